@@ -1,0 +1,54 @@
+# make demo  – set up and run the main job: fit, predict and report on bundled data
+# make test  – set up and run the tests
+SHELL := /bin/bash
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint format bench docs lock clean
+.DELETE_ON_ERROR:
+
+$(READY): requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "bayesprop needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv \
+	  || { rm -rf .venv; echo "cannot create .venv; on Debian: apt-get install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.8"
+	$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python requirements/dev.lock
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --no-deps --editable .
+	@touch $(READY)
+
+demo: $(READY)
+	@mkdir -p demo
+	$(BIN)/bayesprop fit diabetes --target progression --test-fraction 0.2 --seed 0 --out demo/diabetes.bayesprop --report demo/report.html
+	$(BIN)/bayesprop predict demo/diabetes.bayesprop diabetes --interval 0.9 --out demo/predictions.csv
+	@echo
+	@echo "The report:       $(CURDIR)/demo/report.html   (open it in a browser)"
+	@echo "The predictions:  $(CURDIR)/demo/predictions.csv"
+	@echo "The model:        $(CURDIR)/demo/diabetes.bayesprop"
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict
+
+lock: $(READY)
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
+	  --no-header --no-annotate pyproject.toml -o requirements/dev.lock
+
+clean:
+	rm -rf .venv build dist site demo .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

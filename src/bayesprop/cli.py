@@ -1,0 +1,363 @@
+"""The command line: options and help only; what a sub-command does lives in `commands`.
+
+Nothing heavy is imported before a sub-command runs, and help is plain text (rich would more than
+double the time that `--help` takes).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayesprop.commands import failures
+from bayesprop.data.errors import TableWarning
+
+app = typer.Typer(
+    name="bayesprop",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+class Inference(StrEnum):
+    """How the data enter the posterior."""
+
+    ADF = "adf"
+    SEP = "sep"
+
+
+def _examples(*lines: str) -> str:
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+TableName = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="A .csv, .tsv or .parquet file, the name of a known data set, or - for CSV on stdin.",
+        show_default=False,
+    ),
+]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file that `fit` wrote.", show_default=False)
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from bayesprop import __version__
+
+        typer.echo(f"bayesprop {__version__}")
+        raise typer.Exit
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog=_examples(
+        "bayesprop fit houses.csv --target price --out houses.bayesprop --report report.html",
+        "bayesprop predict houses.bayesprop new.csv --interval 0.9 --out predictions.csv",
+        "bayesprop evaluate houses.bayesprop later.csv --json",
+        "bayesprop inspect houses.bayesprop",
+        "bayesprop fit diabetes --out diabetes.bayesprop      (a known data set)",
+        "cat new.csv | bayesprop predict houses.bayesprop - | head",
+    )
+    + "\n\nExit codes: 0 done, 1 unexpected failure, 2 bad input or usage, 130 interrupted.",
+)
+def _bayesprop(
+    ctx: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Bayesian neural networks for tables: predictions with honest error bars, without tuning."""
+    del version  # its callback has answered
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+@app.command(
+    epilog=_examples(
+        "bayesprop fit houses.csv --target price --out houses.bayesprop",
+        "bayesprop fit houses.csv --target price --unit EUR --drop id --drop agent \\",
+        "    --hidden 50,50 --epochs 100 --inference sep --out m.bayesprop --report r.html",
+        "bayesprop fit diabetes --test-fraction 0 --out m.bayesprop --json",
+    )
+)
+def fit(
+    ctx: typer.Context,
+    table: TableName,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="Where the model goes, e.g. m.bayesprop.", metavar="FILE"),
+    ],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", "-t", metavar="COL", help="Column to predict; a known data set has its own."
+        ),
+    ] = None,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="One of those that `bayesprop methods` lists.")
+    ] = "pbp",
+    hidden: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="UNITS",
+            help="Units of each hidden layer: 50, or 50,50 for two. Default: the method's (50).",
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Passes over the data. Default: the method's (40)."),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Rows in one update. Default: the method's (1)."),
+    ] = None,
+    inference: Annotated[
+        Inference | None,
+        typer.Option(
+            help="adf: as published. sep: error bars survive long training. Default: adf.",
+        ),
+    ] = None,
+    test_fraction: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=0.9, metavar="SHARE", help="Share of rows held out to judge the fit."
+        ),
+    ] = 0.1,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, max=2**32 - 1, metavar="N", help="Fixes the split and the fit."),
+    ] = 0,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write a report (.html).")
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column of row weights, not a feature.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="Column to leave out; repeatable.")
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Unit of the target, shown in the report.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a model to a table, judge it on held-out rows, save it."""
+    from bayesprop.commands.fit import Options, run
+
+    run(
+        Options(
+            table=table,
+            out=out,
+            target=target,
+            method=method,
+            hidden=tuple(hidden or ()),
+            epochs=epochs,
+            batch_size=batch_size,
+            inference=None if inference is None else inference.value,
+            test_fraction=test_fraction,
+            seed=seed,
+            report=report,
+            weights=weights,
+            drop=tuple(drop or ()),
+            unit=unit,
+            as_json=as_json,
+            quiet=quiet,
+            words=ctx.obj or (),
+        )
+    )
+
+
+@app.command(
+    short_help="Predict every row of a table, with error bars.",
+    epilog=_examples(
+        "bayesprop predict m.bayesprop new.csv > predictions.csv",
+        "bayesprop predict m.bayesprop new.csv --interval 0.5 --interval 0.9 --out p.parquet",
+        "bayesprop predict m.bayesprop new.csv --quantiles 0.05,0.5,0.95",
+    ),
+)
+def predict(
+    model: ModelFile,
+    table: TableName,
+    out: Annotated[
+        str,
+        typer.Option("--out", "-o", metavar="FILE", help="A .csv or .parquet file; - for stdout."),
+    ] = "-",
+    interval: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="COVERAGE",
+            help="Share of new observations that the interval should hold; repeatable. "
+            "Default: 0.9.",
+        ),
+    ] = None,
+    quantiles: Annotated[
+        str | None, typer.Option(metavar="LEVELS", help="Also these quantiles: 0.05,0.5,0.95.")
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Repeat the table's own columns instead of row numbers.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Predict every row of a table: mean, standard deviation in two parts, intervals."""
+    from bayesprop.commands.predict import Options, run
+
+    levels = tuple(interval) if interval else (0.9,)
+    run(
+        Options(
+            model=model,
+            table=table,
+            out=out,
+            intervals=levels,
+            quantiles=quantiles,
+            keep=keep,
+            quiet=quiet,
+        )
+    )
+
+
+@app.command(epilog=_examples("bayesprop evaluate houses.bayesprop later.csv --json"))
+def evaluate(
+    model: ModelFile, table: TableName, as_json: AsJson = False, quiet: Quiet = False
+) -> None:
+    """Judge a model on a table that holds the target."""
+    from bayesprop.commands.evaluate import run
+
+    run(model, table, as_json=as_json, quiet=quiet)
+
+
+@app.command(
+    short_help="Write an HTML page that judges a model on a table.",
+    epilog=_examples("bayesprop report houses.bayesprop later.csv --out report.html"),
+)
+def report(
+    ctx: typer.Context,
+    model: ModelFile,
+    table: TableName,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Where the page goes (.html).")
+    ] = Path("report.html"),
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write one HTML page that judges a model on a table that holds the target."""
+    from bayesprop.commands.report import run
+
+    run(model, table, out, words=ctx.obj or (), as_json=as_json, quiet=quiet)
+
+
+@app.command(
+    short_help="Say what a model file holds and what reproduces it.",
+    epilog=_examples("bayesprop inspect houses.bayesprop --json"),
+)
+def inspect(model: ModelFile, as_json: AsJson = False) -> None:
+    """Say what a model file holds, how its fit went, and what command reproduces it."""
+    from bayesprop.commands.inspect import run
+
+    run(model, as_json=as_json)
+
+
+@app.command(
+    short_help="List the methods and when to choose them.",
+)
+def methods(as_json: AsJson = False) -> None:
+    """List the methods: what they do, what they cost, when to choose them."""
+    from bayesprop.commands.catalogue import show_methods
+
+    show_methods(as_json=as_json)
+
+
+@app.command(
+    short_help="List the known data sets.",
+)
+def datasets(as_json: AsJson = False) -> None:
+    """List the known data sets: size, target, licence, where they would come from."""
+    from bayesprop.commands.catalogue import show_datasets
+
+    show_datasets(as_json=as_json)
+
+
+@app.command(
+    short_help="Run an experiment of a paper again.",
+    epilog=_examples(
+        "bayesprop reproduce --list",
+        "bayesprop reproduce pbp-table1 --jobs 2",
+        "bayesprop reproduce pbp-table1 --only boston --only yacht --quick",
+    ),
+)
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A table or figure of a paper.", show_default=False),
+    ] = None,
+    list_them: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version, in seconds.")] = False,
+    jobs: Annotated[int, typer.Option(metavar="N", help="Parallel jobs; -1 for one a core.")] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder. Default: results/NAME."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="PART", help="Only this part; repeatable.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Fixes every random draw.")
+    ] = 1,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run an experiment of a paper again and set its figures beside ours."""
+    from bayesprop.commands.reproduce import Options, run
+
+    run(
+        Options(
+            name=name,
+            list_them=list_them,
+            quick=quick,
+            jobs=jobs,
+            out=out,
+            only=tuple(only or ()),
+            seed=seed,
+            as_json=as_json,
+            quiet=quiet,
+        )
+    )
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; errors become one line on stderr."""
+    words = tuple(sys.argv[1:] if args is None else args)
+    command = typer.main.get_command(app)
+    with warnings.catch_warnings():
+        warnings.showwarning = failures.show_warning
+        warnings.simplefilter("always", TableWarning)
+        try:
+            code = command.main(
+                list(words), prog_name="bayesprop", standalone_mode=False, obj=words
+            )
+            sys.stdout.flush()
+        except BrokenPipeError:
+            return failures.quiet_pipe()
+        except SystemExit as stop:  # the parser's own answer to a closed pipe
+            if isinstance(stop.__context__, BrokenPipeError):
+                return failures.quiet_pipe()
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            return failures.report(error, as_json="--json" in words)
+    return code if isinstance(code, int) else os.EX_OK

@@ -1,0 +1,1 @@
+"""What every sub-command does; imported inside the sub-command, so that help stays instant."""

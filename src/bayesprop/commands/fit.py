@@ -1,0 +1,259 @@
+"""`fit`: a table in; a model, its held-out metrics and a report out."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop import __version__, methods
+from bayesprop.commands.console import note, plain, print_json, progress, warn
+from bayesprop.commands.failures import (
+    InputError,
+    did_you_mean,
+    listing,
+    one_line,
+    parameters_checked,
+)
+from bayesprop.commands.scores import Scores, print_scores, score
+from bayesprop.commands.sources import (
+    check_output,
+    known_target,
+    parse_hidden,
+    require_column,
+    table_name,
+)
+from bayesprop.data.tables import TableEncoding, read_table, usable_rows
+from bayesprop.report.baselines import Baselines
+from bayesprop.store import save_model
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for; `words` is the command line itself."""
+
+    table: str
+    out: Path
+    target: str | None
+    method: str
+    hidden: tuple[str, ...]
+    epochs: int | None
+    batch_size: int | None
+    inference: str | None
+    test_fraction: float
+    seed: int
+    report: Path | None
+    weights: str | None
+    drop: tuple[str, ...]
+    unit: str | None
+    as_json: bool
+    quiet: bool
+    words: Sequence[str]
+
+
+class Parts(NamedTuple):
+    """Training and held-out rows; row weights belong to the training rows."""
+
+    train: pl.DataFrame
+    test: pl.DataFrame
+    train_weight: Float[np.ndarray, " n"] | None
+
+
+class Fitted(NamedTuple):
+    """What one run of `fit` has learnt; `scores` is None without held-out rows."""
+
+    estimator: Any
+    encoding: TableEncoding
+    baselines: Baselines
+    scores: Scores | None
+
+
+def run(options: Options) -> None:
+    """Read, split, fit, judge, save, report."""
+    _check_paths(options)
+    estimator = _make(options)
+    with progress(f"reading {options.table}", quiet=options.quiet):
+        frame = read_table(options.table)
+    target, unit = _target(options, frame)
+    parts = _split(options, frame, target)
+    fitted = _fit(options, estimator, parts, target)
+    metadata = _metadata(options, fitted, parts, target, unit)
+    save_model(options.out, fitted.estimator, table=fitted.encoding, metadata=metadata)
+    if options.report is not None:
+        _write_report(options, fitted, parts, metadata)
+    _tell(options, fitted, metadata)
+
+
+def _check_paths(options: Options) -> None:
+    check_output(options.out, "--out", [options.table])
+    if options.report is not None:
+        check_output(options.report, "--report", [options.table])
+        if options.report.absolute() == options.out.absolute():
+            raise InputError("--report and --out must be two different files")
+
+
+def _make(options: Options) -> Any:
+    if options.method not in methods.METHODS:
+        hint = did_you_mean(options.method, methods.METHODS)
+        known = ", ".join(methods.METHODS)
+        raise InputError(f"no method {options.method!r}{hint}; there are: {known}")
+    asked = {
+        "hidden_layer_sizes": parse_hidden(options.hidden) if options.hidden else None,
+        "n_epochs": options.epochs,
+        "batch_size": options.batch_size,
+        "inference": options.inference,
+        "random_state": options.seed,
+    }
+    with parameters_checked():
+        return methods.make(options.method, **{k: v for k, v in asked.items() if v is not None})
+
+
+def _target(options: Options, frame: pl.DataFrame) -> tuple[str, str]:
+    known = known_target(options.table)
+    name = options.target or (known.name if known is not None else None)
+    if name is None:
+        raise InputError(
+            "--target is needed: the column to predict; columns: "
+            + one_line(listing(frame.columns))
+        )
+    require_column(frame, name, options.table)
+    known_unit = known.unit if known is not None and name == known.name else ""
+    return name, options.unit if options.unit is not None else known_unit
+
+
+def _split(options: Options, frame: pl.DataFrame, target: str) -> Parts:
+    """Shuffle with the seed and hold rows out; both parts keep the order of the table."""
+    for name in options.drop:
+        require_column(frame, name, options.table)
+        if name in (target, options.weights):
+            raise InputError(f"--drop {name}: this column is the target or holds the weights")
+    usable = usable_rows(frame.drop(options.drop), target)
+    warn(usable.warnings)
+    weight = _weights(options, usable.frame, target)
+    frame = usable.frame.drop(options.weights or ())
+    n = len(frame)
+    n_test = round(options.test_fraction * n)
+    if n - n_test < 2:
+        rows = f"{n} row{'' if n == 1 else 's'}"
+        held_out = f", of which {n_test} would be held out" if n_test else ""
+        raise InputError(
+            f"{table_name(options.table)} has {rows} with a target{held_out}; a fit needs 2 or more"
+        )
+    shuffled = np.random.default_rng(options.seed).permutation(n)
+    test, train = np.sort(shuffled[:n_test]), np.sort(shuffled[n_test:])
+    return Parts(frame[train], frame[test], None if weight is None else weight[train])
+
+
+def _weights(options: Options, frame: pl.DataFrame, target: str) -> Float[np.ndarray, " n"] | None:
+    name = options.weights
+    if name is None:
+        return None
+    require_column(frame, name, options.table)
+    if name == target:
+        raise InputError(f"--weights {name}: this is the target")
+    column = frame[name]
+    if not column.dtype.is_numeric():
+        raise InputError(f"--weights {name} must hold numbers; it holds {column.dtype}")
+    weight = column.cast(float).fill_null(float("nan")).to_numpy().astype(np.float64)
+    bad = ~(np.isfinite(weight) & (weight >= 0.0))
+    if np.any(bad):
+        row = int(np.argmax(bad))
+        raise InputError(
+            f"--weights {name} must hold finite numbers >= 0; row {row + 1} has {column[row]}"
+        )
+    if not np.any(weight > 0.0):
+        raise InputError(f"--weights {name} must hold at least one number > 0")
+    return weight
+
+
+def _fit(options: Options, estimator: Any, parts: Parts, target: str) -> Fitted:
+    encoding = TableEncoding.fit(parts.train, target)
+    warn(encoding.report)
+    features, y = encoding.encode(parts.train).X, encoding.target(parts.train)
+    weight = {} if parts.train_weight is None else {"sample_weight": parts.train_weight}
+    with (
+        progress(f"fitting {len(y)} rows", quiet=options.quiet),
+        parameters_checked(),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
+        estimator.fit(features, y, **weight)
+    warn(estimator.fit_report_.warnings)
+    baselines = Baselines.fit(features, y)
+    if not len(parts.test):
+        return Fitted(estimator, encoding, baselines, None)
+    test = encoding.encode(parts.test)
+    warn(test.warnings)
+    scores = score(estimator, baselines, test.X, encoding.target(parts.test))
+    return Fitted(estimator, encoding, baselines, scores)
+
+
+def _metadata(
+    options: Options, fitted: Fitted, parts: Parts, target: str, unit: str
+) -> dict[str, Any]:
+    """Say what reproduces the model: the command as typed, and every setting that it implied."""
+    return plain(
+        {
+            "command": shlex.join(["bayesprop", *options.words]),
+            "version": __version__,
+            "config": {
+                "table": options.table,
+                "target": target,
+                "method": options.method,
+                "parameters": fitted.estimator.get_params(deep=False),
+                "test_fraction": options.test_fraction,
+                "seed": options.seed,
+                "weights": options.weights,
+                "drop": list(options.drop),
+            },
+            "unit": unit,
+            "rows": {"train": len(parts.train), "held_out": len(parts.test)},
+            "held_out": fitted.scores,
+            "baselines": fitted.baselines.to_dict(),
+        }
+    )
+
+
+def _write_report(options: Options, fitted: Fitted, parts: Parts, metadata: dict[str, Any]) -> None:
+    raise NotImplementedError
+
+
+def _tell(options: Options, fitted: Fitted, metadata: dict[str, Any]) -> None:
+    report = fitted.estimator.fit_report_
+    if options.as_json:
+        print_json(
+            {
+                "model": str(options.out),
+                "report": None if options.report is None else str(options.report),
+                "method": options.method,
+                "target": metadata["config"]["target"],
+                "unit": metadata["unit"],
+                "rows": metadata["rows"],
+                "features": len(fitted.encoding.feature_names),
+                "held_out": fitted.scores,
+                "seconds": report.seconds,
+                "guards": report.guards,
+                "warnings": [*fitted.encoding.report, *report.warnings],
+                "command": metadata["command"],
+            }
+        )
+        return
+    rows = metadata["rows"]
+    if fitted.scores is None:
+        note("no rows were held out (--test-fraction 0): the fit is not judged")
+    else:
+        title = f"{metadata['config']['target']}: {rows['held_out']} held-out rows"
+        print_scores(title, fitted.scores, metadata["unit"])
+    note(f"fitted {rows['train']} rows in {report.seconds:.2f} s", quiet=options.quiet)
+    note(f"model: {options.out}", quiet=options.quiet)
+    if options.report is not None:
+        note(f"report: {options.report}", quiet=options.quiet)

@@ -1,0 +1,150 @@
+"""`predict`: one row of predictions for every row of a table, some rows at a time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from bayesprop.commands.console import note, progress, warn
+from bayesprop.commands.failures import InputError, listing, one_line, writing
+from bayesprop.commands.scores import predict_rows
+from bayesprop.commands.sources import (
+    check_level,
+    check_output,
+    encoding_of,
+    open_model,
+    parse_levels,
+)
+from bayesprop.data.atomic import write_atomically
+from bayesprop.data.tables import read_table, write_table
+from bayesprop.model.predictive import GaussianPredictive
+
+if TYPE_CHECKING:
+    from bayesprop.model.predictive import Predictive
+
+CHUNK_ROWS = 65_536
+_SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
+_PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for."""
+
+    model: Path
+    table: str
+    out: str
+    intervals: tuple[float, ...]
+    quantiles: str | None
+    keep: bool
+    quiet: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns a prediction has besides mean and standard deviations."""
+
+    intervals: tuple[float, ...]
+    quantiles: tuple[float, ...]
+
+    def columns(self, predictive: Predictive) -> dict[str, np.ndarray]:
+        """Return the predictions of some rows as named columns, in the units of the target."""
+        columns = {
+            "mean": predictive.mean,
+            "std": predictive.std,
+            "epistemic_std": np.sqrt(predictive.epistemic_var),
+            "noise_std": np.sqrt(predictive.noise_var),
+        }
+        for level in self.intervals:
+            bounds = predictive.interval(level)
+            columns[f"lower_{_percent(level)}"] = bounds[..., 0]
+            columns[f"upper_{_percent(level)}"] = bounds[..., 1]
+        for level in self.quantiles:
+            columns[f"q_{level:g}"] = predictive.quantile(level)
+        return columns
+
+
+def run(options: Options) -> None:
+    """Predict a table into a file or stdout."""
+    layout = _layout(options)
+    _check_out(options)
+    saved = open_model(options.model)
+    with progress(f"reading {options.table}", quiet=options.quiet):
+        frame = read_table(options.table)
+    if options.keep:
+        _check_names(frame, layout)
+    encoded = encoding_of(saved).encode(frame)  # whole, so that messages name rows of the table
+    warn(encoded.warnings)
+    busy = options.quiet or (options.out == "-" and sys.stdout.isatty())
+    with progress(f"predicting {len(frame)} rows", quiet=busy):
+        _write(
+            options,
+            _predictions(saved.estimator, encoded.X, layout, frame if options.keep else None),
+        )
+    if options.out != "-":
+        note(f"{len(frame)} predictions: {options.out}", quiet=options.quiet)
+
+
+def _check_out(options: Options) -> None:
+    if options.out == "-":
+        return
+    check_output(Path(options.out), "--out", [options.table, options.model])
+    if Path(options.out).suffix.lower() not in (*_SEPARATORS, *_PARQUET):
+        raise InputError(f"--out {options.out} must end in .csv, .tsv or .parquet, or be -")
+
+
+def _layout(options: Options) -> Layout:
+    for level in options.intervals:
+        check_level(level, "--interval")
+    quantiles = parse_levels(options.quantiles, "--quantiles") if options.quantiles else ()
+    return Layout(options.intervals, quantiles)
+
+
+def _check_names(frame: pl.DataFrame, layout: Layout) -> None:
+    ours = layout.columns(GaussianPredictive(*np.ones((3, 1))))
+    taken = [name for name in frame.columns if name in ours]
+    if taken:
+        raise InputError(
+            f"--keep: the table already has {one_line(listing(taken))}; rename, or leave --keep out"
+        )
+
+
+def _predictions(
+    estimator: Any, x: Float[np.ndarray, "n k"], layout: Layout, kept: pl.DataFrame | None
+) -> Iterator[pl.DataFrame]:
+    """Yield the predictions of some rows at a time, so that memory stays bounded."""
+    for start in range(0, len(x), CHUNK_ROWS):
+        predictive = predict_rows(estimator, x[start : start + CHUNK_ROWS], first_row=start + 1)
+        predicted = pl.DataFrame(layout.columns(predictive))
+        if kept is None:
+            yield predicted.with_row_index("row", offset=start + 1)
+        else:
+            yield kept.slice(start, CHUNK_ROWS).hstack(predicted)
+
+
+def _write(options: Options, parts: Iterator[pl.DataFrame]) -> None:
+    kind = Path(options.out).suffix.lower()
+    if options.out == "-":
+        _write_text(sys.stdout.buffer, parts, ",")
+    elif kind in _PARQUET:
+        write_table(pl.concat(parts), options.out)
+    else:
+        with writing(options.out):
+            write_atomically(options.out, lambda file: _write_text(file, parts, _SEPARATORS[kind]))
+
+
+def _write_text(file: BinaryIO, parts: Iterator[pl.DataFrame], separator: str) -> None:
+    for index, part in enumerate(parts):
+        file.write(part.write_csv(include_header=index == 0, separator=separator).encode())
+    file.flush()
+
+
+def _percent(level: float) -> str:
+    return f"{100.0 * level:.10g}"

@@ -1,0 +1,93 @@
+"""`reproduce`: run an experiment of a paper again."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bayesprop.commands.console import note, print_json, print_table
+from bayesprop.commands.failures import InputError, did_you_mean, one_line
+
+if TYPE_CHECKING:
+    from bayesprop.experiments.registry import Experiment
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for."""
+
+    name: str | None
+    list_them: bool
+    quick: bool
+    jobs: int
+    out: Path | None
+    only: tuple[str, ...]
+    seed: int
+    as_json: bool
+    quiet: bool
+
+
+def run(options: Options) -> None:
+    """List the experiments, or run one of them."""
+    from bayesprop.experiments.registry import EXPERIMENTS
+
+    if options.list_them:
+        _list(EXPERIMENTS, as_json=options.as_json)
+        return
+    experiment = _find(EXPERIMENTS, options.name)
+    if options.jobs == 0:
+        raise InputError("--jobs must be 1 or more, or -1 for one a core; got 0")
+    out = options.out if options.out is not None else Path("results") / experiment.name
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file; name a folder")
+    module, _, attribute = experiment.home.partition(":")
+    experiment_run = getattr(importlib.import_module(module), attribute)
+    with _line(quiet=options.quiet) as progress:
+        experiment_run(
+            quick=options.quick,
+            jobs=options.jobs,
+            out=out,
+            only=list(options.only) or None,
+            seed=options.seed,
+            progress=progress,
+        )
+    if options.as_json:
+        print_json({"experiment": experiment.name, "out": str(out)})
+    else:
+        note(f"results in {out}", quiet=options.quiet)
+
+
+def _list(experiments: dict[str, Experiment], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"experiments": {e.name: e.summary for e in experiments.values()}})
+    else:
+        rows = [(e.name, e.summary) for e in experiments.values()]
+        print_table("", ("experiment", "what"), rows)
+
+
+def _find(experiments: dict[str, Experiment], name: str | None) -> Experiment:
+    known = ", ".join(experiments)
+    if name is None:
+        raise InputError(f"name an experiment: {known}")
+    if name not in experiments:
+        hint = did_you_mean(name, experiments)
+        raise InputError(f"no experiment {one_line(name)!r}{hint}; there are: {known}")
+    return experiments[name]
+
+
+@contextmanager
+def _line(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Yield what shows one changing line of progress, on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status("") as status:
+        yield lambda text: status.update(Text(one_line(text)))

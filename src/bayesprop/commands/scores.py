@@ -1,0 +1,76 @@
+"""How good predictions are, beside what any model should beat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop import metrics
+from bayesprop.commands.console import figure, print_table
+from bayesprop.commands.failures import InputError, one_line
+
+if TYPE_CHECKING:
+    from bayesprop.model.predictive import Predictive
+    from bayesprop.report.baselines import Baselines
+
+Scores = dict[str, dict[str, float]]
+_LABELS = {
+    "rmse": ("RMSE", True),
+    "mae": ("MAE", True),
+    "crps": ("CRPS", True),
+    "log_likelihood": ("log-likelihood (nats a row)", False),
+    "coverage_50": ("share inside 50 % intervals", False),
+    "coverage_90": ("share inside 90 % intervals", False),
+    "width_90": ("width of 90 % intervals", True),
+    "epistemic_share": ("epistemic share of variance", False),
+}
+
+
+def score(
+    estimator: Any,
+    baselines: Baselines | None,
+    features: Float[np.ndarray, "n k"],
+    target: Float[np.ndarray, " n"],
+) -> Scores:
+    """Return the metrics of the model and of each baseline, by name, in the units of the target."""
+    scores = {"model": metrics.summarise(predict_rows(estimator, features), target)}
+    for name in ("constant", "linear"):
+        baseline = getattr(baselines, name, None)
+        if baseline is not None:
+            scores[name] = metrics.summarise(baseline.predict_dist(features), target)
+    return scores
+
+
+def predict_rows(
+    estimator: Any, features: Float[np.ndarray, "n k"], first_row: int = 1
+) -> Predictive:
+    """Predict some rows; refuse values too far from the training table for a finite answer."""
+    try:
+        predictive = estimator.predict_dist(features)
+    except ValueError as error:
+        after = f", after data row {first_row - 1}" if first_row > 1 else ""
+        raise InputError(one_line(f"{error} (rows count from 0{after})")) from error
+    good = np.isfinite(predictive.mean) & np.isfinite(predictive.var) & (predictive.var >= 0.0)
+    if not np.all(good):
+        row = first_row + int(np.argmin(good))
+        raise InputError(
+            f"data row {row}: the prediction is not finite; its values lie too far from the "
+            "training table"
+        )
+    return predictive
+
+
+def print_scores(title: str, scores: Scores, unit: str) -> None:
+    """Print one row a metric, one column a model."""
+    rows = [
+        (_label(metric, unit), *(figure(values.get(metric)) for values in scores.values()))
+        for metric in scores["model"]
+    ]
+    print_table(title, ("", *scores), rows, right=range(1, 1 + len(scores)))
+
+
+def _label(metric: str, unit: str) -> str:
+    name, is_in_unit = _LABELS.get(metric, (metric.replace("_", " "), False))
+    return f"{name} ({unit})" if unit and is_in_unit else name

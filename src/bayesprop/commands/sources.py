@@ -1,0 +1,120 @@
+"""Tables and models in, paths out: what is checked before anything is computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from bayesprop.commands.failures import InputError, did_you_mean, listing, one_line
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from bayesprop.data.tables import TableEncoding
+    from bayesprop.report.baselines import Baselines
+    from bayesprop.store import SavedModel
+
+
+class TargetOf(NamedTuple):
+    """The target column of a known data set and its unit."""
+
+    name: str
+    unit: str
+
+
+def known_target(source: str) -> TargetOf | None:
+    """Return the target of a known data set; None for a file or stdin."""
+    from bayesprop.data import registry
+
+    if source not in registry.names():
+        return None
+    described = registry.describe(source)
+    return TargetOf(described.target, described.unit)
+
+
+def table_name(source: str) -> str:
+    """Return what messages call a table."""
+    return "standard input" if source == "-" else one_line(source)
+
+
+def require_column(frame: pl.DataFrame, name: str, source: str) -> None:
+    """Refuse a column that the table does not have, and say which ones it has."""
+    if name not in frame.columns:
+        hint = did_you_mean(name, frame.columns)
+        raise InputError(
+            f"no column {one_line(name)!r} in {table_name(source)}{hint}; "
+            f"columns: {one_line(listing(frame.columns))}"
+        )
+
+
+def check_output(path: Path, option: str, inputs: Iterable[str | Path] = ()) -> None:
+    """Refuse, before any work is done, a path that could not be written or holds the input."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"{option} {path}: the folder {folder} does not exist; create it first")
+    if path.is_dir():
+        raise InputError(f"{option} {path} is a folder; name a file in it")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{option} {path}: the folder {folder} is not writable")
+    for source in inputs:
+        if path.exists() and Path(source).exists() and path.samefile(source):
+            raise InputError(f"{option} {path} would overwrite an input; choose another name")
+
+
+def open_model(path: Path) -> SavedModel:
+    """Load a model file; refuse one that does not know its table."""
+    from bayesprop.store import load_model
+
+    saved = load_model(path)
+    if saved.table is None:
+        raise InputError(
+            f"{path} was saved from Python without the encoding of its table; "
+            "use bayesprop.load and its predict, or fit it with `bayesprop fit`"
+        )
+    return saved
+
+
+def encoding_of(saved: SavedModel) -> TableEncoding:
+    """Return the encoding that `open_model` has made sure of."""
+    if saved.table is None:
+        raise InputError("the model does not hold the encoding of its table")
+    return saved.table
+
+
+def baselines_of(saved: SavedModel) -> Baselines | None:
+    """Return the baselines of the training rows, where the model file holds them."""
+    from bayesprop.report.baselines import Baselines
+
+    stored = (saved.metadata or {}).get("baselines")
+    return Baselines.from_dict(stored) if isinstance(stored, dict) else None
+
+
+def parse_levels(text: str, option: str) -> tuple[float, ...]:
+    """Read "0.05,0.5,0.95": numbers strictly between 0 and 1."""
+    levels = []
+    for word in text.split(","):
+        try:
+            level = float(word)
+        except ValueError:
+            level = -1.0
+        check_level(level, option, word.strip())
+        levels.append(level)
+    return tuple(levels)
+
+
+def check_level(level: float, option: str, got: object = None) -> None:
+    """Refuse a probability outside the open interval from 0 to 1."""
+    if not 0.0 < level < 1.0:
+        shown = level if got is None else got
+        raise InputError(f"{option} must be between 0 and 1, such as 0.9; got {shown}")
+
+
+def parse_hidden(words: Sequence[str]) -> tuple[int, ...]:
+    """Read the units of every hidden layer from "50", "50,50" or a repeated option."""
+    parts = [part.strip() for word in words for part in word.split(",")]
+    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
+        got = one_line(",".join(parts))
+        raise InputError(f"--hidden must be whole numbers >= 1, such as 50 or 50,50; got {got}")
+    return tuple(int(part) for part in parts)

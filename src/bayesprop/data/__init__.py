@@ -1,0 +1,1 @@
+"""Where tables come from and how they become numbers."""

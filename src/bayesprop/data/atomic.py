@@ -1,0 +1,53 @@
+"""Files that appear whole or not at all: written beside their place, synced, then renamed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+
+def write_atomically(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
+    """Let `write` fill a new file, then put it in the place of `path`.
+
+    Whatever goes wrong on the way (a full disk, Ctrl-C, a kill), a file that was at `path` before
+    stays as it was. A symbolic link is followed; a device such as /dev/stdout is written to
+    directly. Raises OSError.
+    """
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_file() and not place.is_dir():
+        with place.open("wb") as device:
+            write(device)
+        return
+    if place.is_dir():
+        raise IsADirectoryError(21, "is a folder, not a file", str(path))
+    draft = place.with_name(f".{place.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        with draft.open("xb") as file:
+            if place.exists():
+                os.chmod(draft, stat.S_IMODE(place.stat().st_mode))
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, place)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    _sync_folder(place.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming itself durable, where the system can open a folder."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        return
+    finally:
+        os.close(handle)

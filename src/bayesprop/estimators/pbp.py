@@ -1,0 +1,332 @@
+"""Probabilistic backpropagation as a scikit-learn regressor."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from numbers import Integral
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+
+from bayesprop.data.standardise import Standardiser
+from bayesprop.estimators.regression import BayesianRegressor
+from bayesprop.model.fit_report import FitReport
+from bayesprop.moments import pbp_evidence
+from bayesprop.moments.pbp_engine import Engine
+from bayesprop.moments.pbp_state import GammaPrior, PBPInfo, PBPState, init
+
+_TRACE_ROWS = 64
+_SHARE_ROWS = 2000
+
+
+class PBPRegressor(BayesianRegressor):
+    """Bayesian neural network for regression, fitted by probabilistic backpropagation.
+
+    Every weight has a Gaussian posterior; noise and prior precision have Gamma posteriors and
+    need no tuning. Hernández-Lobato & Adams (2015).
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int
+        Units of every hidden layer; () is a linear model.
+    n_epochs : int
+        Passes of `fit` over the rows; the paper's is 40.
+    batch_size : int
+        Rows absorbed at once. 1 is the paper's algorithm; larger batches run in JAX.
+    inference : {"adf", "sep"}
+        "adf" counts every pass as new data, so that the epistemic variance falls with `n_epochs`;
+        "sep" (stochastic expectation propagation, Li et al. 2015) removes an average factor first
+        and may train as long as it likes.
+    activation : {"relu", "leaky_relu", "erf", "identity"}
+        Nonlinearity of the hidden layers; all but "relu" run in JAX.
+    engine : {"auto", "kernel", "jax"}
+        "auto" takes the compiled engine wherever it applies. Both give the same numbers.
+    reference : bool
+        Reproduce the authors' published code, without the guards that it lacks and with its rule
+        for constant columns. For the tables of the paper; not for use.
+    weight_prior, noise_prior : (shape, rate)
+        Gamma priors of the weights' and the noise's precision, in standardised units; shape > 1.
+    warm_start : bool
+        Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
+    random_state : int, RandomState or None
+        Seeds initial means and the order of rows.
+    verbose : int
+        1 writes a line an epoch to stderr.
+
+    Attributes
+    ----------
+    state_ : PBPState
+        The posterior, in standardised units.
+    fit_report_ : FitReport
+        Guards that fired, course of training, evidence, advice.
+    x_scaler_, y_scaler_ : Standardiser
+        How inputs and targets were standardised.
+    n_iter_ : int
+        Epochs seen since the last reset.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from bayesprop import PBPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = PBPRegressor(random_state=0).fit(X[:400], y[:400])
+    >>> mean, std = model.predict(X[400:], return_std=True)
+    >>> mean.shape, bool((std > 0).all())
+    ((42,), True)
+    """
+
+    state_: PBPState
+    n_iter_: int
+
+    def __init__(
+        self,
+        hidden_layer_sizes: tuple[int, ...] = (50,),
+        n_epochs: int = 40,
+        *,
+        batch_size: int = 1,
+        inference: Literal["adf", "sep"] = "adf",
+        activation: str = "relu",
+        engine: Literal["auto", "kernel", "jax"] = "auto",
+        reference: bool = False,
+        weight_prior: tuple[float, float] = (6.0, 6.0),
+        noise_prior: tuple[float, float] = (6.0, 6.0),
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.inference = inference
+        self.activation = activation
+        self.engine = engine
+        self.reference = reference
+        self.weight_prior = weight_prior
+        self.noise_prior = noise_prior
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit from scratch in `n_epochs` shuffled passes.
+
+        X
+            (n, d) finite numbers; a frame's column names are remembered and checked later.
+        y
+            (n,) or (n, o), in any unit; every output has its own noise.
+        sample_weight
+            (n,), not negative: each row's likelihood is raised to this power; 0 leaves it out.
+        """
+        engine = self._checked_engine()
+        goes_on = self.warm_start and hasattr(self, "state_")
+        X, y, weight = self._check_rows(X, y, sample_weight, reset=not goes_on)
+        rng = check_random_state(self.random_state)
+        if not goes_on:
+            self._standardise(X, y, weight, reference=self.reference)
+            self._start(rng, X.shape[1])
+        rows = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
+        orders = np.array([rng.permutation(rows) for _ in range(self.n_epochs)])
+        return self._run(engine, X, y, weight, orders)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Absorb rows once, in their order: the posterior becomes the prior.
+
+        The first call on an unfitted model learns the scaling from its rows (two at least).
+        """
+        engine = self._checked_engine()
+        is_first = not hasattr(self, "state_")
+        X, y, weight = self._check_rows(X, y, sample_weight, reset=is_first)
+        if is_first:
+            self._standardise(X, y, weight, reference=self.reference)
+            self._start(check_random_state(self.random_state), X.shape[1])
+        self.state_ = self.state_._replace(**_flat_average_factor(self.state_))
+        return self._run(engine, X, y, weight, np.arange(len(X))[None, :])
+
+    def _start(self, rng: np.random.RandomState, n_inputs: int) -> None:
+        sizes = (n_inputs, *self._hidden_sizes(), self.n_outputs_)
+        self.state_ = init(
+            rng,
+            sizes,
+            weight_prior=GammaPrior(*self.weight_prior),
+            noise_prior=GammaPrior(*self.noise_prior),
+        )
+        self.n_iter_ = 0
+
+    def _run(
+        self, engine: Engine, X: np.ndarray, y: np.ndarray, weight: Any, orders: np.ndarray
+    ) -> Self:
+        started = time.perf_counter()
+        x, t = self.x_scaler_.transform(X), self.y_scaler_.transform(y)
+        total, trace = PBPInfo(), {"mean_log_z": [], "noise_std": [], "epistemic_share": []}
+        log_z_first = float("nan")
+        for epoch, (state, info) in enumerate(engine.epochs(self.state_, x, t, orders, weight)):
+            self.state_ = state
+            total = total + info
+            log_z_first = info.log_z if epoch == 0 else log_z_first
+            trace["mean_log_z"].append(info.log_z / orders.shape[1])
+            trace["noise_std"].append(self._noise_std())
+            trace["epistemic_share"].append(self._epistemic_share(engine, x[:_TRACE_ROWS]))
+            if self.verbose:
+                self._say(epoch + 1, len(orders), trace)
+        self.n_iter_ += len(orders)
+        trace["epistemic_share"][-1] = self._epistemic_share(engine, x[:_SHARE_ROWS])
+        log_scale = orders.shape[1] * float(np.sum(np.log(self.y_scaler_.scale)))
+        evidence = {"prequential": log_z_first - log_scale}
+        if engine.inference == "sep" and weight is None:
+            ep = pbp_evidence.ep_log_evidence(self.state_, x, t, engine.predict_moments)
+            evidence["ep"] = ep - log_scale
+        n_weights = sum(m.size for m in self.state_.m)
+        guards = dict(zip(PBPInfo._fields[1:], total[1:], strict=True))
+        self.fit_report_ = FitReport(
+            n_rows=len(X),
+            n_epochs=len(orders),
+            seconds=time.perf_counter() - started,
+            n_updates=int(orders.size) * n_weights,
+            guards=guards,
+            trace=trace,
+            log_evidence=evidence,
+            warnings=self._advice(y, guards, int(orders.size) * n_weights),
+        )
+        return self
+
+    def _noise_std(self) -> float:
+        return float(np.sqrt(self.state_.noise_var[0]) * self.y_scaler_.scale[0])
+
+    def _epistemic_share(self, engine: Engine, x: np.ndarray) -> float:
+        _, v = engine.predict_moments(self.state_, x)
+        return float(np.mean(v / (v + self.state_.noise_var)))
+
+    def _advice(self, y: np.ndarray, guards: dict[str, int], n_updates: int) -> list[str]:
+        advice = []
+        constant = np.flatnonzero(np.ptp(y, axis=0) == 0.0)
+        if len(constant):
+            advice.append(
+                "the target is constant: the predictions are that constant; check the column"
+            )
+            warnings.warn(advice[-1], stacklevel=4)
+        undone = guards["weights_undone"]
+        if undone > 0.01 * n_updates:
+            advice.append(
+                f"{undone / n_updates:.1%} of the weight updates were undone: "
+                "look for extreme values in the table, or use fewer layers"
+            )
+        if not all(np.isfinite(m).all() for m in self.state_.m):
+            advice.append("the fit left the finite numbers; set reference=False")
+        return advice
+
+    def _say(self, epoch: int, n_epochs: int, trace: dict[str, list[float]]) -> None:
+        latest = {name: values[-1] for name, values in trace.items()}
+        print(
+            f"epoch {epoch}/{n_epochs}  log Z {latest['mean_log_z']:.4f} a row  "
+            f"noise std {latest['noise_std']:.4g}  epistemic {latest['epistemic_share']:.1%}",
+            file=sys.stderr,
+        )
+
+    def _hidden_sizes(self) -> tuple[int, ...]:
+        sizes = self.hidden_layer_sizes
+        return (int(sizes),) if isinstance(sizes, Integral) else tuple(int(h) for h in sizes)
+
+    def _checked_engine(self) -> Engine:
+        """Check the hyper-parameters and say which code will run."""
+        sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object))
+        for size in sizes:
+            _check_int("hidden_layer_sizes", size, of="hold ints")
+        _check_int("n_epochs", self.n_epochs)
+        _check_int("batch_size", self.batch_size)
+        _check_choice("inference", self.inference, ("adf", "sep"))
+        _check_choice("engine", self.engine, ("auto", "kernel", "jax"))
+        _check_choice("activation", self.activation, ("relu", "leaky_relu", "erf", "identity"))
+        _check_gamma("weight_prior", self.weight_prior)
+        _check_gamma("noise_prior", self.noise_prior)
+        return Engine(
+            activation=self.activation,
+            inference=self.inference,
+            batch_size=self.batch_size,
+            reference=bool(self.reference),
+            name=self.engine,
+        )
+
+    def _predict_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._checked_engine().predict_moments(self.state_, x)
+
+    def _noise_var_standardised(self) -> np.ndarray:
+        return self.state_.noise_var
+
+    def _sample_standardised(self, rng: Any, x: np.ndarray, n_samples: int) -> np.ndarray:
+        _check_int("n_samples", n_samples)
+        return self._checked_engine().sample_functions(rng, self.state_, x, n_samples)
+
+    def _to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Everything that `_from_stored` needs: a JSON-ready header and named arrays."""
+        if not hasattr(self, "state_"):
+            raise NotFittedError("this PBPRegressor is not fitted; call fit before save")
+        params = self.get_params()
+        seed = params["random_state"]
+        params["random_state"] = int(seed) if isinstance(seed, Integral) else None
+        names = getattr(self, "feature_names_in_", None)
+        header = {
+            "params": params,
+            "n_features_in": self.n_features_in_,
+            "feature_names_in": None if names is None else [str(name) for name in names],
+            "y_is_vector": self._y_is_vector,
+            "n_iter": self.n_iter_,
+            "x_scaler": self.x_scaler_.to_dict(),
+            "y_scaler": self.y_scaler_.to_dict(),
+            "fit_report": self.fit_report_.to_dict(),
+        }
+        return header, self.state_.to_arrays()
+
+    @classmethod
+    def _from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        """Rebuild a fitted regressor from what `_to_stored` gave."""
+        params = header["params"]
+        for name in ("hidden_layer_sizes", "weight_prior", "noise_prior"):
+            value = params[name]
+            params[name] = tuple(value) if isinstance(value, list) else value
+        model = cls(**params)
+        model.state_ = PBPState.from_arrays(arrays)
+        model.n_features_in_ = header["n_features_in"]
+        if header["feature_names_in"] is not None:
+            model.feature_names_in_ = np.asarray(header["feature_names_in"], dtype=object)
+        model._y_is_vector = header["y_is_vector"]
+        model.n_outputs_ = model.state_.m[-1].shape[1]
+        model.n_iter_ = header["n_iter"]
+        model.x_scaler_ = Standardiser.from_dict(header["x_scaler"])
+        model.y_scaler_ = Standardiser.from_dict(header["y_scaler"])
+        model.fit_report_ = FitReport.from_dict(header["fit_report"])
+        return model
+
+
+def _flat_average_factor(state: PBPState) -> dict[str, Any]:
+    """No data of this stream are in the average factor of stochastic EP yet."""
+    zeros = tuple(np.zeros_like(m) for m in state.m)
+    none = np.zeros_like(state.noise_shape)
+    return {
+        "lik_prec": zeros,
+        "lik_prec_mean": zeros,
+        "lik_noise_shape": none,
+        "lik_noise_rate": none,
+    }
+
+
+def _check_int(name: str, value: Any, *, of: str = "be an int") -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must {of} >= 1, got {value!r}")
+
+
+def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+
+
+def _check_gamma(name: str, value: Any) -> None:
+    try:
+        shape, rate = (float(number) for number in value)
+    except (TypeError, ValueError):
+        shape = rate = float("nan")
+    if not (1.0 < shape < float("inf") and 0.0 < rate < float("inf")):
+        raise ValueError(f"{name} must be (shape > 1, rate > 0), got {value!r}")

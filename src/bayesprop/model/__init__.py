@@ -1,0 +1,1 @@
+"""What is inferred: layers, priors, likelihoods, predictives."""

@@ -1,0 +1,111 @@
+"""Which code runs a PBP fit: the compiled engine where it applies, the JAX form elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.moments.pbp_state import Inference, PBPInfo, PBPState
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The settings of a fit, and the code that honours them.
+
+    activation
+        A name in `model.layers.ACTIVATIONS`.
+    inference
+        "adf" or "sep", see `moments.pbp.data_pass`.
+    batch_size
+        Rows absorbed at once; 1 is the paper's algorithm.
+    reference
+        Behave as the authors' code does, without the guards that it lacks.
+    name
+        "auto", "kernel" or "jax".
+    """
+
+    activation: str = "relu"
+    inference: Inference = "adf"
+    batch_size: int = 1
+    reference: bool = False
+    name: Literal["auto", "kernel", "jax"] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.name == "kernel" and not self._kernel_applies:
+            raise ValueError(
+                "engine='kernel' runs activation='relu' with batch_size=1, got "
+                f"activation={self.activation!r} and batch_size={self.batch_size}; "
+                "use engine='auto'"
+            )
+
+    @property
+    def _kernel_applies(self) -> bool:
+        return self.activation == "relu" and self.batch_size == 1
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the numba engine runs this fit."""
+        return self._kernel_applies and self.name != "jax"
+
+    def epochs(
+        self,
+        state: PBPState,
+        x: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, "n o"],
+        orders: Int[np.ndarray, "e n"],
+        sample_weight: Float[np.ndarray, " n"] | None = None,
+    ) -> Iterator[tuple[PBPState, PBPInfo]]:
+        """Yield state and info after each epoch: one pass over the rows, one prior refresh."""
+        if self.is_compiled:
+            from bayesprop.moments import pbp_kernel
+
+            for order in orders:
+                run = pbp_kernel.adf_pass if self.inference == "adf" else pbp_kernel.sep_pass
+                state, info = run(state, x, y, order, sample_weight, reference=self.reference)
+                state, refreshed = pbp_kernel.refresh_prior(state, reference=self.reference)
+                yield state, info + refreshed
+            return
+        from bayesprop.moments import pbp
+
+        for order in orders:
+            state, info = pbp.data_pass(
+                state,
+                x,
+                y,
+                order,
+                sample_weight,
+                activation=self.activation,
+                inference=self.inference,
+                batch_size=self.batch_size,
+                reference=self.reference,
+            )
+            state, refreshed = pbp.refresh_prior(state, reference=self.reference)
+            yield state, info + refreshed
+
+    def predict_moments(
+        self, state: PBPState, x: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
+        """Mean and variance of the noise-free output at standardised rows."""
+        if self.activation == "relu" and self.name != "jax":
+            from bayesprop.moments import pbp_kernel
+
+            return pbp_kernel.predict_moments(state, x)
+        from bayesprop.moments import pbp
+
+        return pbp.predict_moments(state, x, activation=self.activation)
+
+    def sample_functions(
+        self,
+        rng: np.random.Generator | np.random.RandomState,
+        state: PBPState,
+        x: Float[np.ndarray, "n d"],
+        n_samples: int,
+    ) -> Float[np.ndarray, "s n o"]:
+        """Draw weights from q; each draw is one function, evaluated at all rows of x."""
+        from bayesprop.moments import pbp_draws
+
+        return pbp_draws.sample_functions(rng, state, x, n_samples, activation=self.activation)

@@ -1,0 +1,168 @@
+"""What probabilistic backpropagation carries: the factorised posterior and its prior factors.
+
+Hernández-Lobato & Adams (2015), eq. 8, and supplement section 6. Plain NumPy, so that the compiled
+engine never has to load JAX.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+Layers = tuple[Any, ...]
+Vector = Any
+Inference = Literal["adf", "sep"]
+Scalar = Any
+
+
+class GammaPrior(NamedTuple):
+    """A Gamma distribution over a precision, Gam(. | shape, rate); the paper's is (6, 6)."""
+
+    shape: float = 6.0
+    rate: float = 6.0
+
+
+class PBPState(NamedTuple):
+    """The posterior q of eq. 8 in standardised units, with one prior factor per weight.
+
+    The arrays of a layer are (n_in + 1, n_out): the bias is the last row. NumPy arrays between
+    calls, JAX arrays within one.
+
+    m, v
+        Mean and variance of every weight.
+    site_prec, site_prec_mean
+        The Gaussian part of every weight's prior factor, 1/v~ and m~/v~ (supplement eq. 32).
+    site_shape, site_rate
+        The Gamma part of every weight's prior factor: alpha~ - 1 and beta~.
+    lik_prec, lik_prec_mean, lik_noise_shape, lik_noise_rate
+        The average likelihood factor of stochastic EP, all zero under assumed density filtering.
+    noise_shape, noise_rate
+        q(gamma) = Gam(shape, rate), one per output.
+    prior_shape, prior_rate
+        q(lambda) = Gam(shape, rate), scalars.
+    """
+
+    m: Layers
+    v: Layers
+    site_prec: Layers
+    site_prec_mean: Layers
+    site_shape: Layers
+    site_rate: Layers
+    lik_prec: Layers
+    lik_prec_mean: Layers
+    lik_noise_shape: Vector
+    lik_noise_rate: Vector
+    noise_shape: Vector
+    noise_rate: Vector
+    prior_shape: Scalar
+    prior_rate: Scalar
+
+    @property
+    def noise_var(self) -> Float[np.ndarray, " o"]:
+        """E[1 / gamma], the expected noise variance of every output, in standardised y²."""
+        return self.noise_rate / (self.noise_shape - 1.0)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Name every array: `m.0` is the first layer of m."""
+        arrays = {}
+        for name, value in self._asdict().items():
+            if isinstance(value, tuple):
+                arrays |= {f"{name}.{layer}": np.asarray(w) for layer, w in enumerate(value)}
+            else:
+                arrays[name] = np.asarray(value)
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> PBPState:
+        """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
+        n_layers = sum(name.startswith("m.") for name in arrays)
+        try:
+            values: dict[str, Any] = {
+                name: tuple(arrays[f"{name}.{layer}"] for layer in range(n_layers))
+                if name in _LAYERED
+                else arrays[name]
+                for name in cls._fields
+            }
+        except KeyError as missing:
+            raise ValueError(f"the array {missing} is missing") from None
+        state = cls(**values)
+        shapes = [w.shape for w in state.m]
+        fits = n_layers > 0 and all(len(s) == 2 for s in shapes)
+        fits = fits and all(a[1] + 1 == b[0] for a, b in pairwise(shapes))
+        fits = fits and all([w.shape for w in getattr(state, f)] == shapes for f in _LAYERED)
+        if not fits:
+            raise ValueError("the layers do not fit together")
+        return state
+
+    @property
+    def layer_sizes(self) -> tuple[int, ...]:
+        """Inputs, hidden units of every layer, outputs."""
+        return (self.m[0].shape[0] - 1, *(m.shape[1] for m in self.m))
+
+
+_LAYERED = tuple(name for name, kind in PBPState.__annotations__.items() if kind == "Layers")
+
+
+class PBPInfo(NamedTuple):
+    """What one pass met on its way; every count should be near zero.
+
+    log_z
+        Sum over the pass of log Z (eq. 12), nats, each datum predicted before it was absorbed.
+    weights_undone
+        Weight updates that would have made a variance negative or non-finite (section 3.5).
+    noise_kept
+        Updates of q(gamma) that would have left its shape at or below 1.
+    prior_kept
+        Prior factors left as they were: cavity or result outside the valid region.
+    steps_damped
+        Mini-batch steps that were shortened to keep a precision positive.
+    """
+
+    log_z: Any = 0.0
+    weights_undone: Any = 0
+    noise_kept: Any = 0
+    prior_kept: Any = 0
+    steps_damped: Any = 0
+
+    def __add__(self, other: PBPInfo) -> PBPInfo:  # type: ignore[override]
+        """Add up two passes."""
+        return PBPInfo(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+def init(
+    rng: np.random.Generator | np.random.RandomState,
+    layer_sizes: tuple[int, ...],
+    *,
+    weight_prior: GammaPrior = GammaPrior(),  # noqa: B008  (an immutable tuple)
+    noise_prior: GammaPrior = GammaPrior(),  # noqa: B008
+) -> PBPState:
+    """Absorb the prior factors once (supplement eq. 33-34) and break the symmetry of the units.
+
+    Means are drawn from N(0, 1 / (fan_in + 1)), as the authors' code does; section 3.5 prints
+    fan-out. They are drawn unit by unit, inputs innermost, which is the order of that code.
+    """
+    prior_var = weight_prior.rate / (weight_prior.shape - 1.0)
+    n_out = layer_sizes[-1]
+    shapes = [(a + 1, b) for a, b in pairwise(layer_sizes)]
+    zeros = tuple(np.zeros(s) for s in shapes)
+    return PBPState(
+        m=tuple(
+            np.ascontiguousarray(rng.standard_normal((b, a)).T) / np.sqrt(a) for a, b in shapes
+        ),
+        v=tuple(np.full(s, prior_var) for s in shapes),
+        site_prec=tuple(np.full(s, 1.0 / prior_var) for s in shapes),
+        site_prec_mean=zeros,
+        site_shape=zeros,
+        site_rate=zeros,
+        lik_prec=zeros,
+        lik_prec_mean=zeros,
+        lik_noise_shape=np.zeros(n_out),
+        lik_noise_rate=np.zeros(n_out),
+        noise_shape=np.full(n_out, float(noise_prior.shape)),
+        noise_rate=np.full(n_out, float(noise_prior.rate)),
+        prior_shape=np.asarray(float(weight_prior.shape)),
+        prior_rate=np.asarray(float(weight_prior.rate)),
+    )

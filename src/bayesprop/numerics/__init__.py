@@ -1,0 +1,1 @@
+"""Mathematics only: imports jax and numpy, nothing of ours."""

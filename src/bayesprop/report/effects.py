@@ -1,0 +1,201 @@
+"""Partial dependence: how the prediction moves with each feature, and how sure the model is of it.
+
+Friedman (2001): set one feature to a value in many rows, leave the rest as they are, average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.model.predictive import Predictive
+
+MAX_SHOWN = 12
+MAX_LEVELS = 12
+_MAX_CANDIDATES = 40
+_MAX_ROWS = 200
+_GRID_SIZE = 25
+_FEW_VALUES = 12
+_VALUE_BUDGET = 40_000_000
+_CHUNK_VALUES = 4_000_000
+_SCREENING_QUANTILES = (0.05, 0.5, 0.95)
+
+Predict = Callable[[np.ndarray], Predictive]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column of the user's table, as encoded columns.
+
+    columns
+        Indices of the encoded columns that it fills.
+    settings
+        For a categorical column, the encoded values of each level, one row a level.
+    levels
+        Names of these levels; empty for a number.
+    """
+
+    name: str
+    columns: tuple[int, ...]
+    settings: Float[np.ndarray, "g c"] | None = None
+    levels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The partial dependence of the prediction on one feature, all but `grid` in y.
+
+    grid
+        The values that the feature was set to; 0, 1, ... for levels.
+    levels
+        Names of the levels, or empty for a number.
+    mean
+        Average prediction at each value.
+    epistemic_std, std
+        Root of the mean variance of the rows at each value: what a typical row has there.
+    deciles
+        The nine deciles of the feature, so that thin data can be seen; empty for levels.
+    movement
+        Largest minus smallest mean.
+    hidden_levels
+        Levels left out because there are too many.
+    """
+
+    name: str
+    grid: Float[np.ndarray, " g"]
+    levels: tuple[str, ...]
+    mean: Float[np.ndarray, " g"]
+    epistemic_std: Float[np.ndarray, " g"]
+    std: Float[np.ndarray, " g"]
+    deciles: Float[np.ndarray, " k"]
+    movement: float
+    hidden_levels: int = 0
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Effects that move the prediction most, and the movement of all others.
+
+    n_background
+        Rows averaged over.
+    screened
+        Whether the others were measured on a coarse grid only.
+    """
+
+    shown: tuple[Effect, ...]
+    others: tuple[tuple[str, float], ...]
+    n_background: int
+    screened: bool
+
+
+def effects(
+    predict: Predict,
+    x: Float[np.ndarray, "n d"],
+    features: tuple[Feature, ...],
+    *,
+    seed: int = 0,
+) -> Effects:
+    """Measure every feature on a sample of the rows, and keep the dozen that matter most.
+
+    The number of predictions is bounded whatever the size of the table: at most 200 rows, 25
+    values a feature, and beyond 40 features a screening by three values comes first.
+    """
+    rng = np.random.default_rng(seed)
+    varying = [f for f in features if np.any(np.ptp(x[:, list(f.columns)], axis=0) > 0)]
+    others = [(f.name, 0.0) for f in features if f not in varying]
+    screened = len(varying) > _MAX_CANDIDATES
+    if screened:
+        background = _background(rng, x, 3 * len(varying), most=20)
+        moved = [_movement(_curve(predict, background, f, _coarse(x, f))[0]) for f in varying]
+        order = np.argsort(moved, kind="stable")[::-1]
+        others += [(varying[i].name, moved[i]) for i in order[_MAX_CANDIDATES:]]
+        varying = [varying[i] for i in order[:_MAX_CANDIDATES]]
+    background = _background(rng, x, _GRID_SIZE * len(varying), most=_MAX_ROWS)
+    measured = [_effect(predict, background, x, f) for f in varying]
+    measured.sort(key=lambda effect: -effect.movement)
+    others += [(e.name, e.movement) for e in measured[MAX_SHOWN:]]
+    others.sort(key=lambda other: -other[1])
+    return Effects(tuple(measured[:MAX_SHOWN]), tuple(others), len(background), screened)
+
+
+def _background(
+    rng: np.random.Generator, x: np.ndarray, n_settings: int, *, most: int
+) -> np.ndarray:
+    affordable = _VALUE_BUDGET // max(n_settings * x.shape[1], 1)
+    n = min(len(x), int(np.clip(affordable, 5, most)))
+    return x[np.sort(rng.choice(len(x), n, replace=False))]
+
+
+def _coarse(x: np.ndarray, feature: Feature) -> np.ndarray:
+    if feature.settings is not None:
+        return feature.settings[:MAX_LEVELS]
+    column = x[:, feature.columns[0]]
+    return np.quantile(column, _SCREENING_QUANTILES, method="inverted_cdf")[:, None]
+
+
+def _grid(column: np.ndarray) -> np.ndarray:
+    """Every value where there are few, otherwise even steps over the central 95 %."""
+    values = np.unique(column)
+    if len(values) <= _FEW_VALUES:
+        return values
+    low, high = np.quantile(column, (0.025, 0.975), method="inverted_cdf")
+    if low == high:
+        low, high = values[0], values[-1]
+    share = np.linspace(0.0, 1.0, _GRID_SIZE)
+    # Not low + share (high - low): the difference may overflow.
+    return low * (1.0 - share) + high * share
+
+
+def _effect(predict: Predict, background: np.ndarray, x: np.ndarray, feature: Feature) -> Effect:
+    if feature.settings is None:
+        column = x[:, feature.columns[0]]
+        grid = _grid(column)
+        settings, levels, hidden = grid[:, None], (), 0
+        deciles = np.quantile(column, np.arange(1, 10) / 10, method="inverted_cdf")
+    else:
+        hidden = max(len(feature.settings) - MAX_LEVELS, 0)
+        settings, levels = feature.settings[:MAX_LEVELS], feature.levels[:MAX_LEVELS]
+        grid, deciles = np.arange(float(len(settings))), np.empty(0)
+    mean, epistemic_std, std = _curve(predict, background, feature, settings)
+    return Effect(
+        feature.name,
+        grid,
+        levels,
+        mean,
+        epistemic_std,
+        std,
+        deciles,
+        _movement(mean),
+        hidden,
+    )
+
+
+def _curve(
+    predict: Predict, background: np.ndarray, feature: Feature, settings: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Average prediction, epistemic and total standard deviation at each setting."""
+    step = max(1, _CHUNK_VALUES // max(background.size, 1))
+    parts = [
+        _averages(predict, background, feature, settings[i : i + step])
+        for i in range(0, len(settings), step)
+    ]
+    mean, epistemic_var, var = np.concatenate(parts, axis=1)
+    return mean, np.sqrt(epistemic_var), np.sqrt(var)
+
+
+def _averages(
+    predict: Predict, background: np.ndarray, feature: Feature, settings: np.ndarray
+) -> np.ndarray:
+    rows = np.tile(background, (len(settings), 1))
+    rows[:, list(feature.columns)] = np.repeat(settings, len(background), axis=0)
+    predicted = predict(rows)
+    shape = (len(settings), len(background))
+    moments = (predicted.mean, predicted.epistemic_var, predicted.var)
+    return np.stack([np.mean(np.reshape(m, shape), axis=1) for m in moments])
+
+
+def _movement(mean: np.ndarray) -> float:
+    return float(np.max(mean) - np.min(mean))

@@ -1,0 +1,138 @@
+"""Held-out metrics of the model beside its baselines, with standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop import metrics
+from bayesprop.model.predictive import Predictive
+from bayesprop.report.words import percent
+
+LEVELS = (0.5, 0.9, 0.95)
+_MIN_COMPARED = 10
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric of every model, the fitted one first.
+
+    unit
+        "y" (the unit of the target), "nats" or "share".
+    better
+        "lower", "higher", "nominal" (near `nominal`) or "" (not by itself).
+    values, errors
+        The metric and its standard error; None where there is none.
+    best
+        Which model is best; all False where the metric does not say.
+    """
+
+    name: str
+    unit: str
+    better: str
+    values: tuple[float, ...]
+    errors: tuple[float | None, ...]
+    best: tuple[bool, ...]
+    nominal: float | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Mean log-likelihood of the model minus that of a baseline, nats a row, and its s.e."""
+
+    baseline: str
+    gain: float
+    error: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the difference exceeds two standard errors."""
+        return abs(self.gain) > 2.0 * self.error
+
+
+def scores(predictives: Mapping[str, Predictive], y: Float[np.ndarray, " n"]) -> tuple[Score, ...]:
+    """Compute every metric of every model on the same rows."""
+    models = tuple(predictives.values())
+    errors = [np.abs(y - p.mean) for p in models]
+    crps, log_prob = [p.crps(y) for p in models], [p.log_prob(y) for p in models]
+    return (
+        _score(
+            "RMSE", "y", "lower", [metrics.rmse(p, y) for p in models], map(_rmse_error, errors)
+        ),
+        _score("MAE", "y", "lower", [metrics.mae(p, y) for p in models], map(_mean_error, errors)),
+        _score(
+            "CRPS", "y", "lower", [metrics.mean_crps(p, y) for p in models], map(_mean_error, crps)
+        ),
+        _score(
+            "Mean log-likelihood",
+            "nats",
+            "higher",
+            [metrics.mean_log_likelihood(p, y) for p in models],
+            map(_mean_error, log_prob),
+        ),
+        *(_coverage(models, y, level) for level in LEVELS),
+        *(_width(models, level) for level in LEVELS),
+    )
+
+
+def compare(
+    model: Predictive, baseline: Predictive, name: str, y: Float[np.ndarray, " n"]
+) -> Comparison | None:
+    """Compare two models row by row; None below ten rows."""
+    if len(y) < _MIN_COMPARED:
+        return None
+    gain = model.log_prob(y) - baseline.log_prob(y)
+    return Comparison(name, float(np.mean(gain)), _mean_error(gain) or 0.0)
+
+
+def _score(
+    name: str,
+    unit: str,
+    better: str,
+    values: Iterable[float],
+    errors: Iterable[float | None],
+    nominal: float | None = None,
+) -> Score:
+    values = tuple(values)
+    loss = {
+        "lower": lambda v: v,
+        "higher": lambda v: -v,
+        "nominal": lambda v: abs(v - (nominal or 0.0)),
+        "": lambda v: 0.0 * v,
+    }[better]
+    return Score(
+        name, unit, better, values, tuple(errors), _best([loss(v) for v in values]), nominal
+    )
+
+
+def _coverage(models: tuple[Predictive, ...], y: np.ndarray, level: float) -> Score:
+    values = [metrics.coverage(p, y, level) for p in models]
+    name = f"Coverage of {percent(level)} intervals"
+    return _score(name, "share", "nominal", values, [None] * len(models), level)
+
+
+def _width(models: tuple[Predictive, ...], level: float) -> Score:
+    values = [metrics.mean_width(p, level) for p in models]
+    return _score(f"Width of {percent(level)} intervals", "y", "", values, [None] * len(models))
+
+
+def _best(losses: list[float]) -> tuple[bool, ...]:
+    """Mark the smallest; nothing is best alone or among equals."""
+    if len(losses) < 2 or max(losses) == min(losses):
+        return (False,) * len(losses)
+    return tuple(loss == min(losses) for loss in losses)
+
+
+def _mean_error(values: np.ndarray) -> float | None:
+    if len(values) < 2:
+        return None
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def _rmse_error(errors: np.ndarray) -> float | None:
+    """Return the standard error of a root mean square, by the delta method."""
+    rmse, error = float(np.sqrt(np.mean(errors**2))), _mean_error(errors**2)
+    return None if error is None or rmse == 0.0 else error / (2.0 * rmse)

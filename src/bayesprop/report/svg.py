@@ -1,0 +1,124 @@
+"""A matplotlib figure as an SVG element that can stand in an HTML page beside others."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from xml.etree import ElementTree
+
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+INK, MUTED, LINE = "#1c2127", "#5c6670", "#d9dee4"
+BLUE, ORANGE, PAPER = "#2466a8", "#c4560a", "#fefefe"
+
+STYLE = {
+    "font.size": 11.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": MUTED,
+    "axes.titlecolor": MUTED,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11.0,
+    "axes.titlepad": 8.0,
+    "axes.labelsize": 11.0,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "grid.color": LINE,
+    "grid.linewidth": 0.6,
+    "xtick.color": LINE,
+    "ytick.color": LINE,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": MUTED,
+    "xtick.labelsize": 10.5,
+    "ytick.labelsize": 10.5,
+    "lines.solid_capstyle": "round",
+    "text.parse_math": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "bayesprop",
+}
+
+# The page redefines these for dark screens; the hex value is what any other viewer shows.
+_VARIABLES = {
+    INK: f"var(--ink, {INK})",
+    MUTED: f"var(--muted, {MUTED})",
+    LINE: f"var(--line, {LINE})",
+    BLUE: f"var(--blue, {BLUE})",
+    ORANGE: f"var(--orange, {ORANGE})",
+    PAPER: f"var(--paper, {PAPER})",
+}
+_DROPPED = {"metadata", "style"}
+_COLOUR = re.compile("|".join(_VARIABLES))
+_LONG_DECIMAL = re.compile(r"-?\d+\.\d{3,}")
+_REFERENCE = re.compile(r"#([\w.-]+)")
+
+
+def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
+    """Draw a figure; `name` makes its ids unique on the page, the rest is read to the blind.
+
+    What is left has no namespace, no style sheet (it would apply to the whole page) and no id that
+    nothing refers to.
+    """
+    buffer = io.StringIO()
+    with warnings.catch_warnings():
+        # Text is left to the browser, so the glyphs of matplotlib's own font do not matter.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+        FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
+    root = ElementTree.fromstring(buffer.getvalue())
+    referred = set(_REFERENCE.findall(" ".join(_references(root))))
+    _clean(root, name, referred)
+    size = root.attrib["viewBox"].split()
+    root.attrib = {
+        "viewBox": root.attrib["viewBox"],
+        "role": "img",
+        "aria-labelledby": f"{name}-title {name}-desc",
+        "style": f"max-width: {1.5 * float(size[2]):.0f}px",
+    }
+    for at, (tag, text) in enumerate((("title", title), ("desc", description))):
+        element = ElementTree.Element(tag, {"id": f"{name}-{tag}"})
+        element.text = text
+        root.insert(at, element)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _references(root: ElementTree.Element) -> list[str]:
+    values = [value for element in root.iter() for value in element.attrib.values()]
+    return [value for value in values if value.startswith("#") or "url(#" in value]
+
+
+def _clean(element: ElementTree.Element, name: str, referred: set[str]) -> None:
+    element.tag = element.tag.partition("}")[2] or element.tag
+    element.attrib = {
+        key.partition("}")[2] or key: _value(key, value, name)
+        for key, value in element.attrib.items()
+        if key != "id" or value in referred
+    }
+    element.tail = None
+    if element.tag != "text":
+        element.text = None
+    for child in list(element):
+        if child.tag.partition("}")[2] in _DROPPED:
+            element.remove(child)
+        else:
+            _clean(child, name, referred)
+    # A group without attributes says nothing.
+    for child in list(element):
+        if child.tag in ("g", "defs") and not child.attrib and not len(child):
+            element.remove(child)
+
+
+def _value(key: str, value: str, name: str) -> str:
+    if key == "id":
+        return f"{name}-{value}"
+    if value.startswith("#") or "url(#" in value:
+        return _REFERENCE.sub(rf"#{name}-\1", value)
+    if key == "style":
+        value = re.sub(r" ?font-family: [^;]*;?", "", value)
+        return _COLOUR.sub(lambda found: _VARIABLES[found.group()], value)
+    if key == "transform":
+        value = re.sub(r"rotate\(-0 [^)]*\)", "", value).strip()
+    return _LONG_DECIMAL.sub(lambda found: f"{float(found.group()):.2f}", " ".join(value.split()))

@@ -1,0 +1,305 @@
+"""One file a model: arrays and a JSON header in a safetensors file, checked before it is believed.
+
+Nothing in a file is executed or imported: the header names a method, and the method's class is
+looked up in `bayesprop.methods`. The header (under the key "bayesprop" of the file's metadata):
+
+schema
+    Version of this layout.
+method
+    Key of `METHODS`.
+versions
+    Of bayesprop, Python and the numerical libraries that wrote the file.
+model
+    What the estimator needs beside its arrays: hyper-parameters, feature names, scaling.
+table
+    The TableEncoding, or null.
+metadata
+    Whatever the caller wanted to keep.
+
+A second key, "sha256", is the digest of the whole file with that digest read as zeros.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bayesprop import methods
+from bayesprop.data.atomic import write_atomically
+
+if TYPE_CHECKING:
+    from bayesprop.data.encoding import TableEncoding
+
+SCHEMA = 1
+_HEADER, _DIGEST, _NO_DIGEST = "bayesprop", "sha256", "0" * 64
+_LENGTH = struct.Struct("<Q")
+_DTYPES = frozenset({"F64", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8"})
+_LIBRARIES = ("bayesprop", "numpy", "scipy", "jax", "numba", "safetensors", "polars")
+_MAX_HEADER = 100_000_000  # bytes, the limit of the format
+
+
+class ModelFileError(ValueError):
+    """A model file that cannot be read, believed or written; the message is one line."""
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """What a model file holds.
+
+    estimator
+        Fitted, as it was saved.
+    table
+        How tables become its inputs; None if it was fitted on a matrix.
+    metadata
+        What was stored with it.
+    header
+        Everything else that the file says about itself: schema, method, versions.
+    """
+
+    estimator: Any
+    table: TableEncoding | None
+    metadata: dict[str, Any]
+    header: dict[str, Any]
+
+
+def save_model(
+    path: str | Path,
+    estimator: Any,
+    *,
+    table: TableEncoding | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> None:
+    """Write a fitted estimator to one file, whole or not at all.
+
+    table
+        How tables become the estimator's inputs, kept with it.
+    metadata
+        Anything that JSON can hold.
+
+    Raises ModelFileError if the file cannot be written (an older one then stays as it was), and
+    TypeError for what the format cannot hold.
+    """
+    model, arrays = estimator._to_stored()
+    header = {
+        "schema": SCHEMA,
+        "method": _method_of(estimator),
+        "versions": _versions(),
+        "model": model,
+        "table": None if table is None else table.to_dict(),
+        "metadata": metadata or {},
+    }
+    content = _packed(header, arrays)
+    try:
+        write_atomically(path, lambda file: file.write(content))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelFileError(f"cannot write model file {_shown(path)}: {reason}") from error
+
+
+def load_model(path: str | Path) -> SavedModel:
+    """Read a model file; ModelFileError, in one line, if it is not a whole and unaltered one."""
+    try:
+        header, arrays = _unpacked(_read(path))
+        return _built(header, arrays)
+    except _Refused as refusal:
+        raise ModelFileError(f"model file {_shown(path)} {refusal}") from refusal.__cause__
+
+
+def load(path: str | Path) -> Any:
+    """Return the fitted estimator of a model file."""
+    return load_model(path).estimator
+
+
+class _Refused(Exception):
+    """Why a file is not believed, to follow "model file '...' "."""
+
+
+class _Stored(NamedTuple):
+    header: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+def _method_of(estimator: Any) -> str:
+    home = f"{type(estimator).__module__}:{type(estimator).__qualname__}"
+    for method in methods.METHODS.values():
+        if method.home == home:
+            return method.name
+    raise TypeError(f"only estimators of bayesprop.methods can be saved, got {home}")
+
+
+def _versions() -> dict[str, str]:
+    """Return versions from package metadata, without importing the packages."""
+    found = {"python": platform.python_version()}
+    for library in _LIBRARIES:
+        try:
+            found[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _packed(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
+    """Return the file's bytes, with their digest in place."""
+    from safetensors.numpy import save
+
+    text = json.dumps(header, default=_plain)
+    plain = {name: _storable(name, array) for name, array in arrays.items()}
+    content = save(plain, metadata={_HEADER: text, _DIGEST: _NO_DIGEST})
+    slot = f'"{_DIGEST}":"{_NO_DIGEST}"'.encode()
+    before, found, after = content.partition(slot)
+    if not found:
+        raise RuntimeError("safetensors laid out its header in an unknown way")
+    digest = hashlib.sha256(content).hexdigest()
+    return before + slot.replace(_NO_DIGEST.encode(), digest.encode()) + after
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"a model file holds JSON and arrays only, got a {type(value).__name__}")
+
+
+def _storable(name: str, array: np.ndarray) -> np.ndarray:
+    """Return an array in C order and little-endian, which is how the format reads the memory."""
+    array = np.require(array, requirements="C")
+    is_kept = array.dtype == np.float64 or array.dtype.kind in "iu"
+    if not is_kept:
+        raise TypeError(f"array {name!r} must be float64 or integers, got {array.dtype}")
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def _read(path: str | Path) -> bytes:
+    """Return the bytes of a file, after a look at its beginning: it may be large and not ours."""
+    try:
+        with Path(path).open("rb") as file:
+            start = file.read(_LENGTH.size + len('{"'))
+            _check_start(start)
+            head = start + file.read(_LENGTH.unpack(start[: _LENGTH.size])[0])
+            _layout(head)
+            return head + file.read()
+    except FileNotFoundError as error:
+        raise ModelFileError(f"there is no model file {_shown(path)}") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ModelFileError(f"cannot read model file {_shown(path)}: {reason}") from error
+
+
+def _check_start(start: bytes) -> None:
+    if not start:
+        raise _Refused("is empty")
+    if start.startswith((b"\x80", b"PK\x03\x04")):
+        raise _Refused("is a pickle or an archive, which is never opened: save the model again")
+    if len(start) < _LENGTH.size + 2 or start[_LENGTH.size :] != b'{"':
+        raise _Refused("is not a bayesprop model")
+    if _LENGTH.unpack(start[: _LENGTH.size])[0] > _MAX_HEADER:
+        raise _Refused("is damaged: its header claims an impossible length")
+
+
+def _unpacked(content: bytes) -> _Stored:
+    """Return header and arrays of a file whose digest is right."""
+    layout = _layout(content)
+    texts = layout.pop("__metadata__")
+    _check_digest(content, str(texts[_DIGEST]))
+    _check_dtypes(layout)
+    header = _json(str(texts[_HEADER]), "has a damaged header")
+    return _Stored(header, _arrays(content))
+
+
+def _layout(content: bytes) -> dict[str, Any]:
+    """Return what the file says about its arrays and, under "__metadata__", about itself."""
+    (length,) = _LENGTH.unpack(content[: _LENGTH.size])
+    head = content[_LENGTH.size : _LENGTH.size + length]
+    if len(head) < length:
+        raise _Refused("is cut short: fetch or save it again")
+    layout = _json(head, "has a damaged header")
+    texts = layout.get("__metadata__")
+    if not isinstance(texts, dict) or _HEADER not in texts or _DIGEST not in texts:
+        raise _Refused("is not a bayesprop model: it has no bayesprop header")
+    return layout
+
+
+def _json(text: str | bytes, complaint: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _Refused(f"{complaint}: fetch or save it again") from error
+    if not isinstance(value, dict):
+        raise _Refused(f"{complaint}: it is not an object")
+    return value
+
+
+def _check_digest(content: bytes, digest: str) -> None:
+    as_hashed = content.replace(digest.encode(errors="replace"), _NO_DIGEST.encode(), 1)
+    if hashlib.sha256(as_hashed).hexdigest() != digest:
+        raise _Refused("is damaged or was altered: its checksum is wrong; fetch or save it again")
+
+
+def _check_dtypes(layout: dict[str, Any]) -> None:
+    for name, entry in layout.items():
+        dtype = entry.get("dtype") if isinstance(entry, dict) else None
+        if dtype not in _DTYPES:
+            raise _Refused(f"has an array {name[:40]!r} of type {dtype!r}: not float64 or integers")
+
+
+def _arrays(content: bytes) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as read_arrays
+
+    try:
+        return {name: np.array(array) for name, array in read_arrays(content).items()}
+    except (SafetensorError, ValueError, OverflowError, MemoryError) as error:
+        reason = " ".join(str(error).split())[:100]
+        raise _Refused(f"has arrays that do not fit its size: {reason}") from error
+
+
+def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
+    """Turn checked bytes into objects; whatever goes wrong here is the file's fault."""
+    schema, method = header.get("schema"), header.get("method")
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        raise _Refused(f"has no known schema: {str(schema)[:40]!r}")
+    if schema > SCHEMA:
+        raise _Refused(
+            f"has schema {schema}, and this bayesprop reads up to {SCHEMA}: upgrade bayesprop"
+        )
+    if not isinstance(method, str) or method not in methods.METHODS:
+        known = ", ".join(methods.METHODS)
+        raise _Refused(f"is of an unknown method {str(method)[:40]!r}; this bayesprop has {known}")
+    kind: Any = methods.estimator_class(method)
+    try:
+        estimator = kind._from_stored(header["model"], arrays)
+        table = _table(header["table"])
+        metadata = dict(header["metadata"])
+        _check_width(estimator, table)
+    except Exception as error:  # contents chosen by a stranger can fail in any way
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
+        raise _Refused(f"does not describe a {method} model ({reason})") from error
+    about = {key: header[key] for key in header if key not in ("table", "metadata")}
+    return SavedModel(estimator, table, metadata, about)
+
+
+def _table(stored: dict[str, Any] | None) -> TableEncoding | None:
+    if stored is None:
+        return None
+    from bayesprop.data.encoding import TableEncoding
+
+    return TableEncoding.from_dict(stored)
+
+
+def _check_width(estimator: Any, table: TableEncoding | None) -> None:
+    if table is not None and len(table.feature_names) != estimator.n_features_in_:
+        raise ValueError(
+            f"the table has {len(table.feature_names)} features, the model"
+            f" {estimator.n_features_in_}"
+        )
+
+
+def _shown(path: str | Path) -> str:
+    return repr(str(path)[:200])

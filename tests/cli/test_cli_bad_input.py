@@ -1,0 +1,286 @@
+"""Whatever a table, a model file or a path gets wrong: one line, exit code 2, nothing written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import pickle
+import random
+import struct
+import zipfile
+
+import pytest
+from house_table import as_csv, house_rows
+
+HEADER = "a,b,y\n"
+ROWS = "".join(f"{i},{i * i % 7},{2 * i}\n" for i in range(20))
+FAST = ("--hidden", "5", "--epochs", "5", "--quiet")
+
+
+def numbers(text):
+    """Every number of a table of predictions, row numbers left out."""
+    rows = list(csv.reader(io.StringIO(text)))[1:]
+    return [float(cell) for row in rows for cell in row[1:]]
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "expected"),
+    [
+        pytest.param("", "y", "empty", id="empty file"),
+        pytest.param(HEADER, "y", "no rows", id="no rows"),
+        pytest.param(HEADER + "1,2,3\n", "y", "2 or more", id="one row"),
+        pytest.param("y\n1\n2\n3\n", "y", "no column is left", id="one column"),
+        pytest.param("a,y\n" + "5,1\n" * 5 + "5,2\n", "y", "no column is left", id="constant"),
+        pytest.param("a,a,y\n1,2,3\n", "y", "more than one column", id="duplicated names"),
+        pytest.param(HEADER + ROWS + "1,2\n", "y", "line 22", id="ragged row"),
+        pytest.param(HEADER + ROWS + "1,inf,3\n", "y", "finite", id="inf"),
+        pytest.param(HEADER + ROWS + "1,2,-inf\n", "y", "finite", id="inf in the target"),
+        pytest.param(HEADER + ROWS + "1,2,often\n", "y", "often", id="text in the target"),
+        pytest.param(HEADER + ROWS + "1,two,2\n", "y", "two", id="text in a column"),
+        pytest.param("a,y\n1,\n2,NaN\n3,\n", "y", "2 rows", id="target never known"),
+        pytest.param(HEADER + ROWS, "z", "no column 'z'", id="no such target"),
+        pytest.param("d,y\n2020-01-01,1\n2020-02-01,2\n", "y", "date", id="dates"),
+        pytest.param("\0\1\2", "y", "not text", id="binary"),
+        pytest.param('a,y\n"1,2\n3,4\n', "y", "quotation", id="open quote"),
+        pytest.param("1.5,2.5\n1,2\n", "1.5", "header", id="no header"),
+    ],
+)
+def test_bad_tables(cli, tmp_path, text, target, expected):
+    table, out = tmp_path / "t.csv", tmp_path / "m.bayesprop"
+    table.write_text(text)
+    result = cli("fit", table, "--target", target, "--out", out, *FAST)
+    assert result.code == 2
+    assert expected in result.error
+    assert result.out == ""
+    assert list(tmp_path.iterdir()) == [table]
+
+
+def test_wrong_target_is_told_like_a_friend(cli, houses, tmp_path):
+    result = cli("fit", houses, "--target", "prise", "--out", tmp_path / "m")
+    assert result.error == (
+        f"error: no column 'prise' in {houses}; did you mean 'price'? "
+        "columns: area, rooms, town, price"
+    )
+    told = cli("fit", houses, "--target", "prise", "--out", tmp_path / "m", "--json")
+    assert told.json == {"error": told.error.removeprefix("error: ")}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--drop", "nothing"), "no column 'nothing'"),
+        (("--drop", "price"), "target"),
+        (("--weights", "town"), "numbers"),
+        (("--weights", "price"), "target"),
+        (("--weights", "area"), "row"),
+        (("--hidden", "0"), "--hidden"),
+        (("--hidden", "five"), "--hidden"),
+        (("--method", "pdp"), "did you mean 'pbp'"),
+    ],
+)
+def test_bad_choices(cli, houses, tmp_path, words, expected):
+    result = cli("fit", houses, "--target", "price", "--out", tmp_path / "m", *words)
+    assert result.code == 2
+    assert expected in result.error
+    assert not (tmp_path / "m").exists()
+
+
+def test_target_is_needed_for_a_file(cli, houses, tmp_path):
+    result = cli("fit", houses, "--out", tmp_path / "m")
+    assert result.code == 2
+    assert "--target is needed" in result.error
+    assert "price" in result.error
+
+
+@pytest.mark.parametrize("source", ["absent.csv", "diabetis", "."])
+def test_no_such_table(cli, tmp_path, source):
+    result = cli("fit", source, "--target", "y", "--out", tmp_path / "m")
+    assert result.code == 2
+    assert source in result.error
+
+
+@pytest.mark.parametrize(
+    ("column", "target"),
+    [
+        pytest.param(lambda i: i * 1e300, lambda i: 2 * i, id="1e300"),
+        pytest.param(lambda i: i * 1e-300, lambda i: 2 * i, id="1e-300"),
+        pytest.param(lambda i: i + 1e15, lambda i: 2 * i, id="tiny spread"),
+        pytest.param(lambda i: i, lambda i: i * 1e100, id="target 1e100"),
+        pytest.param(lambda i: i, lambda i: i * 1e-100, id="target 1e-100"),
+        pytest.param(lambda i: i, lambda _: 3.25, id="constant target"),
+        pytest.param(lambda i: "" if i % 3 else i, lambda i: i, id="missing values"),
+    ],
+)
+def test_odd_tables_give_finite_predictions(cli, tmp_path, column, target):
+    table, out = tmp_path / "t.csv", tmp_path / "m"
+    table.write_text("a,b,y\n" + "".join(f"{column(i)},{i % 4},{target(i)}\n" for i in range(30)))
+    assert cli("fit", table, "--target", "y", "--out", out, *FAST).code == 0
+    result = cli("predict", out, table)
+    assert result.code == 0
+    assert all(map(math.isfinite, numbers(result.out)))
+    told = cli("evaluate", out, table, "--json")
+    assert told.code == 0
+    assert told.json["rows"] == 30
+
+
+def test_a_target_beyond_float64_variance_is_refused(cli, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("a,y\n" + "".join(f"{i},{i}e300\n" for i in range(30)))
+    result = cli("fit", table, "--target", "y", "--out", tmp_path / "m", *FAST)
+    assert result.code == 2
+    assert "rescale" in result.error
+
+
+def test_constant_target_warns(cli, tmp_path):
+    table, out = tmp_path / "t.csv", tmp_path / "m"
+    table.write_text("a,y\n" + "".join(f"{i},7\n" for i in range(30)))
+    result = cli("fit", table, "--target", "y", "--out", out, *FAST)
+    assert result.code == 0
+    assert [line for line in result.err.splitlines() if "constant" in line and "warning: " in line]
+    assert numbers(cli("predict", out, table).out)[0] == pytest.approx(7.0)
+
+
+def test_constant_column_is_dropped_aloud(cli, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("a,b,y\n" + "".join(f"{i},1,{i}\n" for i in range(30)))
+    result = cli("fit", table, "--target", "y", "--out", tmp_path / "m", *FAST)
+    assert result.code == 0
+    assert "warning: column 'b' dropped" in result.err
+
+
+def test_names_that_are_not_text_stay_text(cli, tmp_path):
+    table, out = tmp_path / "t.csv", tmp_path / "m"
+    rows = [f"{i},{i % 5},{i}\n" for i in range(30)]
+    table.write_text("[red]<script>alert(1)</script>,\x1b[31mb,y\n" + "".join(rows))
+    assert cli("fit", table, "--target", "y", "--out", out, *FAST).code == 0
+    result = cli("inspect", out)
+    assert "[red]<script>" in result.out
+    assert "\x1b" not in result.out
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param({"rooms": None}, "rooms", id="column lacks"),
+        pytest.param({"area": "inf"}, "finite", id="inf"),
+        pytest.param({"area": "large"}, "large", id="text"),
+        pytest.param({"area": "1e300"}, "1e", id="far away"),
+    ],
+)
+def test_bad_rows_to_predict(cli, house_model, change, expected):
+    row = {"area": 100, "rooms": 3, "town": "Ulm"} | change
+    row = {name: value for name, value in row.items() if value is not None}
+    result = cli("predict", house_model, "-", stdin=as_csv([row, row]))
+    assert result.code == 2
+    assert expected in result.error
+    assert result.out == ""
+
+
+def test_unseen_category_and_missing_values(cli, house_model):
+    rows = [{"area": "", "rooms": 3, "town": "Oslo"}, {"area": 80, "rooms": "", "town": ""}]
+    result = cli("predict", house_model, "-", stdin=as_csv(rows))
+    assert result.code == 0
+    assert "Oslo" in result.err
+    assert all(line.startswith("warning: ") for line in result.err.splitlines())
+    assert all(map(math.isfinite, numbers(result.out)))
+
+
+def test_no_rows_to_predict(cli, house_model):
+    result = cli("predict", house_model, "-", stdin="area,rooms,town\n")
+    assert result.code == 2
+    assert "no rows" in result.error
+
+
+def test_evaluate_needs_the_target(cli, house_model):
+    rows = [{k: v for k, v in row.items() if k != "price"} for row in house_rows(n=5)]
+    result = cli("evaluate", house_model, "-", "--json", stdin=as_csv(rows))
+    assert result.code == 2
+    assert "no column 'price'" in result.json["error"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--interval", "90"), "--interval"),
+        (("--interval", "nan"), "--interval"),
+        (("--quantiles", "0.5,1"), "--quantiles"),
+        (("--quantiles", "low"), "--quantiles"),
+        (("--out", "p.xlsx"), ".parquet"),
+        (("--out", "absent/p.csv"), "does not exist"),
+        (("--out", "."), "folder"),
+    ],
+)
+def test_bad_ways_to_predict(cli, house_model, houses, monkeypatch, tmp_path, words, expected):
+    monkeypatch.chdir(tmp_path)
+    result = cli("predict", house_model, houses, *words)
+    assert result.code == 2
+    assert expected in result.error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_keep_refuses_a_clash_of_names(cli, house_model):
+    rows = [row | {"mean": 1} for row in house_rows(n=3)]
+    result = cli("predict", house_model, "-", "--keep", stdin=as_csv(rows))
+    assert result.code == 2
+    assert "mean" in result.error
+
+
+def test_inputs_are_never_overwritten(cli, house_model, houses):
+    before = houses.read_bytes(), house_model.read_bytes()
+    for words in (
+        ("fit", houses, "--target", "price", "--out", houses),
+        ("fit", houses, "--target", "price", "--out", house_model, "--report", house_model),
+        ("predict", house_model, houses, "--out", houses),
+        ("report", house_model, houses, "--out", house_model),
+    ):
+        result = cli(*words)
+        assert result.code == 2, words
+        assert "error: --" in result.error
+    assert (houses.read_bytes(), house_model.read_bytes()) == before
+
+
+def hostile_files(model):
+    """Model files as a stranger, a bad disk or a broken download would leave them."""
+    rng = random.Random(0)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("data.pkl", b"x")
+    yield from (b"", b"{}", b"a,b\n1,2\n", rng.randbytes(500), archive.getvalue())
+    yield pickle.dumps({"model": print})
+    yield struct.pack("<Q", 2**63) + b'{"a":1}'
+    yield struct.pack("<Q", 2) + b"{}"
+    yield struct.pack("<Q", 40_000) + b'{"a":' + b"[" * 39_990 + b"]" * 5
+    for length in (4, 9, 100, len(model) // 2, len(model) - 1):
+        yield model[:length]
+    yield model + b"\0"
+    for _ in range(20):
+        place = rng.randrange(len(model))
+        yield model[:place] + bytes([model[place] ^ (1 << rng.randrange(8))]) + model[place + 1 :]
+
+
+def test_damaged_and_hostile_model_files(cli, house_model, tmp_path):
+    path = tmp_path / "m.bayesprop"
+    for content in hostile_files(house_model.read_bytes()):
+        path.write_bytes(content)
+        result = cli("inspect", path)
+        assert result.code == 2, content[:60]
+        assert str(path) in result.error
+
+
+def test_model_that_is_not_there(cli, houses, tmp_path):
+    for words in (("inspect",), ("predict", houses), ("evaluate", houses), ("report", houses)):
+        result = cli(words[0], tmp_path / "absent.bayesprop", *words[1:])
+        assert result.code == 2
+        assert "absent.bayesprop" in result.error
+
+
+def test_model_without_a_table(cli, houses, tmp_path):
+    from bayesprop import PBPRegressor
+
+    path = tmp_path / "m.bayesprop"
+    PBPRegressor((3,), 1, random_state=0).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]).save(path)
+    assert cli("inspect", path).code == 0
+    result = cli("predict", path, houses)
+    assert result.code == 2
+    assert "saved from Python" in result.error

@@ -1,0 +1,207 @@
+"""From a table to predictions, a judgement and a report, as a user would go."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import shlex
+
+import numpy as np
+import polars as pl
+import pytest
+from house_table import as_csv, house_rows
+
+import bayesprop
+from bayesprop.cli import main
+
+FAST = ("--hidden", "10", "--epochs", "20", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def diabetes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("diabetes")
+    model, page = folder / "d.bayesprop", folder / "d.html"
+    words = ["fit", "diabetes", "--test-fraction", "0.2", "--epochs", "20", "--quiet"]
+    assert main([*words, "--out", str(model), "--report", str(page)]) == 0
+    return model, page
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_fit_prints_held_out_metrics_beside_baselines(cli, houses, tmp_path):
+    out = tmp_path / "m.bayesprop"
+    result = cli("fit", houses, "--target", "price", "--unit", "kEUR", "--out", out, *FAST)
+    assert result.code == 0
+    assert "12 held-out rows" in result.out
+    assert all(word in result.out for word in ("rmse", "kEUR", "constant", "linear"))
+    assert out.is_file()
+
+
+def test_fit_in_json_beats_the_constant_baseline(cli, houses, tmp_path):
+    result = cli("fit", houses, "-t", "price", "-o", tmp_path / "m", *FAST, "--json")
+    told = result.json
+    assert result.code == 0
+    assert told["rows"] == {"train": 108, "held_out": 12}
+    assert told["held_out"]["model"]["rmse"] < 0.5 * told["held_out"]["constant"]["rmse"]
+    assert told["command"].startswith("bayesprop fit ")
+
+
+def test_known_data_set_brings_its_target_and_unit(cli, diabetes):
+    model, page = diabetes
+    told = cli("inspect", model, "--json").json
+    assert (told["target"], told["rows"]) == ("progression", {"train": 354, "held_out": 88})
+    assert told["unit"]
+    assert "<html" in page.read_text(encoding="utf-8")
+
+
+def test_predict_agrees_with_python(cli, diabetes):
+    model, _ = diabetes
+    result = cli("predict", model, "diabetes", "--interval", "0.5", "--quantiles", "0.1,0.9")
+    rows = rows_of(result.out)
+    header = "row,mean,std,epistemic_std,noise_std,lower_50,upper_50,q_0.1,q_0.9"
+    assert result.out.splitlines()[0] == header
+    assert [int(row["row"]) for row in rows] == list(range(1, 443))
+
+    from sklearn.datasets import load_diabetes
+
+    x, _ = load_diabetes(return_X_y=True, scaled=False)
+    mean, std = bayesprop.load(model).predict(x, return_std=True)
+    np.testing.assert_allclose([float(row["mean"]) for row in rows], mean, rtol=1e-9)
+    np.testing.assert_allclose([float(row["std"]) for row in rows], std, rtol=1e-9)
+    for row in rows:
+        value = {name: float(text) for name, text in row.items()}
+        parts = value["epistemic_std"] ** 2 + value["noise_std"] ** 2
+        assert math.isclose(value["std"] ** 2, parts, rel_tol=1e-9)
+        # the quartile of a standard normal
+        assert math.isclose(value["upper_50"] - value["mean"], 0.6744897501960817 * value["std"])
+
+
+def test_predict_in_chunks_is_predict_at_once(cli, house_model, houses, monkeypatch):
+    whole = cli("predict", house_model, houses).out
+    monkeypatch.setattr("bayesprop.commands.predict.CHUNK_ROWS", 7)
+    assert cli("predict", house_model, houses).out == whole
+
+
+def test_predict_to_parquet_keeps_columns(cli, house_model, houses, tmp_path):
+    out = tmp_path / "p.parquet"
+    result = cli("predict", house_model, houses, "--keep", "--out", out)
+    assert (result.code, result.out) == (0, "")
+    frame = pl.read_parquet(out)
+    assert frame.columns[:5] == ["area", "rooms", "town", "price", "mean"]
+    assert len(frame) == 120
+    assert frame["mean"].is_finite().all()
+
+
+def test_stdin_and_column_order(cli, house_model, houses):
+    rows = house_rows(n=20)
+    turned = [dict(reversed(row.items())) for row in rows]
+    forward = cli("predict", house_model, "-", stdin=as_csv(rows))
+    assert forward.code == 0
+    assert cli("predict", house_model, "-", stdin=as_csv(turned)).out == forward.out
+
+
+def test_target_column_is_not_needed_to_predict(cli, house_model):
+    rows = [{k: v for k, v in row.items() if k != "price"} for row in house_rows(n=5)]
+    result = cli("predict", house_model, "-", stdin=as_csv(rows))
+    assert result.code == 0
+    assert len(rows_of(result.out)) == 5
+
+
+def test_evaluate(cli, house_model):
+    rows = as_csv(house_rows(n=200, seed=8))
+    told = cli("evaluate", house_model, "-", "--json", stdin=rows).json
+    assert told["rows"] == 200
+    assert told["metrics"]["model"]["rmse"] < 0.5 * told["metrics"]["constant"]["rmse"]
+    shown = cli("evaluate", house_model, "-", stdin=rows)
+    assert "200 rows" in shown.out
+
+
+def test_evaluate_on_the_training_table_says_so(cli, house_model, houses):
+    result = cli("evaluate", house_model, houses)
+    assert result.code == 0
+    assert result.err.startswith("warning: ")
+    assert "108" in result.err
+
+
+def test_report_of_a_later_table(cli, house_model, tmp_path):
+    later = tmp_path / "later.csv"
+    later.write_text(as_csv(house_rows(n=60, seed=9)))
+    out = tmp_path / "later.html"
+    result = cli("report", house_model, later, "--out", out)
+    assert result.code == 0, result.err
+    assert "price" in out.read_text(encoding="utf-8")
+
+
+def test_inspect_says_what_reproduces_the_model(cli, house_model, houses, tmp_path):
+    shown = cli("inspect", house_model)
+    assert shown.code == 0
+    assert "bayesprop fit " in shown.out
+    assert all(word in shown.out for word in ("pbp", "area", "town", "price", "kEUR"))
+    told = cli("inspect", house_model, "--json").json
+    words = shlex.split(told["command"])
+    assert words[:3] == ["bayesprop", "fit", str(houses)]
+
+    again = tmp_path / "again.bayesprop"
+    words[words.index("--out") + 1] = str(again)
+    assert cli(*words[1:]).code == 0
+    first = cli("predict", house_model, houses).out
+    assert cli("predict", again, houses).out == first
+
+
+def test_weights_and_drop(cli, tmp_path):
+    rows = [row | {"id": i, "w": 1 + i % 2} for i, row in enumerate(house_rows())]
+    table, out = tmp_path / "t.csv", tmp_path / "m"
+    table.write_text(as_csv(rows))
+    words = ("fit", table, "-t", "price", "-o", out, "--weights", "w", "--drop", "id", *FAST)
+    assert cli(*words).code == 0
+    told = cli("inspect", out, "--json").json
+    assert [feature["name"] for feature in told["features"]] == ["area", "rooms", "town"]
+    # neither is needed to predict
+    assert cli("predict", out, "-", stdin=as_csv(house_rows(n=3))).code == 0
+
+
+def test_no_held_out_rows(cli, houses, tmp_path):
+    words = ("fit", houses, "-t", "price", "-o", tmp_path / "m", "--test-fraction", 0, *FAST)
+    result = cli(*words)
+    assert result.code == 0
+    assert "no rows were held out" in result.err
+    assert cli(*words, "--json").json["held_out"] is None
+
+
+def test_seed_fixes_the_result(cli, houses, tmp_path):
+    def predictions(seed):
+        out = tmp_path / f"m{seed}"
+        assert cli("fit", houses, "-t", "price", "-o", out, "--seed", seed, *FAST).code == 0
+        return cli("predict", out, houses).out
+
+    assert predictions(5) == predictions(5) != predictions(6)
+
+
+def test_two_hidden_layers_both_ways(cli, houses, tmp_path):
+    sizes = []
+    for words in (("--hidden", "6,4"), ("--hidden", "6", "--hidden", "4")):
+        out = tmp_path / "m"
+        words = ("fit", houses, "-t", "price", "-o", out, *words, "--epochs", 2, "--quiet")
+        assert cli(*words).code == 0
+        sizes.append(cli("inspect", out, "--json").json["parameters"]["hidden_layer_sizes"])
+    assert sizes == [[6, 4], [6, 4]]
+
+
+def test_catalogues(cli):
+    assert {m["name"] for m in cli("methods", "--json").json["methods"]} >= {"pbp"}
+    assert "pbp" in cli("methods").out
+    sets = {d["name"]: d for d in cli("datasets", "--json").json["datasets"]}
+    assert sets["diabetes"]["source"] == "scikit-learn"
+    assert (sets["boston"]["n"], sets["boston"]["d"]) == (506, 13)
+    assert "diabetes" in cli("datasets").out
+
+
+def test_json_is_one_object_on_one_line(cli, house_model):
+    for words in (("inspect", house_model), ("methods",), ("datasets",)):
+        out = cli(*words, "--json").out
+        assert out.count("\n") == 1
+        assert isinstance(json.loads(out), dict)

@@ -1,0 +1,82 @@
+"""Help and usage: instant, and every mistake is one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from bayesprop import __version__
+
+COMMANDS = (
+    "fit",
+    "predict",
+    "evaluate",
+    "report",
+    "inspect",
+    "methods",
+    "datasets",
+    "reproduce",
+)
+HEAVY = "numpy scipy jax numba sklearn polars pandas matplotlib rich jinja2 safetensors joblib"
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; from bayesprop.cli import main; code = main(['--help']); "
+        f"print([m for m in '{HEAVY}'.split() if m in sys.modules], file=sys.stderr); "
+        "sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "Examples:" in done.stdout
+
+
+def test_module_runs_and_says_its_version():
+    words = [sys.executable, "-m", "bayesprop", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == f"bayesprop {__version__}\n"
+
+
+def test_bare_command_helps(cli):
+    result = cli()
+    assert result.code == 0
+    assert all(f"\n  {name} " in result.out for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(cli, name):
+    result = cli(name, "--help")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"Usage: bayesprop {name}")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["fot"], "did you mean 'fit'"),
+        (["fit"], "missing argument"),
+        (["fit", "t.csv"], "--out"),
+        (["fit", "t.csv", "--out", "m", "--epochs", "0"], "--epochs"),
+        (["fit", "t.csv", "--out", "m", "--epochs", "x"], "--epochs"),
+        (["fit", "t.csv", "--out", "m", "--inference", "mcmc"], "sep"),
+        (["fit", "t.csv", "--out", "m", "--test-fraction", "nan"], "--test-fraction"),
+        (["fit", "t.csv", "--out", "m", "--test-fraction", "1"], "--test-fraction"),
+        (["fit", "t.csv", "--out", "m", "--epoch", "3"], "--epochs"),
+        (["fit", "t.csv", "--out", "m", "--seed", "-1"], "--seed"),
+        (["predict", "m"], "missing argument"),
+    ],
+)
+def test_usage_errors_are_one_line(cli, words, expected):
+    result = cli(*words)
+    assert result.code == 2
+    assert expected in result.error.lower()
+    assert result.err.count("\n") == 1
+    assert result.out == ""
+
+
+def test_usage_error_in_json(cli):
+    result = cli("inspect", "--json")
+    assert result.code == 2
+    assert "MODEL" in result.json["error"]
