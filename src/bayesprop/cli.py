@@ -311,7 +311,7 @@ def reproduce(
     jobs: Annotated[int, typer.Option(metavar="N", help="Parallel jobs; -1 for one a core.")] = 1,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Folder. Default: results/NAME."),
+        typer.Option("--out", "-o", metavar="DIR", help="Folder. Default: results."),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="PART", help="Only this part; repeatable.")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 _HEADER, _DIGEST, _NO_DIGEST = "bayesprop", "sha256", "0" * 64
 _LENGTH = struct.Struct("<Q")
-_DTYPES = frozenset({"F64", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8"})
+_DTYPES = ("F64", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8")
 _LIBRARIES = ("bayesprop", "numpy", "scipy", "jax", "numba", "safetensors", "polars")
 _MAX_HEADER = 100_000_000  # bytes, the limit of the format
 
@@ -170,10 +170,10 @@ def _plain(value: Any) -> Any:
 def _storable(name: str, array: np.ndarray) -> np.ndarray:
     """Return an array in C order and little-endian, which is how the format reads the memory."""
     array = np.require(array, requirements="C")
-    is_kept = array.dtype == np.float64 or array.dtype.kind in "iu"
-    if not is_kept:
-        raise TypeError(f"array {name!r} must be float64 or integers, got {array.dtype}")
-    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+    kind = array.dtype
+    if not (kind.kind in "iu" or (kind.kind == "f" and kind.itemsize == 8)):
+        raise TypeError(f"array {name!r} must be float64 or integers, got {kind}")
+    return array.astype(kind.newbyteorder("<"), copy=False)
 
 
 def _read(path: str | Path) -> bytes:
@@ -246,7 +246,8 @@ def _check_dtypes(layout: dict[str, Any]) -> None:
     for name, entry in layout.items():
         dtype = entry.get("dtype") if isinstance(entry, dict) else None
         if dtype not in _DTYPES:
-            raise _Refused(f"has an array {name[:40]!r} of type {dtype!r}: not float64 or integers")
+            found = str(dtype)[:20]
+            raise _Refused(f"has an array {name[:40]!r} of type {found!r}: not float64 or integers")
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:

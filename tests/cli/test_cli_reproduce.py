@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -23,6 +24,8 @@ def calls(monkeypatch):
 
     def run(*, quick, jobs, out, only, seed, progress):
         progress("split 1 of 2")
+        out.mkdir(exist_ok=True)
+        (out / "pbp-table1.md").write_text("| boston | 2.97 |")
         asked.append({"quick": quick, "jobs": jobs, "out": out, "only": only, "seed": seed})
 
     home, registry = ModuleType("an_experiment"), ModuleType("bayesprop.experiments.registry")
@@ -46,18 +49,19 @@ def test_list(cli):
 def test_run(cli, calls, tmp_path):
     words = ("--quick", "--jobs", 2, "--only", "boston", "--only", "yacht", "--seed", 4)
     result = cli("reproduce", "pbp-table1", *words, "--out", tmp_path, "--json")
-    assert result.json == {"experiment": "pbp-table1", "out": str(tmp_path)}
+    files = [str(tmp_path / "pbp-table1.md")]
+    assert result.json == {"experiment": "pbp-table1", "out": str(tmp_path), "files": files}
     assert result.err == ""  # progress is for terminals
     asked = {"quick": True, "jobs": 2, "out": tmp_path, "only": ["boston", "yacht"], "seed": 4}
     assert calls == [asked]
 
 
-def test_defaults(cli, calls):
-    result = cli("reproduce", "pbp-toy")
-    assert result.code == 0
-    assert "results/pbp-toy" in result.err
-    assert (calls[0]["quick"], calls[0]["jobs"], calls[0]["only"]) == (False, 1, None)
-    assert str(calls[0]["out"]) == "results/pbp-toy"
+def test_defaults(cli, calls, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    result = cli("reproduce", "pbp-table1")
+    assert (result.code, result.out) == (0, "| boston | 2.97 |\n")
+    assert "results/pbp-table1.md" in result.err
+    assert calls == [{"quick": False, "jobs": 1, "out": Path("results"), "only": None, "seed": 1}]
 
 
 @pytest.mark.parametrize(

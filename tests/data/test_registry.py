@@ -14,9 +14,8 @@ from bayesprop.data.errors import TableError
 FOLDER = Path(
     os.environ.get("BAYESPROP_DATA") or Path(__file__).resolve().parents[2] / "../shared/data"
 )
-NINE = [
-    "boston", "concrete", "energy", "kin8nm", "naval", "power_plant", "protein", "wine_red", "yacht",
-]  # fmt: skip
+NINE = ["boston", "concrete", "energy", "kin8nm", "naval", "power_plant", "protein"]
+NINE += ["wine_red", "yacht"]
 
 
 @pytest.fixture

@@ -56,8 +56,9 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    heading = Text(one_line(title)) if title else None
-    table = Table(title=heading, title_justify="left", box=None, pad_edge=False)
+    if title:
+        print(one_line(title))
+    table = Table(box=None, pad_edge=False)
     for index, name in enumerate(columns):
         justify = "right" if index in right else "left"
         table.add_column(Text(one_line(name)), justify=justify, overflow="fold")

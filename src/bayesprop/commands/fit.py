@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from bayesprop import __version__, methods
+from bayesprop import methods
 from bayesprop.commands.console import note, plain, print_json, progress, warn
 from bayesprop.commands.failures import (
     InputError,
@@ -21,17 +21,21 @@ from bayesprop.commands.failures import (
     one_line,
     parameters_checked,
 )
+from bayesprop.commands.report import write_page
 from bayesprop.commands.scores import Scores, print_scores, score
 from bayesprop.commands.sources import (
     check_output,
+    fingerprint,
     known_target,
     parse_hidden,
     require_column,
+    rows_with_target,
     table_name,
 )
 from bayesprop.data.tables import TableEncoding, read_table, usable_rows
 from bayesprop.report.baselines import Baselines
-from bayesprop.store import save_model
+from bayesprop.report.unsure import Rows
+from bayesprop.store import load_model, save_model
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,19 +64,29 @@ class Options:
     words: Sequence[str]
 
 
-class Parts(NamedTuple):
-    """Training and held-out rows; row weights belong to the training rows."""
+class Part(NamedTuple):
+    """Some rows of the table; `row_numbers` count from 1, `weight` is None for equal weights."""
 
-    train: pl.DataFrame
-    test: pl.DataFrame
-    train_weight: Float[np.ndarray, " n"] | None
+    frame: pl.DataFrame
+    row_numbers: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"] | None
+
+
+class Parts(NamedTuple):
+    """Training and held-out rows, and the target of both, in the order of the table."""
+
+    train: Part
+    test: Part
+    target: pl.DataFrame
 
 
 class Fitted(NamedTuple):
-    """What one run of `fit` has learnt; `scores` is None without held-out rows."""
+    """What one run of `fit` has learnt; without held-out rows, `test` and `scores` are None."""
 
     estimator: Any
     encoding: TableEncoding
+    train: Rows
+    test: Rows | None
     baselines: Baselines
     scores: Scores | None
 
@@ -89,7 +103,14 @@ def run(options: Options) -> None:
     metadata = _metadata(options, fitted, parts, target, unit)
     save_model(options.out, fitted.estimator, table=fitted.encoding, metadata=metadata)
     if options.report is not None:
-        _write_report(options, fitted, parts, metadata)
+        with progress("writing the report", quiet=options.quiet):
+            write_page(
+                options.report,
+                load_model(options.out),
+                train=fitted.train,
+                test=fitted.test,
+                command=metadata["command"],
+            )
     _tell(options, fitted, metadata)
 
 
@@ -136,21 +157,24 @@ def _split(options: Options, frame: pl.DataFrame, target: str) -> Parts:
         require_column(frame, name, options.table)
         if name in (target, options.weights):
             raise InputError(f"--drop {name}: this column is the target or holds the weights")
-    usable = usable_rows(frame.drop(options.drop), target)
-    warn(usable.warnings)
-    weight = _weights(options, usable.frame, target)
-    frame = usable.frame.drop(options.weights or ())
-    n = len(frame)
-    n_test = round(options.test_fraction * n)
+    frame = frame.drop(options.drop)
+    warn(usable_rows(frame, target).warnings)  # the whole table, so that refusals name its rows
+    weight = _weights(options, frame, target)
+    known = rows_with_target(frame, target).places
+    frame = frame.drop(options.weights or ())
+    n, n_test = len(known), round(options.test_fraction * len(known))
     if n - n_test < 2:
         rows = f"{n} row{'' if n == 1 else 's'}"
         held_out = f", of which {n_test} would be held out" if n_test else ""
         raise InputError(
             f"{table_name(options.table)} has {rows} with a target{held_out}; a fit needs 2 or more"
         )
-    shuffled = np.random.default_rng(options.seed).permutation(n)
-    test, train = np.sort(shuffled[:n_test]), np.sort(shuffled[n_test:])
-    return Parts(frame[train], frame[test], None if weight is None else weight[train])
+    shuffled = np.random.default_rng(options.seed).permutation(known)
+    train, test = (
+        Part(frame[rows], rows + 1, None if weight is None else weight[rows])
+        for rows in (np.sort(shuffled[n_test:]), np.sort(shuffled[:n_test]))
+    )
+    return Parts(train, test, frame[known].select(target))
 
 
 def _weights(options: Options, frame: pl.DataFrame, target: str) -> Float[np.ndarray, " n"] | None:
@@ -176,25 +200,30 @@ def _weights(options: Options, frame: pl.DataFrame, target: str) -> Float[np.nda
 
 
 def _fit(options: Options, estimator: Any, parts: Parts, target: str) -> Fitted:
-    encoding = TableEncoding.fit(parts.train, target)
+    encoding = TableEncoding.fit(parts.train.frame, target)
     warn(encoding.report)
-    features, y = encoding.encode(parts.train).X, encoding.target(parts.train)
-    weight = {} if parts.train_weight is None else {"sample_weight": parts.train_weight}
+    train = _rows(encoding, parts.train)
+    weight = {} if parts.train.weight is None else {"sample_weight": parts.train.weight}
     with (
-        progress(f"fitting {len(y)} rows", quiet=options.quiet),
+        progress(f"fitting {len(train.y)} rows", quiet=options.quiet),
         parameters_checked(),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
-        estimator.fit(features, y, **weight)
+        estimator.fit(train.X, train.y, **weight)
     warn(estimator.fit_report_.warnings)
-    baselines = Baselines.fit(features, y)
-    if not len(parts.test):
-        return Fitted(estimator, encoding, baselines, None)
-    test = encoding.encode(parts.test)
-    warn(test.warnings)
-    scores = score(estimator, baselines, test.X, encoding.target(parts.test))
-    return Fitted(estimator, encoding, baselines, scores)
+    baselines = Baselines.fit(train.X, train.y)
+    if not len(parts.test.frame):
+        return Fitted(estimator, encoding, train, None, baselines, None)
+    warn(encoding.encode(parts.test.frame).warnings)
+    test = _rows(encoding, parts.test)
+    scores = score(estimator, baselines, test.X, test.y)
+    return Fitted(estimator, encoding, train, test, baselines, scores)
+
+
+def _rows(encoding: TableEncoding, part: Part) -> Rows:
+    names = [str(number) for number in part.row_numbers]
+    return Rows(encoding.encode(part.frame).X, encoding.target(part.frame), names)
 
 
 def _metadata(
@@ -204,27 +233,23 @@ def _metadata(
     return plain(
         {
             "command": shlex.join(["bayesprop", *options.words]),
-            "version": __version__,
+            "source": options.table,
+            "target": target,
+            "unit": unit,
+            "seed": options.seed,
             "config": {
-                "table": options.table,
-                "target": target,
                 "method": options.method,
                 "parameters": fitted.estimator.get_params(deep=False),
                 "test_fraction": options.test_fraction,
-                "seed": options.seed,
                 "weights": options.weights,
                 "drop": list(options.drop),
             },
-            "unit": unit,
-            "rows": {"train": len(parts.train), "held_out": len(parts.test)},
+            "rows": {"train": len(parts.train.frame), "held_out": len(parts.test.frame)},
+            "target_sha256": fingerprint(fitted.encoding.target(parts.target)),
             "held_out": fitted.scores,
             "baselines": fitted.baselines.to_dict(),
         }
     )
-
-
-def _write_report(options: Options, fitted: Fitted, parts: Parts, metadata: dict[str, Any]) -> None:
-    raise NotImplementedError
 
 
 def _tell(options: Options, fitted: Fitted, metadata: dict[str, Any]) -> None:
@@ -235,7 +260,7 @@ def _tell(options: Options, fitted: Fitted, metadata: dict[str, Any]) -> None:
                 "model": str(options.out),
                 "report": None if options.report is None else str(options.report),
                 "method": options.method,
-                "target": metadata["config"]["target"],
+                "target": metadata["target"],
                 "unit": metadata["unit"],
                 "rows": metadata["rows"],
                 "features": len(fitted.encoding.feature_names),
@@ -251,7 +276,7 @@ def _tell(options: Options, fitted: Fitted, metadata: dict[str, Any]) -> None:
     if fitted.scores is None:
         note("no rows were held out (--test-fraction 0): the fit is not judged")
     else:
-        title = f"{metadata['config']['target']}: {rows['held_out']} held-out rows"
+        title = f"{metadata['target']}: {rows['held_out']} held-out rows"
         print_scores(title, fitted.scores, metadata["unit"])
     note(f"fitted {rows['train']} rows in {report.seconds:.2f} s", quiet=options.quiet)
     note(f"model: {options.out}", quiet=options.quiet)

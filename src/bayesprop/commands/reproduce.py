@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayesprop.commands.console import note, print_json, print_table
-from bayesprop.commands.failures import InputError, did_you_mean, one_line
+from bayesprop.commands.failures import InputError, did_you_mean, listing, one_line
 
 if TYPE_CHECKING:
     from bayesprop.experiments.registry import Experiment
@@ -42,7 +42,7 @@ def run(options: Options) -> None:
     experiment = _find(EXPERIMENTS, options.name)
     if options.jobs == 0:
         raise InputError("--jobs must be 1 or more, or -1 for one a core; got 0")
-    out = options.out if options.out is not None else Path("results") / experiment.name
+    out = options.out if options.out is not None else Path("results")
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; name a folder")
     module, _, attribute = experiment.home.partition(":")
@@ -56,10 +56,19 @@ def run(options: Options) -> None:
             seed=options.seed,
             progress=progress,
         )
+    _tell(experiment.name, out, options)
+
+
+def _tell(name: str, out: Path, options: Options) -> None:
+    """Print the section that the experiment wrote, and say where the rest lies."""
+    files = sorted(out.glob(f"{name}.*"))
     if options.as_json:
-        print_json({"experiment": experiment.name, "out": str(out)})
-    else:
-        note(f"results in {out}", quiet=options.quiet)
+        print_json({"experiment": name, "out": str(out), "files": [str(file) for file in files]})
+        return
+    section = out / f"{name}.md"
+    if section in files:
+        print(section.read_text(encoding="utf-8"))
+    note(f"results: {listing([str(file) for file in files]) or out}", quiet=options.quiet)
 
 
 def _list(experiments: dict[str, Experiment], *, as_json: bool) -> None:

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 Scores = dict[str, dict[str, float]]
 _LABELS = {
-    "rmse": ("RMSE", True),
-    "mae": ("MAE", True),
-    "crps": ("CRPS", True),
-    "log_likelihood": ("log-likelihood (nats a row)", False),
-    "coverage_50": ("share inside 50 % intervals", False),
-    "coverage_90": ("share inside 90 % intervals", False),
-    "width_90": ("width of 90 % intervals", True),
-    "epistemic_share": ("epistemic share of variance", False),
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "log_likelihood": "log-likelihood, nats a row",
+    "crps": "CRPS",
+    "coverage_50": "share inside 50 % intervals",
+    "coverage_90": "share inside 90 % intervals",
+    "width_90": "width of 90 % intervals",
+    "calibration_error": "calibration error",
+    "epistemic_share": "epistemic share of variance",
 }
 
 
@@ -65,12 +66,8 @@ def predict_rows(
 def print_scores(title: str, scores: Scores, unit: str) -> None:
     """Print one row a metric, one column a model."""
     rows = [
-        (_label(metric, unit), *(figure(values.get(metric)) for values in scores.values()))
+        (_LABELS.get(metric, metric), *(figure(values.get(metric)) for values in scores.values()))
         for metric in scores["model"]
     ]
-    print_table(title, ("", *scores), rows, right=range(1, 1 + len(scores)))
-
-
-def _label(metric: str, unit: str) -> str:
-    name, is_in_unit = _LABELS.get(metric, (metric.replace("_", " "), False))
-    return f"{name} ({unit})" if unit and is_in_unit else name
+    heading = f"{title} (in {unit})" if unit else title
+    print_table(heading, ("", *scores), rows, right=range(1, 1 + len(scores)))

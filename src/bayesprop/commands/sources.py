@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
 
 from bayesprop.commands.failures import InputError, did_you_mean, listing, one_line
 
@@ -44,7 +48,7 @@ def require_column(frame: pl.DataFrame, name: str, source: str) -> None:
     if name not in frame.columns:
         hint = did_you_mean(name, frame.columns)
         raise InputError(
-            f"no column {one_line(name)!r} in {table_name(source)}{hint}; "
+            f"no column {one_line(name)!r} in {table_name(source)}{hint or ';'} "
             f"columns: {one_line(listing(frame.columns))}"
         )
 
@@ -89,6 +93,62 @@ def baselines_of(saved: SavedModel) -> Baselines | None:
 
     stored = (saved.metadata or {}).get("baselines")
     return Baselines.from_dict(stored) if isinstance(stored, dict) else None
+
+
+class Judged(NamedTuple):
+    """The rows of a table whose target is known, encoded; `row_numbers` count from 1."""
+
+    features: Float[np.ndarray, "n k"]
+    target: Float[np.ndarray, " n"]
+    row_numbers: Int[np.ndarray, " n"]
+    warnings: list[str]
+
+
+def rows_to_judge(saved: SavedModel, source: str) -> Judged:
+    """Read a table that holds the target of a model."""
+    from bayesprop.data.tables import read_table
+
+    encoding = encoding_of(saved)
+    frame = read_table(source)
+    require_column(frame, encoding.target_name, source)
+    encoded = encoding.encode(frame)  # whole, so that messages name rows of the table
+    known = rows_with_target(frame, encoding.target_name)
+    if not len(known.places):
+        raise InputError(f"no row of {table_name(source)} has a value of {encoding.target_name}")
+    target = encoding.target(frame[known.places])
+    remarks = [*_seen_before(saved, target, source), *known.warnings, *encoded.warnings]
+    return Judged(encoded.X[known.places], target, known.places + 1, remarks)
+
+
+class KnownRows(NamedTuple):
+    """Places of the rows whose target is known, from 0, and a sentence on the others."""
+
+    places: Int[np.ndarray, " n"]
+    warnings: list[str]
+
+
+def rows_with_target(frame: pl.DataFrame, target: str) -> KnownRows:
+    """Find the rows whose target is known."""
+    from bayesprop.data.tables import usable_rows
+
+    place = "row" if target != "row" else "place"
+    usable = usable_rows(frame.select(target).with_row_index(place), target)
+    return KnownRows(usable.frame[place].to_numpy().astype(np.int64), usable.warnings)
+
+
+def fingerprint(target: Float[np.ndarray, " n"]) -> str:
+    """Return a digest by which the table of a fit is known again, whatever its file is called."""
+    return hashlib.sha256(np.ascontiguousarray(target).tobytes()).hexdigest()
+
+
+def _seen_before(saved: SavedModel, target: np.ndarray, source: str) -> list[str]:
+    if saved.metadata.get("target_sha256") != fingerprint(target):
+        return []
+    rows = saved.metadata.get("rows", {})
+    return [
+        f"the model was fitted on {rows.get('train', 'some')} of these {len(target)} rows of "
+        f"{table_name(source)}: the figures flatter it; `bayesprop inspect` shows the held-out ones"
+    ]
 
 
 def parse_levels(text: str, option: str) -> tuple[float, ...]:

@@ -125,7 +125,8 @@ class CategoryColumn:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
-        return {"kind": "category", **asdict(self)}
+        lists = {"levels": list(self.levels), "rare": list(self.rare)}
+        return {"kind": "category", **asdict(self), **lists}
 
 
 def column_from_dict(stored: dict[str, Any]) -> NumericColumn | CategoryColumn:

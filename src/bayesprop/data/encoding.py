@@ -134,14 +134,14 @@ class TableEncoding:
             )
         try:
             columns = tuple(column_from_dict(column) for column in stored["columns"])
-            target, report = stored["target"], stored["report"]
+            target, report = stored["target"], list(stored["report"])
         except (KeyError, TypeError) as error:
             raise ValueError(f"the table encoding is incomplete: {error!r}") from error
         if not isinstance(target, str) or not all(isinstance(line, str) for line in report):
             raise ValueError("the target and the report of a table encoding must be text")
         if not columns or len({column.name for column in columns}) != len(columns):
             raise ValueError("the columns of a table encoding must be there and differ")
-        return cls(target, columns, list(report))
+        return cls(target, columns, report)
 
     def _check_columns(self, frame: pl.DataFrame) -> None:
         absent = [column.name for column in self.columns if column.name not in frame.columns]

@@ -101,7 +101,7 @@ def _from_folder(data: DataSet, tried: list[str]) -> Loaded | None:
     if not folder:
         tried.append(f"{FOLDER_VARIABLE} is not set")
         return None
-    path = Path(folder) / data.file
+    path = Path(folder).expanduser() / data.file
     try:
         content = path.read_bytes()
     except FileNotFoundError:

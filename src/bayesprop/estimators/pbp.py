@@ -11,11 +11,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.regression import BayesianRegressor
 from bayesprop.model.fit_report import FitReport
-from bayesprop.moments import pbp_evidence
 from bayesprop.moments.pbp_engine import Engine
 from bayesprop.moments.pbp_state import GammaPrior, PBPInfo, PBPState, init
 
@@ -146,6 +146,28 @@ class PBPRegressor(BayesianRegressor):
         self.state_ = self.state_._replace(**_flat_average_factor(self.state_))
         return self._run(engine, X, y, weight, np.arange(len(X))[None, :])
 
+    def log_evidence(self, X: Any, y: Any) -> float:
+        """Estimate log p(y | X) by expectation propagation, nats, in the original units of y.
+
+        X, y must be the rows that `fit(inference="sep")` saw, each with weight 1. It is the
+        evidence of the network with its fitted prior precision: higher is better between models of
+        the same rows. `fit_report_.log_evidence["prequential"]` needs neither condition: the log
+        probability of every row given those before it, in the first pass.
+        """
+        from bayesprop.moments.pbp_evidence import ep_log_evidence
+
+        engine = self._checked_engine()
+        check_is_fitted(self)
+        if engine.inference != "sep":
+            raise ValueError(
+                "log_evidence needs inference='sep', got 'adf', which counts the data once an "
+                "epoch; or read fit_report_.log_evidence['prequential']"
+            )
+        X, y, _ = self._check_rows(X, y, None, reset=False)
+        x, t = self.x_scaler_.transform(X), self.y_scaler_.transform(y)
+        log_scale = len(X) * float(np.sum(np.log(self.y_scaler_.scale)))
+        return ep_log_evidence(self.state_, x, t, activation=engine.activation) - log_scale
+
     def _start(self, rng: np.random.RandomState, n_inputs: int) -> None:
         sizes = (n_inputs, *self._hidden_sizes(), self.n_outputs_)
         self.state_ = init(
@@ -175,10 +197,6 @@ class PBPRegressor(BayesianRegressor):
         self.n_iter_ += len(orders)
         trace["epistemic_share"][-1] = self._epistemic_share(engine, x[:_SHARE_ROWS])
         log_scale = orders.shape[1] * float(np.sum(np.log(self.y_scaler_.scale)))
-        evidence = {"prequential": log_z_first - log_scale}
-        if engine.inference == "sep" and weight is None:
-            ep = pbp_evidence.ep_log_evidence(self.state_, x, t, engine.predict_moments)
-            evidence["ep"] = ep - log_scale
         n_weights = sum(m.size for m in self.state_.m)
         guards = dict(zip(PBPInfo._fields[1:], total[1:], strict=True))
         self.fit_report_ = FitReport(
@@ -188,7 +206,7 @@ class PBPRegressor(BayesianRegressor):
             n_updates=int(orders.size) * n_weights,
             guards=guards,
             trace=trace,
-            log_evidence=evidence,
+            log_evidence={"prequential": log_z_first - log_scale},
             warnings=self._advice(y, guards, int(orders.size) * n_weights),
         )
         return self

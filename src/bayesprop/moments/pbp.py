@@ -96,8 +96,15 @@ def _weighted_noise(
 
 @partial(jax.jit, static_argnames=("activation", "inference", "reference"))
 def _online_pass(
-    state: PBPState, data: Datum, *, activation: str, inference: Inference, reference: bool
+    state: PBPState,
+    data: Datum,
+    n_seen: Array,
+    *,
+    activation: str,
+    inference: Inference,
+    reference: bool,
 ) -> tuple[PBPState, PBPInfo]:
+    """Absorb row by row; n_seen is 1 if q has seen each of these rows before, else 0."""
     n = data.x.shape[0]
 
     def step(state: PBPState, datum: Datum) -> tuple[PBPState, PBPInfo]:
@@ -105,13 +112,15 @@ def _online_pass(
             cavity, noise = layers(state.m, state.v), Gamma(state.noise_shape, state.noise_rate)
             improper = jnp.asarray(0)
         else:
-            cavity, noise, improper = cavity_of(state)
+            cavity, noise, improper = cavity_of(state, n_seen)
         new = absorb(cavity, noise, datum, activation=activation, reference=reference)
         info = PBPInfo(new.log_z, new.undone + improper, new.noise_kept, 0, 0)
         after = with_q(state, new.weights, new.noise)
         if inference == "sep":
             factor = minus(natural(new.weights, new.noise), natural(cavity, noise))
-            average = jax.tree.map(lambda a, f: a + (f - a) / n, average_factor(state), factor)
+            average = jax.tree.map(
+                lambda a, f: a + (f - n_seen * a) / n, average_factor(state), factor
+            )
             after = with_average_factor(after, average)
         return after, info
 
@@ -144,8 +153,9 @@ def data_pass(
     order
         Row numbers in the order of visit; a row with weight 0 is passed over.
     inference
-        "adf" treats every visit as a new datum, as the paper does; "sep" first removes the average
-        likelihood factor, so that many passes do not shrink the variance.
+        "adf" treats every visit as a new datum, as the paper does. "sep" removes the average
+        likelihood factor first, so that many passes do not shrink the variance; its first pass,
+        with no factor to remove yet, is "adf" that keeps the average.
     batch_size
         1 is the paper's algorithm.
     reference
@@ -156,20 +166,21 @@ def data_pass(
     if len(order) == 0:
         return state, PBPInfo()
     state = jax.tree.map(jnp.asarray, state)
+    n_seen = jnp.asarray(float(any(np.any(f) for f in state.lik_prec)))
     rule = {"activation": activation, "inference": inference, "reference": reference}
     if batch_size == 1:
         data = Datum(*(jnp.asarray(a[order]) for a in (x, y, weight)))
-        return _to_host(*_online_pass(state, data, **rule))
+        return _to_host(*_online_pass(state, data, n_seen, **rule))
     n_padding = -len(order) % batch_size
     padded = np.concatenate([order, np.zeros(n_padding, dtype=order.dtype)])
     counted = np.where(np.arange(len(padded)) < len(order), weight[padded], 0.0)
     batches = Datum(
         *(
-            jnp.asarray(a.reshape(-1, batch_size, *a.shape[1:]))
+            jnp.asarray(a.reshape(len(padded) // batch_size, batch_size, *a.shape[1:]))
             for a in (x[padded], y[padded], counted)
         )
     )
-    return _to_host(*batch_pass(state, batches, **rule))
+    return _to_host(*batch_pass(state, batches, n_seen, **rule))
 
 
 @in_float64

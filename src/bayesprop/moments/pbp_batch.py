@@ -20,6 +20,7 @@ from bayesprop.moments.pbp_factors import (
     average_factor,
     cavity_of,
     count_false,
+    is_gamma,
     minus,
     natural,
     undo_invalid,
@@ -51,21 +52,43 @@ def _joint_log_z(
     """
     f = jax.vmap(lambda x: mlp_propagate(m, v, x, activation_name=activation))(data.x)
     counted = data.weight > 0.0
-    safe_weight = jnp.where(counted, data.weight, 1.0)[:, None]
-    var = jnp.where(counted[:, None], f.v + noise_var / safe_weight, 1.0)
+    noise = jax.vmap(lambda w: noise_var / w)(jnp.where(counted, data.weight, 1.0))
+    var = jnp.where(counted[:, None], f.v + noise, 1.0)
     resid = jnp.where(counted[:, None], data.y - f.m, 0.0)
-    shared = sum(
-        jnp.einsum("ioab,ab,joab->oij", j, layer_v, j)
-        for j, layer_v in zip(jacobian, v, strict=True)
-    )
     off_diagonal = counted[:, None] & counted[None, :] & ~jnp.eye(len(counted), dtype=bool)
-    cov = jnp.where(off_diagonal, shared, 0.0) + jax.vmap(jnp.diag)(var.T)
-    chol = jnp.linalg.cholesky(cov)
+    shared = _shared_variance(jacobian, v)
+    chol = jnp.linalg.cholesky(
+        jax.vmap(lambda cov, var: jnp.where(off_diagonal, cov, jnp.diag(var)))(shared, var.T)
+    )
     white = jax.vmap(partial(jax.scipy.linalg.solve_triangular, lower=True))(chol, resid.T).T
     std = jax.vmap(jnp.diag)(chol).T
     log_terms = -0.5 * (gaussian.LOG_2PI + white**2) - jnp.log(std)
     log_z = jnp.sum(jnp.where(counted[:, None], log_terms, 0.0))
-    return log_z, BatchLogZ(log_z, std * white, std**2 - noise_var / safe_weight)
+    return log_z, BatchLogZ(log_z, std * white, std**2 - noise)
+
+
+def _shared_variance(jacobian: tuple, v: tuple) -> Float[Array, "o b b"]:
+    """Covariance of the outputs of two rows through the weights they share."""
+    layers = zip(jacobian, v, strict=True)
+    return sum(
+        (jnp.einsum("ioab,ab,joab->oij", j, layer_v, j) for j, layer_v in layers),
+        start=jnp.asarray(0.0),
+    )
+
+
+def _noise_change(noise: Gamma, batch: BatchLogZ, weight: Array) -> tuple[Gamma, Array]:
+    """Sum of what the rows ask of q(gamma), and which rows ask something valid."""
+
+    def asked(epistemic_var: Array, resid: Array, weight: Array) -> tuple[Gamma, Array]:
+        matched = gamma.match_moments(noise, epistemic_var, resid)
+        valid = is_gamma(matched) | (weight == 0.0)
+        change = (
+            jnp.where(valid, weight * (m - o), 0.0) for m, o in zip(matched, noise, strict=True)
+        )
+        return Gamma(*change), valid
+
+    changes, valid = jax.vmap(asked)(batch.epistemic_var, batch.resid, weight)
+    return jax.tree.map(lambda c: jnp.sum(c, axis=0), changes), valid
 
 
 def absorb_batch(
@@ -96,11 +119,7 @@ def absorb_batch(
         for w, dw in zip(weights, zip(*grad, strict=True), strict=True)
     )
     kept, undone = undo_invalid(weights, new)
-    matched = gamma.match_moments(noise, batch.epistemic_var, batch.resid)
-    asked = Gamma(*(data.weight[:, None] * (n - o) for n, o in zip(matched, noise, strict=True)))
-    valid = jnp.isfinite(asked.shape) & jnp.isfinite(asked.rate) & (matched.shape > 1.0)
-    valid |= data.weight[:, None] == 0.0
-    change = Gamma(*(jnp.sum(jnp.where(valid, a, 0.0), axis=0) for a in asked))
+    change, valid = _noise_change(noise, batch, data.weight)
     length = jnp.ones_like(noise.shape)
     if not reference:
         length = jnp.minimum(
@@ -119,14 +138,23 @@ def _longest_step(room: Array, change: Array) -> Array:
 
 @partial(jax.jit, static_argnames=("activation", "inference", "reference"))
 def batch_pass(
-    state: PBPState, batches: Datum, *, activation: str, inference: Inference, reference: bool
+    state: PBPState,
+    batches: Datum,
+    n_seen: Array,
+    *,
+    activation: str,
+    inference: Inference,
+    reference: bool,
 ) -> tuple[PBPState, PBPInfo]:
-    """Absorb batches of one size, one after the other; weight 0 marks padding."""
+    """Absorb batches of one size, one after the other; weight 0 marks padding.
+
+    n_seen is 1 if q has seen each of these rows before, else 0.
+    """
     n = jnp.sum(batches.weight > 0.0)
 
     def step(state: PBPState, batch: Datum) -> tuple[PBPState, PBPInfo]:
         count = jnp.sum(batch.weight > 0.0)
-        cavity, noise, improper = cavity_of(state, count)
+        cavity, noise, improper = cavity_of(state, n_seen * count)
         weights, new_noise, info = absorb_batch(
             cavity, noise, batch, activation=activation, reference=reference
         )
@@ -134,7 +162,7 @@ def batch_pass(
         if inference == "sep":
             factor = minus(natural(weights, new_noise), natural(cavity, noise))
             average = average_factor(state)
-            moved = jax.tree.map(lambda a, f: a + (f - count * a) / n, average, factor)
+            moved = jax.tree.map(lambda a, f: a + (f - n_seen * count * a) / n, average, factor)
             after = with_average_factor(after, moved)
         return after, info._replace(weights_undone=info.weights_undone + improper)
 

@@ -1,71 +1,84 @@
-"""Two estimates of the model evidence log p(y | X), the paper's future work; plain NumPy."""
+"""EP's estimate of the model evidence log p(y | X), the future work of the PBP paper.
+
+The other estimate needs no code of its own: log Z summed over a first pass of assumed density
+filtering is the log probability of every datum given those before it (the chain rule).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
-from scipy.special import gammaln
+from jaxtyping import Array, Float
 
+from bayesprop.moments.pbp import absorb
+from bayesprop.moments.pbp_factors import (
+    Datum,
+    Natural,
+    average_factor,
+    layers,
+    minus,
+    natural,
+)
 from bayesprop.moments.pbp_state import PBPState
-
-LOG_2PI = float(np.log(2.0 * np.pi))
-Moments = tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]
-
-
-def _gaussian_log_partition(prec: np.ndarray, prec_mean: np.ndarray) -> float:
-    return float(np.sum(0.5 * (LOG_2PI - np.log(prec) + prec_mean**2 / prec)))
+from bayesprop.numerics import gamma, gaussian
+from bayesprop.numerics.gamma import Gamma
+from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.precision import in_float64
 
 
-def _gamma_log_partition(shape: np.ndarray, rate: np.ndarray) -> float:
-    return float(np.sum(gammaln(shape) - shape * np.log(rate)))
-
-
-def without_factors(state: PBPState, n_removed: float) -> PBPState | None:
-    """Q divided by so many average likelihood factors; None where that is no distribution."""
-    prec = [1.0 / v - n_removed * f for v, f in zip(state.v, state.lik_prec, strict=True)]
-    prec_mean = [
-        m / v - n_removed * f for m, v, f in zip(state.m, state.v, state.lik_prec_mean, strict=True)
-    ]
-    shape = state.noise_shape - n_removed * state.lik_noise_shape
-    rate = state.noise_rate - n_removed * state.lik_noise_rate
-    if any((p <= 0.0).any() for p in prec) or (shape <= 1.0).any() or (rate <= 0.0).any():
-        return None
-    return state._replace(
-        m=tuple(pm / p for p, pm in zip(prec, prec_mean, strict=True)),
-        v=tuple(1.0 / p for p in prec),
-        noise_shape=shape,
-        noise_rate=rate,
+def _log_partition(q: Natural) -> Float[Array, ""]:
+    """Log normaliser of weights and noise; NaN where a precision is not positive."""
+    weights = (
+        jnp.sum(gaussian.log_partition(pm / p, 1.0 / p))
+        for p, pm in zip(q.prec, q.prec_mean, strict=True)
     )
+    noise = gamma.log_partition(Gamma(q.noise_shape, q.noise_rate))
+    return sum(weights, start=jnp.sum(noise))
 
 
-def _log_partition(state: PBPState) -> float:
-    weights = sum(
-        _gaussian_log_partition(1.0 / v, m / v) for m, v in zip(state.m, state.v, strict=True)
-    )
-    return weights + _gamma_log_partition(state.noise_shape, state.noise_rate)
+def _moments(q: Natural) -> tuple[tuple[Gaussian, ...], Gamma]:
+    weights = (Gaussian(pm / p, 1.0 / p) for p, pm in zip(q.prec, q.prec_mean, strict=True))
+    return tuple(weights), Gamma(q.noise_shape, q.noise_rate)
 
 
+@partial(jax.jit, static_argnames=("activation",))
+def _ep_log_evidence(state: PBPState, data: Datum, *, activation: str) -> Float[Array, ""]:
+    q = natural(layers(state.m, state.v), Gamma(state.noise_shape, state.noise_rate))
+    average = average_factor(state)
+    prior = jax.tree.map(lambda a, f: a - len(data.x) * f, q, average)
+    cavity = minus(q, average)
+    weights, noise = _moments(cavity)
+
+    def of_one(total: tuple[Natural, Array], datum: Datum) -> tuple[tuple[Natural, Array], None]:
+        new = absorb(weights, noise, datum, activation=activation, reference=False)
+        tilted = natural(new.weights, new.noise)
+        log_scale = new.log_z - _log_partition(tilted) + _log_partition(cavity)
+        product = jax.tree.map(lambda p, t, c: p + t - c, total[0], tilted, cavity)
+        return (product, total[1] + log_scale), None
+
+    (product, log_scales), _ = jax.lax.scan(of_one, (prior, jnp.asarray(0.0)), data)
+    return _log_partition(product) - _log_partition(prior) + log_scales
+
+
+@in_float64
 def ep_log_evidence(
     state: PBPState,
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, "n o"],
-    predict_moments: Callable[[PBPState, np.ndarray], Moments],
+    *,
+    activation: str = "relu",
 ) -> float:
-    """EP's estimate of log p(y | X), nats in standardised units, after stochastic EP on (x, y).
+    """Log of int p0 prod_n s_n f_n, nats in standardised units, after stochastic EP on (x, y).
 
-    With q = p0 f^n, log Z = Phi(q) - Phi(p0) + sum_n [log Z_n - Phi(q) + Phi(q / f)] (Minka 2001,
-    section 4; the averaged factor of Li et al. 2015 stands for each of the n). p0 is what is left
-    of q without the data: the weight prior at its present precision, so that this is the evidence
-    of the model with that precision. NaN where a division leaves no distribution.
+    Every factor f_n is matched to its likelihood under the cavity q / f, with log s_n = log Z_n -
+    Phi(tilted_n) + Phi(cavity), Phi the log normaliser (Minka 2001, section 4). p0 is q without
+    the data: the weight prior at its present precision, so that this is the evidence of the model
+    with that precision. Exact for one weight; for more, as good as independence between weights
+    is. NaN where a division leaves no distribution.
     """
-    n = len(x)
-    cavity, prior = without_factors(state, 1.0), without_factors(state, float(n))
-    if cavity is None or prior is None:
-        return float("nan")
-    m, v = predict_moments(cavity, x)
-    var = v + cavity.noise_var
-    log_z = float(np.sum(-0.5 * (LOG_2PI + np.log(var) + (y - m) ** 2 / var)))
-    phi = _log_partition(state)
-    return phi - _log_partition(prior) + log_z - n * (phi - _log_partition(cavity))
+    data = Datum(*(jnp.asarray(a) for a in (x, y, np.ones(len(x)))))
+    state = jax.tree.map(jnp.asarray, state)
+    return float(_ep_log_evidence(state, data, activation=activation))

@@ -75,13 +75,10 @@ def minus(a: Any, b: Any) -> Any:
     return jax.tree.map(jnp.subtract, a, b)
 
 
-def cavity_of(
-    state: PBPState, n_removed: Array | int = 1
-) -> tuple[tuple[Gaussian, ...], Gamma, Array]:
+def cavity_of(state: PBPState, n_removed: Array) -> tuple[tuple[Gaussian, ...], Gamma, Array]:
     """Q without so many average likelihood factors; where that is improper, q itself.
 
-    Stochastic EP (Li, Hernández-Lobato & Turner 2015, algorithm 1). Under assumed density
-    filtering the factor is flat and the cavity is q.
+    Stochastic EP (Li, Hernández-Lobato & Turner 2015, algorithm 1).
     """
     q = layers(state.m, state.v)
     noise = Gamma(state.noise_shape, state.noise_rate)

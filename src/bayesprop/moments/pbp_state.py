@@ -142,15 +142,18 @@ def init(
     """Absorb the prior factors once (supplement eq. 33-34) and break the symmetry of the units.
 
     Means are drawn from N(0, 1 / (fan_in + 1)), as the authors' code does; section 3.5 prints
-    fan-out. They are drawn unit by unit, inputs innermost, which is the order of that code.
+    fan-out. They are drawn unit by unit, inputs innermost, which is the order of that code. A
+    network without hidden units has no symmetry to break: its means start at 0, the exact prior.
     """
+    perturbation = 0.0 if len(layer_sizes) == 2 else 1.0
     prior_var = weight_prior.rate / (weight_prior.shape - 1.0)
     n_out = layer_sizes[-1]
     shapes = [(a + 1, b) for a, b in pairwise(layer_sizes)]
     zeros = tuple(np.zeros(s) for s in shapes)
     return PBPState(
         m=tuple(
-            np.ascontiguousarray(rng.standard_normal((b, a)).T) / np.sqrt(a) for a, b in shapes
+            np.ascontiguousarray(perturbation * rng.standard_normal((b, a)).T) / np.sqrt(a)
+            for a, b in shapes
         ),
         v=tuple(np.full(s, prior_var) for s in shapes),
         site_prec=tuple(np.full(s, 1.0 / prior_var) for s in shapes),

@@ -101,9 +101,10 @@ def erf(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
 def _owens_t(h: Float[Array, "..."], a: Float[Array, "..."]) -> Float[Array, "..."]:
     """T(h, a) for 0 <= a <= 1 by 20-point Gauss-Legendre quadrature of its definition."""
     nodes, weights = np.polynomial.legendre.leggauss(20)
-    x = 0.5 * a[..., None] * (1.0 + jnp.asarray(nodes))
-    inner = jnp.exp(-0.5 * h[..., None] ** 2 * (1.0 + x**2)) / (1.0 + x**2)
-    return 0.5 * a / (2.0 * jnp.pi) * jnp.sum(jnp.asarray(weights) * inner, axis=-1)
 
+    def integrand(x: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.exp(-0.5 * h * h * (1.0 + x * x)) / (1.0 + x * x)
 
-MOMENTS = {"identity": identity, "relu": relu, "leaky_relu": leaky_relu, "erf": erf}
+    halves = 0.5 * (1.0 + nodes)
+    terms = (w * integrand(a * half) for w, half in zip(weights, halves, strict=True))
+    return 0.5 * a / (2.0 * jnp.pi) * sum(terms, start=jnp.zeros_like(a))

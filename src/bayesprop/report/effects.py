@@ -12,13 +12,14 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.predictive import Predictive
+from bayesprop.report.words import value
 
 MAX_SHOWN = 12
 MAX_LEVELS = 12
 _MAX_CANDIDATES = 40
 _MAX_ROWS = 200
 _GRID_SIZE = 25
-_FEW_VALUES = 12
+_FEW_VALUES, _TWO_VALUES = 12, 2
 _VALUE_BUDGET = 40_000_000
 _CHUNK_VALUES = 4_000_000
 _SCREENING_QUANTILES = (0.05, 0.5, 0.95)
@@ -51,7 +52,7 @@ class Effect:
     grid
         The values that the feature was set to; 0, 1, ... for levels.
     levels
-        Names of the levels, or empty for a number.
+        Names of the levels, or empty for a number of more than two values.
     mean
         Average prediction at each value.
     epistemic_std, std
@@ -153,7 +154,8 @@ def _effect(predict: Predict, background: np.ndarray, x: np.ndarray, feature: Fe
     if feature.settings is None:
         column = x[:, feature.columns[0]]
         grid = _grid(column)
-        settings, levels, hidden = grid[:, None], (), 0
+        settings, hidden = grid[:, None], 0
+        levels = tuple(value(float(v)) for v in grid) if len(grid) <= _TWO_VALUES else ()
         deciles = np.quantile(column, np.arange(1, 10) / 10, method="inverted_cdf")
     else:
         hidden = max(len(feature.settings) - MAX_LEVELS, 0)

@@ -1,4 +1,4 @@
-"""The pictures of a report, one function a figure. Ink is data, blue the model, orange a warning."""
+"""The pictures of a report, one function each. Ink is data, blue the model, orange a warning."""
 
 from __future__ import annotations
 
@@ -8,49 +8,21 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bayesprop.report.contents import ReportContents
 from bayesprop.report.effects import Effect
-from bayesprop.report.svg import BLUE, INK, LINE, MUTED, ORANGE, PAPER, STYLE, inline_svg
+from bayesprop.report.svg import BLUE, INK, ORANGE, PAPER, STYLE, inline_svg
 from bayesprop.report.words import label, number
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_WIDE, _SMALL = (380.0, 290.0), (300.0, 190.0)
+_WIDE, _SMALL = (380.0, 290.0), (270.0, 170.0)
 _TRACES = {
     "mean_log_z": "log Z, nats a row",
     "noise_std": "noise std",
     "epistemic_share": "epistemic share",
 }
-
-
-def draw(contents: ReportContents) -> dict[str, str]:
-    """Draw every figure that the contents allow, as SVG elements by name."""
-    with rc_context(STYLE):
-        drawn = {
-            "actual": actual(contents),
-            "coverage": coverage(contents),
-            "pit": pit(contents),
-            "residual": residual(contents),
-        }
-        found = {
-            name: inline_svg(figure, name, *_ALTERNATIVES[name])
-            for name, figure in drawn.items()
-            if figure is not None
-        }
-        for name, values in contents.fit.trace.items():
-            title = f"{_TRACES.get(name, label(name))} after each epoch"
-            found[f"trace-{name}"] = inline_svg(
-                trace(contents, name, values), f"trace-{name}", title, _course(values)
-            )
-        limits = _effect_limits(contents.effects.shown)
-        for i, effect in enumerate(contents.effects.shown):
-            title = f"Effect of {label(effect.name)}"
-            text = f"The mean prediction moves by {number(effect.movement)}."
-            found[f"effect-{i}"] = inline_svg(
-                partial_dependence(contents, effect, limits), f"effect-{i}", title, text
-            )
-    return found
 
 
 _ALTERNATIVES = {
@@ -71,6 +43,35 @@ _ALTERNATIVES = {
         "Each row's error, and the band that should hold 90 % of them.",
     ),
 }
+
+
+def draw(contents: ReportContents) -> dict[str, str]:
+    """Draw every figure that the contents allow, as SVG elements by name."""
+    with rc_context(STYLE):
+        drawn = {
+            "actual": actual(contents),
+            "coverage": coverage(contents),
+            "pit": pit(contents),
+            "residual": residual(contents),
+        }
+        found = {
+            name: inline_svg(figure, name, *_ALTERNATIVES[name])
+            for name, figure in drawn.items()
+            if figure is not None
+        }
+        for name, values in contents.fit.trace.items():
+            title = f"{_TRACES.get(name, label(name))} after each epoch"
+            found[f"trace-{name}"] = inline_svg(
+                trace(name, values), f"trace-{name}", title, _course(values)
+            )
+        limits = _effect_limits(contents.effects.shown)
+        for i, effect in enumerate(contents.effects.shown):
+            title = f"Effect of {label(effect.name)}"
+            text = f"The mean prediction moves by {number(effect.movement)}."
+            found[f"effect-{i}"] = inline_svg(
+                partial_dependence(contents, effect, limits), f"effect-{i}", title, text
+            )
+    return found
 
 
 def actual(contents: ReportContents) -> Figure:
@@ -98,7 +99,7 @@ def actual(contents: ReportContents) -> Figure:
     line = np.array([np.min(span), np.max(span)])
     ax.plot(line, line, color=BLUE, linewidth=1.2, scalex=False, scaley=False)
     name = _target(contents)
-    _name(ax, f"Actual {name}", f"Predicted {name}", power)
+    _name(ax, _times(f"Actual {name}", power), _times(f"Predicted {name}", power))
     return figure
 
 
@@ -109,7 +110,6 @@ def pit(contents: ReportContents) -> Figure | None:
         return None
     figure, ax = _axes(_WIDE)
     outside = (found.counts < found.low) | (found.counts > found.high)
-    ax.axhspan(found.low, found.high, color=BLUE, alpha=0.16, linewidth=0)
     ax.bar(
         found.edges[:-1],
         found.counts,
@@ -117,10 +117,11 @@ def pit(contents: ReportContents) -> Figure | None:
         align="edge",
         color=[ORANGE if out else INK for out in outside],
         edgecolor=PAPER,
-        alpha=0.62,
+        alpha=0.5,
         linewidth=1.0,
     )
-    ax.axhline(found.expected, color=BLUE, linewidth=1.4)
+    ax.axhspan(found.low, found.high, color=BLUE, alpha=0.2, linewidth=0, zorder=3)
+    ax.axhline(found.expected, color=BLUE, linewidth=1.4, zorder=3)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, 1.15 * max(float(np.max(found.counts)), found.high))
     ax.grid(False, axis="x")
@@ -165,22 +166,24 @@ def residual(contents: ReportContents) -> Figure:
     figure, ax = _axes(_WIDE)
     everywhere = np.concatenate([std, values[2].reshape(-1, 3)[:, :2].ravel()])
     reach = 1.645 * np.max(everywhere)
-    _limits(ax, everywhere, np.concatenate([error, [-reach, reach]]))
+    furthest = max(reach, float(np.max(np.abs(error))))
+    _limits(ax, everywhere, np.array([-furthest, furthest]))
     fan = np.maximum(np.array(ax.get_xlim()), 0.0)
     ax.fill_between(fan, -1.645 * fan, 1.645 * fan, color=BLUE, alpha=0.16, linewidth=0)
     ax.axhline(0.0, color=BLUE, linewidth=1.2)
     outside = np.abs(error) > 1.645 * std
     for at, colour, marker in ((~outside, INK, "o"), (outside, ORANGE, "D")):
-        ax.plot(std[at], error[at], marker, color=colour, markersize=3, alpha=0.7, markeredgewidth=0)
+        ax.plot(
+            std[at], error[at], marker, color=colour, markersize=3, alpha=0.7, markeredgewidth=0
+        )
     for low, high, size in values[2].reshape(-1, 3):
         ax.hlines([-size, size], low, high, color=INK, linewidth=1.8)
-    _name(ax, "Predicted std", "Actual − predicted", power, both=True)
+    _name(ax, _times("Predicted std", power), _times("Actual − predicted", power))
     return figure
 
 
-def trace(contents: ReportContents, name: str, values: Sequence[float]) -> Figure:
+def trace(name: str, values: Sequence[float]) -> Figure:
     """One diagnostic of training, epoch by epoch."""
-    del contents
     course = np.asarray(values, dtype=np.float64)
     power = 0
     if name == "epistemic_share":
@@ -193,9 +196,9 @@ def trace(contents: ReportContents, name: str, values: Sequence[float]) -> Figur
     if len(course) < 12:
         ax.plot(epochs, course, "o", color=BLUE, markersize=3.5, markeredgewidth=0)
     _limits(ax, epochs, course[np.isfinite(course)])
-    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     unit = ", %" if name == "epistemic_share" else ""
-    _name(ax, "Epoch", f"{_TRACES.get(name, label(name, 30))}{unit}", power, only_y=True)
+    _name(ax, "Epoch", _times(f"{_TRACES.get(name, label(name, 30))}{unit}", power))
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     return figure
 
 
@@ -219,7 +222,8 @@ def partial_dependence(
     bottom, top = ax.get_ylim()
     inside = deciles[(deciles >= grid[0]) & (deciles <= grid[-1])]
     ax.vlines(inside, bottom, bottom + 0.05 * (top - bottom), color=INK, linewidth=1.0, alpha=0.6)
-    _name(ax, label(effect.name, 34), f"Predicted {_target(contents, 20)}", power, x_power=x_power)
+    y_name = f"Predicted {_target(contents, 20)}"
+    _name(ax, _times("", x_power), _times(y_name, power))
     return figure
 
 
@@ -240,8 +244,8 @@ def _levels(contents: ReportContents, effect: Effect, limits: tuple[float, float
     _limits(ax, ends, at, margin=0.02)
     ax.set_ylim(-0.6, len(order) - 0.4)
     ax.grid(False, axis="y")
+    _name(ax, _times(f"Predicted {_target(contents, 20)}", power), "")
     ax.set_yticks(at, [label(effect.levels[i], 18) for i in order])
-    _name(ax, f"Predicted {_target(contents, 20)}", label(effect.name, 34), power, ticks="x")
     return figure
 
 
@@ -266,8 +270,11 @@ def _target(contents: ReportContents, width: int = 28) -> str:
 
 
 def _axes(size: tuple[float, float]) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(size[0] / 72.0, size[1] / 72.0), dpi=72, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03)
+    figure = Figure(
+        figsize=(size[0] / 72.0, size[1] / 72.0),
+        dpi=72,
+        layout=ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03),
+    )
     ax = figure.add_subplot()
     ax.tick_params(length=0, pad=5)
     return figure, ax
@@ -277,7 +284,8 @@ def _scaled(
     *arrays: np.ndarray, by: np.ndarray | None = None
 ) -> tuple[tuple[np.ndarray, ...], int]:
     """Divide by a power of 1000 where labels would be long; also what keeps 1e300 drawable."""
-    largest = max((float(np.max(np.abs(a), initial=0.0)) for a in (arrays if by is None else (by,))))
+    measured = arrays if by is None else (by,)
+    largest = max(float(np.max(np.abs(a), initial=0.0)) for a in measured)
     if largest == 0.0 or 1e-3 <= largest < 1e5:
         return arrays, 0
     power = 3 * int(np.floor(np.log10(largest) / 3))
@@ -296,15 +304,21 @@ def _limits(ax: Axes, x: np.ndarray, y: np.ndarray, margin: float = 0.05) -> Non
         set_limits(low - pad, high + pad)
 
 
-def _name(
-    ax: Axes,
-    x: str,
-    y: str,
-    power: int = 0,
-    *,
-    both: bool = False,
-    only_y: bool = False,
-    x_power: int = 0,
-    ticks: str = "both",
-) -> None:
-    raise NotImplementedError
+def _name(ax: Axes, x: str, y: str) -> None:
+    """Name the axes, the vertical one above its top, where it needs no turning of the head."""
+    ax.set_xlabel(x)
+    ax.set_title(y)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(5))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
+
+
+def _tick(value: float) -> str:
+    text = f"{value:,.10g}" if abs(value) >= 1e4 else f"{value:.10g}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def _times(text: str, power: int) -> str:
+    if not power:
+        return text
+    return f"{text}{', ' if text else ''}× 10{str(power).translate(_SUPERSCRIPT)}"

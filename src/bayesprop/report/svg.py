@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from typing import Any
 from xml.etree import ElementTree
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -13,7 +14,7 @@ from matplotlib.figure import Figure
 INK, MUTED, LINE = "#1c2127", "#5c6670", "#d9dee4"
 BLUE, ORANGE, PAPER = "#2466a8", "#c4560a", "#fefefe"
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 11.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -66,7 +67,9 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     buffer = io.StringIO()
     with warnings.catch_warnings():
         # Text is left to the browser, so the glyphs of matplotlib's own font do not matter.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+        warnings.filterwarnings(
+            "ignore", message="Glyph .* missing from font", category=UserWarning
+        )
         FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
     root = ElementTree.fromstring(buffer.getvalue())
     referred = set(_REFERENCE.findall(" ".join(_references(root))))

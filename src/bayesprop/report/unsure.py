@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from bayesprop.model.predictive import Predictive
 from bayesprop.report.effects import Feature
-from bayesprop.report.words import label, number
+from bayesprop.report.words import label, number, value
 
 if TYPE_CHECKING:
     from bayesprop.data.encoding import TableEncoding
@@ -134,4 +134,4 @@ def _described(x: np.ndarray, z: np.ndarray, feature: Feature) -> str:
     column = feature.columns[0]
     off = number(float(z[column]), 2)
     sign = "+" if z[column] > 0 else ""
-    return f"{name} = {number(float(x[column]), 4)} ({sign}{off} std)"
+    return f"{name} = {value(float(x[column]))} ({sign}{off}\N{NO-BREAK SPACE}std)"

@@ -32,13 +32,25 @@ def number(value: float | None, digits: int = 3) -> str:
     )
 
 
-def fixed(value: float, decimals: int) -> str:
+def value(data: float) -> str:
+    """Write a number of the user's own, four digits at most and no idle zeros.
+
+    >>> value(286.0), value(0.12345), value(-2.0)
+    ('286', '0.1235', '−2')
+    """
+    text = number(data, 4)
+    if "." in text and "10" not in text.partition("×")[2]:
+        text = text.rstrip("0").rstrip(".")
+    return text
+
+
+def fixed(exact: float, decimals: int) -> str:
     """Write a number with so many decimals and thousands separators.
 
     >>> fixed(-1234.56, 1)
     '−1,234.6'
     """
-    rounded = round(value, decimals)
+    rounded = round(exact, decimals)
     return f"{abs(rounded):,.{decimals}f}" if rounded >= 0 else f"{_MINUS}{-rounded:,.{decimals}f}"
 
 

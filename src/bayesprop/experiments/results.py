@@ -1,0 +1,71 @@
+"""Put the sections of all experiments that have rows into one page.
+
+`python -m bayesprop.experiments.results --rows results --docs docs/results.md`
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from bayesprop.data.atomic import write_atomically
+from bayesprop.experiments import rows as row_files
+from bayesprop.experiments.registry import EXPERIMENTS
+
+_TITLE = """# Results: the papers' figures beside ours
+
+Every section is written from the rows of the command that it names, by
+`python -m bayesprop.experiments.results`; do not edit it by hand.
+"""
+
+
+def write_results(rows_folder: Path, page: Path) -> list[str]:
+    """Replace the section of every experiment that has rows below a folder; return their names.
+
+    Other sections stay as they are. Pictures are copied beside the page.
+    """
+    text = page.read_text("utf-8") if page.exists() else _TITLE
+    written = []
+    for name, found in _found(rows_folder):
+        module = importlib.import_module(EXPERIMENTS[name].home.partition(":")[0])
+        text = _with_section(text, name, module.section(row_files.read(found)))
+        picture = found.with_suffix(".svg")
+        if picture.exists():
+            shutil.copyfile(picture, page.parent / picture.name)
+        written.append(name)
+    write_atomically(page, lambda file: file.write(text.encode()))
+    return written
+
+
+def _found(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Find the newest file of rows of every experiment."""
+    for name in EXPERIMENTS:
+        files = sorted(folder.rglob(f"{name}.jsonl"), key=lambda path: path.stat().st_mtime)
+        if files:
+            yield name, files[-1]
+
+
+def _with_section(text: str, name: str, section: str) -> str:
+    """Put a section between its markers, at the end of the text if it has none yet."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    block = f"{begin}\n{section}\n{end}"
+    if begin in text and end in text:
+        before, _, rest = text.partition(begin)
+        return before + block + rest.partition(end)[2]
+    return f"{text.rstrip()}\n\n{block}\n"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Read the command line and write the page."""
+    parser = argparse.ArgumentParser(prog="python -m bayesprop.experiments.results")
+    parser.add_argument("--rows", type=Path, default=Path("results"), help="folder of the rows")
+    parser.add_argument("--docs", type=Path, default=Path("docs/results.md"), help="the page")
+    chosen = parser.parse_args(arguments)
+    print("\n".join(write_results(chosen.rows, chosen.docs)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The report of a regression model: one HTML file to read, print or forward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesprop.data.atomic import write_atomically
+from bayesprop.report.contents import collect
+from bayesprop.report.figures import draw
+from bayesprop.report.page import render
+from bayesprop.report.unsure import Rows
+
+if TYPE_CHECKING:
+    from bayesprop.data.encoding import TableEncoding
+
+__all__ = ["Rows", "write_report"]
+
+
+def write_report(
+    path: str | PathLike[str],
+    *,
+    estimator: Any,
+    encoding: TableEncoding | None,
+    train: Rows | None,
+    test: Rows | None,
+    metadata: Mapping[str, Any],
+) -> None:
+    """Judge a fitted regressor of one output and write the page, whole or not at all.
+
+    estimator
+        Fitted: `predict_dist`, `fit_report_`, `x_scaler_` and `get_params` are used.
+    encoding
+        How the table became numbers; it groups encoded columns and names them. Without it the
+        columns have the names that the estimator was fitted with, or x1, x2, ...
+    train
+        The rows it was fitted to: what the baselines are fitted to and the effects averaged over.
+        None for a model whose training rows are gone; then the effects are those over `test`.
+    test
+        The rows to judge it on. None if there are no others: then it is judged on `train`, and
+        the page says how little that means.
+    metadata
+        All optional. Text: "title", "target", "unit", "source" (name of the table), "command",
+        "created"; "seed", an int, which also draws the rows of the figures; "versions", a dict of
+        library versions. Where `train` is None, "baselines" is what `Baselines.fit(X, y)
+        .to_dict()` of `report.baselines` gave at fit time; without it, "train_summary" with
+        "y_mean" and "y_var" still gives the constant baseline, and the page says what is missing.
+
+    Raises ValueError if there are no rows, several outputs, or a prediction that is not finite;
+    OSError if the file cannot be written.
+    """
+    contents = collect(
+        estimator=estimator, encoding=encoding, train=train, test=test, metadata=metadata
+    )
+    page = render(contents, draw(contents)).encode("utf-8", errors="replace")
+    write_atomically(Path(path), lambda file: file.write(page))

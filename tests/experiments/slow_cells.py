@@ -1,0 +1,36 @@
+"""An experiment of slow cells: `python slow_cells.py FOLDER SECONDS` runs it, to be killed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bayesprop.experiments.protocol import Cell, Progress, run_cells
+from bayesprop.experiments.rows import Row
+
+NAME = "slow"
+CELLS = [Cell({"number": number}, cost=1.0 + number) for number in range(12)]
+
+
+@dataclass(frozen=True)
+class Config:
+    seconds: float = 0.0
+    broken: str | None = None
+
+
+def square(config: Config, key: dict[str, Any]) -> dict[str, Any]:
+    time.sleep(config.seconds)
+    if config.broken is not None and Path(config.broken).exists() and key["number"] % 5 == 0:
+        raise ArithmeticError("a cell\nthat fails")
+    return {"square": key["number"] ** 2, "undefined": float("nan")}
+
+
+def run(out: Path, config: Config, progress: Progress = lambda _text: None) -> list[Row]:
+    return run_cells(NAME, square, config, CELLS, out=out, jobs=2, progress=progress)
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), Config(seconds=float(sys.argv[2])), lambda text: print(text, flush=True))

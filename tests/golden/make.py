@@ -1,0 +1,51 @@
+"""Write the golden model of the current file schema; run once per schema, never to mend a test.
+
+From the repository root: .venv/bin/python tests/golden/make.py
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from bayesprop import store
+from bayesprop.data.encoding import TableEncoding
+from bayesprop.estimators.pbp import PBPRegressor
+
+HERE = Path(__file__).parent
+NAME = f"pbp-v{store.SCHEMA}"
+
+
+def training_table():
+    rng = np.random.default_rng(2015)
+    frame = pl.DataFrame(
+        {
+            "length_mm": rng.uniform(1.0, 9.0, 60).round(3),
+            "alloy": rng.choice(["A", "B"], 60),
+        }
+    )
+    load = frame["length_mm"] ** 2 + 5.0 * (frame["alloy"] == "A") + rng.normal(0.0, 1.0, 60)
+    return frame.with_columns(load.alias("load_kN"))
+
+
+def main():
+    table = training_table()
+    encoding = TableEncoding.fit(table, "load_kN")
+    model = PBPRegressor((5,), n_epochs=10, random_state=1)
+    model.fit(encoding.transform(table), encoding.target(table))
+    metadata = {"unit": "kN", "note": "golden file of the tests"}
+    store.save_model(HERE / f"{NAME}.bayesprop", model, table=encoding, metadata=metadata)
+    rows = table.head(8).drop("load_kN")
+    predicted = model.predict_dist(encoding.transform(rows))
+    expected = {
+        "rows": rows.to_dict(as_series=False),
+        "mean": predicted.mean.tolist(),
+        "epistemic_var": predicted.epistemic_var.tolist(),
+        "noise_var": predicted.noise_var.tolist(),
+    }
+    (HERE / f"{NAME}.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Moments of nonlinearities against mpmath, quadrature and finite differences."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from bayesprop.model.layers import ACTIVATIONS
+from bayesprop.numerics import activation_moments
+
+mp.mp.dps = 50
+
+
+def relu_moments_exact(a: float, std: float) -> tuple[float, float]:
+    phi, lower = mp.npdf(a), mp.ncdf(a)
+    mean = std * (a * lower + phi)
+    second = mp.mpf(std) ** 2 * ((1 + mp.mpf(a) ** 2) * lower + a * phi)
+    return float(mean), float(second - mean**2)
+
+
+@pytest.mark.parametrize("std", [1e-3, 0.7, 40.0])
+@pytest.mark.parametrize("a", [-37, -26, -12, -8, -5.01, -4.99, -3, -1, 0, 0.5, 2, 6, 20, 38])
+def test_relu_has_no_cancellation(a: float, std: float):
+    mean, var = relu_moments_exact(a, std)
+    with jax.enable_x64(True):
+        got = activation_moments.relu(jnp.float64(a * std), jnp.float64(std**2))
+    assert float(got.m) == pytest.approx(mean, rel=1e-12)
+    assert float(got.v) == pytest.approx(var, rel=2e-12)
+
+
+def test_relu_underflows_to_zero_and_not_to_nan():
+    with jax.enable_x64(True):
+        got = activation_moments.relu(jnp.float64(-40.0), jnp.float64(1.0))
+        slopes = jax.grad(lambda m, v: sum(activation_moments.relu(m, v)), argnums=(0, 1))(
+            jnp.float64(-40.0), jnp.float64(1.0)
+        )
+    assert float(got.m) == float(got.v) == 0.0
+    assert np.isfinite(slopes).all()
+
+
+@pytest.mark.parametrize("name", ["relu", "leaky_relu", "erf", "identity"])
+@pytest.mark.parametrize(("m", "v"), [(0.4, 1.7), (-2.0, 0.3), (3.0, 0.01), (0.0, 25.0)])
+def test_propagate_is_the_expectation_of_apply(name: str, m: float, v: float):
+    layer = ACTIVATIONS[name]
+    numbers = {
+        "relu": lambda x: np.maximum(x, 0),
+        "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
+        "erf": special.erf,
+        "identity": lambda x: x,
+    }[name]
+    density = stats.norm(m, np.sqrt(v)).pdf
+    low, high = m - 12 * np.sqrt(v), m + 12 * np.sqrt(v)
+
+    def moment(k: int) -> float:
+        f = lambda x: numbers(x) ** k * density(x)  # noqa: E731
+        return (
+            integrate.quad(f, low, 0, epsabs=1e-13)[0] + integrate.quad(f, 0, high, epsabs=1e-13)[0]
+        )
+
+    if low > 0 or high < 0:
+        pytest.skip("the two pieces would overlap")
+    with jax.enable_x64(True):
+        got = layer.propagate(jnp.float64(m), jnp.float64(v))
+        applied = layer.apply(jnp.linspace(-2.0, 2.0, 9))
+    np.testing.assert_allclose(applied, numbers(np.linspace(-2.0, 2.0, 9)), rtol=1e-6)
+    assert float(got.m) == pytest.approx(moment(1), abs=1e-9)
+    assert float(got.v) == pytest.approx(moment(2) - moment(1) ** 2, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["relu", "leaky_relu", "erf"])
+@pytest.mark.parametrize("m", [-7.0, -1.0, 0.2, 4.0])
+def test_derivatives_are_finite_differences(name: str, m: float):
+    v, step = 1.3, 1e-5
+    with jax.enable_x64(True):
+        rule = ACTIVATIONS[name].propagate
+        jac = jax.jacfwd(lambda p: jnp.stack(rule(p[0], p[1])))(jnp.array([m, v]))
+        at = lambda a, b: np.array(rule(jnp.float64(a), jnp.float64(b)))  # noqa: E731
+        by_m = (at(m + step, v) - at(m - step, v)) / (2 * step)
+        by_v = (at(m, v + step) - at(m, v - step)) / (2 * step)
+    np.testing.assert_allclose(jac, np.stack([by_m, by_v], axis=1), rtol=1e-5, atol=1e-11)

@@ -1,0 +1,138 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import bayesprop
+from bayesprop.data.encoding import TableEncoding
+from bayesprop.estimators.pbp import PBPRegressor
+from bayesprop.store import ModelFileError, load_model, save_model
+
+GOLDEN = Path(__file__).parent / "golden"
+PARTS = ("mean", "epistemic_var", "noise_var")
+
+
+def data(n=40, outputs=None):
+    rng = np.random.default_rng(5)
+    x = rng.normal(3.0, [1.0, 1e3, 1e-3], (n, 3))
+    y = x[:, 0] + 1e-3 * x[:, 1] + 0.1 * rng.standard_normal(n)
+    return x, y if outputs is None else np.stack([y, -5.0 * y], axis=1)
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.bayesprop")), ids=lambda path: path.stem)
+def test_models_of_every_schema_load_and_predict_the_same(path):
+    saved = load_model(path)
+    expected = json.loads(path.with_suffix(".json").read_text())
+    assert saved.table is not None
+    predicted = saved.estimator.predict_dist(saved.table.transform(pl.DataFrame(expected["rows"])))
+    for part in PARTS:
+        np.testing.assert_allclose(getattr(predicted, part), expected[part], rtol=1e-12, atol=0.0)
+    assert saved.metadata["unit"] == "kN"
+    assert saved.header["method"] == "pbp"
+
+
+def test_there_is_a_golden_model():
+    assert (GOLDEN / "pbp-v1.bayesprop").exists()
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+@pytest.mark.parametrize("inference", ["adf", "sep"])
+def test_a_model_comes_back_whole(tmp_path, outputs, inference):
+    x, y = data(outputs=outputs)
+    model = PBPRegressor((4, 3), n_epochs=3, inference=inference, random_state=2).fit(x, y)
+    model.save(tmp_path / "m")
+    again = bayesprop.load(tmp_path / "m")
+    assert again.get_params() == model.get_params()
+    assert again.fit_report_ == model.fit_report_
+    for part in PARTS:
+        np.testing.assert_array_equal(
+            getattr(again.predict_dist(x), part), getattr(model.predict_dist(x), part)
+        )
+    np.testing.assert_array_equal(again.sample_y(x, 3), model.sample_y(x, 3))
+
+
+def test_a_loaded_model_goes_on_learning_like_the_original(tmp_path):
+    x, y = data()
+    model = PBPRegressor((4,), n_epochs=2, random_state=2).fit(x, y)
+    model.save(tmp_path / "m")
+    again = bayesprop.load(tmp_path / "m")
+    np.testing.assert_array_equal(
+        again.partial_fit(x, y).predict(x), model.partial_fit(x, y).predict(x)
+    )
+
+
+def test_a_model_of_a_frame_keeps_its_column_names(tmp_path):
+    x, y = data()
+    frame = pl.DataFrame({"<script>": x[:, 0], "b c": x[:, 1], "": x[:, 2]})
+    model = PBPRegressor((4,), n_epochs=2, random_state=2).fit(frame, y)
+    model.save(tmp_path / "m")
+    again = bayesprop.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(frame.rename({"b c": "other"}))
+
+
+def test_a_table_goes_with_its_model(tmp_path):
+    x, y = data()
+    frame = pl.DataFrame({"a": x[:, 0], "c": ["u", "v"] * 20, "y": y})
+    table = TableEncoding.fit(frame, "y")
+    model = PBPRegressor((4,), n_epochs=2, random_state=2).fit(table.transform(frame), y)
+    save_model(tmp_path / "m", model, table=table, metadata={"unit": "kN"})
+    saved = load_model(tmp_path / "m")
+    assert saved.table == table
+    assert saved.metadata == {"unit": "kN"}
+
+
+def without(name):
+    return lambda _header, arrays: arrays.pop(name)
+
+
+def with_array(name, array):
+    return lambda _header, arrays: arrays.update({name: array})
+
+
+def with_header(key, value):
+    return lambda header, _arrays: header.update({key: value})
+
+
+NAN_MEANS = np.full((5, 1), np.nan)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        without("noise_rate"),
+        without("v.0"),
+        with_array("m.1", np.zeros((7, 1))),
+        with_array("v.0", np.ones((4, 3))),
+        with_array("v.1", np.full((5, 1), -1.0)),
+        with_array("m.1", NAN_MEANS),
+        with_array("m.0", np.zeros(16)),
+        with_array("m.0", np.zeros((4, 4), np.int64)),
+        with_array("site_prec.1", np.zeros((50, 1))),
+        with_array("noise_shape", np.full(3, 6.0)),
+        with_array("noise_shape", np.array([0.5])),
+        with_array("prior_rate", np.ones(2)),
+        with_header("n_layers", 1),
+        with_header("n_layers", 10**12),
+        with_header("n_features_in", 5),
+        with_header("feature_names_in", ["a"]),
+        with_header("x_scaler", {"unit": [1.0], "mean": [0.0], "std": [1.0]}),
+        with_header("y_scaler", {"unit": [1.0], "mean": [0.0], "std": ["x"]}),
+        with_header("y_scaler", {"unit": [1.0], "mean": [0.0], "std": [float("nan")]}),
+        with_header("params", {"engine": "os:system"}),
+        with_header("params", {"shell": "rm"}),
+        with_header("fit_report", {"a": 1}),
+    ],
+)
+def test_a_forged_model_is_refused_before_compiled_code_sees_it(tmp_path, change):
+    x, y = data()
+    model = PBPRegressor((4,), n_epochs=1, random_state=2).fit(x, y)
+    header, arrays = model._to_stored()
+    change(header, arrays)
+    model._to_stored = lambda: (header, arrays)  # the checksum of the file will be right
+    save_model(tmp_path / "m", model)
+    with pytest.raises(ModelFileError, match="does not describe a pbp model"):
+        load_model(tmp_path / "m")
