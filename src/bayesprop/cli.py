@@ -360,4 +360,6 @@ def main(args: Sequence[str] | None = None) -> int:
             raise
         except (Exception, KeyboardInterrupt) as error:
             return failures.report(error, as_json="--json" in words)
+        if code == failures.INTERRUPTED:  # the parser's own answer to Ctrl-C
+            return failures.report(KeyboardInterrupt(), as_json="--json" in words)
     return code if isinstance(code, int) else os.EX_OK

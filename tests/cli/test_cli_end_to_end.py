@@ -37,7 +37,7 @@ def test_fit_prints_held_out_metrics_beside_baselines(cli, houses, tmp_path):
     result = cli("fit", houses, "--target", "price", "--unit", "kEUR", "--out", out, *FAST)
     assert result.code == 0
     assert "12 held-out rows" in result.out
-    assert all(word in result.out for word in ("rmse", "kEUR", "constant", "linear"))
+    assert all(word in result.out for word in ("RMSE", "kEUR", "constant", "linear"))
     assert out.is_file()
 
 

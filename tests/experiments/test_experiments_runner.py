@@ -161,5 +161,5 @@ def test_cells_run_on_a_dask_cluster(tmp_path, file):
 def test_unknown_parts_are_named():
     assert protocol.chosen(None, ("a", "b")) == ["a", "b"]
     assert protocol.chosen(["b"], ("a", "b")) == ["b"]
-    with pytest.raises(protocol.NothingToRun, match="no part 'c' .* there are a, b"):
+    with pytest.raises(protocol.NothingToRun, match=r"no part 'c' .* there are a, b"):
         protocol.chosen(["c"], ("a", "b"))

@@ -85,4 +85,4 @@ def figure(value: float | None) -> str:
     """Format a number for a person: four significant digits, a dash where there is none."""
     if value is None or not math.isfinite(value):
         return "-"
-    return f"{value:.4g}"
+    return f"{value:#.4g}".rstrip(".")

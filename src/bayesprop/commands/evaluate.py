@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from bayesprop.commands.console import print_json, progress, warn
+from bayesprop.commands.remembered import remember
 from bayesprop.commands.scores import print_scores, score
 from bayesprop.commands.sources import (
-    baselines_of,
     encoding_of,
     open_model,
     rows_to_judge,
@@ -18,22 +18,25 @@ from bayesprop.commands.sources import (
 def run(model: Path, table: str, *, as_json: bool, quiet: bool) -> None:
     """Predict every row that has a target and compare."""
     saved = open_model(model)
+    notes = remember(saved)
     with progress(f"evaluating {table}", quiet=quiet):
         rows = rows_to_judge(saved, table)
-        scores = score(saved.estimator, baselines_of(saved), rows.features, rows.target)
+        scores = score(saved.estimator, notes.baselines, rows.features, rows.target)
     warn(rows.warnings)
-    target, unit = encoding_of(saved).target_name, saved.metadata.get("unit") or ""
+    target = encoding_of(saved).target_name
     if as_json:
         print_json(
             {
                 "model": str(model),
                 "table": table,
                 "target": target,
-                "unit": unit,
+                "unit": notes.unit,
                 "rows": len(rows.target),
                 "metrics": scores,
                 "warnings": rows.warnings,
             }
         )
     else:
-        print_scores(f"{target}: {len(rows.target)} rows of {table_name(table)}", scores, unit)
+        print_scores(
+            f"{target}: {len(rows.target)} rows of {table_name(table)}", scores, notes.unit
+        )

@@ -73,11 +73,12 @@ class Part(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Training and held-out rows, and the target of both, in the order of the table."""
+    """Training and held-out rows; `target` is that of both, in the order of the table."""
 
     train: Part
     test: Part
     target: pl.DataFrame
+    warnings: list[str]
 
 
 class Fitted(NamedTuple):
@@ -89,6 +90,7 @@ class Fitted(NamedTuple):
     test: Rows | None
     baselines: Baselines
     scores: Scores | None
+    warnings: list[str]
 
 
 def run(options: Options) -> None:
@@ -157,8 +159,9 @@ def _split(options: Options, frame: pl.DataFrame, target: str) -> Parts:
         require_column(frame, name, options.table)
         if name in (target, options.weights):
             raise InputError(f"--drop {name}: this column is the target or holds the weights")
-    frame = frame.drop(options.drop)
-    warn(usable_rows(frame, target).warnings)  # the whole table, so that refusals name its rows
+    frame = frame.drop(set(options.drop))
+    remarks = usable_rows(frame, target).warnings  # of the whole table: refusals name its rows
+    warn(remarks)
     weight = _weights(options, frame, target)
     known = rows_with_target(frame, target).places
     frame = frame.drop(options.weights or ())
@@ -174,7 +177,7 @@ def _split(options: Options, frame: pl.DataFrame, target: str) -> Parts:
         Part(frame[rows], rows + 1, None if weight is None else weight[rows])
         for rows in (np.sort(shuffled[n_test:]), np.sort(shuffled[:n_test]))
     )
-    return Parts(train, test, frame[known].select(target))
+    return Parts(train, test, frame[known].select(target), remarks)
 
 
 def _weights(options: Options, frame: pl.DataFrame, target: str) -> Float[np.ndarray, " n"] | None:
@@ -202,7 +205,7 @@ def _weights(options: Options, frame: pl.DataFrame, target: str) -> Float[np.nda
 def _fit(options: Options, estimator: Any, parts: Parts, target: str) -> Fitted:
     encoding = TableEncoding.fit(parts.train.frame, target)
     warn(encoding.report)
-    train = _rows(encoding, parts.train)
+    train = _rows(encoding, parts.train, encoding.encode(parts.train.frame).X)
     weight = {} if parts.train.weight is None else {"sample_weight": parts.train.weight}
     with (
         progress(f"fitting {len(train.y)} rows", quiet=options.quiet),
@@ -212,18 +215,21 @@ def _fit(options: Options, estimator: Any, parts: Parts, target: str) -> Fitted:
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         estimator.fit(train.X, train.y, **weight)
     warn(estimator.fit_report_.warnings)
+    remarks = [*parts.warnings, *encoding.report, *estimator.fit_report_.warnings]
     baselines = Baselines.fit(train.X, train.y)
     if not len(parts.test.frame):
-        return Fitted(estimator, encoding, train, None, baselines, None)
-    warn(encoding.encode(parts.test.frame).warnings)
-    test = _rows(encoding, parts.test)
+        return Fitted(estimator, encoding, train, None, baselines, None, remarks)
+    encoded = encoding.encode(parts.test.frame)
+    test = _rows(encoding, parts.test, encoded.X)
     scores = score(estimator, baselines, test.X, test.y)
-    return Fitted(estimator, encoding, train, test, baselines, scores)
+    warn(encoded.warnings)
+    remarks += encoded.warnings
+    return Fitted(estimator, encoding, train, test, baselines, scores, remarks)
 
 
-def _rows(encoding: TableEncoding, part: Part) -> Rows:
+def _rows(encoding: TableEncoding, part: Part, features: Float[np.ndarray, "n k"]) -> Rows:
     names = [str(number) for number in part.row_numbers]
-    return Rows(encoding.encode(part.frame).X, encoding.target(part.frame), names)
+    return Rows(features, encoding.target(part.frame), names)
 
 
 def _metadata(
@@ -267,14 +273,15 @@ def _tell(options: Options, fitted: Fitted, metadata: dict[str, Any]) -> None:
                 "held_out": fitted.scores,
                 "seconds": report.seconds,
                 "guards": report.guards,
-                "warnings": [*fitted.encoding.report, *report.warnings],
+                "warnings": fitted.warnings,
                 "command": metadata["command"],
             }
         )
         return
     rows = metadata["rows"]
     if fitted.scores is None:
-        note("no rows were held out (--test-fraction 0): the fit is not judged")
+        share = f"--test-fraction {options.test_fraction:g}"
+        note(f"no rows were held out ({share} of {rows['train']} rows): the fit is not judged")
     else:
         title = f"{metadata['target']}: {rows['held_out']} held-out rows"
         print_scores(title, fitted.scores, metadata["unit"])

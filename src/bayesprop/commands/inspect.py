@@ -9,6 +9,7 @@ import numpy as np
 
 from bayesprop.commands.console import figure, plain, print_json, print_table
 from bayesprop.commands.failures import one_line
+from bayesprop.commands.remembered import remember
 from bayesprop.commands.scores import print_scores
 from bayesprop.store import load_model
 
@@ -27,7 +28,7 @@ def run(model: Path, *, as_json: bool) -> None:
 
 def _facts(saved: SavedModel) -> dict[str, Any]:
     """Gather what a model file says; a model that Python saved knows less."""
-    metadata, estimator = saved.metadata, saved.estimator
+    notes, estimator = remember(saved), saved.estimator
     parameters = plain(estimator.get_params(deep=False))
     return {
         "method": saved.header["method"],
@@ -38,16 +39,16 @@ def _facts(saved: SavedModel) -> dict[str, Any]:
             estimator.n_outputs_,
         ],
         "target": None if saved.table is None else saved.table.target_name,
-        "unit": metadata.get("unit") or None,
-        "rows": metadata.get("rows"),
+        "unit": notes.unit or None,
+        "rows": notes.rows or None,
         "features": _features(saved),
         "target_scaling": plain(_scalings(estimator.y_scaler_)),
         "fit": estimator.fit_report_.to_dict(),
-        "held_out": metadata.get("held_out"),
+        "held_out": notes.held_out,
         "versions": saved.header["versions"],
         "schema": saved.header["schema"],
-        "command": metadata.get("command"),
-        "config": metadata.get("config"),
+        "command": notes.command or None,
+        "config": notes.config or None,
     }
 
 
@@ -107,9 +108,8 @@ _WORDY = ("guards", "last epoch")
 
 
 def _rows(facts: dict[str, Any]) -> str:
-    if not facts["rows"]:
-        return f"{facts['fit']['n_rows']} in training"
-    return f"{facts['rows']['train']} in training, {facts['rows']['held_out']} held out"
+    held_out = (facts["rows"] or {}).get("held_out")
+    return f"{facts['fit']['n_rows']} in training" + (f", {held_out} held out" if held_out else "")
 
 
 def _show_features(features: list[dict[str, Any]]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bayesprop.commands.console import note, print_json, progress, warn
 from bayesprop.commands.failures import writing
+from bayesprop.commands.remembered import remember
 from bayesprop.commands.scores import predict_rows
 from bayesprop.commands.sources import check_output, open_model, rows_to_judge
 from bayesprop.report.regression import Rows, write_report
@@ -29,9 +30,8 @@ def run(
     warn(judged.warnings)
     predict_rows(saved.estimator, judged.features)  # refuses rows that have no finite prediction
     rows = Rows(judged.features, judged.target, [str(row) for row in judged.row_numbers])
-    command = "; ".join(
-        filter(None, (saved.metadata.get("command"), shlex.join(["bayesprop", *words])))
-    )
+    commands = (remember(saved).command, shlex.join(["bayesprop", *words]))
+    command = " && ".join(line for line in commands if line)
     with progress("writing the report", quiet=quiet):
         write_page(out, saved, train=None, test=rows, command=command, source=table)
     if as_json:
@@ -50,7 +50,7 @@ def write_page(
     source: str | None = None,
 ) -> None:
     """Write the page of a saved model, dated today; `source` None: the table of the fit."""
-    about = {
+    about = remember(saved).for_report() | {
         "command": command,
         "versions": saved.header["versions"],
         "created": datetime.date.today().isoformat(),
@@ -64,5 +64,5 @@ def write_page(
             encoding=saved.table,
             train=train,
             test=test,
-            metadata={**saved.metadata, **about},
+            metadata=about,
         )

@@ -53,7 +53,8 @@ def predict_rows(
     except ValueError as error:
         after = f", after data row {first_row - 1}" if first_row > 1 else ""
         raise InputError(one_line(f"{error} (rows count from 0{after})")) from error
-    good = np.isfinite(predictive.mean) & np.isfinite(predictive.var) & (predictive.var >= 0.0)
+    parts = (predictive.epistemic_var, predictive.noise_var)
+    good = np.isfinite(predictive.mean) & np.all([np.isfinite(v) & (v >= 0) for v in parts], axis=0)
     if not np.all(good):
         row = first_row + int(np.argmin(good))
         raise InputError(

@@ -12,12 +12,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.commands.failures import InputError, did_you_mean, listing, one_line
+from bayesprop.commands.remembered import remember
 
 if TYPE_CHECKING:
     import polars as pl
 
     from bayesprop.data.tables import TableEncoding
-    from bayesprop.report.baselines import Baselines
     from bayesprop.store import SavedModel
 
 
@@ -87,14 +87,6 @@ def encoding_of(saved: SavedModel) -> TableEncoding:
     return saved.table
 
 
-def baselines_of(saved: SavedModel) -> Baselines | None:
-    """Return the baselines of the training rows, where the model file holds them."""
-    from bayesprop.report.baselines import Baselines
-
-    stored = (saved.metadata or {}).get("baselines")
-    return Baselines.from_dict(stored) if isinstance(stored, dict) else None
-
-
 class Judged(NamedTuple):
     """The rows of a table whose target is known, encoded; `row_numbers` count from 1."""
 
@@ -142,11 +134,11 @@ def fingerprint(target: Float[np.ndarray, " n"]) -> str:
 
 
 def _seen_before(saved: SavedModel, target: np.ndarray, source: str) -> list[str]:
-    if saved.metadata.get("target_sha256") != fingerprint(target):
+    notes = remember(saved)
+    if notes.target_sha256 != fingerprint(target):
         return []
-    rows = saved.metadata.get("rows", {})
     return [
-        f"the model was fitted on {rows.get('train', 'some')} of these {len(target)} rows of "
+        f"the model was fitted on {notes.rows.get('train', 'some')} of these {len(target)} rows of "
         f"{table_name(source)}: the figures flatter it; `bayesprop inspect` shows the held-out ones"
     ]
 
@@ -159,7 +151,7 @@ def parse_levels(text: str, option: str) -> tuple[float, ...]:
             level = float(word)
         except ValueError:
             level = -1.0
-        check_level(level, option, word.strip())
+        check_level(level, option, repr(word.strip()))
         levels.append(level)
     return tuple(levels)
 

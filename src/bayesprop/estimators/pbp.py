@@ -207,7 +207,9 @@ class PBPRegressor(BayesianRegressor):
             guards=guards,
             trace=trace,
             log_evidence={"prequential": log_z_first - log_scale},
-            warnings=self._advice(y, guards, int(orders.size) * n_weights),
+            warnings=self._advice(
+                y, guards, int(orders.size) * n_weights, is_start=self.n_iter_ == len(orders)
+            ),
         )
         return self
 
@@ -218,10 +220,11 @@ class PBPRegressor(BayesianRegressor):
         _, v = engine.predict_moments(self.state_, x)
         return float(np.mean(v / (v + self.state_.noise_var)))
 
-    def _advice(self, y: np.ndarray, guards: dict[str, int], n_updates: int) -> list[str]:
+    def _advice(
+        self, y: np.ndarray, guards: dict[str, int], n_updates: int, *, is_start: bool
+    ) -> list[str]:
         advice = []
-        constant = np.flatnonzero(np.ptp(y, axis=0) == 0.0)
-        if len(constant):
+        if is_start and np.ptp(y, axis=0).min() == 0.0:
             advice.append(
                 "the target is constant: the predictions are that constant; check the column"
             )

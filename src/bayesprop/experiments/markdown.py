@@ -19,7 +19,7 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 def estimate(value: Estimate) -> str:
     """Set mean ± standard error, two digits of the error, three decimals at least."""
     if value.n == 0:
-        return "not finite"
+        return "–"
     if not value.se:
         return f"{value.mean:.4g}"
     digits = max(3, 1 - floor(log10(value.se)))

@@ -15,8 +15,9 @@ import resource
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Set
-from contextlib import closing
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,7 +88,7 @@ def run_cells(
         todo = [c for c in cells if row_files.identity(c.key, settings) not in finished]
         clock = _Clock(name, costs, costs.keys() - finished.keys(), progress)
         fresh: dict[str, Row] = {}
-        with closing(_rows(name, work, config, todo, jobs)) as arriving:
+        with _rows(name, work, config, todo, jobs) as arriving:
             for row in arriving:
                 log.append(row)
                 fresh[row.identity] = row
@@ -146,16 +147,26 @@ def described(key: Key) -> str:
     return ", ".join([str(first[1]), *(f"{name} {value}" for name, value in others)])
 
 
-def _rows(name: str, work: Work, config: Any, todo: list[Cell], jobs: int) -> Generator[Row]:
-    """Yield a row for each cell, in the order in which they end."""
+@contextmanager
+def _rows(
+    name: str, work: Work, config: Any, todo: list[Cell], jobs: int
+) -> Iterator[Iterable[Row]]:
+    """Give the rows of the cells in the order in which they end; leaving it cancels the rest."""
     if not todo:
+        yield ()
         return
     from joblib import Parallel, delayed
 
     commit = _commit()
     run = Parallel(n_jobs=jobs, prefer="threads", return_as="generator_unordered")
     attempts = (delayed(_attempt)(name, work, config, cell.key, commit) for cell in todo)
-    yield from cast(Iterator[Row], run(attempts))
+    arriving = cast(Generator[Row], run(attempts))
+    try:
+        yield arriving
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "[0-9]+ tasks")  # cancelled: they run the next time
+            arriving.close()
 
 
 def _attempt(name: str, work: Work, config: Any, key: Key, commit: str | None) -> Row:

@@ -100,10 +100,11 @@ def cell_seed(seed: int, *place: int) -> int:
     return int(np.random.SeedSequence((seed, *place)).generate_state(1)[0])
 
 
-def cost(dataset: str, n_layers: int) -> float:
+def cost(dataset: str, *widths: int) -> float:
     """Work of an epoch: rows times weights and a little for every unit."""
-    about, width = registry.describe(dataset), hidden_units(dataset)
-    return about.n * width * (about.d + 8.0 + (n_layers - 1) * (width + 8.0))
+    about = registry.describe(dataset)
+    inputs = (about.d, *widths)
+    return about.n * sum(h * (d + 8.0) for d, h in zip(inputs, widths, strict=False))
 
 
 def fit_and_score(data: TrainTest, model: PBPRegressor) -> dict[str, Any]:

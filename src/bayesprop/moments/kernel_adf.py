@@ -11,20 +11,19 @@ from bayesprop.moments.kernel_layers import (
     absorb_hidden,
     absorb_outputs,
     activate,
-    chain_activation,
+    next_row,
     propagate_hidden,
     propagate_outputs,
 )
-from bayesprop.moments.kernel_workspace import INPUTS, N_OUT, N_ROWS, UNIT_STEP
 
 LOG_2PI = math.log(2.0 * math.pi)
 
 
 @inlined
-def absorb_noise(work, k, f_v, square, weight, reference):  # noqa: ANN001, ANN201
+def absorb_noise(work, k, square, weight, reference):  # noqa: ANN001, ANN201
     """Update q(gamma) of output k by eq. 9-10; return 1 if it had to stay as it was."""
     shape, rate = work.noise_shape[k], work.noise_rate[k]
-    new_shape, new_rate = absorb_gamma(shape, rate, f_v, square)
+    new_shape, new_rate = absorb_gamma(shape, rate, work.f_v[k], square)
     new_shape = shape + weight * (new_shape - shape)
     new_rate = rate + weight * (new_rate - rate)
     if not reference and not is_valid(new_shape, new_rate):
@@ -35,31 +34,42 @@ def absorb_noise(work, k, f_v, square, weight, reference):  # noqa: ANN001, ANN2
 
 @inlined
 def meet_targets(work, y, row, weight, reference):  # noqa: ANN001, ANN201
-    """Compare the outputs with a row of y: log Z, its gradients, and the noise.
+    """Compare the outputs with a row of y: the gradients of log Z, then the noise.
 
     Returns log Z times the weight, and how many q(gamma) stayed as they were.
     """
     log_z, kept = 0.0, 0
     for k in range(y.shape[1]):
         noise_var = work.noise_rate[k] / (work.noise_shape[k] - 1.0)
-        f_v = work.f_v[k]
-        residual = y[row, k] - work.f_m[k]
+        residual, f_v = y[row, k] - work.f_m[k], work.f_v[k]
         inverse = 1.0 / (f_v + noise_var / weight)
         slope = residual * inverse
-        work.grad_f_m[k] = slope
-        work.grad_f_v[k] = 0.5 * (slope * slope - inverse)
+        work.grad_f_m[k], work.grad_f_v[k] = slope, 0.5 * (slope * slope - inverse)
         square = residual * residual
         log_z -= 0.5 * (LOG_2PI + math.log(f_v + noise_var) + square / (f_v + noise_var))
-        kept += absorb_noise(work, k, f_v, square, weight, reference)
+        kept += absorb_noise(work, k, square, weight, reference)
     return weight * log_z, kept
+
+
+@inlined
+def propagate(work, x, row):  # noqa: ANN001, ANN201
+    """Send a row through all layers but the first hidden one, which `absorb_and_propagate` does."""
+    n_layers = work.layers.shape[0]
+    if n_layers == 1:
+        for i in range(x.shape[1]):
+            work.z_m[i] = x[row, i]
+        work.z_m[x.shape[1]] = 1.0
+    for depth in range(n_layers - 1):
+        if depth > 0:
+            propagate_hidden(work, depth)
+        activate(work, depth)
+    propagate_outputs(work, n_layers - 1)
 
 
 @compiled
 def adf_pass(work, x, y, weights, order, reference):  # noqa: ANN001, ANN201
     """Absorb the rows named by `order`; return log Z, weights undone and noise updates kept."""
-    n_layers, d = work.layers.shape[0], x.shape[1]
-    stride = work.rows.size // 3
-    old, new, square = 0, stride, 2 * stride
+    n_layers = work.layers.shape[0]
     log_z, undone, kept = 0.0, 0.0, 0
     pending = False
     for i in range(work.grad_m.size):
@@ -69,33 +79,19 @@ def adf_pass(work, x, y, weights, order, reference):  # noqa: ANN001, ANN201
         weight = weights[row]
         if weight == 0.0:
             continue
-        if n_layers == 1:
-            for i in range(d):
-                work.z_m[i] = x[row, i]
-            work.z_m[d] = 1.0
-        else:
-            for i in range(d):
-                work.rows[new + i] = x[row, i]
-                work.rows[square + i] = x[row, i] * x[row, i]
-            work.rows[new + d], work.rows[square + d] = 1.0, 1.0
-            spared = absorb_and_propagate(work, old, new, square)
+        if n_layers > 1:
+            next_row(work, x, row)
+            spared = absorb_and_propagate(work)
             undone += spared if pending else 0.0
             pending = True
-            old, new = new, old
-            activate(work, 0)
-            for depth in range(1, n_layers - 1):
-                propagate_hidden(work, depth)
-                activate(work, depth)
-        propagate_outputs(work, n_layers - 1)
-        z, k = meet_targets(work, y, row, weight, reference)
-        log_z += z
-        kept += k
+        propagate(work, x, row)
+        row_log_z, row_kept = meet_targets(work, y, row, weight, reference)
+        log_z += row_log_z
+        kept += row_kept
         undone += absorb_outputs(work, n_layers - 1)
         for depth in range(n_layers - 2, 0, -1):
-            chain_activation(work, depth + 1)
             undone += absorb_hidden(work, depth)
-        if n_layers > 1:
-            chain_activation(work, 1)
     if pending:
-        undone += absorb_and_propagate(work, old, new, square)
+        next_row(work, x, 0)
+        undone += absorb_and_propagate(work)
     return log_z, undone, kept

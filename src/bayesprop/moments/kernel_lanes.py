@@ -72,8 +72,8 @@ class _LaneMaskModel(models.PrimitiveModel):
         super().__init__(dmm, mask, ir.VectorType(ir.IntType(1), mask.count))
 
 
-LANES8, LANES16 = Lanes(8), Lanes(16)
-_MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16)}
+LANES8, LANES16, LANES32 = Lanes(8), Lanes(16), Lanes(32)
+_MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32)}
 
 
 def _llvm(of: types.Type, element: ir.Type | None = None) -> Any:
@@ -97,6 +97,7 @@ def _spread(builder: ir.IRBuilder, value: ir.Value, lanes: Lanes) -> ir.Value:
 
 @lower_cast(types.float64, LANES8)
 @lower_cast(types.float64, LANES16)
+@lower_cast(types.float64, LANES32)
 def _cast_to_lanes(context, builder, fromty, toty, value):  # noqa: ANN001, ANN202, ARG001
     return _spread(builder, value, toty)
 
@@ -142,7 +143,7 @@ def _loader(lanes: Lanes) -> Any:
     return load
 
 
-load8, load16 = _loader(LANES8), _loader(LANES16)
+load8, load16, load32 = _loader(LANES8), _loader(LANES16), _loader(LANES32)
 
 
 @intrinsic
@@ -249,20 +250,59 @@ def rsqrt_guess(typingctx, x):  # noqa: ANN001, ANN201, ARG001
     return x(x), emit
 
 
+class _VolatileLoad(ir.LoadInstr):
+    """A load that stays where it is written."""
+
+    def descr(self, buf: list[str]) -> None:
+        text: list[str] = []
+        super().descr(text)
+        buf.append("".join(text).replace("load", "load volatile", 1))
+
+
+def _coefficient_table(module: ir.Module, coefficients: Sequence[float]) -> ir.GlobalVariable:
+    kind = ir.ArrayType(ir.DoubleType(), len(coefficients))
+    table = ir.GlobalVariable(module, kind, module.get_unique_name("coefficients"))
+    table.linkage = "internal"
+    table.initializer = ir.Constant(kind, list(coefficients))
+    return table
+
+
 def polynomial(coefficients: Sequence[float]) -> Any:
-    """Return a compiled polynomial, constant term first, in Estrin's order: short latency."""
+    """Return a compiled polynomial, constant term first, by Horner's rule.
+
+    Its coefficients are read anew each time. Left to itself, LLVM would spread them all over whole
+    registers before the loop over the data, run out of registers and keep them on the stack, eight
+    times larger and across cache lines.
+    """
 
     @intrinsic
     def evaluate(typingctx, x):  # noqa: ANN001, ANN202, ARG001
         def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
-            terms, power = [_constant(x, c) for c in coefficients], args[0]
-            while len(terms) > 1:
-                odd = [terms.pop()] if len(terms) % 2 else []
-                pairs = zip(terms[::2], terms[1::2], strict=True)
-                terms = [builder.fadd(builder.fmul(b, power), a) for a, b in pairs] + odd
-                power = builder.fmul(power, power)
-            return terms[0]
+            table = _coefficient_table(builder.module, coefficients)
+            int32 = ir.IntType(32)
+
+            def coefficient(k: int) -> ir.Value:
+                address = builder.gep(table, [ir.Constant(int32, 0), ir.Constant(int32, k)])
+                load = _VolatileLoad(builder.block, address)
+                builder._insert(load)  # noqa: SLF001
+                return _spread(builder, load, x) if isinstance(x, Lanes) else load
+
+            value = coefficient(len(coefficients) - 1)
+            for k in reversed(range(len(coefficients) - 1)):
+                value = builder.fadd(builder.fmul(value, args[0]), coefficient(k))
+            return value
 
         return x(x), emit
 
     return evaluate
+
+
+@intrinsic
+def everywhere(typingctx, mask):  # noqa: ANN001, ANN201, ARG001
+    """Whether a mask holds in all its lanes."""
+
+    def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
+        bits = builder.bitcast(args[0], ir.IntType(mask.count))
+        return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 2**mask.count - 1))
+
+    return types.boolean(mask), emit

@@ -13,12 +13,12 @@ bend = 2 s^2 g_v,
 
 from __future__ import annotations
 
-import math
-
 from bayesprop.moments.kernel_lanes import (
+    everywhere,
     inlined,
     load8,
     load16,
+    load32,
     select,
     spread8,
     spread_at,
@@ -26,7 +26,15 @@ from bayesprop.moments.kernel_lanes import (
     total,
 )
 from bayesprop.moments.kernel_normal import relu_moments
-from bayesprop.moments.kernel_workspace import BLOCK, INPUTS, N_OUT, N_ROWS, UNIT_STEP, WEIGHTS
+from bayesprop.moments.kernel_workspace import (
+    BLOCK,
+    INPUTS,
+    N_OUT,
+    N_ROWS,
+    PAIR,
+    ROW_STEP,
+    WEIGHTS,
+)
 
 SMALLEST_VAR = 1e-100
 """A weight whose new variance is not above this keeps its old moments (section 3.5)."""
@@ -39,54 +47,67 @@ def n_blocks(units):  # noqa: ANN001, ANN201
 
 
 @inlined
-def absorb_and_propagate(work, old, new, square):  # noqa: ANN001, ANN201
-    """First layer: absorb the last datum and send the next through, one load and store a weight.
+def next_row(work, x, row):  # noqa: ANN001, ANN201
+    """Make x[row] the new inputs, and what was new the old."""
+    n_rows = work.layers[0, N_ROWS]
+    for i in range(n_rows):
+        value = x[row, i] if i < n_rows - 1 else 1.0
+        work.rows[ROW_STEP * i] = work.rows[ROW_STEP * i + 1]
+        work.rows[ROW_STEP * i + 1] = value
+        work.rows[ROW_STEP * i + 2] = value * value
 
-    Inputs are certain, so the gradient of a unit's weights is a multiple of the inputs. The three
-    numbers are where work.rows holds the old inputs, the new ones, and the squares of those.
+
+@inlined
+def absorb_and_propagate(work):  # noqa: ANN001, ANN201
+    """First layer: absorb the old inputs and send the new ones on, one load and store a weight.
+
+    Inputs are certain, so the gradient of a unit's weights is a multiple of the inputs.
     Returns how many weights kept their moments.
     """
-    n_rows, unit = work.layers[0, N_ROWS], work.layers[1, INPUTS]
-    scale = 1.0 / math.sqrt(n_rows)
-    undone = spread8(0.0)
+    unit, end = work.layers[1, INPUTS], ROW_STEP * work.layers[0, N_ROWS]
+    scale = work.scales[0]
+    undone = 0.0
     at = 0
     for _ in range(n_blocks(work.layers[0, N_OUT] + 1)):
-        step = scale * load8(work.grad_m, unit)
-        curve = step * step - (2.0 * scale * scale) * load8(work.grad_v, unit)
+        grad_m, grad_v = pre_activation_gradient(work, unit)
+        step = scale * grad_m
+        curve = step * step - (2.0 * scale * scale) * grad_v
         m_a, v_a = spread8(0.0), spread8(0.0)
-        for i in range(n_rows):
-            m, v = load8(work.m, at), load8(work.v, at)
-            shift = v * spread_at(work.rows, old + i)
-            v_new = v - shift * shift * curve
+        for i in range(0, end, ROW_STEP):
+            m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
+            shift = v * spread_at(work.rows, i)
+            m_new, v_new = m + shift * step, v - shift * shift * curve
             good = v_new > SMALLEST_VAR
-            m = select(good, m + shift * step, m)
-            v = select(good, v_new, v)
-            undone = select(good, undone, undone + 1.0)
-            store(work.m, at, m)
-            store(work.v, at, v)
-            m_a = m_a + m * spread_at(work.rows, new + i)
-            v_a = v_a + v * spread_at(work.rows, square + i)
-            at += BLOCK
+            if everywhere(good):
+                m, v = m_new, v_new
+            else:
+                m, v = select(good, m_new, m), select(good, v_new, v)
+                undone += total(select(good, spread8(0.0), spread8(1.0)))
+            store(work.weights, at, m)
+            store(work.weights, at + BLOCK, v)
+            m_a = m_a + m * spread_at(work.rows, i + 1)
+            v_a = v_a + v * spread_at(work.rows, i + 2)
+            at += PAIR
         store(work.z_m, unit, scale * m_a)
         store(work.z_v, unit, scale * scale * v_a)
         unit += BLOCK
-    return total(undone)
+    return undone
 
 
 @inlined
 def propagate_hidden(work, depth):  # noqa: ANN001, ANN201
-    """Write the moments of the pre-activations of an inner hidden layer (eq. 13-14)."""
+    """Write the moments of the pre-activations of a hidden layer (eq. 13-14)."""
     n_rows, at = work.layers[depth, N_ROWS], work.layers[depth, WEIGHTS]
     first, unit = work.layers[depth, INPUTS], work.layers[depth + 1, INPUTS]
-    scale = 1.0 / math.sqrt(n_rows)
+    scale = work.scales[depth]
     for _ in range(n_blocks(work.layers[depth, N_OUT] + 1)):
         m_a, v_a = spread8(0.0), spread8(0.0)
         for i in range(first, first + n_rows):
-            m, v = load8(work.m, at), load8(work.v, at)
+            m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
             z, v_z = spread_at(work.z_m, i), spread_at(work.z_v, i)
             m_a = m_a + m * z
             v_a = v_a + (m * m) * v_z + v * (z * z + v_z)
-            at += BLOCK
+            at += PAIR
         store(work.z_m, unit, scale * m_a)
         store(work.z_v, unit, scale * scale * v_a)
         unit += BLOCK
@@ -94,115 +115,126 @@ def propagate_hidden(work, depth):  # noqa: ANN001, ANN201
 
 @inlined
 def activate(work, depth):  # noqa: ANN001, ANN201
-    """Replace the pre-activations of a hidden layer by the ReLU's moments and slopes (eq. 15-17)."""
-    first = work.layers[depth + 1, INPUTS]
-    for unit in range(first, first + work.layers[depth, N_OUT] + 1, UNIT_STEP):
-        relu = relu_moments(load16(work.z_m, unit), load16(work.z_v, unit))
-        store(work.z_m, unit, relu.m)
-        store(work.z_v, unit, relu.v)
-        store(work.dm_dm, unit, relu.dm_dm)
-        store(work.dm_dv, unit, relu.dm_dv)
-        store(work.dv_dm, unit, relu.dv_dm)
-        store(work.dv_dv, unit, relu.dv_dv)
+    """Replace the pre-activations of a hidden layer by the ReLU's moments and slopes (eq. 15-17).
+
+    In steps of 32 units, the rest in steps of 16.
+    """
+    unit = work.layers[depth + 1, INPUTS]
+    end = unit + work.layers[depth, N_OUT] + 1
+    while unit + 16 < end:
+        _write_relu(work, unit, relu_moments(load32(work.z_m, unit), load32(work.z_v, unit)))
+        unit += 32
+    while unit < end:
+        _write_relu(work, unit, relu_moments(load16(work.z_m, unit), load16(work.z_v, unit)))
+        unit += 16
+
+
+@inlined
+def _write_relu(work, unit, relu):  # noqa: ANN001, ANN202
+    store(work.z_m, unit, relu.m)
+    store(work.z_v, unit, relu.v)
+    store(work.dm_dm, unit, relu.dm_dm)
+    store(work.dm_dv, unit, relu.dm_dv)
+    store(work.dv_dm, unit, relu.dv_dm)
+    store(work.dv_dv, unit, relu.dv_dv)
+
+
+@inlined
+def pre_activation_gradient(work, unit):  # noqa: ANN001, ANN201
+    """Gradients by the pre-activations of a block, from those by its activations."""
+    by_m, by_v = load8(work.grad_m, unit), load8(work.grad_v, unit)
+    grad_m = by_m * load8(work.dm_dm, unit) + by_v * load8(work.dv_dm, unit)
+    grad_v = by_m * load8(work.dm_dv, unit) + by_v * load8(work.dv_dv, unit)
+    return grad_m, grad_v
 
 
 @inlined
 def propagate_outputs(work, depth):  # noqa: ANN001, ANN201
     """Write the moments of the network's outputs."""
     n_rows, at = work.layers[depth, N_ROWS], work.layers[depth, WEIGHTS]
-    first = work.layers[depth, INPUTS]
-    scale = 1.0 / math.sqrt(n_rows)
+    first, scale = work.layers[depth, INPUTS], work.scales[depth]
     for k in range(work.layers[depth, N_OUT]):
         m_a, v_a = spread8(0.0), spread8(0.0)
         for unit in range(first, first + n_rows, BLOCK):
-            m, v = load8(work.m, at), load8(work.v, at)
+            m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
             z, v_z = load8(work.z_m, unit), load8(work.z_v, unit)
             m_a = m_a + m * z
             v_a = v_a + (m * m) * v_z + v * (z * z + v_z)
-            at += BLOCK
+            at += PAIR
         work.f_m[k] = scale * total(m_a)
         work.f_v[k] = scale * scale * total(v_a)
 
 
 @inlined
-def absorb_outputs(work, depth):  # noqa: ANN001, ANN201
-    """Update the last layer and write the gradients of the units that feed it.
+def absorb_weights(work, at, step, bend, z, v_z):  # noqa: ANN001, ANN201
+    """Update eight weights by eq. 6 and 7 and return them as they were, with the count of undone."""
+    m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
+    shift = v * (step * z + bend * m * v_z)
+    m_new = m + shift
+    v_new = v + v * v * (bend * (z * z + v_z)) - shift * shift
+    good = v_new > SMALLEST_VAR
+    undone = 0.0
+    if not everywhere(good):
+        m_new, v_new = select(good, m_new, m), select(good, v_new, v)
+        undone = total(select(good, spread8(0.0), spread8(1.0)))
+    store(work.weights, at, m_new)
+    store(work.weights, at + BLOCK, v_new)
+    return m, v, undone
 
-    Expects d log Z / d (f_m, f_v) in work.grad_f_m and work.grad_f_v. Returns how many weights kept
-    their moments.
+
+@inlined
+def absorb_outputs(work, depth):  # noqa: ANN001, ANN201
+    """Update the last layer, and write the gradients by the units that feed it.
+
+    Returns how many weights kept their moments.
     """
-    n_rows, n_out = work.layers[depth, N_ROWS], work.layers[depth, N_OUT]
-    first, start = work.layers[depth, INPUTS], work.layers[depth, WEIGHTS]
-    stride = BLOCK * n_blocks(n_rows)
-    scale = 1.0 / math.sqrt(n_rows)
-    undone = spread8(0.0)
-    for offset in range(0, n_rows, BLOCK):
-        unit, at = first + offset, start + offset
-        z, v_z = load8(work.z_m, unit), load8(work.z_v, unit)
-        sum_m, sum_v, sum_mm = spread8(0.0), spread8(0.0), spread8(0.0)
-        for k in range(n_out):
-            m, v = load8(work.m, at), load8(work.v, at)
-            step = scale * spread_at(work.grad_f_m, k)
-            bend = (2.0 * scale * scale) * spread_at(work.grad_f_v, k)
-            bend_m = bend * m
-            sum_m = sum_m + m * step
-            sum_v = sum_v + v * bend
-            sum_mm = sum_mm + m * bend_m
-            shift = v * (z * step + v_z * bend_m)
-            v_new = v + v * v * (bend * (z * z + v_z)) - shift * shift
-            good = v_new > SMALLEST_VAR
-            store(work.m, at, select(good, m + shift, m))
-            store(work.v, at, select(good, v_new, v))
-            undone = select(good, undone, undone + 1.0)
-            at += stride
-        store(work.grad_m, unit, sum_m + z * sum_v)
-        store(work.grad_v, unit, 0.5 * (sum_mm + sum_v))
-    return total(undone)
+    n_rows, at = work.layers[depth, N_ROWS], work.layers[depth, WEIGHTS]
+    first, scale = work.layers[depth, INPUTS], work.scales[depth]
+    undone = 0.0
+    for unit in range(first, first + n_rows, BLOCK):
+        store(work.grad_m, unit, spread8(0.0))
+        store(work.grad_v, unit, spread8(0.0))
+    for k in range(work.layers[depth, N_OUT]):
+        step = spread8(scale * work.grad_f_m[k])
+        bend = spread8(2.0 * scale * scale * work.grad_f_v[k])
+        for unit in range(first, first + n_rows, BLOCK):
+            z, v_z = load8(work.z_m, unit), load8(work.z_v, unit)
+            m, v, spared = absorb_weights(work, at, step, bend, z, v_z)
+            undone += spared
+            grad_m, grad_v = load8(work.grad_m, unit), load8(work.grad_v, unit)
+            store(work.grad_m, unit, grad_m + m * step + z * (v * bend))
+            store(work.grad_v, unit, grad_v + (0.5 * bend) * (m * m + v))
+            at += PAIR
+    return undone
 
 
 @inlined
 def absorb_hidden(work, depth):  # noqa: ANN001, ANN201
-    """Update an inner hidden layer and write the gradients of the units that feed it.
+    """Update an inner hidden layer, and write the gradients by the units that feed it.
 
     Returns how many weights kept their moments.
     """
     n_rows, start = work.layers[depth, N_ROWS], work.layers[depth, WEIGHTS]
     first, outputs = work.layers[depth, INPUTS], work.layers[depth + 1, INPUTS]
-    blocks = n_blocks(work.layers[depth, N_OUT] + 1)
-    scale = 1.0 / math.sqrt(n_rows)
-    undone = spread8(0.0)
+    end = outputs + BLOCK * n_blocks(work.layers[depth, N_OUT] + 1)
+    scale = work.scales[depth]
+    for unit in range(outputs, end, BLOCK):
+        grad_m, grad_v = pre_activation_gradient(work, unit)
+        store(work.grad_m, unit, scale * grad_m)
+        store(work.grad_v, unit, 2.0 * scale * scale * grad_v)
+    undone = 0.0
     for i in range(n_rows):
         z, v_z = spread_at(work.z_m, first + i), spread_at(work.z_v, first + i)
-        sum_m, sum_v, sum_mm = spread8(0.0), spread8(0.0), spread8(0.0)
-        at = start + i * BLOCK
-        for unit in range(outputs, outputs + blocks * BLOCK, BLOCK):
-            m, v = load8(work.m, at), load8(work.v, at)
-            step = scale * load8(work.grad_m, unit)
-            bend = (2.0 * scale * scale) * load8(work.grad_v, unit)
-            bend_m = bend * m
-            sum_m = sum_m + m * step
-            sum_v = sum_v + v * bend
-            sum_mm = sum_mm + m * bend_m
-            shift = v * (z * step + v_z * bend_m)
-            v_new = v + v * v * (bend * (z * z + v_z)) - shift * shift
-            good = v_new > SMALLEST_VAR
-            store(work.m, at, select(good, m + shift, m))
-            store(work.v, at, select(good, v_new, v))
-            undone = select(good, undone, undone + 1.0)
-            at += n_rows * BLOCK
-        by_v = total(sum_v)
-        work.grad_m[first + i] = total(sum_m) + work.z_m[first + i] * by_v
-        work.grad_v[first + i] = 0.5 * (total(sum_mm) + by_v)
-    return total(undone)
-
-
-@inlined
-def chain_activation(work, depth):  # noqa: ANN001, ANN201
-    """Turn the gradients of a hidden layer's activations into those of its pre-activations."""
-    first = work.layers[depth, INPUTS]
-    for unit in range(first, first + work.layers[depth, N_ROWS], BLOCK):
-        by_m, by_v = load8(work.grad_m, unit), load8(work.grad_v, unit)
-        grad_m = by_m * load8(work.dm_dm, unit) + by_v * load8(work.dv_dm, unit)
-        grad_v = by_m * load8(work.dm_dv, unit) + by_v * load8(work.dv_dv, unit)
-        store(work.grad_m, unit, grad_m)
-        store(work.grad_v, unit, grad_v)
+        by_m, by_v, by_mm = spread8(0.0), spread8(0.0), spread8(0.0)
+        at = start + i * PAIR
+        for unit in range(outputs, end, BLOCK):
+            step, bend = load8(work.grad_m, unit), load8(work.grad_v, unit)
+            m, v, spared = absorb_weights(work, at, step, bend, z, v_z)
+            undone += spared
+            by_m = by_m + m * step
+            by_v = by_v + v * bend
+            by_mm = by_mm + m * m * bend
+            at += n_rows * PAIR
+        work.grad_m[first + i] = total(by_m + z * by_v)
+        work.grad_v[first + i] = 0.5 * total(by_mm + by_v)
+    return undone

@@ -128,7 +128,7 @@ def _pass(
 
 
 def _refresh(work: Workspace, sites: Sites, *, reference: bool) -> PBPInfo:
-    return PBPInfo(prior_kept=kernel_gamma.refresh(work, sites, reference))
+    return PBPInfo(prior_kept=kernel_gamma.refresh(work.weights, sites, reference))
 
 
 def _checked(

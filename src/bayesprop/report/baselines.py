@@ -105,14 +105,19 @@ class LinearBaseline:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> LinearBaseline:
-        """Rebuild from `to_dict`."""
-        return cls(
+        """Rebuild from `to_dict`; ValueError if it is not one."""
+        found = cls(
             Standardiser.from_dict(stored["x_scaler"]),
             Standardiser.from_dict(stored["y_scaler"]),
             np.asarray(stored["weight_mean"], dtype=np.float64),
             np.asarray(stored["weight_cov"], dtype=np.float64),
             float(stored["noise_var"]),
         )
+        d = len(found.weight_mean) if found.weight_mean.ndim == 1 else -1
+        shapes = (found.weight_cov.shape, found.x_scaler.std.shape, found.y_scaler.std.shape)
+        if shapes != ((d, d), (d,), (1,)) or not found.noise_var > 0.0:
+            raise ValueError("the stored linear baseline is damaged: fit the model again")
+        return found
 
 
 @dataclass(frozen=True)

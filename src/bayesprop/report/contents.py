@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,20 +17,19 @@ from bayesprop.report.baselines import Baselines, ConstantBaseline
 from bayesprop.report.calibration import (
     CoverageCurve,
     PitHistogram,
-    Verdict,
     coverage_curve,
-    judge,
     pit_histogram,
 )
 from bayesprop.report.effects import Effects, effects
 from bayesprop.report.scoring import Comparison, Score, compare, scores
 from bayesprop.report.unsure import Rows, UnsureRow, features_of, least_sure
+from bayesprop.report.verdict import Verdict, judge
 from bayesprop.report.words import label
 
 if TYPE_CHECKING:
     from bayesprop.data.encoding import TableEncoding
 
-MAX_POINTS = 500
+MAX_POINTS = 300
 _GROUPED_ROWS = 100
 _GROUPS = 5
 
@@ -55,17 +55,9 @@ class ErrorGroup:
 
 
 @dataclass(frozen=True)
-class ReportContents:
-    """What a report says.
+class About:
+    """What the page is about, in the user's own words; empty where nothing is known.
 
-    kind
-        Which rows were judged: "held-out", "training", or "table" (one given later).
-    models
-        The fitted model and its baselines, in the order of the values of `scores`.
-    median_error
-        Median absolute error, y.
-    calibration_error
-        Mean |nominal - actual| coverage.
     reproduction
         (name, text) pairs: what reproduces the model.
     """
@@ -75,6 +67,32 @@ class ReportContents:
     unit: str
     source: str
     created: str
+    reproduction: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Whether the intervals keep their promise; `error` is the mean |nominal - actual| coverage."""
+
+    verdict: Verdict
+    error: float
+    pit: PitHistogram | None
+    coverage: CoverageCurve | None
+
+
+@dataclass(frozen=True)
+class ReportContents:
+    """What a report says.
+
+    kind
+        Which rows were judged: "held-out", "training", or "table" (one given later).
+    models
+        The fitted model and its baselines, in the order of the values of `scores`.
+    median_error
+        Median absolute error, y.
+    """
+
+    about: About
     kind: str
     n_rows: int
     models: tuple[str, ...]
@@ -83,17 +101,13 @@ class ReportContents:
     baseline_note: str
     median_error: float
     epistemic_share: float
-    calibration_error: float
-    verdict: Verdict
-    pit: PitHistogram | None
-    coverage: CoverageCurve | None
+    calibration: Calibration
     cloud: Cloud
     groups: tuple[ErrorGroup, ...]
     effects: Effects
     unsure: tuple[UnsureRow, ...]
     fit: FitReport
     data_notes: tuple[str, ...]
-    reproduction: tuple[tuple[str, str], ...]
 
 
 def collect(
@@ -106,28 +120,16 @@ def collect(
 ) -> ReportContents:
     """Compute the contents; arguments as in `write_report`."""
     judged, kind = _judged(train, test)
-    predict = _predictor(estimator)
+    predict, seed = _predictor(estimator), _seed(metadata)
     predicted = _checked(predict(judged.X), judged)
     baselines = _baselines(train, metadata)
-    models: dict[str, Predictive] = {"model": predicted}
-    if baselines.linear is not None:
-        models["linear"] = baselines.linear.predict_dist(judged.X)
-    if baselines.constant is not None:
-        models["constant"] = baselines.constant.predict_dist(judged.X)
+    models = {"model": predicted, **_baseline_predictions(baselines, judged.X)}
     found = scores(models, judged.y)
-    pit = metrics.pit(predicted, judged.y)
-    compared = (
-        compare(predicted, p, name, judged.y) for name, p in models.items() if p is not predicted
-    )
+    compared = [compare(predicted, models[name], name, judged.y) for name in list(models)[1:]]
     reference = judged if train is None else train
     features = features_of(encoding, _names(estimator, encoding, reference), reference.X)
-    seed = _seed(metadata)
     return ReportContents(
-        title=str(metadata.get("title") or f"Predicting {_target(encoding, metadata)}"),
-        target=_target(encoding, metadata),
-        unit=str(metadata.get("unit") or ""),
-        source=str(metadata.get("source") or ""),
-        created=str(metadata.get("created") or ""),
+        about=_about(estimator, encoding, metadata),
         kind=kind,
         n_rows=len(judged.y),
         models=tuple(models),
@@ -136,17 +138,13 @@ def collect(
         baseline_note=baselines.note,
         median_error=float(np.median(np.abs(judged.y - predicted.mean))),
         epistemic_share=predicted.epistemic_share,
-        calibration_error=metrics.calibration_error(predicted, judged.y),
-        verdict=judge(pit, _stretch(predicted, judged.y), _held(found)),
-        pit=pit_histogram(pit),
-        coverage=coverage_curve(pit),
+        calibration=_calibration(predicted, judged.y, found),
         cloud=_cloud(predicted, judged.y, seed),
         groups=_groups(predicted, judged.y),
         effects=effects(predict, reference.X, features, seed=seed),
         unsure=least_sure(predicted, judged, features, estimator.x_scaler_.transform),
         fit=estimator.fit_report_,
         data_notes=tuple(encoding.report) if encoding is not None else (),
-        reproduction=_reproduction(estimator, metadata),
     )
 
 
@@ -187,13 +185,15 @@ def _checked(predicted: Predictive, rows: Rows) -> Predictive:
 
 
 def _predictor(estimator: Any) -> Callable[[np.ndarray], Predictive]:
-    """Predict from arrays, also where the estimator was fitted on a frame and checks names."""
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return estimator.predict_dist
-    import polars as pl
+    """Predict from arrays, also where the estimator was fitted on a frame with named columns."""
 
-    return lambda x: estimator.predict_dist(pl.DataFrame(x, schema=[str(name) for name in names]))
+    def predict(x: np.ndarray) -> Predictive:
+        with warnings.catch_warnings():
+            # The columns are in the order of the fit: that is what `Rows` promises.
+            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+            return estimator.predict_dist(x)
+
+    return predict
 
 
 def _names(estimator: Any, encoding: TableEncoding | None, rows: Rows) -> tuple[str, ...]:
@@ -207,8 +207,16 @@ def _names(estimator: Any, encoding: TableEncoding | None, rows: Rows) -> tuple[
     )
 
 
-def _target(encoding: TableEncoding | None, metadata: Mapping[str, Any]) -> str:
-    return str(metadata.get("target") or (encoding.target_name if encoding is not None else "y"))
+def _about(estimator: Any, encoding: TableEncoding | None, metadata: Mapping[str, Any]) -> About:
+    target = str(metadata.get("target") or (encoding.target_name if encoding is not None else "y"))
+    return About(
+        title=str(metadata.get("title") or f"Predicting {target}"),
+        target=target,
+        unit=str(metadata.get("unit") or ""),
+        source=str(metadata.get("source") or ""),
+        created=str(metadata.get("created") or ""),
+        reproduction=_reproduction(estimator, metadata),
+    )
 
 
 def _seed(metadata: Mapping[str, Any]) -> int:
@@ -231,15 +239,37 @@ def _baselines(train: Rows | None, metadata: Mapping[str, Any]) -> Baselines:
     )
 
 
+def _baseline_predictions(baselines: Baselines, x: np.ndarray) -> dict[str, Predictive]:
+    found: dict[str, Predictive] = {}
+    if baselines.linear is not None:
+        d = len(baselines.linear.weight_mean)
+        if d != x.shape[1]:
+            raise ValueError(
+                f"the stored linear baseline has {d} features and the table {x.shape[1]}: "
+                "they do not belong together"
+            )
+        found["linear"] = baselines.linear.predict_dist(x)
+    if baselines.constant is not None:
+        found["constant"] = baselines.constant.predict_dist(x)
+    return found
+
+
+def _calibration(predicted: Predictive, y: np.ndarray, found: tuple[Score, ...]) -> Calibration:
+    pit = metrics.pit(predicted, y)
+    held = tuple((s.nominal, s.values[0]) for s in found if s.nominal is not None)
+    return Calibration(
+        verdict=judge(pit, _stretch(predicted, y), held),
+        error=metrics.calibration_error(predicted, y),
+        pit=pit_histogram(pit),
+        coverage=coverage_curve(pit),
+    )
+
+
 def _stretch(predicted: Predictive, y: np.ndarray) -> float:
     """Factor by which the 90 % intervals must grow, about their centres, to hold 90 % of rows."""
     interval = predicted.interval(0.9)
     centre, half = np.mean(interval, axis=1), (interval[:, 1] - interval[:, 0]) / 2.0
     return float(np.quantile(np.abs(y - centre) / half, 0.9))
-
-
-def _held(found: tuple[Score, ...]) -> tuple[tuple[float, float], ...]:
-    return tuple((s.nominal, s.values[0]) for s in found if s.nominal is not None)
 
 
 def _cloud(predicted: Predictive, y: np.ndarray, seed: int) -> Cloud:

@@ -27,7 +27,7 @@ _SCREENING_QUANTILES = (0.05, 0.5, 0.95)
 Predict = Callable[[np.ndarray], Predictive]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Feature:
     """A column of the user's table, as encoded columns.
 
@@ -45,7 +45,7 @@ class Feature:
     levels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Effect:
     """The partial dependence of the prediction on one feature, all but `grid` in y.
 
@@ -105,8 +105,9 @@ def effects(
     values a feature, and beyond 40 features a screening by three values comes first.
     """
     rng = np.random.default_rng(seed)
-    varying = [f for f in features if np.any(np.ptp(x[:, list(f.columns)], axis=0) > 0)]
-    others = [(f.name, 0.0) for f in features if f not in varying]
+    varies = [bool(np.any(x[:, list(f.columns)] != x[0, list(f.columns)])) for f in features]
+    varying = [f for f, moves in zip(features, varies, strict=True) if moves]
+    others = [(f.name, 0.0) for f, moves in zip(features, varies, strict=True) if not moves]
     screened = len(varying) > _MAX_CANDIDATES
     if screened:
         background = _background(rng, x, 3 * len(varying), most=20)

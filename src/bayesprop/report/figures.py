@@ -17,14 +17,7 @@ from bayesprop.report.svg import BLUE, INK, ORANGE, PAPER, STYLE, inline_svg
 from bayesprop.report.words import label, number
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_WIDE, _SMALL = (380.0, 290.0), (270.0, 170.0)
-_TRACES = {
-    "mean_log_z": "log Z, nats a row",
-    "noise_std": "noise std",
-    "epistemic_share": "epistemic share",
-}
-
-
+_WIDE, _SMALL = (360.0, 276.0), (270.0, 170.0)
 _ALTERNATIVES = {
     "actual": (
         "Predicted against actual",
@@ -46,7 +39,10 @@ _ALTERNATIVES = {
 
 
 def draw(contents: ReportContents) -> dict[str, str]:
-    """Draw every figure that the contents allow, as SVG elements by name."""
+    """Draw every figure that the contents allow, as SVG elements by name.
+
+    Courses of training and effects are called trace-0, effect-0, ... in the order of the contents.
+    """
     with rc_context(STYLE):
         drawn = {
             "actual": actual(contents),
@@ -59,18 +55,16 @@ def draw(contents: ReportContents) -> dict[str, str]:
             for name, figure in drawn.items()
             if figure is not None
         }
-        for name, values in contents.fit.trace.items():
-            title = f"{_TRACES.get(name, label(name))} after each epoch"
-            found[f"trace-{name}"] = inline_svg(
-                trace(name, values), f"trace-{name}", title, _course(values)
-            )
+        for i, (name, values) in enumerate(contents.fit.trace.items()):
+            title = f"{label(name).replace('_', ' ')} after each epoch"
+            figure = trace(contents, name, values)
+            found[f"trace-{i}"] = inline_svg(figure, f"trace-{i}", title, _course(values))
         limits = _effect_limits(contents.effects.shown)
         for i, effect in enumerate(contents.effects.shown):
-            title = f"Effect of {label(effect.name)}"
             text = f"The mean prediction moves by {number(effect.movement)}."
-            found[f"effect-{i}"] = inline_svg(
-                partial_dependence(contents, effect, limits), f"effect-{i}", title, text
-            )
+            figure = partial_dependence(contents, effect, limits)
+            title = f"Effect of {label(effect.name)}"
+            found[f"effect-{i}"] = inline_svg(figure, f"effect-{i}", title, text)
     return found
 
 
@@ -83,7 +77,9 @@ def actual(contents: ReportContents) -> Figure:
     missed = (truth < low) | (truth > high)
     thin = len(truth) > 150
     for at, colour in ((~missed, INK), (missed, ORANGE)):
-        ax.vlines(truth[at], low[at], high[at], color=colour, alpha=0.28, linewidth=0.9)
+        ax.vlines(
+            truth[at], low[at], high[at], color=colour, alpha=0.16 if thin else 0.28, linewidth=0.9
+        )
         ax.plot(
             truth[at],
             mean[at],
@@ -105,7 +101,7 @@ def actual(contents: ReportContents) -> Figure:
 
 def pit(contents: ReportContents) -> Figure | None:
     """PIT histogram with the 95 % band of a calibrated model; orange where it leaves it."""
-    found = contents.pit
+    found = contents.calibration.pit
     if found is None:
         return None
     figure, ax = _axes(_WIDE)
@@ -131,7 +127,7 @@ def pit(contents: ReportContents) -> Figure | None:
 
 def coverage(contents: ReportContents) -> Figure | None:
     """Nominal against actual coverage, with the 95 % band of a calibrated model."""
-    curve = contents.coverage
+    curve = contents.calibration.coverage
     if curve is None:
         return None
     figure, ax = _axes(_WIDE)
@@ -182,7 +178,7 @@ def residual(contents: ReportContents) -> Figure:
     return figure
 
 
-def trace(name: str, values: Sequence[float]) -> Figure:
+def trace(contents: ReportContents, name: str, values: Sequence[float]) -> Figure:
     """One diagnostic of training, epoch by epoch."""
     course = np.asarray(values, dtype=np.float64)
     power = 0
@@ -196,8 +192,17 @@ def trace(name: str, values: Sequence[float]) -> Figure:
     if len(course) < 12:
         ax.plot(epochs, course, "o", color=BLUE, markersize=3.5, markeredgewidth=0)
     _limits(ax, epochs, course[np.isfinite(course)])
-    unit = ", %" if name == "epistemic_share" else ""
-    _name(ax, "Epoch", _times(f"{_TRACES.get(name, label(name, 30))}{unit}", power))
+    unit = (
+        contents.about.unit
+        if 0 < len(contents.about.unit) <= 20
+        else f"units of {_target(contents)}"
+    )
+    units = {
+        "mean_log_z": "nats a row",
+        "noise_std": label(unit),
+        "epistemic_share": "% of variance",
+    }
+    _name(ax, "Epoch", _times(units.get(name, label(name, 30)), power))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     return figure
 
@@ -266,7 +271,7 @@ def _course(values: Sequence[float]) -> str:
 
 
 def _target(contents: ReportContents, width: int = 28) -> str:
-    return label(contents.target, width)
+    return label(contents.about.target, width)
 
 
 def _axes(size: tuple[float, float]) -> tuple[Figure, Axes]:

@@ -77,10 +77,10 @@ def facts(contents: ReportContents) -> str:
     trained = plural(contents.fit.n_rows, "training row")
     judged = "" if contents.kind == "training" else f"judged on {rows_judged(contents)}"
     parts = (
-        label(contents.source, 80) if contents.source else "",
+        label(contents.about.source, 80) if contents.about.source else "",
         trained,
         judged,
-        contents.created,
+        contents.about.created,
     )
     return " · ".join(part for part in parts if part)
 
@@ -93,17 +93,16 @@ def tiles(contents: ReportContents) -> list[tuple[str, str, str]]:
         for i, name in enumerate(contents.models)
         if name in _SHORT
     ]
-    held = next(s for s in contents.scores if s.nominal == 0.9).values[0]
-    width = next(s for s in contents.scores if s.name.startswith("Width of 90")).values[0]
-    width_text = with_unit(number(width), contents.unit)
+    held, width = _at_90(contents)
+    rows = f"{contents.fit.n_rows:,} to train on"
     return [
-        ("RMSE", with_unit(number(score.values[0]), contents.unit), "; ".join(beside)),
-        ("Held by 90 % intervals", percent(held), f"mean width {width_text}"),
+        ("RMSE", with_unit(number(score.values[0]), contents.about.unit), "; ".join(beside)),
+        ("Held by 90 % intervals", held, f"mean width {width}"),
         ("Epistemic share", percent(contents.epistemic_share), "of the predicted variance"),
         (
-            _ROWS[contents.kind].capitalize() + "s",
+            f"{_ROWS[contents.kind].capitalize()}s",
             f"{contents.n_rows:,}",
-            f"{contents.fit.n_rows:,} to train on",
+            "none held out" if contents.kind == "training" else rows,
         ),
     ]
 
@@ -119,10 +118,10 @@ def too_few(contents: ReportContents) -> str:
     return f"This picture needs at least {MIN_ROWS} rows; there are {contents.n_rows}."
 
 
-def traces(contents: ReportContents) -> list[tuple[str, str, str]]:
-    """Name, title and explanation of every diagnostic of training."""
+def traces(contents: ReportContents) -> list[tuple[str, str]]:
+    """Title and explanation of every diagnostic of training."""
     return [
-        (name, *_TRACES.get(name, (label(name, 40).replace("_", " ").capitalize(), "")))
+        _TRACES.get(name, (label(name, 40).replace("_", " ").capitalize(), ""))
         for name in contents.fit.trace
     ]
 
@@ -159,12 +158,16 @@ def _score(contents: ReportContents, name: str) -> Score:
 
 
 def _accuracy(contents: ReportContents) -> str:
-    rmse = with_unit(number(_score(contents, "RMSE").values[0]), contents.unit)
-    median = with_unit(number(contents.median_error), contents.unit)
-    far = "" if len(contents.unit) <= 20 else f" The unit is: {label(contents.unit, 120)}."
+    rmse = with_unit(number(_score(contents, "RMSE").values[0]), contents.about.unit)
+    median = with_unit(number(contents.median_error), contents.about.unit)
+    far = (
+        ""
+        if len(contents.about.unit) <= 20
+        else f" The unit is: {label(contents.about.unit, 120)}."
+    )
     return (
-        f"On {rows_judged(contents)}, predictions of {label(contents.target)} are off by about "
-        f"{rmse} (RMSE); half of them by less than {median}.{far}"
+        f"On {rows_judged(contents)}, predictions of {label(contents.about.target)} are off by "
+        f"about {rmse} (RMSE); half of them by less than {median}.{far}"
     )
 
 
@@ -182,11 +185,19 @@ def _beside_baselines(contents: ReportContents) -> str:
 
 
 def _intervals(contents: ReportContents) -> str:
-    held = next(s for s in contents.scores if s.nominal == 0.9).values[0]
-    width = next(s for s in contents.scores if s.name.startswith("Width of 90")).values[0]
+    held, width = _at_90(contents)
     return (
-        f"The {percent(0.9)} intervals held {percent(held)} of the rows and are "
-        f"{with_unit(number(width), contents.unit)} wide on average. {contents.verdict.headline}"
+        f"The {percent(0.9)} intervals held {held} of the rows and are {width} wide on average. "
+        f"{contents.calibration.verdict.headline}"
+    )
+
+
+def _at_90(contents: ReportContents) -> tuple[str, str]:
+    """Coverage and mean width of the 90 % intervals."""
+    found = {score.name: score.values[0] for score in contents.scores}
+    width = number(found[f"Width of {percent(0.9)} intervals"])
+    return percent(found[f"Coverage of {percent(0.9)} intervals"]), with_unit(
+        width, contents.about.unit
     )
 
 
@@ -200,7 +211,8 @@ def _uncertainty(contents: ReportContents) -> str:
 
 def _comparison(contents: ReportContents) -> list[str]:
     found = next((c for c in contents.comparisons if c.baseline == "linear"), None)
-    if found is None:
+    # On training rows the more flexible model wins, whatever it is worth.
+    if found is None or contents.kind == "training":
         return []
     gain, error = alike([abs(found.gain), found.error], found.error, 1)
     size = f"{gain} ± {error} nats a row"

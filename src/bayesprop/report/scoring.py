@@ -134,5 +134,9 @@ def _mean_error(values: np.ndarray) -> float | None:
 
 def _rmse_error(errors: np.ndarray) -> float | None:
     """Return the standard error of a root mean square, by the delta method."""
-    rmse, error = float(np.sqrt(np.mean(errors**2))), _mean_error(errors**2)
-    return None if error is None or rmse == 0.0 else error / (2.0 * rmse)
+    # In units of the largest error, whose fourth power might overflow.
+    unit = float(np.max(errors))
+    if len(errors) < 2 or unit == 0.0:
+        return None
+    squared = (errors / unit) ** 2
+    return unit * (_mean_error(squared) or 0.0) / (2.0 * float(np.sqrt(np.mean(squared))))

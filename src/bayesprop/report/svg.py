@@ -95,11 +95,12 @@ def _references(root: ElementTree.Element) -> list[str]:
 
 def _clean(element: ElementTree.Element, name: str, referred: set[str]) -> None:
     element.tag = element.tag.partition("}")[2] or element.tag
-    element.attrib = {
+    kept = {
         key.partition("}")[2] or key: _value(key, value, name)
         for key, value in element.attrib.items()
         if key != "id" or value in referred
     }
+    element.attrib = {key: value for key, value in kept.items() if value}
     element.tail = None
     if element.tag != "text":
         element.text = None

@@ -11,13 +11,14 @@ from jaxtyping import Float
 
 from bayesprop.model.predictive import Predictive
 from bayesprop.report.effects import Feature
-from bayesprop.report.words import label, number, value
+from bayesprop.report.words import label, number, percent, value
 
 if TYPE_CHECKING:
     from bayesprop.data.encoding import TableEncoding
 
 N_ROWS = 10
 _N_VALUES = 3
+_NBSP = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
@@ -116,22 +117,26 @@ def least_sure(
 
 
 def _unusual(x: np.ndarray, z: np.ndarray, features: tuple[Feature, ...]) -> tuple[str, ...]:
-    distance = [float(np.max(np.abs(z[list(f.columns)]))) for f in features]
-    order = np.argsort(-np.asarray(distance), kind="stable")[:_N_VALUES]
-    return tuple(_described(x, z, features[i]) for i in order)
+    distance = np.array([np.max(np.abs(z[list(f.columns)])) for f in features])
+    order = np.argsort(-distance, kind="stable")[:_N_VALUES]
+    # The first is named whatever it is; others only if they do stand out.
+    named = [i for k, i in enumerate(order) if k == 0 or distance[i] > 1.0]
+    return tuple(_described(x, z, features[i]) for i in named)
 
 
 def _described(x: np.ndarray, z: np.ndarray, feature: Feature) -> str:
     name = label(feature.name, 30)
-    if feature.settings is not None:
-        same = np.all(feature.settings == x[list(feature.columns)], axis=1)
-        level = (
-            feature.levels[int(np.argmax(same))]
-            if np.any(same)
-            else "(a level not seen in training)"
-        )
-        return f"{name} = {label(level, 30)}"
-    column = feature.columns[0]
-    off = number(float(z[column]), 2)
-    sign = "+" if z[column] > 0 else ""
-    return f"{name} = {value(float(x[column]))} ({sign}{off}\N{NO-BREAK SPACE}std)"
+    columns = list(feature.columns)
+    if feature.settings is None:
+        off = number(float(z[columns[0]]), 2)
+        sign = "+" if z[columns[0]] > 0 else ""
+        return f"{name} = {value(float(x[columns[0]]))} ({sign}{off}{_NBSP}std)"
+    same = np.all(feature.settings == x[columns], axis=1)
+    if not np.any(same):
+        return f"{name} = a level that training did not have"
+    level = label(feature.levels[int(np.argmax(same))], 30)
+    if not np.any(x[columns] == 1.0):
+        return f"{name} = {level}"
+    # An indicator that is 1 in a share p of the rows stands sqrt((1 - p) / p) std above its mean.
+    share = 1.0 / (1.0 + float(z[columns][np.argmax(x[columns])]) ** 2)
+    return f"{name} = {level} ({percent(share)} of{_NBSP}rows)"

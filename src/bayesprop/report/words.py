@@ -15,7 +15,7 @@ def number(value: float | None, digits: int = 3) -> str:
     """Write a number with so many significant digits.
 
     >>> print(number(53.987), number(-0.00123), number(1234567.0), number(0.0), sep=" | ")
-    54.0 | −0.00123 | 1,234,567 | 0
+    54.0 | −0.00123 | 1,230,000 | 0
     """
     if value is None or math.isnan(value):
         return "–"
@@ -26,18 +26,20 @@ def number(value: float | None, digits: int = 3) -> str:
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     power = int(exponent)
     if -4 <= power < 7:
-        return fixed(value, max(digits - 1 - power, 0))
+        return fixed(value, digits - 1 - power)
     return f"{mantissa} × 10{str(power).translate(_SUPERSCRIPT)}".replace(" ", _NBSP).replace(
         "-", _MINUS
     )
 
 
 def value(data: float) -> str:
-    """Write a number of the user's own, four digits at most and no idle zeros.
+    """Write a number of the user's own: four digits or all before the point, and no idle zeros.
 
-    >>> value(286.0), value(0.12345), value(-2.0)
-    ('286', '0.1235', '−2')
+    >>> value(286.0), value(0.12345), value(-2.0), value(149850.3)
+    ('286', '0.1235', '−2', '149,850')
     """
+    if 1e4 <= abs(data) < 1e7:
+        return fixed(data, 0)
     text = number(data, 4)
     if "." in text and "10" not in text.partition("×")[2]:
         text = text.rstrip("0").rstrip(".")
@@ -45,25 +47,26 @@ def value(data: float) -> str:
 
 
 def fixed(exact: float, decimals: int) -> str:
-    """Write a number with so many decimals and thousands separators.
+    """Write a number with thousands separators, and so many decimals; −2 rounds to hundreds.
 
-    >>> fixed(-1234.56, 1)
-    '−1,234.6'
+    >>> fixed(-1234.56, 1), fixed(1234.56, -2)
+    ('−1,234.6', '1,200')
     """
     rounded = round(exact, decimals)
-    return f"{abs(rounded):,.{decimals}f}" if rounded >= 0 else f"{_MINUS}{-rounded:,.{decimals}f}"
+    text = f"{abs(rounded):,.{max(decimals, 0)}f}"
+    return f"{_MINUS}{text}" if rounded < 0 else text
 
 
 def alike(values: Sequence[float], scale: float, digits: int = 2) -> list[str]:
     """Write numbers with one count of decimals: so many significant digits of `scale`.
 
-    >>> alike([151.23, 66.01, 7.2], scale=54.0)
-    ['151', '66', '7']
+    >>> alike([151.23, 66.01, 7.2], scale=54.0), alike([151230.0, 66010.0], scale=54000.0)
+    (['151', '66', '7'], ['151,000', '66,000'])
     """
     largest = max((abs(v) for v in (*values, scale) if math.isfinite(v)), default=0.0)
     if not (math.isfinite(scale) and scale >= 1e-4 and largest < 1e7):
         return [number(v, digits + 1) for v in values]
-    decimals = max(digits - 1 - math.floor(math.log10(scale)), 0)
+    decimals = digits - 1 - math.floor(math.log10(scale))
     return [fixed(v, decimals) if math.isfinite(v) else number(v) for v in values]
 
 

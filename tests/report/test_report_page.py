@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+
+import numpy as np
+import polars as pl
+import pytest
+from report_fakes import METADATA, fit_report, regressor, rows
+
+from bayesprop.data.encoding import TableEncoding
+from bayesprop.data.standardise import Standardiser
+from bayesprop.report.regression import Rows, write_report
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</style></svg></title>",
+    "$\\frac{a}{b}^_",
+    "{{ 7 * 7 }}{% raw %}",
+    "]]>&amp;<!--",
+    "中文 \u202eevil\x07\x00",
+    "url(#x) #fff var(--ink) id='a'",
+]
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Element counts, ids, references, attributes and text; raises on a tag left open."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.ids: list[str] = []
+        self.references: set[str] = set()
+        self.attributes: set[str] = set()
+        self.said = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags[tag] += 1
+        if tag not in VOID:
+            self.open.append(tag)
+        for key, value in attrs:
+            self.attributes.add(key)
+            if key == "id":
+                self.ids.append(value)
+            if key in ("href", "clip-path", "aria-labelledby"):
+                self.references |= set(re.findall(r"#([^)]+)", value)) or set(value.split())
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.said += data
+
+
+def written(path, **changes) -> str:
+    settings = {
+        "estimator": regressor(),
+        "encoding": None,
+        "train": rows(300, seed=1),
+        "test": rows(120, seed=2),
+        "metadata": METADATA,
+    }
+    write_report(path / "r.html", **(settings | changes))
+    return (path / "r.html").read_text(encoding="utf-8")
+
+
+def plain(text: str) -> str:
+    return " ".join(text.replace("\N{NO-BREAK SPACE}", " ").split())
+
+
+def table(n: int = 60) -> tuple[pl.DataFrame, TableEncoding]:
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            **{name: rng.standard_normal(n) for name in HOSTILE[1:]},
+            HOSTILE[0]: rng.choice(HOSTILE, n),
+            "target " + HOSTILE[0]: rng.standard_normal(n),
+        }
+    )
+    return frame, TableEncoding.fit(frame, frame.columns[-1])
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> str:
+    return written(tmp_path_factory.mktemp("page"))
+
+
+def test_everything_that_was_promised_is_there(page):
+    said = plain(Page(page).said)
+    for part in (
+        "Predicting strength",
+        "On 120 held-out rows, predictions of strength are off by about",
+        "The 90 % intervals held",
+        "Mean log-likelihood",
+        "Coverage of 95 % intervals",
+        "Width of 50 % intervals",
+        "Bayesian linear",
+        "Training mean",
+        "Predicted against actual",
+        "PIT histogram",
+        "Nominal against actual coverage",
+        "Error against predicted std",
+        "What moves the prediction",
+        "The rows it is least sure of",
+        "Log Z",
+        "Noise std",
+        "Epistemic share",
+        "Noise updates skipped: 3",
+        "Prior refreshes skipped: 12 (0.8 % of 1,600)"[:27],
+        "What was done to the data",
+        METADATA["command"],
+        "hidden_layer_sizes=(50,)",
+        "numpy 2.4.6",
+        "MPa",
+    ):
+        assert part in said, part
+
+
+def test_the_page_is_well_formed_and_its_ids_are_unique(page):
+    parsed = Page(page)
+    assert parsed.tags["svg"] == 4 + 3 + 3
+    assert len(set(parsed.ids)) == len(parsed.ids)
+    assert parsed.references <= set(parsed.ids)
+    assert parsed.tags["desc"] == parsed.tags["svg"]
+
+
+def test_the_page_needs_nothing_else(page):
+    parsed = Page(page)
+    assert "http://" not in page
+    assert "https://" not in page
+    assert not {"script", "link", "img", "iframe", "image"} & set(parsed.tags)
+    assert not {"src", "xmlns", "onload"} & parsed.attributes
+    assert "@import" not in page
+    assert set(re.findall(r"url\((.)", page)) <= {"#"}
+
+
+def test_the_same_model_gives_the_same_page(page, tmp_path):
+    assert written(tmp_path) == page
+
+
+def test_hostile_text_stays_text(tmp_path):
+    frame, encoding = table()
+    x, ids = encoding.transform(frame), [HOSTILE[i % len(HOSTILE)] for i in range(len(frame))]
+    held = Rows(x, encoding.target(frame), ids)
+    estimator = regressor(
+        d=x.shape[1],
+        x_scaler_=Standardiser.fit(x),
+        fit_report_=fit_report(
+            warnings=list(HOSTILE),
+            guards={HOSTILE[0]: 1},
+            trace={HOSTILE[1]: [1.0, 2.0], "a b\\1": [1.0]},
+            log_evidence={HOSTILE[2]: 1.0},
+        ),
+    )
+    metadata = {k: HOSTILE[0] for k in ("title", "source", "command", "created")}
+    metadata |= {"versions": {HOSTILE[0]: HOSTILE[1]}, "unit": HOSTILE[0], "seed": 1}
+    text = written(
+        tmp_path, estimator=estimator, encoding=encoding, train=held, test=held, metadata=metadata
+    )
+    parsed = Page(text)
+    assert not {"script", "img", "raw"} & set(parsed.tags)
+    assert not [key for key in parsed.attributes if key.startswith("on")]
+    assert parsed.tags["style"] == parsed.tags["title"] - parsed.tags["svg"] == 1
+    assert len(set(parsed.ids)) == len(parsed.ids)
+    assert not set("\x00\x07\u202e") & set(text)
+    said = plain(parsed.said)
+    for name in HOSTILE[:6]:
+        assert name in said, name
+    in_pictures = plain(Page("".join(re.findall(r"<svg.*?</svg>", text, re.S))).said)
+    assert "<script>alert(1…" in in_pictures
+    assert "Predicted target <script>" in in_pictures
+    assert "$\\frac{a}{b}^_" in in_pictures
+
+
+@pytest.mark.parametrize("n", [1, 2, 19])
+def test_few_test_rows(tmp_path, n):
+    said = plain(Page(written(tmp_path, test=rows(n, seed=3))).said)
+    assert f"On {n} held-out row{'s' if n > 1 else ''}," in said
+    assert "Too few rows to judge" in said
+    assert f"This picture needs at least 20 rows; there are {n}." in said
+
+
+def test_no_held_out_rows_is_said(tmp_path):
+    text = written(tmp_path, test=None)
+    assert "No rows were held out" in text
+    assert "more than chance explains" not in text
+
+
+def test_a_table_given_later_is_said(tmp_path):
+    text = plain(Page(written(tmp_path, train=None)).said)
+    assert "measured on the table given" in text
+    assert "which need the training rows" in text
+
+
+def test_one_feature(tmp_path):
+    text = written(
+        tmp_path, estimator=regressor(1), train=rows(50, d=1), test=rows(40, d=1, seed=4)
+    )
+    assert "effect-0" in text
+    assert "effect-1" not in text
+
+
+def test_two_hundred_features(tmp_path):
+    text = written(
+        tmp_path, estimator=regressor(200), train=rows(80, d=200), test=rows(40, d=200, seed=4)
+    )
+    assert "effect-11" in text
+    assert "effect-12" not in text
+    assert "measured on a coarser grid" in text
+    assert "x200" not in text
+    assert len(text) < 1_000_000
+
+
+def test_constant_target_and_predictions(tmp_path):
+    train = rows(50)
+    train = Rows(train.X, np.full(50, 7.0), train.row_ids)
+    flat = regressor(slopes=np.zeros(3), offset=7.0, noise_var=1e-12)
+    flat.fit_report_ = fit_report(warnings=["the target is constant: check the column"])
+    flat.x_scaler_ = Standardiser(np.ones(3), np.zeros(3), np.full(3, 1e12))
+    text = written(tmp_path, estimator=flat, train=train, test=train)
+    assert "the target is constant" in text
+    assert "nan" not in Page(text).said.lower().replace("guidance", "")
+
+
+@pytest.mark.parametrize("extreme", [1e300, 1e-300])
+def test_extreme_columns_can_be_drawn(tmp_path, extreme):
+    train, test = rows(60), rows(40, seed=1)
+    scale = np.array([extreme, 1.0, 1.0])
+    train, test = (Rows(r.X * scale, r.y, r.row_ids) for r in (train, test))
+    estimator = regressor(
+        slopes=np.array([2.0 / extreme, 1.0, 0.5]), x_scaler_=Standardiser.fit(train.X)
+    )
+    text = written(tmp_path, estimator=estimator, train=train, test=test)
+    assert f"× 10{'³⁰⁰' if extreme > 1 else '⁻³⁰⁰'}" in text
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1e9, 1e120])
+def test_targets_of_any_scale(tmp_path, scale):
+    parts = [Rows(r.X, r.y * scale, r.row_ids) for r in (rows(60), rows(40, seed=1))]
+
+    class Scaled(type(regressor())):
+        def predict_dist(self, x):
+            found = super().predict_dist(x)
+            return type(found)(
+                found.mean * scale, found.epistemic_var * scale**2, found.noise_var * scale**2
+            )
+
+    estimator = Scaled(**{k: getattr(regressor(), k) for k in ("slopes", "x_scaler_")})
+    said = Page(written(tmp_path, estimator=estimator, train=parts[0], test=parts[1])).said
+    assert "inf" not in re.findall(r"\b\w+\b", said.lower())
+
+
+def test_one_epoch_and_a_method_without_guards(tmp_path):
+    estimator = regressor()
+    estimator.fit_report_ = fit_report(
+        n_epochs=1, guards={}, trace={"noise_std": [0.5], "elbo": [np.nan]}, log_evidence={}
+    )
+    said = plain(Page(written(tmp_path, estimator=estimator)).said)
+    assert "in 1 epoch and" in said
+    assert "counts no guarded updates" in said
+    assert "Elbo" in said
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    (tmp_path / "r.html").write_text("before")
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(OSError, match="full"):
+        written(tmp_path)
+    assert (tmp_path / "r.html").read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_drawing_leaves_matplotlib_as_it_was(page):
+    import matplotlib
+
+    assert matplotlib.rcParams["svg.fonttype"] == matplotlib.rcParamsDefault["svg.fonttype"]
+    assert matplotlib.rcParams["text.parse_math"]

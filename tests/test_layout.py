@@ -1,0 +1,108 @@
+"""The house keeps its shape: arrows one way, small modules, nothing heavy on import."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "bayesprop"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+# What each part may import. `data` is a second root; the families never see each other.
+ALLOWED = {
+    "numerics": set(),
+    "data": set(),
+    "model": {"numerics"},
+    "moments": {"numerics", "model"},
+    "metrics": {"model"},
+    "methods": {"metrics", "model", "moments"},
+    "estimators": {"methods", "metrics", "model", "moments", "numerics", "data", "store"},
+    "store": {"methods", "data", "model"},
+    "experiments": {
+        "store", "estimators", "methods", "metrics", "model", "moments", "numerics", "data", "report",
+    },
+    "report": {"store", "metrics", "model", "data"},
+    "commands": {
+        "experiments", "report", "store", "estimators", "methods", "metrics", "model", "data",
+    },
+    "cli": {"commands"},
+    "__main__": {"cli"},
+}  # fmt: skip
+HOMES_OF_HEAVY_IMPORTS = {
+    "sklearn": {"estimators", "data"},
+    "matplotlib": {"report"},
+    "numba": {"moments"},
+    "typer": {"cli", "commands"},
+    "polars": {"data", "commands"},
+}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_arrows_point_one_way(path: Path):
+    part = part_of(path)
+    if part == "__init__":
+        return
+    parts = {name.split(".")[1] for name in imports_of(path) if name.startswith("bayesprop.")}
+    wrong = {p for p in parts if (SOURCE / p).exists() or (SOURCE / f"{p}.py").exists()}
+    wrong -= ALLOWED[part] | {part}
+    assert not wrong, f"{part} must not import {sorted(wrong)}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_heavy_libraries_stay_where_they_belong(path: Path):
+    for library, homes in HOMES_OF_HEAVY_IMPORTS.items():
+        if any(name.split(".")[0] == library for name in imports_of(path)):
+            assert part_of(path) in homes, f"{library} belongs in {sorted(homes)}"
+
+
+def test_modules_are_short_and_named_after_their_subject():
+    for path in MODULES:
+        assert path.stem not in {"utils", "helpers", "common", "misc", "base"}, path
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, path
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = f"{statement}\nimport sys; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+HEAVY = {"jax", "sklearn", "matplotlib", "numba", "scipy", "polars", "pandas", "numpy"}
+
+
+def test_import_is_instant():
+    assert not loaded_by("import bayesprop; dir(bayesprop)") & HEAVY
+
+
+def test_the_compiled_engine_needs_no_jax():
+    loaded = loaded_by("import bayesprop.moments.pbp_kernel, bayesprop.moments.pbp_engine")
+    assert not loaded & {"jax", "sklearn", "matplotlib"}
+    assert "jax" not in loaded_by("from bayesprop import PBPRegressor")
+
+
+def test_unknown_public_name_is_an_attribute_error():
+    import bayesprop
+
+    with pytest.raises(AttributeError, match="no attribute 'PBPRegresor'"):
+        _ = bayesprop.PBPRegresor
+    assert set(bayesprop.__all__) <= set(dir(bayesprop))
+    assert all(getattr(bayesprop, name) is not None for name in bayesprop.__all__)
