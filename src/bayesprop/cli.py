@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import Annotated
 import typer
 
 from bayesprop.commands import failures
-from bayesprop.data.errors import TableWarning
 
 app = typer.Typer(
     name="bayesprop",
@@ -344,9 +342,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors become one line on stderr."""
     words = tuple(sys.argv[1:] if args is None else args)
     command = typer.main.get_command(app)
-    with warnings.catch_warnings():
-        warnings.showwarning = failures.show_warning
-        warnings.simplefilter("always", TableWarning)
+    with failures.warnings_as_lines():
         try:
             code = command.main(
                 list(words), prog_name="bayesprop", standalone_mode=False, obj=words

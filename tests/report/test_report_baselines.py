@@ -88,7 +88,9 @@ def test_round_trip_through_json():
     assert back.constant == fitted.constant
     assert fitted.linear is not None
     assert back.linear is not None
-    np.testing.assert_array_equal(back.linear.predict_dist(x).var, fitted.linear.predict_dist(x).var)
+    np.testing.assert_array_equal(
+        back.linear.predict_dist(x).var, fitted.linear.predict_dist(x).var
+    )
 
 
 def test_wide_tables_say_why_there_is_no_linear_baseline():

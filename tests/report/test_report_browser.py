@@ -16,11 +16,21 @@ from bayesprop.report.regression import write_report
 
 pytestmark = pytest.mark.browser
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update --allow-file-access-from-files "
-    "--enable-logging=stderr --v=0 --dump-dom"
-).split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--allow-file-access-from-files",
+    "--enable-logging=stderr",
+    "--hide-scrollbars",
+    "--v=0",
+    "--dump-dom",
+]
 # Runs outside the page, whose own policy forbids scripts.
 PROBE = """<!doctype html><iframe id="page" style="border:0;width:{width}px;height:900px"
 src="{page}"></iframe><pre id="found">nothing</pre><script>
@@ -66,7 +76,13 @@ def page(tmp_path_factory) -> Path:
 def opened(browser: str, path: Path, profile: Path) -> tuple[str, list[str]]:
     """The rendered document, and what the console said."""
     done = subprocess.run(
-        [browser, *FLAGS, "--virtual-time-budget=4000", f"--user-data-dir={profile}", path.as_uri()],
+        [
+            browser,
+            *FLAGS,
+            "--virtual-time-budget=4000",
+            f"--user-data-dir={profile}",
+            path.as_uri(),
+        ],
         capture_output=True,
         text=True,
         timeout=60,

@@ -118,7 +118,7 @@ def test_everything_that_was_promised_is_there(page):
         "Noise std",
         "Epistemic share",
         "Noise updates skipped: 3",
-        "Prior refreshes skipped: 12 (0.8 % of 1,600)"[:27],
+        "Prior refreshes skipped: 12 (3.0 % of 400)",
         "What was done to the data",
         METADATA["command"],
         "hidden_layer_sizes=(50,)",
@@ -164,7 +164,7 @@ def test_hostile_text_stays_text(tmp_path):
             log_evidence={HOSTILE[2]: 1.0},
         ),
     )
-    metadata = {k: HOSTILE[0] for k in ("title", "source", "command", "created")}
+    metadata = dict.fromkeys(("title", "source", "command", "created"), HOSTILE[0])
     metadata |= {"versions": {HOSTILE[0]: HOSTILE[1]}, "unit": HOSTILE[0], "seed": 1}
     text = written(
         tmp_path, estimator=estimator, encoding=encoding, train=held, test=held, metadata=metadata
@@ -179,7 +179,7 @@ def test_hostile_text_stays_text(tmp_path):
     for name in HOSTILE[:6]:
         assert name in said, name
     in_pictures = plain(Page("".join(re.findall(r"<svg.*?</svg>", text, re.S))).said)
-    assert "<script>alert(1…" in in_pictures
+    assert "<script>alert(1)<…" in in_pictures
     assert "Predicted target <script>" in in_pictures
     assert "$\\frac{a}{b}^_" in in_pictures
 
@@ -231,7 +231,7 @@ def test_constant_target_and_predictions(tmp_path):
     flat.x_scaler_ = Standardiser(np.ones(3), np.zeros(3), np.full(3, 1e12))
     text = written(tmp_path, estimator=flat, train=train, test=train)
     assert "the target is constant" in text
-    assert "nan" not in Page(text).said.lower().replace("guidance", "")
+    assert "nan" not in Page(text).said.lower()
 
 
 @pytest.mark.parametrize("extreme", [1e300, 1e-300])

@@ -7,9 +7,12 @@ import errno
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
+
+from bayesprop.data.errors import TableWarning
 
 BAD_INPUT, UNEXPECTED, INTERRUPTED = 2, 1, 130
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -57,9 +60,13 @@ def report(error: BaseException, *, as_json: bool) -> int:
     return exit_code
 
 
-def show_warning(message: Warning | str, *_args: object, **_kwargs: object) -> None:
-    """Stand in for `warnings.showwarning`: one line on stderr."""
-    print(f"warning: {one_line(str(message))}", file=sys.stderr)
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Print Python's warnings as one line each on stderr, those about tables always."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        warnings.simplefilter("always", TableWarning)
+        yield
 
 
 @contextmanager
@@ -105,6 +112,10 @@ def quiet_pipe() -> int:
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     return 0
+
+
+def _show_warning(message: Warning | str, *_args: object, **_kwargs: object) -> None:
+    print(f"warning: {one_line(str(message))}", file=sys.stderr)
 
 
 def _usage(error: BaseException) -> str:

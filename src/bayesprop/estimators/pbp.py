@@ -310,7 +310,7 @@ class PBPRegressor(BayesianRegressor):
             params[name] = tuple(value) if isinstance(value, list) else value
         model = cls(**params)
         model.state_ = PBPState.from_arrays(arrays)
-        model.n_features_in_ = header["n_features_in"]
+        model.n_features_in_ = _checked_size(header, model.state_)
         if header["feature_names_in"] is not None:
             model.feature_names_in_ = np.asarray(header["feature_names_in"], dtype=object)
         model._y_is_vector = header["y_is_vector"]
@@ -320,6 +320,20 @@ class PBPRegressor(BayesianRegressor):
         model.y_scaler_ = Standardiser.from_dict(header["y_scaler"])
         model.fit_report_ = FitReport.from_dict(header["fit_report"])
         return model
+
+
+def _checked_size(header: dict[str, Any], state: PBPState) -> int:
+    """Return the number of inputs; ValueError where the header does not fit the network."""
+    n_in, n_out = state.layer_sizes[0], state.layer_sizes[-1]
+    names = header["feature_names_in"]
+    if header["n_features_in"] != n_in or (names is not None and len(names) != n_in):
+        raise ValueError(f"the network has {n_in} inputs, the header describes another number")
+    for name, size in (("x_scaler", n_in), ("y_scaler", n_out)):
+        for part, values in header[name].items():
+            column = np.asarray(values, dtype=np.float64)
+            if column.shape != (size,) or not np.isfinite(column).all():
+                raise ValueError(f"{name} must hold {size} finite numbers as {part}")
+    return n_in
 
 
 def _flat_average_factor(state: PBPState) -> dict[str, Any]:

@@ -27,7 +27,6 @@ NAME = "pbp-student-t"
 PHASES = ("first", "last")
 _DATASET = "boston"
 _PICTURED = 0
-_PICTURE = "bayesprop.report.student_t_figure:draw"
 _N_NODES = 801
 _REACH = 14.0
 
@@ -70,7 +69,7 @@ def run(
     rows = protocol.run_cells(NAME, follow_cell, Config(seed=seed), fits, **how)
     protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
     if rows[_PICTURED].is_done:
-        protocol.draw(_PICTURE, rows, out / NAME)
+        _draw(rows[_PICTURED], out / NAME)
     protocol.check_all_done(rows)
 
 
@@ -173,10 +172,11 @@ def _errors(watched: list[Watched], *, keeps_all: bool) -> dict[str, Any]:
     }
 
 
-def pictured(rows: Sequence[Row]) -> dict[str, np.ndarray]:
-    """Return the relative errors of the split in the picture, by phase."""
-    row = next(row for row in rows if row.cell["split"] == _PICTURED)
-    return {phase: np.asarray((row.result or {})[f"{phase}_relative"]) for phase in PHASES}
+def _draw(row: Row, stem: Path) -> None:
+    from bayesprop.report import student_t_figure
+
+    result = row.result or {}
+    student_t_figure.draw(stem, {phase: result[f"{phase}_relative"] for phase in PHASES})
 
 
 def section(rows: Sequence[Row]) -> str:

@@ -25,7 +25,6 @@ BAND_STDS = 3.0
 _PICTURED = 0
 _GRID = np.linspace(-6.0, 6.0, 121)
 _N_NEW = 1000
-_PICTURE = "bayesprop.report.toy_figure:draw"
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def run(
     finished = protocol.all_rows(out, NAME)
     protocol.write_section(out, NAME, section(finished))
     if rows[_PICTURED].is_done:
-        protocol.draw(_PICTURE, rows, out / NAME)
+        _draw(rows[_PICTURED], out / NAME)
     protocol.check_all_done(rows)
 
 
@@ -88,10 +87,12 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     }
 
 
-def pictured(rows: Sequence[Row]) -> dict[str, np.ndarray]:
-    """Return the curves and points of the draw in the picture."""
-    row = next(row for row in rows if row.cell["draw"] == _PICTURED)
-    return {name: np.asarray(values) for name, values in (row.result or {})["curve"].items()}
+def _draw(row: Row, stem: Path) -> None:
+    from bayesprop.report import toy_figure
+
+    curve = (row.result or {})["curve"]
+    arrays = {name: np.asarray(values) for name, values in curve.items()}
+    toy_figure.draw(stem, **arrays, truth=cubic_mean(_GRID), band_stds=BAND_STDS)
 
 
 def section(rows: Sequence[Row]) -> str:

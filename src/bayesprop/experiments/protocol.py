@@ -7,7 +7,6 @@ stopped. Cells run through joblib: `joblib.parallel_config` puts them on a Dask 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import importlib.metadata
 import os
 import platform
@@ -119,15 +118,6 @@ def write_section(out: Path, name: str, text: str) -> Path:
     path = out / f"{name}.md"
     write_atomically(path, lambda file: file.write(text.encode()))
     return path
-
-
-def draw(home: str, rows: Sequence[Row], stem: Path) -> None:
-    """Let the function named by "module:function" draw rows into `<stem>.png` and `<stem>.svg`.
-
-    By name, because pictures belong to `report`, which is built on the experiments.
-    """
-    module, _, function = home.partition(":")
-    getattr(importlib.import_module(module), function)(rows, stem)
 
 
 def check_all_done(rows: Sequence[Row]) -> None:

@@ -22,7 +22,7 @@ from numba.extending import intrinsic, lower_builtin, lower_cast, models, regist
 
 # contract is a * b + c in one rounding. Nothing more: the guards look for NaN and infinity, and
 # the exponential needs (x + c) - c as it is written.
-_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy", "_nrt": False}
 
 
 def inlined(function: Callable) -> Any:
@@ -251,7 +251,7 @@ def rsqrt_guess(typingctx, x):  # noqa: ANN001, ANN201, ARG001
 
 
 class _VolatileLoad(ir.LoadInstr):
-    """A load that stays where it is written."""
+    """A load that the optimiser neither moves nor foresees."""
 
     def descr(self, buf: list[str]) -> None:
         text: list[str] = []
@@ -259,38 +259,43 @@ class _VolatileLoad(ir.LoadInstr):
         buf.append("".join(text).replace("load", "load volatile", 1))
 
 
-def _coefficient_table(module: ir.Module, coefficients: Sequence[float]) -> ir.GlobalVariable:
-    kind = ir.ArrayType(ir.DoubleType(), len(coefficients))
-    table = ir.GlobalVariable(module, kind, module.get_unique_name("coefficients"))
-    table.linkage = "internal"
-    table.initializer = ir.Constant(kind, list(coefficients))
-    return table
+def _constant_table(builder: ir.IRBuilder, values: Sequence[float]) -> ir.Value:
+    """Return the address of a table of constants, which the optimiser takes for variables."""
+    kind = ir.ArrayType(ir.DoubleType(), len(values))
+    module = builder.module
+    table = ir.GlobalVariable(module, kind, module.get_unique_name("table"))
+    table.initializer = ir.Constant(kind, list(values))
+    address = ir.GlobalVariable(module, table.type, module.get_unique_name("table_address"))
+    address.initializer = table
+    table.linkage = address.linkage = "internal"
+    load = _VolatileLoad(builder.block, address)
+    builder._insert(load)  # noqa: SLF001
+    return load
 
 
 def polynomial(coefficients: Sequence[float]) -> Any:
     """Return a compiled polynomial, constant term first, by Horner's rule.
 
-    Its coefficients are read anew each time. Left to itself, LLVM would spread them all over whole
-    registers before the loop over the data, run out of registers and keep them on the stack, eight
-    times larger and across cache lines.
+    Its coefficients are read from memory each time, which costs nothing extra. Known to be
+    constants, they would all be spread over whole registers ahead of the loop over the data, and
+    since there are not that many registers, kept on the stack, eight times larger.
     """
+    int32 = ir.IntType(32)
 
     @intrinsic
     def evaluate(typingctx, x):  # noqa: ANN001, ANN202, ARG001
         def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
-            table = _coefficient_table(builder.module, coefficients)
-            int32 = ir.IntType(32)
+            table = _constant_table(builder, coefficients)
 
             def coefficient(k: int) -> ir.Value:
                 address = builder.gep(table, [ir.Constant(int32, 0), ir.Constant(int32, k)])
-                load = _VolatileLoad(builder.block, address)
-                builder._insert(load)  # noqa: SLF001
-                return _spread(builder, load, x) if isinstance(x, Lanes) else load
+                value = builder.load(address)
+                return _spread(builder, value, x) if isinstance(x, Lanes) else value
 
-            value = coefficient(len(coefficients) - 1)
+            result = coefficient(len(coefficients) - 1)
             for k in reversed(range(len(coefficients) - 1)):
-                value = builder.fadd(builder.fmul(value, args[0]), coefficient(k))
-            return value
+                result = builder.fadd(builder.fmul(result, args[0]), coefficient(k))
+            return result
 
         return x(x), emit
 

@@ -89,13 +89,27 @@ class PBPState(NamedTuple):
         except KeyError as missing:
             raise ValueError(f"the array {missing} is missing") from None
         state = cls(**values)
-        shapes = [w.shape for w in state.m]
-        fits = n_layers > 0 and all(len(s) == 2 for s in shapes)
-        fits = fits and all(a[1] + 1 == b[0] for a, b in pairwise(shapes))
-        fits = fits and all([w.shape for w in getattr(state, f)] == shapes for f in _LAYERED)
-        if not fits:
-            raise ValueError("the layers do not fit together")
+        state._check()
         return state
+
+    def _check(self) -> None:
+        """Raise ValueError unless compiled code may run on these arrays."""
+        shapes = [w.shape for w in self.m]
+        chained = bool(shapes) and all(len(s) == 2 and min(s) > 0 for s in shapes)
+        chained = chained and all(a[1] + 1 == b[0] for a, b in pairwise(shapes))
+        if not chained or any([w.shape for w in getattr(self, f)] != shapes for f in _LAYERED):
+            raise ValueError("the layers do not fit together")
+        n_out = shapes[-1][1]
+        if any(getattr(self, name).shape != (n_out,) for name in _PER_OUTPUT):
+            raise ValueError(f"the noise parameters must have shape ({n_out},)")
+        if any(getattr(self, name).shape != () for name in _SCALAR):
+            raise ValueError("the prior parameters must be scalars")
+        if any(w.dtype != np.float64 for w in self.to_arrays().values()):
+            raise ValueError("the arrays must be float64")
+        if not all(np.isfinite(m).all() for m in self.m) or not all(
+            (v > 0.0).all() for v in self.v
+        ):
+            raise ValueError("the weights must have finite means and positive variances")
 
     @property
     def layer_sizes(self) -> tuple[int, ...]:
@@ -103,7 +117,9 @@ class PBPState(NamedTuple):
         return (self.m[0].shape[0] - 1, *(m.shape[1] for m in self.m))
 
 
-_LAYERED = tuple(name for name, kind in PBPState.__annotations__.items() if kind == "Layers")
+_SCALAR = ("prior_shape", "prior_rate")
+_PER_OUTPUT = ("lik_noise_shape", "lik_noise_rate", "noise_shape", "noise_rate")
+_LAYERED = tuple(name for name in PBPState._fields if name not in (*_SCALAR, *_PER_OUTPUT))
 
 
 class PBPInfo(NamedTuple):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bayesprop.report.contents import ReportContents
@@ -96,7 +97,7 @@ def actual(contents: ReportContents) -> Figure:
     ax.plot(line, line, color=BLUE, linewidth=1.2, scalex=False, scaley=False)
     name = _target(contents)
     _name(ax, _times(f"Actual {name}", power), _times(f"Predicted {name}", power))
-    return figure
+    return _fitted(figure, ax)
 
 
 def pit(contents: ReportContents) -> Figure | None:
@@ -122,7 +123,7 @@ def pit(contents: ReportContents) -> Figure | None:
     ax.set_ylim(0.0, 1.15 * max(float(np.max(found.counts)), found.high))
     ax.grid(False, axis="x")
     _name(ax, "Predicted probability of a value below the actual one", "Rows")
-    return figure
+    return _fitted(figure, ax)
 
 
 def coverage(contents: ReportContents) -> Figure | None:
@@ -149,7 +150,7 @@ def coverage(contents: ReportContents) -> Figure | None:
     ax.set_xlim(0, 100)
     ax.set_ylim(0, 100)
     _name(ax, "Nominal level of the interval, %", "Rows inside, %")
-    return figure
+    return _fitted(figure, ax)
 
 
 def residual(contents: ReportContents) -> Figure:
@@ -175,7 +176,7 @@ def residual(contents: ReportContents) -> Figure:
     for low, high, size in values[2].reshape(-1, 3):
         ax.hlines([-size, size], low, high, color=INK, linewidth=1.8)
     _name(ax, _times("Predicted std", power), _times("Actual − predicted", power))
-    return figure
+    return _fitted(figure, ax)
 
 
 def trace(contents: ReportContents, name: str, values: Sequence[float]) -> Figure:
@@ -204,7 +205,7 @@ def trace(contents: ReportContents, name: str, values: Sequence[float]) -> Figur
     }
     _name(ax, "Epoch", _times(units.get(name, label(name, 30)), power))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    return figure
+    return _fitted(figure, ax)
 
 
 def partial_dependence(
@@ -229,7 +230,7 @@ def partial_dependence(
     ax.vlines(inside, bottom, bottom + 0.05 * (top - bottom), color=INK, linewidth=1.0, alpha=0.6)
     y_name = f"Predicted {_target(contents, 20)}"
     _name(ax, _times("", x_power), _times(y_name, power))
-    return figure
+    return _fitted(figure, ax)
 
 
 def _levels(contents: ReportContents, effect: Effect, limits: tuple[float, float]) -> Figure:
@@ -251,7 +252,7 @@ def _levels(contents: ReportContents, effect: Effect, limits: tuple[float, float
     ax.grid(False, axis="y")
     _name(ax, _times(f"Predicted {_target(contents, 20)}", power), "")
     ax.set_yticks(at, [label(effect.levels[i], 18) for i in order])
-    return figure
+    return _fitted(figure, ax)
 
 
 def _effect_limits(shown: Sequence[Effect]) -> tuple[float, float]:
@@ -275,11 +276,7 @@ def _target(contents: ReportContents, width: int = 28) -> str:
 
 
 def _axes(size: tuple[float, float]) -> tuple[Figure, Axes]:
-    figure = Figure(
-        figsize=(size[0] / 72.0, size[1] / 72.0),
-        dpi=72,
-        layout=ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03),
-    )
+    figure = Figure(figsize=(size[0] / 72.0, size[1] / 72.0), dpi=72)
     ax = figure.add_subplot()
     ax.tick_params(length=0, pad=5)
     return figure, ax
@@ -297,6 +294,37 @@ def _scaled(
     # Two steps, because 10**power itself may leave the range of a float.
     half = power // 2
     return tuple(a / 10.0**half / 10.0 ** (power - half) for a in arrays), power
+
+
+def _fitted(figure: Figure, ax: Axes) -> Figure:
+    """Give the axes all the room that their labels leave, by the width of the browser's text."""
+    width, height = figure.get_size_inches() * 72.0
+    font = STYLE["ytick.labelsize"]
+    left = 10.0 + font * max(map(_ems, _shown_labels(ax.yaxis)), default=0.0)
+    right = 4.0 + font * max(map(_ems, _shown_labels(ax.xaxis)[-1:]), default=0.0) / 2.0
+    bottom = 40.0 if ax.get_xlabel() else 24.0
+    top = 24.0 if ax.get_title(loc="left") else 8.0
+    ax.set_position(
+        (
+            left / width,
+            bottom / height,
+            max(width - left - right, 40.0) / width,
+            (height - bottom - top) / height,
+        )
+    )
+    return figure
+
+
+def _shown_labels(axis: Axis) -> list[str]:
+    low, high = sorted(axis.get_view_interval())
+    ticks = axis.get_major_locator()()
+    texts = axis.get_major_formatter().format_ticks(list(ticks))
+    return [text for at, text in zip(ticks, texts, strict=True) if low <= at <= high]
+
+
+def _ems(text: str) -> float:
+    """Width of a text in units of its font size, at the wider end of system fonts."""
+    return sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.62 for c in text)
 
 
 def _limits(ax: Axes, x: np.ndarray, y: np.ndarray, margin: float = 0.05) -> None:

@@ -117,7 +117,7 @@ def _bias(pit: np.ndarray) -> _Fault | None:
         f"Biased: predictions sit too {side}.",
         f"Perhaps biased: predictions seem to sit too {side}.",
         f"{percent(share)} of the rows lie {where} their predicted median, where 50 % should.",
-        abs(shift),
+        ks_distance(pit),
         bool(z > _Z_CLEAR),
     )
 

@@ -1,0 +1,1 @@
+"""Speed and memory, measured: `python -m benchmarks`. Never part of the tests."""
