@@ -27,7 +27,7 @@ def measure() -> WholeFits:
     _train(problems[0])
     _fit(problems[0])
 
-    def on_threads(work, n_threads: int) -> None:  # noqa: ANN001
+    def on_threads(work, n_threads: int) -> None:
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(work, problems))
 

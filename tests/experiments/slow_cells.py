@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,8 @@ def square(config: Config, key: dict[str, Any]) -> dict[str, Any]:
     time.sleep(config.seconds)
     if config.broken is not None and Path(config.broken).exists() and key["number"] % 5 == 0:
         raise ArithmeticError("a cell\nthat fails")
-    return {"square": key["number"] ** 2, "undefined": float("nan")}
+    thread = threading.current_thread().name
+    return {"square": key["number"] ** 2, "undefined": float("nan"), "thread": thread}
 
 
 def run(out: Path, config: Config, progress: Progress = lambda _text: None) -> list[Row]:

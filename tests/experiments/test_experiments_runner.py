@@ -130,7 +130,7 @@ def test_a_row_says_where_it_comes_from(tmp_path):
     row = slow_cells.run(tmp_path, Config())[3]
     assert row.experiment == NAME
     assert row.config == {"seconds": 0.0, "broken": None}
-    assert row.result == {"square": 9, "undefined": None}
+    assert row.result == {"square": 9, "undefined": None, "thread": row.result["thread"]}
     assert row.python == ".".join(map(str, sys.version_info[:3]))
     assert row.peak_mib > 10.0
     assert row.seconds < 5.0
@@ -154,8 +154,9 @@ def test_cells_run_on_a_dask_cluster(tmp_path, file):
         distributed.Client(cluster),
         joblib.parallel_config(backend="dask"),
     ):
-        slow_cells.run(tmp_path, Config())
+        found = slow_cells.run(tmp_path, Config())
     assert_each_cell_once(file)
+    assert all("Dask" in row.result["thread"] for row in found)
 
 
 def test_unknown_parts_are_named():

@@ -7,6 +7,7 @@ from report_fakes import METADATA, fit_report, regressor, rows, slopes
 from scipy import stats
 
 from bayesprop.data.encoding import TableEncoding
+from bayesprop.data.standardise import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.contents import collect
 from bayesprop.report.effects import Feature, effects
@@ -238,6 +239,14 @@ def test_error_groups_hold_nine_rows_in_ten():
         inside = (std >= group.low) & (std <= group.high)
         assert np.sum(inside) == 200
         assert np.mean(error[inside] <= group.size) == pytest.approx(0.9, abs=0.006)
+
+
+def test_nearly_equal_error_bars_are_not_grouped():
+    even = regressor(x_scaler_=Standardiser(np.ones(3), np.zeros(3), np.full(3, 100.0)))
+    contents = collected(estimator=even, test=rows(1000, seed=6))
+    assert contents.is_even
+    assert contents.groups == ()
+    assert not collected().is_even
 
 
 def test_an_estimator_that_was_fitted_on_a_frame_is_asked_without_warnings():

@@ -199,7 +199,9 @@ def test_no_held_out_rows_is_said(tmp_path):
 
 
 def test_a_table_given_later_is_said(tmp_path):
-    text = plain(Page(written(tmp_path, train=None)).said)
+    metadata = {**METADATA, "remarks": ["120 of these rows are new."]}
+    text = plain(Page(written(tmp_path, train=None, metadata=metadata)).said)
+    assert "120 of these rows are new." in text
     assert "measured on the table given" in text
     assert "which need the training rows" in text
 

@@ -70,11 +70,11 @@ def warnings_as_lines() -> Iterator[None]:
 
 
 @contextmanager
-def parameters_checked() -> Iterator[None]:
+def refusals_of_estimator(*kinds: type[Exception]) -> Iterator[None]:
     """Tell the refusals of an estimator (a bad hyper-parameter) from failures of the program."""
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except kinds as error:
         raise InputError(one_line(str(error))) from error
 
 

@@ -19,7 +19,7 @@ from bayesprop.commands.failures import (
     did_you_mean,
     listing,
     one_line,
-    parameters_checked,
+    refusals_of_estimator,
 )
 from bayesprop.commands.report import write_page
 from bayesprop.commands.scores import Scores, print_scores, score
@@ -95,6 +95,8 @@ class Fitted(NamedTuple):
 
 def run(options: Options) -> None:
     """Read, split, fit, judge, save, report."""
+    if not 0.0 <= options.test_fraction <= 0.9:  # nan passes the parser of an older typer
+        raise InputError(f"--test-fraction must be 0 to 0.9, got {options.test_fraction}")
     _check_paths(options)
     estimator = _make(options)
     with progress(f"reading {options.table}", quiet=options.quiet):
@@ -136,7 +138,7 @@ def _make(options: Options) -> Any:
         "inference": options.inference,
         "random_state": options.seed,
     }
-    with parameters_checked():
+    with refusals_of_estimator(TypeError, ValueError):
         return methods.make(options.method, **{k: v for k, v in asked.items() if v is not None})
 
 
@@ -209,7 +211,7 @@ def _fit(options: Options, estimator: Any, parts: Parts, target: str) -> Fitted:
     weight = {} if parts.train.weight is None else {"sample_weight": parts.train.weight}
     with (
         progress(f"fitting {len(train.y)} rows", quiet=options.quiet),
-        parameters_checked(),
+        refusals_of_estimator(ValueError),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -129,8 +130,8 @@ class PBPRegressor(BayesianRegressor):
             self._standardise(X, y, weight, reference=self.reference)
             self._start(rng, X.shape[1])
         rows = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
-        orders = np.array([rng.permutation(rows) for _ in range(self.n_epochs)])
-        return self._run(engine, X, y, weight, orders)
+        orders = (rng.permutation(rows) for _ in range(self.n_epochs))
+        return self._run(engine, X, y, weight, orders, n_visits=len(rows) * self.n_epochs)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Absorb rows once, in their order: the posterior becomes the prior.
@@ -144,7 +145,7 @@ class PBPRegressor(BayesianRegressor):
             self._standardise(X, y, weight, reference=self.reference)
             self._start(check_random_state(self.random_state), X.shape[1])
         self.state_ = self.state_._replace(**_flat_average_factor(self.state_))
-        return self._run(engine, X, y, weight, np.arange(len(X))[None, :])
+        return self._run(engine, X, y, weight, [np.arange(len(X))], n_visits=len(X))
 
     def log_evidence(self, X: Any, y: Any) -> float:
         """Estimate log p(y | X) by expectation propagation, nats, in the original units of y.
@@ -179,37 +180,44 @@ class PBPRegressor(BayesianRegressor):
         self.n_iter_ = 0
 
     def _run(
-        self, engine: Engine, X: np.ndarray, y: np.ndarray, weight: Any, orders: np.ndarray
+        self,
+        engine: Engine,
+        X: np.ndarray,
+        y: np.ndarray,
+        weight: Any,
+        orders: Iterable[np.ndarray],
+        *,
+        n_visits: int,
     ) -> Self:
         started = time.perf_counter()
+        is_start = self.n_iter_ == 0
         x, t = self.x_scaler_.transform(X), self.y_scaler_.transform(y)
+        n_rows = len(x) if weight is None else int(np.count_nonzero(weight))
         total, trace = PBPInfo(), {"mean_log_z": [], "noise_std": [], "epistemic_share": []}
-        log_z_first = float("nan")
-        for epoch, (state, info) in enumerate(engine.epochs(self.state_, x, t, orders, weight)):
+        first = None
+        for state, info in engine.epochs(self.state_, x, t, orders, weight):
             self.state_ = state
+            self.n_iter_ += 1
             total = total + info
-            log_z_first = info.log_z if epoch == 0 else log_z_first
-            trace["mean_log_z"].append(info.log_z / orders.shape[1])
+            first = first or info
+            trace["mean_log_z"].append(info.log_z / n_rows)
             trace["noise_std"].append(self._noise_std())
             trace["epistemic_share"].append(self._epistemic_share(engine, x[:_TRACE_ROWS]))
             if self.verbose:
-                self._say(epoch + 1, len(orders), trace)
-        self.n_iter_ += len(orders)
+                self._say(trace)
         trace["epistemic_share"][-1] = self._epistemic_share(engine, x[:_SHARE_ROWS])
-        log_scale = orders.shape[1] * float(np.sum(np.log(self.y_scaler_.scale)))
-        n_weights = sum(m.size for m in self.state_.m)
+        log_scale = n_rows * float(np.sum(np.log(self.y_scaler_.scale)))
+        n_updates = n_visits * sum(m.size for m in self.state_.m)
         guards = dict(zip(PBPInfo._fields[1:], total[1:], strict=True))
         self.fit_report_ = FitReport(
             n_rows=len(X),
-            n_epochs=len(orders),
+            n_epochs=len(trace["mean_log_z"]),
             seconds=time.perf_counter() - started,
-            n_updates=int(orders.size) * n_weights,
+            n_updates=n_updates,
             guards=guards,
             trace=trace,
-            log_evidence={"prequential": log_z_first - log_scale},
-            warnings=self._advice(
-                y, guards, int(orders.size) * n_weights, is_start=self.n_iter_ == len(orders)
-            ),
+            log_evidence={"prequential": (first or total).log_z - log_scale},
+            warnings=self._advice(y, guards, n_updates, is_start=is_start),
         )
         return self
 
@@ -226,7 +234,7 @@ class PBPRegressor(BayesianRegressor):
         advice = []
         if is_start and np.ptp(y, axis=0).min() == 0.0:
             advice.append(
-                "the target is constant: the predictions are that constant; check the column"
+                "the target is constant: there is nothing to learn from it; check the column"
             )
             warnings.warn(advice[-1], stacklevel=4)
         undone = guards["weights_undone"]
@@ -239,10 +247,10 @@ class PBPRegressor(BayesianRegressor):
             advice.append("the fit left the finite numbers; set reference=False")
         return advice
 
-    def _say(self, epoch: int, n_epochs: int, trace: dict[str, list[float]]) -> None:
+    def _say(self, trace: dict[str, list[float]]) -> None:
         latest = {name: values[-1] for name, values in trace.items()}
         print(
-            f"epoch {epoch}/{n_epochs}  log Z {latest['mean_log_z']:.4f} a row  "
+            f"epoch {self.n_iter_}  log Z {latest['mean_log_z']:.4f} a row  "
             f"noise std {latest['noise_std']:.4g}  epistemic {latest['epistemic_share']:.1%}",
             file=sys.stderr,
         )

@@ -89,9 +89,10 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
         x = self.x_scaler_.transform(X)
         if (np.abs(x) > _FURTHEST_INPUT).any():
             row, column = np.argwhere(np.abs(x) > _FURTHEST_INPUT)[0]
+            names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))
             raise ValueError(
                 f"X must lie within {_FURTHEST_INPUT:g} training standard deviations of the "
-                f"training mean, got {X[row, column]:g} in row {row}, column {column}"
+                f"training mean, got {X[row, column]:g} in row {row}, column {names[column]}"
             )
         return x
 

@@ -41,5 +41,17 @@ class FitReport:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> FitReport:
-        """Rebuild from `to_dict`."""
-        return cls(**stored)
+        """Rebuild from `to_dict`; ValueError where it holds something else."""
+        try:
+            return cls(
+                n_rows=int(stored["n_rows"]),
+                n_epochs=int(stored["n_epochs"]),
+                seconds=float(stored["seconds"]),
+                n_updates=int(stored["n_updates"]),
+                guards={str(k): int(v) for k, v in stored["guards"].items()},
+                trace={str(k): [float(x) for x in v] for k, v in stored["trace"].items()},
+                log_evidence={str(k): float(v) for k, v in stored["log_evidence"].items()},
+                warnings=[str(sentence) for sentence in stored["warnings"]],
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a fit report: {error!r}") from None

@@ -10,7 +10,6 @@ from bayesprop.moments.kernel_layers import (
     absorb_and_propagate,
     absorb_hidden,
     absorb_outputs,
-    activate,
     next_row,
     propagate_hidden,
     propagate_outputs,
@@ -59,10 +58,8 @@ def propagate(work, x, row):  # noqa: ANN001, ANN201
         for i in range(x.shape[1]):
             work.z_m[i] = x[row, i]
         work.z_m[x.shape[1]] = 1.0
-    for depth in range(n_layers - 1):
-        if depth > 0:
-            propagate_hidden(work, depth)
-        activate(work, depth)
+    for depth in range(1, n_layers - 1):
+        propagate_hidden(work, depth)
     propagate_outputs(work, n_layers - 1)
 
 

@@ -33,6 +33,7 @@ from bayesprop.moments.kernel_workspace import (
     N_ROWS,
     PAIR,
     ROW_STEP,
+    UNIT_STEP,
     WEIGHTS,
 )
 
@@ -64,69 +65,66 @@ def absorb_and_propagate(work):  # noqa: ANN001, ANN201
     Inputs are certain, so the gradient of a unit's weights is a multiple of the inputs.
     Returns how many weights kept their moments.
     """
-    unit, end = work.layers[1, INPUTS], ROW_STEP * work.layers[0, N_ROWS]
+    start, rows_end = work.layers[1, INPUTS], ROW_STEP * work.layers[0, N_ROWS]
+    end = start + BLOCK * n_blocks(work.layers[0, N_OUT] + 1)
     scale = work.scales[0]
     undone = 0.0
     at = 0
-    for _ in range(n_blocks(work.layers[0, N_OUT] + 1)):
-        grad_m, grad_v = pre_activation_gradient(work, unit)
-        step = scale * grad_m
-        curve = step * step - (2.0 * scale * scale) * grad_v
-        m_a, v_a = spread8(0.0), spread8(0.0)
-        for i in range(0, end, ROW_STEP):
-            m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
-            shift = v * spread_at(work.rows, i)
-            m_new, v_new = m + shift * step, v - shift * shift * curve
-            good = v_new > SMALLEST_VAR
-            if everywhere(good):
-                m, v = m_new, v_new
-            else:
-                m, v = select(good, m_new, m), select(good, v_new, v)
-                undone += total(select(good, spread8(0.0), spread8(1.0)))
-            store(work.weights, at, m)
-            store(work.weights, at + BLOCK, v)
-            m_a = m_a + m * spread_at(work.rows, i + 1)
-            v_a = v_a + v * spread_at(work.rows, i + 2)
-            at += PAIR
-        store(work.z_m, unit, scale * m_a)
-        store(work.z_v, unit, scale * scale * v_a)
-        unit += BLOCK
+    for group in range(start, end, UNIT_STEP):
+        for unit in range(group, min(end, group + UNIT_STEP), BLOCK):
+            grad_m, grad_v = pre_activation_gradient(work, unit)
+            step = scale * grad_m
+            curve = step * step - (2.0 * scale * scale) * grad_v
+            m_a, v_a = spread8(0.0), spread8(0.0)
+            for i in range(0, rows_end, ROW_STEP):
+                m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
+                shift = v * spread_at(work.rows, i)
+                m_new, v_new = m + shift * step, v - shift * shift * curve
+                good = v_new > SMALLEST_VAR
+                if everywhere(good):
+                    m, v = m_new, v_new
+                else:
+                    m, v = select(good, m_new, m), select(good, v_new, v)
+                    undone += total(select(good, spread8(0.0), spread8(1.0)))
+                store(work.weights, at, m)
+                store(work.weights, at + BLOCK, v)
+                m_a = m_a + m * spread_at(work.rows, i + 1)
+                v_a = v_a + v * spread_at(work.rows, i + 2)
+                at += PAIR
+            store(work.z_m, unit, scale * m_a)
+            store(work.z_v, unit, scale * scale * v_a)
+        activate(work, group, end)
     return undone
 
 
 @inlined
 def propagate_hidden(work, depth):  # noqa: ANN001, ANN201
-    """Write the moments of the pre-activations of a hidden layer (eq. 13-14)."""
+    """Send the units that feed an inner hidden layer through it (eq. 13-17)."""
     n_rows, at = work.layers[depth, N_ROWS], work.layers[depth, WEIGHTS]
-    first, unit = work.layers[depth, INPUTS], work.layers[depth + 1, INPUTS]
+    first, start = work.layers[depth, INPUTS], work.layers[depth + 1, INPUTS]
+    end = start + BLOCK * n_blocks(work.layers[depth, N_OUT] + 1)
     scale = work.scales[depth]
-    for _ in range(n_blocks(work.layers[depth, N_OUT] + 1)):
-        m_a, v_a = spread8(0.0), spread8(0.0)
-        for i in range(first, first + n_rows):
-            m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
-            z, v_z = spread_at(work.z_m, i), spread_at(work.z_v, i)
-            m_a = m_a + m * z
-            v_a = v_a + (m * m) * v_z + v * (z * z + v_z)
-            at += PAIR
-        store(work.z_m, unit, scale * m_a)
-        store(work.z_v, unit, scale * scale * v_a)
-        unit += BLOCK
+    for group in range(start, end, UNIT_STEP):
+        for unit in range(group, min(end, group + UNIT_STEP), BLOCK):
+            m_a, v_a = spread8(0.0), spread8(0.0)
+            for i in range(first, first + n_rows):
+                m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
+                z, v_z = spread_at(work.z_m, i), spread_at(work.z_v, i)
+                m_a = m_a + m * z
+                v_a = v_a + (m * m) * v_z + v * (z * z + v_z)
+                at += PAIR
+            store(work.z_m, unit, scale * m_a)
+            store(work.z_v, unit, scale * scale * v_a)
+        activate(work, group, end)
 
 
 @inlined
-def activate(work, depth):  # noqa: ANN001, ANN201
-    """Replace the pre-activations of a hidden layer by the ReLU's moments and slopes (eq. 15-17).
-
-    In steps of 32 units, the rest in steps of 16.
-    """
-    unit = work.layers[depth + 1, INPUTS]
-    end = unit + work.layers[depth, N_OUT] + 1
-    while unit + 16 < end:
+def activate(work, unit, end):  # noqa: ANN001, ANN201
+    """Replace the pre-activations of a group by the ReLU's moments and slopes."""
+    if end - unit > UNIT_STEP // 2:
         _write_relu(work, unit, relu_moments(load32(work.z_m, unit), load32(work.z_v, unit)))
-        unit += 32
-    while unit < end:
+    else:
         _write_relu(work, unit, relu_moments(load16(work.z_m, unit), load16(work.z_v, unit)))
-        unit += 16
 
 
 @inlined

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayesprop.moments.kernel_lanes import compiled
-from bayesprop.moments.kernel_layers import activate, propagate_hidden, propagate_outputs
+from bayesprop.moments.kernel_layers import propagate_hidden, propagate_outputs
 
 
 @compiled
@@ -16,7 +16,6 @@ def predict_rows(work, x, m, v):  # noqa: ANN001, ANN201
             work.z_m[i] = x[row, i]
         for depth in range(n_layers - 1):
             propagate_hidden(work, depth)
-            activate(work, depth)
         propagate_outputs(work, n_layers - 1)
         for k in range(m.shape[1]):
             m[row, k], v[row, k] = work.f_m[k], work.f_v[k]

@@ -24,8 +24,8 @@ BLOCK = 8
 PAIR = 2 * BLOCK
 """From one block of means to the next; the variances of a block follow its means."""
 
-UNIT_STEP = 16
-"""Unit vectors are padded to a multiple of this, as `kernel_layers.activate` needs."""
+UNIT_STEP = 32
+"""Units that go through the ReLU together; unit vectors are padded to a multiple of this."""
 
 ROW_STEP = 4
 """An input's old value, its new value and the square of that, and nothing, in Workspace.rows."""

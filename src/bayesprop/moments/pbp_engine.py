@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,7 +56,7 @@ class Engine:
         state: PBPState,
         x: Float[np.ndarray, "n d"],
         y: Float[np.ndarray, "n o"],
-        orders: Int[np.ndarray, "e n"],
+        orders: Iterable[Int[np.ndarray, " n"]],
         sample_weight: Float[np.ndarray, " n"] | None = None,
     ) -> Iterator[tuple[PBPState, PBPInfo]]:
         """Yield state and info after each epoch: one pass over the rows, one prior refresh."""

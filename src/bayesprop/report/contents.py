@@ -90,6 +90,10 @@ class ReportContents:
         The fitted model and its baselines, in the order of the values of `scores`.
     median_error
         Median absolute error, y.
+    is_even
+        Whether the model predicts nearly the same std for all rows.
+    remarks
+        Sentences that the caller wants at the head of the page.
     """
 
     about: About
@@ -104,10 +108,12 @@ class ReportContents:
     calibration: Calibration
     cloud: Cloud
     groups: tuple[ErrorGroup, ...]
+    is_even: bool
     effects: Effects
     unsure: tuple[UnsureRow, ...]
     fit: FitReport
     data_notes: tuple[str, ...]
+    remarks: tuple[str, ...]
 
 
 def collect(
@@ -141,10 +147,12 @@ def collect(
         calibration=_calibration(predicted, judged.y, found),
         cloud=_cloud(predicted, judged.y, seed),
         groups=_groups(predicted, judged.y),
+        is_even=_is_even(predicted),
         effects=effects(predict, reference.X, features, seed=seed),
         unsure=least_sure(predicted, judged, features, estimator.x_scaler_.transform),
         fit=estimator.fit_report_,
         data_notes=tuple(encoding.report) if encoding is not None else (),
+        remarks=tuple(map(str, metadata.get("remarks") or ())),
     )
 
 
@@ -281,8 +289,8 @@ def _cloud(predicted: Predictive, y: np.ndarray, seed: int) -> Cloud:
 
 
 def _groups(predicted: Predictive, y: np.ndarray) -> tuple[ErrorGroup, ...]:
-    """Cut the rows into five by their predicted std, where there are enough to."""
-    if len(y) < _GROUPED_ROWS:
+    """Cut the rows into five by their predicted std, where rows and differences are enough."""
+    if len(y) < _GROUPED_ROWS or _is_even(predicted):
         return ()
     std, size = predicted.std, np.abs(y - predicted.mean)
     order = np.argsort(std, kind="stable")
@@ -290,6 +298,12 @@ def _groups(predicted: Predictive, y: np.ndarray) -> tuple[ErrorGroup, ...]:
         ErrorGroup(float(std[part[0]]), float(std[part[-1]]), float(np.quantile(size[part], 0.9)))
         for part in np.array_split(order, _GROUPS)
     )
+
+
+def _is_even(predicted: Predictive) -> bool:
+    """Whether 95 % of the predicted standard deviations lie within 5 % of each other."""
+    low, high = np.quantile(predicted.std, (0.025, 0.975))
+    return bool(high <= 1.05 * low)
 
 
 def _reproduction(estimator: Any, metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

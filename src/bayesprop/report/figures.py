@@ -162,6 +162,9 @@ def residual(contents: ReportContents) -> Figure:
     error, std = values[0], values[1]
     figure, ax = _axes(_WIDE)
     everywhere = np.concatenate([std, values[2].reshape(-1, 3)[:, :2].ravel()])
+    if contents.is_even:
+        # Without this the axis would magnify differences that mean nothing.
+        everywhere = np.concatenate([everywhere, np.mean(std) * np.array([0.9, 1.1])])
     reach = 1.645 * np.max(everywhere)
     furthest = max(reach, float(np.max(np.abs(error))))
     _limits(ax, everywhere, np.array([-furthest, furthest]))
@@ -204,7 +207,7 @@ def trace(contents: ReportContents, name: str, values: Sequence[float]) -> Figur
         "epistemic_share": "% of variance",
     }
     _name(ax, "Epoch", _times(units.get(name, label(name, 30)), power))
-    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     return _fitted(figure, ax)
 
 
@@ -279,6 +282,9 @@ def _axes(size: tuple[float, float]) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(size[0] / 72.0, size[1] / 72.0), dpi=72)
     ax = figure.add_subplot()
     ax.tick_params(length=0, pad=5)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(5 if size == _WIDE else 4))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
     return figure, ax
 
 
@@ -288,7 +294,7 @@ def _scaled(
     """Divide by a power of 1000 where labels would be long; also what keeps 1e300 drawable."""
     measured = arrays if by is None else (by,)
     largest = max(float(np.max(np.abs(a), initial=0.0)) for a in measured)
-    if largest == 0.0 or 1e-3 <= largest < 1e5:
+    if largest == 0.0 or 1e-2 <= largest < 1e5:
         return arrays, 0
     power = 3 * int(np.floor(np.log10(largest) / 3))
     # Two steps, because 10**power itself may leave the range of a float.
@@ -341,9 +347,6 @@ def _name(ax: Axes, x: str, y: str) -> None:
     """Name the axes, the vertical one above its top, where it needs no turning of the head."""
     ax.set_xlabel(x)
     ax.set_title(y)
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(MaxNLocator(5))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
 
 
 def _tick(value: float) -> str:

@@ -140,7 +140,7 @@ def notices(contents: ReportContents) -> list[str]:
             "The figures below are measured on the table given to the report. If the model was "
             "fitted to some of its rows, they flatter it."
         )
-    return [*found, *(label(text, 400) for text in contents.fit.warnings)]
+    return [*found, *(label(text, 400) for text in (*contents.remarks, *contents.fit.warnings))]
 
 
 def summary(contents: ReportContents) -> list[str]:

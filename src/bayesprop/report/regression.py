@@ -44,7 +44,7 @@ def write_report(
     metadata
         All optional. Text: "title", "target", "unit", "source" (name of the table), "command",
         "created"; "seed", an int, which also draws the rows of the figures; "versions", a dict of
-        library versions. Where `train` is None, "baselines" is what `Baselines.fit(X, y)
+        library versions; "remarks", sentences to put at the head of the page. Where `train` is None, "baselines" is what `Baselines.fit(X, y)
         .to_dict()` of `report.baselines` gave at fit time; without it, "train_summary" with
         "y_mean" and "y_var" still gives the constant baseline, and the page says what is missing.
 
