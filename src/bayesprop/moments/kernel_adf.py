@@ -10,7 +10,9 @@ from bayesprop.moments.kernel_layers import (
     absorb_and_propagate,
     absorb_hidden,
     absorb_outputs,
+    begin_pass,
     next_row,
+    propagate,
     propagate_hidden,
     propagate_outputs,
 )
@@ -50,45 +52,39 @@ def meet_targets(work, y, row, weight, reference):  # noqa: ANN001, ANN201
     return weight * log_z, kept
 
 
-@inlined
-def propagate(work, x, row):  # noqa: ANN001, ANN201
-    """Send a row through all layers but the first hidden one, which `absorb_and_propagate` does."""
-    n_layers = work.layers.shape[0]
-    if n_layers == 1:
-        for i in range(x.shape[1]):
-            work.z_m[i] = x[row, i]
-        work.z_m[x.shape[1]] = 1.0
-    for depth in range(1, n_layers - 1):
-        propagate_hidden(work, depth)
-    propagate_outputs(work, n_layers - 1)
-
-
 @compiled
 def adf_pass(work, x, y, weights, order, reference):  # noqa: ANN001, ANN201
-    """Absorb the rows named by `order`; return log Z, weights undone and noise updates kept."""
-    n_layers = work.layers.shape[0]
+    """Absorb the rows named by `order`; return log Z, weights undone and noise updates kept.
+
+    A hidden layer on the inputs absorbs a datum only when the next one comes, or the end.
+    """
+    last = work.layers.shape[0] - 1
     log_z, undone, kept = 0.0, 0.0, 0
-    pending = False
-    for i in range(work.grad_m.size):
-        work.grad_m[i], work.grad_v[i] = 0.0, 0.0
+    pending, reach = False, 0.0
+    if last > 0:
+        begin_pass(work)
     for t in range(order.size):
         row = order[t]
         weight = weights[row]
         if weight == 0.0:
             continue
-        if n_layers > 1:
-            next_row(work, x, row)
-            spared = absorb_and_propagate(work)
+        if last == 0:
+            propagate(work, x, row)
+        else:
+            next_reach = next_row(work, x, row)
+            spared = absorb_and_propagate(work, reach)
             undone += spared if pending else 0.0
-            pending = True
-        propagate(work, x, row)
+            pending, reach = True, next_reach
+            for depth in range(1, last):
+                propagate_hidden(work, depth)
+            propagate_outputs(work, last)
         row_log_z, row_kept = meet_targets(work, y, row, weight, reference)
         log_z += row_log_z
         kept += row_kept
-        undone += absorb_outputs(work, n_layers - 1)
-        for depth in range(n_layers - 2, 0, -1):
+        undone += absorb_outputs(work, last)
+        for depth in range(last - 1, 0, -1):
             undone += absorb_hidden(work, depth)
     if pending:
         next_row(work, x, 0)
-        undone += absorb_and_propagate(work)
+        undone += absorb_and_propagate(work, reach)
     return log_z, undone, kept

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.moments.kernel_lanes import compiled, inlined, polynomial
+from bayesprop.moments.kernel_lanes import compiled, inlined
 from bayesprop.moments.kernel_normal import exp2
 from bayesprop.moments.kernel_workspace import BLOCK
 
 LARGEST_CAVITY_VAR = 1e6
 _LOG2_E = 1.0 / math.log(2.0)
 _LARGEST_EXPONENT = 1000.0
-_expm1_ratio = polynomial(tuple(1.0 / math.factorial(k + 1) for k in range(9)))
+_SMALL = 1.0 / 64.0
 
 
 @inlined
 def _expm1(x):  # noqa: ANN001, ANN202
-    """exp(x) - 1 for x >= 0, the exponent clamped at 2^1000; usually x is small."""
-    if x < 0.0625:
-        return x * _expm1_ratio(x)
+    """exp(x) - 1 for x >= 0, the exponent clamped at 2^1000; nearly always x is small."""
+    if x < _SMALL:
+        square = x * x
+        tail = (1.0 / 120.0 + x / 720.0) + square / 5040.0
+        return x * ((1.0 + x / 2.0) + square * ((1.0 / 6.0 + x / 24.0) + square * tail))
     return exp2(min(_LOG2_E * x, _LARGEST_EXPONENT)) - 1.0
 
 
@@ -29,24 +31,27 @@ def absorb_gamma(shape, rate, v, square):  # noqa: ANN001, ANN201
     The 1/precision of Z, Z1 and Z2 is rate / (shape - 1), rate / shape and rate / (shape + 1). With
     the variances v0, v1, v2 of the three, all multiplied by p = shape (shape^2 - 1),
 
-        v0 v2 - v1^2 = rate (p v + v1)
+        v0 v2 - v1^2 = gap = rate (p v + v1)
         Z Z2 / Z1^2 = v1 / sqrt(v0 v2) exp(t)        t = rate p^2 v r^2 / (v0 v1 v2)
 
-    so that Z Z2 / Z1^2 - 1 is small without a difference of large numbers, however large the shape.
-    One division for all of it: the refresh waits for every result in turn.
+    so that Z Z2 / Z1^2 - 1 needs no difference of nearly equal numbers, however large the shape.
+    The order of the operations keeps the way from shape and rate to their new values short: the
+    refresh of the next factor waits for them.
     """
-    p = shape * (shape * shape - 1.0)
-    v1 = p * v + rate * (shape * shape - 1.0)
+    below = shape * shape - 1.0
+    p = shape * below
+    v1 = below * (shape * v + rate)
+    gap = rate * (p * v + v1)
     v0, v2 = v1 + rate * (shape + 1.0), v1 - rate * (shape - 1.0)
     inverse = 1.0 / (v0 * v1 * v2)
-    pull = square * rate * p * inverse
-    t = _expm1(pull * p * v)
+    pull = square * rate * p
+    t = _expm1(inverse * (pull * (p * v)))
+    closer = _expm1(inverse * (pull * (0.5 * (shape + 1.0) * v2)))
     root = math.sqrt(v0 * v2)
     width = root * (root + v1)
-    growth = t * width - rate * (p * v + v1) * (1.0 + t)
-    shrink = width / (width + (shape + 1.0) * growth)
-    closeness = math.sqrt(v1 * v1 * v2 * inverse) * (1.0 + _expm1(0.5 * pull * (shape + 1.0) * v2))
-    return shape * shrink, rate * shrink * closeness
+    shrink = 1.0 / ((width - (shape + 1.0) * gap) + t * ((shape + 1.0) * (width - gap)))
+    ratio = math.sqrt(v1 * v1 * v2 * inverse) * (rate * width)
+    return shape * width * shrink, (ratio + ratio * closer) * shrink
 
 
 @inlined

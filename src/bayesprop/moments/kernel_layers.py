@@ -13,6 +13,8 @@ bend = 2 s^2 g_v,
 
 from __future__ import annotations
 
+import math
+
 from bayesprop.moments.kernel_lanes import (
     everywhere,
     inlined,
@@ -48,26 +50,52 @@ def n_blocks(units):  # noqa: ANN001, ANN201
 
 
 @inlined
-def next_row(work, x, row):  # noqa: ANN001, ANN201
-    """Make x[row] the new inputs, and what was new the old."""
-    n_rows = work.layers[0, N_ROWS]
-    for i in range(n_rows):
-        value = x[row, i] if i < n_rows - 1 else 1.0
-        work.rows[ROW_STEP * i] = work.rows[ROW_STEP * i + 1]
-        work.rows[ROW_STEP * i + 1] = value
-        work.rows[ROW_STEP * i + 2] = value * value
+def begin_pass(work):  # noqa: ANN001, ANN201
+    """Forget the last pass: no gradient is pending, and variances are bounded anew.
+
+    The bound of a unit is that of its largest weight, or infinity if one is close to the undo rule.
+    """
+    n_rows, at = work.layers[0, N_ROWS], 0
+    for unit in range(work.layers[1, INPUTS], work.grad_m.size, BLOCK):
+        store(work.grad_m, unit, spread8(0.0))
+        store(work.grad_v, unit, spread8(0.0))
+    for block in range(n_blocks(work.layers[0, N_OUT] + 1)):
+        largest, smallest = spread8(0.0), spread8(math.inf)
+        for _ in range(n_rows):
+            v = load8(work.weights, at + BLOCK)
+            largest, smallest = select(v > largest, v, largest), select(v < smallest, v, smallest)
+            at += PAIR
+        bound = select(smallest > 2.0 * SMALLEST_VAR, largest, math.inf)
+        store(work.v_bound, BLOCK * block, bound)
+    bias = ROW_STEP * (n_rows - 1)
+    work.rows[bias], work.rows[bias + 1], work.rows[bias + 2] = 1.0, 1.0, 1.0
 
 
 @inlined
-def absorb_and_propagate(work):  # noqa: ANN001, ANN201
+def next_row(work, x, row):  # noqa: ANN001, ANN201
+    """Make x[row] the new inputs, and what was new the old; return the new ones' largest square."""
+    reach = 1.0
+    for i in range(x.shape[1]):
+        value = x[row, i]
+        square = value * value
+        at = ROW_STEP * i
+        work.rows[at] = work.rows[at + 1]
+        work.rows[at + 1] = value
+        work.rows[at + 2] = square
+        reach = max(reach, square)
+    return reach
+
+
+@inlined
+def absorb_and_propagate(work, reach):  # noqa: ANN001, ANN201
     """First layer: absorb the old inputs and send the new ones on, one load and store a weight.
 
-    Inputs are certain, so the gradient of a unit's weights is a multiple of the inputs.
-    Returns how many weights kept their moments.
+    Inputs are certain, so the gradient of a unit's weights is a multiple of the inputs, and a bound
+    on the unit's variances and on the inputs' squares (`reach`) tells beforehand that no variance
+    will fall below half. Returns how many weights kept their moments.
     """
-    start, rows_end = work.layers[1, INPUTS], ROW_STEP * work.layers[0, N_ROWS]
-    end = start + BLOCK * n_blocks(work.layers[0, N_OUT] + 1)
-    scale = work.scales[0]
+    start, end = work.layers[1, INPUTS], work.layers[1, INPUTS] + work.layers[0, N_OUT] + 1
+    scale, size = work.scales[0], PAIR * work.layers[0, N_ROWS]
     undone = 0.0
     at = 0
     for group in range(start, end, UNIT_STEP):
@@ -75,26 +103,40 @@ def absorb_and_propagate(work):  # noqa: ANN001, ANN201
             grad_m, grad_v = pre_activation_gradient(work, unit)
             step = scale * grad_m
             curve = step * step - (2.0 * scale * scale) * grad_v
-            m_a, v_a = spread8(0.0), spread8(0.0)
-            for i in range(0, rows_end, ROW_STEP):
-                m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
-                shift = v * spread_at(work.rows, i)
-                m_new, v_new = m + shift * step, v - shift * shift * curve
-                good = v_new > SMALLEST_VAR
-                if everywhere(good):
-                    m, v = m_new, v_new
-                else:
-                    m, v = select(good, m_new, m), select(good, v_new, v)
-                    undone += total(select(good, spread8(0.0), spread8(1.0)))
-                store(work.weights, at, m)
-                store(work.weights, at + BLOCK, v)
-                m_a = m_a + m * spread_at(work.rows, i + 1)
-                v_a = v_a + v * spread_at(work.rows, i + 2)
-                at += PAIR
+            bound = load8(work.v_bound, unit - start)
+            most = bound * (reach * curve)
+            if everywhere(most < 0.5):
+                m_a, v_a, spared = _absorb_block(work, at, size, step, curve, False)  # noqa: FBT003
+            else:
+                m_a, v_a, spared = _absorb_block(work, at, size, step, curve, True)  # noqa: FBT003
+            store(work.v_bound, unit - start, select(most < 0.0, bound - bound * most, bound))
             store(work.z_m, unit, scale * m_a)
             store(work.z_v, unit, scale * scale * v_a)
+            undone += spared
+            at += size
         activate(work, group, end)
     return undone
+
+
+@inlined
+def _absorb_block(work, at, size, step, curve, guarded):  # noqa: ANN001, ANN202
+    m_a, v_a = spread8(0.0), spread8(0.0)
+    undone = 0.0
+    row = 0
+    for pair in range(at, at + size, PAIR):
+        m, v = load8(work.weights, pair), load8(work.weights, pair + BLOCK)
+        shift = v * spread_at(work.rows, row)
+        m_new, v_new = m + shift * step, v - shift * shift * curve
+        if guarded:
+            good = v_new > SMALLEST_VAR
+            m_new, v_new = select(good, m_new, m), select(good, v_new, v)
+            undone += total(select(good, spread8(0.0), spread8(1.0)))
+        store(work.weights, pair, m_new)
+        store(work.weights, pair + BLOCK, v_new)
+        m_a = m_a + m_new * spread_at(work.rows, row + 1)
+        v_a = v_a + v_new * spread_at(work.rows, row + 2)
+        row += ROW_STEP
+    return m_a, v_a, undone
 
 
 @inlined
@@ -102,19 +144,20 @@ def propagate_hidden(work, depth):  # noqa: ANN001, ANN201
     """Send the units that feed an inner hidden layer through it (eq. 13-17)."""
     n_rows, at = work.layers[depth, N_ROWS], work.layers[depth, WEIGHTS]
     first, start = work.layers[depth, INPUTS], work.layers[depth + 1, INPUTS]
-    end = start + BLOCK * n_blocks(work.layers[depth, N_OUT] + 1)
+    end = start + work.layers[depth, N_OUT] + 1
     scale = work.scales[depth]
     for group in range(start, end, UNIT_STEP):
         for unit in range(group, min(end, group + UNIT_STEP), BLOCK):
-            m_a, v_a = spread8(0.0), spread8(0.0)
+            m_a, by_m, by_v = spread8(0.0), spread8(0.0), spread8(0.0)
             for i in range(first, first + n_rows):
                 m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
                 z, v_z = spread_at(work.z_m, i), spread_at(work.z_v, i)
                 m_a = m_a + m * z
-                v_a = v_a + (m * m) * v_z + v * (z * z + v_z)
+                by_m = by_m + m * m * v_z
+                by_v = by_v + v * (z * z + v_z)
                 at += PAIR
             store(work.z_m, unit, scale * m_a)
-            store(work.z_v, unit, scale * scale * v_a)
+            store(work.z_v, unit, scale * scale * (by_m + by_v))
         activate(work, group, end)
 
 
@@ -152,15 +195,16 @@ def propagate_outputs(work, depth):  # noqa: ANN001, ANN201
     n_rows, at = work.layers[depth, N_ROWS], work.layers[depth, WEIGHTS]
     first, scale = work.layers[depth, INPUTS], work.scales[depth]
     for k in range(work.layers[depth, N_OUT]):
-        m_a, v_a = spread8(0.0), spread8(0.0)
+        m_a, by_m, by_v = spread8(0.0), spread8(0.0), spread8(0.0)
         for unit in range(first, first + n_rows, BLOCK):
             m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
             z, v_z = load8(work.z_m, unit), load8(work.z_v, unit)
             m_a = m_a + m * z
-            v_a = v_a + (m * m) * v_z + v * (z * z + v_z)
+            by_m = by_m + m * m * v_z
+            by_v = by_v + v * (z * z + v_z)
             at += PAIR
         work.f_m[k] = scale * total(m_a)
-        work.f_v[k] = scale * scale * total(v_a)
+        work.f_v[k] = scale * scale * total(by_m + by_v)
 
 
 @inlined
@@ -236,3 +280,15 @@ def absorb_hidden(work, depth):  # noqa: ANN001, ANN201
         work.grad_m[first + i] = total(by_m + z * by_v)
         work.grad_v[first + i] = 0.5 * total(by_mm + by_v)
     return undone
+
+
+@inlined
+def propagate(work, x, row):  # noqa: ANN001, ANN201
+    """Send x[row] through all layers, absorbing nothing."""
+    last = work.layers.shape[0] - 1
+    for i in range(x.shape[1]):
+        work.z_m[i] = x[row, i]
+    work.z_m[x.shape[1]] = 1.0
+    for depth in range(last):
+        propagate_hidden(work, depth)
+    propagate_outputs(work, last)

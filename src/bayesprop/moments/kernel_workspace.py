@@ -52,6 +52,7 @@ class Workspace(NamedTuple):
     dv_dv: Float[np.ndarray, " u"]
     grad_m: Float[np.ndarray, " u"]  # of log Z by the moments of the units
     grad_v: Float[np.ndarray, " u"]
+    v_bound: Float[np.ndarray, " u"]  # of the variances into each unit of the first hidden layer
     rows: Float[np.ndarray, " r"]
     f_m: Float[np.ndarray, " o"]
     f_v: Float[np.ndarray, " o"]
@@ -69,7 +70,20 @@ class Sites(NamedTuple):
     rate: Float[np.ndarray, " w"]
     prec: Float[np.ndarray, " w"]
     prec_mean: Float[np.ndarray, " w"]
-    prior: Float[np.ndarray, " 2"]
+    prior: Float[np.ndarray, " 2"]  # shape, rate
+
+
+class AverageFactor(NamedTuple):
+    """Natural parameters of q and of stochastic EP's average factor.
+
+    Those of the weights, m/v and 1/v, lie as their moments do in Workspace.weights.
+    """
+
+    q: Float[np.ndarray, " p"]
+    average: Float[np.ndarray, " p"]
+    noise_q: Float[np.ndarray, "2 o"]  # shape, rate
+    noise_average: Float[np.ndarray, "2 o"]
+    noise_cavity: Float[np.ndarray, "2 o"]
 
 
 class _Plan(NamedTuple):
@@ -131,7 +145,7 @@ def pack(state: PBPState) -> Workspace:
         plan.layers,
         1.0 / np.sqrt(plan.layers[:, N_ROWS]),
         weights,
-        *_aligned(8 * plan.n_units).reshape(8, -1),
+        *_aligned(9 * plan.n_units).reshape(9, -1),
         _aligned(ROW_STEP * int(plan.layers[0, N_ROWS])),
         *np.zeros((4, n_outputs)),
         np.array(state.noise_shape, dtype=np.float64),
@@ -149,6 +163,17 @@ def pack_sites(state: PBPState) -> Sites:
         _flatten(state.site_prec_mean),
         np.array([state.prior_shape, state.prior_rate], dtype=np.float64),
     )
+
+
+def pack_average(state: PBPState) -> AverageFactor:
+    """Copy what a pass of stochastic EP needs besides the workspace."""
+    plan = _plan(state.layer_sizes)
+    q, average = _aligned(len(plan.blank)), _aligned(len(plan.blank))
+    average[plan.places] = _flatten(state.lik_prec_mean)
+    average[plan.places + BLOCK] = _flatten(state.lik_prec)
+    noise_average = np.stack([state.lik_noise_shape, state.lik_noise_rate]).astype(np.float64)
+    noise_q, noise_cavity = np.zeros((2, *noise_average.shape))
+    return AverageFactor(q, average, noise_q, noise_average, noise_cavity)
 
 
 def unpack(work: Workspace, state: PBPState) -> PBPState:
@@ -171,6 +196,17 @@ def unpack_sites(sites: Sites, state: PBPState) -> PBPState:
         site_prec_mean=_unflatten(sites.prec_mean, state.m),
         prior_shape=np.asarray(sites.prior[0]),
         prior_rate=np.asarray(sites.prior[1]),
+    )
+
+
+def unpack_average(factor: AverageFactor, state: PBPState) -> PBPState:
+    """Return the state with the average factor of the workspace."""
+    places = _plan(state.layer_sizes).places
+    return state._replace(
+        lik_prec_mean=_unflatten(factor.average[places], state.m),
+        lik_prec=_unflatten(factor.average[places + BLOCK], state.m),
+        lik_noise_shape=factor.noise_average[0].copy(),
+        lik_noise_rate=factor.noise_average[1].copy(),
     )
 
 

@@ -8,31 +8,25 @@ so that threads train models side by side.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.moments import kernel_adf, kernel_gamma, kernel_predict
+from bayesprop.moments import kernel_adf, kernel_gamma, kernel_predict, kernel_sep
 from bayesprop.moments.kernel_workspace import (
-    Sites,
-    Workspace,
     pack,
+    pack_average,
     pack_sites,
     unpack,
+    unpack_average,
     unpack_sites,
 )
-from bayesprop.moments.pbp_state import PBPInfo, PBPState
+from bayesprop.moments.pbp_state import Inference, PBPInfo, PBPState
 
 _CHUNK_ROWS = 16_384
-
-
-class _Data(NamedTuple):
-    x: Float[np.ndarray, "n d"]
-    y: Float[np.ndarray, "n o"]
-    weight: Float[np.ndarray, " n"]
 
 
 def adf_pass(
@@ -56,17 +50,55 @@ def adf_pass(
     reference
         Accept noise updates that the authors' code accepts, valid or not.
     """
-    data = _checked(state, x, y, sample_weight)
-    work = pack(state)
-    info = _pass(work, data, _checked_order(order, len(data.x)), reference=reference)
-    return unpack(work, state), info
+    run = _Run(state, _checked(state, x, y, sample_weight), "adf", reference=reference)
+    info = run.absorb(order)
+    return run.state, info
+
+
+def sep_pass(
+    state: PBPState,
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, "n o"],
+    order: Int[np.ndarray, " k"],
+    sample_weight: Float[np.ndarray, " n"] | None = None,
+    *,
+    reference: bool = False,
+) -> tuple[PBPState, PBPInfo]:
+    """Do as `adf_pass` does by stochastic EP (Li, Hernández-Lobato & Turner 2015).
+
+    Each row meets q without the average likelihood factor, so that many passes do not shrink the
+    variance. The first pass has no factor to remove, and only collects it.
+    """
+    run = _Run(state, _checked(state, x, y, sample_weight), "sep", reference=reference)
+    info = run.absorb(order)
+    return run.state, info
 
 
 def refresh_prior(state: PBPState, *, reference: bool = False) -> tuple[PBPState, PBPInfo]:
     """Refine every weight's prior factor by expectation propagation (supplement section 6)."""
-    work, sites = pack(state), pack_sites(state)
-    info = _refresh(work, sites, reference=reference)
-    return unpack_sites(sites, unpack(work, state)), info
+    run = _Run(state, None, "adf", reference=reference)
+    info = run.refresh()
+    return run.state, info
+
+
+def epochs(
+    state: PBPState,
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, "n o"],
+    orders: Iterable[Int[np.ndarray, " k"]],
+    sample_weight: Float[np.ndarray, " n"] | None = None,
+    *,
+    inference: Inference = "adf",
+    reference: bool = False,
+) -> Iterator[tuple[PBPState, PBPInfo]]:
+    """Yield state and info after each epoch: one pass over a row of `orders`, one prior refresh.
+
+    Faster than calling the passes, because the state stays in the layout of the compiled code.
+    """
+    run = _Run(state, _checked(state, x, y, sample_weight), inference, reference=reference)
+    for order in orders:
+        info = run.absorb(order) + run.refresh()
+        yield run.state, info
 
 
 def train(
@@ -76,25 +108,22 @@ def train(
     orders: Iterable[Int[np.ndarray, " k"]],
     sample_weight: Float[np.ndarray, " n"] | None = None,
     *,
+    inference: Inference = "adf",
     reference: bool = False,
 ) -> tuple[PBPState, list[PBPInfo]]:
-    """Run `adf_pass` and `refresh_prior` once for every row of `orders`, an epoch each."""
-    data = _checked(state, x, y, sample_weight)
-    work, sites = pack(state), pack_sites(state)
-    infos = []
-    for order in orders:
-        info = _pass(work, data, _checked_order(order, len(data.x)), reference=reference)
-        infos.append(info + _refresh(work, sites, reference=reference))
-    return unpack_sites(sites, unpack(work, state)), infos
+    """Run all `epochs`; return the last state and the info of each."""
+    run = _Run(state, _checked(state, x, y, sample_weight), inference, reference=reference)
+    infos = [run.absorb(order) + run.refresh() for order in orders]
+    return run.state, infos
 
 
 def predict_moments(
     state: PBPState, x: Float[np.ndarray, "n d"], *, n_threads: int | None = None
 ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
-    """Mean and variance of the noise-free outputs at standardised rows, noise not included.
+    """Mean and variance of the outputs at standardised rows, noise not included.
 
     n_threads
-        Threads to share the rows; None means one a core.
+        Threads that share the rows; None means one a core.
     """
     _check_columns("x", x, state.layer_sizes[0])
     n, n_out = len(x), state.layer_sizes[-1]
@@ -116,19 +145,55 @@ def predict_moments(
     return m, v
 
 
+class _Data(NamedTuple):
+    x: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, "n o"]
+    weight: Float[np.ndarray, " n"]
+
+
+class _Run:
+    """A state in the layout of the compiled code, and the data that it learns from."""
+
+    def __init__(
+        self, state: PBPState, data: _Data | None, inference: Inference, *, reference: bool
+    ) -> None:
+        self._start = state
+        self._data = data
+        self._reference = reference
+        self._work = pack(state)
+        self._sites = pack_sites(state)
+        self._average = pack_average(state) if inference == "sep" else None
+
+    def absorb(self, order: Int[np.ndarray, " k"]) -> PBPInfo:
+        """Absorb the rows in that order."""
+        x, y, weight = self._data
+        order = _checked_order(order, len(x))
+        if self._average is None:
+            log_z, undone, kept = kernel_adf.adf_pass(
+                self._work, x, y, weight, order, self._reference
+            )
+        else:
+            n = float(np.count_nonzero(weight[order]))
+            n_removed = float(self._average.average.any())
+            log_z, undone, kept = kernel_sep.sep_pass(
+                self._work, self._average, x, y, weight, order, n, n_removed, self._reference
+            )
+        return PBPInfo(log_z, weights_undone=int(undone), noise_kept=kept)
+
+    def refresh(self) -> PBPInfo:
+        """Refresh the prior factors."""
+        kept = kernel_gamma.refresh(self._work.weights, self._sites, self._reference)
+        return PBPInfo(prior_kept=kept)
+
+    @property
+    def state(self) -> PBPState:
+        """A copy of the state as it is now."""
+        state = unpack_sites(self._sites, unpack(self._work, self._start))
+        return state if self._average is None else unpack_average(self._average, state)
+
+
 def _n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _pass(
-    work: Workspace, data: _Data, order: Int[np.ndarray, " k"], *, reference: bool
-) -> PBPInfo:
-    log_z, undone, kept = kernel_adf.adf_pass(work, *data, order, reference)
-    return PBPInfo(log_z, weights_undone=int(undone), noise_kept=kept)
-
-
-def _refresh(work: Workspace, sites: Sites, *, reference: bool) -> PBPInfo:
-    return PBPInfo(prior_kept=kernel_gamma.refresh(work.weights, sites, reference))
 
 
 def _checked(
@@ -137,7 +202,7 @@ def _checked(
     y: Float[np.ndarray, "n o"],
     sample_weight: Float[np.ndarray, " n"] | None,
 ) -> _Data:
-    """Return contiguous float64 arrays of matching shapes; compiled code checks no bounds."""
+    """Return contiguous float64 arrays that fit the state; compiled code checks no bounds."""
     sizes = state.layer_sizes
     _check_columns("x", x, sizes[0])
     _check_columns("y", y, sizes[-1])

@@ -91,7 +91,7 @@ class ReportContents:
     median_error
         Median absolute error, y.
     is_even
-        Whether the model predicts nearly the same std for all rows.
+        Whether the model predicts the same std, within 5 %, for nearly all rows.
     remarks
         Sentences that the caller wants at the head of the page.
     """

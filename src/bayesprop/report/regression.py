@@ -44,9 +44,10 @@ def write_report(
     metadata
         All optional. Text: "title", "target", "unit", "source" (name of the table), "command",
         "created"; "seed", an int, which also draws the rows of the figures; "versions", a dict of
-        library versions; "remarks", sentences to put at the head of the page. Where `train` is None, "baselines" is what `Baselines.fit(X, y)
-        .to_dict()` of `report.baselines` gave at fit time; without it, "train_summary" with
-        "y_mean" and "y_var" still gives the constant baseline, and the page says what is missing.
+        library versions; "remarks", sentences to put at the head of the page. Where `train` is
+        None, "baselines" is what `Baselines.fit(X, y).to_dict()` of `report.baselines` gave at fit
+        time; without it, "train_summary" with "y_mean" and "y_var" still gives the constant
+        baseline, and the page says what is missing.
 
     Raises ValueError if there are no rows, several outputs, or a prediction that is not finite;
     OSError if the file cannot be written.

@@ -1,0 +1,66 @@
+"""`python -m benchmarks` (`make bench`): speed and memory on this machine, in about two minutes."""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+
+from bayesprop.commands.console import note, print_table
+from benchmarks import cold_start, online, prediction, whole_fits
+
+
+def main() -> None:
+    """Measure everything, one thing after the other, and print tables."""
+    print(f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}")
+    note("online PBP ...")
+    print_online(online.measure_all())
+    note("whole fits, first calls, prediction ...")
+    print_times(whole_fits.measure(), cold_start.measure(), prediction.measure())
+
+
+def print_online(measured: list[online.Online]) -> None:
+    """Print microseconds a point beside the floor and the JAX form."""
+    print_table(
+        "Online PBP, float64, one core, prior refresh included: microseconds a data point",
+        ("size", "data and network", "kernel", "JAX form", "JAX / kernel"),
+        [
+            (
+                m.shape.name,
+                m.shape.text,
+                f"{m.kernel:.2f}",
+                f"{m.jax:.1f}",
+                f"{m.jax / m.kernel:.0f}",
+            )
+            for m in measured
+        ],
+        right=range(2, 5),
+    )
+
+
+def print_times(
+    fits: whole_fits.WholeFits, cold: cold_start.ColdStart, predicted: prediction.Prediction
+) -> None:
+    """Print seconds of whole fits and of first calls, and what prediction costs."""
+    many = f"{whole_fits.N_FITS} fits of {whole_fits.N_EPOCHS} epochs, boston's size"
+    first = "start of Python, imports, first fit of boston's size"
+    lines = [
+        (f"{many}, engine, {whole_fits.N_THREADS} threads", f"{fits.engine:.3f} s"),
+        (f"{many}, engine, 1 thread", f"{fits.engine_one_thread:.3f} s"),
+        (f"{many}, PBPRegressor, {whole_fits.N_THREADS} threads", f"{fits.estimator:.3f} s"),
+        (f"{first}, engine", f"{cold.engine:.2f} s"),
+        (f"{first}, PBPRegressor", f"{cold.estimator:.2f} s"),
+        ("the start of Python alone", f"{cold.interpreter:.2f} s"),
+        ("the same with nothing compiled before, engine", f"{cold.compiling:.1f} s"),
+        ("predict, mean and std, 13 inputs, 50 units", f"{predicted.rows_a_second:,.0f} rows/s"),
+        (
+            f"memory of predicting {prediction.N_ROWS:,} rows, beyond input and output",
+            f"{predicted.extra_mib:.0f} MiB",
+        ),
+    ]
+    print()
+    print_table("Whole runs", ("what", "measured"), lines, right={1})
+
+
+if __name__ == "__main__":
+    main()
