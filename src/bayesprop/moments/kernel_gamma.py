@@ -7,8 +7,8 @@ import math
 from bayesprop.moments.kernel_lanes import compiled, inlined
 from bayesprop.moments.kernel_normal import exp2
 from bayesprop.moments.kernel_workspace import BLOCK
+from bayesprop.moments.pbp_state import LARGEST_CAVITY_VAR, LEAST_INFORMATION
 
-LARGEST_CAVITY_VAR = 1e6
 _LOG2_E = 1.0 / math.log(2.0)
 _LARGEST_EXPONENT = 1000.0
 _SMALL = 1.0 / 64.0
@@ -62,24 +62,31 @@ def is_valid(shape, rate):  # noqa: ANN001, ANN201
 
 @compiled
 def refresh(weights, sites, reference):  # noqa: ANN001, ANN201
-    """Refresh every prior factor in turn (supplement section 6); return how many were left.
+    """Refresh every prior factor in turn (supplement section 6).
+
+    Returns how many were left for want of a valid region, and how many for want of data.
 
     The factor is a Gaussian in the weight, so its refreshed self is N(0, rate / (shape - 1)) of the
     cavity exactly, and needs no division of the new marginal by the cavity.
     """
     shape, rate = sites.prior[0], sites.prior[1]
-    kept = 0
+    kept = uninformed = 0
     for t in range(sites.places.size):
         at = sites.places[t]
         inverse = 1.0 / weights[at + BLOCK]
-        v = 1.0 / (inverse - sites.prec[t])
+        prec = inverse - sites.prec[t]
+        v = 1.0 / prec
         m = v * (weights[at] * inverse - sites.prec_mean[t])
         cavity_shape, cavity_rate = shape - sites.shape[t], rate - sites.rate[t]
-        if not (cavity_rate > 0.0 and cavity_shape > 1.0 and 0.0 < v < LARGEST_CAVITY_VAR):
+        is_proper = cavity_rate > 0.0 and cavity_shape > 1.0
+        site_prec = (cavity_shape - 1.0) / cavity_rate
+        if not reference and is_proper and abs(prec) < LEAST_INFORMATION * site_prec:
+            uninformed += 1
+            continue
+        if not (is_proper and 0.0 < v < LARGEST_CAVITY_VAR):
             kept += 1
             continue
         new_shape, new_rate = absorb_gamma(cavity_shape, cavity_rate, v, m * m)
-        site_prec = (cavity_shape - 1.0) / cavity_rate
         share = 1.0 / (1.0 + v * site_prec)
         if not reference and not (
             is_valid(new_shape, new_rate) and math.isfinite(m * share) and v * share > 0.0
@@ -91,4 +98,4 @@ def refresh(weights, sites, reference):  # noqa: ANN001, ANN201
         sites.shape[t], sites.rate[t] = shape - cavity_shape, rate - cavity_rate
         sites.prec[t], sites.prec_mean[t] = site_prec, 0.0
     sites.prior[0], sites.prior[1] = shape, rate
-    return kept
+    return kept, uninformed

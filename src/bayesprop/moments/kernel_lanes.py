@@ -236,18 +236,26 @@ def scaled_by_power(typingctx, x, shifted):  # noqa: ANN001, ANN201, ARG001
     return x(x, x), emit
 
 
-@intrinsic
-def rsqrt_guess(typingctx, x):  # noqa: ANN001, ANN201, ARG001
-    """Return 1 / sqrt(x) to 3.5 %: halving and negating the exponent bits, x > 0."""
+def _guess(magic: int, shift: int) -> Any:
+    """Return a first guess of a power of x > 0, from its bits: magic - (bits >> shift)."""
 
-    def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
-        bits, int64 = _llvm(x, ir.IntType(64)), ir.IntType(64)
-        half = builder.lshr(builder.bitcast(args[0], bits), _constant(x, 1, int64))
-        return builder.bitcast(
-            builder.sub(_constant(x, 0x5FE6EB50C7B537A9, int64), half), _llvm(x)
-        )
+    @intrinsic
+    def guess(typingctx, x):  # noqa: ANN001, ANN202, ARG001
+        def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
+            bits, int64 = _llvm(x, ir.IntType(64)), ir.IntType(64)
+            shifted = builder.lshr(builder.bitcast(args[0], bits), _constant(x, shift, int64))
+            return builder.bitcast(builder.sub(_constant(x, magic, int64), shifted), _llvm(x))
 
-    return x(x), emit
+        return x(x), emit
+
+    return guess
+
+
+rsqrt_guess = _guess(0x5FE6EB50C7B537A9, 1)
+"""1 / sqrt(x) to 3.4 %: the exponent halved and negated."""
+
+reciprocal_guess = _guess(0x7FDE623822FC16E6, 0)
+"""1 / x to 12 %: the exponent negated."""
 
 
 class _VolatileLoad(ir.LoadInstr):

@@ -13,6 +13,7 @@ from bayesprop.moments.kernel_lanes import (
     absolute,
     inlined,
     polynomial,
+    reciprocal_guess,
     rsqrt_guess,
     scaled_by_power,
     select,
@@ -124,6 +125,16 @@ def roots(x):  # noqa: ANN001, ANN201
     gap = 0.5 - root * half
     gap = gap + gap * (gap * 1.5)
     return root + root * gap, half + half * gap
+
+
+@inlined
+def reciprocal(x):  # noqa: ANN001, ANN201
+    """1 / x for x > 0 by Newton's iteration, cubic from 12 %: a third of the cost of a division."""
+    y = reciprocal_guess(x)
+    for _ in range(3):
+        gap = 1.0 - x * y
+        y = y + y * (gap + gap * gap)
+    return y
 
 
 @inlined

@@ -182,8 +182,8 @@ class _Run:
 
     def refresh(self) -> PBPInfo:
         """Refresh the prior factors."""
-        kept = kernel_gamma.refresh(self._work.weights, self._sites, self._reference)
-        return PBPInfo(prior_kept=kept)
+        kept, uninformed = kernel_gamma.refresh(self._work.weights, self._sites, self._reference)
+        return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)
 
     @property
     def state(self) -> PBPState:

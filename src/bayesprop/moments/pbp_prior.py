@@ -14,12 +14,10 @@ import numpy as np
 from jaxtyping import Array
 
 from bayesprop.moments.pbp_factors import is_gamma
-from bayesprop.moments.pbp_state import PBPInfo, PBPState
+from bayesprop.moments.pbp_state import LARGEST_CAVITY_VAR, LEAST_INFORMATION, PBPInfo, PBPState
 from bayesprop.numerics import gamma, gaussian
 from bayesprop.numerics.gamma import Gamma
 from bayesprop.numerics.gaussian import Gaussian
-
-_LARGEST_CAVITY_VAR = 1e6
 
 
 class _PriorFactor(NamedTuple):
@@ -34,20 +32,18 @@ class _PriorFactor(NamedTuple):
 
 def _refresh_one(
     prior: Gamma, factor: _PriorFactor, *, reference: bool
-) -> tuple[Gamma, tuple[_PriorFactor, Array]]:
+) -> tuple[Gamma, tuple[_PriorFactor, Array, Array]]:
     """Remove one prior factor, match moments, put it back (supplement section 6, eq. 35-39)."""
     w = factor.w
     prec = 1.0 / w.v - factor.prec
     prec_mean = w.m / w.v - factor.prec_mean
     cavity = Gaussian(prec_mean / prec, 1.0 / prec)
     cavity_prior = Gamma(prior.shape - factor.shape, prior.rate - factor.rate)
-    valid = (
-        (cavity.v > 0.0)
-        & (cavity.v < _LARGEST_CAVITY_VAR)
-        & (cavity_prior.rate > 0.0)
-        & (cavity_prior.shape > 1.0)
-    )
-    marginal_var = cavity.v + gamma.expected_variance(cavity_prior)
+    proper = (cavity_prior.rate > 0.0) & (cavity_prior.shape > 1.0)
+    valid = proper & (cavity.v > 0.0) & (cavity.v < LARGEST_CAVITY_VAR)
+    site_var = gamma.expected_variance(cavity_prior)
+    uninformed = proper & (jnp.abs(prec) * site_var < LEAST_INFORMATION) & (not reference)
+    marginal_var = cavity.v + site_var
     dlogz_dm = -cavity.m / marginal_var
     dlogz_dv = 0.5 * (dlogz_dm**2 - 1.0 / marginal_var)
     new = gaussian.match_moments(cavity, dlogz_dm, dlogz_dv)
@@ -62,10 +58,11 @@ def _refresh_one(
         new_prior.shape - cavity_prior.shape,
         new_prior.rate - cavity_prior.rate,
     )
-    kept = jax.tree.map(
-        lambda a, b: jnp.where(valid, a, b), (new_prior, refreshed), (prior, factor)
+    moves = valid & ~uninformed
+    prior, factor = jax.tree.map(
+        lambda a, b: jnp.where(moves, a, b), (new_prior, refreshed), (prior, factor)
     )
-    return kept[0], (kept[1], ~valid)
+    return prior, (factor, ~valid & ~uninformed, uninformed)
 
 
 @partial(jax.jit, static_argnames=("reference",))
@@ -88,7 +85,9 @@ def refresh(state: PBPState, *, reference: bool) -> tuple[PBPState, PBPInfo]:
         flat(state.site_rate),
     )
     prior = Gamma(state.prior_shape, state.prior_rate)
-    prior, (new, kept) = jax.lax.scan(partial(_refresh_one, reference=reference), prior, factors)
+    prior, (new, kept, uninformed) = jax.lax.scan(
+        partial(_refresh_one, reference=reference), prior, factors
+    )
     state = state._replace(
         m=unflat(new.w.m),
         v=unflat(new.w.v),
@@ -99,4 +98,4 @@ def refresh(state: PBPState, *, reference: bool) -> tuple[PBPState, PBPInfo]:
         prior_shape=prior.shape,
         prior_rate=prior.rate,
     )
-    return state, PBPInfo(0.0, 0, 0, jnp.sum(kept), 0)
+    return state, PBPInfo(prior_kept=jnp.sum(kept), prior_uninformed=jnp.sum(uninformed))

@@ -15,6 +15,14 @@ from jaxtyping import Float
 Layers = tuple[Any, ...]
 Vector = Any
 Inference = Literal["adf", "sep"]
+
+LARGEST_CAVITY_VAR = 1e6
+"""Largest variance from which a prior factor is refreshed; the authors' code."""
+
+LEAST_INFORMATION = 0.1
+"""Least precision that the data must give a weight, as a share of the prior's, for its prior
+factor to be refreshed. With less, what is left of the weight without its prior is the random start
+and a huge variance, which the refresh would take for evidence of huge weights."""
 Scalar = Any
 
 
@@ -134,7 +142,9 @@ class PBPInfo(NamedTuple):
     prior_kept
         Prior factors left as they were: cavity or result outside the valid region.
     steps_damped
-        Mini-batch steps that were shortened to keep a precision positive.
+        Mini-batch steps that were shortened to keep a Gamma proper.
+    prior_uninformed
+        Prior factors left as they were because the data say next to nothing about their weight.
     """
 
     log_z: Any = 0.0
@@ -142,6 +152,7 @@ class PBPInfo(NamedTuple):
     noise_kept: Any = 0
     prior_kept: Any = 0
     steps_damped: Any = 0
+    prior_uninformed: Any = 0
 
     def __add__(self, other: PBPInfo) -> PBPInfo:  # type: ignore[override]
         """Add up two passes."""
