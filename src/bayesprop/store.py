@@ -195,9 +195,10 @@ def _read(path: str | Path) -> bytes:
 def _check_start(start: bytes) -> None:
     if not start:
         raise _Refused("is empty")
-    if start.startswith((b"\x80", b"PK\x03\x04")):
-        raise _Refused("is a pickle or an archive, which is never opened: save the model again")
+    # The length of a header may begin with any byte, so look for the header before a pickle.
     if len(start) < _LENGTH.size + 2 or start[_LENGTH.size :] != b'{"':
+        if start.startswith((b"\x80", b"PK\x03\x04")):
+            raise _Refused("is a pickle or an archive, which is never opened: save the model again")
         raise _Refused("is not a bayesprop model")
     if _LENGTH.unpack(start[: _LENGTH.size])[0] > _MAX_HEADER:
         raise _Refused("is damaged: its header claims an impossible length")

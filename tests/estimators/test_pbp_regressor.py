@@ -338,7 +338,9 @@ def test_fit_report_is_complete(capsys):
     model = PBPRegressor((5,), 4, random_state=0, verbose=1).fit(x, y)
     report = model.fit_report_
     assert [len(values) for values in report.trace.values()] == [4, 4, 4]
-    assert set(report.guards) == {"weights_undone", "noise_kept", "prior_kept", "steps_damped"}
+    assert set(report.guards) == {
+        "weights_undone", "noise_kept", "prior_kept", "steps_damped", "prior_uninformed",
+    }  # fmt: skip
     assert type(report).from_dict(report.to_dict()) == report
     assert capsys.readouterr().err.count("epoch") == 4
 

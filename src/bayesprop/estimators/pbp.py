@@ -176,6 +176,7 @@ class PBPRegressor(BayesianRegressor):
             sizes,
             weight_prior=GammaPrior(*self.weight_prior),
             noise_prior=GammaPrior(*self.noise_prior),
+            start_in_prior=self.inference == "sep",
         )
         self.n_iter_ = 0
 

@@ -63,7 +63,7 @@ def origin(rows: Sequence[Row]) -> str:
     return (
         f"`{command}`; {len(rows)} cells, the last on {newest.finished_at[:10]}; "
         f"bayesprop {newest.version}{commit}, Python {newest.python}, NumPy {newest.numpy}; "
-        f"{sum(row.seconds for row in rows):.0f} s of one core "
+        f"{sum(row.seconds for row in rows):.0f} s summed over cells "
         f"({fmean(row.seconds for row in rows):.2g} s a cell), "
         f"at most {max(row.peak_mib for row in rows):.0f} MiB resident."
     )

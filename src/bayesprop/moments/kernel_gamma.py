@@ -15,7 +15,7 @@ _SMALL = 1.0 / 64.0
 
 
 @inlined
-def _expm1(x):  # noqa: ANN001, ANN202
+def _expm1(x):
     """exp(x) - 1 for x >= 0, the exponent clamped at 2^1000; nearly always x is small."""
     if x < _SMALL:
         square = x * x
@@ -25,7 +25,7 @@ def _expm1(x):  # noqa: ANN001, ANN202
 
 
 @inlined
-def absorb_gamma(shape, rate, v, square):  # noqa: ANN001, ANN201
+def absorb_gamma(shape, rate, v, square):
     """Match the mean and variance of a precision that has met N(r; 0, v + 1/precision), eq. 9-10.
 
     The 1/precision of Z, Z1 and Z2 is rate / (shape - 1), rate / shape and rate / (shape + 1). With
@@ -55,13 +55,13 @@ def absorb_gamma(shape, rate, v, square):  # noqa: ANN001, ANN201
 
 
 @inlined
-def is_valid(shape, rate):  # noqa: ANN001, ANN201
+def is_valid(shape, rate):
     """Whether 1/precision has a mean: both finite, shape > 1, rate > 0."""
     return shape > 1.0 and rate > 0.0 and shape < math.inf and rate < math.inf
 
 
 @compiled
-def refresh(weights, sites, reference):  # noqa: ANN001, ANN201
+def refresh(weights, sites, reference):
     """Refresh every prior factor in turn (supplement section 6).
 
     Returns how many were left for want of a valid region, and how many for want of data.

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
@@ -35,9 +37,19 @@ def inlined(function: Callable) -> Any:
 def compiled(function: Callable) -> Any:
     """Compile an entry point at its first call; keep the result on disk where a folder allows."""
     try:
-        return njit(cache=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
+        entry = njit(cache=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
     except RuntimeError:  # numba found no folder that it may write to
         return njit(no_cfunc_wrapper=True, **_OPTIONS)(function)
+    # numba compiles anew when the file of the entry point changes. It must do so when any file of
+    # the engine does, or it would run yesterday's code.
+    entry._cache._cache_file._source_stamp = _source_stamp()
+    return entry
+
+
+@cache
+def _source_stamp() -> tuple[tuple[str, int, int], ...]:
+    files = sorted(Path(__file__).parent.glob("kernel_*.py"))
+    return tuple((f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files)
 
 
 class Lanes(types.Type):
@@ -98,7 +110,7 @@ def _spread(builder: ir.IRBuilder, value: ir.Value, lanes: Lanes) -> ir.Value:
 @lower_cast(types.float64, LANES8)
 @lower_cast(types.float64, LANES16)
 @lower_cast(types.float64, LANES32)
-def _cast_to_lanes(context, builder, fromty, toty, value):  # noqa: ANN001, ANN202, ARG001
+def _cast_to_lanes(context, builder, fromty, toty, value):
     return _spread(builder, value, toty)
 
 
@@ -133,8 +145,8 @@ def _address(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Val
 
 def _loader(lanes: Lanes) -> Any:
     @intrinsic
-    def load(typingctx, array, index):  # noqa: ANN001, ANN202, ARG001
-        def emit(context, builder, sig, args):  # noqa: ANN001, ANN202
+    def load(typingctx, array, index):
+        def emit(context, builder, sig, args):
             address = _address(context, builder, sig, args)
             return builder.load(builder.bitcast(address, _llvm(lanes).as_pointer()), align=8)
 
@@ -147,10 +159,10 @@ load8, load16, load32 = _loader(LANES8), _loader(LANES16), _loader(LANES32)
 
 
 @intrinsic
-def store(typingctx, array, index, value):  # noqa: ANN001, ANN201, ARG001
+def store(typingctx, array, index, value):
     """Write lanes to array[index:]."""
 
-    def emit(context, builder, sig, args):  # noqa: ANN001, ANN202
+    def emit(context, builder, sig, args):
         address = _address(context, builder, sig, args)
         builder.store(args[2], builder.bitcast(address, args[2].type.as_pointer()), align=8)
         return context.get_dummy_value()
@@ -159,30 +171,30 @@ def store(typingctx, array, index, value):  # noqa: ANN001, ANN201, ARG001
 
 
 @intrinsic
-def spread8(typingctx, value):  # noqa: ANN001, ANN201, ARG001
+def spread8(typingctx, value):
     """Return eight lanes of one float."""
 
-    def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
+    def emit(context, builder, sig, args):
         return _spread(builder, args[0], LANES8)
 
     return LANES8(types.float64), emit
 
 
 @intrinsic
-def spread_at(typingctx, array, index):  # noqa: ANN001, ANN201, ARG001
+def spread_at(typingctx, array, index):
     """Return eight lanes of array[index]; the index is not checked."""
 
-    def emit(context, builder, sig, args):  # noqa: ANN001, ANN202
+    def emit(context, builder, sig, args):
         return _spread(builder, builder.load(_address(context, builder, sig, args)), LANES8)
 
     return LANES8(array, index), emit
 
 
 @intrinsic
-def total(typingctx, lanes):  # noqa: ANN001, ANN201, ARG001
+def total(typingctx, lanes):
     """Return the sum of all lanes, added pairwise."""
 
-    def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
+    def emit(context, builder, sig, args):
         value, count = args[0], lanes.count
         while count > 1:
             count //= 2
@@ -202,21 +214,21 @@ def _indices(start: int, count: int) -> ir.Constant:
 
 
 @intrinsic
-def select(typingctx, mask, yes, no):  # noqa: ANN001, ANN201, ARG001
+def select(typingctx, mask, yes, no):
     """Return `yes` where the mask holds, else `no`."""
     kind = yes if isinstance(yes, Lanes) else no
 
-    def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
+    def emit(context, builder, sig, args):
         return builder.select(*args)
 
     return kind(mask, kind, kind), emit
 
 
 @intrinsic
-def absolute(typingctx, x):  # noqa: ANN001, ANN201, ARG001
+def absolute(typingctx, x):
     """Return |x|."""
 
-    def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
+    def emit(context, builder, sig, args):
         bits, int64 = _llvm(x, ir.IntType(64)), ir.IntType(64)
         without_sign = builder.and_(builder.bitcast(args[0], bits), _constant(x, 2**63 - 1, int64))
         return builder.bitcast(without_sign, _llvm(x))
@@ -225,10 +237,10 @@ def absolute(typingctx, x):  # noqa: ANN001, ANN201, ARG001
 
 
 @intrinsic
-def scaled_by_power(typingctx, x, shifted):  # noqa: ANN001, ANN201, ARG001
+def scaled_by_power(typingctx, x, shifted):
     """Return x * 2^k where `shifted` is k + 1.5 * 2^52, whose lowest bits are those of k."""
 
-    def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
+    def emit(context, builder, sig, args):
         bits, int64 = _llvm(x, ir.IntType(64)), ir.IntType(64)
         exponent = builder.shl(builder.bitcast(args[1], bits), _constant(x, 52, int64))
         return builder.bitcast(builder.add(builder.bitcast(args[0], bits), exponent), _llvm(x))
@@ -236,26 +248,18 @@ def scaled_by_power(typingctx, x, shifted):  # noqa: ANN001, ANN201, ARG001
     return x(x, x), emit
 
 
-def _guess(magic: int, shift: int) -> Any:
-    """Return a first guess of a power of x > 0, from its bits: magic - (bits >> shift)."""
+@intrinsic
+def rsqrt_guess(typingctx, x):
+    """Return 1 / sqrt(x) to 3.4 % for x > 0: the exponent bits halved and negated."""
 
-    @intrinsic
-    def guess(typingctx, x):  # noqa: ANN001, ANN202, ARG001
-        def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
-            bits, int64 = _llvm(x, ir.IntType(64)), ir.IntType(64)
-            shifted = builder.lshr(builder.bitcast(args[0], bits), _constant(x, shift, int64))
-            return builder.bitcast(builder.sub(_constant(x, magic, int64), shifted), _llvm(x))
+    def emit(context, builder, sig, args):
+        bits, int64 = _llvm(x, ir.IntType(64)), ir.IntType(64)
+        half = builder.lshr(builder.bitcast(args[0], bits), _constant(x, 1, int64))
+        return builder.bitcast(
+            builder.sub(_constant(x, 0x5FE6EB50C7B537A9, int64), half), _llvm(x)
+        )
 
-        return x(x), emit
-
-    return guess
-
-
-rsqrt_guess = _guess(0x5FE6EB50C7B537A9, 1)
-"""1 / sqrt(x) to 3.4 %: the exponent halved and negated."""
-
-reciprocal_guess = _guess(0x7FDE623822FC16E6, 0)
-"""1 / x to 12 %: the exponent negated."""
+    return x(x), emit
 
 
 class _VolatileLoad(ir.LoadInstr):
@@ -277,7 +281,7 @@ def _constant_table(builder: ir.IRBuilder, values: Sequence[float]) -> ir.Value:
     address.initializer = table
     table.linkage = address.linkage = "internal"
     load = _VolatileLoad(builder.block, address)
-    builder._insert(load)  # noqa: SLF001
+    builder._insert(load)
     return load
 
 
@@ -291,8 +295,8 @@ def polynomial(coefficients: Sequence[float]) -> Any:
     int32 = ir.IntType(32)
 
     @intrinsic
-    def evaluate(typingctx, x):  # noqa: ANN001, ANN202, ARG001
-        def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
+    def evaluate(typingctx, x):
+        def emit(context, builder, sig, args):
             table = _constant_table(builder, coefficients)
 
             def coefficient(k: int) -> ir.Value:
@@ -311,10 +315,10 @@ def polynomial(coefficients: Sequence[float]) -> Any:
 
 
 @intrinsic
-def everywhere(typingctx, mask):  # noqa: ANN001, ANN201, ARG001
+def everywhere(typingctx, mask):
     """Whether a mask holds in all its lanes."""
 
-    def emit(context, builder, sig, args):  # noqa: ANN001, ANN202, ARG001
+    def emit(context, builder, sig, args):
         bits = builder.bitcast(args[0], ir.IntType(mask.count))
         return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 2**mask.count - 1))
 

@@ -28,6 +28,7 @@ from bayesprop.moments.kernel_lanes import (
     total,
 )
 from bayesprop.moments.kernel_normal import relu_moments
+from bayesprop.moments.kernel_sep import next_cavity
 from bayesprop.moments.kernel_workspace import (
     BLOCK,
     INPUTS,
@@ -44,21 +45,18 @@ SMALLEST_VAR = 1e-100
 
 
 @inlined
-def n_blocks(units):  # noqa: ANN001, ANN201
+def n_blocks(units):
     """Blocks that hold so many units."""
     return (units + (BLOCK - 1)) // BLOCK
 
 
 @inlined
-def begin_pass(work):  # noqa: ANN001, ANN201
-    """Forget the last pass: no gradient is pending, and variances are bounded anew.
+def bound_variances(work):
+    """Bound the variances into each unit of the first hidden layer by that of its largest weight.
 
-    The bound of a unit is that of its largest weight, or infinity if one is close to the undo rule.
+    By infinity if one is close to the undo rule.
     """
     n_rows, at = work.layers[0, N_ROWS], 0
-    for unit in range(work.layers[1, INPUTS], work.grad_m.size, BLOCK):
-        store(work.grad_m, unit, spread8(0.0))
-        store(work.grad_v, unit, spread8(0.0))
     for block in range(n_blocks(work.layers[0, N_OUT] + 1)):
         largest, smallest = spread8(0.0), spread8(math.inf)
         for _ in range(n_rows):
@@ -67,12 +65,10 @@ def begin_pass(work):  # noqa: ANN001, ANN201
             at += PAIR
         bound = select(smallest > 2.0 * SMALLEST_VAR, largest, math.inf)
         store(work.v_bound, BLOCK * block, bound)
-    bias = ROW_STEP * (n_rows - 1)
-    work.rows[bias], work.rows[bias + 1], work.rows[bias + 2] = 1.0, 1.0, 1.0
 
 
 @inlined
-def next_row(work, x, row):  # noqa: ANN001, ANN201
+def next_row(work, x, row):
     """Make x[row] the new inputs, and what was new the old; return the new ones' largest square."""
     reach = 1.0
     for i in range(x.shape[1]):
@@ -83,11 +79,13 @@ def next_row(work, x, row):  # noqa: ANN001, ANN201
         work.rows[at + 1] = value
         work.rows[at + 2] = square
         reach = max(reach, square)
+    bias = ROW_STEP * x.shape[1]
+    work.rows[bias], work.rows[bias + 1], work.rows[bias + 2] = 1.0, 1.0, 1.0
     return reach
 
 
 @inlined
-def absorb_and_propagate(work, reach):  # noqa: ANN001, ANN201
+def absorb_and_propagate(work, factor, reach):
     """First layer: absorb the old inputs and send the new ones on, one load and store a weight.
 
     Inputs are certain, so the gradient of a unit's weights is a multiple of the inputs, and a bound
@@ -105,21 +103,37 @@ def absorb_and_propagate(work, reach):  # noqa: ANN001, ANN201
             curve = step * step - (2.0 * scale * scale) * grad_v
             bound = load8(work.v_bound, unit - start)
             most = bound * (reach * curve)
-            if everywhere(most < 0.5):
-                m_a, v_a, spared = _absorb_block(work, at, size, step, curve, False)  # noqa: FBT003
+            if factor is None and everywhere(most < 0.5):
+                m_a, v_a = _absorb_block_unguarded(work, at, size, step, curve)
             else:
-                m_a, v_a, spared = _absorb_block(work, at, size, step, curve, True)  # noqa: FBT003
+                m_a, v_a, spared = _absorb_block(work, factor, at, size, step, curve)
+                undone += spared
             store(work.v_bound, unit - start, select(most < 0.0, bound - bound * most, bound))
             store(work.z_m, unit, scale * m_a)
             store(work.z_v, unit, scale * scale * v_a)
-            undone += spared
             at += size
         activate(work, group, end)
     return undone
 
 
 @inlined
-def _absorb_block(work, at, size, step, curve, guarded):  # noqa: ANN001, ANN202
+def _absorb_block_unguarded(work, at, size, step, curve):
+    m_a, v_a = spread8(0.0), spread8(0.0)
+    row = 0
+    for pair in range(at, at + size, PAIR):
+        m, v = load8(work.weights, pair), load8(work.weights, pair + BLOCK)
+        shift = v * spread_at(work.rows, row)
+        m, v = m + shift * step, v - shift * shift * curve
+        store(work.weights, pair, m)
+        store(work.weights, pair + BLOCK, v)
+        m_a = m_a + m * spread_at(work.rows, row + 1)
+        v_a = v_a + v * spread_at(work.rows, row + 2)
+        row += ROW_STEP
+    return m_a, v_a
+
+
+@inlined
+def _absorb_block(work, factor, at, size, step, curve):
     m_a, v_a = spread8(0.0), spread8(0.0)
     undone = 0.0
     row = 0
@@ -127,20 +141,42 @@ def _absorb_block(work, at, size, step, curve, guarded):  # noqa: ANN001, ANN202
         m, v = load8(work.weights, pair), load8(work.weights, pair + BLOCK)
         shift = v * spread_at(work.rows, row)
         m_new, v_new = m + shift * step, v - shift * shift * curve
-        if guarded:
-            good = v_new > SMALLEST_VAR
-            m_new, v_new = select(good, m_new, m), select(good, v_new, v)
-            undone += total(select(good, spread8(0.0), spread8(1.0)))
-        store(work.weights, pair, m_new)
-        store(work.weights, pair + BLOCK, v_new)
-        m_a = m_a + m_new * spread_at(work.rows, row + 1)
-        v_a = v_a + v_new * spread_at(work.rows, row + 2)
+        m, v, spared = settle(work, factor, pair, m, v, m_new, v_new)
+        undone += spared
+        m_a = m_a + m * spread_at(work.rows, row + 1)
+        v_a = v_a + v * spread_at(work.rows, row + 2)
         row += ROW_STEP
     return m_a, v_a, undone
 
 
 @inlined
-def propagate_hidden(work, depth):  # noqa: ANN001, ANN201
+def settle(work, factor, at, m, v, m_new, v_new):
+    """Write what eight weights become that have met a datum, undone where it would be invalid.
+
+    By assumed density filtering, that is q. By stochastic EP (`factor`), the weights were the
+    cavity, and become the next. Returns them, and how many could not become what they should.
+    """
+    good = v_new > SMALLEST_VAR
+    spared = 0.0
+    if not everywhere(good):
+        m_new, v_new = select(good, m_new, m), select(good, v_new, v)
+        spared = count_false(good)
+    if factor is not None:
+        m_new, v_new, improper = next_cavity(factor, at, m, v, m_new, v_new)
+        spared += improper
+    store(work.weights, at, m_new)
+    store(work.weights, at + BLOCK, v_new)
+    return m_new, v_new, spared
+
+
+@inlined
+def count_false(mask):
+    """How many of eight lanes a mask does not hold in."""
+    return total(select(mask, spread8(0.0), spread8(1.0)))
+
+
+@inlined
+def propagate_hidden(work, depth):
     """Send the units that feed an inner hidden layer through it (eq. 13-17)."""
     n_rows, at = work.layers[depth, N_ROWS], work.layers[depth, WEIGHTS]
     first, start = work.layers[depth, INPUTS], work.layers[depth + 1, INPUTS]
@@ -162,7 +198,7 @@ def propagate_hidden(work, depth):  # noqa: ANN001, ANN201
 
 
 @inlined
-def activate(work, unit, end):  # noqa: ANN001, ANN201
+def activate(work, unit, end):
     """Replace the pre-activations of a group by the ReLU's moments and slopes."""
     if end - unit > UNIT_STEP // 2:
         _write_relu(work, unit, relu_moments(load32(work.z_m, unit), load32(work.z_v, unit)))
@@ -171,7 +207,7 @@ def activate(work, unit, end):  # noqa: ANN001, ANN201
 
 
 @inlined
-def _write_relu(work, unit, relu):  # noqa: ANN001, ANN202
+def _write_relu(work, unit, relu):
     store(work.z_m, unit, relu.m)
     store(work.z_v, unit, relu.v)
     store(work.dm_dm, unit, relu.dm_dm)
@@ -181,7 +217,7 @@ def _write_relu(work, unit, relu):  # noqa: ANN001, ANN202
 
 
 @inlined
-def pre_activation_gradient(work, unit):  # noqa: ANN001, ANN201
+def pre_activation_gradient(work, unit):
     """Gradients by the pre-activations of a block, from those by its activations."""
     by_m, by_v = load8(work.grad_m, unit), load8(work.grad_v, unit)
     grad_m = by_m * load8(work.dm_dm, unit) + by_v * load8(work.dv_dm, unit)
@@ -190,7 +226,7 @@ def pre_activation_gradient(work, unit):  # noqa: ANN001, ANN201
 
 
 @inlined
-def propagate_outputs(work, depth):  # noqa: ANN001, ANN201
+def propagate_outputs(work, depth):
     """Write the moments of the network's outputs."""
     n_rows, at = work.layers[depth, N_ROWS], work.layers[depth, WEIGHTS]
     first, scale = work.layers[depth, INPUTS], work.scales[depth]
@@ -208,24 +244,17 @@ def propagate_outputs(work, depth):  # noqa: ANN001, ANN201
 
 
 @inlined
-def absorb_weights(work, at, step, bend, z, v_z):  # noqa: ANN001, ANN201
-    """Update eight weights by eq. 6 and 7 and return them as they were, with the count of undone."""
+def absorb_weights(work, factor, at, step, bend, z, v_z):
+    """Update eight weights by eq. 6 and 7; return them as they were, and how many were undone."""
     m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
     shift = v * (step * z + bend * m * v_z)
-    m_new = m + shift
     v_new = v + v * v * (bend * (z * z + v_z)) - shift * shift
-    good = v_new > SMALLEST_VAR
-    undone = 0.0
-    if not everywhere(good):
-        m_new, v_new = select(good, m_new, m), select(good, v_new, v)
-        undone = total(select(good, spread8(0.0), spread8(1.0)))
-    store(work.weights, at, m_new)
-    store(work.weights, at + BLOCK, v_new)
-    return m, v, undone
+    _, _, spared = settle(work, factor, at, m, v, m + shift, v_new)
+    return m, v, spared
 
 
 @inlined
-def absorb_outputs(work, depth):  # noqa: ANN001, ANN201
+def absorb_outputs(work, factor, depth):
     """Update the last layer, and write the gradients by the units that feed it.
 
     Returns how many weights kept their moments.
@@ -241,7 +270,7 @@ def absorb_outputs(work, depth):  # noqa: ANN001, ANN201
         bend = spread8(2.0 * scale * scale * work.grad_f_v[k])
         for unit in range(first, first + n_rows, BLOCK):
             z, v_z = load8(work.z_m, unit), load8(work.z_v, unit)
-            m, v, spared = absorb_weights(work, at, step, bend, z, v_z)
+            m, v, spared = absorb_weights(work, factor, at, step, bend, z, v_z)
             undone += spared
             grad_m, grad_v = load8(work.grad_m, unit), load8(work.grad_v, unit)
             store(work.grad_m, unit, grad_m + m * step + z * (v * bend))
@@ -251,7 +280,7 @@ def absorb_outputs(work, depth):  # noqa: ANN001, ANN201
 
 
 @inlined
-def absorb_hidden(work, depth):  # noqa: ANN001, ANN201
+def absorb_hidden(work, factor, depth):
     """Update an inner hidden layer, and write the gradients by the units that feed it.
 
     Returns how many weights kept their moments.
@@ -271,7 +300,7 @@ def absorb_hidden(work, depth):  # noqa: ANN001, ANN201
         at = start + i * PAIR
         for unit in range(outputs, end, BLOCK):
             step, bend = load8(work.grad_m, unit), load8(work.grad_v, unit)
-            m, v, spared = absorb_weights(work, at, step, bend, z, v_z)
+            m, v, spared = absorb_weights(work, factor, at, step, bend, z, v_z)
             undone += spared
             by_m = by_m + m * step
             by_v = by_v + v * bend
@@ -283,7 +312,7 @@ def absorb_hidden(work, depth):  # noqa: ANN001, ANN201
 
 
 @inlined
-def propagate(work, x, row):  # noqa: ANN001, ANN201
+def propagate(work, x, row):
     """Send x[row] through all layers, absorbing nothing."""
     last = work.layers.shape[0] - 1
     for i in range(x.shape[1]):

@@ -13,7 +13,6 @@ from bayesprop.moments.kernel_lanes import (
     absolute,
     inlined,
     polynomial,
-    reciprocal_guess,
     rsqrt_guess,
     scaled_by_power,
     select,
@@ -97,14 +96,14 @@ class ReluMoments(NamedTuple):
 
 
 @inlined
-def exp2(x):  # noqa: ANN001, ANN201
+def exp2(x):
     """2^x for |x| < 1022."""
     shifted = x + _ROUND
     return scaled_by_power(_exp2_fraction(x - (shifted - _ROUND)), shifted)
 
 
 @inlined
-def normal_pdf(u):  # noqa: ANN001, ANN201
+def normal_pdf(u):
     """phi(u) for |u| <= 26."""
     x = (-0.5 * _LOG2_E) * (u * u)
     shifted = x + _ROUND
@@ -112,7 +111,7 @@ def normal_pdf(u):  # noqa: ANN001, ANN201
 
 
 @inlined
-def roots(x):  # noqa: ANN001, ANN201
+def roots(x):
     """sqrt(x) and 1 / (2 sqrt(x)), at a third of the cost of a square root and a division.
 
     Goldschmidt's iteration, from 3.4 %: two quadratic steps to 5e-6, a cubic one to 3e-16.
@@ -128,17 +127,7 @@ def roots(x):  # noqa: ANN001, ANN201
 
 
 @inlined
-def reciprocal(x):  # noqa: ANN001, ANN201
-    """1 / x for x > 0 by Newton's iteration, cubic from 12 %: a third of the cost of a division."""
-    y = reciprocal_guess(x)
-    for _ in range(3):
-        gap = 1.0 - x * y
-        y = y + y * (gap + gap * gap)
-    return y
-
-
-@inlined
-def tail_integrals(u):  # noqa: ANN001, ANN201
+def tail_integrals(u):
     """J0, J1, J2 for 0 <= u <= 26, all to full relative accuracy.
 
     From J2 alone, since J0 = J2 + u J1 and 1 = J1 + u J0: no difference of nearly equal terms,
@@ -152,7 +141,7 @@ def tail_integrals(u):  # noqa: ANN001, ANN201
 
 
 @inlined
-def relu_moments(m_a, v_a):  # noqa: ANN001, ANN201
+def relu_moments(m_a, v_a):
     """Moments of supplement eq. 1-2 with their derivatives, through the tail on the far side of 0.
 
     With u = |alpha| and x = relu(x) - relu(-x), the moments of the likely side follow from those of

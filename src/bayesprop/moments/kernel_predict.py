@@ -7,7 +7,7 @@ from bayesprop.moments.kernel_layers import propagate
 
 
 @compiled
-def predict_rows(work, x, m, v):  # noqa: ANN001, ANN201
+def predict_rows(work, x, m, v):
     """Write the mean and variance of every output at every row of x."""
     for row in range(x.shape[0]):
         propagate(work, x, row)

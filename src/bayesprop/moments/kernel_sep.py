@@ -1,16 +1,15 @@
-"""One pass of stochastic expectation propagation over the data, compiled.
+"""What stochastic expectation propagation adds to a pass over the data.
 
 Li, Hernández-Lobato & Turner (2015), algorithm 1: q is the prior times one average factor for every
 datum. A datum meets the cavity, which is q without one average factor, and what it adds to the
-cavity moves the average by a share of 1/n. Until then the workspace holds the cavity in place of q.
+cavity moves the average by a share of 1/n. The workspace holds the cavity where assumed density
+filtering has q.
 """
 
 from __future__ import annotations
 
-from bayesprop.moments.kernel_adf import meet_targets
 from bayesprop.moments.kernel_gamma import is_valid
 from bayesprop.moments.kernel_lanes import (
-    compiled,
     everywhere,
     inlined,
     load8,
@@ -19,122 +18,85 @@ from bayesprop.moments.kernel_lanes import (
     store,
     total,
 )
-from bayesprop.moments.kernel_layers import absorb_hidden, absorb_outputs, propagate
-from bayesprop.moments.kernel_normal import reciprocal
-from bayesprop.moments.kernel_workspace import BLOCK, FROZEN_VAR, PAIR
+from bayesprop.moments.kernel_workspace import (
+    BLOCK,
+    FROZEN_VAR,
+    NEXT_REMOVED,
+    PAIR,
+    REMOVED,
+    SHARE,
+)
 
-_FROZEN_PREC = 0.1 / FROZEN_VAR
-"""Above this a weight only fills a block, and 1/v and back would not leave it as it is."""
-
-
-@inlined
-def _remove(prec_mean, prec, mean, average, n_removed):  # noqa: ANN001, ANN202
-    """Return m/v and 1/v of eight cavities, those of q where one is improper, and where not."""
-    rest_mean, rest = prec_mean - n_removed * mean, prec - n_removed * average
-    proper = rest > 0.0
-    return select(proper, rest_mean, prec_mean), select(proper, rest, prec), proper
+_FROZEN = 10.0 * FROZEN_VAR
+"""A weight of lower variance only fills a block; 1/v and back would not leave it as it is."""
 
 
 @inlined
-def _write(work, at, prec_mean, prec):  # noqa: ANN001, ANN202
-    v = reciprocal(prec)
-    free = prec < _FROZEN_PREC
-    store(work.weights, at, select(free, v * prec_mean, load8(work.weights, at)))
-    store(work.weights, at + BLOCK, select(free, v, load8(work.weights, at + BLOCK)))
-
-
-@inlined
-def _write_noise(work, factor, n_removed):  # noqa: ANN001, ANN202
-    for k in range(work.f_m.size):
-        shape = factor.noise_q[0, k] - n_removed * factor.noise_average[0, k]
-        rate = factor.noise_q[1, k] - n_removed * factor.noise_average[1, k]
-        if not is_valid(shape, rate):
-            shape, rate = factor.noise_q[0, k], factor.noise_q[1, k]
-        work.noise_shape[k], work.noise_rate[k] = shape, rate
-        factor.noise_cavity[0, k], factor.noise_cavity[1, k] = shape, rate
-
-
-@inlined
-def _begin(work, factor, n_removed):  # noqa: ANN001, ANN202
+def first_cavity(work, factor):
     """Replace q in the workspace by the cavity; return how many weights have none."""
     improper = 0.0
     for at in range(0, work.weights.size, PAIR):
-        prec = reciprocal(load8(work.weights, at + BLOCK))
-        prec_mean = prec * load8(work.weights, at)
-        store(factor.q, at, prec_mean)
-        store(factor.q, at + BLOCK, prec)
-        mean, average = load8(factor.average, at), load8(factor.average, at + BLOCK)
-        cavity_mean, cavity, proper = _remove(prec_mean, prec, mean, average, n_removed)
-        improper += _count_improper(proper)
-        _write(work, at, cavity_mean, cavity)
-    for k in range(work.f_m.size):
-        factor.noise_q[0, k], factor.noise_q[1, k] = work.noise_shape[k], work.noise_rate[k]
-    _write_noise(work, factor, n_removed)
+        m, v = load8(work.weights, at), load8(work.weights, at + BLOCK)
+        prec = 1.0 / v
+        m, v, spared = _cavity(factor, at, m, v, prec * m, prec)
+        improper += spared
+        store(work.weights, at, m)
+        store(work.weights, at + BLOCK, v)
+    for k in range(work.noise_shape.size):
+        shape, rate = work.noise_shape[k], work.noise_rate[k]
+        work.noise_shape[k], work.noise_rate[k] = _noise_cavity(factor, k, shape, rate)
     return improper
 
 
 @inlined
-def _learn(work, factor, n_removed, share):  # noqa: ANN001, ANN202
-    """Take the workspace for q, move the average, and put the next cavity into the workspace.
+def next_cavity(factor, at, m, v, m_new, v_new):
+    """Move the average factor by what a datum has added to the cavity (m, v) to make it q.
 
-    The average moves by `share` of what the datum has added to its cavity. Returns how many weights
-    have no cavity.
+    Returns the cavity for the next datum, and how many of the eight weights have none.
     """
+    both = 1.0 / (v * v_new)
+    prec, prec_new = both * v_new, both * v
+    mean_new = m_new * prec_new
+    removed, share = factor.rule[REMOVED], factor.rule[SHARE]
+    mean, average = load8(factor.average, at), load8(factor.average, at + BLOCK)
+    mean = mean + share * ((mean_new - m * prec) - removed * mean)
+    average = average + share * ((prec_new - prec) - removed * average)
+    store(factor.average, at, mean)
+    store(factor.average, at + BLOCK, average)
+    return _cavity(factor, at, m_new, v_new, mean_new, prec_new)
+
+
+@inlined
+def _cavity(factor, at, m, v, prec_mean, prec):
+    """Return q without an average factor, or as it is where that is improper, and the count."""
+    removed = factor.rule[NEXT_REMOVED]
+    rest = prec - removed * load8(factor.average, at + BLOCK)
+    rest_mean = prec_mean - removed * load8(factor.average, at)
+    proper = rest > 0.0
     improper = 0.0
-    for at in range(0, work.weights.size, PAIR):
-        mean, average = load8(factor.average, at), load8(factor.average, at + BLOCK)
-        q_mean, q = load8(factor.q, at), load8(factor.q, at + BLOCK)
-        cavity_mean, cavity, _ = _remove(q_mean, q, mean, average, n_removed)
-        prec = reciprocal(load8(work.weights, at + BLOCK))
-        prec_mean = prec * load8(work.weights, at)
-        mean = mean + ((prec_mean - cavity_mean) - n_removed * mean) * share
-        average = average + ((prec - cavity) - n_removed * average) * share
-        store(factor.average, at, mean)
-        store(factor.average, at + BLOCK, average)
-        store(factor.q, at, prec_mean)
-        store(factor.q, at + BLOCK, prec)
-        cavity_mean, cavity, proper = _remove(prec_mean, prec, mean, average, n_removed)
-        improper += _count_improper(proper)
-        _write(work, at, cavity_mean, cavity)
-    for k in range(work.f_m.size):
-        for j, new in enumerate((work.noise_shape[k], work.noise_rate[k])):
-            old = factor.noise_average[j, k]
-            added = new - factor.noise_cavity[j, k]
-            factor.noise_average[j, k] = old + (added - n_removed * old) * share
-            factor.noise_q[j, k] = new
-    _write_noise(work, factor, n_removed)
-    return improper
+    if not everywhere(proper):
+        improper = total(select(proper, spread8(0.0), spread8(1.0)))
+        rest, rest_mean = select(proper, rest, prec), select(proper, rest_mean, prec_mean)
+    v_rest = 1.0 / rest
+    moves = v > _FROZEN
+    return select(moves, v_rest * rest_mean, m), select(moves, v_rest, v), improper
 
 
 @inlined
-def _count_improper(proper):  # noqa: ANN001, ANN202
-    if everywhere(proper):
-        return 0.0
-    return total(select(proper, spread8(0.0), spread8(1.0)))
+def next_noise(factor, k, shape, rate, new_shape, new_rate):
+    """Do for q(gamma) of output k what `next_cavity` does for a weight."""
+    removed, share = factor.rule[REMOVED], factor.rule[SHARE]
+    for j, added in enumerate((new_shape - shape, new_rate - rate)):
+        average = factor.noise_average[j, k]
+        factor.noise_average[j, k] = average + share * (added - removed * average)
+    return _noise_cavity(factor, k, new_shape, new_rate)
 
 
-@compiled
-def sep_pass(work, factor, x, y, weights, order, n, n_removed, reference):  # noqa: ANN001, ANN201
-    """Absorb the rows named by `order`; return log Z, weights undone and noise updates kept.
-
-    n is how many of the rows have a weight; n_removed is 1, or 0 while the average factor is empty.
-    """
-    last = work.layers.shape[0] - 1
-    log_z, undone, kept = 0.0, 0.0, 0
-    improper = _begin(work, factor, n_removed)
-    for t in range(order.size):
-        row = order[t]
-        if weights[row] == 0.0:
-            continue
-        propagate(work, x, row)
-        row_log_z, row_kept = meet_targets(work, y, row, weights[row], reference)
-        log_z += row_log_z
-        kept += row_kept
-        undone += improper + absorb_outputs(work, last)
-        for depth in range(last - 1, -1, -1):
-            undone += absorb_hidden(work, depth)
-        improper = _learn(work, factor, n_removed, 1.0 / n)
-    for at in range(0, work.weights.size, PAIR):
-        _write(work, at, load8(factor.q, at), load8(factor.q, at + BLOCK))
-    _write_noise(work, factor, 0.0)
-    return log_z, undone, kept
+@inlined
+def _noise_cavity(factor, k, shape, rate):
+    removed = factor.rule[NEXT_REMOVED]
+    rest_shape = shape - removed * factor.noise_average[0, k]
+    rest_rate = rate - removed * factor.noise_average[1, k]
+    if is_valid(rest_shape, rest_rate):
+        return rest_shape, rest_rate
+    return shape, rate

@@ -37,6 +37,10 @@ FROZEN_VAR = 1e-99
 # and the units that feed it begin.
 N_ROWS, N_OUT, WEIGHTS, INPUTS = range(4)
 
+# Entries of AverageFactor.rule: average factors that q lacked when a datum came, the share of a new
+# factor in the average, and average factors that q will lack when the next datum comes.
+REMOVED, SHARE, NEXT_REMOVED = range(3)
+
 
 class Workspace(NamedTuple):
     """Flat arrays, which the kernels change in place."""
@@ -74,16 +78,14 @@ class Sites(NamedTuple):
 
 
 class AverageFactor(NamedTuple):
-    """Natural parameters of q and of stochastic EP's average factor.
+    """Stochastic EP's average factor, and how to apply it.
 
-    Those of the weights, m/v and 1/v, lie as their moments do in Workspace.weights.
+    The natural parameters of the weights, m/v and 1/v, lie as moments do in Workspace.weights.
     """
 
-    q: Float[np.ndarray, " p"]
     average: Float[np.ndarray, " p"]
-    noise_q: Float[np.ndarray, "2 o"]  # shape, rate
-    noise_average: Float[np.ndarray, "2 o"]
-    noise_cavity: Float[np.ndarray, "2 o"]
+    noise_average: Float[np.ndarray, "2 o"]  # of shape and rate
+    rule: Float[np.ndarray, "3"]
 
 
 class _Plan(NamedTuple):
@@ -168,12 +170,11 @@ def pack_sites(state: PBPState) -> Sites:
 def pack_average(state: PBPState) -> AverageFactor:
     """Copy what a pass of stochastic EP needs besides the workspace."""
     plan = _plan(state.layer_sizes)
-    q, average = _aligned(len(plan.blank)), _aligned(len(plan.blank))
+    average = _aligned(len(plan.blank))
     average[plan.places] = _flatten(state.lik_prec_mean)
     average[plan.places + BLOCK] = _flatten(state.lik_prec)
     noise_average = np.stack([state.lik_noise_shape, state.lik_noise_rate]).astype(np.float64)
-    noise_q, noise_cavity = np.zeros((2, *noise_average.shape))
-    return AverageFactor(q, average, noise_q, noise_average, noise_cavity)
+    return AverageFactor(average, noise_average, np.zeros(3))
 
 
 def unpack(work: Workspace, state: PBPState) -> PBPState:

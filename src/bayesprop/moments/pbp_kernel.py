@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.moments import kernel_adf, kernel_gamma, kernel_predict, kernel_sep
+from bayesprop.moments import kernel_pass, kernel_gamma, kernel_predict
 from bayesprop.moments.kernel_workspace import (
     pack,
     pack_average,
@@ -168,16 +168,13 @@ class _Run:
         """Absorb the rows in that order."""
         x, y, weight = self._data
         order = _checked_order(order, len(x))
-        if self._average is None:
-            log_z, undone, kept = kernel_adf.adf_pass(
-                self._work, x, y, weight, order, self._reference
-            )
-        else:
-            n = float(np.count_nonzero(weight[order]))
+        order = order[weight[order] > 0.0]
+        if self._average is not None and len(order):
             n_removed = float(self._average.average.any())
-            log_z, undone, kept = kernel_sep.sep_pass(
-                self._work, self._average, x, y, weight, order, n, n_removed, self._reference
-            )
+            self._average.rule[:] = n_removed, 1.0 / len(order), n_removed
+        log_z, undone, kept = kernel_pass.absorb_rows(
+            self._work, self._average, x, y, weight, order, self._reference
+        )
         return PBPInfo(log_z, weights_undone=int(undone), noise_kept=kept)
 
     def refresh(self) -> PBPInfo:

@@ -165,26 +165,33 @@ def init(
     *,
     weight_prior: GammaPrior = GammaPrior(),  # noqa: B008  (an immutable tuple)
     noise_prior: GammaPrior = GammaPrior(),  # noqa: B008
+    start_in_prior: bool = False,
 ) -> PBPState:
     """Absorb the prior factors once (supplement eq. 33-34) and break the symmetry of the units.
 
     Means are drawn from N(0, 1 / (fan_in + 1)), as the authors' code does; section 3.5 prints
     fan-out. They are drawn unit by unit, inputs innermost, which is the order of that code. A
     network without hidden units has no symmetry to break: its means start at 0, the exact prior.
+
+    start_in_prior
+        Whether the random means belong to the prior's factors, whose first refresh takes them out
+        again. Where they do not, as in that code, they count as pseudo-data for ever: many passes
+        of assumed density filtering drown them, stochastic EP does not and diverges.
     """
     perturbation = 0.0 if len(layer_sizes) == 2 else 1.0
     prior_var = weight_prior.rate / (weight_prior.shape - 1.0)
     n_out = layer_sizes[-1]
     shapes = [(a + 1, b) for a, b in pairwise(layer_sizes)]
     zeros = tuple(np.zeros(s) for s in shapes)
+    m = tuple(
+        np.ascontiguousarray(perturbation * rng.standard_normal((b, a)).T) / np.sqrt(a)
+        for a, b in shapes
+    )
     return PBPState(
-        m=tuple(
-            np.ascontiguousarray(perturbation * rng.standard_normal((b, a)).T) / np.sqrt(a)
-            for a, b in shapes
-        ),
+        m=m,
         v=tuple(np.full(s, prior_var) for s in shapes),
         site_prec=tuple(np.full(s, 1.0 / prior_var) for s in shapes),
-        site_prec_mean=zeros,
+        site_prec_mean=tuple(w / prior_var for w in m) if start_in_prior else zeros,
         site_shape=zeros,
         site_rate=zeros,
         lik_prec=zeros,

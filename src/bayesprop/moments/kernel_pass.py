@@ -1,4 +1,4 @@
-"""One pass of assumed density filtering over the data, compiled (section 3 of the paper)."""
+"""One pass over the data, compiled: section 3 of the paper, or stochastic EP."""
 
 from __future__ import annotations
 
@@ -10,31 +10,36 @@ from bayesprop.moments.kernel_layers import (
     absorb_and_propagate,
     absorb_hidden,
     absorb_outputs,
-    begin_pass,
+    bound_variances,
     next_row,
     propagate,
     propagate_hidden,
     propagate_outputs,
 )
+from bayesprop.moments.kernel_sep import first_cavity, next_noise
+from bayesprop.moments.kernel_workspace import NEXT_REMOVED
 
 LOG_2PI = math.log(2.0 * math.pi)
 
 
 @inlined
-def absorb_noise(work, k, square, weight, reference):  # noqa: ANN001, ANN201
+def absorb_noise(work, factor, k, square, weight, reference):
     """Update q(gamma) of output k by eq. 9-10; return 1 if it had to stay as it was."""
     shape, rate = work.noise_shape[k], work.noise_rate[k]
     new_shape, new_rate = absorb_gamma(shape, rate, work.f_v[k], square)
     new_shape = shape + weight * (new_shape - shape)
     new_rate = rate + weight * (new_rate - rate)
-    if not reference and not is_valid(new_shape, new_rate):
-        return 1
+    kept = not reference and not is_valid(new_shape, new_rate)
+    if kept:
+        new_shape, new_rate = shape, rate
+    if factor is not None:
+        new_shape, new_rate = next_noise(factor, k, shape, rate, new_shape, new_rate)
     work.noise_shape[k], work.noise_rate[k] = new_shape, new_rate
-    return 0
+    return 1 if kept else 0
 
 
 @inlined
-def meet_targets(work, y, row, weight, reference):  # noqa: ANN001, ANN201
+def meet_targets(work, factor, y, row, weight, reference):
     """Compare the outputs with a row of y: the gradients of log Z, then the noise.
 
     Returns log Z times the weight, and how many q(gamma) stayed as they were.
@@ -48,43 +53,43 @@ def meet_targets(work, y, row, weight, reference):  # noqa: ANN001, ANN201
         work.grad_f_m[k], work.grad_f_v[k] = slope, 0.5 * (slope * slope - inverse)
         square = residual * residual
         log_z -= 0.5 * (LOG_2PI + math.log(f_v + noise_var) + square / (f_v + noise_var))
-        kept += absorb_noise(work, k, square, weight, reference)
+        kept += absorb_noise(work, factor, k, square, weight, reference)
     return weight * log_z, kept
 
 
 @compiled
-def adf_pass(work, x, y, weights, order, reference):  # noqa: ANN001, ANN201
+def absorb_rows(work, factor, x, y, weights, order, reference):
     """Absorb the rows named by `order`; return log Z, weights undone and noise updates kept.
 
-    A hidden layer on the inputs absorbs a datum only when the next one comes, or the end.
+    By assumed density filtering if `factor` is None, else by stochastic EP. A hidden layer on the
+    inputs absorbs a datum only when the next one comes, or the end.
     """
-    last = work.layers.shape[0] - 1
-    log_z, undone, kept = 0.0, 0.0, 0
-    pending, reach = False, 0.0
-    if last > 0:
-        begin_pass(work)
-    for t in range(order.size):
+    last, n = work.layers.shape[0] - 1, order.size
+    log_z, undone, kept, reach = 0.0, 0.0, 0, 0.0
+    if factor is not None:
+        undone += first_cavity(work, factor)
+    elif last > 0:
+        bound_variances(work)
+    for t in range(n):
         row = order[t]
-        weight = weights[row]
-        if weight == 0.0:
-            continue
-        if last == 0:
-            propagate(work, x, row)
-        else:
-            next_reach = next_row(work, x, row)
-            spared = absorb_and_propagate(work, reach)
-            undone += spared if pending else 0.0
-            pending, reach = True, next_reach
+        next_reach = next_row(work, x, row)
+        if t > 0 and last > 0:
+            undone += absorb_and_propagate(work, factor, reach)
             for depth in range(1, last):
                 propagate_hidden(work, depth)
             propagate_outputs(work, last)
-        row_log_z, row_kept = meet_targets(work, y, row, weight, reference)
+        else:
+            propagate(work, x, row)
+        reach = next_reach
+        if factor is not None and t == n - 1:
+            factor.rule[NEXT_REMOVED] = 0.0
+        row_log_z, row_kept = meet_targets(work, factor, y, row, weights[row], reference)
         log_z += row_log_z
         kept += row_kept
-        undone += absorb_outputs(work, last)
+        undone += absorb_outputs(work, factor, last)
         for depth in range(last - 1, 0, -1):
-            undone += absorb_hidden(work, depth)
-    if pending:
-        next_row(work, x, 0)
-        undone += absorb_and_propagate(work, reach)
+            undone += absorb_hidden(work, factor, depth)
+    if n > 0 and last > 0:
+        next_row(work, x, order[n - 1])
+        undone += absorb_and_propagate(work, factor, reach)
     return log_z, undone, kept
