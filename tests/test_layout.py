@@ -23,7 +23,8 @@ ALLOWED = {
     "estimators": {"methods", "metrics", "model", "moments", "numerics", "data", "store"},
     "store": {"methods", "data", "model"},
     "experiments": {
-        "store", "estimators", "methods", "metrics", "model", "moments", "numerics", "data", "report",
+        "store", "estimators", "methods", "metrics", "model", "moments", "numerics", "data",
+        "report",
     },
     "report": {"store", "metrics", "model", "data"},
     "commands": {

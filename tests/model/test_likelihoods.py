@@ -1,4 +1,4 @@
-"""Every closed form of a likelihood equals the quadrature of its base class, or says how it errs."""
+"""Every closed form of a likelihood equals its base class's quadrature, or says how it errs."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +16,7 @@ from bayesprop.numerics.gaussian import Gaussian
 
 def random_weights(sizes, seed):
     rng = np.random.default_rng(seed)
-    shapes = [(a + 1, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True)]
+    shapes = [(a + 1, b) for a, b in pairwise(sizes)]
     return (
         tuple(jnp.asarray(rng.normal(size=s)) for s in shapes),
         tuple(jnp.asarray(rng.uniform(0.05, 0.4, size=s)) for s in shapes),

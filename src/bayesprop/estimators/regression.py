@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from bayesprop.model.predictive import GaussianPredictive
 
 _LARGEST_SCALE = 1e150
 _FURTHEST_INPUT = 1e50
+_CHUNK_ROWS = 131_072
 
 
 class BayesianRegressor(RegressorMixin, BaseEstimator):
@@ -83,18 +84,29 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
                 "rescale the target"
             )
 
-    def _standardised_inputs(self, X: Any) -> np.ndarray:
+    def _checked_inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False, order="C")
+        return validate_data(self, X, dtype=np.float64, reset=False, order="C")
+
+    def _standardised(self, X: np.ndarray, first_row: int = 0) -> np.ndarray:
         x = self.x_scaler_.transform(X)
-        if (np.abs(x) > _FURTHEST_INPUT).any():
+        if max(x.max(initial=0.0), -x.min(initial=0.0)) > _FURTHEST_INPUT:
             row, column = np.argwhere(np.abs(x) > _FURTHEST_INPUT)[0]
             names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))
             raise ValueError(
                 f"X must lie within {_FURTHEST_INPUT:g} training standard deviations of the "
-                f"training mean, got {X[row, column]:g} in row {row}, column {names[column]}"
+                f"training mean, got {X[row, column]:g} in row {first_row + row}, "
+                f"column {names[column]}"
             )
         return x
+
+    def _predict_in_chunks(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Standardised means and variances; memory beyond input and output is a chunk's."""
+        m, v = np.empty((len(X), self.n_outputs_)), np.empty((len(X), self.n_outputs_))
+        for first in range(0, len(X), _CHUNK_ROWS):
+            rows = slice(first, first + _CHUNK_ROWS)
+            m[rows], v[rows] = self._predict_standardised(self._standardised(X[rows], first))
+        return m, v
 
     def _as_fitted(self, values: np.ndarray) -> np.ndarray:
         """Give (n, o) back in the shape that y was fitted with."""
@@ -106,7 +118,7 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
         X
             Rows in the original units, columns as in `fit`.
         """
-        m, v = self._predict_standardised(self._standardised_inputs(X))
+        m, v = self._predict_in_chunks(self._checked_inputs(X))
         noise_var = np.broadcast_to(self._noise_var_standardised(), m.shape)
         return GaussianPredictive(
             self._as_fitted(self.y_scaler_.inverse_mean(m)),
@@ -139,7 +151,7 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
         processes of scikit-learn return them.
         """
         rng = check_random_state(random_state)
-        f = self._sample_standardised(rng, self._standardised_inputs(X), n_samples)
+        f = self._sample_standardised(rng, self._standardised(self._checked_inputs(X)), n_samples)
         if include_noise:
             f = f + np.sqrt(self._noise_var_standardised()) * rng.standard_normal(f.shape)
         y = np.moveaxis(self.y_scaler_.inverse_mean(f), 0, -1)
@@ -151,7 +163,7 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
         y = np.asarray(y, dtype=np.float64).reshape(np.shape(predictive.mean))
         return float(np.sum(predictive.log_prob(y)) / len(y))
 
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that loads without running code."""
         from bayesprop.store import save_model
 

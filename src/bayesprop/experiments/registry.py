@@ -38,6 +38,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             home="bayesprop.experiments.pbp_deep:run",
         ),
         Experiment(
+            name="pbp-variants",
+            summary="what stochastic EP, longer training and mini-batches cost or bring",
+            paper="beyond the papers",
+            home="bayesprop.experiments.pbp_variants:run",
+        ),
+        Experiment(
             name="pbp-toy",
             summary="PBP on 20 points of a cubic, as a picture (Figure 1)",
             paper=_PBP,

@@ -1,9 +1,9 @@
-"""Eight or sixteen float64 in vector registers, as one numba value.
+"""Eight, sixteen or 32 float64 in vector registers, as one numba value.
 
 A loop over plain floats is vectorised or not as the optimiser sees fit, on many machines at half
-the register width and behind overlap checks that cost as much as the loop. Here ``load8`` gives
-eight lanes; ``+ - * / < >`` and `select` work lane by lane; a float spreads to all lanes; LLVM
-splits the lanes where registers are narrower. Sixteen lanes are two or more registers whose
+the register width and behind overlap checks that cost as much as the loop. Here `load8` gives eight
+lanes; ``+ - * / < >`` and `select` work lane by lane; a float spreads to all lanes; LLVM splits the
+lanes where registers are narrower. More lanes than a register holds are several registers whose
 instructions come out interleaved, which hides the latency of long polynomials. A function made of
 these operations runs on a single float64 as well.
 """
@@ -13,42 +13,53 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import cache
+from inspect import signature as signature_of
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import njit, types
-from numba.core.typeconv import Conversion
+from numba.core.typeconv.castgraph import Conversion
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, lower_cast, models, register_model
 
-# contract is a * b + c in one rounding. Nothing more: the guards look for NaN and infinity, and
-# the exponential needs (x + c) - c as it is written.
-_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy", "_nrt": False}
+_jit: Any = njit  # whose type stubs know only a few of its options
+_register_template: Any = infer_global
+
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    # a * b + c in one rounding. Nothing more: the guards look for NaN and infinity, and the
+    # exponential needs (x + c) - c as it is written.
+    "fastmath": {"contract"},
+    "error_model": "numpy",
+    # No counting of references to arrays, which would be half of the time of a small network. The
+    # caller holds them, and nothing here allocates.
+    "_nrt": False,
+}
 
 
 def inlined(function: Callable) -> Any:
     """Compile a function that only compiled functions call."""
-    return njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(
-        function
-    )
+    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return _jit(forceinline=True, **wrappers, **_OPTIONS)(function)
 
 
 def compiled(function: Callable) -> Any:
     """Compile an entry point at its first call; keep the result on disk where a folder allows."""
     try:
-        entry = njit(cache=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
+        entry = _jit(cache=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
     except RuntimeError:  # numba found no folder that it may write to
-        return njit(no_cfunc_wrapper=True, **_OPTIONS)(function)
-    # numba compiles anew when the file of the entry point changes. It must do so when any file of
-    # the engine does, or it would run yesterday's code.
+        return _jit(no_cfunc_wrapper=True, **_OPTIONS)(function)
+    # numba compiles anew when the file of the entry point has changed. It must do so when any file
+    # of the engine has, or it would run yesterday's code.
     entry._cache._cache_file._source_stamp = _source_stamp()
     return entry
 
 
 @cache
 def _source_stamp() -> tuple[tuple[str, int, int], ...]:
-    files = sorted(Path(__file__).parent.glob("kernel_*.py"))
+    here = Path(__file__).parent
+    files = sorted([*here.glob("kernel_*.py"), *here.glob("pbp_state.py")])
     return tuple((f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files)
 
 
@@ -59,8 +70,9 @@ class Lanes(types.Type):
         self.count = count
         super().__init__(name=f"float64x{count}")
 
-    def can_convert_from(self, typingctx: Any, other: types.Type) -> Conversion | None:  # noqa: ARG002
+    def can_convert_from(self, typingctx: Any, other: types.Type) -> Any:
         """Accept a float64, which spreads to all lanes."""
+        del typingctx
         return Conversion.safe if other == types.float64 else None
 
 
@@ -75,7 +87,7 @@ class LaneMask(types.Type):
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, lanes: Lanes) -> None:
-        super().__init__(dmm, lanes, _llvm(lanes))
+        super().__init__(dmm, lanes, _llvm(lanes, _DOUBLE))
 
 
 @register_model(LaneMask)
@@ -84,182 +96,189 @@ class _LaneMaskModel(models.PrimitiveModel):
         super().__init__(dmm, mask, ir.VectorType(ir.IntType(1), mask.count))
 
 
+_DOUBLE, _INT64, _INT32 = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 LANES8, LANES16, LANES32 = Lanes(8), Lanes(16), Lanes(32)
 _MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32)}
 
 
-def _llvm(of: types.Type, element: ir.Type | None = None) -> Any:
-    """Return the LLVM type of a float64 or of lanes, or the same shape of another element."""
-    element = element or ir.DoubleType()
+def _llvm(of: types.Type, element: ir.Type) -> Any:
+    """Return an LLVM vector type with as many elements as lanes, or the element for a float."""
     return ir.VectorType(element, of.count) if isinstance(of, Lanes) else element
 
 
-def _constant(of: types.Type, value: float, element: ir.Type | None = None) -> ir.Constant:
-    kind = _llvm(of, element)
+def _constant(of: types.Type, value: int) -> ir.Constant:
+    kind = _llvm(of, _INT64)
     return ir.Constant(kind, [value] * of.count if isinstance(of, Lanes) else value)
 
 
-def _spread(builder: ir.IRBuilder, value: ir.Value, lanes: Lanes) -> ir.Value:
-    kind, int32 = _llvm(lanes), ir.IntType(32)
-    nothing = ir.Constant(kind, ir.Undefined)
-    first = builder.insert_element(nothing, value, ir.Constant(int32, 0))
-    zeros = ir.Constant(ir.VectorType(int32, lanes.count), [0] * lanes.count)
-    return builder.shuffle_vector(first, nothing, zeros)
+def _integers(values: Sequence[int]) -> ir.Constant:
+    return ir.Constant(ir.VectorType(_INT32, len(values)), list(values))
 
 
-@lower_cast(types.float64, LANES8)
-@lower_cast(types.float64, LANES16)
-@lower_cast(types.float64, LANES32)
-def _cast_to_lanes(context, builder, fromty, toty, value):
-    return _spread(builder, value, toty)
+def _spread(builder: ir.IRBuilder, value: Any, of: types.Type) -> Any:
+    if not isinstance(of, Lanes):
+        return value
+    nothing = ir.Constant(_llvm(of, _DOUBLE), ir.Undefined)
+    first = builder.insert_element(nothing, value, ir.Constant(_INT32, 0))
+    return builder.shuffle_vector(first, nothing, _integers([0] * of.count))
 
 
-def _define_operator(op: Callable, result: Callable, emit: Callable) -> None:
+def _register_cast(lanes: Lanes) -> None:
+    @lower_cast(types.float64, lanes)
+    def spread(_context, builder, _fromty, _toty, value):
+        return _spread(builder, value, lanes)
+
+
+def _register_operator(op: Callable, result: Callable, emit: Callable) -> None:
     class Template(ConcreteTemplate):
         cases = [signature(result(lanes), lanes, lanes) for lanes in _MASKS]  # noqa: RUF012
 
-    infer_global(op)(Template)
+    _register_template(op)(Template)
     for lanes in _MASKS:
         lower_builtin(op, lanes, lanes)(lambda _context, builder, _sig, args: emit(builder, *args))
 
 
-for _op, _name in zip(
-    (operator.add, operator.sub, operator.mul, operator.truediv),
-    ("fadd", "fsub", "fmul", "fdiv"),
-    strict=True,
-):
-    _define_operator(_op, lambda lanes: lanes, getattr(ir.IRBuilder, _name))
-for _op, _sign in ((operator.lt, "<"), (operator.gt, ">")):
-    _define_operator(
-        _op,
-        _MASKS.__getitem__,
-        lambda builder, a, b, sign=_sign: builder.fcmp_ordered(sign, a, b),
-    )
+def _comparison(sign: str) -> Callable:
+    return lambda builder, a, b: builder.fcmp_ordered(sign, a, b)
 
 
-def _address(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-    """Return the address of array[index], the first two arguments."""
-    array = context.make_array(sig.args[0])(context, builder, args[0])
-    return builder.gep(array.data, [context.cast(builder, args[1], sig.args[1], types.int64)])
+for _lanes in _MASKS:
+    _register_cast(_lanes)
+_register_operator(operator.add, lambda lanes: lanes, ir.IRBuilder.fadd)
+_register_operator(operator.sub, lambda lanes: lanes, ir.IRBuilder.fsub)
+_register_operator(operator.mul, lambda lanes: lanes, ir.IRBuilder.fmul)
+_register_operator(operator.truediv, lambda lanes: lanes, ir.IRBuilder.fdiv)
+_register_operator(operator.lt, _MASKS.__getitem__, _comparison("<"))
+_register_operator(operator.gt, _MASKS.__getitem__, _comparison(">"))
+
+
+class _Call(NamedTuple):
+    """What an emitter needs to know: where to put instructions, and the numba types."""
+
+    context: Any
+    builder: Any
+    kinds: tuple[types.Type, ...]
+
+    def address(self, array: Any, index: Any) -> Any:
+        """Return the address of array[index], the first two arguments; unchecked."""
+        data = self.context.make_array(self.kinds[0])(self.context, self.builder, array).data
+        index = self.context.cast(self.builder, index, self.kinds[1], types.int64)
+        return self.builder.gep(data, [index])
+
+    def bits(self, value: Any) -> Any:
+        """Return the bits of the first argument as integers."""
+        return self.builder.bitcast(value, _llvm(self.kinds[0], _INT64))
+
+    def floats(self, bits: Any) -> Any:
+        """Undo `bits`."""
+        return self.builder.bitcast(bits, _llvm(self.kinds[0], _DOUBLE))
+
+
+def _emitted_by(typing: Callable) -> Callable[[Callable], Any]:
+    """Make a compiled function of one that emits LLVM; `typing` gives its numba signature."""
+
+    def decorate(emit: Callable) -> Any:
+        def typed(*kinds: types.Type) -> tuple[Any, Callable]:
+            def generate(context, builder, sig, args):
+                return emit(_Call(context, builder, sig.args), *args)
+
+            return typing(*kinds), generate
+
+        by_arity = (
+            lambda _typingctx, a: typed(a),
+            lambda _typingctx, a, b: typed(a, b),
+            lambda _typingctx, a, b, c: typed(a, b, c),
+        )
+        return intrinsic(by_arity[len(signature_of(emit).parameters) - 2])
+
+    return decorate
 
 
 def _loader(lanes: Lanes) -> Any:
-    @intrinsic
-    def load(typingctx, array, index):
-        def emit(context, builder, sig, args):
-            address = _address(context, builder, sig, args)
-            return builder.load(builder.bitcast(address, _llvm(lanes).as_pointer()), align=8)
-
-        return lanes(array, index), emit
+    @_emitted_by(lambda array, index: lanes(array, index))
+    def load(call, array, index):
+        pointer = _llvm(lanes, _DOUBLE).as_pointer()
+        address = call.builder.bitcast(call.address(array, index), pointer)
+        return call.builder.load(address, align=8)
 
     return load
 
 
 load8, load16, load32 = _loader(LANES8), _loader(LANES16), _loader(LANES32)
+"""The lanes that begin at array[index]."""
 
 
-@intrinsic
-def store(typingctx, array, index, value):
+@_emitted_by(lambda array, index, value: types.void(array, index, value))
+def store(call, array, index, value):
     """Write lanes to array[index:]."""
-
-    def emit(context, builder, sig, args):
-        address = _address(context, builder, sig, args)
-        builder.store(args[2], builder.bitcast(address, args[2].type.as_pointer()), align=8)
-        return context.get_dummy_value()
-
-    return types.void(array, index, value), emit
+    address = call.builder.bitcast(call.address(array, index), value.type.as_pointer())
+    call.builder.store(value, address, align=8)
+    return call.context.get_dummy_value()
 
 
-@intrinsic
-def spread8(typingctx, value):
+@_emitted_by(lambda _value: LANES8(types.float64))
+def spread8(call, value):
     """Return eight lanes of one float."""
-
-    def emit(context, builder, sig, args):
-        return _spread(builder, args[0], LANES8)
-
-    return LANES8(types.float64), emit
+    return _spread(call.builder, value, LANES8)
 
 
-@intrinsic
-def spread_at(typingctx, array, index):
-    """Return eight lanes of array[index]; the index is not checked."""
-
-    def emit(context, builder, sig, args):
-        return _spread(builder, builder.load(_address(context, builder, sig, args)), LANES8)
-
-    return LANES8(array, index), emit
+@_emitted_by(lambda array, index: LANES8(array, index))
+def spread_at(call, array, index):
+    """Return eight lanes of array[index]."""
+    return _spread(call.builder, call.builder.load(call.address(array, index)), LANES8)
 
 
-@intrinsic
-def total(typingctx, lanes):
+@_emitted_by(lambda lanes: types.float64(lanes))
+def total(call, lanes):
     """Return the sum of all lanes, added pairwise."""
-
-    def emit(context, builder, sig, args):
-        value, count = args[0], lanes.count
-        while count > 1:
-            count //= 2
-            nothing = ir.Constant(value.type, ir.Undefined)
-            halves = [
-                builder.shuffle_vector(value, nothing, _indices(start, count))
-                for start in (0, count)
-            ]
-            value = builder.fadd(*halves)
-        return builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
-
-    return types.float64(lanes), emit
-
-
-def _indices(start: int, count: int) -> ir.Constant:
-    return ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(start, start + count)))
-
-
-@intrinsic
-def select(typingctx, mask, yes, no):
-    """Return `yes` where the mask holds, else `no`."""
-    kind = yes if isinstance(yes, Lanes) else no
-
-    def emit(context, builder, sig, args):
-        return builder.select(*args)
-
-    return kind(mask, kind, kind), emit
-
-
-@intrinsic
-def absolute(typingctx, x):
-    """Return |x|."""
-
-    def emit(context, builder, sig, args):
-        bits, int64 = _llvm(x, ir.IntType(64)), ir.IntType(64)
-        without_sign = builder.and_(builder.bitcast(args[0], bits), _constant(x, 2**63 - 1, int64))
-        return builder.bitcast(without_sign, _llvm(x))
-
-    return x(x), emit
-
-
-@intrinsic
-def scaled_by_power(typingctx, x, shifted):
-    """Return x * 2^k where `shifted` is k + 1.5 * 2^52, whose lowest bits are those of k."""
-
-    def emit(context, builder, sig, args):
-        bits, int64 = _llvm(x, ir.IntType(64)), ir.IntType(64)
-        exponent = builder.shl(builder.bitcast(args[1], bits), _constant(x, 52, int64))
-        return builder.bitcast(builder.add(builder.bitcast(args[0], bits), exponent), _llvm(x))
-
-    return x(x, x), emit
-
-
-@intrinsic
-def rsqrt_guess(typingctx, x):
-    """Return 1 / sqrt(x) to 3.4 % for x > 0: the exponent bits halved and negated."""
-
-    def emit(context, builder, sig, args):
-        bits, int64 = _llvm(x, ir.IntType(64)), ir.IntType(64)
-        half = builder.lshr(builder.bitcast(args[0], bits), _constant(x, 1, int64))
-        return builder.bitcast(
-            builder.sub(_constant(x, 0x5FE6EB50C7B537A9, int64), half), _llvm(x)
+    builder, count = call.builder, lanes.type.count
+    while count > 1:
+        count //= 2
+        nothing = ir.Constant(lanes.type, ir.Undefined)
+        low, high = _integers(range(count)), _integers(range(count, 2 * count))
+        lanes = builder.fadd(
+            builder.shuffle_vector(lanes, nothing, low),
+            builder.shuffle_vector(lanes, nothing, high),
         )
+    return builder.extract_element(lanes, ir.Constant(_INT32, 0))
 
-    return x(x), emit
+
+def _select_signature(mask: types.Type, yes: types.Type, no: types.Type) -> Any:
+    kind = yes if isinstance(yes, Lanes) else no
+    return kind(mask, kind, kind)
+
+
+@_emitted_by(_select_signature)
+def select(call, mask, yes, no):
+    """Return `yes` where the mask holds, else `no`."""
+    return call.builder.select(mask, yes, no)
+
+
+@_emitted_by(lambda mask: types.boolean(mask))
+def everywhere(call, mask):
+    """Whether a mask holds in all its lanes."""
+    bits = call.builder.bitcast(mask, ir.IntType(mask.type.count))
+    return call.builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 2**mask.type.count - 1))
+
+
+@_emitted_by(lambda x: x(x))
+def absolute(call, x):
+    """Return |x|."""
+    return call.floats(call.builder.and_(call.bits(x), _constant(call.kinds[0], 2**63 - 1)))
+
+
+@_emitted_by(lambda x, shifted: x(x, shifted))
+def scaled_by_power(call, x, shifted):
+    """Return x * 2^k where `shifted` is k + 1.5 * 2^52, whose lowest bits are those of k."""
+    exponent = call.builder.shl(call.bits(shifted), _constant(call.kinds[0], 52))
+    return call.floats(call.builder.add(call.bits(x), exponent))
+
+
+@_emitted_by(lambda x: x(x))
+def rsqrt_guess(call, x):
+    """Return 1 / sqrt(x) to 3.4 % for x > 0: the exponent bits halved and negated."""
+    half = call.builder.lshr(call.bits(x), _constant(call.kinds[0], 1))
+    return call.floats(call.builder.sub(_constant(call.kinds[0], 0x5FE6EB50C7B537A9), half))
 
 
 class _VolatileLoad(ir.LoadInstr):
@@ -271,13 +290,12 @@ class _VolatileLoad(ir.LoadInstr):
         buf.append("".join(text).replace("load", "load volatile", 1))
 
 
-def _constant_table(builder: ir.IRBuilder, values: Sequence[float]) -> ir.Value:
+def _constant_table(builder: Any, values: Sequence[float]) -> Any:
     """Return the address of a table of constants, which the optimiser takes for variables."""
-    kind = ir.ArrayType(ir.DoubleType(), len(values))
-    module = builder.module
-    table = ir.GlobalVariable(module, kind, module.get_unique_name("table"))
+    kind, module = ir.ArrayType(_DOUBLE, len(values)), builder.module
+    table: Any = ir.GlobalVariable(module, kind, module.get_unique_name("table"))
     table.initializer = ir.Constant(kind, list(values))
-    address = ir.GlobalVariable(module, table.type, module.get_unique_name("table_address"))
+    address: Any = ir.GlobalVariable(module, table.type, module.get_unique_name("table_address"))
     address.initializer = table
     table.linkage = address.linkage = "internal"
     load = _VolatileLoad(builder.block, address)
@@ -292,34 +310,19 @@ def polynomial(coefficients: Sequence[float]) -> Any:
     constants, they would all be spread over whole registers ahead of the loop over the data, and
     since there are not that many registers, kept on the stack, eight times larger.
     """
-    int32 = ir.IntType(32)
 
-    @intrinsic
-    def evaluate(typingctx, x):
-        def emit(context, builder, sig, args):
-            table = _constant_table(builder, coefficients)
+    @_emitted_by(lambda x: x(x))
+    def evaluate(call, x):
+        builder = call.builder
+        table = _constant_table(builder, coefficients)
 
-            def coefficient(k: int) -> ir.Value:
-                address = builder.gep(table, [ir.Constant(int32, 0), ir.Constant(int32, k)])
-                value = builder.load(address)
-                return _spread(builder, value, x) if isinstance(x, Lanes) else value
+        def coefficient(k: int) -> Any:
+            address = builder.gep(table, [ir.Constant(_INT32, 0), ir.Constant(_INT32, k)])
+            return _spread(builder, builder.load(address), call.kinds[0])
 
-            result = coefficient(len(coefficients) - 1)
-            for k in reversed(range(len(coefficients) - 1)):
-                result = builder.fadd(builder.fmul(result, args[0]), coefficient(k))
-            return result
-
-        return x(x), emit
+        value = coefficient(len(coefficients) - 1)
+        for k in reversed(range(len(coefficients) - 1)):
+            value = builder.fadd(builder.fmul(value, x), coefficient(k))
+        return value
 
     return evaluate
-
-
-@intrinsic
-def everywhere(typingctx, mask):
-    """Whether a mask holds in all its lanes."""
-
-    def emit(context, builder, sig, args):
-        bits = builder.bitcast(args[0], ir.IntType(mask.count))
-        return builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 2**mask.count - 1))
-
-    return types.boolean(mask), emit

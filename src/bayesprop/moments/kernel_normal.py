@@ -163,6 +163,4 @@ def relu_moments(m_a, v_a):
     v = v_a * (far_v + select(on, near - far, 0.0))
     dm_dv = half_inverse * pdf
     twice = m + m
-    return ReluMoments(
-        m, v, cdf, dm_dv, twice * select(on, far, near), cdf - twice * dm_dv
-    )
+    return ReluMoments(m, v, cdf, dm_dv, twice * select(on, far, near), cdf - twice * dm_dv)

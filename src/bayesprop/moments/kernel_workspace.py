@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -93,7 +94,6 @@ class _Plan(NamedTuple):
 
     layers: Int[np.ndarray, "l 4"]
     places: Int[np.ndarray, " w"]  # by layer, then unit, then input: the order of the paper
-    ones: Int[np.ndarray, " b"]  # the weights that hold the bias units at 1
     blank: Float[np.ndarray, " p"]  # weights before the model's own are put in place
     n_units: int
 
@@ -120,7 +120,7 @@ def _places(n_rows: int, n_out: int, *, last: bool) -> Int[np.ndarray, "o i"]:
 @lru_cache(maxsize=64)
 def _plan(sizes: tuple[int, ...]) -> _Plan:
     layers, places, ones, n_weights, n_units = [], [], [], 0, 0
-    for depth, (n_in, n_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True), start=2):
+    for depth, (n_in, n_out) in enumerate(pairwise(sizes), start=2):
         last, n_rows = depth == len(sizes), n_in + 1
         layers.append((n_rows, n_out, n_weights, n_units))
         where = n_weights + _places(n_rows, n_out + (not last), last=last)
@@ -133,7 +133,10 @@ def _plan(sizes: tuple[int, ...]) -> _Plan:
     blank = np.zeros(n_weights)
     blank.reshape(-1, 2, BLOCK)[:, 1] = FROZEN_VAR
     blank[ones] = np.sqrt([n_rows for n_rows, *_ in layers[:-1]])
-    return _Plan(np.array(layers), np.concatenate(places), np.array(ones), blank, n_units)
+    arrays = np.array(layers), np.concatenate(places), blank
+    for array in arrays:
+        array.setflags(write=False)  # threads share them
+    return _Plan(*arrays, n_units)
 
 
 def pack(state: PBPState) -> Workspace:
@@ -143,7 +146,7 @@ def pack(state: PBPState) -> Workspace:
     weights[:] = plan.blank
     weights[plan.places] = _flatten(state.m)
     weights[plan.places + BLOCK] = _flatten(state.v)
-    return Workspace(
+    arrays = [
         plan.layers,
         1.0 / np.sqrt(plan.layers[:, N_ROWS]),
         weights,
@@ -152,7 +155,8 @@ def pack(state: PBPState) -> Workspace:
         *np.zeros((4, n_outputs)),
         np.array(state.noise_shape, dtype=np.float64),
         np.array(state.noise_rate, dtype=np.float64),
-    )
+    ]
+    return Workspace(*arrays)
 
 
 def pack_sites(state: PBPState) -> Sites:

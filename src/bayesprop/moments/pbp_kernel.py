@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.moments import kernel_pass, kernel_gamma, kernel_predict
+from bayesprop.moments import kernel_gamma, kernel_pass, kernel_predict
 from bayesprop.moments.kernel_workspace import (
     pack,
     pack_average,
@@ -76,7 +76,8 @@ def sep_pass(
 
 def refresh_prior(state: PBPState, *, reference: bool = False) -> tuple[PBPState, PBPInfo]:
     """Refine every weight's prior factor by expectation propagation (supplement section 6)."""
-    run = _Run(state, None, "adf", reference=reference)
+    no_rows = np.empty((0, state.layer_sizes[0])), np.empty((0, state.layer_sizes[-1]))
+    run = _Run(state, _checked(state, *no_rows, None), "adf", reference=reference)
     info = run.refresh()
     return run.state, info
 
@@ -131,8 +132,7 @@ def predict_moments(
 
     def predict(start: int) -> None:
         rows = slice(start, start + _CHUNK_ROWS)
-        chunk = np.ascontiguousarray(x[rows], dtype=np.float64)
-        kernel_predict.predict_rows(pack(state), chunk, m[rows], v[rows])
+        kernel_predict.predict_rows(pack(state), _frozen(x[rows]), m[rows], v[rows])
 
     starts = range(0, n, _CHUNK_ROWS)
     n_threads = min(len(starts), n_threads or _n_cores())
@@ -155,7 +155,7 @@ class _Run:
     """A state in the layout of the compiled code, and the data that it learns from."""
 
     def __init__(
-        self, state: PBPState, data: _Data | None, inference: Inference, *, reference: bool
+        self, state: PBPState, data: _Data, inference: Inference, *, reference: bool
     ) -> None:
         self._start = state
         self._data = data
@@ -207,10 +207,21 @@ def _checked(
     if not len(x) == len(y) == len(weight):
         lengths = f"{len(x)}, {len(y)} and {len(weight)}"
         raise ValueError(f"x, y and sample_weight must have as many rows each, got {lengths}")
-    data = _Data(*(np.ascontiguousarray(a, dtype=np.float64) for a in (x, y, weight)))
+    data = _Data(*(_frozen(a) for a in (x, y, weight)))
     if not np.all(data.weight >= 0.0) or np.isinf(data.weight).any():
         raise ValueError("sample_weight must be finite and >= 0")
     return data
+
+
+def _frozen(table: np.ndarray) -> np.ndarray:
+    """Return a contiguous float64 view or copy that is read-only.
+
+    Always read-only, because code for arrays that may be written to would be compiled apart, and
+    shared memory comes either way.
+    """
+    view = np.ascontiguousarray(table, dtype=np.float64).view()
+    view.setflags(write=False)
+    return view
 
 
 def _check_columns(name: str, table: np.ndarray, n_columns: int) -> None:

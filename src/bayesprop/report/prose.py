@@ -26,13 +26,18 @@ _GUARDS = {
     "prior_kept": (
         "Prior refreshes skipped",
         "After an epoch, a weight's share of the prior could not be recomputed within its valid "
-        "region and was kept. This slows the adaptation of the prior, not that of the weights. "
-        "With several hidden layers it is frequent.",
+        "region and was kept. This slows the adaptation of the prior, not that of the weights.",
     ),
     "steps_damped": (
         "Mini-batch steps shortened",
-        "A batch's summed change would have made a precision negative, so the step was "
+        "A mini-batch would have more than halved what is known of the noise, so its step was "
         "shortened. If this is frequent, take a smaller batch.",
+    ),
+    "prior_uninformed": (
+        "Prior refreshes put off",
+        "After an epoch, the data said next to nothing about a weight, so it kept its share of the "
+        "prior. No trouble: it counts weights that the table cannot determine, many of them with "
+        "several hidden layers.",
     ),
 }
 _SHORT = {"linear": "linear", "constant": "training mean"}
@@ -246,7 +251,7 @@ def _attempts(contents: ReportContents, guard: str) -> int:
     if guard == "weights_undone":
         return fit.n_updates
     # The prior factor of every weight is refreshed once an epoch, not once a row.
-    return fit.n_updates // max(fit.n_rows, 1) if guard == "prior_kept" else 0
+    return fit.n_updates // max(fit.n_rows, 1) if guard.startswith("prior_") else 0
 
 
 def fit_sentence(contents: ReportContents) -> str:
