@@ -63,11 +63,8 @@ class Engine:
         if self.is_compiled:
             from bayesprop.moments import pbp_kernel
 
-            for order in orders:
-                run = pbp_kernel.adf_pass if self.inference == "adf" else pbp_kernel.sep_pass
-                state, info = run(state, x, y, order, sample_weight, reference=self.reference)
-                state, refreshed = pbp_kernel.refresh_prior(state, reference=self.reference)
-                yield state, info + refreshed
+            rule = {"inference": self.inference, "reference": self.reference}
+            yield from pbp_kernel.epochs(state, x, y, orders, sample_weight, **rule)
             return
         from bayesprop.moments import pbp
 
