@@ -1,16 +1,25 @@
-"""The README's Python block runs as it stands."""
+"""The Python blocks of README and documentation run as they stand."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PAGES = ("README.md", "docs/index.md")
 
 
-def test_python_block_runs():
-    (block,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    names: dict = {}
-    exec(compile(block, "README.md", "exec"), names)
-    assert names["interval"].shape == (92, 2)
-    assert names["functions"].shape == (92, 5)
+@pytest.mark.parametrize("page", PAGES)
+def test_python_block_runs(page: str, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(block, page, "exec"), {})
+
+
+def test_links_point_to_files():
+    for page in (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (REPOSITORY / target).exists(), f"{page.name}: {target}"

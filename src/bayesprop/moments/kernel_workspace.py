@@ -119,7 +119,8 @@ def _places(n_rows: int, n_out: int, *, last: bool) -> Int[np.ndarray, "o i"]:
 
 @lru_cache(maxsize=64)
 def _plan(sizes: tuple[int, ...]) -> _Plan:
-    layers, places, ones, n_weights, n_units = [], [], [], 0, 0
+    layers, places, n_weights, n_units = [], [], 0, 0
+    ones = []  # where the weights are that hold the bias units at 1
     for depth, (n_in, n_out) in enumerate(pairwise(sizes), start=2):
         last, n_rows = depth == len(sizes), n_in + 1
         layers.append((n_rows, n_out, n_weights, n_units))

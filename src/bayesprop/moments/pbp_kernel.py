@@ -163,12 +163,14 @@ class _Run:
         self._work = pack(state)
         self._sites = pack_sites(state)
         self._average = pack_average(state) if inference == "sep" else None
+        self._has_absent_rows = not data.weight.all()
 
     def absorb(self, order: Int[np.ndarray, " k"]) -> PBPInfo:
         """Absorb the rows in that order."""
         x, y, weight = self._data
         order = _checked_order(order, len(x))
-        order = order[weight[order] > 0.0]
+        if self._has_absent_rows:
+            order = order[weight[order] > 0.0]
         if self._average is not None and len(order):
             n_removed = float(self._average.average.any())
             self._average.rule[:] = n_removed, 1.0 / len(order), n_removed
