@@ -86,7 +86,12 @@ def plain_datum(state, x, y, weight, *, reference):
     good = np.all(np.isfinite(new), axis=0) & (new[0] > 1.0) & (new[1] > 0.0) | reference
     new = np.where(good, new, old)
     after = state._replace(m=tuple(m), v=tuple(v), noise_shape=new[0], noise_rate=new[1])
-    info = PBPInfo(weight * log_z(state.m, state.v, x, y, state.noise_var), undone, np.sum(~good))
+    info = PBPInfo(
+        weight * log_z(state.m, state.v, x, y, state.noise_var),
+        np.mean(f_v / (f_v + state.noise_var)),
+        undone,
+        np.sum(~good),
+    )
     return after, info
 
 
@@ -114,7 +119,8 @@ def test_pass_equals_plain_form(sizes, weighted):
     )
     assert_states_close(got, expected, rtol=1e-8, atol=1e-11)
     assert got_info.log_z == pytest.approx(info.log_z, rel=1e-10)
-    assert got_info[1:4] == info[1:4]
+    assert got_info.epistemic_share == pytest.approx(info.epistemic_share, rel=1e-10)
+    assert got_info.guards == info.guards
 
 
 @pytest.mark.parametrize("reference", [False, True])

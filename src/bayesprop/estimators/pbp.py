@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Iterable
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -18,9 +18,8 @@ from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.regression import BayesianRegressor
 from bayesprop.model.fit_report import FitReport
 from bayesprop.moments.pbp_engine import Engine
-from bayesprop.moments.pbp_state import GammaPrior, PBPInfo, PBPState, init
+from bayesprop.moments.pbp_state import GammaPrior, Inference, PBPInfo, PBPState, init
 
-_TRACE_ROWS = 64
 _SHARE_ROWS = 2000
 
 
@@ -203,22 +202,21 @@ class PBPRegressor(BayesianRegressor):
             first = first or info
             trace["mean_log_z"].append(info.log_z / n_rows)
             trace["noise_std"].append(self._noise_std())
-            trace["epistemic_share"].append(self._epistemic_share(engine, x[:_TRACE_ROWS]))
+            trace["epistemic_share"].append(info.epistemic_share / n_rows)
             if self.verbose:
                 self._say(trace)
         trace["epistemic_share"][-1] = self._epistemic_share(engine, x[:_SHARE_ROWS])
         log_scale = n_rows * float(np.sum(np.log(self.y_scaler_.scale)))
         n_updates = n_visits * sum(m.size for m in self.state_.m)
-        guards = dict(zip(PBPInfo._fields[1:], total[1:], strict=True))
         self.fit_report_ = FitReport(
             n_rows=len(X),
             n_epochs=len(trace["mean_log_z"]),
             seconds=time.perf_counter() - started,
             n_updates=n_updates,
-            guards=guards,
+            guards=total.guards,
             trace=trace,
             log_evidence={"prequential": (first or total).log_z - log_scale},
-            warnings=self._advice(y, guards, n_updates, is_start=is_start),
+            warnings=self._advice(y, total.guards, n_updates, is_start=is_start),
         )
         return self
 
@@ -274,7 +272,7 @@ class PBPRegressor(BayesianRegressor):
         _check_gamma("noise_prior", self.noise_prior)
         return Engine(
             activation=self.activation,
-            inference=self.inference,
+            inference=cast(Inference, self.inference),
             batch_size=self.batch_size,
             reference=bool(self.reference),
             name=self.engine,

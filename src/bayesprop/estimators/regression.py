@@ -86,7 +86,8 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
 
     def _checked_inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False, order="C")
+        X = validate_data(self, X, dtype=np.float64, reset=False, order="C")
+        return np.asarray(X)
 
     def _standardised(self, X: np.ndarray, first_row: int = 0) -> np.ndarray:
         x = self.x_scaler_.transform(X)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.core.typeconv.castgraph import Conversion
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, lower_cast, models, register_model
@@ -213,6 +214,18 @@ def store(call, array, index, value):
     """Write lanes to array[index:]."""
     address = call.builder.bitcast(call.address(array, index), value.type.as_pointer())
     call.builder.store(value, address, align=8)
+    return call.context.get_dummy_value()
+
+
+@_emitted_by(lambda array, index: types.void(array, index))
+def prefetch(call, array, index):
+    """Begin to bring the cache line of array[index] close, without waiting for it."""
+    pointer, module = ir.IntType(8).as_pointer(), call.builder.module
+    kind = ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32])
+    function = cgutils.get_or_insert_function(module, kind, "llvm.prefetch.p0")
+    address = call.builder.bitcast(call.address(array, index), pointer)
+    read, keep, data = (ir.Constant(_INT32, value) for value in (0, 3, 1))
+    call.builder.call(function, [address, read, keep, data])
     return call.context.get_dummy_value()
 
 

@@ -21,6 +21,7 @@ from bayesprop.moments.kernel_lanes import (
     load8,
     load16,
     load32,
+    prefetch,
     select,
     spread8,
     spread_at,
@@ -51,23 +52,6 @@ def n_blocks(units):
 
 
 @inlined
-def bound_variances(work):
-    """Bound the variances into each unit of the first hidden layer by that of its largest weight.
-
-    By infinity if one is close to the undo rule.
-    """
-    n_rows, at = work.layers[0, N_ROWS], 0
-    for block in range(n_blocks(work.layers[0, N_OUT] + 1)):
-        largest, smallest = spread8(0.0), spread8(math.inf)
-        for _ in range(n_rows):
-            v = load8(work.weights, at + BLOCK)
-            largest, smallest = select(v > largest, v, largest), select(v < smallest, v, smallest)
-            at += PAIR
-        bound = select(smallest > 2.0 * SMALLEST_VAR, largest, math.inf)
-        store(work.v_bound, BLOCK * block, bound)
-
-
-@inlined
 def next_row(work, x, row):
     """Make x[row] the new inputs, and what was new the old; return the new ones' largest square."""
     reach = 1.0
@@ -82,6 +66,13 @@ def next_row(work, x, row):
     bias = ROW_STEP * x.shape[1]
     work.rows[bias], work.rows[bias + 1], work.rows[bias + 2] = 1.0, 1.0, 1.0
     return reach
+
+
+@inlined
+def prefetch_row(x, row):
+    """Begin to fetch x[row], which lies anywhere in memory."""
+    prefetch(x, row * x.shape[1])
+    prefetch(x, row * x.shape[1] + (x.shape[1] - 1))
 
 
 @inlined
@@ -105,10 +96,11 @@ def absorb_and_propagate(work, factor, reach):
             most = bound * (reach * curve)
             if factor is None and everywhere(most < 0.5):
                 m_a, v_a = _absorb_block_unguarded(work, at, size, step, curve)
+                bound = select(most < 0.0, bound - bound * most, bound)
             else:
-                m_a, v_a, spared = _absorb_block(work, factor, at, size, step, curve)
+                m_a, v_a, bound, spared = _absorb_block(work, factor, at, size, step, curve)
                 undone += spared
-            store(work.v_bound, unit - start, select(most < 0.0, bound - bound * most, bound))
+            store(work.v_bound, unit - start, bound)
             store(work.z_m, unit, scale * m_a)
             store(work.z_v, unit, scale * scale * v_a)
             at += size
@@ -135,6 +127,7 @@ def _absorb_block_unguarded(work, at, size, step, curve):
 @inlined
 def _absorb_block(work, factor, at, size, step, curve):
     m_a, v_a = spread8(0.0), spread8(0.0)
+    largest, smallest = spread8(0.0), spread8(math.inf)
     undone = 0.0
     row = 0
     for pair in range(at, at + size, PAIR):
@@ -143,10 +136,11 @@ def _absorb_block(work, factor, at, size, step, curve):
         m_new, v_new = m + shift * step, v - shift * shift * curve
         m, v, spared = settle(work, factor, pair, m, v, m_new, v_new)
         undone += spared
+        largest, smallest = select(v > largest, v, largest), select(v < smallest, v, smallest)
         m_a = m_a + m * spread_at(work.rows, row + 1)
         v_a = v_a + v * spread_at(work.rows, row + 2)
         row += ROW_STEP
-    return m_a, v_a, undone
+    return m_a, v_a, select(smallest > 2.0 * SMALLEST_VAR, largest, math.inf), undone
 
 
 @inlined

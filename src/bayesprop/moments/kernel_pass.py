@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from bayesprop.moments.kernel_gamma import absorb_gamma, is_valid
-from bayesprop.moments.kernel_lanes import compiled, inlined
+from bayesprop.moments.kernel_lanes import compiled, inlined, prefetch
 from bayesprop.moments.kernel_layers import (
     absorb_and_propagate,
     absorb_hidden,
     absorb_outputs,
-    bound_variances,
     next_row,
+    prefetch_row,
     propagate,
     propagate_hidden,
     propagate_outputs,
@@ -42,9 +42,10 @@ def absorb_noise(work, factor, k, square, weight, reference):
 def meet_targets(work, factor, y, row, weight, reference):
     """Compare the outputs with a row of y: the gradients of log Z, then the noise.
 
-    Returns log Z times the weight, and how many q(gamma) stayed as they were.
+    Returns log Z times the weight, the epistemic share of the outputs' variance, and how many
+    q(gamma) stayed as they were.
     """
-    log_z, kept = 0.0, 0
+    log_z, share, kept = 0.0, 0.0, 0
     for k in range(y.shape[1]):
         noise_var = work.noise_rate[k] / (work.noise_shape[k] - 1.0)
         residual, f_v = y[row, k] - work.f_m[k], work.f_v[k]
@@ -52,27 +53,32 @@ def meet_targets(work, factor, y, row, weight, reference):
         slope = residual * inverse
         work.grad_f_m[k], work.grad_f_v[k] = slope, 0.5 * (slope * slope - inverse)
         square = residual * residual
-        log_z -= 0.5 * (LOG_2PI + math.log(f_v + noise_var) + square / (f_v + noise_var))
+        var = f_v + noise_var
+        share += f_v / var
+        log_z -= 0.5 * (LOG_2PI + math.log(var) + square / var)
         kept += absorb_noise(work, factor, k, square, weight, reference)
-    return weight * log_z, kept
+    return weight * log_z, share / y.shape[1], kept
 
 
 @compiled
 def absorb_rows(work, factor, x, y, weights, order, reference):
-    """Absorb the rows named by `order`; return log Z, weights undone and noise updates kept.
+    """Absorb the rows named by `order`; return log Z, epistemic shares, weights undone, noise kept.
 
     By assumed density filtering if `factor` is None, else by stochastic EP. A hidden layer on the
     inputs absorbs a datum only when the next one comes, or the end.
     """
     last, n = work.layers.shape[0] - 1, order.size
-    log_z, undone, kept, reach = 0.0, 0.0, 0, 0.0
+    log_z, share, undone, kept, reach = 0.0, 0.0, 0.0, 0, 0.0
     if factor is not None:
         undone += first_cavity(work, factor)
-    elif last > 0:
-        bound_variances(work)
+    for i in range(work.v_bound.size):
+        work.v_bound[i] = math.inf
     for t in range(n):
         row = order[t]
         next_reach = next_row(work, x, row)
+        ahead = order[min(t + 1, n - 1)]
+        prefetch_row(x, ahead)
+        prefetch(y, ahead * y.shape[1])
         if t > 0 and last > 0:
             undone += absorb_and_propagate(work, factor, reach)
             for depth in range(1, last):
@@ -83,8 +89,9 @@ def absorb_rows(work, factor, x, y, weights, order, reference):
         reach = next_reach
         if factor is not None and t == n - 1:
             factor.rule[NEXT_REMOVED] = 0.0
-        row_log_z, row_kept = meet_targets(work, factor, y, row, weights[row], reference)
+        row_log_z, row_share, row_kept = meet_targets(work, factor, y, row, weights[row], reference)
         log_z += row_log_z
+        share += row_share
         kept += row_kept
         undone += absorb_outputs(work, factor, last)
         for depth in range(last - 1, 0, -1):
@@ -92,4 +99,4 @@ def absorb_rows(work, factor, x, y, weights, order, reference):
     if n > 0 and last > 0:
         next_row(work, x, order[n - 1])
         undone += absorb_and_propagate(work, factor, reach)
-    return log_z, undone, kept
+    return log_z, share, undone, kept

@@ -57,7 +57,7 @@ class Workspace(NamedTuple):
     dv_dv: Float[np.ndarray, " u"]
     grad_m: Float[np.ndarray, " u"]  # of log Z by the moments of the units
     grad_v: Float[np.ndarray, " u"]
-    v_bound: Float[np.ndarray, " u"]  # of the variances into each unit of the first hidden layer
+    v_bound: Float[np.ndarray, " u"]  # over the weights into each unit of the first hidden layer
     rows: Float[np.ndarray, " r"]
     f_m: Float[np.ndarray, " o"]
     f_v: Float[np.ndarray, " o"]

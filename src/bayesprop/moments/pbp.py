@@ -44,7 +44,7 @@ class Absorbed(NamedTuple):
     weights: tuple[Gaussian, ...]
     noise: Gamma
     log_z: Float[Array, ""]
-    f: Gaussian
+    epistemic_share: Float[Array, ""]
     undone: Int[Array, ""]
     noise_kept: Int[Array, ""]
 
@@ -78,7 +78,8 @@ def absorb(
     likelihood = GammaPrecisionNoise(noise)
     new_noise, noise_kept = _weighted_noise(likelihood, f, datum, reference=reference)
     log_z_now = datum.weight * jnp.sum(likelihood.log_z(f.m, f.v, datum.y))
-    return Absorbed(kept_weights, new_noise, log_z_now, f, undone, noise_kept)
+    share = jnp.mean(f.v / (f.v + noise_var))
+    return Absorbed(kept_weights, new_noise, log_z_now, share, undone, noise_kept)
 
 
 def _weighted_noise(
@@ -114,7 +115,7 @@ def _online_pass(
         else:
             cavity, noise, improper = cavity_of(state, n_seen)
         new = absorb(cavity, noise, datum, activation=activation, reference=reference)
-        info = PBPInfo(new.log_z, new.undone + improper, new.noise_kept, 0, 0)
+        info = PBPInfo(new.log_z, new.epistemic_share, new.undone + improper, new.noise_kept)
         after = with_q(state, new.weights, new.noise)
         if inference == "sep":
             factor = minus(natural(new.weights, new.noise), natural(cavity, noise))
@@ -129,8 +130,9 @@ def _online_pass(
 
 
 def _to_host(state: PBPState, info: PBPInfo) -> tuple[PBPState, PBPInfo]:
-    counts = (int(count) for count in info[1:])
-    return jax.tree.map(np.asarray, state), PBPInfo(float(info.log_z), *counts)
+    counts = (int(count) for count in info[2:])
+    sums = float(info.log_z), float(info.epistemic_share)
+    return jax.tree.map(np.asarray, state), PBPInfo(*sums, *counts)
 
 
 @in_float64

@@ -126,7 +126,15 @@ def absorb_batch(
             _longest_step(noise.shape - 1.0, change.shape), _longest_step(noise.rate, change.rate)
         )
     new_noise = Gamma(*(o + length * c for o, c in zip(noise, change, strict=True)))
-    info = PBPInfo(batch.log_z, undone, count_false(valid), 0, count_false(length >= 1.0))
+    counted = (data.weight > 0.0)[:, None]
+    share = batch.epistemic_var / (batch.epistemic_var + noise_var[None, :])
+    info = PBPInfo(
+        batch.log_z,
+        jnp.sum(jnp.where(counted, share, 0.0)) / share.shape[1],
+        weights_undone=undone,
+        noise_kept=count_false(valid),
+        steps_damped=count_false(length >= 1.0),
+    )
     return kept, new_noise, info
 
 

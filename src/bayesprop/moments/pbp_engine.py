@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -32,7 +31,7 @@ class Engine:
     inference: Inference = "adf"
     batch_size: int = 1
     reference: bool = False
-    name: Literal["auto", "kernel", "jax"] = "auto"
+    name: str = "auto"
 
     def __post_init__(self) -> None:
         if self.name == "kernel" and not self._kernel_applies:

@@ -174,10 +174,10 @@ class _Run:
         if self._average is not None and len(order):
             n_removed = float(self._average.average.any())
             self._average.rule[:] = n_removed, 1.0 / len(order), n_removed
-        log_z, undone, kept = kernel_pass.absorb_rows(
+        log_z, share, undone, kept = kernel_pass.absorb_rows(
             self._work, self._average, x, y, weight, order, self._reference
         )
-        return PBPInfo(log_z, weights_undone=int(undone), noise_kept=kept)
+        return PBPInfo(log_z, share, weights_undone=int(undone), noise_kept=kept)
 
     def refresh(self) -> PBPInfo:
         """Refresh the prior factors."""
@@ -233,6 +233,7 @@ def _check_columns(name: str, table: np.ndarray, n_columns: int) -> None:
 
 def _checked_order(order: Int[np.ndarray, " k"], n: int) -> Int[np.ndarray, " k"]:
     order = np.ascontiguousarray(order, dtype=np.int64)
-    if order.ndim != 1 or (order.size and not 0 <= order.min() <= order.max() < n):
+    # Negative numbers are large ones once unsigned.
+    if order.ndim != 1 or (order.size and order.view(np.uint64).max() >= n):
         raise ValueError(f"order must be row numbers, each >= 0 and < {n}")
     return order

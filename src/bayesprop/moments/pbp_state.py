@@ -131,10 +131,12 @@ _LAYERED = tuple(name for name in PBPState._fields if name not in (*_SCALAR, *_P
 
 
 class PBPInfo(NamedTuple):
-    """What one pass met on its way; every count should be near zero.
+    """What one pass met on its way; the counts, from the third field on, should be near zero.
 
     log_z
         Sum over the pass of log Z (eq. 12), nats, each datum predicted before it was absorbed.
+    epistemic_share
+        Sum over the pass of each datum's share of the predictive variance that is epistemic.
     weights_undone
         Weight updates that would have made a variance negative or non-finite (section 3.5).
     noise_kept
@@ -148,11 +150,17 @@ class PBPInfo(NamedTuple):
     """
 
     log_z: Any = 0.0
+    epistemic_share: Any = 0.0
     weights_undone: Any = 0
     noise_kept: Any = 0
     prior_kept: Any = 0
     steps_damped: Any = 0
     prior_uninformed: Any = 0
+
+    @property
+    def guards(self) -> dict[str, int]:
+        """The counts, by name."""
+        return {name: int(count) for name, count in list(self._asdict().items())[2:]}
 
     def __add__(self, other: PBPInfo) -> PBPInfo:  # type: ignore[override]
         """Add up two passes."""
