@@ -9,6 +9,8 @@ of fused ones are what keeps any program above it.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numba import njit
 
@@ -35,7 +37,7 @@ _FLOPS_A_ROUND = 2 * 8 * _CHAINS
 def flops(shape: Shape) -> float:
     """Operations a datum of one epoch with one output, the prior refresh shared by all rows."""
     sizes = (shape.d, *shape.hidden, 1)
-    weights = [(a + 1) * b for a, b in zip(sizes[:-1], sizes[1:], strict=True)]
+    weights = [(a + 1) * b for a, b in pairwise(sizes)]
     first = _FIRST_LAYER_WEIGHT if shape.hidden else _OTHER_WEIGHT
     return (
         first * weights[0]

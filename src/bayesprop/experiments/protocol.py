@@ -7,7 +7,6 @@ stopped. Cells run through joblib: `joblib.parallel_config` puts them on a Dask 
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import os
 import platform
 import resource
@@ -22,6 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
+from bayesprop import __version__
 from bayesprop.experiments import rows as row_files
 from bayesprop.experiments.rows import Row
 
@@ -175,10 +177,10 @@ def _attempt(name: str, work: Work, config: Any, key: Key, commit: str | None) -
         seconds=round(time.perf_counter() - started, 4),
         peak_mib=_peak_mib(),
         finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=importlib.metadata.version("bayesprop"),
+        version=__version__,
         commit=commit,
         python=platform.python_version(),
-        numpy=importlib.metadata.version("numpy"),
+        numpy=np.__version__,
     )
 
 
