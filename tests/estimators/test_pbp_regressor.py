@@ -353,3 +353,33 @@ def test_diabetes_without_tuning():
     assert model.score(X[350:], y[350:]) > 0.4
     # About the Gaussian log density at an RMSE of 54.
     assert model.log_likelihood(X[350:], y[350:]) > -5.5
+
+
+@pytest.mark.parametrize("inference", ["adf", "sep"])
+def test_deep_networks_keep_a_sane_prior(inference: str):
+    # Refreshing the prior of weights without data once drove E[1 / lambda] to 1e10.
+    x, y = line(60)
+    x = np.column_stack([x, np.random.default_rng(2).normal(size=(60, 4))])
+    for seed in range(3):
+        model = PBPRegressor((30, 30, 30), 60, inference=inference, random_state=seed).fit(x, y)
+        state = model.state_
+        assert 0.02 < float(state.prior_rate / (state.prior_shape - 1.0)) < 50
+        # Stochastic EP may find the table too small for three layers, and predict the mean.
+        assert np.sqrt(np.mean((model.predict(x) - y) ** 2)) < 1.1 * y.std()
+
+
+def test_long_stochastic_ep_does_not_drift_away():
+    x, y = line(60)
+    model = PBPRegressor((30,), 300, inference="sep", random_state=0).fit(x, y)
+    assert max(np.abs(m).max() for m in model.state_.m) < 50
+    assert model.fit_report_.trace["mean_log_z"][-1] > model.fit_report_.trace["mean_log_z"][5]
+    assert model.fit_report_.trace["epistemic_share"][-1] > 0.05
+
+
+def test_chunks_of_a_prediction_do_not_matter():
+    x, y = line(30)
+    model = PBPRegressor((5,), 2, random_state=0).fit(x, y)
+    many = np.random.default_rng(0).normal(size=(200_000, 2))
+    whole = model.predict_dist(many)
+    part = model.predict_dist(many[150_000:150_010])
+    np.testing.assert_allclose(whole.mean[150_000:150_010], part.mean, rtol=1e-12)
