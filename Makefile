@@ -13,9 +13,8 @@ $(READY): requirements/dev.lock pyproject.toml
 	  || { echo "bayesprop needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv \
 	  || { rm -rf .venv; echo "cannot create .venv; on Debian: apt-get install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.8"
-	$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python requirements/dev.lock
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $(READY)
 
 demo: $(READY)
