@@ -274,6 +274,12 @@ def everywhere(call, mask):
     return call.builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 2**mask.type.count - 1))
 
 
+@inlined
+def count_false(mask):
+    """Return the number of lanes, of eight, in which a mask does not hold, as a float."""
+    return total(select(mask, spread8(0.0), spread8(1.0)))
+
+
 @_emitted_by(lambda x: x(x))
 def absolute(call, x):
     """Return |x|."""

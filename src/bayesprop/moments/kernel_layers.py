@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 
 from bayesprop.moments.kernel_lanes import (
+    count_false,
     everywhere,
     inlined,
     load8,
@@ -110,6 +111,7 @@ def absorb_and_propagate(work, factor, reach):
 
 @inlined
 def _absorb_block_unguarded(work, at, size, step, curve):
+    """Update eight units' weights, all in sight of the bound; return their next m_a and v_a."""
     m_a, v_a = spread8(0.0), spread8(0.0)
     row = 0
     for pair in range(at, at + size, PAIR):
@@ -126,6 +128,11 @@ def _absorb_block_unguarded(work, at, size, step, curve):
 
 @inlined
 def _absorb_block(work, factor, at, size, step, curve):
+    """Update eight units' weights one row of eight at a time.
+
+    Returns the units' next m_a and v_a, the largest variance into each (infinite if the smallest
+    is close to the undo rule), and how many weights could not become what they should.
+    """
     m_a, v_a = spread8(0.0), spread8(0.0)
     largest, smallest = spread8(0.0), spread8(math.inf)
     undone = 0.0
@@ -161,12 +168,6 @@ def settle(work, factor, at, m, v, m_new, v_new):
     store(work.weights, at, m_new)
     store(work.weights, at + BLOCK, v_new)
     return m_new, v_new, spared
-
-
-@inlined
-def count_false(mask):
-    """How many of eight lanes a mask does not hold in."""
-    return total(select(mask, spread8(0.0), spread8(1.0)))
 
 
 @inlined

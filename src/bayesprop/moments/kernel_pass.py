@@ -20,6 +20,7 @@ from bayesprop.moments.kernel_sep import first_cavity, next_noise
 from bayesprop.moments.kernel_workspace import NEXT_REMOVED
 
 LOG_2PI = math.log(2.0 * math.pi)
+_LARGEST_SLOPE_SQUARED = 1e200
 
 
 @inlined
@@ -51,6 +52,8 @@ def meet_targets(work, factor, y, row, weight, reference):
         residual, f_v = y[row, k] - work.f_m[k], work.f_v[k]
         inverse = 1.0 / (f_v + noise_var / weight)
         slope = residual * inverse
+        if not slope * slope < _LARGEST_SLOPE_SQUARED:
+            slope = math.nan  # so that every weight is undone: nothing overflows to infinity
         work.grad_f_m[k], work.grad_f_v[k] = slope, 0.5 * (slope * slope - inverse)
         square = residual * residual
         var = f_v + noise_var

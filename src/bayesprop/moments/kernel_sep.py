@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from bayesprop.moments.kernel_gamma import is_valid
 from bayesprop.moments.kernel_lanes import (
+    count_false,
     everywhere,
     inlined,
     load8,
     select,
-    spread8,
     store,
-    total,
 )
 from bayesprop.moments.kernel_workspace import (
     BLOCK,
@@ -75,7 +74,7 @@ def _cavity(factor, at, m, v, prec_mean, prec):
     proper = rest > 0.0
     improper = 0.0
     if not everywhere(proper):
-        improper = total(select(proper, spread8(0.0), spread8(1.0)))
+        improper = count_false(proper)
         rest, rest_mean = select(proper, rest, prec), select(proper, rest_mean, prec_mean)
     v_rest = 1.0 / rest
     moves = v > _FROZEN
