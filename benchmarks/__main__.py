@@ -23,19 +23,32 @@ def print_online(measured: list[online.Online]) -> None:
     """Print microseconds a point beside the floor and the JAX form."""
     print_table(
         "Online PBP, float64, one core, prior refresh included: microseconds a data point",
-        ("size", "data and network", "kernel", "JAX form", "JAX / kernel"),
+        (
+            "size",
+            "data and network",
+            "kernel",
+            "median",
+            "floor",
+            "x floor",
+            "JAX form",
+            "JAX / kernel",
+        ),
         [
             (
                 m.shape.name,
                 m.shape.text,
-                f"{m.kernel:.2f}",
+                f"{m.kernel.best:.2f}",
+                f"{m.kernel.median:.2f}",
+                f"{m.kernel.floor:.2f}",
+                f"{m.kernel.ratio:.1f}",
                 f"{m.jax:.1f}",
-                f"{m.jax / m.kernel:.0f}",
+                f"{m.jax / m.kernel.best:.0f}",
             )
             for m in measured
         ],
-        right=range(2, 5),
+        right=range(2, 8),
     )
+    print("kernel: best run; floor: the operations of a point at this core's multiply-add rate")
 
 
 def print_times(
