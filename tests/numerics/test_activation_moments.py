@@ -55,14 +55,12 @@ def test_propagate_is_the_expectation_of_apply(name: str, m: float, v: float):
     density = stats.norm(m, np.sqrt(v)).pdf
     low, high = m - 12 * np.sqrt(v), m + 12 * np.sqrt(v)
 
+    kinks = [0.0] if low < 0.0 < high else None
+
     def moment(k: int) -> float:
         f = lambda x: numbers(x) ** k * density(x)  # noqa: E731
-        return (
-            integrate.quad(f, low, 0, epsabs=1e-13)[0] + integrate.quad(f, 0, high, epsabs=1e-13)[0]
-        )
+        return integrate.quad(f, low, high, points=kinks, epsabs=1e-13, limit=200)[0]
 
-    if low > 0 or high < 0:
-        pytest.skip("the two pieces would overlap")
     with jax.enable_x64(True):
         got = layer.propagate(jnp.float64(m), jnp.float64(v))
         applied = layer.apply(jnp.linspace(-2.0, 2.0, 9))
