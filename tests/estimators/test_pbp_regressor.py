@@ -326,6 +326,21 @@ def test_inputs_beyond_all_measure_are_refused():
     assert np.isfinite(model.predict(np.array([[1e30, 0.0]]), return_std=True)).all()
 
 
+def test_a_refused_call_leaves_the_fitted_model_as_it_was():
+    x, y = line(30)
+    model = PBPRegressor((5,), 2, random_state=0).fit(x, y)
+    before = model.predict(x, return_std=True)
+    with pytest.raises(ValueError, match="rescale the target"):
+        model.fit(x, y * 1e300)
+    with pytest.raises(ValueError, match="training standard deviations"):
+        model.partial_fit(x * 1e200, y)
+    with pytest.raises(ValueError, match="2 outputs"):
+        model.partial_fit(x, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(x[:2], [np.nan, 1.0])
+    np.testing.assert_array_equal(before, model.predict(x, return_std=True))
+
+
 def test_unfitted_model_says_so():
     with pytest.raises(NotFittedError):
         PBPRegressor().predict(np.zeros((2, 2)))

@@ -191,7 +191,7 @@ class PBPRegressor(BayesianRegressor):
     ) -> Self:
         started = time.perf_counter()
         is_start = self.n_iter_ == 0
-        x, t = self.x_scaler_.transform(X), self.y_scaler_.transform(y)
+        x, t = self._standardised(X), self.y_scaler_.transform(y)
         n_rows = len(x) if weight is None else int(np.count_nonzero(weight))
         total, trace = PBPInfo(), {"mean_log_z": [], "noise_std": [], "epistemic_share": []}
         first = None

@@ -74,15 +74,16 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
 
     def _standardise(self, X: np.ndarray, y: np.ndarray, weight: Any, *, reference: bool) -> None:
         """Learn the scaling of inputs and targets."""
-        self.x_scaler_ = Standardiser.fit(X, weight, reference=reference)
-        self.y_scaler_ = Standardiser.fit(y, weight, reference=reference)
-        scale = self.y_scaler_.scale
+        y_scaler = Standardiser.fit(y, weight, reference=reference)
+        scale = y_scaler.scale
         if (scale > _LARGEST_SCALE).any() or (scale < 1.0 / _LARGEST_SCALE).any():
             raise ValueError(
                 f"y must have a standard deviation between {1 / _LARGEST_SCALE:g} and "
                 f"{_LARGEST_SCALE:g}, so that its variance is a float64; got {scale.max():g}: "
                 "rescale the target"
             )
+        self.x_scaler_ = Standardiser.fit(X, weight, reference=reference)
+        self.y_scaler_ = y_scaler
 
     def _checked_inputs(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
