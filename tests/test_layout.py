@@ -18,17 +18,22 @@ ALLOWED = {
     "data": set(),
     "model": {"numerics"},
     "moments": {"numerics", "model"},
+    "sampling": {"numerics", "model"},
     "metrics": {"model"},
-    "methods": {"metrics", "model", "moments"},
-    "estimators": {"methods", "metrics", "model", "moments", "numerics", "data", "store"},
+    "class_metrics": {"model"},
+    "methods": {"metrics", "model", "moments", "sampling"},
+    "estimators": {
+        "methods", "metrics", "model", "moments", "sampling", "numerics", "data", "store",
+    },
     "store": {"methods", "data", "model"},
     "experiments": {
-        "store", "estimators", "methods", "metrics", "model", "moments", "numerics", "data",
-        "report",
+        "store", "estimators", "methods", "metrics", "class_metrics", "model", "moments",
+        "sampling", "numerics", "data", "report",
     },
-    "report": {"store", "metrics", "model", "data"},
+    "report": {"store", "metrics", "class_metrics", "model", "data"},
     "commands": {
-        "experiments", "report", "store", "estimators", "methods", "metrics", "model", "data",
+        "experiments", "report", "store", "estimators", "methods", "metrics", "class_metrics",
+        "model", "data",
     },
     "cli": {"commands"},
     "__main__": {"cli"},
@@ -39,6 +44,7 @@ HOMES_OF_HEAVY_IMPORTS = {
     "numba": {"moments"},
     "typer": {"cli", "commands"},
     "polars": {"data", "commands"},
+    "optax": {"moments", "sampling", "estimators", "model"},
 }
 
 

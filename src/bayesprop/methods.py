@@ -6,13 +6,16 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
+REGRESSION, CLASSIFICATION = "regression", "classification"
+
 
 @dataclass(frozen=True)
 class Method:
     """A way to fit a Bayesian network.
 
-    home
-        "module:Class" of the estimator, imported only when the method is used.
+    home, classifier
+        "module:Class" of the regressor and of the classifier, imported only when the method is
+        used; None where it has none.
     cost
         What a fit costs, in words.
     when
@@ -21,11 +24,28 @@ class Method:
 
     name: str
     summary: str
-    task: str
     paper: str
-    home: str
     cost: str
     when: str
+    home: str | None
+    classifier: str | None = None
+
+    @property
+    def homes(self) -> dict[str, str]:
+        """Where the estimator of each task lives, by task."""
+        found = {REGRESSION: self.home, CLASSIFICATION: self.classifier}
+        return {task: home for task, home in found.items() if home is not None}
+
+    @property
+    def task(self) -> str:
+        """The tasks, in words."""
+        return ", ".join(self.homes)
+
+
+def _network(module: str, name: str) -> dict[str, str]:
+    """Say where the two estimators of a module are."""
+    module = f"bayesprop.estimators.{module}"
+    return {"home": f"{module}:{name}Regressor", "classifier": f"{module}:{name}Classifier"}
 
 
 METHODS: dict[str, Method] = {
@@ -34,7 +54,6 @@ METHODS: dict[str, Method] = {
         Method(
             name="pbp",
             summary="Probabilistic backpropagation: one pass of means and variances a datum",
-            task="regression",
             paper="Hernández-Lobato & Adams (2015)",
             home="bayesprop.estimators.pbp:PBPRegressor",
             cost="about 1 µs a row and epoch (50 ReLU units, one core)",
@@ -44,14 +63,20 @@ METHODS: dict[str, Method] = {
 }
 
 
-def estimator_class(name: str) -> type:
+def estimator_class(name: str, task: str = REGRESSION) -> type:
     """Return the estimator class of a method; ValueError names the methods that exist."""
     if name not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {name!r}")
-    module, _, attribute = METHODS[name].home.partition(":")
+    if task not in (REGRESSION, CLASSIFICATION):
+        raise ValueError(f"task must be {REGRESSION} or {CLASSIFICATION}, got {task!r}")
+    homes = METHODS[name].homes
+    if task not in homes:
+        able = ", ".join(method.name for method in METHODS.values() if task in method.homes)
+        raise ValueError(f"method {name!r} does {METHODS[name].task} only; for {task}: {able}")
+    module, _, attribute = homes[task].partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
-def make(name: str, **params: Any) -> Any:
+def make(name: str, *, task: str = REGRESSION, **params: Any) -> Any:
     """Build an unfitted estimator of a method with the given hyper-parameters."""
-    return estimator_class(name)(**params)
+    return estimator_class(name, task)(**params)

@@ -7,6 +7,8 @@ schema
     Version of this layout.
 method
     Key of `METHODS`.
+task
+    "regression" or "classification"; absent in files of version 0.1.0, which knew the first only.
 versions
     Of bayesprop, Python and the numerical libraries that wrote the file.
 model
@@ -34,6 +36,7 @@ import numpy as np
 
 from bayesprop import methods
 from bayesprop.data.atomic import write_atomically
+from bayesprop.methods import CLASSIFICATION, REGRESSION
 
 if TYPE_CHECKING:
     from bayesprop.data.encoding import TableEncoding
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 _HEADER, _DIGEST, _NO_DIGEST = "bayesprop", "sha256", "0" * 64
 _LENGTH = struct.Struct("<Q")
-_DTYPES = ("F64", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8")
+_DTYPES = ("F64", "F32", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8")
 _LIBRARIES = ("bayesprop", "numpy", "scipy", "jax", "numba", "safetensors", "polars")
 _MAX_HEADER = 100_000_000  # bytes, the limit of the format
 
@@ -91,6 +94,7 @@ def save_model(
     header = {
         "schema": SCHEMA,
         "method": _method_of(estimator),
+        "task": CLASSIFICATION if hasattr(estimator, "classes_") else REGRESSION,
         "versions": _versions(),
         "model": model,
         "table": None if table is None else table.to_dict(),
@@ -130,7 +134,7 @@ class _Stored(NamedTuple):
 def _method_of(estimator: Any) -> str:
     home = f"{type(estimator).__module__}:{type(estimator).__qualname__}"
     for method in methods.METHODS.values():
-        if method.home == home:
+        if home in method.homes.values():
             return method.name
     raise TypeError(f"only estimators of bayesprop.methods can be saved, got {home}")
 
@@ -171,8 +175,8 @@ def _storable(name: str, array: np.ndarray) -> np.ndarray:
     """Return an array in C order and little-endian, which is how the format reads the memory."""
     array = np.require(array, requirements="C")
     kind = array.dtype
-    if not (kind.kind in "iu" or (kind.kind == "f" and kind.itemsize == 8)):
-        raise TypeError(f"array {name!r} must be float64 or integers, got {kind}")
+    if not (kind.kind in "iu" or (kind.kind == "f" and kind.itemsize in (4, 8))):
+        raise TypeError(f"array {name!r} must be float32, float64 or integers, got {kind}")
     return array.astype(kind.newbyteorder("<"), copy=False)
 
 
@@ -248,7 +252,7 @@ def _check_dtypes(layout: dict[str, Any]) -> None:
         dtype = entry.get("dtype") if isinstance(entry, dict) else None
         if dtype not in _DTYPES:
             found = str(dtype)[:20]
-            raise _Refused(f"has an array {name[:40]!r} of type {found!r}: not float64 or integers")
+            raise _Refused(f"has an array {name[:40]!r} of type {found!r}: not floats or integers")
 
 
 def _arrays(content: bytes) -> dict[str, np.ndarray]:
@@ -274,8 +278,8 @@ def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
     if not isinstance(method, str) or method not in methods.METHODS:
         known = ", ".join(methods.METHODS)
         raise _Refused(f"is of an unknown method {str(method)[:40]!r}; this bayesprop has {known}")
-    kind: Any = methods.estimator_class(method)
     try:
+        kind: Any = methods.estimator_class(method, header.get("task", REGRESSION))
         estimator = kind._from_stored(header["model"], arrays)
         table = _table(header["table"])
         metadata = dict(header["metadata"])

@@ -53,6 +53,11 @@ class Standardiser:
         is_constant = (spread <= _ROUNDING * largest / unit) | (std == 0.0)
         return cls(unit, np.where(is_constant, scaled[0], mean), np.where(is_constant, 1.0, std))
 
+    @classmethod
+    def none(cls, n_columns: int) -> Standardiser:
+        """Leave columns as they are."""
+        return cls(np.ones(n_columns), np.zeros(n_columns), np.ones(n_columns))
+
     def transform(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Standardise rows given in the original units."""
         return (x / self.unit - self.mean) / self.std

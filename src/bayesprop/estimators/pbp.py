@@ -10,12 +10,18 @@ from numbers import Integral
 from typing import Any, Literal, Self, cast
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.data.standardise import Standardiser
+from bayesprop.estimators.checks import check_choice, check_int
 from bayesprop.estimators.regression import BayesianRegressor
+from bayesprop.estimators.stored import (
+    check_sizes,
+    estimator_header,
+    regressor_header,
+    restore_regressor,
+    restored,
+)
 from bayesprop.model.fit_report import FitReport
 from bayesprop.moments.pbp_engine import Engine
 from bayesprop.moments.pbp_state import GammaPrior, Inference, PBPInfo, PBPState, init
@@ -262,12 +268,12 @@ class PBPRegressor(BayesianRegressor):
         """Check the hyper-parameters and say which code will run."""
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object))
         for size in sizes:
-            _check_int("hidden_layer_sizes", size, of="hold ints")
-        _check_int("n_epochs", self.n_epochs)
-        _check_int("batch_size", self.batch_size)
-        _check_choice("inference", self.inference, ("adf", "sep"))
-        _check_choice("engine", self.engine, ("auto", "kernel", "jax"))
-        _check_choice("activation", self.activation, ("relu", "leaky_relu", "erf", "identity"))
+            check_int("hidden_layer_sizes", size, of="hold ints")
+        check_int("n_epochs", self.n_epochs)
+        check_int("batch_size", self.batch_size)
+        check_choice("inference", self.inference, ("adf", "sep"))
+        check_choice("engine", self.engine, ("auto", "kernel", "jax"))
+        check_choice("activation", self.activation, ("relu", "leaky_relu", "erf", "identity"))
         _check_gamma("weight_prior", self.weight_prior)
         _check_gamma("noise_prior", self.noise_prior)
         return Engine(
@@ -284,63 +290,25 @@ class PBPRegressor(BayesianRegressor):
     def _noise_var_standardised(self) -> np.ndarray:
         return self.state_.noise_var
 
-    def _sample_standardised(self, rng: Any, x: np.ndarray, n_samples: int) -> np.ndarray:
-        _check_int("n_samples", n_samples)
-        return self._checked_engine().sample_functions(rng, self.state_, x, n_samples)
+    def _sample_standardised(
+        self, rng: Any, x: np.ndarray, n_samples: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        check_int("n_samples", n_samples)
+        functions = self._checked_engine().sample_functions(rng, self.state_, x, n_samples)
+        return functions, self.state_.noise_var
 
     def _to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Everything that `_from_stored` needs: a JSON-ready header and named arrays."""
-        if not hasattr(self, "state_"):
-            raise NotFittedError("this PBPRegressor is not fitted; call fit before save")
-        params = self.get_params()
-        seed = params["random_state"]
-        params["random_state"] = int(seed) if isinstance(seed, Integral) else None
-        names = getattr(self, "feature_names_in_", None)
-        header = {
-            "params": params,
-            "n_features_in": self.n_features_in_,
-            "feature_names_in": None if names is None else [str(name) for name in names],
-            "y_is_vector": self._y_is_vector,
-            "n_iter": self.n_iter_,
-            "x_scaler": self.x_scaler_.to_dict(),
-            "y_scaler": self.y_scaler_.to_dict(),
-            "fit_report": self.fit_report_.to_dict(),
-        }
-        return header, self.state_.to_arrays()
+        return estimator_header(self) | regressor_header(self), self.state_.to_arrays()
 
     @classmethod
     def _from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
         """Rebuild a fitted regressor from what `_to_stored` gave."""
-        params = header["params"]
-        for name in ("hidden_layer_sizes", "weight_prior", "noise_prior"):
-            value = params[name]
-            params[name] = tuple(value) if isinstance(value, list) else value
-        model = cls(**params)
+        model = restored(cls, header)
         model.state_ = PBPState.from_arrays(arrays)
-        model.n_features_in_ = _checked_size(header, model.state_)
-        if header["feature_names_in"] is not None:
-            model.feature_names_in_ = np.asarray(header["feature_names_in"], dtype=object)
-        model._y_is_vector = header["y_is_vector"]
-        model.n_outputs_ = model.state_.m[-1].shape[1]
-        model.n_iter_ = header["n_iter"]
-        model.x_scaler_ = Standardiser.from_dict(header["x_scaler"])
-        model.y_scaler_ = Standardiser.from_dict(header["y_scaler"])
-        model.fit_report_ = FitReport.from_dict(header["fit_report"])
+        check_sizes(header, model.state_.layer_sizes[0], model.state_.layer_sizes[-1])
+        restore_regressor(model, header)
         return model
-
-
-def _checked_size(header: dict[str, Any], state: PBPState) -> int:
-    """Return the number of inputs; ValueError where the header does not fit the network."""
-    n_in, n_out = state.layer_sizes[0], state.layer_sizes[-1]
-    names = header["feature_names_in"]
-    if header["n_features_in"] != n_in or (names is not None and len(names) != n_in):
-        raise ValueError(f"the network has {n_in} inputs, the header describes another number")
-    for name, size in (("x_scaler", n_in), ("y_scaler", n_out)):
-        for part, values in header[name].items():
-            column = np.asarray(values, dtype=np.float64)
-            if column.shape != (size,) or not np.isfinite(column).all():
-                raise ValueError(f"{name} must hold {size} finite numbers as {part}")
-    return n_in
 
 
 def _flat_average_factor(state: PBPState) -> dict[str, Any]:
@@ -353,16 +321,6 @@ def _flat_average_factor(state: PBPState) -> dict[str, Any]:
         "lik_noise_shape": none,
         "lik_noise_rate": none,
     }
-
-
-def _check_int(name: str, value: Any, *, of: str = "be an int") -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must {of} >= 1, got {value!r}")
-
-
-def _check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
 
 
 def _check_gamma(name: str, value: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -12,19 +12,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayesprop.data.standardise import Standardiser
+from bayesprop.estimators.inputs import CHUNK_ROWS, standardised_inputs
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.model.predictive import GaussianPredictive, Predictive
 
 _LARGEST_SCALE = 1e150
-_FURTHEST_INPUT = 1e50
-_CHUNK_ROWS = 131_072
 
 
 class BayesianRegressor(RegressorMixin, BaseEstimator):
     """Base of the regressors. A subclass fits standardised rows and predicts their moments.
 
-    It implements `_predict_standardised(x)`, mean and epistemic variance (n, o), and
-    `_noise_var_standardised()`, (o,), and calls `_check_rows` and `_standardise` in its `fit`.
+    It calls `_check_rows` and `_standardise` in its `fit`, and implements `_sample_standardised`
+    and either `predict_dist`, or `_predict_standardised(x)`, mean and epistemic variance (n, o),
+    and `_noise_var_standardised()`, (o,), for a Gaussian predictive.
     """
 
     x_scaler_: Standardiser
@@ -91,22 +91,13 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
         return np.asarray(X)
 
     def _standardised(self, X: np.ndarray, first_row: int = 0) -> np.ndarray:
-        x = self.x_scaler_.transform(X)
-        if max(x.max(initial=0.0), -x.min(initial=0.0)) > _FURTHEST_INPUT:
-            row, column = np.argwhere(np.abs(x) > _FURTHEST_INPUT)[0]
-            names = getattr(self, "feature_names_in_", np.arange(X.shape[1]))
-            raise ValueError(
-                f"X must lie within {_FURTHEST_INPUT:g} training standard deviations of the "
-                f"training mean, got {X[row, column]:g} in row {first_row + row}, "
-                f"column {names[column]}"
-            )
-        return x
+        return standardised_inputs(self, X, first_row)
 
     def _predict_in_chunks(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Standardised means and variances; memory beyond input and output is a chunk's."""
         m, v = np.empty((len(X), self.n_outputs_)), np.empty((len(X), self.n_outputs_))
-        for first in range(0, len(X), _CHUNK_ROWS):
-            rows = slice(first, first + _CHUNK_ROWS)
+        for first in range(0, len(X), CHUNK_ROWS):
+            rows = slice(first, first + CHUNK_ROWS)
             m[rows], v[rows] = self._predict_standardised(self._standardised(X[rows], first))
         return m, v
 
@@ -114,7 +105,7 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
         """Give (n, o) back in the shape that y was fitted with."""
         return values[:, 0] if self._y_is_vector else values
 
-    def predict_dist(self, X: Any) -> GaussianPredictive:
+    def predict_dist(self, X: Any) -> Predictive:
         """Predictive distribution of y at every row: epistemic and noise variance apart.
 
         X
@@ -153,9 +144,10 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
         processes of scikit-learn return them.
         """
         rng = check_random_state(random_state)
-        f = self._sample_standardised(rng, self._standardised(self._checked_inputs(X)), n_samples)
+        x = self._standardised(self._checked_inputs(X))
+        f, noise_var = self._sample_standardised(rng, x, n_samples)
         if include_noise:
-            f = f + np.sqrt(self._noise_var_standardised()) * rng.standard_normal(f.shape)
+            f = f + np.sqrt(noise_var) * rng.standard_normal(f.shape)
         y = np.moveaxis(self.y_scaler_.inverse_mean(f), 0, -1)
         return y[:, 0] if self._y_is_vector else y
 
@@ -178,9 +170,8 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
     def _noise_var_standardised(self) -> np.ndarray:
         raise NotImplementedError
 
-    def _sample_standardised(self, rng: Any, x: np.ndarray, n_samples: int) -> np.ndarray:
-        raise NotImplementedError
-
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Continue from the present posterior."""
+    def _sample_standardised(
+        self, rng: Any, x: np.ndarray, n_samples: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Functions (s, n, o) and their noise variances, of any shape that fits."""
         raise NotImplementedError

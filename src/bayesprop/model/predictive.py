@@ -53,6 +53,10 @@ class Predictive:
         """Select rows (a slice, mask or index array)."""
         return type(self)(self.mean[rows], self.epistemic_var[rows], self.noise_var[rows])
 
+    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Predictive:
+        """Predict shift + scale y instead of y; (o,) each, or numbers."""
+        raise NotImplementedError
+
     def log_prob(self, y: Moments) -> Moments:
         """Log density of each observation, nats, in the original units of y."""
         raise NotImplementedError
@@ -84,6 +88,13 @@ class Predictive:
 @dataclass(frozen=True)
 class GaussianPredictive(Predictive):
     """N(mean, epistemic_var + noise_var), the moment-matched predictive of eq. 12 (PBP 2015)."""
+
+    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> GaussianPredictive:
+        """Predict shift + scale y instead of y; (o,) each, or numbers."""
+        square = np.square(scale)
+        return GaussianPredictive(
+            self.mean * scale + shift, self.epistemic_var * square, self.noise_var * square
+        )
 
     def log_prob(self, y: Moments) -> Moments:
         """Log density of each observation, nats, in the original units of y."""

@@ -1,0 +1,38 @@
+"""Rows on their way into a fitted model: how many at a time, and how far out they may lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+CHUNK_ROWS = 131_072
+FURTHEST_INPUT = 1e50
+FURTHEST_FLOAT32_INPUT = 1e12
+
+
+def standardised_inputs(
+    estimator: Any,
+    X: Float[np.ndarray, "n d"],
+    first_row: int = 0,
+    *,
+    furthest: float = FURTHEST_INPUT,
+) -> Float[np.ndarray, "n d"]:
+    """Standardise rows as the fit did; ValueError names one beyond all reason.
+
+    first_row
+        Number of the first of these rows, for the message.
+    furthest
+        In training standard deviations; networks in float32 square their inputs twice.
+    """
+    x = estimator.x_scaler_.transform(X)
+    if max(x.max(initial=0.0), -x.min(initial=0.0)) > furthest:
+        row, column = np.argwhere(np.abs(x) > furthest)[0]
+        names = getattr(estimator, "feature_names_in_", np.arange(X.shape[1]))
+        raise ValueError(
+            f"X must lie within {furthest:g} training standard deviations of the "
+            f"training mean, got {X[row, column]:g} in row {first_row + row}, "
+            f"column {names[column]}"
+        )
+    return x

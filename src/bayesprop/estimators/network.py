@@ -1,0 +1,291 @@
+"""What the regressors and classifiers share that train a network by gradient steps.
+
+A concrete estimator says how its method is built (`_build`); the rest is here: checks, training,
+prediction from draws, and the way to a file and back.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any, NamedTuple, Self, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.utils import check_random_state
+
+from bayesprop.data.standardise import Standardiser
+from bayesprop.estimators.checks import check_int
+from bayesprop.estimators.classification import BayesianClassifier
+from bayesprop.estimators.inputs import (
+    CHUNK_ROWS,
+    FURTHEST_FLOAT32_INPUT,
+    standardised_inputs,
+)
+from bayesprop.estimators.regression import BayesianRegressor
+from bayesprop.estimators.stored_network import network_header, restore_network
+from bayesprop.estimators.training import Trained, train
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.method import Apply, GradientMethod
+from bayesprop.model.mixture_predictive import MixturePredictive
+from bayesprop.model.network_likelihoods import Categorical, GaussianNoise, NetworkLikelihood
+from bayesprop.model.networks import init_weights
+from bayesprop.model.predictive import Predictive
+from bayesprop.numerics.loops import Rows
+from bayesprop.sampling import draws
+
+_DRAW_VALUES = 8_000_000
+
+
+class Built(NamedTuple):
+    """A method, and the network and likelihood that it was built for."""
+
+    method: GradientMethod
+    apply: Apply
+    likelihood: NetworkLikelihood
+
+
+class NetworkFitting:
+    """Training and storage; mixed into a regressor or classifier.
+
+    Hyper-parameters that every such estimator has: hidden_layer_sizes, n_epochs, batch_size,
+    n_draws, warm_start, random_state, verbose.
+    """
+
+    hidden_layer_sizes: Any
+    n_epochs: int
+    batch_size: int
+    n_draws: int
+    warm_start: bool
+    random_state: Any
+    verbose: int
+    state_: Any
+    n_iter_: int
+    seed_: int
+    n_features_in_: int
+    fit_report_: FitReport
+
+    def _build(self) -> Built:
+        """Return method, network and likelihood for the present hyper-parameters and data.
+
+        Must return the very same functions for the same configuration (an lru_cache does it):
+        their identity keys JAX's compilation.
+        """
+        raise NotImplementedError
+
+    def _check_hyper_parameters(self) -> None:
+        """Check those that every network has; a subclass adds its own."""
+        for size in np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)):
+            check_int("hidden_layer_sizes", size, of="hold ints")
+        for name in ("n_epochs", "batch_size", "n_draws"):
+            check_int(name, getattr(self, name))
+
+    def _hidden_sizes(self) -> tuple[int, ...]:
+        sizes = self.hidden_layer_sizes
+        return (int(sizes),) if isinstance(sizes, Integral) else tuple(int(h) for h in sizes)
+
+    def _sizes(self, likelihood: NetworkLikelihood) -> tuple[int, ...]:
+        return (self.n_features_in_, *self._hidden_sizes(), likelihood.n_outputs)
+
+    def _goes_on(self) -> bool:
+        return bool(self.warm_start) and hasattr(self, "state_")
+
+    def _initial_state(self, built: Built) -> Any:
+        key_weights, key_state = jax.random.split(jax.random.key(self.seed_))
+        weights = init_weights(key_weights, self._sizes(built.likelihood))
+        return built.method.init(key_state, weights)
+
+    def _fit_rows(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Self:
+        """Train on standardised rows; y as the likelihood takes it."""
+        started = time.perf_counter()
+        goes_on = self._goes_on()
+        if not goes_on:
+            self.seed_ = int(check_random_state(self.random_state).randint(2**31))
+            self.n_iter_ = 0
+        built = self._build()
+        state = self.state_ if goes_on else self._initial_state(built)
+        trained = self._train(built, state, x, y, weight)
+        self.state_ = trained.state
+        self.n_iter_ += len(trained.trace["loss"])
+        self.fit_report_ = self._report(trained, len(x), time.perf_counter() - started)
+        return self
+
+    def _train(
+        self, built: Built, state: Any, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None
+    ) -> Trained:
+        """Train on all rows; a subclass may hold some out for early stopping."""
+        return train(
+            built.method,
+            state,
+            device_rows(x, y, weight),
+            seed=self.seed_,
+            batch_size=min(self.batch_size, len(x)),
+            n_epochs=self.n_epochs,
+            first_epoch=self.n_iter_,
+            verbose=self.verbose,
+        )
+
+    def _report(self, trained: Trained, n_rows: int, seconds: float) -> FitReport:
+        advice = self._advice(trained)
+        for sentence in advice:
+            warnings.warn(sentence, stacklevel=5)
+        n_epochs = len(trained.trace["loss"])
+        return FitReport(
+            n_rows=n_rows,
+            n_epochs=n_epochs,
+            seconds=seconds,
+            n_updates=n_epochs * -(-n_rows // min(self.batch_size, n_rows)),
+            guards={"epochs_undone": trained.n_undone},
+            trace=trained.trace,
+            warnings=advice,
+        )
+
+    def _advice(self, trained: Trained) -> list[str]:
+        if not trained.n_undone:
+            return []
+        return [
+            f"epoch {len(trained.trace['loss']) + 1} left the finite numbers and was undone, and "
+            "training stopped: lower learning_rate"
+        ]
+
+    def _draws_key(self) -> Any:
+        return jax.random.fold_in(jax.random.key(self.seed_), 2**31 - 1)
+
+    def _n_draws(self) -> int:
+        return self.n_draws
+
+    def _to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Everything that `_from_stored` needs: a JSON-ready header and named arrays."""
+        return network_header(self)
+
+    @classmethod
+    def _from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        """Rebuild a fitted estimator from what `_to_stored` gave."""
+        return restore_network(
+            cls, header, arrays, lambda model: jax.eval_shape(model._initial_state, model._build())
+        )
+
+
+class NetworkRegressor(NetworkFitting, BayesianRegressor):
+    """Base of the regressors that train a network and predict by draws of its weights."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit from scratch in `n_epochs` shuffled passes (with `warm_start`, go on).
+
+        X
+            (n, d) finite numbers; a frame's column names are remembered and checked later.
+        y
+            (n,) or (n, o), in any unit.
+        sample_weight
+            (n,), not negative: each row's log-likelihood is multiplied by it.
+        """
+        self._check_hyper_parameters()
+        goes_on = self._goes_on()
+        X, y, weight = self._check_rows(X, y, sample_weight, reset=not goes_on)
+        if not goes_on:
+            self._standardise(X, y, weight, reference=False)
+        return self._fit_rows(self._standardised(X), self.y_scaler_.transform(y), weight)
+
+    def _standardised(self, X: np.ndarray, first_row: int = 0) -> np.ndarray:
+        return standardised_inputs(self, X, first_row, furthest=FURTHEST_FLOAT32_INPUT)
+
+    def _observations(self, x: np.ndarray, key: Any, n_draws: int) -> draws.Observed:
+        built = self._build()
+        return draws.observations(
+            built.apply,
+            built.method.sample,
+            cast(GaussianNoise, built.likelihood).observe,
+            key,
+            self.state_,
+            jnp.asarray(x, jnp.float32),
+            n_draws=n_draws,
+        )
+
+    def _predictive_standardised(self, x: np.ndarray) -> MixturePredictive:
+        drawn = self._observations(x, self._draws_key(), self._n_draws())
+        return MixturePredictive.of(
+            np.asarray(drawn.m, np.float64), np.asarray(drawn.noise_var, np.float64)
+        )
+
+    def _parts(self, X: Any) -> Iterator[MixturePredictive]:
+        """Predict some rows at a time, in the units and the shape of y."""
+        X = self._checked_inputs(X)
+        shift = self.y_scaler_.inverse_mean(np.zeros((1, self.n_outputs_)))[0]
+        step = max(1, min(CHUNK_ROWS, _DRAW_VALUES // (self._n_draws() * self.n_outputs_)))
+        for first in range(0, len(X), step):
+            x = self._standardised(X[first : first + step], first)
+            part = self._predictive_standardised(x).rescaled(shift, self.y_scaler_.scale)
+            yield part.target(0) if self._y_is_vector else part
+
+    def predict_dist(self, X: Any) -> Predictive:
+        """Predictive distribution of y at every row: the mixture over draws of the weights.
+
+        X
+            Rows in the original units, columns as in `fit`.
+        """
+        return MixturePredictive.joined(list(self._parts(X)))
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
+        moments = [(part.mean, part.std) for part in self._parts(X)]
+        mean, std = (np.concatenate(column) for column in zip(*moments, strict=True))
+        return (mean, std) if return_std else mean
+
+    def _sample_standardised(
+        self, rng: Any, x: np.ndarray, n_samples: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        check_int("n_samples", n_samples)
+        key = jax.random.key(int(rng.randint(2**31)))
+        drawn = self._observations(x, key, n_samples)
+        return np.asarray(drawn.m, np.float64), np.asarray(drawn.noise_var, np.float64)
+
+
+class NetworkClassifier(NetworkFitting, BayesianClassifier):
+    """Base of the classifiers that train a network and predict by draws of its weights."""
+
+    standardise: bool
+
+    def _likelihood(self) -> Categorical:
+        return Categorical(len(self.classes_))
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit from scratch in `n_epochs` shuffled passes (with `warm_start`, go on).
+
+        X
+            (n, d) finite numbers; a frame's column names are remembered and checked later.
+        y
+            (n,) labels of any type, two classes at least.
+        sample_weight
+            (n,), not negative: each row's log-likelihood is multiplied by it.
+        """
+        self._check_hyper_parameters()
+        goes_on = self._goes_on()
+        X, codes, weight = self._check_rows(X, y, sample_weight, reset=not goes_on)
+        if not goes_on:
+            self.x_scaler_ = (
+                Standardiser.fit(X, weight) if self.standardise else Standardiser.none(X.shape[1])
+            )
+        x = standardised_inputs(self, X, furthest=FURTHEST_FLOAT32_INPUT)
+        return self._fit_rows(x, codes, weight)
+
+    def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        built = self._build()
+        found = draws.class_moments(
+            built.apply,
+            built.method.sample,
+            self._draws_key(),
+            self.state_,
+            jnp.asarray(x, jnp.float32),
+            n_draws=self._n_draws(),
+        )
+        return np.asarray(found.proba), np.asarray(found.expected_entropy)
+
+
+def device_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Rows:
+    """Put rows on the device, in float32; codes of classes stay whole numbers."""
+    kind = jnp.int32 if np.issubdtype(y.dtype, np.integer) else jnp.float32
+    ones = np.ones(len(x)) if weight is None else weight
+    return Rows(jnp.asarray(x, jnp.float32), jnp.asarray(y, kind), jnp.asarray(ones, jnp.float32))

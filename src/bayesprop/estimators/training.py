@@ -1,0 +1,85 @@
+"""From rows to a trained state: epochs, their trace, early stopping, and the guard against NaN."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from bayesprop.model.method import GradientMethod
+from bayesprop.numerics import loops
+from bayesprop.numerics.loops import Rows
+
+Loss = Callable[[Any], float]
+
+
+class Trained(NamedTuple):
+    """What training leaves.
+
+    trace
+        One value an epoch: loss, mean_log_likelihood (nats a row, standardised units), kl (nats);
+        validation_loss where there was one.
+    n_undone
+        Epochs that left the finite numbers, and were undone; training stops at the first.
+    best_epoch
+        The epoch whose state this is, from 1, where early stopping chose it.
+    """
+
+    state: Any
+    trace: dict[str, list[float]]
+    n_undone: int
+    best_epoch: int | None
+
+
+def train(
+    method: GradientMethod,
+    state: Any,
+    data: Rows,
+    *,
+    seed: int,
+    batch_size: int,
+    n_epochs: int,
+    first_epoch: int = 0,
+    validate: Loss | None = None,
+    patience: int | None = None,
+    verbose: int = 0,
+) -> Trained:
+    """Run epochs first_epoch, first_epoch + 1, ...; epoch e has its own key whatever came before.
+
+    validate
+        Loss of a state on rows held out; lower is better. The best state is returned, and
+        training stops after `patience` epochs without a better one (None: never).
+    """
+    root = jax.random.key(seed)
+    trace: dict[str, list[float]] = {"loss": [], "mean_log_likelihood": [], "kl": []}
+    if validate is not None:
+        trace["validation_loss"] = []
+    best, best_epoch, lowest = state, None, np.inf
+    for epoch in range(first_epoch, first_epoch + n_epochs):
+        before = state
+        key = jax.random.fold_in(root, epoch)
+        state, info = loops.epoch(method.update, state, key, data, batch_size=batch_size)
+        values = {name: float(value) for name, value in info._asdict().items()}
+        if not (np.isfinite(values["loss"]) and is_finite(method.mean(state))):
+            return Trained(before if validate is None else best, trace, 1, best_epoch)
+        for name, value in values.items():
+            trace[name].append(value)
+        if validate is not None:
+            held_out = validate(state)
+            trace["validation_loss"].append(held_out)
+            if held_out < lowest:
+                best, best_epoch, lowest = state, epoch + 1, held_out
+            elif patience is not None and epoch + 1 - (best_epoch or 0) >= patience:
+                break
+        if verbose:
+            latest = "  ".join(f"{name} {series[-1]:.5g}" for name, series in trace.items())
+            print(f"epoch {epoch + 1}  {latest}", file=sys.stderr)
+    return Trained(state if validate is None else best, trace, 0, best_epoch)
+
+
+def is_finite(tree: Any) -> bool:
+    """Whether every number of a pytree is finite."""
+    return all(bool(np.isfinite(np.asarray(leaf)).all()) for leaf in jax.tree.leaves(tree))

@@ -1,0 +1,92 @@
+"""Class probabilities of every row, and how much of the doubt more data would remove."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+@dataclass(frozen=True)
+class ClassPredictive:
+    """A categorical distribution a row, averaged over the posterior.
+
+    proba
+        Predictive probabilities, (n, c); rows sum to one.
+    expected_entropy
+        Entropy of the classes averaged over the posterior, nats: the doubt that no amount of data
+        would remove. (n,)
+    classes
+        Labels of the columns, in sorted order. (c,)
+    """
+
+    proba: Float[np.ndarray, "n c"]
+    expected_entropy: Float[np.ndarray, " n"]
+    classes: np.ndarray
+
+    @property
+    def entropy(self) -> Float[np.ndarray, " n"]:
+        """Entropy of the predictive probabilities, nats; 0 to log c."""
+        p = self.proba
+        return -np.sum(np.where(p > 0.0, p * np.log(np.where(p > 0.0, p, 1.0)), 0.0), axis=1)
+
+    @property
+    def mutual_information(self) -> Float[np.ndarray, " n"]:
+        """What the label would tell about the weights, nats: the epistemic part of the entropy.
+
+        Entropy of the mean less the mean of the entropies (Houlsby et al. 2011, eq. 2), at least
+        zero.
+        """
+        return np.maximum(self.entropy - self.expected_entropy, 0.0)
+
+    @property
+    def epistemic_share(self) -> float:
+        """Share of the summed entropy that is epistemic; 0 to 1, 0 where there is no doubt."""
+        total = float(np.sum(self.entropy))
+        return float(np.sum(self.mutual_information)) / total if total > 0.0 else 0.0
+
+    @property
+    def confidence(self) -> Float[np.ndarray, " n"]:
+        """Probability of the most probable class."""
+        return self.proba.max(axis=1)
+
+    @property
+    def label(self) -> np.ndarray:
+        """Most probable class of every row."""
+        return self.classes[self.proba.argmax(axis=1)]
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.proba)
+
+    def __getitem__(self, rows: Any) -> ClassPredictive:
+        """Select rows (a slice, mask or index array)."""
+        return ClassPredictive(self.proba[rows], self.expected_entropy[rows], self.classes)
+
+    def codes(self, y: np.ndarray) -> Int[np.ndarray, " n"]:
+        """Columns of the given labels; ValueError names one that is no class."""
+        y = np.asarray(y)
+        if y.shape != (len(self),):
+            raise ValueError(f"y must hold one label a row, shape ({len(self)},), got {y.shape}")
+        found = np.searchsorted(self.classes, y)
+        found = np.minimum(found, len(self.classes) - 1)
+        wrong = self.classes[found] != y
+        if np.any(wrong):
+            known = ", ".join(map(str, self.classes[:10]))
+            raise ValueError(
+                f"y must hold classes that the model knows ({known}), got {y[np.argmax(wrong)]!r}"
+            )
+        return found
+
+    def log_prob(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+        """Log probability of each observed label, nats; -inf where the model excluded it."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.proba[np.arange(len(self)), self.codes(y)])
+
+    def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Draw n labels for every row, independently; (n, rows)."""
+        edges = np.cumsum(self.proba, axis=1)
+        u = rng.random((n, len(self), 1)) * edges[:, -1:]
+        return self.classes[np.minimum((u > edges).sum(axis=2), len(self.classes) - 1)]

@@ -1,0 +1,55 @@
+"""The contract of a method that learns by gradient steps: init, update, sample. Types only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from bayesprop.numerics.loops import Batch
+
+Apply = Callable[[Any, Float[Array, "..."]], Float[Array, " k"]]
+"""A network: its parameters and ONE input to the outputs at it; batched with vmap."""
+
+
+class Info(NamedTuple):
+    """What one update reports.
+
+    loss
+        The objective that was descended, nats a row.
+    mean_log_likelihood
+        (Expected) log-likelihood of the batch, nats a row.
+    kl
+        KL from posterior to prior, or minus the log prior of a point estimate, nats in all.
+    """
+
+    loss: Float[Array, ""]
+    mean_log_likelihood: Float[Array, ""]
+    kl: Float[Array, ""]
+
+
+class Draw(NamedTuple):
+    """One draw of everything a prediction needs: network parameters, likelihood parameters."""
+
+    weights: Any
+    likelihood: Any
+
+
+class GradientMethod(NamedTuple):
+    """Pure functions over pytrees. Build one for one configuration: identity keys compilation.
+
+    init
+        (key, parameters to start from) -> State.
+    update
+        (key, State, Batch) -> (State, Info): one step on one mini-batch.
+    sample
+        (key, State) -> Draw: one draw from the posterior (of a point estimate: itself).
+    mean
+        State -> Draw: the network at the posterior mean.
+    """
+
+    init: Callable[[PRNGKeyArray, Any], Any]
+    update: Callable[[PRNGKeyArray, Any, Batch], tuple[Any, Info]]
+    sample: Callable[[PRNGKeyArray, Any], Draw]
+    mean: Callable[[Any], Draw]

@@ -1,0 +1,145 @@
+"""p(y | f) for the whole output vector f of a network, at one row.
+
+`init` gives the learnable parameters (noise), `n_outputs` says how wide the last layer must be.
+`log_prob` serves the methods that draw weights, `expected_log_prob` those that propagate moments;
+both sum over the targets of the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, log_pdf
+
+LOG_NOISE_VAR_START = -2.0
+
+
+@dataclass(frozen=True)
+class NetworkLikelihood:
+    """A likelihood of one row's targets given the outputs of a network."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Units of the network's last layer."""
+        raise NotImplementedError
+
+    def init(self) -> Any:
+        """Return initial learnable parameters, a pytree; empty where nothing is learnt."""
+        return ()
+
+    def log_prob(self, params: Any, f: Float[Array, " k"], y: Any) -> Float[Array, ""]:
+        """Log p(y | f), nats."""
+        raise NotImplementedError
+
+    def expected_log_prob(
+        self, params: Any, m: Float[Array, " k"], v: Float[Array, " k"], y: Any
+    ) -> Float[Array, ""]:
+        """E[log p(y | f)] for independent f ~ N(m, v), nats."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class GaussianNoise(NetworkLikelihood):
+    """Targets with Gaussian noise; `observe` says what a draw of the outputs predicts."""
+
+    n_targets: int
+
+    @property
+    def n_outputs(self) -> int:
+        """One unit a target."""
+        return self.n_targets
+
+    def observe(self, params: Any, f: Float[Array, "... k"]) -> Gaussian:
+        """Mean and noise variance of the targets given outputs; any leading axes."""
+        raise NotImplementedError
+
+    def log_prob(self, params: Any, f: Float[Array, " k"], y: Float[Array, " o"]) -> Array:
+        """Log N(y | mean, noise variance), summed over the targets."""
+        mean, noise_var = self.observe(params, f)
+        return jnp.sum(log_pdf(y, mean, noise_var))
+
+
+@dataclass(frozen=True)
+class KnownNoise(GaussianNoise):
+    """y = f + e, e ~ N(0, noise_var), a number given by the user (standardised units)."""
+
+    noise_var: float = 1.0
+
+    def observe(self, params: Any, f: Float[Array, "... k"]) -> Gaussian:
+        """Return f and the given variance."""
+        del params
+        return Gaussian(f, jnp.full_like(f, self.noise_var))
+
+    def expected_log_prob(
+        self, params: Any, m: Float[Array, " k"], v: Float[Array, " k"], y: Float[Array, " o"]
+    ) -> Array:
+        """Log N(y | m, noise_var) - v / (2 noise_var) (Roth & Pernkopf 2016, eq. 12)."""
+        mean, noise_var = self.observe(params, m)
+        return jnp.sum(log_pdf(y, mean, noise_var) - 0.5 * v / noise_var)
+
+
+@dataclass(frozen=True)
+class LearnedNoise(KnownNoise):
+    """The same noise variance at every input, one a target, learnt with the weights."""
+
+    def init(self) -> Float[Array, " o"]:
+        """Start at a noise variance of exp(-2) of the target's."""
+        return jnp.full(self.n_targets, LOG_NOISE_VAR_START)
+
+    def observe(self, params: Any, f: Float[Array, "... k"]) -> Gaussian:
+        """Return f and the learnt variances."""
+        return Gaussian(f, jnp.broadcast_to(jnp.exp(params), f.shape))
+
+
+@dataclass(frozen=True)
+class InputNoise(GaussianNoise):
+    """Noise that depends on the input: outputs are the means, then the log noise variances."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Two units a target."""
+        return 2 * self.n_targets
+
+    def observe(self, params: Any, f: Float[Array, "... k"]) -> Gaussian:
+        """Split the outputs into means and variances."""
+        del params
+        return Gaussian(f[..., : self.n_targets], jnp.exp(f[..., self.n_targets :]))
+
+    def expected_log_prob(
+        self, params: Any, m: Float[Array, " k"], v: Float[Array, " k"], y: Float[Array, " o"]
+    ) -> Array:
+        """-1/2 [log 2 pi + E l + E[exp(-l)] (v_f + (m_f - y)²)], E[exp(-l)] = exp(-E l + v_l / 2).
+
+        Roth & Pernkopf (2016), eq. 12, with a log variance l that is Gaussian, too.
+        """
+        del params
+        o = self.n_targets
+        error = v[:o] + (m[:o] - y) ** 2
+        return -0.5 * jnp.sum(LOG_2PI + m[o:] + jnp.exp(0.5 * v[o:] - m[o:]) * error)
+
+
+@dataclass(frozen=True)
+class Categorical(NetworkLikelihood):
+    """One of n_classes labels, y its code, with softmax probabilities.
+
+    expectation
+        How E[log softmax] is taken: "taylor", the paper's second-order expansion, or "exact".
+    """
+
+    n_classes: int
+    expectation: Literal["taylor", "exact"] = "taylor"
+
+    @property
+    def n_outputs(self) -> int:
+        """One unit a class."""
+        return self.n_classes
+
+    def log_prob(self, params: Any, f: Float[Array, " k"], y: Int[Array, ""]) -> Array:
+        """Log softmax(f)[y]."""
+        del params
+        return jax.nn.log_softmax(f)[y]

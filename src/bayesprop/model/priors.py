@@ -1,0 +1,124 @@
+"""Priors of single weights: a log density, and where one exists the KL from a Gaussian.
+
+`kl` is that of the whole array, summed. A prior without a closed KL is used by sampling:
+log q(w) - log p(w) at draws of w.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, log_pdf
+
+
+def negative_entropy(v: Float[Array, "..."]) -> Float[Array, ""]:
+    """E_q[log q] of independent Gaussians, summed (Roth & Pernkopf 2016, eq. 14)."""
+    return -0.5 * jnp.sum(LOG_2PI + 1.0 + jnp.log(v))
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A density of one weight around zero."""
+
+    def log_prob(self, w: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Log density of every weight, nats."""
+        raise NotImplementedError
+
+    def kl(self, q: Gaussian) -> Float[Array, ""]:
+        """KL(q || p), summed over the weights, nats."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no closed KL from a Gaussian: estimate it by sampling"
+        )
+
+    @property
+    def has_closed_kl(self) -> bool:
+        """Whether `kl` exists."""
+        return type(self).kl is not Prior.kl
+
+    @property
+    def var(self) -> Float[Array, ""]:
+        """Variance of a weight."""
+        raise NotImplementedError
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class NormalPrior(Prior):
+    """w ~ N(0, weight_var)."""
+
+    weight_var: Float[Array, ""] | float = 1.0
+
+    def log_prob(self, w: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Log N(w | 0, weight_var)."""
+        return log_pdf(w, jnp.zeros_like(w), jnp.asarray(self.weight_var, w.dtype))
+
+    def kl(self, q: Gaussian) -> Float[Array, ""]:
+        """In closed form (Roth & Pernkopf 2016, eq. 14-15), without its cancelling logarithms."""
+        ratio = q.v / self.weight_var
+        return 0.5 * jnp.sum(ratio - 1.0 - jnp.log(ratio) + q.m**2 / self.weight_var)
+
+    @property
+    def var(self) -> Float[Array, ""]:
+        """Variance of a weight."""
+        return jnp.asarray(self.weight_var)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class LaplacePrior(Prior):
+    """p(w) = exp(-|w| / scale) / (2 scale): `scale` is not a variance, which is 2 scale²."""
+
+    scale: Float[Array, ""] | float = 1.0
+
+    def log_prob(self, w: Float[Array, "..."]) -> Float[Array, "..."]:
+        """-|w| / scale - log(2 scale)."""
+        return -jnp.abs(w) / self.scale - jnp.log(2.0 * jnp.asarray(self.scale, w.dtype))
+
+    def kl(self, q: Gaussian) -> Float[Array, ""]:
+        """In closed form: E|w| of a Gaussian (Roth & Pernkopf 2016, eq. 14 and 16)."""
+        std = jnp.sqrt(q.v)
+        a = q.m / std
+        root = jnp.sqrt(jnp.asarray(2.0, q.m.dtype))
+        mean_abs = std * jnp.sqrt(2.0 / jnp.pi) * jnp.exp(-0.5 * a * a)
+        mean_abs = mean_abs + q.m * jax.scipy.special.erf(a / root)
+        scale = jnp.asarray(self.scale, q.m.dtype)
+        return negative_entropy(q.v) + jnp.sum(mean_abs / scale + jnp.log(2.0 * scale))
+
+    @property
+    def var(self) -> Float[Array, ""]:
+        """Variance of a weight, 2 scale²."""
+        return 2.0 * jnp.asarray(self.scale) ** 2
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ScaleMixturePrior(Prior):
+    """share N(0, wide_std²) + (1 - share) N(0, narrow_std²) (Blundell et al. 2015, eq. 7).
+
+    The paper's grid: share in {1/4, 1/2, 3/4}, -log wide_std in {0, 1, 2}, -log narrow_std in
+    {6, 7, 8}, natural logarithms.
+    """
+
+    share: Float[Array, ""] | float = 0.5
+    wide_std: Float[Array, ""] | float = 1.0
+    narrow_std: Float[Array, ""] | float = 0.0024787522
+
+    def log_prob(self, w: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Log density by logaddexp: the sum of densities underflows beyond a few narrow_std."""
+        wide, narrow, share = (
+            jnp.asarray(x, w.dtype) for x in (self.wide_std, self.narrow_std, self.share)
+        )
+        return -0.5 * LOG_2PI + jnp.logaddexp(
+            jnp.log(share) - jnp.log(wide) - 0.5 * (w / wide) ** 2,
+            jnp.log1p(-share) - jnp.log(narrow) - 0.5 * (w / narrow) ** 2,
+        )
+
+    @property
+    def var(self) -> Float[Array, ""]:
+        """Variance of a weight."""
+        wide, narrow = jnp.asarray(self.wide_std) ** 2, jnp.asarray(self.narrow_std) ** 2
+        return self.share * wide + (1.0 - self.share) * narrow

@@ -1,0 +1,79 @@
+"""Predictions from draws of the weights: one draw at a time, so that memory stays a draw's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from bayesprop.model.method import Apply, Draw
+
+Sample = Callable[[PRNGKeyArray, Any], Draw]
+
+
+class ClassMoments(NamedTuple):
+    """Mean class probabilities (n, c), and the mean over draws of their entropy, nats (n,)."""
+
+    proba: Float[Array, "n c"]
+    expected_entropy: Float[Array, " n"]
+
+
+class Observed(NamedTuple):
+    """Means and noise variances of the targets under every draw, (s, n, o)."""
+
+    m: Float[Array, "s n o"]
+    noise_var: Float[Array, "s n o"]
+
+
+@partial(jax.jit, static_argnames=("apply", "sample", "observe", "n_draws"))
+def observations(
+    apply: Apply,
+    sample: Sample,
+    observe: Callable[[Any, Array], tuple[Array, Array]],
+    key: PRNGKeyArray,
+    state: Any,
+    x: Float[Array, "n ..."],
+    *,
+    n_draws: int,
+) -> Observed:
+    """Predict the targets by each of n_draws networks; the same networks for every row.
+
+    observe
+        (likelihood parameters, outputs) -> (means, noise variances).
+    """
+
+    def one(key: PRNGKeyArray) -> Observed:
+        weights, likelihood = sample(key, state)
+        return Observed(*observe(likelihood, jax.vmap(partial(apply, weights))(x)))
+
+    return jax.lax.map(one, jax.random.split(key, n_draws))
+
+
+@partial(jax.jit, static_argnames=("apply", "sample", "n_draws"))
+def class_moments(
+    apply: Apply,
+    sample: Sample,
+    key: PRNGKeyArray,
+    state: Any,
+    x: Float[Array, "n ..."],
+    *,
+    n_draws: int,
+) -> ClassMoments:
+    """Average softmax probabilities and their entropies over n_draws networks."""
+
+    def add(total: ClassMoments, key: PRNGKeyArray) -> tuple[ClassMoments, None]:
+        weights, _ = sample(key, state)
+        log_p = jax.nn.log_softmax(jax.vmap(partial(apply, weights))(x))
+        p = jnp.exp(log_p)
+        entropy = -jnp.sum(jnp.where(p > 0.0, p * log_p, 0.0), axis=-1)
+        return ClassMoments(total.proba + p, total.expected_entropy + entropy), None
+
+    weights = jax.eval_shape(sample, key, state).weights
+    n_classes = jax.eval_shape(apply, weights, x[0]).shape[-1]
+    zero = ClassMoments(jnp.zeros((x.shape[0], n_classes)), jnp.zeros(x.shape[0]))
+    total, _ = jax.lax.scan(add, zero, jax.random.split(key, n_draws))
+    return ClassMoments(*(part / n_draws for part in total))
