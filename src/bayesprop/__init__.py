@@ -11,18 +11,66 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from bayesprop.estimators.bayes_by_backprop import (
+        BayesByBackpropClassifier,
+        BayesByBackpropRegressor,
+    )
+    from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
+    from bayesprop.estimators.deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
+    from bayesprop.estimators.graves_vi import GravesVIClassifier, GravesVIRegressor
+    from bayesprop.estimators.mc_dropout import MCDropoutClassifier, MCDropoutRegressor
     from bayesprop.estimators.pbp import PBPRegressor
+    from bayesprop.estimators.point_network import PointNetworkClassifier, PointNetworkRegressor
+    from bayesprop.estimators.pruning import prune
+    from bayesprop.model.class_predictive import ClassPredictive
+    from bayesprop.model.mixture_predictive import MixturePredictive
     from bayesprop.model.predictive import GaussianPredictive, Predictive
     from bayesprop.store import load
 
 _HOMES = {
-    "PBPRegressor": "bayesprop.estimators.pbp",
-    "Predictive": "bayesprop.model.predictive",
+    "BayesByBackpropClassifier": "bayesprop.estimators.bayes_by_backprop",
+    "BayesByBackpropRegressor": "bayesprop.estimators.bayes_by_backprop",
+    "ClassPredictive": "bayesprop.model.class_predictive",
+    "ClosedFormVIClassifier": "bayesprop.estimators.closed_form_vi",
+    "ClosedFormVIRegressor": "bayesprop.estimators.closed_form_vi",
+    "DeepEnsembleClassifier": "bayesprop.estimators.deep_ensemble",
+    "DeepEnsembleRegressor": "bayesprop.estimators.deep_ensemble",
     "GaussianPredictive": "bayesprop.model.predictive",
+    "GravesVIClassifier": "bayesprop.estimators.graves_vi",
+    "GravesVIRegressor": "bayesprop.estimators.graves_vi",
+    "MCDropoutClassifier": "bayesprop.estimators.mc_dropout",
+    "MCDropoutRegressor": "bayesprop.estimators.mc_dropout",
+    "MixturePredictive": "bayesprop.model.mixture_predictive",
+    "PBPRegressor": "bayesprop.estimators.pbp",
+    "PointNetworkClassifier": "bayesprop.estimators.point_network",
+    "PointNetworkRegressor": "bayesprop.estimators.point_network",
+    "Predictive": "bayesprop.model.predictive",
     "load": "bayesprop.store",
+    "prune": "bayesprop.estimators.pruning",
 }
 
-__all__ = ["GaussianPredictive", "PBPRegressor", "Predictive", "__version__", "load"]
+__all__ = [
+    "BayesByBackpropClassifier",
+    "BayesByBackpropRegressor",
+    "ClassPredictive",
+    "ClosedFormVIClassifier",
+    "ClosedFormVIRegressor",
+    "DeepEnsembleClassifier",
+    "DeepEnsembleRegressor",
+    "GaussianPredictive",
+    "GravesVIClassifier",
+    "GravesVIRegressor",
+    "MCDropoutClassifier",
+    "MCDropoutRegressor",
+    "MixturePredictive",
+    "PBPRegressor",
+    "PointNetworkClassifier",
+    "PointNetworkRegressor",
+    "Predictive",
+    "__version__",
+    "load",
+    "prune",
+]
 
 
 def __getattr__(name: str) -> Any:

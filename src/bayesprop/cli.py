@@ -25,6 +25,13 @@ app = typer.Typer(
 )
 
 
+class Task(StrEnum):
+    """What the target is."""
+
+    REGRESSION = "regression"
+    CLASSIFICATION = "classification"
+
+
 class Inference(StrEnum):
     """How the data enter the posterior."""
 
@@ -92,6 +99,7 @@ def _bayesprop(
         "bayesprop fit houses.csv --target price --unit EUR --drop id --drop agent \\",
         "    --hidden 50,50 --epochs 100 --inference sep --out m.bayesprop --report r.html",
         "bayesprop fit diabetes --test-fraction 0 --out m.bayesprop --json",
+        "bayesprop fit iris --out iris.bayesprop --report iris.html      (classes)",
     )
 )
 def fit(
@@ -107,9 +115,20 @@ def fit(
             "--target", "-t", metavar="COL", help="Column to predict; a known data set has its own."
         ),
     ] = None,
+    task: Annotated[
+        Task | None,
+        typer.Option(
+            help="A number or a class. Default: text, true/false and whole numbers of two kinds "
+            "are classes.",
+        ),
+    ] = None,
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="One of those that `bayesprop methods` lists.")
-    ] = "pbp",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="One of those that `bayesprop methods` lists. Default: one for the task.",
+        ),
+    ] = None,
     hidden: Annotated[
         list[str] | None,
         typer.Option(
@@ -119,16 +138,24 @@ def fit(
     ] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Passes over the data. Default: the method's (40)."),
+        typer.Option(min=1, metavar="N", help="Passes over the data. Default: the method's."),
     ] = None,
     batch_size: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Rows in one update. Default: the method's (1)."),
+        typer.Option(min=1, metavar="N", help="Rows in one update. Default: the method's."),
     ] = None,
     inference: Annotated[
         Inference | None,
         typer.Option(
-            help="adf: as published. sep: error bars survive long training. Default: adf.",
+            help="For pbp. adf: as published. sep: error bars survive long training. Default: adf.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other hyper-parameter of the method, such as activation=relu; repeatable.",
         ),
     ] = None,
     test_fraction: Annotated[
@@ -164,11 +191,13 @@ def fit(
             table=table,
             out=out,
             target=target,
+            task=None if task is None else task.value,
             method=method,
             hidden=tuple(hidden or ()),
             epochs=epochs,
             batch_size=batch_size,
             inference=None if inference is None else inference.value,
+            settings=tuple(settings or ()),
             test_fraction=test_fraction,
             seed=seed,
             report=report,
@@ -213,16 +242,19 @@ def predict(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Predict every row of a table: mean, standard deviation in two parts, intervals."""
+    """Predict every row of a table.
+
+    A number: mean, standard deviation in two parts, intervals. A class: the likeliest one, the
+    probability of each, and the doubt in nats, of which more data would remove one part.
+    """
     from bayesprop.commands.predict import Options, run
 
-    levels = tuple(interval) if interval else (0.9,)
     run(
         Options(
             model=model,
             table=table,
             out=out,
-            intervals=levels,
+            intervals=tuple(interval or ()),
             quantiles=quantiles,
             keep=keep,
             quiet=quiet,

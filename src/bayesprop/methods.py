@@ -52,12 +52,60 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method(
+            name="closed-form-vi",
+            summary="Variational inference without sampling: moments through every layer",
+            paper="Roth & Pernkopf (2016)",
+            cost="seconds a fit on a small table, about a minute on 40 000 rows",
+            when="the default: calibrated predictions, noise that depends on the inputs",
+            **_network("closed_form_vi", "ClosedFormVI"),
+        ),
+        Method(
             name="pbp",
             summary="Probabilistic backpropagation: one pass of means and variances a datum",
             paper="Hernández-Lobato & Adams (2015)",
-            home="bayesprop.estimators.pbp:PBPRegressor",
             cost="about 1 µs a row and epoch (50 ReLU units, one core)",
-            when="tables of any length, streams, no tuning, Gaussian noise of one size",
+            when="streams (partial_fit), a fit in milliseconds, Gaussian noise of one size",
+            home="bayesprop.estimators.pbp:PBPRegressor",
+        ),
+        Method(
+            name="bayes-by-backprop",
+            summary="Variational inference by drawn weights; normal or scale-mixture prior",
+            paper="Blundell et al. (2015)",
+            cost="about twice a plain network an epoch, more epochs",
+            when="large networks, priors without a closed form, pruning, any network of your own",
+            **_network("bayes_by_backprop", "BayesByBackprop"),
+        ),
+        Method(
+            name="graves-vi",
+            summary="Variational inference with a biased variance gradient; a baseline",
+            paper="Graves (2011)",
+            cost="as Bayes by Backprop",
+            when="to compare with the tables of the PBP paper",
+            **_network("graves_vi", "GravesVI"),
+        ),
+        Method(
+            name="mc-dropout",
+            summary="Dropout kept at prediction: the average of many thinned networks",
+            paper="Gal & Ghahramani (2016)",
+            cost="a plain network to fit; n_draws passes to predict",
+            when="a network that has dropout anyway",
+            **_network("mc_dropout", "MCDropout"),
+        ),
+        Method(
+            name="deep-ensemble",
+            summary="Several networks from several starts, each with its own noise",
+            paper="Lakshminarayanan et al. (2017)",
+            cost="n_members plain networks, trained together",
+            when="a strong baseline; compute for five networks",
+            **_network("deep_ensemble", "DeepEnsemble"),
+        ),
+        Method(
+            name="network",
+            summary="One network at a point, with weight decay, dropout or DropConnect",
+            paper="the baselines of Blundell et al. (2015)",
+            cost="the cheapest gradient method",
+            when="a baseline: it does not know what it does not know",
+            **_network("point_network", "PointNetwork"),
         ),
     )
 }

@@ -25,9 +25,9 @@ def stored_and_back(encoding):
     return TableEncoding.from_dict(json.loads(json.dumps(encoding.to_dict())))
 
 
-def refusal(frame, target="y"):
+def refusal(frame, target="y", task=None):
     with pytest.raises(TableError) as caught:
-        TableEncoding.fit(frame, target)
+        TableEncoding.fit(frame, target, task)
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -264,7 +264,7 @@ def test_targets_that_cannot_be_regressed_on(target, message):
     frame = table(
         CITY, pl.Series("ok", [True, False] * 15), pl.Series("when", [datetime.date.today()] * N)
     )
-    assert message in refusal(frame, target)
+    assert message in refusal(frame, target, "regression")
 
 
 def test_one_word_in_a_numeric_target_is_named_by_its_row():

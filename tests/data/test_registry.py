@@ -163,6 +163,55 @@ def test_year_states_its_protocol_when_it_is_absent(monkeypatch, tmp_path):
     assert test_index[0, 0] == 463715
 
 
+BUNDLED = {
+    "iris": ["setosa"] * 50 + ["versicolor"] * 50 + ["virginica"] * 50,
+    "breast_cancer": {"malignant": 212, "benign": 357},
+    "wine_cultivars": {"cultivar 1": 59, "cultivar 2": 71, "cultivar 3": 48},
+    "digits": dict(enumerate([178, 182, 177, 183, 181, 182, 181, 179, 174, 180])),
+}
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_bundled_classes_come_as_labels_without_a_folder(name, monkeypatch):
+    monkeypatch.delenv("BAYESPROP_DATA", raising=False)
+    data, loaded = registry.describe(name), registry.load(name)
+    assert data.task == "classification"
+    assert loaded.source == "scikit-learn"
+    assert loaded.X.shape == (data.n, data.d)
+    assert len(set(loaded.feature_names)) == data.d
+    assert loaded.splits() == []
+    labels, counts = np.unique(loaded.y, return_counts=True)
+    if isinstance(BUNDLED[name], list):
+        assert loaded.y.tolist() == BUNDLED[name]
+    else:
+        assert dict(zip(labels.tolist(), counts.tolist(), strict=True)) == BUNDLED[name]
+
+
+@pytest.mark.skipif(not (FOLDER / "mushroom").exists(), reason="the data folder is not here")
+def test_mushrooms_are_all_text(monkeypatch):
+    monkeypatch.setenv("BAYESPROP_DATA", str(FOLDER))
+    loaded = registry.load("mushroom")
+    labels, counts = np.unique(loaded.y, return_counts=True)
+    assert (labels.tolist(), counts.tolist()) == (["e", "p"], [4208, 3916])
+    assert "class" not in loaded.feature_names
+    assert (loaded.X[:, loaded.feature_names.index("stalk-root")] == "?").sum() == 2480
+
+
+def test_a_csv_without_its_target_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "m.csv").write_text("a,b\nx,y\n")
+    data = dataclasses.replace(registry.describe("mushroom"), file="m.csv", sha256=None)
+    monkeypatch.setitem(registry._TABLE, "mushroom", data)
+    monkeypatch.setenv("BAYESPROP_DATA", str(tmp_path))
+    with pytest.raises(TableError, match="must have a column class"):
+        registry.load("mushroom")
+
+
+def test_names_can_be_asked_for_by_task():
+    assert {"diabetes", *NINE, "year"} == set(registry.names("regression"))
+    assert {*BUNDLED, "mushroom", "mnist", "fashion"} == set(registry.names("classification"))
+    assert registry.names() == registry.names("regression") + registry.names("classification")
+
+
 def test_unknown_name_lists_the_known_ones():
     with pytest.raises(TableError, match=r"no data set 'ghost'; there are diabetes, "):
         registry.load("ghost")

@@ -9,7 +9,7 @@ import numpy as np
 from bayesprop.data.standardise import Standardiser
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.report.regression import Rows
+from bayesprop.report.write import Rows
 
 
 def fit_report(**changes) -> FitReport:

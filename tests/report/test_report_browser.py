@@ -9,10 +9,13 @@ import subprocess
 from html import unescape
 from pathlib import Path
 
+import numpy as np
 import pytest
+from class_fakes import classifier, halves, imbalanced
 from report_fakes import METADATA, regressor, rows
+from sklearn.datasets import load_digits
 
-from bayesprop.report.regression import write_report
+from bayesprop.report.write import write_report
 
 pytestmark = pytest.mark.browser
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -59,18 +62,35 @@ def browser() -> str:
     return found
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory) -> Path:
+def regression() -> dict:
+    return {"estimator": regressor(), "train": rows(300, seed=1), "test": rows(120, seed=2)}
+
+
+def classification(x: np.ndarray, y: np.ndarray, **metadata) -> dict:
+    train, test = halves(x, y)
+    made = {"estimator": classifier(train, n_members=2), "train": train, "test": test}
+    return made | {"metadata": METADATA | metadata}
+
+
+def many_classes() -> dict:
+    x = np.random.default_rng(0).standard_normal((900, 3))
+    return classification(x, np.array([f"class number {k % 28}" for k in range(900)]))
+
+
+MADE = {
+    "regression": (regression, 10),
+    "two classes": (lambda: classification(*imbalanced()), 12),
+    "pictures": (lambda: classification(*load_digits(return_X_y=True), image_shape=[8, 8]), 8),
+    "many classes": (many_classes, 11),
+}
+
+
+@pytest.fixture(scope="module", params=MADE)
+def page(request, tmp_path_factory) -> tuple[Path, int]:
     path = tmp_path_factory.mktemp("browser") / "r.html"
-    write_report(
-        path,
-        estimator=regressor(),
-        encoding=None,
-        train=rows(300, seed=1),
-        test=rows(120, seed=2),
-        metadata=METADATA,
-    )
-    return path
+    make, n_figures = MADE[request.param]
+    write_report(path, **({"encoding": None, "metadata": METADATA} | make()))
+    return path, n_figures
 
 
 def opened(browser: str, path: Path, profile: Path) -> tuple[str, list[str]]:
@@ -92,8 +112,9 @@ def opened(browser: str, path: Path, profile: Path) -> tuple[str, list[str]]:
 
 
 def test_it_renders_without_console_errors(browser, page, tmp_path):
-    dom, console = opened(browser, page, tmp_path)
-    assert dom.count("<svg") == 10
+    path, n_figures = page
+    dom, console = opened(browser, path, tmp_path)
+    assert dom.count("<svg") == n_figures
     assert "Predicting strength" in dom
     assert console == []
 
@@ -109,8 +130,9 @@ def test_console_errors_would_be_seen(browser, tmp_path):
 def test_nothing_is_cut_or_tiny_and_the_page_does_not_scroll_sideways(
     browser, page, tmp_path, width
 ):
-    probe = page.with_name(f"probe{width}.html")
-    probe.write_text(PROBE.format(width=width, page=page.name))
+    path, _ = page
+    probe = path.with_name(f"probe{width}.html")
+    probe.write_text(PROBE.format(width=width, page=path.name))
     dom, _ = opened(browser, probe, tmp_path)
     text = re.search(r'<pre id="found">(.*?)</pre>', dom, re.S)
     assert text is not None

@@ -10,9 +10,9 @@ from bayesprop.data.encoding import TableEncoding
 from bayesprop.data.standardise import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.contents import collect
-from bayesprop.report.effects import Feature, effects
-from bayesprop.report.regression import Rows
+from bayesprop.report.effects import MOMENTS, Feature, effects
 from bayesprop.report.unsure import features_of
+from bayesprop.report.write import Rows
 
 
 def collected(**changes):
@@ -128,17 +128,17 @@ def test_rows_that_cannot_be_judged_are_refused():
 
 def test_partial_dependence_is_the_average_over_the_rows():
     estimator, x = regressor(d=2), rows(150, d=2, seed=4).X
-    found = effects(estimator.predict_dist, x, (Feature("a", (0,)), Feature("b", (1,))))
+    found = effects(estimator.predict_dist, x, (Feature("a", (0,)), Feature("b", (1,))), MOMENTS)
     assert [e.name for e in found.shown] == ["a", "b"]
     for column, effect in enumerate(found.shown):
         others = np.mean(x[:, 1 - column]) * slopes(2)[1 - column] + 3.0
-        np.testing.assert_allclose(effect.mean, effect.grid * slopes(2)[column] + others)
-        assert effect.movement == pytest.approx(slopes(2)[column] * np.ptp(effect.grid))
+        np.testing.assert_allclose(effect.curve.mean, effect.grid * slopes(2)[column] + others)
+        assert effect.curve.movement == pytest.approx(slopes(2)[column] * np.ptp(effect.grid))
         low, high = np.quantile(x[:, column], (0.025, 0.975), method="inverted_cdf")
         np.testing.assert_allclose(effect.grid[[0, -1]], (low, high))
     z = estimator.x_scaler_.transform(np.column_stack([found.shown[0].grid, np.zeros(25)]))[:, 0]
-    np.testing.assert_allclose(found.shown[0].epistemic_std, np.sqrt(0.01 + 0.05 * z**2))
-    np.testing.assert_allclose(found.shown[0].std, np.sqrt(0.5 + 0.05 * z**2))
+    np.testing.assert_allclose(found.shown[0].curve.epistemic_std, np.sqrt(0.01 + 0.05 * z**2))
+    np.testing.assert_allclose(found.shown[0].curve.std, np.sqrt(0.5 + 0.05 * z**2))
 
 
 def test_effects_of_a_table_with_categories_and_gaps():
@@ -156,13 +156,13 @@ def test_effects_of_a_table_with_categories_and_gaps():
     estimator = regressor(d=x.shape[1], slopes=np.array(list(weight.values()), dtype=float))
     features = features_of(encoding, tuple(encoding.feature_names), x)
     assert [f.name for f in features] == ["size", "size is missing", "colour", "new"]
-    found = {e.name: e for e in effects(estimator.predict_dist, x, features).shown}
+    found = {e.name: e for e in effects(estimator.predict_dist, x, features, MOMENTS).shown}
     colour = found["colour"]
     assert colour.levels == ("red", "blue", "green")
     expected = [weight["colour=red"], weight["colour=blue"], weight["colour=green"]]
-    np.testing.assert_allclose(np.diff(colour.mean), np.diff(expected))
+    np.testing.assert_allclose(np.diff(colour.curve.mean), np.diff(expected))
     assert found["size is missing"].levels == ("no", "yes")
-    assert found["size is missing"].movement == pytest.approx(weight["size is missing"])
+    assert found["size is missing"].curve.movement == pytest.approx(weight["size is missing"])
     assert found["new"].levels == ("0", "1")
     assert found["size"].levels == ()
 
@@ -171,7 +171,7 @@ def test_twelve_effects_are_shown_and_the_rest_named():
     contents = collected(
         estimator=regressor(d=20), train=rows(60, d=20), test=rows(30, d=20, seed=5)
     )
-    moved = [e.movement for e in contents.effects.shown]
+    moved = [e.curve.movement for e in contents.effects.shown]
     assert len(moved) == 12
     assert moved == sorted(moved, reverse=True)
     assert len(contents.effects.others) == 8
@@ -191,7 +191,9 @@ def test_the_number_of_predictions_is_bounded():
 
 def test_constant_features_do_not_move_anything():
     x = np.column_stack([np.linspace(-1, 1, 40), np.full(40, 5.0)])
-    found = effects(regressor(d=2).predict_dist, x, (Feature("a", (0,)), Feature("b", (1,))))
+    found = effects(
+        regressor(d=2).predict_dist, x, (Feature("a", (0,)), Feature("b", (1,))), MOMENTS
+    )
     assert [e.name for e in found.shown] == ["a"]
     assert found.others == (("b", 0.0),)
 

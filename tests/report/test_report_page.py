@@ -1,67 +1,17 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from html.parser import HTMLParser
 
 import numpy as np
 import polars as pl
 import pytest
+from page_reader import HOSTILE, Page, plain
 from report_fakes import METADATA, fit_report, regressor, rows
 
 from bayesprop.data.encoding import TableEncoding
 from bayesprop.data.standardise import Standardiser
-from bayesprop.report.regression import Rows, write_report
-
-HOSTILE = [
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "</style></svg></title>",
-    "$\\frac{a}{b}^_",
-    "{{ 7 * 7 }}{% raw %}",
-    "]]>&amp;<!--",
-    "中文 \u202eevil\x07\x00",
-    "url(#x) #fff var(--ink) id='a'",
-]
-VOID = {"meta", "link", "img", "br", "hr", "input"}
-
-
-class Page(HTMLParser):
-    """Element counts, ids, references, attributes and text; raises on a tag left open."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: Counter[str] = Counter()
-        self.ids: list[str] = []
-        self.references: set[str] = set()
-        self.attributes: set[str] = set()
-        self.said = ""
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags[tag] += 1
-        if tag not in VOID:
-            self.open.append(tag)
-        for key, value in attrs:
-            self.attributes.add(key)
-            if key == "id":
-                self.ids.append(value)
-            if key in ("href", "clip-path", "aria-labelledby"):
-                self.references |= set(re.findall(r"#([^)]+)", value)) or set(value.split())
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.said += data
+from bayesprop.model.mixture_predictive import MixturePredictive
+from bayesprop.report.write import Rows, write_report
 
 
 def written(path, **changes) -> str:
@@ -74,10 +24,6 @@ def written(path, **changes) -> str:
     }
     write_report(path / "r.html", **(settings | changes))
     return (path / "r.html").read_text(encoding="utf-8")
-
-
-def plain(text: str) -> str:
-    return " ".join(text.replace("\N{NO-BREAK SPACE}", " ").split())
 
 
 def table(n: int = 60) -> tuple[pl.DataFrame, TableEncoding]:
@@ -273,6 +219,30 @@ def test_one_epoch_and_a_method_without_guards(tmp_path):
     assert "in 1 epoch and" in said
     assert "counts no guarded updates" in said
     assert "Elbo" in said
+
+
+def test_a_mixture_of_gaussians(tmp_path):
+    """Draws that disagree, and a trace that no method of ours has."""
+
+    class Disagreeing(type(regressor())):
+        def predict_dist(self, x):
+            found = super().predict_dist(x)
+            means = np.stack([found.mean - 3.0, found.mean, found.mean + 4.0])
+            noise_vars = np.array([0.1, 0.5, 2.0])[:, None] * found.noise_var
+            return MixturePredictive.of(means, noise_vars)
+
+    made = regressor()
+    estimator = Disagreeing(made.slopes, made.x_scaler_)
+    estimator.fit_report_ = fit_report(
+        guards={"something_new": 2}, trace={"loss": [3.0, np.inf], "odd_name": [1.0, 2.0, 3.0]}
+    )
+    parsed = Page(written(tmp_path, estimator=estimator))
+    said = plain(parsed.said)
+    assert parsed.tags["svg"] == 4 + 3 + 2
+    assert "Something new: 2" in said
+    assert "Odd name" in said
+    assert "Step" in said
+    assert "nan" not in said.lower()
 
 
 def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):

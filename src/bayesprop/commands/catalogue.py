@@ -14,11 +14,12 @@ from bayesprop.methods import METHODS
 def show_methods(*, as_json: bool) -> None:
     """List the methods."""
     if as_json:
-        print_json({"methods": [asdict(method) for method in METHODS.values()]})
+        known = [asdict(method) | {"tasks": list(method.homes)} for method in METHODS.values()]
+        print_json({"methods": known})
         return
     for method in METHODS.values():
         print(f"{method.name}  {method.summary}")
-        print(f"    task   {method.task}")
+        print(f"    tasks  {method.task}")
         print(f"    paper  {method.paper}")
         print(f"    cost   {method.cost}")
         print(f"    when   {method.when}")
@@ -28,13 +29,27 @@ def show_datasets(*, as_json: bool) -> None:
     """List the data sets and where each would come from; nothing is read or fetched."""
     known = [registry.describe(name) for name in registry.names()]
     if as_json:
-        print_json({"datasets": [asdict(data) | {"source": _source(data)} for data in known]})
+        print_json(
+            {
+                "datasets": [
+                    asdict(data) | {"task": data.task, "source": _source(data)} for data in known
+                ]
+            }
+        )
         return
     rows = [
-        (data.name, f"{data.n}", f"{data.d}", data.target, _source(data) or "you", data.licence)
+        (
+            data.name,
+            f"{data.n}",
+            f"{data.d}",
+            data.target,
+            f"{len(data.classes)} classes" if data.classes else data.task,
+            _source(data) or "you",
+            data.licence,
+        )
         for data in known
     ]
-    print_table("", ("name", "n", "d", "target", "from", "licence"), rows, right=(1, 2))
+    print_table("", ("name", "n", "d", "target", "task", "from", "licence"), rows, right=(1, 2))
     print(f"\nfrom: the folder {registry.FOLDER_VARIABLE} names, scikit-learn, openml.org, or you")
 
 

@@ -6,7 +6,13 @@ from pathlib import Path
 
 from bayesprop.commands.console import print_json, progress, warn
 from bayesprop.commands.remembered import remember
-from bayesprop.commands.scores import print_scores, score
+from bayesprop.commands.scores import (
+    confusion,
+    predict_rows,
+    print_confusion,
+    print_scores,
+    score,
+)
 from bayesprop.commands.sources import (
     encoding_of,
     open_model,
@@ -21,7 +27,9 @@ def run(model: Path, table: str, *, as_json: bool, quiet: bool) -> None:
     notes = remember(saved)
     with progress(f"evaluating {table}", quiet=quiet):
         rows = rows_to_judge(saved, table)
-        scores = score(saved.estimator, notes.baselines, rows.features, rows.target)
+        predictive = predict_rows(saved.estimator, rows.features)
+        scores = score(predictive, notes.baselines, rows.features, rows.target)
+        counted = confusion(predictive, rows.target)
     warn(rows.warnings)
     target = encoding_of(saved).target_name
     if as_json:
@@ -29,10 +37,12 @@ def run(model: Path, table: str, *, as_json: bool, quiet: bool) -> None:
             {
                 "model": str(model),
                 "table": table,
+                "task": encoding_of(saved).task,
                 "target": target,
                 "unit": notes.unit,
                 "rows": len(rows.target),
                 "metrics": scores,
+                "confusion": None if counted is None else counted._asdict(),
                 "warnings": rows.warnings,
             }
         )
@@ -40,3 +50,5 @@ def run(model: Path, table: str, *, as_json: bool, quiet: bool) -> None:
         print_scores(
             f"{target}: {len(rows.target)} rows of {table_name(table)}", scores, notes.unit
         )
+        if counted is not None:
+            print_confusion(counted)

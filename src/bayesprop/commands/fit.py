@@ -10,31 +10,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from bayesprop import methods
 from bayesprop.commands.console import note, plain, print_json, progress, warn
-from bayesprop.commands.failures import (
-    InputError,
-    did_you_mean,
-    listing,
-    one_line,
-    refusals_of_estimator,
-)
+from bayesprop.commands.division import Part, Parts, divide
+from bayesprop.commands.failures import InputError, listing, one_line, refusals_of_estimator
 from bayesprop.commands.report import write_page
-from bayesprop.commands.scores import Scores, print_scores, score
+from bayesprop.commands.scores import (
+    Scores,
+    baselines_of,
+    predict_rows,
+    print_scores,
+    score,
+)
+from bayesprop.commands.settings import Settings, make_estimator, method_of, read_settings
 from bayesprop.commands.sources import (
     check_output,
     fingerprint,
-    known_target,
-    parse_hidden,
+    known_set,
     require_column,
-    rows_with_target,
-    table_name,
 )
-from bayesprop.data.tables import TableEncoding, read_table, usable_rows
-from bayesprop.report.baselines import Baselines
-from bayesprop.report.unsure import Rows
+from bayesprop.data.tables import TableEncoding, read_table
+from bayesprop.methods import CLASSIFICATION
+from bayesprop.report.write import Rows
 from bayesprop.store import load_model, save_model
 
 if TYPE_CHECKING:
@@ -48,11 +46,13 @@ class Options:
     table: str
     out: Path
     target: str | None
-    method: str
+    task: str | None
+    method: str | None
     hidden: tuple[str, ...]
     epochs: int | None
     batch_size: int | None
     inference: str | None
+    settings: tuple[str, ...]
     test_fraction: float
     seed: int
     report: Path | None
@@ -64,31 +64,23 @@ class Options:
     words: Sequence[str]
 
 
-class Part(NamedTuple):
-    """Some rows of the table; `row_numbers` count from 1, `weight` is None for equal weights."""
+class Target(NamedTuple):
+    """The column to predict, its unit, and the task where a known data set says it."""
 
-    frame: pl.DataFrame
-    row_numbers: Int[np.ndarray, " n"]
-    weight: Float[np.ndarray, " n"] | None
-
-
-class Parts(NamedTuple):
-    """Training and held-out rows; `target` is that of both, in the order of the table."""
-
-    train: Part
-    test: Part
-    target: pl.DataFrame
-    warnings: list[str]
+    name: str
+    unit: str
+    task: str | None
 
 
 class Fitted(NamedTuple):
     """What one run of `fit` has learnt; without held-out rows, `test` and `scores` are None."""
 
+    method: str
     estimator: Any
     encoding: TableEncoding
     train: Rows
     test: Rows | None
-    baselines: Baselines
+    baselines: Any
     scores: Scores | None
     warnings: list[str]
 
@@ -98,13 +90,18 @@ def run(options: Options) -> None:
     if not 0.0 <= options.test_fraction <= 0.9:  # nan passes the parser of an older typer
         raise InputError(f"--test-fraction must be 0 to 0.9, got {options.test_fraction}")
     _check_paths(options)
-    estimator = _make(options)
+    settings = _settings(options)
     with progress(f"reading {options.table}", quiet=options.quiet):
         frame = read_table(options.table)
-    target, unit = _target(options, frame)
-    parts = _split(options, frame, target)
-    fitted = _fit(options, estimator, parts, target)
-    metadata = _metadata(options, fitted, parts, target, unit)
+    target = _target(options, frame)
+    parts = divide(options, frame, target.name, options.task or target.task)
+    if options.unit and parts.task == CLASSIFICATION:
+        raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
+    why = f"{one_line(target.name)} asks for {parts.task}"
+    method = method_of(settings, parts.task, why)
+    estimator = make_estimator(settings, method, parts.task, options.seed)
+    fitted = _fit(options, method, estimator, parts, target.name)
+    metadata = _metadata(options, fitted, parts, target)
     save_model(options.out, fitted.estimator, table=fitted.encoding, metadata=metadata)
     if options.report is not None:
         with progress("writing the report", quiet=options.quiet):
@@ -126,107 +123,61 @@ def _check_paths(options: Options) -> None:
             raise InputError("--report and --out must be two different files")
 
 
-def _make(options: Options) -> Any:
-    if options.method not in methods.METHODS:
-        hint = did_you_mean(options.method, methods.METHODS)
-        known = ", ".join(methods.METHODS)
-        raise InputError(f"no method {options.method!r}{hint}; there are: {known}")
-    asked = {
-        "hidden_layer_sizes": parse_hidden(options.hidden) if options.hidden else None,
-        "n_epochs": options.epochs,
-        "batch_size": options.batch_size,
-        "inference": options.inference,
-        "random_state": options.seed,
-    }
-    with refusals_of_estimator(TypeError, ValueError):
-        return methods.make(options.method, **{k: v for k, v in asked.items() if v is not None})
+def _settings(options: Options) -> Settings:
+    settings = read_settings(
+        options.method,
+        hidden=options.hidden,
+        epochs=options.epochs,
+        batch_size=options.batch_size,
+        inference=options.inference,
+        assignments=options.settings,
+    )
+    if options.task is not None:
+        method_of(settings, options.task, f"--task asks for {options.task}")
+    return settings
 
 
-def _target(options: Options, frame: pl.DataFrame) -> tuple[str, str]:
-    known = known_target(options.table)
-    name = options.target or (known.name if known is not None else None)
+def _target(options: Options, frame: pl.DataFrame) -> Target:
+    known = known_set(options.table)
+    name = options.target or (known.target if known is not None else None)
     if name is None:
         raise InputError(
             "--target is needed: the column to predict; columns: "
             + one_line(listing(frame.columns))
         )
     require_column(frame, name, options.table)
-    known_unit = known.unit if known is not None and name == known.name else ""
-    return name, options.unit if options.unit is not None else known_unit
-
-
-def _split(options: Options, frame: pl.DataFrame, target: str) -> Parts:
-    """Shuffle with the seed and hold rows out; both parts keep the order of the table."""
-    for name in options.drop:
-        require_column(frame, name, options.table)
-        if name in (target, options.weights):
-            raise InputError(f"--drop {name}: this column is the target or holds the weights")
-    frame = frame.drop(set(options.drop))
-    remarks = usable_rows(frame, target).warnings  # of the whole table: refusals name its rows
-    warn(remarks)
-    weight = _weights(options, frame, target)
-    known = rows_with_target(frame, target).places
-    frame = frame.drop(options.weights or ())
-    n, n_test = len(known), round(options.test_fraction * len(known))
-    if n - n_test < 2:
-        rows = f"{n} row{'' if n == 1 else 's'}"
-        held_out = f", of which {n_test} would be held out" if n_test else ""
-        raise InputError(
-            f"{table_name(options.table)} has {rows} with a target{held_out}; a fit needs 2 or more"
-        )
-    shuffled = np.random.default_rng(options.seed).permutation(known)
-    train, test = (
-        Part(frame[rows], rows + 1, None if weight is None else weight[rows])
-        for rows in (np.sort(shuffled[n_test:]), np.sort(shuffled[:n_test]))
+    own = known if known is not None and known.target == name else None
+    unit = "" if own is None else own.unit
+    return Target(
+        name,
+        unit if options.unit is None else options.unit,
+        None if own is None else own.task,
     )
-    return Parts(train, test, frame[known].select(target), remarks)
 
 
-def _weights(options: Options, frame: pl.DataFrame, target: str) -> Float[np.ndarray, " n"] | None:
-    name = options.weights
-    if name is None:
-        return None
-    require_column(frame, name, options.table)
-    if name == target:
-        raise InputError(f"--weights {name}: this is the target")
-    column = frame[name]
-    if not column.dtype.is_numeric():
-        raise InputError(f"--weights {name} must hold numbers; it holds {column.dtype}")
-    weight = column.cast(float).fill_null(float("nan")).to_numpy().astype(np.float64)
-    bad = ~(np.isfinite(weight) & (weight >= 0.0))
-    if np.any(bad):
-        row = int(np.argmax(bad))
-        raise InputError(
-            f"--weights {name} must hold finite numbers >= 0; row {row + 1} has {column[row]}"
-        )
-    if not np.any(weight > 0.0):
-        raise InputError(f"--weights {name} must hold at least one number > 0")
-    return weight
-
-
-def _fit(options: Options, estimator: Any, parts: Parts, target: str) -> Fitted:
-    encoding = TableEncoding.fit(parts.train.frame, target)
+def _fit(options: Options, method: str, estimator: Any, parts: Parts, target: str) -> Fitted:
+    encoding = TableEncoding.fit(parts.train.frame, target, parts.task)
     warn(encoding.report)
     train = _rows(encoding, parts.train, encoding.encode(parts.train.frame).X)
     weight = {} if parts.train.weight is None else {"sample_weight": parts.train.weight}
     with (
         progress(f"fitting {len(train.y)} rows", quiet=options.quiet),
-        refusals_of_estimator(ValueError),
+        refusals_of_estimator(ValueError, *([TypeError] if options.settings else [])),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         estimator.fit(train.X, train.y, **weight)
     warn(estimator.fit_report_.warnings)
     remarks = [*parts.warnings, *encoding.report, *estimator.fit_report_.warnings]
-    baselines = Baselines.fit(train.X, train.y)
+    baselines = baselines_of(estimator, train.X, train.y)
     if not len(parts.test.frame):
-        return Fitted(estimator, encoding, train, None, baselines, None, remarks)
+        return Fitted(method, estimator, encoding, train, None, baselines, None, remarks)
     encoded = encoding.encode(parts.test.frame)
     test = _rows(encoding, parts.test, encoded.X)
-    scores = score(estimator, baselines, test.X, test.y)
+    scores = score(predict_rows(estimator, test.X), baselines, test.X, test.y)
     warn(encoded.warnings)
     remarks += encoded.warnings
-    return Fitted(estimator, encoding, train, test, baselines, scores, remarks)
+    return Fitted(method, estimator, encoding, train, test, baselines, scores, remarks)
 
 
 def _rows(encoding: TableEncoding, part: Part, features: Float[np.ndarray, "n k"]) -> Rows:
@@ -234,19 +185,18 @@ def _rows(encoding: TableEncoding, part: Part, features: Float[np.ndarray, "n k"
     return Rows(features, encoding.target(part.frame), names)
 
 
-def _metadata(
-    options: Options, fitted: Fitted, parts: Parts, target: str, unit: str
-) -> dict[str, Any]:
+def _metadata(options: Options, fitted: Fitted, parts: Parts, target: Target) -> dict[str, Any]:
     """Say what reproduces the model: the command as typed, and every setting that it implied."""
     return plain(
         {
             "command": shlex.join(["bayesprop", *options.words]),
             "source": options.table,
-            "target": target,
-            "unit": unit,
+            "target": target.name,
+            "task": parts.task,
+            "unit": target.unit,
             "seed": options.seed,
             "config": {
-                "method": options.method,
+                "method": fitted.method,
                 "parameters": fitted.estimator.get_params(deep=False),
                 "test_fraction": options.test_fraction,
                 "weights": options.weights,
@@ -256,8 +206,24 @@ def _metadata(
             "target_sha256": fingerprint(fitted.encoding.target(parts.target)),
             "held_out": fitted.scores,
             "baselines": fitted.baselines.to_dict(),
+            **_picture(options, fitted.encoding),
         }
     )
+
+
+def _picture(options: Options, encoding: TableEncoding) -> dict[str, Any]:
+    """Say which pixel of a picture each input is, where the rows of a known set are pictures."""
+    known = known_set(options.table)
+    if known is None or known.image_shape is None:
+        return {}
+    height, width = known.image_shape
+    pixels = {f"pixel_{i}_{j}": i * width + j for i in range(height) for j in range(width)}
+    if not set(encoding.feature_names) <= set(pixels):
+        return {}
+    return {
+        "image_shape": [height, width],
+        "image_pixels": [pixels[name] for name in encoding.feature_names],
+    }
 
 
 def _tell(options: Options, fitted: Fitted, metadata: dict[str, Any]) -> None:
@@ -267,8 +233,10 @@ def _tell(options: Options, fitted: Fitted, metadata: dict[str, Any]) -> None:
             {
                 "model": str(options.out),
                 "report": None if options.report is None else str(options.report),
-                "method": options.method,
+                "task": metadata["task"],
+                "method": fitted.method,
                 "target": metadata["target"],
+                "classes": list(fitted.encoding.classes) or None,
                 "unit": metadata["unit"],
                 "rows": metadata["rows"],
                 "features": len(fitted.encoding.feature_names),

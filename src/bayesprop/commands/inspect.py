@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesprop.commands.console import figure, plain, print_json, print_table
-from bayesprop.commands.failures import one_line
+from bayesprop.commands.failures import listing, one_line
 from bayesprop.commands.remembered import remember
 from bayesprop.commands.scores import print_scores
+from bayesprop.data.tables import class_text
 from bayesprop.store import load_model
 
 if TYPE_CHECKING:
@@ -30,19 +31,22 @@ def _facts(saved: SavedModel) -> dict[str, Any]:
     """Gather what a model file says; a model that Python saved knows less."""
     notes, estimator = remember(saved), saved.estimator
     parameters = plain(estimator.get_params(deep=False))
+    classes = plain(getattr(estimator, "classes_", None))
     return {
         "method": saved.header["method"],
+        "task": "regression" if classes is None else "classification",
         "parameters": parameters,
         "layer_sizes": [
             estimator.n_features_in_,
-            *np.atleast_1d(parameters["hidden_layer_sizes"]).tolist(),
-            estimator.n_outputs_,
+            *np.atleast_1d(parameters.get("hidden_layer_sizes", [])).tolist(),
+            estimator.n_outputs_ if classes is None else len(classes),
         ],
         "target": None if saved.table is None else saved.table.target_name,
+        "classes": classes,
         "unit": notes.unit or None,
         "rows": notes.rows or None,
         "features": _features(saved),
-        "target_scaling": plain(_scalings(estimator.y_scaler_)),
+        "target_scaling": plain(_scalings(estimator.y_scaler_)) if classes is None else None,
         "fit": estimator.fit_report_.to_dict(),
         "held_out": notes.held_out,
         "versions": saved.header["versions"],
@@ -80,11 +84,11 @@ def _scalings(scaler: Any) -> list[dict[str, Any]]:
 
 
 def _show(facts: dict[str, Any]) -> None:
-    fit, unit = facts["fit"], f" ({facts['unit']})" if facts["unit"] else ""
+    fit = facts["fit"]
     rows = {
-        "method": facts["method"],
+        "method": f"{facts['method']}, {facts['task']}",
         "layers": " - ".join(str(size) for size in facts["layer_sizes"]),
-        "target": f"{facts['target']}{unit}" if facts["target"] else "not recorded",
+        "target": _target(facts),
         "rows": _rows(facts),
         "fit": f"{fit['n_epochs']} epochs in {fit['seconds']:.2f} s",
         "guards": ", ".join(f"{name} {count}" for name, count in fit["guards"].items()),
@@ -105,6 +109,13 @@ def _show(facts: dict[str, Any]) -> None:
 
 
 _WORDY = ("guards", "last epoch")
+
+
+def _target(facts: dict[str, Any]) -> str:
+    name = facts["target"] or "not recorded"
+    if facts["classes"]:
+        return f"{name}: {listing(list(map(class_text, facts['classes'])))}"
+    return f"{name} ({facts['unit']})" if facts["unit"] else name
 
 
 def _rows(facts: dict[str, Any]) -> str:

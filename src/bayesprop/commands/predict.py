@@ -23,13 +23,16 @@ from bayesprop.commands.sources import (
     parse_levels,
 )
 from bayesprop.data.atomic import write_atomically
-from bayesprop.data.tables import read_table, write_table
+from bayesprop.data.tables import class_text, read_table, write_table
 from bayesprop.model.predictive import GaussianPredictive
 
 if TYPE_CHECKING:
+    from bayesprop.data.tables import TableEncoding
+    from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import Predictive
 
 CHUNK_ROWS = 65_536
+MAX_CLASS_COLUMNS, LIKELIEST_CLASSES = 20, 5
 _SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
 _PARQUET = (".parquet", ".pq")
 
@@ -48,8 +51,8 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Which columns a prediction has besides mean and standard deviations."""
+class NumberLayout:
+    """Which columns a predicted number has besides mean and standard deviations."""
 
     intervals: tuple[float, ...]
     quantiles: tuple[float, ...]
@@ -70,17 +73,64 @@ class Layout:
             columns[f"q_{level:g}"] = predictive.quantile(level)
         return columns
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.columns(GaussianPredictive(*np.ones((3, 1)))))
+
+
+@dataclass(frozen=True)
+class ClassLayout:
+    """Which columns a predicted class has.
+
+    label
+        Name of the column of the most probable class.
+    classes
+        Labels, in the order of the estimator.
+    """
+
+    label: str
+    classes: tuple[str, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns: every probability, or those of the likeliest classes only."""
+        if len(self.classes) <= MAX_CLASS_COLUMNS:
+            shares = [f"p({label})" for label in self.classes]
+        else:
+            ranks = range(1, 1 + LIKELIEST_CLASSES)
+            shares = [name for rank in ranks for name in (f"class_{rank}", f"p_{rank}")]
+        return [self.label, *shares, "entropy", "mutual_information"]
+
+    def columns(self, predictive: ClassPredictive) -> dict[str, np.ndarray]:
+        """Return the predictions of some rows as named columns; entropies in nats."""
+        proba, classes = predictive.proba, predictive.classes
+        if len(self.classes) <= MAX_CLASS_COLUMNS:
+            shares = list(proba.T)
+        else:
+            order = np.argsort(-proba, axis=1, kind="stable")[:, :LIKELIEST_CLASSES]
+            found = np.take_along_axis(proba, order, axis=1)
+            pairs = zip(classes[order].T, found.T, strict=True)
+            shares = [column for pair in pairs for column in pair]
+        entropies = (predictive.entropy, predictive.mutual_information)
+        return dict(zip(self.names, (predictive.label, *shares, *entropies), strict=True))
+
+
+Layout = NumberLayout | ClassLayout
+
 
 def run(options: Options) -> None:
     """Predict a table into a file or stdout."""
-    layout = _layout(options)
+    numbers = _number_layout(options)
     _check_out(options)
     saved = open_model(options.model)
     with progress(f"reading {options.table}", quiet=options.quiet):
         frame = read_table(options.table)
+    encoding = encoding_of(saved)
+    layout = _class_layout(options, encoding, frame) if encoding.classes else numbers
     if options.keep:
         _check_names(frame, layout)
-    encoded = encoding_of(saved).encode(frame)  # whole, so that messages name rows of the table
+    encoded = encoding.encode(frame)  # whole, so that messages name rows of the table
     warn(encoded.warnings)
     busy = options.quiet or (options.out == "-" and sys.stdout.isatty())
     with progress(f"predicting {len(frame)} rows", quiet=busy):
@@ -100,16 +150,29 @@ def _check_out(options: Options) -> None:
         raise InputError(f"--out {options.out} must end in .csv, .tsv or .parquet, or be -")
 
 
-def _layout(options: Options) -> Layout:
+def _number_layout(options: Options) -> NumberLayout:
     for level in options.intervals:
         check_level(level, "--interval")
     quantiles = parse_levels(options.quantiles, "--quantiles") if options.quantiles else ()
-    return Layout(options.intervals, quantiles)
+    return NumberLayout(options.intervals or (0.9,), quantiles)
+
+
+def _class_layout(options: Options, encoding: TableEncoding, frame: pl.DataFrame) -> ClassLayout:
+    for option, given in (("--interval", options.intervals), ("--quantiles", options.quantiles)):
+        if given:
+            raise InputError(
+                f"{option} is for numbers; this model predicts classes, with a probability for each"
+            )
+    layout = ClassLayout(encoding.target_name, tuple(map(class_text, encoding.classes)))
+    taken = {"row", *layout.names[1:], *(frame.columns if options.keep else ())}
+    label, rank = layout.label, 1
+    while label in taken:
+        label, rank = f"predicted_{layout.label}" + (f"_{rank}" if rank > 1 else ""), rank + 1
+    return ClassLayout(label, layout.classes)
 
 
 def _check_names(frame: pl.DataFrame, layout: Layout) -> None:
-    ours = layout.columns(GaussianPredictive(*np.ones((3, 1))))
-    taken = [name for name in frame.columns if name in ours]
+    taken = [name for name in frame.columns if name in layout.names]
     if taken:
         raise InputError(
             f"--keep: the table already has {one_line(listing(taken))}; rename, or leave --keep out"

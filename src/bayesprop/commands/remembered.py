@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bayesprop.report.baselines import Baselines
+from bayesprop.report.class_baselines import ClassBaselines
 
 if TYPE_CHECKING:
     from bayesprop.commands.scores import Scores
@@ -25,6 +26,8 @@ class Remembered:
         Digest of the target of the whole table, to know the table again.
     held_out
         The metrics of the fit on the rows that it held out.
+    picture
+        Where rows are pictures, "image_shape" and the pixel of each input, "image_pixels".
     """
 
     command: str
@@ -35,7 +38,8 @@ class Remembered:
     rows: dict[str, int]
     config: dict[str, Any]
     held_out: Scores | None
-    baselines: Baselines | None
+    baselines: Baselines | ClassBaselines | None
+    picture: dict[str, Any]
 
     def for_report(self) -> dict[str, Any]:
         """Return the notes that the report page shows."""
@@ -44,6 +48,7 @@ class Remembered:
             "unit": self.unit,
             "seed": self.seed,
             "baselines": None if self.baselines is None else self.baselines.to_dict(),
+            **self.picture,
         }
 
 
@@ -61,6 +66,7 @@ def remember(saved: SavedModel) -> Remembered:
         config=_typed(notes, "config", dict),
         held_out=_scores(_typed(notes, "held_out", dict)),
         baselines=_baselines(notes.get("baselines")),
+        picture=_picture(notes, saved.estimator.n_features_in_),
     )
 
 
@@ -76,8 +82,19 @@ def _scores(stored: dict[str, Any]) -> Scores | None:
     return stored if all(isinstance(f, float | int | None) for f in figures) else None
 
 
-def _baselines(stored: Any) -> Baselines | None:
+def _picture(notes: dict[str, Any], n_inputs: int) -> dict[str, Any]:
+    shape, pixels = _typed(notes, "image_shape", list), _typed(notes, "image_pixels", list)
+    if not all(type(value) is int for value in (*shape, *pixels)) or len(shape) != 2:
+        return {}
+    size = shape[0] * shape[1]
+    if len(pixels) != n_inputs or len(set(pixels)) < n_inputs or not 0 <= max(pixels) < size:
+        return {}
+    return {"image_shape": shape, "image_pixels": pixels} if min(pixels) >= 0 else {}
+
+
+def _baselines(stored: Any) -> Baselines | ClassBaselines | None:
     try:
-        return Baselines.from_dict(stored)
+        is_of_classes = stored.get("task") == "classification"
+        return (ClassBaselines if is_of_classes else Baselines).from_dict(stored)
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

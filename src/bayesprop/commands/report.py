@@ -13,7 +13,7 @@ from bayesprop.commands.failures import writing
 from bayesprop.commands.remembered import remember
 from bayesprop.commands.scores import predict_rows
 from bayesprop.commands.sources import check_output, open_model, rows_to_judge
-from bayesprop.report.regression import Rows, write_report
+from bayesprop.report.write import Rows, write_report
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel

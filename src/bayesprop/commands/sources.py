@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from bayesprop.commands.failures import InputError, did_you_mean, listing, one_line
 from bayesprop.commands.remembered import remember
@@ -17,25 +17,16 @@ from bayesprop.commands.remembered import remember
 if TYPE_CHECKING:
     import polars as pl
 
+    from bayesprop.data.registry import DataSet
     from bayesprop.data.tables import TableEncoding
     from bayesprop.store import SavedModel
 
 
-class TargetOf(NamedTuple):
-    """The target column of a known data set and its unit."""
-
-    name: str
-    unit: str
-
-
-def known_target(source: str) -> TargetOf | None:
-    """Return the target of a known data set; None for a file or stdin."""
+def known_set(source: str) -> DataSet | None:
+    """Return what is known about a data set; None for a file or stdin."""
     from bayesprop.data import registry
 
-    if source not in registry.names():
-        return None
-    described = registry.describe(source)
-    return TargetOf(described.target, described.unit)
+    return registry.describe(source) if source in registry.names() else None
 
 
 def table_name(source: str) -> str:
@@ -91,7 +82,7 @@ class Judged(NamedTuple):
     """The rows of a table whose target is known, encoded; `row_numbers` count from 1."""
 
     features: Float[np.ndarray, "n k"]
-    target: Float[np.ndarray, " n"]
+    target: Shaped[np.ndarray, " n"]
     row_numbers: Int[np.ndarray, " n"]
     warnings: list[str]
 
@@ -104,31 +95,14 @@ def rows_to_judge(saved: SavedModel, source: str) -> Judged:
     frame = read_table(source)
     require_column(frame, encoding.target_name, source)
     encoded = encoding.encode(frame)  # whole, so that messages name rows of the table
-    known = rows_with_target(frame, encoding.target_name)
+    known = encoding.known_target(frame)
     if not len(known.places):
         raise InputError(f"no row of {table_name(source)} has a value of {encoding.target_name}")
-    target = encoding.target(frame[known.places])
-    remarks = [*_seen_before(saved, target, source), *known.warnings, *encoded.warnings]
-    return Judged(encoded.X[known.places], target, known.places + 1, remarks)
+    remarks = [*_seen_before(saved, known.values, source), *known.warnings, *encoded.warnings]
+    return Judged(encoded.X[known.places], known.values, known.places + 1, remarks)
 
 
-class KnownRows(NamedTuple):
-    """Places of the rows whose target is known, from 0, and a sentence on the others."""
-
-    places: Int[np.ndarray, " n"]
-    warnings: list[str]
-
-
-def rows_with_target(frame: pl.DataFrame, target: str) -> KnownRows:
-    """Find the rows whose target is known."""
-    from bayesprop.data.tables import usable_rows
-
-    place = "row" if target != "row" else "place"
-    usable = usable_rows(frame.select(target).with_row_index(place), target)
-    return KnownRows(usable.frame[place].to_numpy().astype(np.int64), usable.warnings)
-
-
-def fingerprint(target: Float[np.ndarray, " n"]) -> str:
+def fingerprint(target: Shaped[np.ndarray, " n"]) -> str:
     """Return a digest by which the table of a fit is known again, whatever its file is called."""
     return hashlib.sha256(np.ascontiguousarray(target).tobytes()).hexdigest()
 

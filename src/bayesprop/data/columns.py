@@ -30,8 +30,10 @@ class EncodedColumn(NamedTuple):
 class FittedColumn(NamedTuple):
     """How a column is to be encoded (None: dropped), and a sentence where that needs one."""
 
+    name: str
     column: NumericColumn | CategoryColumn | None
     sentence: str | None = None
+    is_constant: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def fit_column(series: pl.Series) -> FittedColumn:
     if series.dtype in (pl.String, pl.Categorical, pl.Enum):
         series = typed(cleaned(series))
     if series.null_count() == len(series):
-        return FittedColumn(None, f"column {quoted(series.name)} dropped: it has no values")
+        return _dropped(series.name, "it has no values")
     return _fit_text(series) if series.dtype == pl.String else _fit_numbers(series)
 
 
@@ -164,21 +166,23 @@ def _fit_numbers(series: pl.Series) -> FittedColumn:
     name, numbers = series.name, as_numbers(series)
     known = numbers.drop_nulls().sort()
     if known.is_empty():
-        return FittedColumn(None, f"column {quoted(name)} dropped: it has no values")
+        return _dropped(name, "it has no values")
     missing = len(numbers) - len(known)
     if known[0] == known[-1] and not missing:
-        return FittedColumn(None, f"column {quoted(name)} dropped: it is {known[0]:g} in every row")
+        return _dropped(name, f"it is {known[0]:g} in every row", is_constant=True)
     if _is_row_number(name, known):
-        return FittedColumn(
-            None,
-            f"column {quoted(name)} dropped: it numbers the rows (rename it to keep it)",
-        )
+        return _dropped(name, "it numbers the rows (rename it to keep it)")
     fill = float(known[(len(known) - 1) // 2])
     sentence = (
         f"column {quoted(name)}: {counted(missing, 'missing value')} filled with the median,"
         f" {fill:g}, and marked in a column {quoted(name + ' is missing')}"
     )
-    return FittedColumn(NumericColumn(name, fill, missing > 0), sentence if missing else None)
+    column = NumericColumn(name, fill, missing > 0)
+    return FittedColumn(name, column, sentence if missing else None)
+
+
+def _dropped(name: str, reason: str, *, is_constant: bool = False) -> FittedColumn:
+    return FittedColumn(name, None, f"column {quoted(name)} dropped: {reason}", is_constant)
 
 
 def _is_row_number(name: str, known: pl.Series) -> bool:
@@ -195,22 +199,20 @@ def _fit_text(text: pl.Series) -> FittedColumn:
     check_text(text, allow_numbers=is_few)
     missing = len(text) - len(known)
     if n_levels == 1 and not missing:
-        return FittedColumn(
-            None, f"column {quoted(name)} dropped: it is {quoted(known[0])} in every row"
-        )
+        return _dropped(name, f"it is {quoted(known[0])} in every row", is_constant=True)
     is_free = n_levels > FEW_LEVELS and n_levels > len(known) / 2
     if is_free or n_levels > MAX_KNOWN_LEVELS:
-        return FittedColumn(
-            None,
-            f"column {quoted(name)} dropped: {n_levels} different texts in {len(known)} rows name"
-            " the rows rather than describe them",
+        return _dropped(
+            name,
+            f"{n_levels} different texts in {len(known)} rows name the rows rather than describe"
+            " them",
         )
     counts = known.alias("level").value_counts()  # a column may itself be called "count"
     ordered = counts.sort(["count", "level"], descending=[True, False])["level"].to_list()
     column = CategoryColumn(
         name, tuple(sorted(ordered[:MAX_LEVELS])), tuple(sorted(ordered[MAX_LEVELS:])), missing > 0
     )
-    return FittedColumn(column, _category_sentence(column, looks_like_number(known).all()))
+    return FittedColumn(name, column, _category_sentence(column, looks_like_number(known).all()))
 
 
 def _category_sentence(column: CategoryColumn, is_number_like: bool) -> str | None:

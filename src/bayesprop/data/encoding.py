@@ -9,20 +9,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Float, Int, Shaped
 
+from bayesprop.data.classes import (
+    Label,
+    choose_task,
+    class_codes,
+    class_labels,
+    classes_from_stored,
+    fit_classes,
+    known_values,
+    target_numbers,
+)
 from bayesprop.data.columns import (
     CategoryColumn,
+    FittedColumn,
     NumericColumn,
-    as_numbers,
-    check_dtype,
     column_from_dict,
     fit_column,
 )
 from bayesprop.data.errors import TableError, TableWarning, counted, listed, quoted
-from bayesprop.data.text import cleaned, typed
 
 VERSION = 1
+_LISTED_CONSTANTS = 5
 
 
 class EncodedRows(NamedTuple):
@@ -33,9 +42,19 @@ class EncodedRows(NamedTuple):
 
 
 class UsableRows(NamedTuple):
-    """The rows whose target is known, and a sentence about those that were left out."""
+    """The rows whose target is known, where they are (from 0), the task, sentences on either."""
 
     frame: pl.DataFrame
+    places: Int[np.ndarray, " n"]
+    task: str
+    warnings: list[str]
+
+
+class KnownTarget(NamedTuple):
+    """The target where it is known, the places of those rows (from 0), a sentence on the others."""
+
+    values: Shaped[np.ndarray, " n"]
+    places: Int[np.ndarray, " n"]
     warnings: list[str]
 
 
@@ -53,36 +72,52 @@ class TableEncoding:
         The columns that are used, in the order of the training table.
     report
         Sentences on what was filled, grouped or dropped.
+    classes
+        The labels that the target may have, sorted; empty where the target is a number.
     """
 
     target_name: str
     columns: tuple[NumericColumn | CategoryColumn, ...]
     report: list[str] = field(default_factory=list)
+    classes: tuple[Label, ...] = ()
 
     @classmethod
-    def fit(cls, frame: pl.DataFrame, target: str) -> TableEncoding:
-        """Choose an encoding from training data; rows without a target are not looked at."""
-        rows, report = _rows_with_target(frame, target)
+    def fit(cls, frame: pl.DataFrame, target: str, task: str | None = None) -> TableEncoding:
+        """Choose an encoding from training data; rows without a target are not looked at.
+
+        task
+            "regression" or "classification". None: text, categories and true/false are classes;
+            so are whole numbers with two values, with a remark; other numbers are numbers.
+        """
+        rows, _, task, report = _rows_with_target(frame, target, task)
         if len(rows) < 2:
             raise TableError(
                 f"a fit needs at least 2 rows with a value of {quoted(target)}, got {len(rows)}"
             )
         fitted = [fit_column(rows[name]) for name in rows.columns if name != target]
         columns = tuple(one.column for one in fitted if one.column is not None)
-        report = [*report, *(one.sentence for one in fitted if one.sentence)]
+        report = [*report, *_sentences(fitted)]
         if not columns:
             raise TableError(
                 f"no column is left to predict {quoted(target)} from: {'; '.join(report) or 'none'}"
             )
-        return cls(target, columns, report)
+        classes = fit_classes(rows[target]) if task == "classification" else ()
+        return cls(target, columns, report, classes)
+
+    @property
+    def task(self) -> str:
+        """What is predicted: "regression" or "classification"."""
+        return "classification" if self.classes else "regression"
 
     @property
     def feature_names(self) -> list[str]:
         """Names of the columns of the matrix; unique."""
         names: dict[str, None] = {}
         for name in (name for column in self.columns for name in column.feature_names):
-            candidates = (name, *(f"{name} ({i})" for i in range(2, len(names) + 3)))
-            names[next(one for one in candidates if one not in names)] = None
+            unique, i = name, 2
+            while unique in names:
+                unique, i = f"{name} ({i})", i + 1
+            names[unique] = None
         return list(names)
 
     def encode(self, frame: pl.DataFrame) -> EncodedRows:
@@ -104,17 +139,27 @@ class TableEncoding:
             warnings.warn(sentence, TableWarning, stacklevel=2)
         return encoded.X
 
-    def target(self, frame: pl.DataFrame) -> Float[np.ndarray, " n"]:
-        """Return the target of every row; TableError if it is absent, text or missing anywhere."""
-        numbers = _target_numbers(frame, self.target_name)
-        if numbers.null_count():
-            row = int(numbers.is_null().arg_max() or 0)
+    def target(self, frame: pl.DataFrame) -> Shaped[np.ndarray, " n"]:
+        """Return the target of every row: numbers, or labels out of `classes`.
+
+        TableError if it is absent, missing in a row, no number or an unknown class.
+        """
+        known = self.known_target(frame)
+        if len(known.places) < len(frame):
+            absent = np.setdiff1d(np.arange(len(frame)), known.places)
             raise TableError(
-                f"target {quoted(self.target_name)} is missing in"
-                f" {counted(numbers.null_count(), 'row')}, first in data row {row + 1}: fill it in"
-                " or leave the row out"
+                f"target {quoted(self.target_name)} is missing in {counted(len(absent), 'row')},"
+                f" first in data row {absent[0] + 1}: fill it in or leave the row out"
             )
-        return numbers.to_numpy().astype(np.float64)
+        return known.values
+
+    def known_target(self, frame: pl.DataFrame) -> KnownTarget:
+        """Return the target of the rows that have one; otherwise as `target`."""
+        series = _column(frame, self.target_name)
+        values = class_codes(series, self.classes) if self.classes else target_numbers(series)
+        places, known = _places(values.is_not_null()), values.drop_nulls().to_numpy()
+        target = class_labels(self.classes)[known] if self.classes else known.astype(np.float64)
+        return KnownTarget(target, places, _left_out(len(frame) - len(places), self.target_name))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
@@ -123,6 +168,7 @@ class TableEncoding:
             "target": self.target_name,
             "columns": [column.to_dict() for column in self.columns],
             "report": list(self.report),
+            "classes": list(self.classes),
         }
 
     @classmethod
@@ -135,13 +181,14 @@ class TableEncoding:
         try:
             columns = tuple(column_from_dict(column) for column in stored["columns"])
             target, report = stored["target"], list(stored["report"])
+            classes = classes_from_stored(stored.get("classes", ()))  # the first files had none
         except (KeyError, TypeError) as error:
             raise ValueError(f"the table encoding is incomplete: {error!r}") from error
         if not isinstance(target, str) or not all(isinstance(line, str) for line in report):
             raise ValueError("the target and the report of a table encoding must be text")
         if not columns or len({column.name for column in columns}) != len(columns):
             raise ValueError("the columns of a table encoding must be there and differ")
-        return cls(target, columns, report)
+        return cls(target, columns, report, classes)
 
     def _check_columns(self, frame: pl.DataFrame) -> None:
         absent = [column.name for column in self.columns if column.name not in frame.columns]
@@ -153,50 +200,59 @@ class TableEncoding:
             )
 
 
-def usable_rows(frame: pl.DataFrame, target: str) -> UsableRows:
+def usable_rows(frame: pl.DataFrame, target: str, task: str | None = None) -> UsableRows:
     """Leave out rows without a target, and refuse now what a fit on part of the table would.
 
     Called on a whole table, before it is divided, so that messages name rows of the file.
     """
-    rows = _rows_with_target(frame, target)
+    rows = _rows_with_target(frame, target, task)
     for name in frame.columns:
         if name != target:
             fit_column(frame[name])
     return rows
 
 
-def _rows_with_target(frame: pl.DataFrame, target: str) -> UsableRows:
-    numbers = _target_numbers(frame, target)
-    n_absent = numbers.null_count()
-    if not n_absent:
-        return UsableRows(frame, [])
-    sentence = f"{counted(n_absent, 'row')} left out: no value of the target {quoted(target)}"
-    return UsableRows(frame.filter(numbers.is_not_null()), [sentence])
+def _rows_with_target(frame: pl.DataFrame, target: str, task: str | None) -> UsableRows:
+    series = _column(frame, target)
+    task, remark = choose_task(series, task)
+    values = target_numbers(series) if task == "regression" else known_values(series)
+    places = _places(values.is_not_null())
+    left_out = _left_out(len(frame) - len(places), target)
+    return UsableRows(
+        frame[places] if left_out else frame,
+        places,
+        task,
+        [*([] if remark is None else [remark]), *left_out],
+    )
 
 
-def _target_numbers(frame: pl.DataFrame, target: str) -> pl.Series:
-    """Return the target as floats, nulls where it is missing; TableError if it is not numeric."""
+def _places(mask: pl.Series) -> Int[np.ndarray, " n"]:
+    return np.flatnonzero(mask.to_numpy())
+
+
+def _left_out(n: int, target: str) -> list[str]:
+    if not n:
+        return []
+    return [f"{counted(n, 'row')} left out: no value of the target {quoted(target)}"]
+
+
+def _sentences(fitted: list[FittedColumn]) -> list[str]:
+    """Return what is to be said of the columns; many constant ones, as of pictures, in one."""
+    constant = [one.name for one in fitted if one.is_constant]
+    if len(constant) <= _LISTED_CONSTANTS:
+        return [one.sentence for one in fitted if one.sentence]
+    others = [one.sentence for one in fitted if one.sentence and not one.is_constant]
+    return [
+        f"{len(constant)} columns dropped, the same in every row: {listed(constant, 3)}",
+        *others,
+    ]
+
+
+def _column(frame: pl.DataFrame, target: str) -> pl.Series:
     if target not in frame.columns:
         close = _close_match(target, frame.columns) or f"; it has {listed(frame.columns, 12)}"
         raise TableError(f"the table has no column {quoted(target)}{close}")
-    series = frame[target]
-    check_dtype(series)
-    if series.dtype in (pl.String, pl.Categorical, pl.Enum):
-        series = typed(cleaned(series))
-    if series.dtype == pl.Boolean or _is_text(series):
-        found = quoted(series.drop_nulls()[0])
-        raise TableError(
-            f"target {quoted(target)} must be a number, got {found}: choose another column, or code"
-            " it as a number if its values have an order and a size"
-        )
-    return as_numbers(series)
-
-
-def _is_text(series: pl.Series) -> bool:
-    """Say whether no known value, or too few, is a number; a stray word is named by its row."""
-    if series.dtype != pl.String or series.null_count() == len(series):
-        return False
-    return series.cast(pl.Float64, strict=False).null_count() > len(series) / 2
+    return frame[target]
 
 
 def _close_match(name: str, names: list[str]) -> str:

@@ -12,6 +12,7 @@ from bayesprop.data.sources import FOLDER_VARIABLE, PLACES, DataSet, Loaded
 __all__ = ["DataSet", "Loaded", "describe", "load", "names"]
 
 _CC_BY = "CC BY 4.0"
+_SKLEARN = f"{_CC_BY}, as part of scikit-learn"
 
 _TABLE: dict[str, DataSet] = {
     data.name: data
@@ -188,13 +189,136 @@ _TABLE: dict[str, DataSet] = {
             n_splits=1,
             n_train=463_715,
         ),
+        DataSet(
+            name="iris",
+            n=150,
+            d=4,
+            target="species",
+            unit="",
+            y_mean=None,
+            y_std=None,
+            licence=_SKLEARN,
+            citation="Fisher, Annals of Eugenics 7 (1936) 179-188; UCI 53, doi 10.24432/C56C76",
+            note="50 flowers a species; two of the species overlap",
+            bundled="load_iris",
+            n_splits=0,
+            features=("sepal_length_cm", "sepal_width_cm", "petal_length_cm", "petal_width_cm"),
+            classes=("setosa", "versicolor", "virginica"),
+        ),
+        DataSet(
+            name="breast_cancer",
+            n=569,
+            d=30,
+            target="diagnosis",
+            unit="",
+            y_mean=None,
+            y_std=None,
+            licence=_SKLEARN,
+            citation="Wolberg, Mangasarian, Street & Street (1993), UCI 17, doi 10.24432/C5DW2B",
+            note="mean, standard error and worst of ten measures of cell nuclei; 212 malignant",
+            bundled="load_breast_cancer",
+            n_splits=0,
+            classes=("malignant", "benign"),
+        ),
+        DataSet(
+            name="wine_cultivars",
+            n=178,
+            d=13,
+            target="cultivar",
+            unit="",
+            y_mean=None,
+            y_std=None,
+            licence=_SKLEARN,
+            citation="Aeberhard & Forina (1992), UCI 109, doi 10.24432/C5PC7J",
+            note="chemical analysis of Italian wines; scikit-learn calls the set wine",
+            bundled="load_wine",
+            n_splits=0,
+            classes=("cultivar 1", "cultivar 2", "cultivar 3"),
+        ),
+        DataSet(
+            name="digits",
+            n=1797,
+            d=64,
+            target="digit",
+            unit="",
+            y_mean=None,
+            y_std=None,
+            licence=_SKLEARN,
+            citation="Alpaydin & Kaynak (1998), UCI 80, doi 10.24432/C50P49",
+            note="8 x 8 pictures, ink 0 to 16, of digits of 13 writers",
+            bundled="load_digits",
+            n_splits=0,
+            classes=tuple(range(10)),
+            image_shape=(8, 8),
+        ),
+        DataSet(
+            name="mushroom",
+            n=8124,
+            d=22,
+            target="class",
+            unit="",
+            y_mean=None,
+            y_std=None,
+            licence=_CC_BY,
+            citation="Schlimmer (1987), after the Audubon Society Field Guide, UCI 73,"
+            " doi 10.24432/C5959T",
+            note="class e is edible, p poisonous; every feature is a one-letter code, ? one of them"
+            " in stalk-root; some columns tell the classes apart nearly alone",
+            file="mushroom/agaricus-lepiota.csv",
+            sha256="7204d38399e2c7c84d85e7a2019081724bb943613e82be5d3523156cfbcf9f64",
+            n_splits=0,
+            classes=("e", "p"),
+        ),
+        DataSet(
+            name="mnist",
+            n=70_000,
+            d=784,
+            target="digit",
+            unit="",
+            y_mean=None,
+            y_std=None,
+            licence="CC BY-SA 3.0, as commonly stated",
+            citation="LeCun, Bottou, Bengio & Haffner, Proc. IEEE 86 (1998) 2278-2324",
+            note="28 x 28 pictures, ink 0 to 255; the first 60000 rows are the published training"
+            " set",
+            file="mnist/mnist.npz",
+            sha256="39b9b1ffaa0ba4d8995a616551f0966941fe02a3fe79ba4a9db7373db16d53ad",
+            openml=554,
+            n_splits=1,
+            n_train=60_000,
+            classes=tuple(range(10)),
+            image_shape=(28, 28),
+        ),
+        DataSet(
+            name="fashion",
+            n=70_000,
+            d=784,
+            target="garment",
+            unit="",
+            y_mean=None,
+            y_std=None,
+            licence="MIT",
+            citation="Xiao, Rasul & Vollgraf, arXiv:1708.07747 (2017)",
+            note="Fashion-MNIST: 28 x 28 pictures of goods; the first 60000 rows are the published"
+            " training set",
+            file="fashion/fashion.npz",
+            sha256="1eb657606b268db73049144beb8aa219f7ae0453322d5033729298cc1119ae59",
+            openml=40996,
+            n_splits=1,
+            n_train=60_000,
+            classes=(
+                *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+                *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+            ),
+            image_shape=(28, 28),
+        ),
     )
 }
 
 
-def names() -> list[str]:
-    """Return the names that `load` knows."""
-    return list(_TABLE)
+def names(task: str | None = None) -> list[str]:
+    """Return the names that `load` knows, or those of one task."""
+    return [name for name, data in _TABLE.items() if task in (None, data.task)]
 
 
 def describe(name: str) -> DataSet:

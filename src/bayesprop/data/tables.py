@@ -12,16 +12,27 @@ import polars as pl
 
 from bayesprop.data import registry
 from bayesprop.data.atomic import write_atomically
+from bayesprop.data.classes import class_codes, class_text, fit_classes
 from bayesprop.data.csv_text import parse
-from bayesprop.data.encoding import EncodedRows, TableEncoding, UsableRows, usable_rows
+from bayesprop.data.encoding import (
+    EncodedRows,
+    KnownTarget,
+    TableEncoding,
+    UsableRows,
+    usable_rows,
+)
 from bayesprop.data.errors import TableError, TableWarning, listed, quoted
 
 __all__ = [
     "EncodedRows",
+    "KnownTarget",
     "TableEncoding",
     "TableError",
     "TableWarning",
     "UsableRows",
+    "class_codes",
+    "class_text",
+    "fit_classes",
     "read_table",
     "usable_rows",
     "write_table",

@@ -32,3 +32,17 @@ def cubic(n: int = 20, *, random_state: int = 0) -> Toy:
     rng = np.random.default_rng(random_state)
     x = rng.uniform(*CUBIC_RANGE, n)
     return Toy(x[:, None], cubic_mean(x) + np.sqrt(CUBIC_NOISE_VAR) * rng.standard_normal(n))
+
+
+def friedman(
+    number: int, n: int, *, random_state: np.random.RandomState
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
+    """Draw inputs and targets of Friedman's (1991) functions 1, 2 or 3, with noise.
+
+    The noise has a standard deviation of 1, 125 and 0.1, about 1/5, 1/3 and 1/3 of the signal's.
+    """
+    from sklearn import datasets
+
+    noise = {1: 1.0, 2: 125.0, 3: 0.1}[number]
+    makers = {1: datasets.make_friedman1, 2: datasets.make_friedman2, 3: datasets.make_friedman3}
+    return makers[number](n, noise=noise, random_state=random_state)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 CHUNK_ROWS = 131_072
+_LEAST_ROWS = 64
 FURTHEST_INPUT = 1e50
 FURTHEST_FLOAT32_INPUT = 1e12
 
@@ -36,3 +37,13 @@ def standardised_inputs(
             f"column {names[column]}"
         )
     return x
+
+
+def padded(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
+    """Fill up with zero rows to a power of two, at least 64.
+
+    Few shapes mean few compilations; and a row's sums, taken in float32, no longer depend on how
+    many rows come with it.
+    """
+    n = max(_LEAST_ROWS, 1 << (len(x) - 1).bit_length())
+    return np.concatenate([x, np.zeros((n - len(x), x.shape[1]), x.dtype)])

@@ -23,6 +23,7 @@ from bayesprop.estimators.classification import BayesianClassifier
 from bayesprop.estimators.inputs import (
     CHUNK_ROWS,
     FURTHEST_FLOAT32_INPUT,
+    padded,
     standardised_inputs,
 )
 from bayesprop.estimators.regression import BayesianRegressor
@@ -165,7 +166,10 @@ class NetworkFitting:
     def _from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
         """Rebuild a fitted estimator from what `_to_stored` gave."""
         return restore_network(
-            cls, header, arrays, lambda model: jax.eval_shape(model._initial_state, model._build())
+            cls,
+            header,
+            arrays,
+            lambda model: jax.eval_shape(lambda: model._initial_state(model._build())),
         )
 
 
@@ -194,15 +198,16 @@ class NetworkRegressor(NetworkFitting, BayesianRegressor):
 
     def _observations(self, x: np.ndarray, key: Any, n_draws: int) -> draws.Observed:
         built = self._build()
-        return draws.observations(
+        drawn = draws.observations(
             built.apply,
             built.method.sample,
             cast(GaussianNoise, built.likelihood).observe,
             key,
             self.state_,
-            jnp.asarray(x, jnp.float32),
+            jnp.asarray(padded(x), jnp.float32),
             n_draws=n_draws,
         )
+        return draws.Observed(*(part[:, : len(x)] for part in drawn))
 
     def _predictive_standardised(self, x: np.ndarray) -> MixturePredictive:
         drawn = self._observations(x, self._draws_key(), self._n_draws())
@@ -278,10 +283,11 @@ class NetworkClassifier(NetworkFitting, BayesianClassifier):
             built.method.sample,
             self._draws_key(),
             self.state_,
-            jnp.asarray(x, jnp.float32),
+            jnp.asarray(padded(x), jnp.float32),
             n_draws=self._n_draws(),
         )
-        return np.asarray(found.proba), np.asarray(found.expected_entropy)
+        rows = slice(len(x))
+        return np.asarray(found.proba)[rows], np.asarray(found.expected_entropy)[rows]
 
 
 def device_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Rows:

@@ -88,11 +88,20 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
 
 
 def _draw(row: Row, stem: Path) -> None:
-    from bayesprop.report import toy_figure
+    from bayesprop.report import band_figure
 
-    curve = (row.result or {})["curve"]
-    arrays = {name: np.asarray(values) for name, values in curve.items()}
-    toy_figure.draw(stem, **arrays, truth=cubic_mean(_GRID), band_stds=BAND_STDS)
+    curve = {name: np.asarray(values) for name, values in (row.result or {})["curve"].items()}
+    half = BAND_STDS * curve["std"]
+    band = (curve["mean"] - half, curve["mean"] + half)
+    panel = band_figure.Panel(
+        curve["x"], curve["mean"], [band], curve["X_train"], curve["y_train"], cubic_mean(_GRID)
+    )
+    band_figure.draw(
+        stem,
+        panels={"": panel},
+        line_name="predictive mean",
+        band_names=[f"mean ± {BAND_STDS:g} std"],
+    )
 
 
 def section(rows: Sequence[Row]) -> str:

@@ -35,14 +35,14 @@ class CoverageCurve:
 
 
 def binomial_band(
-    n: int, chance: Float[np.ndarray, " levels"]
+    n: int | Int[np.ndarray, " levels"], chance: Float[np.ndarray, " levels"]
 ) -> tuple[Float[np.ndarray, " levels"], Float[np.ndarray, " levels"]]:
     """Smallest counts k with P(K <= k) >= 2.5 % and >= 97.5 %, K ~ Binomial(n, chance)."""
     tail = (1.0 - _BAND) / 2.0
     return _binomial_quantile(tail, n, chance), _binomial_quantile(1.0 - tail, n, chance)
 
 
-def _binomial_quantile(level: float, n: int, chance: np.ndarray) -> np.ndarray:
+def _binomial_quantile(level: float, n: int | np.ndarray, chance: np.ndarray) -> np.ndarray:
     # bdtrik solves for a continuous k, and rounds either way near an integer; it is nan below 0.
     k = np.floor(np.nan_to_num(special.bdtrik(level, n, chance), nan=0.0))
     k = np.maximum(k - 1.0, 0.0)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop import metrics
-from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import Predictive
 from bayesprop.report.baselines import Baselines, ConstantBaseline
 from bayesprop.report.calibration import (
@@ -20,8 +18,19 @@ from bayesprop.report.calibration import (
     coverage_curve,
     pit_histogram,
 )
-from bayesprop.report.effects import Effects, effects
-from bayesprop.report.scoring import Comparison, Score, compare, scores
+from bayesprop.report.effects import MOMENTS, effects
+from bayesprop.report.page_contents import (
+    MISSING_BASELINES,
+    PageContents,
+    about,
+    feature_names,
+    judged_rows,
+    predictor,
+    seed_of,
+    standardiser_of,
+    standardises,
+)
+from bayesprop.report.scoring import Score, compare, scores
 from bayesprop.report.unsure import Rows, UnsureRow, features_of, least_sure
 from bayesprop.report.verdict import Verdict, judge
 from bayesprop.report.words import label
@@ -55,22 +64,6 @@ class ErrorGroup:
 
 
 @dataclass(frozen=True)
-class About:
-    """What the page is about, in the user's own words; empty where nothing is known.
-
-    reproduction
-        (name, text) pairs: what reproduces the model.
-    """
-
-    title: str
-    target: str
-    unit: str
-    source: str
-    created: str
-    reproduction: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
 class Calibration:
     """Whether the intervals keep their promise; `error` is the mean |nominal - actual| coverage."""
 
@@ -80,40 +73,22 @@ class Calibration:
     coverage: CoverageCurve | None
 
 
-@dataclass(frozen=True)
-class ReportContents:
-    """What a report says.
+@dataclass(frozen=True, kw_only=True)
+class ReportContents(PageContents):
+    """What the report of a regressor says besides.
 
-    kind
-        Which rows were judged: "held-out", "training", or "table" (one given later).
-    models
-        The fitted model and its baselines, in the order of the values of `scores`.
     median_error
         Median absolute error, y.
     is_even
         Whether the model predicts the same std, within 5 %, for nearly all rows.
-    remarks
-        Sentences that the caller wants at the head of the page.
     """
 
-    about: About
-    kind: str
-    n_rows: int
-    models: tuple[str, ...]
-    scores: tuple[Score, ...]
-    comparisons: tuple[Comparison, ...]
-    baseline_note: str
     median_error: float
-    epistemic_share: float
     calibration: Calibration
     cloud: Cloud
     groups: tuple[ErrorGroup, ...]
     is_even: bool
-    effects: Effects
     unsure: tuple[UnsureRow, ...]
-    fit: FitReport
-    data_notes: tuple[str, ...]
-    remarks: tuple[str, ...]
 
 
 def collect(
@@ -125,17 +100,17 @@ def collect(
     metadata: Mapping[str, Any],
 ) -> ReportContents:
     """Compute the contents; arguments as in `write_report`."""
-    judged, kind = _judged(train, test)
-    predict, seed = _predictor(estimator), _seed(metadata)
+    judged, kind = judged_rows(train, test)
+    predict, seed = predictor(estimator), seed_of(metadata)
     predicted = _checked(predict(judged.X), judged)
     baselines = _baselines(train, metadata)
     models = {"model": predicted, **_baseline_predictions(baselines, judged.X)}
     found = scores(models, judged.y)
     compared = [compare(predicted, models[name], name, judged.y) for name in list(models)[1:]]
     reference = judged if train is None else train
-    features = features_of(encoding, _names(estimator, encoding, reference), reference.X)
+    features = features_of(encoding, feature_names(estimator, encoding, reference), reference.X)
     return ReportContents(
-        about=_about(estimator, encoding, metadata),
+        about=about(estimator, encoding, metadata),
         kind=kind,
         n_rows=len(judged.y),
         models=tuple(models),
@@ -148,35 +123,13 @@ def collect(
         cloud=_cloud(predicted, judged.y, seed),
         groups=_groups(predicted, judged.y),
         is_even=_is_even(predicted),
-        effects=effects(predict, reference.X, features, seed=seed),
-        unsure=least_sure(predicted, judged, features, estimator.x_scaler_.transform),
+        effects=effects(predict, reference.X, features, MOMENTS, seed=seed),
+        unsure=least_sure(
+            predicted, judged, features, standardiser_of(estimator, reference).transform
+        ),
         fit=estimator.fit_report_,
-        data_notes=tuple(encoding.report) if encoding is not None else (),
-        remarks=tuple(map(str, metadata.get("remarks") or ())),
+        is_standardised=standardises(estimator),
     )
-
-
-def _judged(train: Rows | None, test: Rows | None) -> tuple[Rows, str]:
-    rows = train if test is None else test
-    if rows is None:
-        raise ValueError("a report needs rows to judge: give test, train or both, got neither")
-    for name, given in (("train", train), ("test", test)):
-        if given is not None:
-            _check_rows(name, given)
-    kind = "training" if test is None else "table" if train is None else "held-out"
-    return rows, kind
-
-
-def _check_rows(name: str, rows: Rows) -> None:
-    if rows.y.ndim != 1:
-        raise ValueError(
-            f"{name}.y must have shape (n,), got {rows.y.shape}: report one output at a time"
-        )
-    if not (len(rows.y) == len(rows.X) == len(rows.row_ids) > 0):
-        raise ValueError(
-            f"{name} must have as many targets and row_ids as rows, and at least one; "
-            f"got {len(rows.X)} rows, {len(rows.y)} targets, {len(rows.row_ids)} row_ids"
-        )
 
 
 def _checked(predicted: Predictive, rows: Rows) -> Predictive:
@@ -192,52 +145,12 @@ def _checked(predicted: Predictive, rows: Rows) -> Predictive:
     return predicted
 
 
-def _predictor(estimator: Any) -> Callable[[np.ndarray], Predictive]:
-    """Predict from arrays, also where the estimator was fitted on a frame with named columns."""
-
-    def predict(x: np.ndarray) -> Predictive:
-        with warnings.catch_warnings():
-            # The columns are in the order of the fit: that is what `Rows` promises.
-            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-            return estimator.predict_dist(x)
-
-    return predict
-
-
-def _names(estimator: Any, encoding: TableEncoding | None, rows: Rows) -> tuple[str, ...]:
-    if encoding is not None:
-        return tuple(encoding.feature_names)
-    named = getattr(estimator, "feature_names_in_", None)
-    return (
-        tuple(f"x{i + 1}" for i in range(rows.X.shape[1]))
-        if named is None
-        else tuple(map(str, named))
-    )
-
-
-def _about(estimator: Any, encoding: TableEncoding | None, metadata: Mapping[str, Any]) -> About:
-    target = str(metadata.get("target") or (encoding.target_name if encoding is not None else "y"))
-    return About(
-        title=str(metadata.get("title") or f"Predicting {target}"),
-        target=target,
-        unit=str(metadata.get("unit") or ""),
-        source=str(metadata.get("source") or ""),
-        created=str(metadata.get("created") or ""),
-        reproduction=_reproduction(estimator, metadata),
-    )
-
-
-def _seed(metadata: Mapping[str, Any]) -> int:
-    seed = metadata.get("seed")
-    return seed if isinstance(seed, int) and seed >= 0 else 0
-
-
 def _baselines(train: Rows | None, metadata: Mapping[str, Any]) -> Baselines:
     if train is not None:
         return Baselines.fit(train.X, train.y)
     if metadata.get("baselines") is not None:
         return Baselines.from_dict(metadata["baselines"])
-    note = "The model file does not hold the baselines, which need the training rows."
+    note = MISSING_BASELINES
     summary = metadata.get("train_summary")
     if summary is None:
         return Baselines(None, None, note)
@@ -304,17 +217,3 @@ def _is_even(predicted: Predictive) -> bool:
     """Whether 95 % of the predicted standard deviations lie within 5 % of each other."""
     low, high = np.quantile(predicted.std, (0.025, 0.975))
     return bool(high <= 1.05 * low)
-
-
-def _reproduction(estimator: Any, metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    parameters = ", ".join(f"{k}={v!r}" for k, v in sorted(estimator.get_params().items()))
-    versions = ", ".join(f"{k} {v}" for k, v in (metadata.get("versions") or {}).items())
-    pairs = [
-        ("Command", metadata.get("command")),
-        ("Table", metadata.get("source")),
-        ("Seed", metadata.get("seed")),
-        ("Model", f"{type(estimator).__name__}({parameters})"),
-        ("Versions", versions),
-        ("Created", metadata.get("created")),
-    ]
-    return tuple((name, str(text)) for name, text in pairs if text not in (None, ""))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -24,7 +25,41 @@ _VALUE_BUDGET = 40_000_000
 _CHUNK_VALUES = 4_000_000
 _SCREENING_QUANTILES = (0.05, 0.5, 0.95)
 
-Predict = Callable[[np.ndarray], Predictive]
+Predict = Callable[[np.ndarray], Any]
+
+
+class Curve(NamedTuple):
+    """The average prediction at each setting of a feature, all but `of` in its units.
+
+    epistemic_std, std
+        Root of the mean variance of the rows at each setting; None where there is none.
+    of
+        What the average is of, where it is not the target itself.
+    """
+
+    mean: Float[np.ndarray, " g"]
+    epistemic_std: Float[np.ndarray, " g"] | None = None
+    std: Float[np.ndarray, " g"] | None = None
+    of: str = ""
+
+    @property
+    def movement(self) -> float:
+        """Largest minus smallest average."""
+        return float(np.max(self.mean) - np.min(self.mean))
+
+
+class View(NamedTuple):
+    """What is averaged, k numbers of every predicted row, and the curve made of the averages."""
+
+    quantities: Callable[[Any], Float[np.ndarray, "k n"]]
+    curve: Callable[[Float[np.ndarray, "k g"]], Curve]
+
+
+def _moments(predicted: Predictive) -> np.ndarray:
+    return np.stack([predicted.mean, predicted.epistemic_var, predicted.var])
+
+
+MOMENTS = View(_moments, lambda averages: Curve(averages[0], *np.sqrt(averages[1:])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,20 +82,16 @@ class Feature:
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """The partial dependence of the prediction on one feature, all but `grid` in y.
+    """The partial dependence of the prediction on one feature.
 
     grid
         The values that the feature was set to; 0, 1, ... for levels.
     levels
         Names of the levels, or empty for a number of more than two values.
-    mean
-        Average prediction at each value.
-    epistemic_std, std
-        Root of the mean variance of the rows at each value: what a typical row has there.
+    curve
+        The average prediction at each value.
     deciles
         The nine deciles of the feature, so that thin data can be seen; empty for levels.
-    movement
-        Largest minus smallest mean.
     hidden_levels
         Levels left out because there are too many.
     """
@@ -68,11 +99,8 @@ class Effect:
     name: str
     grid: Float[np.ndarray, " g"]
     levels: tuple[str, ...]
-    mean: Float[np.ndarray, " g"]
-    epistemic_std: Float[np.ndarray, " g"]
-    std: Float[np.ndarray, " g"]
+    curve: Curve
     deciles: Float[np.ndarray, " k"]
-    movement: float
     hidden_levels: int = 0
 
 
@@ -96,6 +124,7 @@ def effects(
     predict: Predict,
     x: Float[np.ndarray, "n d"],
     features: tuple[Feature, ...],
+    view: View,
     *,
     seed: int = 0,
 ) -> Effects:
@@ -111,14 +140,15 @@ def effects(
     screened = len(varying) > _MAX_CANDIDATES
     if screened:
         background = _background(rng, x, 3 * len(varying), most=20)
-        moved = [_movement(_curve(predict, background, f, _coarse(x, f))[0]) for f in varying]
+        coarse = [_curve(predict, background, f, _coarse(x, f), view) for f in varying]
+        moved = [curve.movement for curve in coarse]
         order = np.argsort(moved, kind="stable")[::-1]
         others += [(varying[i].name, moved[i]) for i in order[_MAX_CANDIDATES:]]
         varying = [varying[i] for i in order[:_MAX_CANDIDATES]]
     background = _background(rng, x, _GRID_SIZE * len(varying), most=_MAX_ROWS)
-    measured = [_effect(predict, background, x, f) for f in varying]
-    measured.sort(key=lambda effect: -effect.movement)
-    others += [(e.name, e.movement) for e in measured[MAX_SHOWN:]]
+    measured = [_effect(predict, background, x, f, view) for f in varying]
+    measured.sort(key=lambda effect: -effect.curve.movement)
+    others += [(e.name, e.curve.movement) for e in measured[MAX_SHOWN:]]
     others.sort(key=lambda other: -other[1])
     return Effects(tuple(measured[:MAX_SHOWN]), tuple(others), len(background), screened)
 
@@ -151,7 +181,9 @@ def _grid(column: np.ndarray) -> np.ndarray:
     return low * (1.0 - share) + high * share
 
 
-def _effect(predict: Predict, background: np.ndarray, x: np.ndarray, feature: Feature) -> Effect:
+def _effect(
+    predict: Predict, background: np.ndarray, x: np.ndarray, feature: Feature, view: View
+) -> Effect:
     if feature.settings is None:
         column = x[:, feature.columns[0]]
         grid = _grid(column)
@@ -162,43 +194,21 @@ def _effect(predict: Predict, background: np.ndarray, x: np.ndarray, feature: Fe
         hidden = max(len(feature.settings) - MAX_LEVELS, 0)
         settings, levels = feature.settings[:MAX_LEVELS], feature.levels[:MAX_LEVELS]
         grid, deciles = np.arange(float(len(settings))), np.empty(0)
-    mean, epistemic_std, std = _curve(predict, background, feature, settings)
-    return Effect(
-        feature.name,
-        grid,
-        levels,
-        mean,
-        epistemic_std,
-        std,
-        deciles,
-        _movement(mean),
-        hidden,
-    )
+    curve = _curve(predict, background, feature, settings, view)
+    return Effect(feature.name, grid, levels, curve, deciles, hidden)
 
 
 def _curve(
-    predict: Predict, background: np.ndarray, feature: Feature, settings: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Average prediction, epistemic and total standard deviation at each setting."""
+    predict: Predict, background: np.ndarray, feature: Feature, settings: np.ndarray, view: View
+) -> Curve:
+    """Average the predictions at each setting, some settings at a time."""
     step = max(1, _CHUNK_VALUES // max(background.size, 1))
-    parts = [
-        _averages(predict, background, feature, settings[i : i + step])
-        for i in range(0, len(settings), step)
-    ]
-    mean, epistemic_var, var = np.concatenate(parts, axis=1)
-    return mean, np.sqrt(epistemic_var), np.sqrt(var)
-
-
-def _averages(
-    predict: Predict, background: np.ndarray, feature: Feature, settings: np.ndarray
-) -> np.ndarray:
-    rows = np.tile(background, (len(settings), 1))
-    rows[:, list(feature.columns)] = np.repeat(settings, len(background), axis=0)
-    predicted = predict(rows)
-    shape = (len(settings), len(background))
-    moments = (predicted.mean, predicted.epistemic_var, predicted.var)
-    return np.stack([np.mean(np.reshape(m, shape), axis=1) for m in moments])
-
-
-def _movement(mean: np.ndarray) -> float:
-    return float(np.max(mean) - np.min(mean))
+    parts = []
+    for first in range(0, len(settings), step):
+        some = settings[first : first + step]
+        rows = np.tile(background, (len(some), 1))
+        rows[:, list(feature.columns)] = np.repeat(some, len(background), axis=0)
+        quantities = view.quantities(predict(rows))
+        shape = (len(quantities), len(some), len(background))
+        parts.append(np.mean(np.reshape(quantities, shape), axis=2))
+    return view.curve(np.concatenate(parts, axis=1))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bayesprop import __version__
-from bayesprop.report import prose, words
-from bayesprop.report.contents import ReportContents
+from bayesprop.report import page_prose, words
+from bayesprop.report.page_contents import PageContents
 from bayesprop.report.scoring import Score
 
 _ARROWS = {
@@ -18,11 +19,24 @@ _ARROWS = {
     "nominal": ("→", "nearest to nominal is best"),
     "": ("", "narrower is better only at equal coverage"),
 }
-_MODELS = {"model": "This model", "linear": "Bayesian linear", "constant": "Training mean"}
 
 
-def render(contents: ReportContents, figures: Mapping[str, str]) -> str:
-    """Fill the template. Everything is escaped but `figures`, which are SVG elements already."""
+def fill(
+    template: str,
+    contents: PageContents,
+    figures: Mapping[str, str],
+    *,
+    prose: Any,
+    models: Mapping[str, str],
+    **more: Any,
+) -> str:
+    """Fill a template. Everything is escaped but `figures`, which are SVG elements already.
+
+    prose
+        The module of the task's own sentences.
+    models
+        What the page calls each model.
+    """
     environment = Environment(
         loader=PackageLoader("bayesprop.report"),
         autoescape=True,
@@ -37,17 +51,19 @@ def render(contents: ReportContents, figures: Mapping[str, str]) -> str:
         "plural": words.plural,
     }
     style = environment.get_template("style.css").render()
-    return environment.get_template("report.html").render(
-        c=contents,
-        figures={name: Markup(svg) for name, svg in figures.items()},
-        style=Markup(style),
-        prose=prose,
-        arrows=_ARROWS,
-        models=_MODELS,
-        cell=_cell,
-        unsure=_unsure(contents),
-        version=__version__,
-    )
+    environment.globals |= {
+        "c": contents,
+        "figures": {name: Markup(svg) for name, svg in figures.items()},
+        "style": Markup(style),
+        "shared": page_prose,
+        "prose": prose,
+        "arrows": _ARROWS,
+        "models": models,
+        "cell": _cell,
+        "spread": _spread,
+        "version": __version__,
+    }
+    return environment.get_template(template).render(**more)
 
 
 def _cell(score: Score, at: int) -> str:
@@ -59,22 +75,6 @@ def _cell(score: Score, at: int) -> str:
     return words.alike([value], scale)[0] if score.unit == "nats" else words.number(value)
 
 
-def _unsure(contents: ReportContents) -> list[dict[str, object]]:
-    """Rows of the table, numbers with as many decimals as their interval deserves."""
-    found = []
-    for row in contents.unsure:
-        numbers = words.alike([row.mean, row.low, row.high, row.actual], (row.high - row.low) / 3)
-        mean, low, high, actual = numbers
-        found.append(
-            {
-                "name": words.label(row.row_id, 40),
-                "mean": mean,
-                "low": low,
-                "high": high,
-                "actual": actual,
-                "missed": not row.low <= row.actual <= row.high,
-                "share": words.percent(row.epistemic_share),
-                "unusual": row.unusual,
-            }
-        )
-    return found
+def _spread(score: Score, at: int) -> str:
+    error = score.errors[at] or 0.0
+    return words.percent(error, 1) if score.unit == "share" else words.number(error, 2)

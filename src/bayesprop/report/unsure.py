@@ -25,12 +25,14 @@ _NBSP = "\N{NO-BREAK SPACE}"
 class Rows:
     """Rows of a table, encoded but not standardised, columns as the estimator was fitted.
 
+    y
+        The target of every row: a number, or for a classifier a label.
     row_ids
         What a person calls each row: a line number or a key.
     """
 
     X: Float[np.ndarray, "n d"]
-    y: Float[np.ndarray, " n"]
+    y: np.ndarray
     row_ids: list[str]
 
 
@@ -110,13 +112,16 @@ def least_sure(
             high=float(interval[k, 1]),
             actual=float(rows.y[row]),
             epistemic_share=float(share[k]),
-            unusual=_unusual(rows.X[row], z[k], features),
+            unusual=unusual_values(rows.X[row], z[k], features),
         )
         for k, row in enumerate(worst)
     )
 
 
-def _unusual(x: np.ndarray, z: np.ndarray, features: tuple[Feature, ...]) -> tuple[str, ...]:
+def unusual_values(
+    x: Float[np.ndarray, " d"], z: Float[np.ndarray, " d"], features: tuple[Feature, ...]
+) -> tuple[str, ...]:
+    """Describe the values that set a row most apart; `z` are those of `x`, standardised."""
     distance = np.array([np.max(np.abs(z[list(f.columns)])) for f in features])
     order = np.argsort(-distance, kind="stable")[:_N_VALUES]
     # The first is named whatever it is; others only if they do stand out.

@@ -15,7 +15,7 @@ from bayesprop.report.words import number, percent
 _AD_HINT, _AD_CLEAR = 3.077, 3.878
 _Z_HINT, _Z_CLEAR = 2.241, 2.576
 _KS_CLEAR = 0.01
-_SMALL = 0.03
+SMALL = 0.03
 _CROSSING = 3.0
 
 
@@ -29,14 +29,19 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class _Fault:
-    """What is wrong, as a headline and its hedged form; `size` is a distance in probability."""
+class Fault:
+    """What is wrong, as a headline and its hedged form.
+
+    size
+        A distance in probability; small where it is below `limit`.
+    """
 
     clear: str
     hint: str
     detail: str
     size: float
     is_clear: bool
+    limit: float = SMALL
 
 
 def judge(
@@ -59,13 +64,17 @@ def judge(
     if n < MIN_ROWS:
         headline = f"Too few rows to judge calibration: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (f"The {counts}.",))
-    faults = _faults(pit, stretch)
+    return pronounce(_faults(pit, stretch), n, f"The {counts}.", small=f"below {percent(SMALL)}")
+
+
+def pronounce(faults: list[Fault], n: int, counts: str, *, small: str) -> Verdict:
+    """Sum the faults up; `counts` is the sentence that quotes what was observed."""
     if not faults:
-        text = f"The {counts}. Differences of this size arise by chance."
+        text = f"{counts} Differences of this size arise by chance."
         return Verdict("good", f"Well calibrated, as far as {n:,} rows can tell.", (text,))
-    details = (*(fault.detail for fault in faults), f"The {counts}.")
-    if max(fault.size for fault in faults) < _SMALL:
-        headline = f"Well calibrated: what deviation {n:,} rows show is below {percent(_SMALL)}."
+    details = (*(fault.detail for fault in faults), counts)
+    if all(fault.size < fault.limit for fault in faults):
+        headline = f"Well calibrated: what deviation {n:,} rows show is {small}."
         return Verdict("good", headline, details)
     worst = max(faults, key=lambda fault: (fault.is_clear, fault.size))
     return Verdict("caution", worst.clear if worst.is_clear else worst.hint, details)
@@ -93,7 +102,7 @@ def ks_chance(distance: float, n: int) -> float:
     return float(special.kolmogorov((root + 0.12 + 0.11 / root) * distance))
 
 
-def _faults(pit: np.ndarray, stretch: float) -> list[_Fault]:
+def _faults(pit: np.ndarray, stretch: float) -> list[Fault]:
     found = [fault for fault in (_width(pit, stretch), _bias(pit)) if fault is not None]
     distance = ks_distance(pit)
     if not found and ks_chance(distance, len(pit)) < _KS_CLEAR:
@@ -102,18 +111,18 @@ def _faults(pit: np.ndarray, stretch: float) -> list[_Fault]:
             "Widths and centre are right on average, but the histogram of PIT values is not flat: "
             "the noise is skewed, or it depends on the row."
         )
-        found.append(_Fault(headline, headline, detail, distance, is_clear=True))
+        found.append(Fault(headline, headline, detail, distance, is_clear=True))
     return found
 
 
-def _bias(pit: np.ndarray) -> _Fault | None:
+def _bias(pit: np.ndarray) -> Fault | None:
     n, shift = len(pit), float(np.mean(pit)) - 0.5
     z = abs(shift) * np.sqrt(12.0 * n)
     if z < _Z_HINT:
         return None
     side, where = ("low", "above") if shift > 0.0 else ("high", "below")
     share = float(np.mean((pit - 0.5) * shift > 0.0))
-    return _Fault(
+    return Fault(
         f"Biased: predictions sit too {side}.",
         f"Perhaps biased: predictions seem to sit too {side}.",
         f"{percent(share)} of the rows lie {where} their predicted median, where 50 % should.",
@@ -122,7 +131,7 @@ def _bias(pit: np.ndarray) -> _Fault | None:
     )
 
 
-def _width(pit: np.ndarray, stretch: float) -> _Fault | None:
+def _width(pit: np.ndarray, stretch: float) -> Fault | None:
     folded = np.abs(2.0 * pit - 1.0)
     statistic = anderson_darling(folded)
     if statistic < _AD_HINT:
@@ -132,7 +141,7 @@ def _width(pit: np.ndarray, stretch: float) -> _Fault | None:
     if min(np.max(excess), -np.min(excess)) > _CROSSING:
         headline = "The errors have other tails than predicted."
         detail = "Narrow intervals and wide ones err in opposite directions: see the coverage."
-        return _Fault(headline, headline, detail, distance, is_clear)
+        return Fault(headline, headline, detail, distance, is_clear)
     too_narrow = np.max(excess) < -np.min(excess)
     detail = "The 90 % level is nearly right; the picture of coverage shows the others."
     if (stretch > 1.0) == too_narrow:
@@ -140,7 +149,7 @@ def _width(pit: np.ndarray, stretch: float) -> _Fault | None:
             f"To hold 90 % of these rows they would have to be {number(stretch, 2)} times as wide."
         )
     name, width = ("overconfident", "narrow") if too_narrow else ("too cautious", "wide")
-    return _Fault(
+    return Fault(
         f"{name.capitalize()}: the intervals are too {width}.",
         f"Perhaps {name}: the intervals look too {width}.",
         detail,

@@ -1,4 +1,4 @@
-"""The report of a regression model: one HTML file to read, print or forward."""
+"""The report of a fitted model: one HTML file to read, print or forward."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesprop.data.atomic import write_atomically
-from bayesprop.report.contents import collect
-from bayesprop.report.figures import draw
-from bayesprop.report.page import render
+from bayesprop.report import class_page, regression_page
 from bayesprop.report.unsure import Rows
 
 if TYPE_CHECKING:
@@ -28,10 +26,13 @@ def write_report(
     test: Rows | None,
     metadata: Mapping[str, Any],
 ) -> None:
-    """Judge a fitted regressor of one output and write the page, whole or not at all.
+    """Judge a fitted regressor of one output, or a classifier, and write the page.
+
+    The page appears whole or not at all.
 
     estimator
-        Fitted: `predict_dist`, `fit_report_`, `x_scaler_` and `get_params` are used.
+        Fitted: `predict_dist`, `fit_report_`, `x_scaler_` and `get_params` are used, and
+        `classes_`, which makes it a classifier.
     encoding
         How the table became numbers; it groups encoded columns and names them. Without it the
         columns have the names that the estimator was fitted with, or x1, x2, ...
@@ -47,13 +48,16 @@ def write_report(
         library versions; "remarks", sentences to put at the head of the page. Where `train` is
         None, "baselines" is what `Baselines.fit(X, y).to_dict()` of `report.baselines` gave at fit
         time; without it, "train_summary" with "y_mean" and "y_var" still gives the constant
-        baseline, and the page says what is missing.
+        baseline, and the page says what is missing. For a classifier, "baselines" is what
+        `ClassBaselines.fit(X, y, classes).to_dict()` of `report.class_baselines` gave, and is used
+        in place of fitting them to `train`. Where its rows are pictures, "image_shape" is [height,
+        width] or [height, width, channels], and "image_pixels" says which value of the picture
+        each column is, where some were dropped.
 
     Raises ValueError if there are no rows, several outputs, or a prediction that is not finite;
     OSError if the file cannot be written.
     """
-    contents = collect(
-        estimator=estimator, encoding=encoding, train=train, test=test, metadata=metadata
-    )
-    page = render(contents, draw(contents)).encode("utf-8", errors="replace")
-    write_atomically(Path(path), lambda file: file.write(page))
+    page = class_page.page if hasattr(estimator, "classes_") else regression_page.page
+    text = page(estimator=estimator, encoding=encoding, train=train, test=test, metadata=metadata)
+    content = text.encode("utf-8", errors="replace")
+    write_atomically(Path(path), lambda file: file.write(content))

@@ -1,0 +1,143 @@
+"""`python -m benchmarks.networks`: milliseconds a training step beside PyTorch.
+
+784-1200-1200-10, 128 rows a step, float32, two cores. The programs take turns, an epoch each, so
+that whatever else the machine does falls on all of them; a ratio is the median over the turns of
+the ratio within a turn. Those that need PyTorch are skipped where it is not installed
+(`pip install --group bench`).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+from bayesprop.commands.console import note, print_table
+
+N_TURNS = 15
+
+
+class Line(NamedTuple):
+    """One method: what ours is called, and with which programs it is compared."""
+
+    text: str
+    name: str
+    others: tuple[str, ...]
+
+
+LINES = (
+    Line("plain SGD", "plain", ("torch:plain",)),
+    Line("MC dropout", "mc-dropout", ("torch:mc-dropout",)),
+    Line(
+        "Bayes by Backprop, scale mixture",
+        "bbb-mixture",
+        ("torch:bbb-mixture", "peer:blitz-bayesian-pytorch"),
+    ),
+    Line(
+        "Bayes by Backprop, Gaussian, closed KL",
+        "bbb-gaussian",
+        ("torch:bbb-gaussian", "peer:bayesian-torch"),
+    ),
+    Line("local reparameterisation", "local", ("torch:local",)),
+    Line("closed form (Roth & Pernkopf)", "closed-form", ("torch:closed-form",)),
+)
+
+
+class Program:
+    """A program under test, waiting in its own process; `reason` says why it cannot run."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.network_worker", what],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        answer = self._answer()
+        self.reason = None if answer == "ready" else answer.removeprefix("skip ") or "it failed"
+
+    def step_ms(self) -> float:
+        """Train an epoch; milliseconds a step."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return float(self._answer())
+
+    def stop(self) -> None:
+        """End its process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+class Measured(NamedTuple):
+    """Milliseconds a step, medians; `ratio` is theirs over ours. NaN without a program of ours."""
+
+    text: str
+    other: str
+    ours_ms: float
+    other_ms: float
+    ratio: float
+
+
+def measure(line: Line, *, n_turns: int = N_TURNS) -> list[Measured]:
+    """Run the programs of a line in turn."""
+    programs = [Program(what) for what in (f"ours:{line.name}", *line.others)]
+    try:
+        for program in programs:
+            if program.reason is not None:
+                note(f"{program.what} is left out: {program.reason}")
+        running = [program for program in programs if program.reason is None]
+        if programs[0] not in running:
+            return []
+        turns = [[program.step_ms() for program in running] for _ in range(n_turns)]
+    finally:
+        for program in programs:
+            program.stop()
+    ours, *others = zip(*turns, strict=True)
+    if not others:
+        return [Measured(line.text, "-", median(ours), float("nan"), float("nan"))]
+    return [
+        Measured(
+            line.text,
+            program.what.partition(":")[2] if program.what.startswith("peer") else "torch, by hand",
+            median(ours),
+            median(theirs),
+            median(b / a for a, b in zip(ours, theirs, strict=True)),
+        )
+        for program, theirs in zip(running[1:], others, strict=True)
+    ]
+
+
+def print_measured(measured: Sequence[Measured]) -> None:
+    """Print the table."""
+    print_table(
+        "784-1200-1200-10, 128 rows a step, float32, two cores: milliseconds a step",
+        ("method", "ours", "beside", "theirs", "theirs / ours"),
+        [
+            (m.text, f"{m.ours_ms:.1f}", m.other, f"{m.other_ms:.1f}", f"{m.ratio:.2f}")
+            for m in measured
+        ],
+        right=(1, 3, 4),
+    )
+
+
+def main(names: Sequence[str]) -> None:
+    """Measure the lines named, all by default."""
+    measured = []
+    for line in LINES:
+        if not names or line.name in names:
+            note(f"{line.text} ...")
+            measured += measure(line)
+    print_measured(measured)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

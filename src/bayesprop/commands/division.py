@@ -1,0 +1,116 @@
+"""Which rows a fit learns from and which are held out to judge it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.commands.console import warn
+from bayesprop.commands.failures import InputError
+from bayesprop.commands.sources import require_column, table_name
+from bayesprop.data.tables import class_codes, fit_classes, usable_rows
+from bayesprop.methods import CLASSIFICATION
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from bayesprop.commands.fit import Options
+
+
+class Part(NamedTuple):
+    """Some rows of the table; `row_numbers` count from 1, `weight` is None for equal weights."""
+
+    frame: pl.DataFrame
+    row_numbers: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"] | None
+
+
+class Parts(NamedTuple):
+    """Training and held-out rows; `target` is that of both, in the order of the table."""
+
+    task: str
+    train: Part
+    test: Part
+    target: pl.DataFrame
+    warnings: list[str]
+
+
+def divide(options: Options, frame: pl.DataFrame, target: str, task: str | None) -> Parts:
+    """Shuffle with the seed and hold rows out; both parts keep the order of the table.
+
+    Of every class the same share is held out, as nearly as whole rows allow, and at least one row
+    of it is always left to learn from.
+    """
+    for name in options.drop:
+        require_column(frame, name, options.table)
+        if name in (target, options.weights):
+            raise InputError(f"--drop {name}: this column is the target or holds the weights")
+    frame = frame.drop(set(options.drop))
+    usable = usable_rows(frame, target, task)  # of the whole table: refusals name its rows
+    warn(usable.warnings)
+    weight = _weights(options, frame, target)
+    frame = frame.drop(options.weights or ())
+    n, n_test = len(usable.places), round(options.test_fraction * len(usable.places))
+    if n - n_test < 2:
+        rows = f"{n} row{'' if n == 1 else 's'}"
+        held_out = f", of which {n_test} would be held out" if n_test else ""
+        raise InputError(
+            f"{table_name(options.table)} has {rows} with a target{held_out}; a fit needs 2 or more"
+        )
+    is_test = _held_out(usable.frame[target], usable.task, n_test, options.seed)
+    train, test = (
+        Part(frame[rows], rows + 1, None if weight is None else weight[rows])
+        for rows in (usable.places[~is_test], usable.places[is_test])
+    )
+    return Parts(usable.task, train, test, usable.frame.select(target), usable.warnings)
+
+
+def _held_out(target: pl.Series, task: str, n_test: int, seed: int) -> np.ndarray:
+    """Say of every row whether it is held out."""
+    order = np.random.default_rng(seed).permutation(len(target))
+    is_test = np.zeros(len(target), dtype=bool)
+    if task != CLASSIFICATION:
+        is_test[order[:n_test]] = True
+        return is_test
+    codes = class_codes(target, fit_classes(target)).to_numpy()[order]
+    for code, n_of_class in enumerate(shares(np.bincount(codes), n_test)):
+        is_test[order[codes == code][:n_of_class]] = True
+    return is_test
+
+
+def shares(counts: Int[np.ndarray, " c"], n_test: int) -> Int[np.ndarray, " c"]:
+    """Share `n_test` rows out among classes by their size, by largest remainders.
+
+    One row of every class is kept back, so that a class of a single row is never held out; fewer
+    than `n_test` come out where nothing else is left.
+    """
+    exact = counts * (n_test / counts.sum())
+    taken = np.minimum(np.floor(exact).astype(np.int64), counts - 1)
+    for code in np.argsort(taken - exact, kind="stable"):
+        if taken.sum() < n_test and taken[code] < counts[code] - 1:
+            taken[code] += 1
+    return taken
+
+
+def _weights(options: Options, frame: pl.DataFrame, target: str) -> Float[np.ndarray, " n"] | None:
+    name = options.weights
+    if name is None:
+        return None
+    require_column(frame, name, options.table)
+    if name == target:
+        raise InputError(f"--weights {name}: this is the target")
+    column = frame[name]
+    if not column.dtype.is_numeric():
+        raise InputError(f"--weights {name} must hold numbers; it holds {column.dtype}")
+    weight = column.cast(float).fill_null(float("nan")).to_numpy().astype(np.float64)
+    bad = ~(np.isfinite(weight) & (weight >= 0.0))
+    if np.any(bad):
+        row = int(np.argmax(bad))
+        raise InputError(
+            f"--weights {name} must hold finite numbers >= 0; row {row + 1} has {column[row]}"
+        )
+    if not np.any(weight > 0.0):
+        raise InputError(f"--weights {name} must hold at least one number > 0")
+    return weight

@@ -1,0 +1,191 @@
+"""How the closed-form VI estimators check, build, train and report; shared by both."""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache, partial
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprop.estimators.checks import check_choice, check_int, check_positive
+from bayesprop.estimators.inputs import CHUNK_ROWS
+from bayesprop.estimators.network import Built, NetworkFitting, device_rows
+from bayesprop.estimators.stored_network import restore_network
+from bayesprop.estimators.training import Trained, is_finite, train
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.layers import ACTIVATIONS
+from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.networks import plain_apply
+from bayesprop.moments import closed_form_vi as vi
+from bayesprop.moments.closed_form_lbfgs import fit_lbfgs
+from bayesprop.numerics.gaussian import Gaussian
+
+PREDICTIONS = ("expected", "mean", "draws")
+LBFGS_TOLERANCE = 1e-4
+"""Largest derivative of the loss a row at which L-BFGS stops, nats in standardised units."""
+
+_ALL_DEAD = (
+    "every unit of a hidden layer is dead, so that all predictions are alike: the data do not pay "
+    "for the weights; raise likelihood_weight or lower prior_scale"
+)
+
+
+class ClosedFormFitting(NetworkFitting):
+    """Hyper-parameters in common; `_value` resolves those that may be None."""
+
+    activation: Any
+    prior: Any
+    prior_scale: Any
+    likelihood_weight: Any
+    optimizer: Any
+    learning_rate: Any
+    kl_warm_up: Any
+    prediction: Any
+    gradient_norm_: float
+
+    def _value(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def _model(self) -> vi.Model:
+        """Return what the objective depends on."""
+        raise NotImplementedError
+
+    def _model_for(self, likelihood: NetworkLikelihood) -> vi.Model:
+        scale = self._value("prior_scale")
+        return vi.Model(
+            likelihood,
+            activation=self._value("activation"),
+            prior=self._value("prior"),
+            prior_scale=scale if isinstance(scale, str) else float(scale),
+            likelihood_weight=float(self._value("likelihood_weight")),
+        )
+
+    def _build(self) -> Built:
+        return _built(
+            self._model(), float(self._value("learning_rate")), float(self._value("kl_warm_up"))
+        )
+
+    def _check_hyper_parameters(self) -> None:
+        for size in np.atleast_1d(np.asarray(self._value("hidden_layer_sizes"), dtype=object)):
+            check_int("hidden_layer_sizes", size, of="hold ints")
+        for name in ("n_epochs", "batch_size", "n_draws"):
+            check_int(name, self._value(name))
+        check_choice("activation", self._value("activation"), tuple(ACTIVATIONS))
+        check_choice("prior", self._value("prior"), ("normal", "laplace"))
+        check_choice("optimizer", self._value("optimizer"), ("adam", "lbfgs"))
+        check_choice("prediction", self._value("prediction"), PREDICTIONS)
+        for name in ("likelihood_weight", "learning_rate"):
+            check_positive(name, self._value(name))
+        scale, warm_up = self._value("prior_scale"), self._value("kl_warm_up")
+        if isinstance(scale, str):
+            check_choice("prior_scale", scale, ("fan_in", "empirical"))
+        else:
+            check_positive("prior_scale", scale)
+        if warm_up != 0:
+            check_positive("kl_warm_up", warm_up)
+        if warm_up and self._value("optimizer") == "lbfgs":
+            raise ValueError(
+                f"kl_warm_up must be 0 with optimizer='lbfgs', which has no epochs; got {warm_up!r}"
+            )
+
+    def _hidden_sizes(self) -> tuple[int, ...]:
+        sizes = self._value("hidden_layer_sizes")
+        return (sizes,) if isinstance(sizes, int) else tuple(int(h) for h in sizes)
+
+    def _train(
+        self, built: Built, state: Any, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None
+    ) -> Trained:
+        rows = device_rows(x, y, weight)
+        if self._value("optimizer") == "adam":
+            return train(
+                built.method,
+                state,
+                rows,
+                seed=self.seed_,
+                batch_size=min(self._value("batch_size"), len(x)),
+                n_epochs=self._value("n_epochs"),
+                first_epoch=self.n_iter_,
+                verbose=self.verbose,
+            )
+        found = fit_lbfgs(
+            self._model(),
+            state.params,
+            rows,
+            tol=LBFGS_TOLERANCE,
+            max_steps=self._value("n_epochs"),
+        )
+        self.gradient_norm_ = found.gradient_norm
+        if not is_finite(found.params):
+            return Trained(state, {"loss": []}, 1, None)
+        return Trained(state._replace(params=found.params), {"loss": found.loss}, 0, None)
+
+    def _report(self, trained: Trained, n_rows: int, seconds: float) -> FitReport:
+        advice = self._advice(trained)
+        for sentence in advice:
+            warnings.warn(sentence, stacklevel=5)
+        dead = vi.dead_units(trained.state.params.q)
+        if any(count == size for count, size in zip(dead, self._hidden_sizes(), strict=True)):
+            advice.append(_ALL_DEAD)
+        n_epochs, guards = len(trained.trace["loss"]), {"epochs_undone": trained.n_undone}
+        n_updates = n_epochs
+        if self._value("optimizer") == "adam":
+            n_updates *= -(-n_rows // min(self._value("batch_size"), n_rows))
+        else:
+            guards["not_converged"] = int(self.gradient_norm_ > LBFGS_TOLERANCE)
+        return FitReport(
+            n_rows=n_rows,
+            n_epochs=n_epochs,
+            seconds=seconds,
+            n_updates=n_updates,
+            guards=guards | {"dead_units": int(dead.sum())},
+            trace=trained.trace,
+            warnings=advice,
+        )
+
+    def _advice(self, trained: Trained) -> list[str]:
+        advice = super()._advice(trained)
+        if self._value("optimizer") == "lbfgs" and self.gradient_norm_ > LBFGS_TOLERANCE:
+            advice.append(
+                f"L-BFGS stopped after {len(trained.trace['loss'])} steps at a gradient of "
+                f"{self.gradient_norm_:.2g} (tolerance {LBFGS_TOLERANCE:g}): raise n_epochs"
+            )
+        return advice
+
+    @classmethod
+    def _from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        """Rebuild a fitted estimator from what `_to_stored` gave."""
+        return restore_network(
+            cls,
+            header,
+            arrays,
+            lambda model: jax.eval_shape(partial(model._initial_state, model._build())),
+        )
+
+    def _output_moments(self, x: np.ndarray) -> Gaussian:
+        """Means and variances of the outputs at standardised rows; (n, k) each, float64."""
+        params = self.state_.params
+        by_mean = self._value("prediction") == "mean"
+        parts = []
+        for first in range(0, max(1, len(x)), CHUNK_ROWS):
+            rows = jnp.asarray(x[first : first + CHUNK_ROWS], jnp.float32)
+            m, v = _moments(self._model(), params.q, rows, by_mean)
+            parts.append((np.asarray(m, np.float64), np.asarray(v, np.float64)))
+        return Gaussian(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+@lru_cache(maxsize=64)
+def _built(model: vi.Model, learning_rate: float, warm_up_epochs: float) -> Built:
+    method = vi.closed_form_vi(model, learning_rate=learning_rate, warm_up_epochs=warm_up_epochs)
+    apply = partial(plain_apply, activation_name=model.activation)
+    return Built(method, apply, model.likelihood)
+
+
+@partial(jax.jit, static_argnames=("model", "by_mean"))
+def _moments(model: vi.Model, q: vi.Posterior, x: Any, by_mean: bool) -> Gaussian:
+    if not by_mean:
+        return vi.propagate(model, q, x)
+    f = jax.vmap(partial(plain_apply, q.m, activation_name=model.activation))(x)
+    return Gaussian(f, jnp.zeros_like(f))

@@ -1,0 +1,259 @@
+"""What point networks and deep ensembles share: members trained together, and early stopping."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprop.estimators.checks import check_int
+from bayesprop.estimators.network import (
+    Built,
+    NetworkClassifier,
+    NetworkFitting,
+    NetworkRegressor,
+    device_rows,
+)
+from bayesprop.estimators.noise import check_noise, gaussian_likelihood
+from bayesprop.estimators.optimizers import check_optimizer, check_share, make_optimizer
+from bayesprop.estimators.training import Trained, train
+from bayesprop.model.layers import activation as activation_named
+from bayesprop.model.method import Apply, Draw, GradientMethod
+from bayesprop.model.mixture_predictive import MixturePredictive
+from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
+from bayesprop.model.networks import init_weights, plain_apply
+from bayesprop.model.priors import NormalPrior
+from bayesprop.numerics.loops import Rows
+from bayesprop.sampling import draws
+from bayesprop.sampling.deep_ensemble import (
+    Lessons,
+    deep_ensemble,
+    in_own_orders,
+    one_by_one,
+    own_orders,
+)
+from bayesprop.sampling.dropout import Rates, dropout_forward
+from bayesprop.sampling.point_network import point_network
+
+_ORDERS_FOLD, _HELD_OUT_SEED = 2**31 - 2, 1
+
+
+class MemberConfig(NamedTuple):
+    """Everything that decides which functions are compiled."""
+
+    likelihood: NetworkLikelihood
+    activation: str
+    optimizer: str
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    rates: Rates
+    adversarial_step: float
+    n_members: int
+
+
+class BuiltMembers(NamedTuple):
+    """The ensemble and its network; one member; the ensemble as it is trained."""
+
+    ensemble: Built
+    member: GradientMethod
+    in_own_orders: GradientMethod
+
+
+@lru_cache(maxsize=64)
+def build_members(config: MemberConfig) -> BuiltMembers:
+    """Build each configuration once, so that JAX compiles it once."""
+    apply = partial(plain_apply, activation_name=config.activation)
+    drops = any(rate > 0.0 for rate in config.rates)
+    decay = config.weight_decay
+    member = point_network(
+        apply,
+        config.likelihood,
+        make_optimizer(config.optimizer, config.learning_rate, config.momentum),
+        prior=NormalPrior(1.0 / decay) if decay > 0.0 else None,
+        forward=dropout_forward(config.rates, activation_name=config.activation) if drops else None,
+        adversarial_step=config.adversarial_step,
+    )
+    ensemble = deep_ensemble(member, n_members=config.n_members)
+    lessons = in_own_orders(member, n_members=config.n_members)
+    return BuiltMembers(Built(ensemble, apply, config.likelihood), member, lessons)
+
+
+class MemberFitting(NetworkFitting):
+    """Members that train together; mixed into a regressor or classifier.
+
+    A subclass implements `_likelihood` and `_rates`; the hyper-parameters named below are its own.
+    """
+
+    activation: str
+    optimizer: str
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    early_stopping: bool
+    validation_fraction: float
+    patience: int
+    n_members: int
+    adversarial_step: float
+    n_draws = 1
+
+    def _likelihood(self) -> NetworkLikelihood:
+        raise NotImplementedError
+
+    def _rates(self) -> Rates:
+        return Rates()
+
+    def _check_hyper_parameters(self) -> None:
+        super()._check_hyper_parameters()
+        activation_named(self.activation)
+        check_optimizer(self.optimizer, self.learning_rate, self.momentum)
+        for name in ("n_members", "patience"):
+            check_int(name, getattr(self, name))
+        for name in ("weight_decay", "adversarial_step"):
+            check_not_negative(name, getattr(self, name))
+        check_share("validation_fraction", self.validation_fraction)
+        if self.early_stopping and self.validation_fraction == 0.0:
+            raise ValueError("validation_fraction must be > 0 for early_stopping, got 0")
+        if self.early_stopping and self.warm_start:
+            raise ValueError(
+                "warm_start must be False with early_stopping=True, because training has ended "
+                "where it was best; got True"
+            )
+
+    def _built_members(self) -> BuiltMembers:
+        return build_members(
+            MemberConfig(
+                likelihood=self._likelihood(),
+                activation=self.activation,
+                optimizer=self.optimizer,
+                learning_rate=float(self.learning_rate),
+                momentum=float(self.momentum),
+                weight_decay=float(self.weight_decay),
+                rates=self._rates(),
+                adversarial_step=float(self.adversarial_step),
+                n_members=int(self.n_members),
+            )
+        )
+
+    def _build(self) -> Built:
+        return self._built_members().ensemble
+
+    def _n_draws(self) -> int:
+        return self.n_members
+
+    def _initial_state(self, built: Built) -> Any:
+        key_weights, key_state = jax.random.split(jax.random.key(self.seed_))
+        keys = jax.random.split(key_weights, self.n_members)
+        start = partial(init_weights, sizes=self._sizes(built.likelihood))
+        return built.method.init(key_state, jax.vmap(start)(keys))
+
+    def _train(
+        self, built: Built, state: Any, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None
+    ) -> Trained:
+        held_out, validate = self._held_out(len(x)), None
+        if held_out.any():
+            validate = partial(_loss, built, _rows(x, y, weight, held_out))
+        data = _rows(x, y, weight, ~held_out)
+        orders_key = jax.random.fold_in(jax.random.key(self.seed_), _ORDERS_FOLD)
+        n_rows = int(np.sum(~held_out))
+        trained = train(
+            self._built_members().in_own_orders,
+            Lessons(state, data, jnp.sum(data.weight)),
+            own_orders(orders_key, data, n_members=self.n_members),
+            seed=self.seed_,
+            batch_size=min(self.batch_size, n_rows),
+            n_epochs=self.n_epochs,
+            first_epoch=self.n_iter_,
+            validate=validate,
+            patience=self.patience,
+            verbose=self.verbose,
+        )
+        return trained._replace(state=trained.state.members)
+
+    def _held_out(self, n_rows: int) -> np.ndarray:
+        """Say which rows early stopping holds out; all but one at most."""
+        is_held_out = np.zeros(n_rows, dtype=bool)
+        if self.early_stopping:
+            count = min(max(1, round(self.validation_fraction * n_rows)), n_rows - 1)
+            rng = np.random.default_rng((self.seed_, _HELD_OUT_SEED))
+            is_held_out[rng.permutation(n_rows)[:count]] = True
+        return is_held_out
+
+
+class MemberRegressor(NetworkRegressor, MemberFitting):
+    """Base of the regressors that predict the equal mixture of their members."""
+
+    noise: Any
+
+    def _check_hyper_parameters(self) -> None:
+        super()._check_hyper_parameters()
+        check_noise(self.noise)
+
+    def _likelihood(self) -> GaussianNoise:
+        return gaussian_likelihood(self.noise, self.y_scaler_.scale)
+
+    def _predictive_standardised(self, x: np.ndarray) -> MixturePredictive:
+        built, likelihood = self._built_members(), self._likelihood()
+        found = [
+            draws.observations(
+                built.ensemble.apply,
+                built.member.sample,
+                likelihood.observe,
+                self._draws_key(),
+                state,
+                jnp.asarray(x, jnp.float32),
+                n_draws=1,
+            )
+            for state in one_by_one(self.state_)
+        ]
+        m, v = (np.concatenate(column, dtype=np.float64) for column in zip(*found, strict=True))
+        return MixturePredictive.of(m, v)
+
+
+class MemberClassifier(NetworkClassifier, MemberFitting):
+    """Base of the classifiers that predict the average of their members."""
+
+    def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        built = self._built_members()
+        found = [
+            draws.class_moments(
+                built.ensemble.apply,
+                built.member.sample,
+                self._draws_key(),
+                state,
+                jnp.asarray(x, jnp.float32),
+                n_draws=1,
+            )
+            for state in one_by_one(self.state_)
+        ]
+        proba, entropy = (np.mean(column, axis=0) for column in zip(*found, strict=True))
+        return proba, entropy
+
+
+def check_not_negative(name: str, value: Any) -> None:
+    """Raise ValueError unless value is a finite number >= 0."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not (is_number and 0.0 <= value < float("inf")):
+        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+
+
+def _rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None, chosen: np.ndarray) -> Rows:
+    return device_rows(x[chosen], y[chosen], None if weight is None else weight[chosen])
+
+
+def _loss(built: Built, rows: Rows, state: Lessons) -> float:
+    """Minus the mean log-likelihood of rows, nats a row, averaged over members."""
+    members = built.method.mean(state.members)
+    return float(_member_losses(built.apply, built.likelihood, members, rows))
+
+
+@partial(jax.jit, static_argnames=("apply", "likelihood"))
+def _member_losses(apply: Apply, likelihood: NetworkLikelihood, members: Draw, rows: Rows) -> Any:
+    def one(weights: Any, noise: Any) -> Any:
+        f = jax.vmap(partial(apply, weights))(rows.x)
+        return jnp.sum(rows.weight * jax.vmap(partial(likelihood.log_prob, noise))(f, rows.y))
+
+    return -jnp.mean(jax.vmap(one)(*members)) / jnp.maximum(jnp.sum(rows.weight), 1e-30)

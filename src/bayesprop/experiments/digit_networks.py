@@ -1,0 +1,271 @@
+"""The networks behind the MNIST experiments of Blundell et al. (2015), each trained once.
+
+A network is kept in a file beside the rows, written every few epochs, so that experiments share it
+and a killed training goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from bayesprop.data.atomic import write_atomically
+from bayesprop.data.images import load_images
+from bayesprop.experiments import rows as row_files
+from bayesprop.experiments import uci
+from bayesprop.model.method import GradientMethod
+from bayesprop.model.network_likelihoods import Categorical
+from bayesprop.model.networks import init_weights, plain_apply
+from bayesprop.model.priors import NormalPrior, ScaleMixturePrior
+from bayesprop.numerics import loops
+from bayesprop.numerics.loops import Rows
+from bayesprop.sampling import draws
+from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
+from bayesprop.sampling.dropout import Rates, dropout_forward
+from bayesprop.sampling.point_network import point_network
+
+KINDS = ("sgd", "dropout", "dropconnect", "bbb-normal", "bbb-mixture")
+SAVED_EVERY = 5
+_FOLDER = "networks"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of all the networks.
+
+    dataset, n_validation
+        Pictures, and how many of the training pictures choose the epoch.
+    units
+        Sizes of the two hidden layers; the largest is that of the figures and of Table 2.
+    n_epochs
+        Of plain networks, of those with dropout or DropConnect, and of Bayes by Backprop.
+    sgd_step, momentum
+        Of plain networks and those with zeros, for a gradient averaged over a batch.
+    bbb_step
+        Of Adam, falling to zero along a cosine.
+    prior_std
+        Of the normal prior.
+    share, wide_std, narrow_std
+        Of the mixture prior.
+    """
+
+    seed: int = 1
+    dataset: Literal["mnist", "digits"] = "mnist"
+    n_validation: int = 10_000
+    full_ink: float = 126.0
+    units: tuple[int, ...] = (400, 800, 1200)
+    batch_size: int = 128
+    n_epochs: tuple[int, int, int] = (60, 150, 150)
+    sgd_step: float = 0.1
+    momentum: float = 0.0
+    bbb_step: float = 1e-3
+    kl_weights: Literal["uniform", "geometric"] = "geometric"
+    n_samples: int = 1
+    init_std: float = 0.0067
+    prior_std: float = 1.0
+    share: float = 0.5
+    wide_std: float = 1.0
+    narrow_std: float = 0.0024787522
+    n_draws: int = 10
+
+    def epochs_of(self, kind: str) -> int:
+        """Count the epochs of a kind of network."""
+        plain, zeros, bbb = self.n_epochs
+        return bbb if kind.startswith("bbb") else plain if kind == "sgd" else zeros
+
+
+def quick(config: Config) -> Config:
+    """Shrink everything to seconds, on the digits that come with scikit-learn."""
+    return replace(config, dataset="digits", n_validation=287, units=(32,), n_epochs=(4, 4, 4))
+
+
+class Pictures(NamedTuple):
+    """Training, validation and test pictures, flat, ink divided by the paper's 126."""
+
+    train: Rows
+    validation: Rows
+    test: Rows
+
+
+class Network(NamedTuple):
+    """A trained network.
+
+    trace
+        By name, one value an epoch: validation_error and test_error (shares of pictures) of the
+        network of means, mean_log_likelihood (nats a row), seconds.
+    """
+
+    method: GradientMethod
+    state: Any
+    trace: dict[str, list[float]]
+
+    @property
+    def best(self) -> int:
+        """Epoch of least validation error, from 0; the first of several."""
+        return int(np.argmin(self.trace["validation_error"]))
+
+
+@lru_cache(maxsize=2)
+def pictures(config: Config) -> Pictures:
+    """Read and divide the pictures; the validation pictures are a random part of the training's."""
+    images = load_images(config.dataset)
+    order = np.random.default_rng(config.seed).permutation(len(images.train_x))
+    held_out, rest = order[: config.n_validation], order[config.n_validation :]
+
+    def rows(x: np.ndarray, y: np.ndarray) -> Rows:
+        flat = x.reshape(len(x), -1).astype(np.float32) / config.full_ink
+        return Rows(jnp.asarray(flat), jnp.asarray(y, jnp.int32), jnp.ones(len(x)))
+
+    return Pictures(
+        rows(images.train_x[rest], images.train_y[rest]),
+        rows(images.train_x[held_out], images.train_y[held_out]),
+        rows(images.test_x, images.test_y),
+    )
+
+
+def trained(
+    config: Config,
+    kind: str,
+    units: int,
+    out: Path,
+    *,
+    member: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Network:
+    """Return a network, from its file as far as that goes, and trained from there.
+
+    out
+        Folder of the rows; the networks lie in a folder below it.
+    member
+        Which of several networks that differ in their seeds.
+    """
+    data = pictures(config)
+    method = _method(config, kind, len(data.train.weight))
+    seed = uci.cell_seed(config.seed, KINDS.index(kind), units, member)
+    key_start, key_epochs = jax.random.split(jax.random.key(seed))
+    sizes = (data.train.x.shape[1], units, units, int(jnp.max(data.train.y)) + 1)
+    start = method.init(key_start, init_weights(key_start, sizes))
+    path = out / _FOLDER / f"{kind}-{units}-{member}-{_digest(config, kind)}.npz"
+    network = _read(path, Network(method, start, {}))
+    for epoch in range(len(network.trace.get("seconds", ())), config.epochs_of(kind)):
+        key = jax.random.fold_in(key_epochs, epoch)
+        network = _one_epoch(network, key, data, config.batch_size)
+        if (epoch + 1) % SAVED_EVERY == 0 or epoch + 1 == config.epochs_of(kind):
+            _write(path, network)
+            if progress is not None:
+                error = 100.0 * network.trace["validation_error"][-1]
+                progress(f"{path.stem}: epoch {epoch + 1}, validation error {error:.2f} %")
+    return network
+
+
+def error(weights: Any, rows: Rows) -> float:
+    """Share of the pictures that a network gets wrong."""
+    return float(_error(weights, rows.x, rows.y))
+
+
+def averaged_error(proba: Sequence[np.ndarray], rows: Rows) -> float:
+    """Share of the pictures that the average of probabilities gets wrong."""
+    label = np.mean(np.asarray(proba), axis=0).argmax(axis=1)
+    return float(np.mean(label != np.asarray(rows.y)))
+
+
+def probabilities(config: Config, network: Network, rows: Rows, *, n_draws: int = 1) -> np.ndarray:
+    """Average class probabilities of draws of a network; of a plain one, one draw is itself."""
+    key = jax.random.key(config.seed)
+    found = draws.class_moments(
+        plain_apply, network.method.sample, key, network.state, rows.x, n_draws=n_draws
+    )
+    return np.asarray(found.proba)
+
+
+def flat(tree: Any) -> np.ndarray:
+    """Put the numbers of a pytree into one vector."""
+    return np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(tree)])
+
+
+def name_of(kind: str, units: int) -> str:
+    """Name a network as the parts of the experiments do."""
+    return f"{kind}-{units}"
+
+
+@jax.jit
+def _error(weights: Any, x: Any, y: Any) -> Any:
+    outputs = jax.vmap(partial(plain_apply, weights))(x)
+    return jnp.mean(jnp.argmax(outputs, axis=1) != y)
+
+
+@lru_cache(maxsize=32)
+def _method(config: Config, kind: str, n_rows: int) -> GradientMethod:
+    likelihood = Categorical(10)
+    if not kind.startswith("bbb"):
+        rates = {"dropout": Rates(0.2, 0.5), "dropconnect": Rates(connection=0.5)}.get(kind)
+        forward = None if rates is None else dropout_forward(rates, activation_name="relu")
+        optimizer = optax.sgd(config.sgd_step, momentum=config.momentum or None)
+        return point_network(plain_apply, likelihood, optimizer, forward=forward)
+    n_steps = config.epochs_of(kind) * loops.count_batches(n_rows, config.batch_size)
+    is_mixture = kind == "bbb-mixture"
+    mixture = ScaleMixturePrior(config.share, config.wide_std, config.narrow_std)
+    return bayes_by_backprop(
+        plain_apply,
+        likelihood,
+        mixture if is_mixture else NormalPrior(config.prior_std**2),
+        optax.adam(optax.cosine_decay_schedule(config.bbb_step, n_steps)),
+        n_samples=config.n_samples,
+        kl="sampled" if is_mixture else "closed",
+        kl_weights=config.kl_weights,
+        init_std=config.init_std,
+    )
+
+
+def _one_epoch(network: Network, key: Any, data: Pictures, batch_size: int) -> Network:
+    started = time.perf_counter()
+    method = network.method
+    state, info = loops.epoch(method.update, network.state, key, data.train, batch_size=batch_size)
+    fit = float(info.mean_log_likelihood)
+    seconds = time.perf_counter() - started
+    weights = method.mean(state).weights
+    if not np.isfinite(fit):
+        raise FloatingPointError("training left the finite numbers: lower the step size")
+    found = {
+        "validation_error": error(weights, data.validation),
+        "test_error": error(weights, data.test),
+        "mean_log_likelihood": fit,
+        "seconds": seconds,
+    }
+    trace = {name: [*network.trace.get(name, []), value] for name, value in found.items()}
+    return Network(method, state, trace)
+
+
+def _digest(config: Config, kind: str) -> str:
+    """Name the settings that the network depends on."""
+    own = {"units": None, "n_draws": None, "n_epochs": config.epochs_of(kind), "kind": kind}
+    settings = {**vars(config), **own}
+    return hashlib.sha256(row_files.identity(settings, {}).encode()).hexdigest()[:12]
+
+
+def _write(path: Path, network: Network) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    leaves = {f"state.{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(network.state))}
+    arrays = leaves | {name: np.asarray(values) for name, values in network.trace.items()}
+    write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+
+
+def _read(path: Path, start: Network) -> Network:
+    if not path.exists():
+        return start
+    with np.load(path, allow_pickle=False) as stored:
+        leaves, structure = jax.tree.flatten(start.state)
+        found = [jnp.asarray(stored[f"state.{i}"]) for i in range(len(leaves))]
+        names = [name for name in stored.files if not name.startswith("state.")]
+        trace = {name: stored[name].tolist() for name in names}
+    return Network(start.method, structure.unflatten(found), trace)

@@ -1,0 +1,237 @@
+"""The default of `ClosedFormVIRegressor`, untuned, on the UCI sets and on sets it was not made on.
+
+The design of the default was chosen on splits of the UCI sets (docs/default-recipe.md says which);
+the other parts were looked at only after it stood.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesprop import metrics
+from bayesprop.data import registry
+from bayesprop.data.toy import friedman
+from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
+from bayesprop.experiments import markdown, protocol, uci
+from bayesprop.experiments.compare import Estimate
+from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.rows import Row
+from bayesprop.experiments.uci import TrainTest
+
+NAME = "uci-default"
+UNSEEN = ("diabetes", "friedman1", "friedman2", "friedman3", "rounded", "clipped", "mostly-one")
+_UNSEEN_ROWS, _UNSEEN_SPLITS = 1000, 10
+_LEVEL = 0.9
+# Mean log-likelihood at least, RMSE at most: what the default must reach (issue 3).
+BARS = {
+    "boston": (-2.39, 3.15),
+    "concrete": (-2.88, 4.75),
+    "energy": (-0.43, 0.44),
+    "kin8nm": (1.32, 0.068),
+    "naval": (7.3, 0.0003),
+    "power_plant": (-2.72, 3.95),
+    "protein": (-2.53, 4.1),
+    "wine_red": (-0.915, 0.632),
+    "yacht": (0.13, 0.52),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of the comparison: the estimator has none."""
+
+    seed: int = 1
+
+
+def run(
+    *,
+    quick: bool,
+    jobs: int,
+    out: Path,
+    only: list[str] | None,
+    seed: int,
+    progress: Progress,
+) -> None:
+    """Fit every split of every set; parts are sets. Quick: two splits of the smaller ones."""
+    parts = protocol.chosen(only, (*BARS, *UNSEEN))
+    known = [part for part in parts if part in BARS]
+    if known:
+        known = uci.at_hand(known, quick=quick and only is None, progress=progress)
+    fits = [
+        Cell({"dataset": dataset, "split": split}, uci.cost(dataset, 50))
+        for dataset in known
+        for split in range(uci.n_splits(dataset, quick=quick))
+    ] + [
+        Cell({"dataset": dataset, "split": split}, 50_000.0)
+        for dataset in parts
+        if dataset in UNSEEN
+        for split in range(uci.QUICK_SPLITS if quick else _UNSEEN_SPLITS)
+    ]
+    fits = sorted(fits, key=lambda cell: (cell.key["split"], -cell.cost))
+    how = {"out": out, "jobs": jobs, "progress": progress}
+    rows = protocol.run_cells(NAME, fit_cell, Config(seed=seed), fits, **how)
+    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
+    protocol.check_all_done(rows)
+
+
+def fit_cell(config: Config, key: Key) -> dict[str, Any]:
+    """Fit one split, and score it beside the normal distribution of its training targets."""
+    dataset, split = key["dataset"], key["split"]
+    is_known = dataset in BARS
+    data = uci.train_test(dataset, split) if is_known else _unseen(dataset, split)
+    model = ClosedFormVIRegressor(random_state=uci.cell_seed(config.seed, split))
+    found = uci.fit_and_score(data, model)
+    predicted = model.predict_dist(data.X_test)
+    constant = _constant_log_likelihood(data)
+    log_prob = predicted.log_prob(data.y_test)
+    return {
+        **found,
+        "crps": metrics.mean_crps(predicted, data.y_test),
+        "constant_log_likelihood": constant,
+        "constant_rmse": float(np.sqrt(np.mean((data.y_test - data.y_train.mean()) ** 2))),
+        "worst_row": float(np.min(log_prob)),
+    }
+
+
+def _constant_log_likelihood(data: TrainTest) -> float:
+    mean, var = data.y_train.mean(), data.y_train.var()
+    z2 = (data.y_test - mean) ** 2 / var
+    return float(np.mean(-0.5 * (np.log(2.0 * np.pi * var) + z2)))
+
+
+def _unseen(dataset: str, split: int) -> TrainTest:
+    """Draw, or split, a set that no choice was made on; 90 % of its rows train."""
+    rng = np.random.RandomState(split)
+    if dataset == "diabetes":
+        loaded = registry.load("diabetes")
+        X, y = loaded.X, loaded.y
+    else:
+        number = int(dataset[-1]) if dataset.startswith("friedman") else 1
+        X, y = friedman(number, _UNSEEN_ROWS, random_state=rng)
+        y = _spoilt(dataset, y)
+    order = rng.permutation(len(y))
+    train, test = np.split(order, [round(0.9 * len(y))])
+    return TrainTest(X[train], y[train], X[test], y[test])
+
+
+def _spoilt(dataset: str, y: np.ndarray) -> np.ndarray:
+    """Make targets that repeat: whole numbers, a fifth at a ceiling, four fifths at zero."""
+    if dataset == "rounded":
+        return np.round(y / 3.0)
+    if dataset == "clipped":
+        return np.minimum(y, np.quantile(y, 0.8))
+    if dataset == "mostly-one":
+        return np.maximum(y - np.quantile(y, 0.8), 0.0)
+    return y
+
+
+def section(rows: Sequence[Row]) -> str:
+    """Write our means beside the published ones, and the sets that nobody published."""
+    finished = markdown.latest(rows)
+    lines = [line for name in BARS if (line := _line(name, finished))]
+    unseen = [line for name in UNSEEN if (line := _line(name, finished))]
+    return "\n\n".join(
+        text
+        for text in (
+            "## The untuned default of closed-form variational inference on the UCI sets",
+            _PROTOCOL,
+            markdown.table(_HEADER, lines),
+            "### Published figures for the same protocol",
+            markdown.table(("data set", *_methods()), _published()),
+            _NOTE,
+            "### Sets that no choice was made on",
+            markdown.table(_HEADER, unseen) if unseen else "",
+            _UNSEEN_NOTE if unseen else "",
+            markdown.origin(finished) if finished else "Nothing has been run.",
+        )
+        if text
+    ) + markdown.failures(rows)
+
+
+_HEADER = (
+    "data set",
+    "splits",
+    "log-likelihood",
+    "bar",
+    "RMSE",
+    "bar",
+    "90 % interval held",
+    "CRPS",
+    "worst split against constant",
+    "seconds a fit",
+)
+_PROTOCOL = (
+    "`ClosedFormVIRegressor(random_state=...)` with nothing else set, standard splits (protein 5, "
+    "the others 20). Test log-likelihood in nats a row and RMSE, in the original units, mean ± "
+    "standard error over splits; *worst split against constant* is the smallest advantage in "
+    "log-likelihood over N(training mean, training variance) on any split. The design was chosen "
+    "by its figures on some of these splits, see [the recipe](default-recipe.md): differences of "
+    "a few hundredths of a nat are within that choice."
+)
+_NOTE = (
+    "Log-likelihood, then RMSE where it was published. PBP: Hernández-Lobato & Adams (2015); Deep "
+    "Ensembles: Lakshminarayanan et al. (2017), its ± divided by sqrt(20) (protein sqrt(5)), as "
+    "NGBoost's, since both print standard deviations; DVI: Wu et al. (2019); NGBoost and concrete "
+    "dropout as a later comparison quotes them. Splits are those of the protocol, not the same "
+    "rows, except where a source says so."
+)
+_UNSEEN_NOTE = (
+    "diabetes: 442 rows. The others have 1000 rows of Friedman's functions (Friedman 1991) with "
+    "noise of standard deviation 1, 125 and .1; *rounded*, *clipped* and *mostly-one* are the "
+    "first of them with a third of the target rounded to whole numbers, its top fifth set to one "
+    "value, and its lower four fifths set to zero. A density can be made as large as one likes "
+    "at a repeated value, so that the log-likelihood of the last three says only that nothing "
+    "collapsed."
+)
+
+
+def _line(dataset: str, rows: Sequence[Row]) -> list[str] | None:
+    results = [row.result or {} for row in rows if row.cell["dataset"] == dataset]
+    if not results:
+        return None
+    ll, rmse = (Estimate.of([r[name] for r in results]) for name in ("log_likelihood", "rmse"))
+    least, most = BARS.get(dataset, (None, None))
+    advantage = min(r["log_likelihood"] - r["constant_log_likelihood"] for r in results)
+    return [
+        dataset,
+        str(len(results)),
+        markdown.estimate(ll),
+        "" if least is None else f"{least:g} {'met' if ll.mean >= least else '**missed**'}",
+        markdown.estimate(rmse) if rmse.mean >= 0.01 else f"{rmse.mean:.2g}",
+        "" if most is None else f"{most:g} {'met' if rmse.mean <= most else '**missed**'}",
+        f"{Estimate.of([r['coverage_90'] for r in results]).mean:.1%}",
+        f"{Estimate.of([r['crps'] for r in results]).mean:.3g}",
+        f"{advantage:+.2f}",
+        f"{Estimate.of([r['fit_seconds'] for r in results]).mean:.1f}",
+    ]
+
+
+def _anchors() -> list[dict[str, str]]:
+    folder = resources.files("bayesprop.experiments") / "anchors"
+    return list(csv.DictReader((folder / "uci_published.csv").read_text("utf-8").splitlines()))
+
+
+def _methods() -> list[str]:
+    return list(dict.fromkeys(record["method"] for record in _anchors()))
+
+
+def _published() -> list[list[str]]:
+    records = {(r["dataset"], r["method"]): r for r in _anchors()}
+    return [
+        [
+            dataset,
+            *(
+                "; ".join(filter(None, (r["log_likelihood"], r["rmse"])))
+                for method in _methods()
+                for r in [records[dataset, method]]
+            ),
+        ]
+        for dataset in BARS
+    ]

@@ -1,0 +1,61 @@
+"""Which weights a network can lose: those of low signal-to-noise, |m| / std.
+
+Blundell et al. (2015), section 5.1 and Table 2; Graves (2011), section 6. Plain NumPy, for pytrees
+of arrays of any shapes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def signal_to_noise(m: Any, std: Any) -> Any:
+    """|m| / std of every weight; infinite where std is 0 and m is not, 0 where both are."""
+
+    def one(m: Any, std: Any) -> np.ndarray:
+        size, noise = np.abs(np.asarray(m, np.float64)), np.asarray(std, np.float64)
+        certain = np.where(size > 0.0, np.inf, 0.0)
+        return np.divide(size, noise, out=certain, where=noise > 0.0)
+
+    return jax.tree.map(one, m, std)
+
+
+def keep(m: Any, std: Any, share: float, *, per_layer: bool = False) -> Any:
+    """Masks of the weights that stay when a share of them is removed.
+
+    m, std
+        Pytrees of one structure.
+    share
+        Of the weights, those of lowest signal-to-noise, from 0 to 1: round(share n) are removed.
+    per_layer
+        Whether every array loses that share of its own, instead of all arrays together.
+
+    Raises ValueError for a share outside 0 to 1.
+    """
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"share must be from 0 to 1, got {share!r}")
+    ratios, structure = jax.tree.flatten(signal_to_noise(m, std))
+    if per_layer:
+        kept = [_highest(ratio.ravel(), share) for ratio in ratios]
+    else:
+        together = _highest(np.concatenate([ratio.ravel() for ratio in ratios]), share)
+        kept = np.split(together, np.cumsum([ratio.size for ratio in ratios])[:-1])
+    masks = [part.reshape(ratio.shape) for part, ratio in zip(kept, ratios, strict=True)]
+    return structure.unflatten(masks)
+
+
+def threshold(m: Any, std: Any, share: float) -> float:
+    """Signal-to-noise below which a share of all weights lies."""
+    ratios = jax.tree.leaves(signal_to_noise(m, std))
+    return float(np.quantile(np.concatenate([ratio.ravel() for ratio in ratios]), share))
+
+
+def _highest(ratio: np.ndarray, share: float) -> np.ndarray:
+    """Mask all but the round(share n) lowest; of equals, the first go."""
+    n_removed = round(share * ratio.size)
+    mask = np.ones(ratio.size, bool)
+    mask[np.argsort(ratio, kind="stable")[:n_removed]] = False
+    return mask

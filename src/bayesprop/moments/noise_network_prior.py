@@ -1,0 +1,103 @@
+"""Priors of the weights in the noise-network recipe: adaptive for the mean, fixed for the noise.
+
+The variance of a group of weights has an inverse-gamma prior and takes its best value in closed
+form: maximising over it costs no parameter and no step size.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from bayesprop.moments.gaussian_network import Layers
+
+SHAPE = 4.48
+"""Shape of the inverse-gamma prior of a weight variance."""
+
+MODE_TIMES_FAN_IN = 4.0
+"""Mode of that prior times the fan-in; the mode of a bias's is 1."""
+
+
+def _squares(m: Array, log_std: Array) -> Array:
+    return m * m + jnp.exp(2.0 * log_std)
+
+
+def _grouped_kl(
+    squares: Array, log_std: Array, *, axes: tuple[int, ...], mode: float
+) -> Float[Array, ""]:
+    """KL(q | N(0, v*)) - log InvGamma(v* | SHAPE, (SHAPE + 1) mode) + constant, over groups.
+
+    v* = (S + 2 rate) / (n + 2 SHAPE + 2), S the sum of E[w²] over the n weights of a group, is
+    where the two terms are least, so that its derivative need not be followed.
+    """
+    n = int(np.prod([squares.shape[axis] for axis in axes]))
+    half = 0.5 * jnp.sum(squares, axis=axes) + (SHAPE + 1.0) * mode
+    strength = 0.5 * n + SHAPE + 1.0
+    return jnp.sum(strength * (jnp.log(half / strength) + 1.0)) - jnp.sum(log_std)
+
+
+def group_variance(squares: Array, *, axes: tuple[int, ...], mode: float) -> Array:
+    """Prior variance v* of every group; the axes of a group are kept with length 1."""
+    n = int(np.prod([squares.shape[axis] for axis in axes]))
+    half = 0.5 * jnp.sum(squares, axis=axes, keepdims=True) + (SHAPE + 1.0) * mode
+    return half / (0.5 * n + SHAPE + 1.0)
+
+
+def _group_axes(depth: int, n_layers: int) -> tuple[int, ...]:
+    """Axes of one group: a row per input below, a column per output on top, else the matrix."""
+    if depth == n_layers - 1:
+        return (0,)
+    return (1,) if depth == 0 else (0, 1)
+
+
+def adaptive_kl(layers: Layers) -> Float[Array, ""]:
+    """KL of all weights to their groups' best priors, with the price of those, nats + constant.
+
+    Groups are each input's row in the first layer (automatic relevance), the whole matrix between,
+    each output's column in the last layer, and the biases of a layer.
+    """
+    total = jnp.zeros(())
+    for depth, layer in enumerate(layers):
+        squares = _squares(layer.w_m, layer.w_log_std)
+        total += _grouped_kl(
+            squares,
+            layer.w_log_std,
+            axes=_group_axes(depth, len(layers)),
+            mode=MODE_TIMES_FAN_IN / layer.w_m.shape[0],
+        )
+        bias_squares = _squares(layer.b_m, layer.b_log_std)
+        total += _grouped_kl(bias_squares, layer.b_log_std, axes=(0,), mode=1.0)
+    return total
+
+
+def weight_information(layers: Layers) -> list[Array]:
+    """KL of every weight to its group's best prior, nats, layer by layer."""
+    information = []
+    for depth, layer in enumerate(layers):
+        squares = _squares(layer.w_m, layer.w_log_std)
+        prior_var = group_variance(
+            squares,
+            axes=_group_axes(depth, len(layers)),
+            mode=MODE_TIMES_FAN_IN / layer.w_m.shape[0],
+        )
+        information.append(0.5 * (squares / prior_var - 1.0 + jnp.log(prior_var)) - layer.w_log_std)
+    return information
+
+
+def _fixed_kl(m: Array, log_std: Array, prior_var: float) -> Float[Array, ""]:
+    ratio = _squares(m, log_std) / prior_var
+    return jnp.sum(0.5 * (ratio - 1.0 + np.log(prior_var)) - log_std)
+
+
+def noise_kl(layers: Layers) -> Float[Array, ""]:
+    """KL of a noise network to its prior, nats.
+
+    Weights N(0, 4 / fan_in), in the last layer N(0, 9 / fan_in), biases N(0, 1).
+    """
+    total = jnp.zeros(())
+    for depth, layer in enumerate(layers):
+        numerator = 9.0 if depth == len(layers) - 1 else 4.0
+        total += _fixed_kl(layer.w_m, layer.w_log_std, numerator / layer.w_m.shape[0])
+        total += _fixed_kl(layer.b_m, layer.b_log_std, 1.0)
+    return total

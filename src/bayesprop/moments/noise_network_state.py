@@ -1,0 +1,231 @@
+"""What a fit of the noise-network recipe is given, and what it carries."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.moments.gaussian_network import GaussianLayer, Layers
+from bayesprop.moments.noise_network_members import Member, init_member
+
+MANY_ROWS = 5_000
+VERY_MANY_ROWS = 30_000
+FEW_VALUES = 20
+LEAST_NOISE_STD = 1e-3
+"""Least standard deviation of the noise, as a share of the target's."""
+
+
+@dataclass(frozen=True)
+class NoiseNetworkSettings:
+    """Everything that a fit is given besides the data; `settings_for` chooses by their size.
+
+    hidden_layer_sizes, noise_layer_sizes
+        Units of the hidden layers of the mean networks, and of the separate noise networks.
+    n_members
+        Networks in the ensemble, alike but for their random start.
+    n_steps, batch_size, step_size
+        Adam's steps, rows in each, and the first step size, which falls by a cosine to 1 %.
+    kl_warm_up, noise_warm_up
+        Shares of the steps over which the weight of the KL rises from 0 to 1, and the share of the
+        noise network that the mean network sees from 1/2 to 1.
+    """
+
+    hidden_layer_sizes: tuple[int, ...] = (50,)
+    noise_layer_sizes: tuple[int, ...] = (20,)
+    n_members: int = 5
+    n_steps: int = 20_000
+    batch_size: int = 64
+    step_size: float = 0.01
+    kl_warm_up: float = 0.8
+    noise_warm_up: float = 0.3
+
+    def __post_init__(self) -> None:
+        for name in ("n_members", "n_steps", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be an int >= 1, got {getattr(self, name)!r}")
+        if not 0.0 < self.step_size < 1.0:
+            raise ValueError(f"step_size must be between 0 and 1, got {self.step_size!r}")
+        for name in ("kl_warm_up", "noise_warm_up"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} must be in (0, 1], got {getattr(self, name)!r}")
+        for name in ("hidden_layer_sizes", "noise_layer_sizes"):
+            sizes = getattr(self, name)
+            if not sizes or min(sizes) < 1:
+                raise ValueError(f"{name} must hold at least one int >= 1, got {sizes!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> NoiseNetworkSettings:
+        """Rebuild from `to_dict`; ValueError where it holds something else."""
+        if set(stored) != {field.name for field in fields(cls)}:
+            raise ValueError(f"not the settings of a noise network: {sorted(stored)}")
+        values: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()
+        }
+        return cls(**values)
+
+
+def _with_tuples(stored: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+
+
+def settings_for(n_rows: int, **overrides: Any) -> NoiseNetworkSettings:
+    """Sizes that fit the number of rows, any of which can be overridden by name.
+
+    Up to 5000 rows one hidden layer of 50, five members and batches of 64; then two layers, two
+    members and batches of 128; beyond 30 000 rows two layers of 100.
+    """
+    chosen: dict[str, Any] = {}
+    if n_rows >= MANY_ROWS:
+        chosen = {"hidden_layer_sizes": (50, 50), "batch_size": 128, "n_members": 2}
+    if n_rows >= VERY_MANY_ROWS:
+        chosen["hidden_layer_sizes"] = (100, 100)
+    return NoiseNetworkSettings(**(chosen | overrides))
+
+
+class NoiseNetworkState(NamedTuple):
+    """The posterior and where its training stands; float32 arrays, standardised units.
+
+    members
+        Parameters of all members: the first axis of every array.
+    slope, slope_square
+        Adam's running means of the gradient and its square, one flat vector each.
+    log_floor
+        Log of the least noise variance of every target, (o,).
+    seed, step
+        The number that fixes the order of the rows, and the steps taken so far.
+    """
+
+    members: Member
+    slope: Float[np.ndarray, " p"]
+    slope_square: Float[np.ndarray, " p"]
+    log_floor: Float[np.ndarray, " o"]
+    seed: int
+    step: int
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of x."""
+        return self.members.mean[0].w_m.shape[-2]
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of y."""
+        return len(self.log_floor)
+
+    @property
+    def n_members(self) -> int:
+        """Networks in the ensemble."""
+        return len(self.members.raw_dof)
+
+    def each_member(self) -> list[Member]:
+        """Take the members apart."""
+        return [
+            jax.tree.map(lambda leaf, k=k: np.asarray(leaf)[k], self.members)
+            for k in range(self.n_members)
+        ]
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Name every array: `mean.0.w_m` holds the mean weights of the first layer."""
+        arrays = {name: np.asarray(getattr(self.members, name)) for name in _VECTORS}
+        for network in _NETWORKS:
+            for depth, layer in enumerate(getattr(self.members, network)):
+                for part, value in layer._asdict().items():
+                    arrays[f"{network}.{depth}.{part}"] = np.asarray(value)
+        for name in _TRAINING:
+            arrays[name] = np.asarray(getattr(self, name))
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> NoiseNetworkState:
+        """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
+        try:
+            members = Member(
+                *(_layers_of(arrays, name) for name in _NETWORKS),
+                *(arrays[name] for name in _VECTORS),
+            )
+            state = cls(
+                members,
+                arrays["slope"],
+                arrays["slope_square"],
+                arrays["log_floor"],
+                int(arrays["seed"]),
+                int(arrays["step"]),
+            )
+        except KeyError as missing:
+            raise ValueError(f"the array {missing} is missing") from None
+        state._check()
+        return state
+
+    def _check(self) -> None:
+        """Raise ValueError unless the arrays belong to one ensemble."""
+        n_members, n_out = np.shape(self.members.raw_dof)
+        for name in _NETWORKS:
+            _check_network(getattr(self.members, name), n_members, self.n_inputs, n_out)
+        if any(np.shape(getattr(self.members, name)) != (n_members, n_out) for name in _VECTORS):
+            raise ValueError(f"the noise parameters must have shape ({n_members}, {n_out})")
+        if self.log_floor.shape != (n_out,):
+            raise ValueError(f"log_floor must have shape ({n_out},)")
+        n_parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(self.members))
+        if self.slope.shape != (n_parameters,) or self.slope_square.shape != (n_parameters,):
+            raise ValueError(f"slope and slope_square must have shape ({n_parameters},)")
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(self.members)):
+            raise ValueError("the parameters must be finite")
+
+
+_NETWORKS = ("mean", "noise")
+_VECTORS = ("log_noise", "own_log_noise", "raw_dof")
+_TRAINING = ("slope", "slope_square", "log_floor", "seed", "step")
+
+
+def _layers_of(arrays: dict[str, np.ndarray], network: str) -> Layers:
+    n_layers = sum(name.startswith(f"{network}.") for name in arrays) // len(GaussianLayer._fields)
+    return tuple(
+        GaussianLayer(*(arrays[f"{network}.{depth}.{part}"] for part in GaussianLayer._fields))
+        for depth in range(n_layers)
+    )
+
+
+def _check_network(layers: Layers, n_members: int, n_in: int, n_out: int) -> None:
+    sizes = [n_in, *(layer.b_m.shape[-1] for layer in layers)]
+    for layer, (fan_in, fan_out) in zip(layers, pairwise(sizes), strict=True):
+        if any(w.shape != (n_members, fan_in, fan_out) for w in (layer.w_m, layer.w_log_std)):
+            raise ValueError("the layers do not fit together")
+        if any(b.shape != (n_members, fan_out) for b in (layer.b_m, layer.b_log_std)):
+            raise ValueError("the layers do not fit together")
+    if len(sizes) < 2 or sizes[-1] != n_out:
+        raise ValueError(f"the last layer must have {n_out} units")
+
+
+def log_noise_floor(y: Float[np.ndarray, "n o"]) -> Float[np.ndarray, " o"]:
+    """Log of the least noise variance of standardised targets.
+
+    The standard deviation is a tenth of the smallest gap between the values where there are at
+    most 20 of them (a grid can be hit exactly, and the noise would fall without end), else 1e-3.
+    """
+    least = []
+    for column in np.asarray(y, np.float64).T:
+        values = np.unique(column)
+        is_grid = 1 < len(values) <= FEW_VALUES
+        least.append(np.diff(values).min() / 10.0 if is_grid else LEAST_NOISE_STD)
+    return (2.0 * np.log(np.maximum(least, LEAST_NOISE_STD))).astype(np.float32)
+
+
+def init(
+    seed: int, n_inputs: int, y: Float[np.ndarray, "n o"], settings: NoiseNetworkSettings
+) -> NoiseNetworkState:
+    """Draw the initial networks; y, standardised, gives the floor of the noise."""
+    rng = np.random.default_rng(seed)
+    sizes = (n_inputs, *settings.hidden_layer_sizes, y.shape[1])
+    each = [init_member(rng, sizes, settings.noise_layer_sizes) for _ in range(settings.n_members)]
+    members = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
+    zeros = np.zeros(sum(np.size(leaf) for leaf in jax.tree.leaves(members)), np.float32)
+    return NoiseNetworkState(members, zeros, zeros, log_noise_floor(y), seed, 0)

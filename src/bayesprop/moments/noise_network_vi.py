@@ -1,0 +1,286 @@
+"""Closed-form variational regression that learns its noise and needs no tuning.
+
+An ensemble of rectified networks with Gaussian weights, trained on the closed-form expected
+log-likelihood of Student-t noise whose scale depends on the input. The recipe, what it was chosen
+from and what it does not do well: docs/default-recipe.md.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from bayesprop.model.noise_mixture import NoiseMixturePredictive
+from bayesprop.moments.gaussian_network import Layers, apply, draw
+from bayesprop.moments.noise_network_members import (
+    LEAST_DOF,
+    Member,
+    NoisyOutput,
+    Schedule,
+    member_loss,
+    member_output,
+)
+from bayesprop.moments.noise_network_prior import weight_information
+from bayesprop.moments.noise_network_state import (
+    NoiseNetworkSettings,
+    NoiseNetworkState,
+    init,
+    log_noise_floor,
+    settings_for,
+)
+
+__all__ = [
+    "FitInfo",
+    "NoiseNetworkSettings",
+    "NoiseNetworkState",
+    "dead_units",
+    "fit",
+    "init",
+    "input_relevance",
+    "log_noise_floor",
+    "outputs",
+    "predict",
+    "sample_functions",
+    "settings_for",
+]
+
+DEAD_BELOW = 0.1
+"""Nats a weight, on average over those that leave a hidden unit, below which it is called dead."""
+
+_MEAN_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
+_N_TRACE = 100
+_CHUNK_ROWS = 4096
+
+
+class FitInfo(NamedTuple):
+    """What training met; traces are means over members at up to 100 equally spaced stretches.
+
+    loss, data_loss
+        The training objective and its share from the data, nats a row.
+    n_units, n_dead_units
+        Hidden units of the mean networks, and how many of them say nothing to the layer above.
+    smallest_dof
+        Least degrees of freedom of the noise in any member; 3 is as heavy as its tails can be.
+    """
+
+    loss: np.ndarray
+    data_loss: np.ndarray
+    n_units: int
+    n_dead_units: int
+    smallest_dof: float
+
+
+class _Rows(NamedTuple):
+    x: Float[Array, "n d"]
+    y: Float[Array, "n o"]
+    weight: Float[Array, " n"]
+    n_total: Float[Array, ""]
+
+
+class _Carry(NamedTuple):
+    flat: Array
+    slope: Array
+    slope_square: Array
+    order: Array
+
+
+class _Losses(NamedTuple):
+    total: Array
+    fit: Array
+
+
+def _ensemble_loss(
+    members: Member, batch: _Rows, log_floor: Array, schedule: Schedule
+) -> tuple[Array, _Losses]:
+    """Sum of the members' losses: no parameter is shared, so each has its own gradient."""
+    each = jax.vmap(member_loss, in_axes=(0, None, None, None, None, None))
+    loss = each(members, batch.x, batch.y, batch.weight, log_floor, schedule)
+    return jnp.sum(loss.total), _Losses(jnp.mean(loss.total), jnp.mean(loss.fit))
+
+
+@partial(jax.jit, static_argnames=("settings", "n_steps"))
+def _advance(
+    members: Member,
+    slope: Array,
+    slope_square: Array,
+    log_floor: Array,
+    seed: Array,
+    first_step: Array,
+    data: _Rows,
+    settings: NoiseNetworkSettings,
+    n_steps: int,
+) -> tuple[Member, _Carry, _Losses]:
+    """Take `n_steps` steps of the schedule from `first_step`, in one scan."""
+    flat, unravel = ravel_pytree(members)
+    n_rows = data.x.shape[0]
+    n_batches = max(1, round(n_rows / settings.batch_size))
+    size = n_rows // n_batches
+    key = jax.random.key(seed)
+    slope_of = jax.value_and_grad(_ensemble_loss, has_aux=True)
+
+    def order_of(epoch: Array) -> Array:
+        return jax.random.permutation(jax.random.fold_in(key, epoch), n_rows)
+
+    def step(carry: _Carry, t: Array) -> tuple[_Carry, _Losses]:
+        place = t % n_batches
+        order = jax.lax.cond(place == 0, lambda: order_of(t // n_batches), lambda: carry.order)
+        rows = jax.lax.dynamic_slice(order, (place * size,), (size,))
+        batch = _Rows(data.x[rows], data.y[rows], data.weight[rows], data.n_total)
+        done = t / settings.n_steps
+        schedule = Schedule(
+            n_total=data.n_total,
+            kl_weight=jnp.minimum(1.0, done / settings.kl_warm_up),
+            noise_weight=0.5 + 0.5 * jnp.minimum(1.0, done / settings.noise_warm_up),
+        )
+        (_, losses), gradient = slope_of(unravel(carry.flat), batch, log_floor, schedule)
+        g, _ = ravel_pytree(gradient)
+        step_size = settings.step_size * (0.01 + 0.495 * (1.0 + jnp.cos(jnp.pi * done)))
+        m = _MEAN_DECAY * carry.slope + (1.0 - _MEAN_DECAY) * g
+        s = _SQUARE_DECAY * carry.slope_square + (1.0 - _SQUARE_DECAY) * g * g
+        m_corrected = m / (1.0 - _MEAN_DECAY ** (t + 1.0))
+        s_corrected = s / (1.0 - _SQUARE_DECAY ** (t + 1.0))
+        new = carry.flat - step_size * m_corrected / (jnp.sqrt(s_corrected) + _EPSILON)
+        return _Carry(new, m, s, order), losses
+
+    start = _Carry(flat, slope, slope_square, order_of(first_step // n_batches))
+    carry, losses = jax.lax.scan(step, start, first_step + jnp.arange(n_steps))
+    return unravel(carry.flat), carry, losses
+
+
+def fit(
+    state: NoiseNetworkState,
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, "n o"],
+    settings: NoiseNetworkSettings,
+    *,
+    weight: Float[np.ndarray, " n"] | None = None,
+    n_steps: int | None = None,
+) -> tuple[NoiseNetworkState, FitInfo]:
+    """Train to the end of the schedule, or `n_steps` further; stopping changes nothing.
+
+    x, y
+        Standardised.
+    weight
+        How often each row counts; None: once.
+    """
+    remaining = settings.n_steps - state.step
+    n_steps = remaining if n_steps is None else min(n_steps, remaining)
+    weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
+    data = _Rows(
+        jnp.asarray(x, jnp.float32),
+        jnp.asarray(y, jnp.float32),
+        jnp.asarray(weight / weight.mean(), jnp.float32),
+        jnp.asarray(weight.sum(), jnp.float32),
+    )
+    members, carry, losses = _advance(
+        state.members,
+        jnp.asarray(state.slope),
+        jnp.asarray(state.slope_square),
+        jnp.asarray(state.log_floor),
+        jnp.uint32(state.seed % 2**32),
+        jnp.int32(state.step),
+        data,
+        settings,
+        n_steps,
+    )
+    state = state._replace(
+        members=jax.tree.map(np.asarray, members),
+        slope=np.asarray(carry.slope),
+        slope_square=np.asarray(carry.slope_square),
+        step=state.step + n_steps,
+    )
+    return state, _info(state, losses)
+
+
+def _info(state: NoiseNetworkState, losses: _Losses) -> FitInfo:
+    dead = [unit for member in state.each_member() for unit in dead_units(member.mean)]
+    stretches = min(_N_TRACE, len(losses.total))
+    total, data = (
+        np.asarray([part.mean() for part in np.array_split(np.asarray(trace), stretches)])
+        for trace in losses
+    )
+    least_dof = LEAST_DOF + np.logaddexp(0.0, state.members.raw_dof).min()
+    return FitInfo(total, data, len(dead), int(np.sum(dead)), float(least_dof))
+
+
+def dead_units(layers: Layers) -> list[bool]:
+    """Say of every hidden unit whether the weights that leave it kept their prior."""
+    return [
+        bool(unit)
+        for information in weight_information(layers)[1:]
+        for unit in np.asarray(information).mean(axis=-1) < DEAD_BELOW
+    ]
+
+
+@jax.jit
+def _outputs(members: Member, x: Array, log_floor: Array) -> NoisyOutput:
+    return jax.vmap(member_output, in_axes=(0, None, None))(members, x, log_floor)
+
+
+def outputs(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoisyOutput:
+    """Moments of every member at every row, (k, n, o), and dof (k, o); chunk by chunk."""
+    x = np.asarray(x, np.float32)
+    room = _CHUNK_ROWS if len(x) > _CHUNK_ROWS else 1 << max(0, len(x) - 1).bit_length()
+    shape = (state.n_members, len(x), state.n_outputs)
+    m, v, l_m, l_v = (np.empty(shape) for _ in range(4))
+    for first in range(0, len(x), room):
+        rows = slice(first, min(first + room, len(x)))
+        padded = np.zeros((room, x.shape[1]), np.float32)
+        padded[: rows.stop - first] = x[rows]
+        got = _outputs(state.members, jnp.asarray(padded), jnp.asarray(state.log_floor))
+        for whole, part in zip((m, v, l_m, l_v), got[:-1], strict=True):
+            whole[:, rows] = np.asarray(part)[:, : rows.stop - first]
+    dof = LEAST_DOF + np.logaddexp(0.0, np.asarray(state.members.raw_dof, np.float64))
+    return NoisyOutput(m, v, l_m, l_v, dof)
+
+
+def predict(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
+    """Predictive distribution of standardised targets, one mixture over the members."""
+    out = outputs(state, x)
+    return NoiseMixturePredictive.of(
+        f_mean=out.m,
+        f_var=out.v,
+        log_noise_mean=out.l_m,
+        log_noise_var=out.l_v,
+        dof=np.broadcast_to(out.dof[:, None, :], out.m.shape),
+    )
+
+
+def sample_functions(
+    rng: Any,
+    state: NoiseNetworkState,
+    x: Float[np.ndarray, "n d"],
+    n: int,
+    *,
+    include_noise: bool = False,
+) -> Float[np.ndarray, "s n o"]:
+    """Draw networks, and return their means at all rows, or with noise new observations.
+
+    rng
+        A Generator or RandomState of NumPy.
+    """
+    if isinstance(rng, np.random.RandomState):
+        rng = np.random.default_rng(rng.randint(2**31))
+    each, x = state.each_member(), np.asarray(x, np.float64)
+    draws = np.empty((n, len(x), state.n_outputs))
+    for s in range(n):
+        member = each[rng.integers(len(each))]
+        draws[s] = apply(draw(rng, member.mean), x)
+        if include_noise:
+            raw = member.log_noise + apply(draw(rng, member.noise), x)
+            dof = LEAST_DOF + np.logaddexp(0.0, member.raw_dof)
+            t = rng.standard_t(dof, size=raw.shape)
+            draws[s] += np.exp(0.5 * np.logaddexp(raw, state.log_floor)) * t
+    return draws
+
+
+def input_relevance(state: NoiseNetworkState) -> Float[np.ndarray, " d"]:
+    """Share of every input in the squared mean weights of the first layers; sums to 1."""
+    squares = np.sum(np.square(state.members.mean[0].w_m, dtype=np.float64), axis=(0, 2))
+    return squares / squares.sum()

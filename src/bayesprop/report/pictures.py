@@ -1,0 +1,81 @@
+"""Rows that are pictures, as PNG files inside the page."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+
+_GREY, _COLOUR = 0, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """How a row becomes a picture.
+
+    shape
+        Height, width and channels (1 or 3).
+    places
+        Which value of the picture, in row-major order, each column holds; others are dark.
+    low, high
+        Values of the darkest and the brightest point.
+    """
+
+    shape: tuple[int, int, int]
+    places: Int[np.ndarray, " d"]
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any], x: Float[np.ndarray, "n d"]) -> Pictures | None:
+        """Read "image_shape" and "image_pixels"; None if rows are no pictures.
+
+        ValueError if they do not fit the columns.
+        """
+        stated = metadata.get("image_shape")
+        if not stated:
+            return None
+        shape = tuple(int(size) for size in stated)
+        shape = (*shape, 1) if len(shape) == 2 else shape
+        if len(shape) != 3 or shape[2] not in (1, 3) or min(shape) < 1:
+            raise ValueError(
+                "image_shape must be [height, width] or [height, width, channels] with 1 or 3 "
+                f"channels, got {list(stated)}"
+            )
+        size, pixels = int(np.prod(shape)), metadata.get("image_pixels")
+        places = np.arange(x.shape[1]) if pixels is None else np.asarray(pixels, dtype=np.int64)
+        fits = places.shape == (x.shape[1],) and np.all((places >= 0) & (places < size))
+        if not fits or (pixels is None and len(places) != size):
+            raise ValueError(
+                f"a picture of shape {list(stated)} has {size} values and the rows have "
+                f"{x.shape[1]} columns: say in image_pixels which value each column is"
+            )
+        return cls((shape[0], shape[1], shape[2]), places, float(np.min(x)), float(np.max(x)))
+
+    def uri(self, row: Float[np.ndarray, " d"]) -> str:
+        """Return a row as a data URI."""
+        values = np.zeros(int(np.prod(self.shape)))
+        values[self.places] = (row - self.low) / ((self.high - self.low) or 1.0)
+        picture = np.clip(np.rint(255.0 * values), 0, 255).astype(np.uint8).reshape(self.shape)
+        return "data:image/png;base64," + base64.b64encode(png(picture)).decode("ascii")
+
+
+def png(picture: UInt8[np.ndarray, "h w channels"]) -> bytes:
+    """Encode a grey or colour picture of 8 bits a channel (PNG specification, third edition)."""
+    height, width, channels = picture.shape
+    kind = _GREY if channels == 1 else _COLOUR
+    # Each line begins with the number of its filter: none.
+    lines = np.pad(picture.reshape(height, width * channels), ((0, 0), (1, 0)))
+    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -1,0 +1,228 @@
+"""Bayes by Backprop: a diagonal Gaussian posterior by gradients through drawn weights.
+
+Blundell, Cornebise, Kavukcuoglu & Wierstra (2015), for any network that is a function of a pytree
+of weights. Deviations from the paper: its eq. 2 lacks the average over draws, taken here; and every
+batch's cost is divided by the number of rows that it stands for, so that one step size suits data
+of any length.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from bayesprop.model import mean_field
+from bayesprop.model.mean_field import MeanField
+from bayesprop.model.method import Apply, Draw, GradientMethod, Info
+from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.priors import Prior
+from bayesprop.numerics.fast_normal import normal
+from bayesprop.numerics.gaussian import LOG_2PI
+from bayesprop.numerics.loops import Batch
+from bayesprop.sampling.mean_field_network import activation_of, sample_outputs
+
+KL = Literal["closed", "sampled"]
+KLWeights = Literal["uniform", "geometric"]
+INIT_STD = 0.0067
+
+
+class Params(NamedTuple):
+    """What is learnt: the posterior of the network, and the parameters of the likelihood."""
+
+    q: MeanField
+    likelihood: Any
+
+
+class BayesByBackpropState(NamedTuple):
+    """Posterior, parameters of the likelihood, and what the optimiser remembers."""
+
+    q: MeanField
+    likelihood: Any
+    optimizer: Any
+
+
+class FreeEnergy(NamedTuple):
+    """Share of the KL less the log-likelihood, and both of them apart, nats."""
+
+    value: Float[Array, ""]
+    kl: Float[Array, ""]
+    log_likelihood: Float[Array, ""]
+
+
+def kl_share(weights: KLWeights, place: Int[Array, ""], n_batches: int) -> Float[Array, ""]:
+    """Share of the KL that a batch pays; the shares of an epoch sum to one.
+
+    "uniform": 1 / M (eq. 8). "geometric": 2^(M-i) / (2^M - 1) for batch i = 1..M (section 3.4),
+    computed as 2^-i / (1 - 2^-M) because 2^391 is no float32.
+    """
+    if weights == "uniform":
+        return jnp.full((), 1.0 / n_batches)
+    return jnp.exp2(-(place + 1.0)) / (1.0 - 2.0**-n_batches)
+
+
+def free_energy(
+    prior: Prior,
+    likelihood: NetworkLikelihood,
+    params: Params,
+    noise: Any,
+    outputs: Float[Array, "b k"],
+    batch: Batch,
+    *,
+    kl: KL,
+    share: Float[Array, ""] | float,
+) -> FreeEnergy:
+    """Estimate share KL[q || p] - sum log p(y | outputs) by one draw (eq. 2, 8 and 9).
+
+    noise
+        e of the draw w = m + std e, a pytree like the weights; "closed" does not look at it.
+    outputs
+        Of the network at the rows of the batch: those of w, or others of the same distribution.
+    kl
+        "closed", or "sampled", log q(w) - log p(w), whose mean over e ~ N(0, 1) is the KL.
+    """
+    penalty = _kl(prior, params.q, noise, kl)
+    log_p = jax.vmap(partial(likelihood.log_prob, params.likelihood))(outputs, batch.y)
+    total = jnp.sum(batch.weight * log_p)
+    return FreeEnergy(share * penalty - total, penalty, total)
+
+
+def bayes_by_backprop(
+    apply: Apply,
+    likelihood: NetworkLikelihood,
+    prior: Prior,
+    optimizer: optax.GradientTransformation,
+    *,
+    n_samples: int = 1,
+    kl: KL = "closed",
+    kl_weights: KLWeights = "uniform",
+    init_std: float = INIT_STD,
+    local_reparameterisation: bool = False,
+) -> GradientMethod:
+    """Build the method: descend the free energy in the mean and in rho of every weight.
+
+    apply
+        (weights, one input) -> outputs, for weights of any pytree of float32 arrays.
+    prior
+        Of single weights.
+    n_samples
+        Draws of the weights over which a step's gradient is averaged.
+    kl
+        "closed", where the prior has it, or "sampled" at the drawn weights, for every prior.
+    kl_weights
+        How the batches of an epoch share the KL: "uniform", or "geometric", the paper's, by which
+        the first few batches pay nearly all of it (section 3.4).
+    init_std
+        Standard deviation of every weight at the start.
+    local_reparameterisation
+        Draw activations instead of weights (Kingma et al. 2015); `apply` must be `plain_apply`
+        or a partial of it.
+
+    The gradient does not need the value of the KL, which is costly: `update` computes it at the
+    first batch of an epoch only, reports it there as often as there are batches, and 0 elsewhere,
+    so that the mean over the epoch is right. Raises ValueError for a combination that does not
+    exist.
+    """
+    if kl == "closed" and not prior.has_closed_kl:
+        raise ValueError(
+            f"kl must be 'sampled' for {type(prior).__name__}, which has no closed KL; got {kl!r}"
+        )
+    nonlinearity = activation_of(apply) if local_reparameterisation else None
+
+    def objective(
+        params: Params, key: PRNGKeyArray, batch: Batch, share: Array
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        key_weights, key_rows = jax.random.split(key)
+        noise = draw_noise(key_weights, params.q.m)
+        if nonlinearity is None:
+            outputs = jax.vmap(partial(apply, _weights(params.q, noise)))(batch.x)
+        else:
+            outputs = sample_outputs(key_rows, params.q, batch.x, nonlinearity)
+        cost = free_energy(prior, likelihood, params, noise, outputs, batch, kl=kl, share=share)
+        return cost.value, cost.log_likelihood
+
+    def gradient(
+        params: Params, key: PRNGKeyArray, batch: Batch, share: Array
+    ) -> tuple[Params, Float[Array, ""]]:
+        def one(key: PRNGKeyArray) -> tuple[Params, Float[Array, ""]]:
+            return jax.grad(objective, has_aux=True)(params, key, batch, share)
+
+        if n_samples == 1:
+            return one(key)
+        first, others = (keys := jax.random.split(key, n_samples))[0], keys[1:]
+
+        def add(total: Any, key: PRNGKeyArray) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, one(key)), None
+
+        total, _ = jax.lax.scan(add, one(first), others)
+        return jax.tree.map(lambda part: part / n_samples, total)
+
+    def init(key: PRNGKeyArray, weights: Any) -> BayesByBackpropState:
+        del key
+        params = Params(mean_field.from_weights(weights, std=init_std), likelihood.init())
+        return BayesByBackpropState(*params, optimizer.init(params))
+
+    def update(
+        key: PRNGKeyArray, state: BayesByBackpropState, batch: Batch
+    ) -> tuple[BayesByBackpropState, Info]:
+        params = Params(state.q, state.likelihood)
+        share = kl_share(kl_weights, batch.place, batch.n_batches)
+        key_step, key_kl = jax.random.split(key)
+        slopes, log_likelihood = gradient(params, key_step, batch, share)
+        a_row = batch.n_batches / batch.n_total
+        slopes = jax.tree.map(lambda slope: a_row * slope, slopes)
+        steps, memory = optimizer.update(slopes, state.optimizer, params)
+        moved = cast(Params, optax.apply_updates(params, steps))
+        n_rows = jnp.maximum(jnp.sum(batch.weight), jnp.finfo(jnp.float32).tiny)
+        kl_now = jax.lax.cond(
+            batch.place == 0,
+            lambda: batch.n_batches * _kl(prior, state.q, draw_noise(key_kl, state.q.m), kl),
+            lambda: jnp.zeros(()),
+        )
+        loss = a_row * (kl_now / batch.n_batches - log_likelihood)
+        info = Info(loss, log_likelihood / n_rows, kl_now)
+        return BayesByBackpropState(*moved, memory), info
+
+    return GradientMethod(init, update, sample, mean)
+
+
+def sample(key: PRNGKeyArray, state: BayesByBackpropState) -> Draw:
+    """Draw the weights of one network from the posterior."""
+    return Draw(_weights(state.q, draw_noise(key, state.q.m)), state.likelihood)
+
+
+def mean(state: BayesByBackpropState) -> Draw:
+    """Return the network of the posterior means."""
+    return Draw(state.q.m, state.likelihood)
+
+
+def draw_noise(key: PRNGKeyArray, like: Any) -> Any:
+    """Draw standard normals, a pytree of the same shapes."""
+    leaves, structure = jax.tree.flatten(like)
+    keys = jax.random.split(key, len(leaves))
+    drawn = [normal(key, leaf.shape) for key, leaf in zip(keys, leaves, strict=True)]
+    return structure.unflatten(drawn)
+
+
+def _weights(q: MeanField, noise: Any) -> Any:
+    """Return m + softplus(rho) e (section 3.2, step 2)."""
+    return jax.tree.map(lambda m, rho, e: m + jax.nn.softplus(rho) * e, q.m, q.rho, noise)
+
+
+def _kl(prior: Prior, q: MeanField, noise: Any, kl: KL) -> Float[Array, ""]:
+    if kl == "closed":
+        return mean_field.kl(prior, q)
+    return _log_q(q, noise) - mean_field.log_prior(prior, _weights(q, noise))
+
+
+def _log_q(q: MeanField, noise: Any) -> Float[Array, ""]:
+    """Log q(m + std e) in terms of e: its gradients in m, which cancel (eq. 3), are not there."""
+
+    def one(rho: Array, e: Array) -> Array:
+        return -jnp.sum(jnp.log(jax.nn.softplus(rho)) + 0.5 * (LOG_2PI + e * e))
+
+    return jnp.sum(jnp.stack(jax.tree.leaves(jax.tree.map(one, q.rho, noise))))

@@ -1,0 +1,153 @@
+"""Variational inference as Graves (2011) had it: squared gradients, and a prior that follows.
+
+The baseline "VI" of Hernández-Lobato & Adams (2015, section 4), and what Bayes by Backprop made
+unbiased. With a diagonal Gaussian q and per-row losses l_n(w) = -log p(y_n | x_n, w):
+
+    dE[l]/dm = E[dl/dw],   dE[l]/dv = E[d²l/dw²] / 2  ~  sum_n E[(dl_n/dw)²] / 2
+
+The first two are exact identities of Gaussians; the last step puts the empirical Fisher information
+in place of the curvature, which is what biases the gradient of the variance. The prior N(mu, s²) is
+one for the whole network and at its optimum for the present q,
+
+    mu = mean(m),   s² = mean(v + (m - mu)²),
+
+so that it needs no gradient of its own.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from bayesprop.model import mean_field
+from bayesprop.model.mean_field import MeanField
+from bayesprop.model.method import Apply, GradientMethod, Info
+from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.loops import Batch
+from bayesprop.sampling.bayes_by_backprop import (
+    BayesByBackpropState,
+    Params,
+    mean,
+    sample,
+)
+
+
+class RowSlopes(NamedTuple):
+    """Of the log-likelihoods of a batch at one draw of the weights, weighted by rows.
+
+    total
+        Sum of log p.
+    of_weights, squared
+        Sum of the gradients in w, and of their squares; pytrees like w.
+    of_likelihood
+        Gradient of the total in the parameters of the likelihood.
+    """
+
+    total: Float[Array, ""]
+    of_weights: Any
+    squared: Any
+    of_likelihood: Any
+
+
+def optimal_prior(q: MeanField) -> Gaussian:
+    """Mean and variance of the one Gaussian prior that is nearest to q, over all weights."""
+    count = sum(m.size for m in jax.tree.leaves(q.m))
+    m = _sum(q.m) / count
+    spread = jax.tree.map(lambda w, v: v + (w - m) ** 2, q.m, mean_field.variances(q))
+    return Gaussian(m, _sum(spread) / count)
+
+
+def kl_to_prior(q: MeanField, prior: Gaussian) -> Float[Array, ""]:
+    """KL(q || N(mu, s²)) over all weights, nats."""
+
+    def one(m: Array, v: Array) -> Array:
+        ratio = v / prior.v
+        return 0.5 * (ratio - 1.0 - jnp.log(ratio) + (m - prior.m) ** 2 / prior.v)
+
+    return _sum(jax.tree.map(one, q.m, mean_field.variances(q)))
+
+
+def row_slopes(
+    apply: Apply, likelihood: NetworkLikelihood, weights: Any, noise: Any, batch: Batch
+) -> RowSlopes:
+    """Differentiate every row's log p by itself; memory is a gradient a row."""
+
+    def log_p(weights: Any, noise: Any, x: Array, y: Any) -> Float[Array, ""]:
+        return likelihood.log_prob(noise, apply(weights, x), y)
+
+    by_row = jax.vmap(jax.value_and_grad(log_p, argnums=(0, 1)), in_axes=(None, None, 0, 0))
+    values, (slopes, noise_slopes) = by_row(weights, noise, batch.x, batch.y)
+    weighted = partial(jnp.tensordot, batch.weight, axes=1)
+    return RowSlopes(
+        jnp.sum(batch.weight * values),
+        jax.tree.map(weighted, slopes),
+        jax.tree.map(lambda slope: weighted(slope**2), slopes),
+        jax.tree.map(weighted, noise_slopes),
+    )
+
+
+def graves_vi(
+    apply: Apply,
+    likelihood: NetworkLikelihood,
+    optimizer: optax.GradientTransformation,
+    *,
+    init_std: float = 0.05,
+) -> GradientMethod:
+    """Build the method: one draw of the weights a step, the KL shared evenly among the batches.
+
+    Deviation: the step is taken in rho, std = softplus(rho), and not in v, which could turn
+    negative; the gradient in v is multiplied by dv/drho.
+
+    init_std
+        Standard deviation of every weight at the start.
+    """
+
+    def gradient(params: Params, slopes: RowSlopes, prior: Gaussian, share: float) -> Params:
+        def of_mean(m: Array, slope: Array) -> Array:
+            return share * (m - prior.m) / prior.v - slope
+
+        def of_rho(rho: Array, squared: Array) -> Array:
+            std = jax.nn.softplus(rho)
+            of_var = 0.5 * squared + 0.5 * share * (1.0 / prior.v - 1.0 / std**2)
+            return of_var * 2.0 * std * jax.nn.sigmoid(rho)
+
+        q = MeanField(
+            jax.tree.map(of_mean, params.q.m, slopes.of_weights),
+            jax.tree.map(of_rho, params.q.rho, slopes.squared),
+        )
+        return Params(q, jax.tree.map(jnp.negative, slopes.of_likelihood))
+
+    def init(key: PRNGKeyArray, weights: Any) -> BayesByBackpropState:
+        del key
+        params = Params(mean_field.from_weights(weights, std=init_std), likelihood.init())
+        return BayesByBackpropState(*params, optimizer.init(params))
+
+    def update(
+        key: PRNGKeyArray, state: BayesByBackpropState, batch: Batch
+    ) -> tuple[BayesByBackpropState, Info]:
+        params = Params(state.q, state.likelihood)
+        prior = optimal_prior(state.q)
+        weights = sample(key, state).weights
+        slopes = row_slopes(apply, likelihood, weights, state.likelihood, batch)
+        share = 1.0 / batch.n_batches
+        a_row = batch.n_batches / batch.n_total
+        uphill = gradient(params, slopes, prior, share)
+        uphill = jax.tree.map(lambda slope: a_row * slope, uphill)
+        steps, memory = optimizer.update(uphill, state.optimizer, params)
+        moved = cast(Params, optax.apply_updates(params, steps))
+        kl = kl_to_prior(state.q, prior)
+        n_rows = jnp.maximum(jnp.sum(batch.weight), jnp.finfo(jnp.float32).tiny)
+        info = Info(a_row * (share * kl - slopes.total), slopes.total / n_rows, kl)
+        return BayesByBackpropState(*moved, memory), info
+
+    return GradientMethod(init, update, sample, mean)
+
+
+def _sum(tree: Any) -> Float[Array, ""]:
+    return jnp.sum(jnp.stack([jnp.sum(leaf) for leaf in jax.tree.leaves(tree)]))

@@ -1,0 +1,458 @@
+"""Classes through the command line, called anything, with a classifier that fits at once."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+import class_fakes
+import numpy as np
+import polars as pl
+import pytest
+
+from bayesprop import methods
+from bayesprop.commands import settings
+
+NAMES = ["plain", "with, comma", 'with "quote"', "日本 é", " <b>bold</b>", "[red]", "a;b|c"]
+
+
+@pytest.fixture(autouse=True)
+def centres(monkeypatch):
+    """Make the fake a method, and the default for classes."""
+    monkeypatch.setitem(methods.METHODS, "centres", class_fakes.METHOD)
+    monkeypatch.setitem(settings.DEFAULT_METHOD, "classification", "centres")
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def write(path, labels, seed=0):
+    """A table whose two columns depend on the class, in the order of the labels' first sight."""
+    rng = np.random.default_rng(seed)
+    place = {label: 3.0 * i for i, label in enumerate(dict.fromkeys(labels))}
+    rows = [
+        {"a": place[label] + rng.standard_normal(), "b": rng.standard_normal(), "kind": label}
+        for label in labels
+    ]
+    pl.DataFrame(rows, infer_schema_length=None).write_csv(path)
+    return path
+
+
+def fit(cli, path, *words, target="kind"):
+    out = path.with_suffix(".bayesprop")
+    return out, cli("fit", path, "-t", target, "-o", out, *words)
+
+
+@pytest.fixture
+def animals(cli, tmp_path):
+    """A table of three kinds, and its model."""
+    path = write(tmp_path / "animals.csv", ["cat", "dog", "emu"] * 40)
+    model, result = fit(cli, path)
+    assert result.code == 0, result.err
+    return path, model
+
+
+def test_text_is_classified_and_judged_beside_baselines(cli, animals, tmp_path):
+    path, _ = animals
+    _, shown = fit(cli, path)
+    assert "12 held-out rows" in shown.out
+    for word in ("accuracy", "likeliest class is right", "Brier", "constant", "logistic"):
+        assert word in shown.out
+    told = cli("fit", path, "-t", "kind", "-o", tmp_path / "m", "--json").json
+    assert told["task"] == "classification"
+    assert told["method"] == "centres"
+    assert told["classes"] == ["cat", "dog", "emu"]
+    assert told["rows"] == {"train": 108, "held_out": 12}
+    scores = told["held_out"]
+    assert scores["model"]["accuracy"] > scores["constant"]["accuracy"] + 0.3
+    assert set(scores["model"]) == set(scores["constant"]) == set(scores["logistic"])
+
+
+def test_predict_gives_labels_probabilities_and_doubt_in_two_parts(cli, animals):
+    path, model = animals
+    result = cli("predict", model, path)
+    header = "row,kind,p(cat),p(dog),p(emu),entropy,mutual_information"
+    assert result.out.splitlines()[0] == header
+    rows = rows_of(result.out)
+    assert len(rows) == 120
+    right = 0
+    for row, actual in zip(rows, ["cat", "dog", "emu"] * 40, strict=True):
+        shares = {label: float(row[f"p({label})"]) for label in ("cat", "dog", "emu")}
+        assert math.isclose(sum(shares.values()), 1.0, rel_tol=1e-9)
+        assert row["kind"] == max(shares, key=lambda label: shares[label])
+        entropy = -sum(p * math.log(p) for p in shares.values() if p > 0.0)
+        assert math.isclose(float(row["entropy"]), entropy, rel_tol=1e-6, abs_tol=1e-12)
+        # the fake leaves three quarters of it to noise
+        assert math.isclose(
+            float(row["mutual_information"]), entropy / 4, rel_tol=1e-6, abs_tol=1e-9
+        )
+        right += row["kind"] == actual
+    assert right > 90
+
+
+def test_predict_needs_no_target_and_keeps_columns_beside_it(cli, animals, tmp_path):
+    path, model = animals
+    plain = cli("predict", model, path).out
+    bare = tmp_path / "bare.csv"
+    pl.read_csv(path).drop("kind").write_csv(bare)
+    assert cli("predict", model, bare).out == plain
+    kept = rows_of(cli("predict", model, path, "--keep").out)
+    assert list(kept[0])[:4] == ["a", "b", "kind", "predicted_kind"]
+    assert [row["predicted_kind"] for row in kept] == [row["kind"] for row in rows_of(plain)]
+    assert "predicted_kind" not in cli("predict", model, bare, "--keep").out
+    taken = tmp_path / "taken.csv"
+    pl.read_csv(path).with_columns(entropy=1.0).write_csv(taken)
+    assert "already has entropy" in cli("predict", model, taken, "--keep").error
+
+
+@pytest.mark.parametrize("option", ["--interval", "--quantiles"])
+def test_intervals_are_for_numbers(cli, animals, option):
+    path, model = animals
+    assert f"{option} is for numbers" in cli("predict", model, path, option, "0.9").error
+
+
+def test_evaluate_counts_what_was_taken_for_what(cli, animals, tmp_path):
+    _, model = animals
+    later = write(tmp_path / "later.csv", ["cat", "dog", "emu"] * 10, seed=5)
+    shown = cli("evaluate", model, later)
+    assert shown.code == 0
+    assert "actual, predicted:" in shown.out
+    told = cli("evaluate", model, later, "--json").json
+    assert told["task"] == "classification"
+    assert told["confusion"]["classes"] == ["cat", "dog", "emu"]
+    counts = np.array(told["confusion"]["counts"])
+    predicted = [row["kind"] for row in rows_of(cli("predict", model, later).out)]
+    assert counts.sum(axis=1).tolist() == [10, 10, 10]
+    assert counts.sum(axis=0).tolist() == [predicted.count(one) for one in ("cat", "dog", "emu")]
+    accuracy = np.trace(counts) / 30
+    assert math.isclose(told["metrics"]["model"]["accuracy"], accuracy)
+
+
+def test_evaluate_names_an_unknown_class_and_leaves_rows_without_one_out(cli, animals, tmp_path):
+    _, model = animals
+    later = write(tmp_path / "later.csv", ["cat", "gnu", "dog", "cat", "emu"], seed=5)
+    message = cli("evaluate", model, later).error
+    assert "the class 'gnu' in data row 2, which the model does not know" in message
+    assert "'cat', 'dog', 'emu'" in message
+    later.write_text("a,b,kind\n1,1,\n2,2,cat\n3,3,dog\n")
+    told = cli("evaluate", model, later, "--json").json
+    assert told["rows"] == 2
+    assert told["warnings"] == ["1 row left out: no value of the target 'kind'"]
+
+
+def test_evaluate_on_the_training_table_says_so(cli, animals):
+    path, model = animals
+    assert "fitted on 108 of these 120 rows" in cli("evaluate", model, path).err
+
+
+def test_inspect_lists_the_classes_and_reproduces_the_model(cli, animals, tmp_path):
+    _, model = animals
+    shown = cli("inspect", model)
+    assert "cat, dog, emu" in shown.out
+    assert "2 - 50 - 3" in shown.out
+    told = cli("inspect", model, "--json").json
+    assert (told["task"], told["classes"]) == ("classification", ["cat", "dog", "emu"])
+    assert told["target_scaling"] is None
+    assert told["config"]["parameters"]["width"] == 0.5
+    assert told["held_out"]["model"]["accuracy"] > 0.5
+
+
+def test_report_of_classes(cli, animals, tmp_path):
+    path, model = animals
+    page = tmp_path / "fit.html"
+    assert fit(cli, path, "--report", page)[1].code == 0
+    assert "emu" in page.read_text(encoding="utf-8")
+    later, out = (
+        write(tmp_path / "later.csv", ["cat", "dog", "emu"] * 15, seed=5),
+        tmp_path / "l.html",
+    )
+    result = cli("report", model, later, "--out", out)
+    assert result.code == 0, result.err
+    assert "emu" in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["true", "false"], [False, True]),
+        (["True", "False"], [False, True]),
+        ([0, 1], [0, 1]),
+        ([2, 1], [1, 2]),
+        (["0", "1+"], ["0", "1+"]),
+        (["yes", "no"], ["no", "yes"]),
+    ],
+)
+def test_two_classes_of_every_kind(cli, tmp_path, labels, classes):
+    path = write(tmp_path / "two.csv", labels * 30)
+    model, result = fit(cli, path, "--json")
+    assert result.json["classes"] == classes
+    assert any("two classes" in line for line in result.json["warnings"]) == (labels[0] in (0, 2))
+    rows = rows_of(cli("predict", model, path).out)
+    spelled = ["false", "true"] if classes[0] is False else [str(one) for one in classes]
+    assert {row["kind"] for row in rows} == set(spelled)
+    assert list(rows[0])[2:4] == [f"p({label})" for label in spelled]
+    assert ", ".join(spelled) in cli("inspect", model).out
+    assert cli("evaluate", model, path, "--json").json["metrics"]["model"]["accuracy"] > 0.7
+
+
+def test_names_with_commas_quotes_and_other_letters(cli, tmp_path):
+    path = write(tmp_path / "odd.csv", NAMES * 20)
+    model, result = fit(cli, path)
+    assert result.code == 0, result.err
+    names = sorted(name.strip() for name in NAMES)
+    predicted = cli("predict", model, path).out
+    header = next(csv.reader(io.StringIO(predicted)))
+    assert header == ["row", "kind", *(f"p({n})" for n in names), "entropy", "mutual_information"]
+    assert {row["kind"] for row in rows_of(predicted)} <= set(names)
+    told = cli("evaluate", model, path, "--json").json
+    assert told["confusion"]["classes"] == names
+    assert "日本 é" in cli("inspect", model).out
+    assert "[red]" in cli("evaluate", model, path).out
+
+
+def test_many_classes_get_the_likeliest_five(cli, tmp_path):
+    path = write(tmp_path / "many.csv", [f"c{i:02d}" for i in range(30)] * 12)
+    model, result = fit(cli, path)
+    assert result.code == 0, result.err
+    rows = rows_of(cli("predict", model, path).out)
+    ranked = [name for rank in range(1, 6) for name in (f"class_{rank}", f"p_{rank}")]
+    assert list(rows[0]) == ["row", "kind", *ranked, "entropy", "mutual_information"]
+    for row in rows:
+        shares = [float(row[f"p_{rank}"]) for rank in range(1, 6)]
+        assert shares == sorted(shares, reverse=True)
+        assert row["kind"] == row["class_1"]
+        assert len({row[f"class_{rank}"] for rank in range(1, 6)}) == 5
+    assert "actual, predicted:" not in cli("evaluate", model, path).out
+    assert "(30 in all)" in cli("inspect", model).out
+
+
+def test_rare_classes_are_held_out_in_proportion_and_never_wholly(cli, tmp_path):
+    labels = ["common"] * 400 + ["rare"] * 2 + ["single"]
+    path = write(tmp_path / "rare.csv", labels)
+    for seed in range(4):
+        _, result = fit(cli, path, "--seed", seed, "--test-fraction", "0.5", "--json")
+        assert result.code == 0, result.err
+        told = result.json
+        assert told["classes"] == ["common", "rare", "single"]
+        assert told["rows"] == {"train": 201, "held_out": 202}
+    told = fit(cli, path, "--test-fraction", "0", "--json")[1].json
+    assert told["held_out"] is None
+
+
+def test_one_to_two_hundred_is_fitted(cli, tmp_path):
+    labels = (["no"] * 200 + ["yes"]) * 4
+    _, result = fit(cli, write(tmp_path / "t.csv", labels), "--json")
+    assert result.code == 0, result.err
+    assert result.json["rows"] == {"train": 724, "held_out": 80}
+    assert all(math.isfinite(v) for v in result.json["held_out"]["model"].values())
+
+
+def test_rows_without_a_label_are_left_out(cli, tmp_path):
+    path = write(tmp_path / "t.csv", ["a", "b", "NA", "a", "b", ""] * 10)
+    model, result = fit(cli, path, "--json")
+    assert result.json["rows"] == {"train": 36, "held_out": 4}
+    assert "20 rows left out: no value of the target 'kind'" in result.json["warnings"]
+    assert cli("inspect", model, "--json").json["classes"] == ["a", "b"]
+    assert len(rows_of(cli("predict", model, path).out)) == 60
+
+
+@pytest.mark.parametrize(
+    ("labels", "words", "expected"),
+    [
+        (["a"] * 20, (), "is 'a' in all 20 rows: a classifier needs two classes"),
+        ([1] * 20, ("--task", "classification"), "is '1' in all 20 rows"),
+        ([""] * 20, (), "0 rows with a target"),
+        (["a", *[""] * 19], (), "1 row with a target"),
+        ([f"n{i}" for i in range(40)], (), "name the rows"),
+        (list(range(40)), ("--task", "classification"), "use --task regression"),
+        ([i / 8 for i in range(40)], ("--task", "classification"), "with fractions"),
+        (["a", "b"] * 20, ("--task", "regression"), "must be a number, got 'a'"),
+        (["a", "b"] * 20, ("--unit", "EUR"), "--unit is for numbers, and kind holds classes"),
+        (["a", "b"] * 20, ("--method", "pbp"), "kind asks for classification"),
+        (["a", "b"] * 20, ("--batch-size", "5"), "--batch-size: centres has no such setting"),
+        (["a", "b"] * 20, ("--inference", "sep"), "methods that have it: pbp (regression)"),
+        (
+            ["a", "b"] * 20,
+            ("--set", "widht=2"),
+            "did you mean 'width'? it has: width (and --hidden",
+        ),
+        (["a", "b"] * 20, ("--set", "width"), "--set must be name=value"),
+        (["a", "b"] * 20, ("--set", "=2"), "--set must be name=value"),
+        (["a", "b"] * 20, ("--set", "width=-1"), "width must be > 0, got -1"),
+        (["a", "b"] * 20, ("--set", "width=wide"), "'>' not supported"),
+        (["a", "b"] * 20, ("--set", "width=1", "--set", "width=2"), "--set width is given twice"),
+        (["a", "b"] * 20, ("--epochs", "2", "--set", "n_epochs=3"), "this is what --epochs says"),
+        (["a", "b"] * 20, ("--set", "random_state=3"), "this is what --seed says"),
+        (["a", "b"] * 20, ("--task", "ranking"), "'regression', 'classification'"),
+    ],
+)
+def test_refusals(cli, tmp_path, labels, words, expected):
+    path = write(tmp_path / "t.csv", labels)
+    out, result = fit(cli, path, "--quiet", *words)
+    assert result.code == 2
+    assert expected in result.error
+    assert not out.exists()
+
+
+def test_a_method_for_the_other_task_is_refused_before_the_table_is_read(cli, tmp_path):
+    words = ("fit", tmp_path / "absent.csv", "-o", tmp_path / "m")
+    message = cli(*words, "--task", "classification", "--method", "pbp").error
+    assert "--method pbp does regression only, and --task asks for classification" in message
+    assert "centres" in message
+    assert "does classification only" in cli(
+        *words, "--task", "regression", "--method", "centres"
+    ).error  # fmt: skip
+
+
+def test_the_task_can_be_asked_for_both_ways(cli, tmp_path):
+    path = write(tmp_path / "grades.csv", [4, 5, 6] * 30)
+    _, guessed = fit(cli, path, "--json", "--epochs", 2)
+    assert guessed.json["task"] == "regression"
+    assert any("--task classification" in line for line in guessed.json["warnings"])
+    model, told = fit(cli, path, "--json", "--task", "classification")
+    assert told.json["classes"] == [4, 5, 6]
+    assert told.json["warnings"] == []
+    assert {row["kind"] for row in rows_of(cli("predict", model, path).out)} == {"4", "5", "6"}
+    path = write(tmp_path / "two.csv", [0, 1] * 30)
+    model, told = fit(cli, path, "--json", "--task", "regression", "--epochs", 2)
+    assert (told.json["task"], told.json["method"], told.json["classes"]) == (
+        "regression",
+        "pbp",
+        None,
+    )
+    assert cli("predict", model, path).out.startswith("row,mean,std")
+
+
+def test_settings_reach_the_estimator_with_their_types(cli, tmp_path):
+    path = write(tmp_path / "t.csv", ["a", "b"] * 20)
+    model, result = fit(cli, path, "--set", "width=2.5", "--set", "hidden_layer_sizes=[4, 3]")
+    assert result.code == 0, result.err
+    parameters = cli("inspect", model, "--json").json["parameters"]
+    assert parameters["width"] == 2.5
+    assert parameters["hidden_layer_sizes"] == [4, 3]
+    assert parameters["random_state"] == 0
+    numbers = write(tmp_path / "n.csv", list(range(40)))
+    words = ("--set", "activation=relu", "--set", "weight_prior=[3, 2.0]", "--epochs", "2")
+    model, result = fit(cli, numbers, *words)
+    assert result.code == 0, result.err
+    parameters = cli("inspect", model, "--json").json["parameters"]
+    assert (parameters["activation"], parameters["weight_prior"]) == ("relu", [3, 2.0])
+
+
+def test_weights_count(cli, tmp_path):
+    path = write(tmp_path / "t.csv", ["a", "b"] * 20)
+    frame = pl.read_csv(path)
+    frame.with_columns(w=pl.Series([1.0, 9.0] * 20)).write_csv(path)
+    model, _ = fit(cli, path, "--weights", "w", "--test-fraction", "0")
+    rows = rows_of(cli("predict", model, path).out)
+    even, _ = fit(cli, path, "--drop", "w", "--test-fraction", "0")
+    shares = [float(row["p(b)"]) for row in rows_of(cli("predict", even, path).out)]
+    assert all(float(row["p(b)"]) >= p for row, p in zip(rows, shares, strict=True))
+
+
+def test_a_target_that_has_the_name_of_a_prediction(cli, tmp_path):
+    for name in ("row", "entropy", "p(a)"):
+        path = write(tmp_path / "t.csv", ["a", "b"] * 20)
+        pl.read_csv(path).rename({"kind": name}).write_csv(path)
+        model, result = fit(cli, path, target=name)
+        assert result.code == 0, result.err
+        predicted = cli("predict", model, path)
+        assert predicted.code == 0, predicted.err
+        header = predicted.out.splitlines()[0].split(",")
+        assert header[:2] == ["row", f"predicted_{name}"]
+        assert len(set(header)) == len(header)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_classes", "rows"),
+    [("iris", 3, {"train": 135, "held_out": 15}), ("digits", 10, {"train": 1617, "held_out": 180})],
+)
+def test_known_sets_bring_their_task(cli, tmp_path, name, n_classes, rows):
+    out = tmp_path / "m"
+    told = cli("fit", name, "-o", out, "--json").json
+    assert (told["task"], len(told["classes"]), told["rows"]) == ("classification", n_classes, rows)
+    assert told["held_out"]["model"]["accuracy"] > 0.8
+    other = cli("fit", "iris", "-t", "petal_width_cm", "-o", out, "--json", "--epochs", "2")
+    assert (other.json["task"], other.json["unit"]) == ("regression", "")
+
+
+def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeypatch):
+    seen = {}
+    monkeypatch.setattr(
+        "bayesprop.commands.report.write_report", lambda _path, **given: seen.update(given)
+    )
+    out = tmp_path / "m"
+    assert cli("fit", "digits", "-o", out, "--report", tmp_path / "r.html", "--quiet").code == 0
+    pixels = seen["metadata"]["image_pixels"]
+    assert seen["metadata"]["image_shape"] == [8, 8]
+    assert len(pixels) == seen["train"].X.shape[1] < 64
+    from sklearn.datasets import load_digits
+
+    pictures = load_digits().images.reshape(1797, 64)
+    rows = [int(name) - 1 for name in seen["test"].row_ids]
+    np.testing.assert_array_equal(seen["test"].X, pictures[rows][:, pixels])
+    seen.clear()
+    assert cli("report", out, "digits", "--out", tmp_path / "l.html", "--quiet").code == 0
+    assert seen["metadata"]["image_pixels"] == pixels
+    assert seen["metadata"]["baselines"]["task"] == "classification"
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        {"image_shape": [8, 8], "image_pixels": [0, 1, 2]},
+        {"image_shape": [8], "image_pixels": [0, 1]},
+        {"image_shape": [1, 2], "image_pixels": [0, 2]},
+        {"image_shape": [1, 2], "image_pixels": [-1, 0]},
+        {"image_shape": [1, 2], "image_pixels": [1, 1]},
+        {"image_shape": ["1", 2], "image_pixels": [0, 1]},
+        {"image_shape": 3, "image_pixels": None},
+    ],
+)
+def test_odd_pictures_in_a_model_file_count_as_not_said(animals, notes):
+    from bayesprop.commands.remembered import remember
+    from bayesprop.store import SavedModel, load_model
+
+    saved = load_model(animals[1])
+    odd = SavedModel(saved.estimator, saved.table, {**saved.metadata, **notes}, saved.header)
+    assert remember(odd).picture == {}
+    whole = {"image_shape": [1, 2], "image_pixels": [0, 1]}
+    good = SavedModel(saved.estimator, saved.table, {**saved.metadata, **whole}, saved.header)
+    assert remember(good).picture == whole
+
+
+def test_catalogues_tell_the_tasks(cli):
+    told = {method["name"]: method for method in cli("methods", "--json").json["methods"]}
+    assert told["centres"]["tasks"] == ["classification"]
+    assert "regression" in told["pbp"]["tasks"]
+    assert "tasks  classification" in cli("methods").out
+    sets = {data["name"]: data for data in cli("datasets", "--json").json["datasets"]}
+    assert sets["diabetes"]["task"] == "regression"
+    assert (sets["iris"]["task"], len(sets["iris"]["classes"])) == ("classification", 3)
+    assert sets["digits"]["image_shape"] == [8, 8]
+    assert "10 classes" in cli("datasets").out
+
+
+def test_shares_of_classes_by_largest_remainders():
+    from bayesprop.commands.division import shares
+
+    rng = np.random.default_rng(0)
+    assert shares(np.array([1, 1, 8]), 2).tolist() == [0, 0, 2]
+    assert shares(np.array([5, 5]), 1).tolist() == [1, 0]
+    for _ in range(200):
+        counts = rng.integers(1, 40, size=rng.integers(2, 8))
+        n_test = int(rng.integers(0, counts.sum() - 1))
+        taken = shares(counts, n_test)
+        assert np.all((taken >= 0) & (taken < counts))
+        assert taken.sum() == min(n_test, counts.sum() - len(counts))
+
+
+def test_json_of_classes_is_one_object(cli, animals):
+    path, model = animals
+    for words in (("inspect", model), ("evaluate", model, path)):
+        out = cli(*words, "--json").out
+        assert out.count("\n") == 1
+        assert isinstance(json.loads(out), dict)

@@ -1,0 +1,201 @@
+"""The estimators of Bayes by Backprop and Graves' VI, and their pruned copies."""
+
+from __future__ import annotations
+
+import numpy as np
+import optax
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes
+
+import bayesprop
+from bayesprop import methods
+from bayesprop.estimators.bayes_by_backprop import (
+    BayesByBackpropClassifier,
+    BayesByBackpropRegressor,
+)
+from bayesprop.estimators.graves_vi import GravesVIClassifier, GravesVIRegressor
+from bayesprop.estimators.pbp import PBPRegressor
+from bayesprop.estimators.pruning import prune
+from bayesprop.methods import Method
+
+FAST = {"hidden_layer_sizes": (8,), "n_epochs": 5, "n_draws": 5, "random_state": 0}
+REGRESSORS = (BayesByBackpropRegressor, GravesVIRegressor)
+CLASSIFIERS = (BayesByBackpropClassifier, GravesVIClassifier)
+
+
+@pytest.fixture(autouse=True)
+def listed(monkeypatch):
+    """Let the store find both methods, whether or not the table has them yet."""
+    for name, module, stem in (
+        ("bayes-by-backprop", "bayes_by_backprop", "BayesByBackprop"),
+        ("graves-vi", "graves_vi", "GravesVI"),
+    ):
+        home = f"bayesprop.estimators.{module}:{stem}"
+        line = Method(name, "", "", "", "", f"{home}Regressor", f"{home}Classifier")
+        monkeypatch.setitem(methods.METHODS, name, methods.METHODS.get(name, line))
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    return load_diabetes(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return X, np.array(["malignant", "benign"])[y]
+
+
+@pytest.fixture(scope="module")
+def fitted(diabetes):
+    return {kind: kind(**FAST).fit(*diabetes) for kind in REGRESSORS}
+
+
+@pytest.fixture(scope="module")
+def wide(cancer):
+    params = FAST | {"hidden_layer_sizes": (200, 200), "n_epochs": 3}
+    return BayesByBackpropClassifier(**params).fit(*cancer)
+
+
+def test_defaults_beat_the_constant_prediction(diabetes):
+    X, y = diabetes
+    model = BayesByBackpropRegressor(random_state=0, n_epochs=40).fit(X[:350], y[:350])
+    assert model.score(X[350:], y[350:]) > 0.3
+    constant = -0.5 * (np.log(2 * np.pi * y[:350].var()) + 1.0)
+    assert model.log_likelihood(X[350:], y[350:]) > constant + 0.1
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"prior": "mixture", "kl_weights": "geometric", "n_samples": 2, "noise": "input"},
+        {
+            "local_reparameterisation": True,
+            "optimizer": optax.chain(optax.clip(1.0), optax.rmsprop(1e-2)),
+        },
+        {"noise": 2500.0, "prediction": "mean", "optimizer": "rmsprop"},
+    ],
+    ids=("mixture", "local", "mean"),
+)
+def test_options(diabetes, params):
+    X, y = diabetes
+    model = BayesByBackpropRegressor(**(FAST | {"n_epochs": 30} | params)).fit(X, y)
+    assert model.score(X, y) > 0.2
+    predicted = model.predict_dist(X[:5])
+    assert (predicted.epistemic_var > 0.0).all() == (params.get("prediction") != "mean")
+    if params.get("noise") == 2500.0:
+        np.testing.assert_allclose(predicted.noise_var, 2500.0, rtol=1e-5)
+    assert clone(model).get_params()["optimizer"] is not None
+
+
+@pytest.mark.parametrize(
+    "kind", [BayesByBackpropRegressor, GravesVIClassifier], ids=lambda k: k.__name__
+)
+def test_resumed_equals_uninterrupted(kind, diabetes, cancer):
+    X, y = cancer if kind in CLASSIFIERS else diabetes
+    whole = kind(**FAST | {"n_epochs": 4}).fit(X, y)
+    parts = kind(**FAST | {"n_epochs": 3}, warm_start=True).fit(X, y)
+    parts.set_params(n_epochs=1).fit(X, y)
+    assert whole.n_iter_ == parts.n_iter_ == 4
+    for a, b in zip(whole.state_.q.m, parts.state_.q.m, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("kind", REGRESSORS, ids=lambda k: k.__name__)
+def test_saved_and_loaded(kind, fitted, diabetes, tmp_path):
+    X, y = diabetes
+    fitted[kind].save(tmp_path / "model")
+    again = bayesprop.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(X), fitted[kind].predict(X))
+    again.set_params(warm_start=True, n_epochs=1).fit(X, y)
+    assert again.n_iter_ == fitted[kind].n_iter_ + 1
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"prior": "laplace"}, "prior must be one of normal, mixture"),
+        ({"prior_mixture": (0.5, 0.1, 1.0)}, "prior_mixture must be"),
+        ({"prior_mixture": 3}, "prior_mixture must be"),
+        ({"kl_weights": "even"}, "kl_weights must be one of"),
+        ({"n_samples": 0}, "n_samples must be an int >= 1"),
+        ({"init_std": 0.0}, "init_std must be a finite number > 0"),
+        ({"optimizer": "newton"}, "optimizer must be one of"),
+        ({"prediction": "median"}, "prediction must be one of"),
+    ],
+)
+def test_wrong_arguments_are_named(params, message, diabetes):
+    with pytest.raises(ValueError, match=message):
+        BayesByBackpropRegressor(**params).fit(*diabetes)
+
+
+def test_graves_learns(diabetes, cancer):
+    X, y = diabetes
+    assert GravesVIRegressor(n_epochs=40, random_state=0).fit(X, y).score(X, y) > 0.3
+    X, y = cancer
+    assert GravesVIClassifier(n_epochs=20, random_state=0).fit(X, y).score(X, y) > 0.9
+
+
+class TestPruning:
+    @pytest.mark.parametrize("kind", REGRESSORS, ids=lambda k: k.__name__)
+    def test_draws_have_exact_zeros(self, kind, fitted, diabetes):
+        import jax
+
+        small = prune(fitted[kind], 0.6)
+        weights = small._build().method.sample(jax.random.key(0), small.state_).weights
+        values = np.concatenate([np.ravel(w) for w in weights])
+        assert small.pruned_.n_weights == values.size
+        assert (
+            np.count_nonzero(values == 0.0) == small.pruned_.n_removed == round(0.6 * values.size)
+        )
+        assert not hasattr(fitted[kind], "pruned_")
+        assert np.isfinite(small.predict(diabetes[0])).all()
+
+    def test_nothing_removed_changes_nothing(self, fitted, diabetes):
+        model = fitted[BayesByBackpropRegressor]
+        X = diabetes[0]
+        np.testing.assert_array_equal(prune(model, 0.0).predict(X), model.predict(X))
+
+    def test_by_layer(self, fitted):
+        small = prune(fitted[BayesByBackpropRegressor], 0.5, by_layer=True)
+        for m in small.state_.q.m:
+            assert np.count_nonzero(np.asarray(m) == 0.0) == round(0.5 * m.size)
+
+    def test_saved_small_and_loaded(self, wide, cancer, tmp_path):
+        wide.save(tmp_path / "whole")
+        small = prune(wide, 0.95)
+        small.save(tmp_path / "small")
+        n = small.pruned_.n_weights
+        # A bit a weight, and mean and rho of every twentieth, beside the header.
+        expected = n / 8 + 0.05 * n * 8
+        header = (tmp_path / "small").stat().st_size - expected
+        assert 0 < header < 10_000
+        assert (tmp_path / "small").stat().st_size < (tmp_path / "whole").stat().st_size / 20
+        again = bayesprop.load(tmp_path / "small")
+        np.testing.assert_array_equal(
+            again.predict_proba(cancer[0]), small.predict_proba(cancer[0])
+        )
+        assert again.pruned_ == small.pruned_
+
+    def test_cannot_go_on_but_starts_afresh(self, fitted, diabetes):
+        small = prune(fitted[BayesByBackpropRegressor], 0.5)
+        with pytest.raises(ValueError, match="warm_start must be False to fit a pruned model"):
+            small.set_params(warm_start=True).fit(*diabetes)
+        assert not hasattr(small.set_params(warm_start=False).fit(*diabetes), "pruned_")
+
+    def test_of_probabilistic_backpropagation(self, diabetes):
+        X, y = diabetes
+        model = PBPRegressor(n_epochs=10, random_state=0).fit(X, y)
+        small = prune(model, 0.5)
+        zeros = sum(np.count_nonzero(m == 0.0) for m in small.state_.m)
+        assert zeros == small.pruned_.n_removed
+        assert small.score(X, y) > 0.8 * model.score(X, y)
+
+    def test_others_are_refused(self, diabetes):
+        from sklearn.linear_model import LinearRegression
+
+        model = LinearRegression().fit(*diabetes)
+        model.state_ = None
+        with pytest.raises(TypeError, match="independent Gaussian a weight"):
+            prune(model, 0.5)

@@ -1,0 +1,217 @@
+"""Point networks, MC dropout and deep ensembles as estimators: what scikit-learn does not check."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesprop.estimators.deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
+from bayesprop.estimators.mc_dropout import MCDropoutClassifier, MCDropoutRegressor
+from bayesprop.estimators.point_network import PointNetworkClassifier, PointNetworkRegressor
+
+FAST = {"hidden_layer_sizes": (8,), "n_epochs": 4, "batch_size": 16, "random_state": 0}
+REGRESSORS = (PointNetworkRegressor, MCDropoutRegressor, DeepEnsembleRegressor)
+CLASSIFIERS = (PointNetworkClassifier, MCDropoutClassifier, DeepEnsembleClassifier)
+ALL = (*REGRESSORS, *CLASSIFIERS)
+ONE_OF_EACH = (PointNetworkClassifier, MCDropoutRegressor, DeepEnsembleRegressor)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation():
+    """Every case is a configuration of its own: compiling takes most of the time."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def table(n=80, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3)) * [1.0, 10.0, 0.1] + 5.0
+    z = (X - 5.0) / [1.0, 10.0, 0.1]
+    return X, np.sin(z[:, 0]) + z[:, 1] + 0.2 * rng.standard_normal(n)
+
+
+def targets(cls, y):
+    if cls in REGRESSORS:
+        return 100.0 + 30.0 * y
+    return np.where(y > 0.5, "high", np.where(y > -0.5, "middle", "low"))
+
+
+def fitted(cls, **params):
+    X, y = table()
+    return cls(**(FAST | params)).fit(X, targets(cls, y)), X
+
+
+def said(model, X):
+    """Everything that a model predicts, as one array."""
+    if hasattr(model, "classes_"):
+        return model.predict_proba(X)
+    return np.stack(model.predict(X, return_std=True), axis=1)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_going_on_is_the_same_as_not_having_stopped(cls):
+    X, y = table()
+    y = targets(cls, y)
+    whole = cls(**FAST | {"n_epochs": 6}).fit(X, y)
+    parts = cls(**FAST | {"n_epochs": 2}, warm_start=True)
+    parts.fit(X, y).set_params(n_epochs=4).fit(X, y)
+    assert parts.n_iter_ == whole.n_iter_ == 6
+    np.testing.assert_array_equal(said(parts, X), said(whole, X))
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_stored_and_restored(cls):
+    model, X = fitted(cls)
+    header, arrays = model._to_stored()
+    again = cls._from_stored(header, arrays)
+    np.testing.assert_array_equal(said(again, X), said(model, X))
+    assert again.get_params() == model.get_params()
+    name = next(iter(arrays))
+    with pytest.raises(ValueError, match="finite"):
+        cls._from_stored(header, arrays | {name: np.full_like(arrays[name], np.nan, float)})
+
+
+@pytest.mark.parametrize("cls", ONE_OF_EACH)
+def test_rows_without_weight_leave_no_trace(cls):
+    X, y = table()
+    weight = np.where(np.arange(len(X)) % 5 == 0, 0.0, 1.5)
+    labels = targets(cls, y)
+    garbage = np.where(weight == 0.0, labels[0], labels)
+    first, second = (cls(**FAST).fit(X, t, sample_weight=weight) for t in (labels, garbage))
+    np.testing.assert_array_equal(said(first, X), said(second, X))
+
+
+@pytest.mark.parametrize("cls", REGRESSORS)
+def test_several_outputs(cls):
+    X, y = table()
+    Y = np.column_stack([100.0 + 30.0 * y, -y, X[:, 2]])
+    model = cls(**FAST).fit(X, Y)
+    dist = model.predict_dist(X)
+    assert dist.mean.shape == dist.var.shape == (len(X), 3)
+    assert model.sample_y(X[:2], 5, random_state=1).shape == (2, 3, 5)
+    draws = model.sample_y(X, 400, random_state=1)
+    gap = np.abs(draws.mean(axis=2) - dist.mean)
+    spread = np.maximum(draws.std(axis=2), np.sqrt(dist.epistemic_var))
+    assert (gap <= 5.0 * spread * (1 / 20.0 + 1 / 10.0) + 1e-4 * np.abs(dist.mean)).all()
+
+
+@pytest.mark.parametrize("cls", [MCDropoutRegressor, DeepEnsembleRegressor])
+def test_noise_is_in_the_units_of_the_target(cls):
+    X, y = table()
+    known = cls(**FAST, **{"noise": 49.0}).fit(X, 100.0 + 30.0 * y)
+    np.testing.assert_allclose(known.predict_dist(X).noise_var, 49.0, rtol=1e-5)
+    by_input = cls(**FAST, **{"noise": "input"}).fit(X, y).predict_dist(X).noise_var
+    assert by_input.std() > 0.0
+    learned = cls(**FAST, **{"noise": "learned"}).fit(X, y).predict_dist(X).noise_var
+    np.testing.assert_allclose(learned, learned[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_untuned_it_beats_a_constant(cls):
+    X, y = table(n=300)
+    y = targets(cls, y)
+    model = cls(random_state=0).fit(X[:200], y[:200])
+    if cls in REGRESSORS:
+        constant = stats.norm(y[:200].mean(), y[:200].std()).logpdf(y[200:]).mean()
+        assert model.score(X[200:], y[200:]) > 0.85
+    else:
+        shares = {label: np.mean(y[:200] == label) for label in set(y)}
+        constant = np.mean(np.log([shares[label] for label in y[200:]]))
+        assert model.score(X[200:], y[200:]) > 0.75
+    assert model.log_likelihood(X[200:], y[200:]) > constant + 0.3
+
+
+def test_a_point_knows_no_doubt_and_members_differ():
+    point, X = fitted(PointNetworkRegressor)
+    np.testing.assert_allclose(point.predict_dist(X).epistemic_var, 0.0, atol=1e-12)
+    ensemble, _ = fitted(DeepEnsembleRegressor, n_members=3)
+    dist = ensemble.predict_dist(X)
+    assert dist.means.shape == (3, len(X))
+    assert (dist.epistemic_var > 0.0).all()
+    classifier, _ = fitted(PointNetworkClassifier)
+    np.testing.assert_allclose(classifier.predict_dist(X).mutual_information, 0.0, atol=1e-6)
+
+
+def test_dropout_predicts_the_variance_of_its_draws_and_the_noise():
+    model, X = fitted(MCDropoutRegressor, dropout=0.5, n_draws=50, noise=4.0)
+    dist = model.predict_dist(X)
+    assert dist.means.shape == (50, len(X))
+    np.testing.assert_allclose(dist.var, 4.0 + dist.means.var(axis=0), rtol=1e-4)
+    assert (dist.epistemic_var > 0.0).all()
+    again = model.predict_dist(X)
+    np.testing.assert_array_equal(again.means, dist.means)
+
+
+@pytest.mark.parametrize("cls", [PointNetworkClassifier, DeepEnsembleRegressor])
+def test_early_stopping_keeps_the_best_epoch(cls):
+    params = {"early_stopping": True, "patience": 3, "n_epochs": 300, "learning_rate": 0.05}
+    model, X = fitted(cls, weight_decay=0.0, **params)
+    losses = model.fit_report_.trace["validation_loss"]
+    assert len(losses) == model.n_iter_ < 300
+    assert np.argmin(losses) == len(losses) - 1 - 3
+    shorter, _ = fitted(cls, weight_decay=0.0, **params | {"n_epochs": len(losses) - 3})
+    np.testing.assert_array_equal(said(shorter, X), said(model, X))
+
+
+@pytest.mark.parametrize("params", [{"dropout": 0.3, "input_dropout": 0.1}, {"dropconnect": 0.3}])
+def test_what_is_missing_in_training_is_there_in_prediction(params):
+    model, X = fitted(PointNetworkRegressor, **params)
+    plain, _ = fitted(PointNetworkRegressor)
+    np.testing.assert_array_equal(said(model, X), said(model, X))
+    assert (said(model, X) != said(plain, X)).any()
+
+
+def test_an_adversary_changes_training():
+    model, X = fitted(DeepEnsembleClassifier, adversarial_step=0.05)
+    assert (said(model, X) != said(fitted(DeepEnsembleClassifier)[0], X)).any()
+
+
+@pytest.mark.parametrize(
+    ("cls", "params", "message"),
+    [
+        (PointNetworkRegressor, {"dropout": 1.0}, "dropout must be a number >= 0 and < 1, got 1.0"),
+        (PointNetworkClassifier, {"dropconnect": -0.1}, "dropconnect must be"),
+        (
+            PointNetworkRegressor,
+            {"weight_decay": -1.0},
+            "weight_decay must be a finite number >= 0",
+        ),
+        (PointNetworkRegressor, {"optimizer": "lbfgs"}, "optimizer must be one of adam, sgd"),
+        (PointNetworkRegressor, {"momentum": 1.0}, "momentum must be"),
+        (
+            PointNetworkRegressor,
+            {"noise": "loud"},
+            "noise must be 'learned', 'input' or a variance",
+        ),
+        (PointNetworkRegressor, {"noise": 0.0}, "noise must be a finite number > 0"),
+        (DeepEnsembleRegressor, {"n_members": 0}, "n_members must be an int >= 1"),
+        (DeepEnsembleClassifier, {"activation": "tanh"}, "activation must be one of"),
+        (DeepEnsembleClassifier, {"adversarial_step": -1}, "adversarial_step must be"),
+        (MCDropoutRegressor, {"length_scale": 0.0}, "length_scale must be a finite number > 0"),
+        (MCDropoutClassifier, {"n_draws": 0}, "n_draws must be an int >= 1"),
+        (
+            PointNetworkRegressor,
+            {"early_stopping": True, "warm_start": True},
+            "warm_start must be False with early_stopping=True",
+        ),
+        (
+            DeepEnsembleRegressor,
+            {"early_stopping": True, "validation_fraction": 0.0},
+            "validation_fraction must be > 0",
+        ),
+    ],
+)
+def test_refusals(cls, params, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(cls, **params)
+
+
+@pytest.mark.filterwarnings("ignore:epoch .* left the finite numbers")
+def test_a_step_too_long_is_undone():
+    model, X = fitted(PointNetworkRegressor, optimizer="sgd", learning_rate=1e6, n_epochs=50)
+    assert model.fit_report_.guards["epochs_undone"] == 1
+    assert "lower learning_rate" in model.fit_report_.warnings[0]
+    assert np.isfinite(said(model, X)).all()

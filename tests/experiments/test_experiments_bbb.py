@@ -1,0 +1,110 @@
+"""The experiments of the paper on Bayes by Backprop, small, on scikit-learn's digits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from bayesprop.experiments import (
+    bbb_curves,
+    bbb_mnist,
+    bbb_pruning,
+    bbb_regression,
+    bbb_weights,
+    digit_networks,
+    rows,
+)
+from bayesprop.experiments.digit_networks import Config
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Run every experiment once in one folder, Table 1 first."""
+    out = tmp_path_factory.mktemp("results")
+    said = []
+    parts = {bbb_mnist: ["sgd-32", "dropout-32", "bbb-mixture-32", "dropconnect-32"]}
+    for module in (bbb_mnist, bbb_curves, bbb_weights, bbb_pruning):
+        module.run(
+            quick=True, jobs=1, out=out, only=parts.get(module), seed=1, progress=said.append
+        )
+    found = {}
+    for module in (bbb_mnist, bbb_curves, bbb_weights, bbb_pruning):
+        found[module] = list(rows.done(rows.read(out / f"{module.NAME}.jsonl")).values())
+    return out, found, said
+
+
+def test_table_1(finished):
+    out, found, _ = finished
+    by_method = {row.cell["method"]: row.result for row in found[bbb_mnist]}
+    assert set(by_method) == {"sgd", "dropout", "bbb-mixture", "dropconnect"}
+    for result in by_method.values():
+        chosen = result["best_epoch"] - 1
+        assert result["validation_error"] == min(result["validation_errors"])
+        assert result["test_error"] == result["test_errors"][chosen]
+        assert result["n_weights"] == 65 * 32 + 33 * 32 + 33 * 10
+    assert by_method["sgd"]["test_error"] < 0.4
+    assert {"last_test_error_averaged"} <= set(by_method["bbb-mixture"])
+    text = (out / "bbb-mnist.md").read_text("utf-8")
+    assert "bbb-mixture-32" in text
+
+
+def test_networks_are_trained_once(finished):
+    out, _, said = finished
+    trained = [line for line in said if "validation error" in line]
+    assert sum("bbb-mixture-32-0" in line for line in trained) == 1
+    assert len(list((out / "networks").glob("*.npz"))) == 3 + bbb_mnist.N_MEMBERS
+
+
+def test_pruning_removes_the_share(finished):
+    out, found, _ = finished
+    (row,) = found[bbb_pruning]
+    for left in row.result["pruned"]:
+        removed = row.result["n_weights"] - left["n_left"]
+        assert removed == round(left["share"] * row.result["n_weights"])
+    errors = [left["test_error"] for left in row.result["pruned"]]
+    assert errors[0] == found[bbb_curves][-1].result["test_errors"][-1]
+    assert (out / "bbb-pruning.svg").exists()
+
+
+def test_curves_and_weights_are_drawn(finished):
+    out, found, _ = finished
+    assert (out / "bbb-curves.svg").exists()
+    assert (out / "bbb-weights.svg").exists()
+    assert all(0.0 < row.result["near_zero"] < 1.0 for row in found[bbb_weights])
+
+
+def test_training_goes_on_from_its_file(tmp_path):
+    config = replace(digit_networks.quick(Config()), n_epochs=(3, 3, 3))
+    whole = digit_networks.trained(config, "bbb-normal", 32, tmp_path / "whole")
+    digit_networks.SAVED_EVERY, before = 1, digit_networks.SAVED_EVERY
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            digit_networks.trained(
+                config, "bbb-normal", 32, tmp_path / "parts", progress=_interrupt
+            )
+    finally:
+        digit_networks.SAVED_EVERY = before
+    parts = digit_networks.trained(config, "bbb-normal", 32, tmp_path / "parts")
+    assert parts.trace["test_error"] == whole.trace["test_error"]
+    for a, b in zip(jax.tree.leaves(parts.state), jax.tree.leaves(whole.state), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def _interrupt(text):
+    raise KeyboardInterrupt(text)
+
+
+def test_regression(tmp_path):
+    bbb_regression.run(
+        quick=True, jobs=1, out=tmp_path, only=["bayes-by-backprop"], seed=1, progress=print
+    )
+    (row,) = rows.done(rows.read(tmp_path / "bbb-regression.jsonl")).values()
+    assert row.result["width_inside"] > 0.0
+    assert (tmp_path / "bbb-regression.svg").exists()
+
+
+def test_curve_without_noise():
+    np.testing.assert_allclose(bbb_regression.curve(np.array([0.0, 0.25])), [0.0, 0.55], atol=1e-12)

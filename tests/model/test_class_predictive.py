@@ -1,0 +1,92 @@
+"""Class probabilities: entropies against scipy, labels of every kind, draws against shares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesprop.model.class_predictive import ClassPredictive
+
+
+def posterior(n=50, s=30, c=4, seed=0):
+    """Probabilities of every draw, (s, n, c)."""
+    logits = 2.0 * np.random.default_rng(seed).standard_normal((s, n, c))
+    return np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+
+
+@pytest.fixture
+def pred():
+    p = posterior()
+    expected_entropy = stats.entropy(p, axis=-1).mean(axis=0)
+    return ClassPredictive(p.mean(axis=0), expected_entropy, np.array(["a", "b", "c", "d"]))
+
+
+def test_entropy(pred):
+    np.testing.assert_allclose(pred.entropy, stats.entropy(pred.proba, axis=1), rtol=1e-12)
+
+
+def test_mutual_information_is_the_mean_divergence_from_the_mean(pred):
+    """I(y; w) = E KL(p(y | w) || E p(y | w)): another formula for the same number."""
+    p = posterior()
+    divergence = stats.entropy(p, np.broadcast_to(pred.proba, p.shape), axis=-1).mean(axis=0)
+    np.testing.assert_allclose(pred.mutual_information, divergence, rtol=1e-9)
+    assert pred.epistemic_share == pytest.approx(divergence.sum() / pred.entropy.sum())
+
+
+def test_one_network_has_no_epistemic_doubt():
+    p = posterior(s=1)[0]
+    pred = ClassPredictive(p, stats.entropy(p, axis=1), np.arange(4))
+    np.testing.assert_allclose(pred.mutual_information, 0.0, atol=1e-12)
+
+
+def test_certain_rows():
+    pred = ClassPredictive(np.eye(3), np.zeros(3), np.array([1, 2, 3]))
+    np.testing.assert_array_equal(pred.entropy, 0.0)
+    assert pred.epistemic_share == 0.0
+    np.testing.assert_array_equal(pred.label, [1, 2, 3])
+    np.testing.assert_array_equal(pred.log_prob(np.array([1, 2, 1])), [0.0, 0.0, -np.inf])
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        np.array(["b", "kk", "z"]),
+        np.array(["b", "kk", "z"], dtype=object),
+        np.array([-1, 0, 9]),
+        np.array([0.5, 1.5, 2.5]),
+    ],
+    ids=lambda classes: str(classes.dtype),
+)
+def test_labels_of_every_kind(classes):
+    p = posterior(n=3, s=1, c=3)[0]
+    pred = ClassPredictive(p, np.zeros(3), classes)
+    y = classes[[2, 0, 1]]
+    np.testing.assert_array_equal(pred.codes(y), [2, 0, 1])
+    np.testing.assert_allclose(pred.log_prob(y), np.log([p[0, 2], p[1, 0], p[2, 1]]))
+    assert set(pred.label) <= set(classes)
+
+
+def test_unknown_labels_are_named(pred):
+    y = np.array(["a"] * 49 + ["zebra"])
+    with pytest.raises(ValueError, match=r"\(a, b, c, d\), got .*zebra"):
+        pred.log_prob(y)
+    with pytest.raises(ValueError, match=r"one label a row, shape \(50,\), got \(3,\)"):
+        pred.codes(np.array(["a", "b", "c"]))
+
+
+def test_rows_can_be_selected(pred):
+    some = pred[np.arange(50) < 5]
+    assert len(some) == 5
+    np.testing.assert_array_equal(some.proba, pred.proba[:5])
+    np.testing.assert_array_equal(some.confidence, pred.proba[:5].max(axis=1))
+    np.testing.assert_array_equal(some.expected_entropy, pred.expected_entropy[:5])
+
+
+def test_draws_have_the_right_shares(pred):
+    n = 20_000
+    drawn = pred.sample(np.random.default_rng(3), n)
+    assert drawn.shape == (n, 50)
+    shares = np.stack([(drawn == label).mean(axis=0) for label in pred.classes], axis=1)
+    standard_error = np.sqrt(pred.proba * (1.0 - pred.proba) / n)
+    assert (np.abs(shares - pred.proba) < 5.0 * standard_error).all()

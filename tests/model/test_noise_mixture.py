@@ -1,0 +1,175 @@
+"""The mixture over members, noise scales and tails, against scipy and direct integration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from bayesprop import metrics
+from bayesprop.model.noise_mixture import BROAD_SHARE, NoiseMixturePredictive
+
+LEVELS = [1e-4, 0.05, 0.3, 0.5, 0.9, 0.999]
+
+
+def one_member(dof: float, n: int = 1, **changes: float) -> NoiseMixturePredictive:
+    values = {"f_mean": 0.4, "f_var": 0.0, "log_noise_mean": -0.6, "log_noise_var": 0.0}
+    arrays = {name: np.full((1, n), value) for name, value in (values | changes).items()}
+    return NoiseMixturePredictive.of(**arrays, dof=np.full((1, n), dof))
+
+
+def three_members(rng: np.random.Generator, shape: tuple[int, ...]) -> NoiseMixturePredictive:
+    def draw() -> np.ndarray:
+        return rng.standard_normal((3, *shape))
+
+    return NoiseMixturePredictive.of(
+        f_mean=draw(),
+        f_var=np.exp(draw() - 2.0),
+        log_noise_mean=draw() - 1.0,
+        log_noise_var=np.exp(0.5 * draw() - 2.0),
+        dof=3.0 + np.exp(draw() + 1.0),
+    )
+
+
+def exact_density(p: NoiseMixturePredictive, y: float, row: int = 0) -> float:
+    """Integrate p(y | f, l) over f and l of every member, with scipy's own Student-t."""
+    total = BROAD_SHARE * stats.norm.pdf(y, p.broad_mean[row], np.sqrt(p.broad_var[row]))
+    for k in range(len(p.f_mean)):
+        m, v, l_m, l_v, dof = (
+            getattr(p, name)[k, row]
+            for name in ("f_mean", "f_var", "log_noise_mean", "log_noise_var", "dof")
+        )
+        f = m + np.sqrt(v) * np.linspace(-7, 7, 401)[:, None]
+        log_var = l_m + np.sqrt(l_v) * np.linspace(-7, 7, 201)[None, :]
+        weight = stats.norm.pdf(f, m, np.sqrt(v)) * stats.norm.pdf(log_var, l_m, np.sqrt(l_v))
+        values = weight * stats.t.pdf(y, dof, loc=f, scale=np.exp(0.5 * log_var))
+        inner = integrate.simpson(values, x=log_var[0], axis=1)
+        total += (1 - BROAD_SHARE) / len(p.f_mean) * integrate.simpson(inner, x=f[:, 0])
+    return float(total)
+
+
+@pytest.mark.parametrize("dof", [3.0, 5.0, 12.0, 60.0, 1e4])
+def test_certain_weights_leave_a_student_t(dof: float):
+    p, y = one_member(dof, 5), np.array([0.4, 0.0, -1.2, 2.5, 5.0])
+    t = stats.t(dof, loc=0.4, scale=np.exp(-0.3))
+    share = 1.0 - BROAD_SHARE
+    density = share * t.pdf(y) + BROAD_SHARE * stats.norm.pdf(y)
+    np.testing.assert_allclose(np.exp(p.log_prob(y)), density, rtol=5e-3)
+    np.testing.assert_allclose(
+        p.cdf(y), share * t.cdf(y) + BROAD_SHARE * stats.norm.cdf(y), atol=2e-4
+    )
+
+
+@pytest.mark.parametrize("row", range(4))
+def test_density_is_the_integral_over_all_that_is_unsure(row: int):
+    p = three_members(np.random.default_rng(3), (4,))
+    centre = float(p.mean[row])
+    for y in (centre, centre + 1.0, centre - 3.0):
+        got = float(p[[row]].log_prob(np.array([y]))[0])
+        assert got == pytest.approx(np.log(exact_density(p, y, row)), abs=5e-3)
+
+
+def test_distribution_is_the_integral_of_the_density():
+    p = three_members(np.random.default_rng(4), (2,))[[0]]
+    grid = np.linspace(-60.0, 2.0, 20_001)
+    wide = NoiseMixturePredictive.joined([p] * len(grid))
+    density = np.exp(wide.log_prob(grid))
+    assert float(p.cdf(np.array([2.0]))[0]) == pytest.approx(
+        integrate.simpson(density, x=grid), abs=2e-4
+    )
+
+
+def test_quantiles_invert_the_distribution():
+    p = three_members(np.random.default_rng(5), (200, 2))
+    for level in LEVELS:
+        np.testing.assert_allclose(p.cdf(p.quantile(level)), level, rtol=1e-7)
+    spread = np.diff([p.quantile(level) for level in LEVELS], axis=0)
+    assert (spread > 0.0).all()
+
+
+def test_quantile_stays_where_newton_has_converged():
+    p = one_member(15.0)
+    t = stats.t(15.0, loc=0.4, scale=np.exp(-0.3))
+    for level in (0.25, 0.3, 0.31, 0.7):
+        assert float(p.quantile(level)[0]) == pytest.approx(t.ppf(level), abs=2e-3)
+
+
+def test_crps_is_the_integral_of_squared_differences():
+    p = three_members(np.random.default_rng(6), (3,))
+    y = p.mean + np.array([0.0, 1.5, -4.0])
+    grid = np.linspace(-80.0, 80.0, 40_001)
+    for row in range(3):
+        wide = NoiseMixturePredictive.joined([p[[row]]] * len(grid))
+        square = (wide.cdf(grid) - (grid >= y[row])) ** 2
+        exact = integrate.trapezoid(square, grid)
+        assert float(p[[row]].crps(y[[row]])[0]) == pytest.approx(exact, abs=5e-3)
+
+
+def test_draws_have_the_distribution():
+    p = three_members(np.random.default_rng(7), (2,))
+    draws = p.sample(np.random.default_rng(8), 40_000)
+    for level in (0.05, 0.5, 0.95):
+        below = np.mean(draws < p.quantile(level), axis=0)
+        se = np.sqrt(level * (1.0 - level) / len(draws))
+        assert (np.abs(below - level) < 4.5 * se).all()
+
+
+def test_moments_are_those_of_the_members():
+    p = three_members(np.random.default_rng(9), (5,))
+    np.testing.assert_allclose(p.mean, p.f_mean.mean(axis=0))
+    np.testing.assert_allclose(p.epistemic_var, p.f_mean.var(axis=0) + p.f_var.mean(axis=0))
+    t_var = stats.lognorm(np.sqrt(p.log_noise_var), scale=np.exp(p.log_noise_mean)).mean()
+    np.testing.assert_allclose(p.noise_var, np.mean(t_var * stats.t(p.dof).var(), axis=0))
+    assert p.heaviest_tail == p.dof.min()
+
+
+@pytest.mark.parametrize("scale", [1e-12, 3.0, 1e12])
+def test_units_come_back(scale: float):
+    p = three_members(np.random.default_rng(10), (6,))
+    y = p.mean + 0.3
+    there = p.rescaled(-2.0 * scale, scale)
+    y_there = scale * y - 2.0 * scale
+    np.testing.assert_allclose(there.log_prob(y_there), p.log_prob(y) - np.log(scale), atol=1e-9)
+    np.testing.assert_allclose(there.cdf(y_there), p.cdf(y), atol=1e-9)
+    np.testing.assert_allclose(
+        there.quantile(0.1), scale * p.quantile(0.1) - 2.0 * scale, rtol=1e-6
+    )
+    np.testing.assert_allclose(there.crps(y_there), scale * p.crps(y), rtol=1e-6)
+    np.testing.assert_allclose(there.var, scale**2 * p.var, rtol=1e-12)
+
+
+def test_an_outlier_costs_at_most_the_broad_share():
+    p = one_member(1e4, log_noise_mean=2.0 * np.log(1e-3))
+    loss = stats.norm.logpdf(3.0) - float(p.log_prob(np.array([3.0]))[0])
+    assert loss < -np.log(BROAD_SHARE) + 1e-6
+
+
+def test_rows_and_targets_are_selected_and_joined():
+    p = three_members(np.random.default_rng(11), (7, 2))
+    y = p.mean + 0.1
+    assert len(p) == 7
+    assert len(p[2:5]) == 3
+    np.testing.assert_array_equal(p[2:5].log_prob(y[2:5]), p.log_prob(y)[2:5])
+    np.testing.assert_array_equal(p.target(1).log_prob(y[:, 1]), p.log_prob(y)[:, 1])
+    again = NoiseMixturePredictive.joined([p[:4], p[4:]])
+    np.testing.assert_array_equal(again.log_prob(y), p.log_prob(y))
+    assert metrics.coverage(p, p.quantile(0.5), 0.5) == 1.0
+
+
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
+    from bayesprop.model import noise_mixture
+
+    p = three_members(np.random.default_rng(12), (50,))
+    y = p.mean + 0.5
+    whole = p.log_prob(y), p.quantile(0.2)
+    monkeypatch.setattr(noise_mixture, "_CHUNK_ELEMENTS", 3 * 16 * 16 * 7)
+    np.testing.assert_array_equal(p.log_prob(y), whole[0])
+    np.testing.assert_allclose(p.quantile(0.2), whole[1], rtol=1e-9)
+
+
+def test_wrong_shapes_and_levels_are_refused():
+    p = one_member(5.0, 3)
+    with pytest.raises(ValueError, match=r"shape of the prediction, \(3,\), got \(2,\)"):
+        p.log_prob(np.zeros(2))
+    with pytest.raises(ValueError, match="level must be between 0 and 1"):
+        p.quantile(1.0)

@@ -1,0 +1,69 @@
+"""Cheap normals: the block function against its authors' vectors, the numbers against N(0, 1)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.random import threefry_2x32
+from scipy import stats
+
+from bayesprop.numerics import fast_normal
+
+N = 400_000
+
+
+def test_threefry_13_equals_published_vectors():
+    # "threefry2x32 13" of kat_vectors in the Random123 distribution (counter, key, result).
+    def word(key):
+        first, second = (jnp.uint32(k) for k in key)
+        return int(fast_normal._threefry(first, second, jnp.zeros(1, jnp.uint32))[0])
+
+    assert word((0, 0)) == 0x9D1C5EC6
+
+
+def test_threefry_with_20_rounds_is_that_of_jax(monkeypatch):
+    monkeypatch.setattr(fast_normal, "_ROUNDS", 20)
+    counter = jnp.arange(1000, dtype=jnp.uint32)
+    first, second = jnp.uint32(123456789), jnp.uint32(987654321)
+    ours = fast_normal._threefry(first, second, counter)
+    pairs = jnp.stack([counter, jnp.zeros_like(counter)])
+    theirs = threefry_2x32(jnp.stack([first, second]), pairs.ravel())
+    np.testing.assert_array_equal(ours, theirs[:1000])
+
+
+@pytest.fixture(scope="module")
+def draws():
+    return np.asarray(fast_normal.normal(jax.random.key(3), (N,)), np.float64)
+
+
+def test_quantiles_equal_scipy_to_single_precision():
+    bits = jnp.asarray(np.linspace(0, 2**32 - 1, 100_001).astype(np.uint32))
+    ours = np.asarray(fast_normal._standard_normal(bits), np.float64)
+    middle = (np.asarray(bits >> 9, np.float64) + 0.5) * 2.0**-23
+    np.testing.assert_allclose(ours, stats.norm.ppf(middle), rtol=3e-6, atol=2e-7)
+
+
+def test_distribution(draws):
+    assert stats.kstest(draws, "norm").pvalue > 1e-4
+    for power, mean, std in ((1, 0.0, 1.0), (2, 1.0, 2**0.5), (3, 0.0, 15**0.5), (4, 3.0, 96**0.5)):
+        assert abs(np.mean(draws**power) - mean) < 4.5 * std / N**0.5
+
+
+def test_neighbours_and_keys_are_uncorrelated(draws):
+    other = np.asarray(fast_normal.normal(jax.random.key(4), (N,)), np.float64)
+    shifted = [np.roll(draws, lag) for lag in (1, 2, 7, 1200)]
+    for second in (*shifted, other):
+        assert abs(np.mean(draws * second)) < 4.5 / N**0.5
+        assert abs(np.mean((draws**2 - 1.0) * (second**2 - 1.0))) < 4.5 * 2.0 / N**0.5
+
+
+def test_shape_and_key_kind():
+    flat = fast_normal.normal(jax.random.key(1), (12,))
+    np.testing.assert_array_equal(fast_normal.normal(jax.random.key(1), (3, 4)), flat.reshape(3, 4))
+    other = fast_normal.normal(jax.random.key(1, impl="rbg"), (5,))
+    assert other.shape == (5,)
+    assert fast_normal.normal(jax.random.key(1), ()).shape == ()
+    with pytest.raises(ValueError, match="fewer than"):
+        fast_normal.normal(jax.random.key(1), (2**16, 2**16))

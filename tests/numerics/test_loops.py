@@ -1,0 +1,109 @@
+"""The loop over mini-batches: every row once an epoch, padding without weight, fresh keys."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bayesprop.numerics import loops
+from bayesprop.numerics.loops import Rows
+
+
+class Seen(NamedTuple):
+    rows: jax.Array
+    weight: jax.Array
+    n_total: jax.Array
+    place: jax.Array
+    key: jax.Array
+
+
+def watch(key, state, batch):
+    """Count the batches, and report each of them through a history of fixed size."""
+    at = batch.place
+    n = batch.x.shape[0]
+    history = Seen(
+        state.rows.at[at].set(batch.x[:, 0]),
+        state.weight.at[at].set(batch.weight),
+        state.n_total.at[at].set(batch.n_total),
+        state.place.at[at].set(at + 100 * batch.n_batches),
+        state.key.at[at].set(jax.random.bits(key, (), jnp.uint32)),
+    )
+    return history, {"first": batch.x[0, 0], "size": jnp.float32(n)}
+
+
+def run(n, batch_size, weight=None, seed=0):
+    data = Rows(
+        jnp.arange(n, dtype=jnp.float32)[:, None],
+        {"a": jnp.arange(n)},
+        jnp.ones(n) if weight is None else jnp.asarray(weight, jnp.float32),
+    )
+    count = -(-n // batch_size)
+    empty = Seen(
+        jnp.full((count, batch_size), -1.0),
+        jnp.zeros((count, batch_size)),
+        jnp.zeros(count),
+        jnp.zeros(count, jnp.int32),
+        jnp.zeros(count, jnp.uint32),
+    )
+    seen, info = loops.epoch(watch, empty, jax.random.key(seed), data, batch_size=batch_size)
+    return jax.tree.map(np.asarray, seen), info
+
+
+@pytest.mark.parametrize(("n", "batch_size"), [(10, 3), (12, 4), (5, 5), (3, 7), (1, 1), (7, 1)])
+def test_every_row_once_and_padding_without_weight(n, batch_size):
+    seen, _ = run(n, batch_size)
+    real = seen.rows[seen.weight > 0.0]
+    np.testing.assert_array_equal(np.sort(real), np.arange(n))
+    assert (seen.rows >= 0.0).all()
+    count = -(-n // batch_size)
+    assert seen.rows.shape[0] == count == loops.count_batches(n, batch_size)
+    assert (seen.weight[:-1] > 0.0).all()
+    assert (seen.weight[-1] > 0.0).sum() == n - (count - 1) * batch_size
+    np.testing.assert_array_equal(seen.place, np.arange(count) + 100 * count)
+
+
+def test_weights_follow_their_rows():
+    weight = np.array([0.5, 2.0, 0.0, 1.0, 3.0])
+    seen, _ = run(5, 2, weight)
+    rows = seen.rows.astype(int)
+    slots = np.arange(rows.size).reshape(rows.shape)
+    np.testing.assert_array_equal(seen.weight, np.where(slots < 5, weight[rows], 0.0))
+    np.testing.assert_allclose(seen.n_total, weight.sum())
+
+
+def test_epochs_differ_and_the_same_key_repeats():
+    first, again, other = run(20, 6), run(20, 6), run(20, 6, seed=1)
+    np.testing.assert_array_equal(first[0].rows, again[0].rows)
+    np.testing.assert_array_equal(first[0].key, again[0].key)
+    assert (first[0].rows != other[0].rows).any()
+    assert len(set(first[0].key.tolist())) == len(first[0].key)
+
+
+def test_orders_are_uniform():
+    """Where row 0 of 4 stands, over many epochs: each place as often as another."""
+    n, n_epochs = 4, 4000
+    keys = jax.random.split(jax.random.key(5), n_epochs)
+    orders = jax.vmap(lambda key: loops.shuffled(key, n, 4).rows[0])(keys)
+    places = np.argmin(np.asarray(orders), axis=1)
+    shares = np.bincount(places, minlength=n) / n_epochs
+    assert (np.abs(shares - 1 / n) < 5.0 * np.sqrt(0.25 * 0.75 / n_epochs)).all()
+
+
+def test_infos_are_averaged_over_batches():
+    seen, info = run(10, 4)
+    assert float(info["first"]) == pytest.approx(seen.rows[:, 0].mean())
+    assert float(info["size"]) == 4.0
+
+
+def test_targets_of_any_structure_are_batched():
+    def update(key, state, batch):
+        del key
+        return state + jnp.sum(batch.weight * (batch.x[:, 0] - batch.y["a"]) ** 2), ()
+
+    data = Rows(jnp.arange(6.0)[:, None], {"a": jnp.arange(6.0)}, jnp.ones(6))
+    gap, _ = loops.epoch(update, jnp.zeros(()), jax.random.key(0), data, batch_size=4)
+    assert float(gap) == 0.0

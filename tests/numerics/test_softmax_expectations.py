@@ -1,0 +1,136 @@
+"""Expectations of the softmax against Monte Carlo, two-dimensional quadrature and identities."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from bayesprop.numerics import softmax_expectations as softmax
+
+MOMENTS = jax.jit(softmax.moments)
+
+
+def f32(*arrays):
+    return tuple(jnp.asarray(a, jnp.float32) for a in arrays)
+
+
+def sampled(m, v, n, seed):
+    """Mean and standard error of log-sum-exp, probabilities, p (1 - p) and entropy of draws."""
+    draws = np.random.default_rng(seed).standard_normal((n, len(m))) * np.sqrt(v) + m
+    lse = special.logsumexp(draws, axis=1)
+    p = np.exp(draws - lse[:, None])
+    entropy = lse - np.sum(p * draws, axis=1)
+    columns = np.column_stack([lse, p, p * (1.0 - p), entropy])
+    return columns.mean(axis=0), columns.std(axis=0) / np.sqrt(n)
+
+
+@pytest.mark.parametrize("n_classes", [2, 10, 100])
+@pytest.mark.parametrize("variance", [0.1, 1.0, 5.0, 20.0, 100.0])
+def test_against_draws(n_classes, variance):
+    rng = np.random.default_rng([n_classes, int(10 * variance)])
+    m = 2.0 * rng.standard_normal(n_classes)
+    v = variance * np.exp(0.5 * rng.standard_normal(n_classes))
+    m, v = (np.asarray(a, np.float64) for a in f32(m, v))
+    n = 100_000 if n_classes < 100 else 10_000
+    true, se = sampled(m, v, n, seed=n_classes)
+    found = MOMENTS(*f32(m, v))
+    entropy = softmax.expected_entropy(*f32(m, v), found)
+    ours = np.concatenate([[found.log_sum_exp], found.proba, found.slope, [entropy]])
+    # 203 comparisons at most: 5 standard errors, and the quadrature's own error.
+    assert (np.abs(ours - true) < 5.0 * se + 2e-4).all()
+
+
+@pytest.mark.parametrize(
+    ("m", "v"),
+    [((0.3, -0.2), (0.5, 2.0)), ((1.0, 0.0), (40.0, 1e-3)), ((0.0, 2.0), (1.3, 1.2))],
+)
+def test_two_classes_against_one_gaussian(m, v):
+    """Only a_1 - a_2 matters: log-sum-exp = a_2 + softplus(difference), and the sigmoid."""
+    gap = stats.norm(m[0] - m[1], np.sqrt(v[0] + v[1]))
+    reach = gap.mean() + gap.std() * np.array([-9.0, 9.0])
+
+    def mean_of(f):
+        middle = [gap.mean(), 0.0]
+        args = {"points": sorted(set(middle)), "limit": 200, "epsabs": 1e-11}
+        return integrate.quad(lambda d: f(d) * gap.pdf(d), *reach, **args)[0]
+
+    found = MOMENTS(*f32(m, v))
+    proba = mean_of(special.expit)
+    assert float(found.log_sum_exp) == pytest.approx(
+        m[1] + mean_of(lambda d: np.logaddexp(0.0, d)), abs=5e-5
+    )
+    assert float(found.proba[0]) == pytest.approx(proba, abs=1e-4)
+    slope = mean_of(lambda d: special.expit(d) * special.expit(-d))
+    np.testing.assert_allclose(found.slope, slope, atol=5e-4)
+
+
+def test_without_variance_it_is_the_softmax():
+    m = jnp.array([3.0, -1.0, 0.5, 0.5])
+    found = MOMENTS(m, jnp.zeros(4))
+    np.testing.assert_allclose(found.proba, jax.nn.softmax(m), atol=5e-6)
+    assert float(found.log_sum_exp) == pytest.approx(float(special.logsumexp(m)), abs=2e-5)
+    entropy = stats.entropy(np.asarray(jax.nn.softmax(m)))
+    assert float(softmax.expected_entropy(m, jnp.zeros(4), found)) == pytest.approx(
+        entropy, abs=5e-5
+    )
+
+
+def test_probabilities_sum_to_one_and_nothing_overflows():
+    """Without any normalisation: the density of the maximum, integrated."""
+    rng = np.random.default_rng(0)
+    for m_scale, v_scale in ((0.0, 1e-8), (1e3, 1.0), (1e3, 1e4), (30.0, 400.0), (1e6, 1e6)):
+        m = m_scale * rng.standard_normal((20, 7))
+        v = v_scale * rng.gamma(0.5, size=(20, 7))
+        found = jax.vmap(softmax.moments)(*f32(m, v))
+        assert all(np.isfinite(part).all() for part in found)
+        if v_scale <= 400.0:
+            np.testing.assert_allclose(found.proba.sum(axis=1), 1.0, atol=2e-3)
+
+
+def test_derivatives_are_those_of_the_function():
+    """Central differences in float64 of the quadrature itself."""
+    rng = np.random.default_rng(1)
+    m, v = rng.standard_normal(5), rng.gamma(1.0, size=5) * np.array([0.1, 1.0, 4.0, 30.0, 1.0])
+    with jax.enable_x64(True):
+        by_m, by_v = jax.grad(softmax.log_sum_exp, argnums=(0, 1))(jnp.asarray(m), jnp.asarray(v))
+
+        def moved(k, dm, dv):
+            at = m + dm * np.eye(5)[k], v + dv * np.eye(5)[k]
+            return float(softmax.log_sum_exp(*map(jnp.asarray, at)))
+
+        for k in range(5):
+            h = 1e-3
+            assert float(by_m[k]) == pytest.approx(
+                (moved(k, h, 0) - moved(k, -h, 0)) / (2 * h), abs=1e-4
+            )
+            h = 1e-3 * v[k]
+            assert float(by_v[k]) == pytest.approx(
+                (moved(k, 0, h) - moved(k, 0, -h)) / (2 * h), abs=1e-4
+            )
+
+
+def test_taylor_holds_for_small_variances_only():
+    """A second-order expansion: half the variance, a quarter of the error."""
+    m = np.random.default_rng(0).standard_normal(10)
+    errors = []
+    with jax.enable_x64(True):
+        for variance in (0.4, 0.2):
+            args = (jnp.asarray(m), jnp.full(10, variance), jnp.asarray(3))
+            errors.append(float(softmax.taylor(*args) - softmax.exact(*args)))
+    assert abs(errors[0]) < 0.02
+    assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.4)
+    far = softmax.taylor(*f32(m, np.full(10, 100.0)), jnp.asarray(3))
+    assert float(far) < float(softmax.exact(*f32(m, np.full(10, 100.0)), jnp.asarray(3))) - 10.0
+
+
+def test_a_shift_of_all_logits_changes_nothing():
+    m, v = f32([0.3, -1.0, 2.0], [0.2, 3.0, 1.0])
+    for y in range(3):
+        here, there = (
+            softmax.exact(m, v, jnp.asarray(y)),
+            softmax.exact(m + 50.0, v, jnp.asarray(y)),
+        )
+        assert float(there) == pytest.approx(float(here), abs=1e-4)

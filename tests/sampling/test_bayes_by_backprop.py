@@ -1,0 +1,342 @@
+"""Bayes by Backprop against exact posteriors, quadrature, and the paper's equations by hand."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from scipy import integrate, special, stats
+
+from bayesprop.model import mean_field
+from bayesprop.model.mean_field import MeanField
+from bayesprop.model.network_likelihoods import Categorical, KnownNoise, LearnedNoise
+from bayesprop.model.networks import init_weights, plain_apply
+from bayesprop.model.priors import LaplacePrior, NormalPrior, ScaleMixturePrior
+from bayesprop.numerics import loops
+from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.sampling import bayes_by_backprop as bbb
+from bayesprop.sampling.bayes_by_backprop import Params, bayes_by_backprop
+
+MIXTURE = ScaleMixturePrior(0.25, 0.6, 0.02)
+
+
+def linear_apply(weights, x):
+    return weights @ x
+
+
+def whole(x, y, weight=None):
+    """One batch that is the whole data set."""
+    n = len(x)
+    weight = jnp.ones(n) if weight is None else weight
+    return Batch(x, y, weight, jnp.asarray(0), 1, jnp.sum(weight))
+
+
+@pytest.fixture(scope="module")
+def linear():
+    """Orthogonal inputs, so that the exact posterior is diagonal, and everything about it."""
+    rng = np.random.default_rng(0)
+    x = np.linalg.qr(rng.normal(size=(12, 3)))[0] * np.sqrt(12) * np.array([1.0, 0.5, 2.0])
+    noise_var, weight_var = 0.3, 0.8
+    y = x @ np.array([0.5, -1.0, 0.2]) + rng.normal(size=12) * np.sqrt(noise_var)
+    v = 1.0 / (np.sum(x**2, axis=0) / noise_var + 1.0 / weight_var)
+    m = v * (x.T @ y) / noise_var
+    cov = noise_var * np.eye(12) + weight_var * x @ x.T
+    log_evidence = stats.multivariate_normal.logpdf(y, np.zeros(12), cov)
+    batch = whole(jnp.asarray(x, jnp.float32), jnp.asarray(y[:, None], jnp.float32))
+    rho = np.log(np.expm1(np.sqrt(v)))
+    q = MeanField(*(jnp.asarray(part[None], jnp.float32) for part in (m, rho)))
+    return {
+        "batch": batch, "q": q, "log_evidence": log_evidence, "noise_var": noise_var,
+        "weight_var": weight_var,
+    }  # fmt: skip
+
+
+def linear_free_energy(linear, q, key, kl):
+    noise = bbb.draw_noise(key, q.m)
+    w = q.m + jax.nn.softplus(q.rho) * noise
+    likelihood = KnownNoise(1, linear["noise_var"])
+    outputs = jax.vmap(partial(linear_apply, w))(linear["batch"].x)
+    return bbb.free_energy(
+        NormalPrior(linear["weight_var"]), likelihood, Params(q, ()), noise, outputs,
+        linear["batch"], kl=kl, share=1.0,
+    )  # fmt: skip
+
+
+def test_free_energy_at_the_exact_posterior_is_minus_the_log_evidence(linear):
+    keys = jax.random.split(jax.random.key(0), 2000)
+    sampled = jax.vmap(lambda key: linear_free_energy(linear, linear["q"], key, "sampled").value)
+    closed = jax.vmap(lambda key: linear_free_energy(linear, linear["q"], key, "closed").value)
+    # With q exact, log q - log p(y, w) is minus the log evidence at every draw.
+    np.testing.assert_allclose(sampled(keys), -linear["log_evidence"], rtol=1e-4)
+    values = np.asarray(closed(keys), np.float64)
+    se = values.std() / np.sqrt(len(values))
+    assert abs(values.mean() + linear["log_evidence"]) < 4.0 * se
+
+
+@pytest.mark.parametrize("kl", ["closed", "sampled"])
+@pytest.mark.parametrize("n_samples", [1, 4])
+def test_gradient_is_unbiased(linear, kl, n_samples):
+    """With sgd of step 1 an update shows the gradient; the exact one follows by hand."""
+    q = MeanField(linear["q"].m + 0.3, linear["q"].rho + 0.7)
+    likelihood = KnownNoise(1, linear["noise_var"])
+    prior = NormalPrior(linear["weight_var"])
+    method = bayes_by_backprop(
+        linear_apply, likelihood, prior, optax.sgd(1.0), kl=kl, n_samples=n_samples
+    )
+    start = method.init(jax.random.key(0), q.m)._replace(q=q)
+    keys = jax.random.split(jax.random.key(5), 4000)
+    after = jax.jit(jax.vmap(lambda key: method.update(key, start, linear["batch"])[0].q))(keys)
+    x, y = (np.asarray(a, np.float64) for a in (linear["batch"].x, linear["batch"].y[:, 0]))
+    m, rho = (np.asarray(a, np.float64)[0] for a in q)
+    std, slope = np.log1p(np.exp(rho)), special.expit(rho)
+    of_m = x.T @ (x @ m - y) / linear["noise_var"] + m / linear["weight_var"]
+    curvature = np.sum(x**2, axis=0) / linear["noise_var"] + 1.0 / linear["weight_var"]
+    exact = {"m": of_m, "rho": (std * curvature - 1.0 / std) * slope}
+    for name, truth in exact.items():
+        before, moved = (np.asarray(getattr(p, name), np.float64) for p in (q, after))
+        found = (before - moved)[:, 0] * len(x)
+        se = found.std(axis=0) / np.sqrt(len(keys))
+        assert (np.abs(found.mean(axis=0) - truth) < 4.5 * se + 1e-3 * np.abs(truth)).all(), name
+
+
+def test_gradient_equals_equations_3_and_4():
+    """Of the mixture prior, at one draw: numpy, with the slope of the mixture by its densities."""
+    key = jax.random.key(1)
+    q = mean_field.from_weights(init_weights(key, (3, 5, 2)), std=0.05)
+    x = jax.random.normal(jax.random.key(2), (7, 3))
+    y = jnp.arange(7) % 2
+    noise, likelihood, share = bbb.draw_noise(jax.random.key(3), q.m), Categorical(2), 0.3
+
+    def cost(q):
+        w = jax.tree.map(lambda m, rho, e: m + jax.nn.softplus(rho) * e, q.m, q.rho, noise)
+        outputs = jax.vmap(partial(plain_apply, w))(x)
+        return bbb.free_energy(
+            MIXTURE, likelihood, Params(q, ()), noise, outputs, whole(x, y), kl="sampled",
+            share=share,
+        ).value  # fmt: skip
+
+    found = jax.grad(cost)(q)
+    w = jax.tree.map(lambda m, rho, e: m + jax.nn.softplus(rho) * e, q.m, q.rho, noise)
+
+    def log_likelihood(w):
+        return jnp.sum(jax.nn.log_softmax(jax.vmap(partial(plain_apply, w))(x))[jnp.arange(7), y])
+
+    slope_of_data = jax.grad(log_likelihood)(w)
+    for layer in range(2):
+        w_l, e, rho = (np.asarray(t[layer], np.float64) for t in (w, noise, q.rho))
+        std = np.log1p(np.exp(rho))
+        wide, narrow = stats.norm.pdf(w_l, 0.0, 0.6), stats.norm.pdf(w_l, 0.0, 0.02)
+        both = 0.25 * wide + 0.75 * narrow
+        slope = (-w_l / 0.36 * 0.25 * wide - w_l / 4e-4 * 0.75 * narrow) / both
+        df_dw = -share * (e / std + slope) - np.asarray(slope_of_data[layer], np.float64)
+        df_dm = share * e / std
+        df_drho = share * (e**2 - 1.0) / std * special.expit(rho)
+        np.testing.assert_allclose(found.m[layer], df_dw + df_dm, rtol=2e-3, atol=2e-4)
+        np.testing.assert_allclose(
+            found.rho[layer], df_dw * e * special.expit(rho) + df_drho, rtol=2e-3, atol=2e-4
+        )
+
+
+@pytest.mark.parametrize(
+    "prior", [NormalPrior(0.4), LaplacePrior(0.3), MIXTURE], ids=lambda p: type(p).__name__
+)
+def test_sampled_kl_averages_to_the_kl_by_quadrature(prior):
+    m, std = 0.15, 0.08
+    q = MeanField(jnp.full(1, m), jnp.full(1, mean_field.rho_of(std)))
+    densities = {
+        "NormalPrior": lambda w: stats.norm.pdf(w, 0.0, np.sqrt(0.4)),
+        "LaplacePrior": lambda w: stats.laplace.pdf(w, 0.0, 0.3),
+        "ScaleMixturePrior": lambda w: (
+            0.25 * stats.norm.pdf(w, 0, 0.6) + 0.75 * stats.norm.pdf(w, 0, 0.02)
+        ),
+    }
+    density = densities[type(prior).__name__]
+
+    def integrand(w):
+        return stats.norm.pdf(w, m, std) * (stats.norm.logpdf(w, m, std) - np.log(density(w)))
+
+    exact = integrate.quad(integrand, m - 9 * std, m + 9 * std, points=[0.0, m], limit=400)[0]
+    batch = whole(jnp.zeros((1, 1)), jnp.zeros((1, 1)), jnp.zeros(1))
+
+    def one(key, kl):
+        noise = bbb.draw_noise(key, q.m)
+        likelihood = KnownNoise(1)
+        return bbb.free_energy(
+            prior, likelihood, Params(q, ()), noise, jnp.zeros((1, 1)), batch, kl=kl, share=0.5
+        ).value
+
+    keys = jax.random.split(jax.random.key(0), 40_000)
+    values = np.asarray(jax.jit(jax.vmap(partial(one, kl="sampled")))(keys), np.float64)
+    se = values.std() / np.sqrt(len(values))
+    assert abs(values.mean() - 0.5 * exact) < 4.0 * se
+    if prior.has_closed_kl:
+        assert float(one(keys[0], "closed")) == pytest.approx(0.5 * exact, rel=1e-4)
+
+
+@pytest.mark.parametrize("n_batches", [1, 2, 10, 391, 1000])
+@pytest.mark.parametrize("weights", ["uniform", "geometric"])
+def test_shares_of_the_kl_sum_to_one(weights, n_batches):
+    shares = jax.vmap(lambda place: bbb.kl_share(weights, place, n_batches))(jnp.arange(n_batches))
+    assert shares.dtype == jnp.float32
+    assert np.isfinite(shares).all()
+    assert float(np.sum(np.asarray(shares, np.float64))) == pytest.approx(1.0, rel=1e-6)
+    if weights == "geometric":
+        exact = [
+            2 ** (n_batches - i) / (2**n_batches - 1) for i in range(1, min(n_batches, 60) + 1)
+        ]
+        np.testing.assert_allclose(shares[: len(exact)], exact, rtol=1e-5)
+
+
+@pytest.mark.parametrize("weights", ["uniform", "geometric"])
+def test_free_energy_of_an_epoch_does_not_depend_on_the_batch_size(weights):
+    x = jax.random.normal(jax.random.key(0), (24, 2))
+    data = Rows(x, x[:, :1] * x[:, 1:], jnp.ones(24))
+    method = bayes_by_backprop(
+        plain_apply, KnownNoise(1, 0.5), NormalPrior(1.0), optax.sgd(0.0), kl_weights=weights,
+        init_std=1e-6,
+    )  # fmt: skip
+    state = method.init(jax.random.key(1), init_weights(jax.random.key(2), (2, 8, 1)))
+    losses = [
+        float(loops.epoch(method.update, state, jax.random.key(3), data, batch_size=size)[1].loss)
+        for size in (24, 8, 1)
+    ]
+    np.testing.assert_allclose(losses, losses[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("w", [0.0, 1e-4, 0.01, 0.3, 3.0, 30.0])
+def test_mixture_prior_is_the_sum_of_densities_in_the_far_tails(w):
+    """In float64 by mpmath-free logarithms: the narrow density underflows, the wide one remains."""
+    prior = ScaleMixturePrior(0.25, 1.0, float(np.exp(-6.0)))
+    parts = [
+        np.log(share) + stats.norm.logpdf(w, 0.0, std)
+        for share, std in ((0.25, 1.0), (0.75, np.exp(-6.0)))
+    ]
+    exact = np.logaddexp(*parts)
+    assert float(prior.log_prob(jnp.float32(w))) == pytest.approx(exact, rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def both():
+    x = jax.random.normal(jax.random.key(0), (16, 3))
+    batch = whole(x, jnp.sin(x[:, :1]))
+    start = init_weights(jax.random.key(2), (3, 6, 1))
+
+    def steps(local):
+        method = bayes_by_backprop(
+            plain_apply, KnownNoise(1, 0.3), NormalPrior(1.0), optax.sgd(1.0), init_std=0.3,
+            local_reparameterisation=local,
+        )  # fmt: skip
+        state = method.init(jax.random.key(1), start)
+
+        def one(key):
+            after, info = method.update(key, state, batch)
+            return jax.tree.map(jnp.subtract, state.q, after.q), info.loss
+
+        keys = jax.random.split(jax.random.key(7), 4000)
+        return jax.jit(jax.vmap(one))(keys)
+
+    return {local: steps(local) for local in (False, True)}
+
+
+class TestLocalReparameterisation:
+    def test_expected_loss_of_one_layer_is_the_same(self):
+        """For one layer both draw the same output distribution, row by row."""
+        x = jax.random.normal(jax.random.key(0), (5, 3))
+        batch = whole(x, x[:, :1])
+        losses = {}
+        for local in (False, True):
+            method = bayes_by_backprop(
+                plain_apply, KnownNoise(1, 0.3), NormalPrior(1.0), optax.sgd(0.0), init_std=0.4,
+                local_reparameterisation=local,
+            )  # fmt: skip
+            state = method.init(jax.random.key(1), init_weights(jax.random.key(2), (3, 1)))
+            keys = jax.random.split(jax.random.key(3 + local), 20_000)
+            one = lambda key, m=method, s=state: m.update(key, s, batch)[1].loss  # noqa: E731
+            losses[local] = np.asarray(jax.jit(jax.vmap(one))(keys), np.float64)
+        se = np.hypot(*(v.std() / np.sqrt(len(v)) for v in losses.values()))
+        assert abs(losses[True].mean() - losses[False].mean()) < 4.0 * se
+
+    def test_expected_loss_and_gradient_of_two_layers_are_the_same(self, both):
+        (slopes, loss), (slopes_local, loss_local) = both[False], both[True]
+        pairs = [(loss, loss_local)]
+        for a, b in zip(jax.tree.leaves(slopes), jax.tree.leaves(slopes_local), strict=True):
+            pairs += [(a.reshape(len(a), -1)[:, i], b.reshape(len(b), -1)[:, i]) for i in (0, 3)]
+        for a, b in pairs:
+            a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+            se = np.hypot(a.std(), b.std()) / np.sqrt(len(a))
+            assert abs(a.mean() - b.mean()) < 4.5 * se + 1e-6
+
+    def test_gradient_has_less_variance(self, both):
+        total = {
+            local: sum(
+                float(np.sum(np.var(np.asarray(leaf, np.float64), axis=0)))
+                for leaf in jax.tree.leaves(slopes)
+            )
+            for local, (slopes, _) in both.items()
+        }
+        assert total[True] < 0.6 * total[False]
+
+    def test_other_networks_are_refused(self):
+        with pytest.raises(ValueError, match="local_reparameterisation must be False for apply"):
+            bayes_by_backprop(
+                linear_apply, KnownNoise(1), NormalPrior(), optax.sgd(1.0),
+                local_reparameterisation=True,
+            )  # fmt: skip
+
+    def test_activation_is_that_of_apply(self):
+        method = bayes_by_backprop(
+            partial(plain_apply, activation_name="identity"), KnownNoise(1), NormalPrior(),
+            optax.sgd(0.0), local_reparameterisation=True, init_std=1e-6,
+        )  # fmt: skip
+        w = init_weights(jax.random.key(0), (2, 3, 1))
+        x, y = jnp.array([[1.0, -2.0]]), jnp.array([[0.5]])
+        info = method.update(jax.random.key(1), method.init(jax.random.key(2), w), whole(x, y))[1]
+        inner = np.append(x[0], 1.0) @ np.asarray(w[0])
+        f = (np.append(inner, 1.0) @ np.asarray(w[1]))[0]
+        assert float(info.mean_log_likelihood) == pytest.approx(
+            stats.norm.logpdf(0.5, f, 1.0), abs=1e-3
+        )
+
+
+def test_mixture_prior_has_no_closed_kl():
+    with pytest.raises(ValueError, match="kl must be 'sampled' for ScaleMixturePrior"):
+        bayes_by_backprop(plain_apply, KnownNoise(1), MIXTURE, optax.sgd(1.0))
+
+
+def test_learns_an_equinox_network():
+    network = eqx.nn.MLP(2, 2, 8, 1, key=jax.random.key(0))
+    start, rest = eqx.partition(network, eqx.is_inexact_array)
+
+    def apply(weights, x):
+        return eqx.combine(weights, rest)(x)
+
+    x = jax.random.normal(jax.random.key(1), (200, 2))
+    data = Rows(x, (x[:, 0] > 0.0).astype(jnp.int32), jnp.ones(200))
+    method = bayes_by_backprop(
+        apply, Categorical(2), MIXTURE, optax.adam(1e-2), kl="sampled", kl_weights="geometric"
+    )
+    state = method.init(jax.random.key(2), start)
+    for epoch in range(15):
+        state, info = loops.epoch(method.update, state, jax.random.key(epoch), data, batch_size=20)
+    assert float(info.mean_log_likelihood) > -0.35
+    drawn = method.sample(jax.random.key(3), state).weights
+    assert jax.tree.structure(drawn) == jax.tree.structure(start)
+    right = jnp.argmax(jax.vmap(partial(apply, drawn))(x), axis=1) == data.y
+    assert float(jnp.mean(right)) > 0.9
+
+
+def test_learns_the_noise():
+    x = jax.random.normal(jax.random.key(0), (400, 1))
+    y = x + 0.3 * jax.random.normal(jax.random.key(1), (400, 1))
+    method = bayes_by_backprop(plain_apply, LearnedNoise(1), NormalPrior(1.0), optax.adam(3e-2))
+    state = method.init(jax.random.key(2), init_weights(jax.random.key(3), (1, 1)))
+    for epoch in range(30):
+        state, _ = loops.epoch(
+            method.update, state, jax.random.key(epoch), Rows(x, y, jnp.ones(400)), batch_size=40
+        )
+    assert float(jnp.exp(method.mean(state).likelihood[0])) == pytest.approx(0.09, rel=0.3)

@@ -1,0 +1,82 @@
+"""Predictions from draws of the weights, against loops over the draws."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import special, stats
+
+from bayesprop.model.method import Draw
+from bayesprop.model.network_likelihoods import InputNoise, LearnedNoise
+from bayesprop.model.networks import init_weights, plain_apply
+from bayesprop.sampling import draws
+
+N_DRAWS = 6
+
+
+def sample(key, state):
+    key_w, key_noise = jax.random.split(key)
+    weights = jax.tree.map(lambda w: w + 0.5 * jax.random.normal(key_w, w.shape), state)
+    return Draw(weights, jax.random.normal(key_noise, (2,)))
+
+
+def drawn(key, state):
+    return [sample(k, state) for k in jax.random.split(key, N_DRAWS)]
+
+
+def outputs(weights, x):
+    z = np.asarray(x, np.float64)
+    for k, w in enumerate(np.asarray(w, np.float64) for w in weights):
+        z = z @ w[:-1] + w[-1]
+        z = np.maximum(z, 0.0) if k < len(weights) - 1 else z
+    return z
+
+
+def test_every_draw_is_one_network_for_all_rows():
+    state, key = init_weights(jax.random.key(0), (3, 5, 2)), jax.random.key(1)
+    x = jax.random.normal(jax.random.key(2), (9, 3))
+    found = draws.observations(
+        plain_apply, sample, LearnedNoise(2).observe, key, state, x, n_draws=N_DRAWS
+    )
+    assert found.m.shape == found.noise_var.shape == (N_DRAWS, 9, 2)
+    for m, v, draw in zip(found.m, found.noise_var, drawn(key, state), strict=True):
+        np.testing.assert_allclose(m, outputs(draw.weights, x), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(v, np.exp(draw.likelihood)[None].repeat(9, 0), rtol=1e-5)
+
+
+def test_noise_may_depend_on_the_input():
+    state, key = init_weights(jax.random.key(0), (3, 5, 4)), jax.random.key(1)
+    x = jax.random.normal(jax.random.key(2), (9, 3))
+    found = draws.observations(
+        plain_apply, sample, InputNoise(2).observe, key, state, x, n_draws=N_DRAWS
+    )
+    f = outputs(drawn(key, state)[3].weights, x)
+    np.testing.assert_allclose(found.m[3], f[:, :2], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.noise_var[3], np.exp(f[:, 2:]), rtol=1e-3)
+
+
+def test_class_probabilities_and_entropies_are_averaged():
+    state, key = init_weights(jax.random.key(0), (3, 5, 4)), jax.random.key(1)
+    x = 3.0 * jax.random.normal(jax.random.key(2), (9, 3))
+    found = draws.class_moments(plain_apply, sample, key, state, x, n_draws=N_DRAWS)
+    p = np.stack([special.softmax(outputs(d.weights, x), axis=1) for d in drawn(key, state)])
+    np.testing.assert_allclose(found.proba, p.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(
+        found.expected_entropy, stats.entropy(p, axis=-1).mean(axis=0), atol=1e-5
+    )
+
+
+def test_certain_classes_have_no_entropy_and_no_nan():
+    def certain(key, state):
+        del key
+        return Draw(state, ())
+
+    weights = (jnp.array([[1000.0, -1000.0], [0.0, 0.0]]),)
+    found = draws.class_moments(
+        partial(plain_apply), certain, jax.random.key(0), weights, jnp.ones((2, 1)), n_draws=2
+    )
+    np.testing.assert_array_equal(found.proba, [[1.0, 0.0]] * 2)
+    np.testing.assert_array_equal(found.expected_entropy, 0.0)

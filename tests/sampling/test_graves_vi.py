@@ -1,0 +1,127 @@
+"""Graves' variational inference against finite differences, sums row by row, and a known answer."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from bayesprop.model import mean_field
+from bayesprop.model.mean_field import MeanField
+from bayesprop.model.network_likelihoods import Categorical, KnownNoise
+from bayesprop.model.networks import init_weights, plain_apply
+from bayesprop.numerics import loops
+from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.sampling import graves_vi
+
+
+@pytest.fixture(scope="module")
+def q():
+    m = init_weights(jax.random.key(0), (3, 4, 2))
+    rho = jax.tree.map(lambda w: -2.0 + 0.5 * jnp.sin(jnp.arange(w.size)).reshape(w.shape), m)
+    return MeanField(m, rho)
+
+
+def test_prior_minimises_the_kl_to_it(q):
+    best = graves_vi.optimal_prior(q)
+    at_best = float(graves_vi.kl_to_prior(q, best))
+    for dm, factor in ((0.02, 1.0), (-0.02, 1.0), (0.0, 1.1), (0.0, 0.9)):
+        assert float(graves_vi.kl_to_prior(q, Gaussian(best.m + dm, best.v * factor))) > at_best
+    stds = [np.log1p(np.exp(np.asarray(rho, np.float64))) for rho in q.rho]
+    draws = np.concatenate(
+        [
+            (np.asarray(m)[..., None] + std[..., None] * np.array([-1.0, 1.0])).ravel()
+            for m, std in zip(q.m, stds, strict=True)
+        ]
+    )
+    # Two points at m ± std have the mean and the variance of the Gaussian.
+    assert float(best.m) == pytest.approx(draws.mean(), abs=1e-6)
+    assert float(best.v) == pytest.approx(draws.var(), rel=1e-5)
+
+
+def test_slopes_are_summed_row_by_row(q):
+    x = jax.random.normal(jax.random.key(1), (6, 3))
+    y = jnp.array([0, 1, 1, 0, 1, 0])
+    weight = jnp.array([1.0, 2.0, 0.0, 1.0, 0.5, 1.0])
+    batch = Batch(x, y, weight, jnp.asarray(0), 1, jnp.sum(weight))
+    found = graves_vi.row_slopes(plain_apply, Categorical(2), q.m, (), batch)
+
+    def log_p(w, row):
+        return jax.nn.log_softmax(plain_apply(w, x[row]))[y[row]]
+
+    rows = [jax.grad(log_p)(q.m, row) for row in range(6)]
+    for layer in range(2):
+        by_row = np.stack([np.asarray(row[layer], np.float64) for row in rows])
+        w = np.asarray(weight, np.float64)[:, None, None]
+        np.testing.assert_allclose(found.of_weights[layer], (w * by_row).sum(0), atol=1e-5)
+        np.testing.assert_allclose(found.squared[layer], (w * by_row**2).sum(0), atol=1e-5)
+    total = sum(float(weight[row] * log_p(q.m, row)) for row in range(6))
+    assert float(found.total) == pytest.approx(total, rel=1e-5)
+
+
+def test_update_is_the_published_one(q):
+    """With sgd of step 1, in numpy: the mean by the gradient, the variance by its square."""
+    x, y = jnp.array([[0.5, -1.0, 2.0]]), jnp.array([[0.3, -0.2]])
+    batch = Batch(x, y, jnp.ones(1), jnp.asarray(0), 4, jnp.asarray(4.0))
+    method = graves_vi.graves_vi(plain_apply, KnownNoise(2, 0.5), optax.sgd(1.0))
+    start = method.init(jax.random.key(0), q.m)._replace(q=q)
+    key = jax.random.key(9)
+    after, _ = method.update(key, start, batch)
+    from bayesprop.sampling.bayes_by_backprop import draw_noise
+
+    noise, stds = draw_noise(key, q.m), mean_field.stds(q)
+    w = jax.tree.map(lambda m, std, e: m + std * e, q.m, stds, noise)
+
+    def cost(w):
+        return jnp.sum((plain_apply(w, x[0]) - y[0]) ** 2) / (2.0 * 0.5)
+
+    slope = jax.grad(cost)(w)
+    prior = graves_vi.optimal_prior(q)
+    mu, s2 = float(prior.m), float(prior.v)
+    for layer in range(2):
+        m, rho, std, g = (np.asarray(t[layer], np.float64) for t in (q.m, q.rho, stds, slope))
+        to_m = g + 0.25 * (m - mu) / s2
+        to_v = 0.5 * g**2 + 0.25 * 0.5 * (1.0 / s2 - 1.0 / std**2)
+        dv_drho = 2.0 * std / (1.0 + np.exp(-rho))
+        np.testing.assert_allclose(q.m[layer] - after.q.m[layer], to_m, rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(
+            q.rho[layer] - after.q.rho[layer], to_v * dv_drho, rtol=1e-3, atol=1e-5
+        )
+
+
+def test_squared_gradient_of_a_linear_model_is_biased_as_known():
+    """E[sum g²] / 2 is the curvature / 2 only where the residuals have the noise's variance.
+
+    At y = 0 and q = N(0, v) for y = x w + e: E[g²] = x⁴ v / noise², the curvature x² / noise.
+    """
+    x, v, noise_var = 1.5, 0.2, 0.7
+    batch = Batch(
+        jnp.array([[x]]), jnp.zeros((1, 1)), jnp.ones(1), jnp.asarray(0), 1, jnp.asarray(1.0)
+    )
+    std = np.sqrt(v)
+
+    def squared(e):
+        w = (jnp.array([[1.0], [0.0]]) * std * e,)
+        return graves_vi.row_slopes(plain_apply, KnownNoise(1, noise_var), w, (), batch).squared
+
+    e = jax.random.normal(jax.random.key(0), (20_000,))
+    values = np.asarray(jax.vmap(squared)(e)[0][:, 0, 0], np.float64)
+    se = values.std() / np.sqrt(len(values))
+    assert abs(values.mean() - x**4 * v / noise_var**2) < 4.0 * se
+    assert abs(values.mean() - x**2 / noise_var) > 20.0 * se
+
+
+def test_learns_a_function():
+    x = jax.random.uniform(jax.random.key(0), (300, 1), minval=-2.0, maxval=2.0)
+    data = Rows(x, jnp.sin(2.0 * x), jnp.ones(300))
+    method = graves_vi.graves_vi(plain_apply, KnownNoise(1, 0.01), optax.adam(1e-2))
+    state = method.init(jax.random.key(1), init_weights(jax.random.key(2), (1, 20, 1)))
+    for epoch in range(60):
+        state, _ = loops.epoch(method.update, state, jax.random.key(epoch), data, batch_size=30)
+    error = jax.vmap(partial(plain_apply, method.mean(state).weights))(x) - data.y
+    assert float(jnp.mean(error**2)) < 0.02
