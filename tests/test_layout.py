@@ -44,7 +44,7 @@ HOMES_OF_HEAVY_IMPORTS = {
     "numba": {"moments"},
     "typer": {"cli", "commands"},
     "polars": {"data", "commands"},
-    "optax": {"moments", "sampling", "estimators", "model"},
+    "optax": {"moments", "sampling", "estimators", "experiments"},
 }
 
 

@@ -55,5 +55,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             paper=_PBP,
             home="bayesprop.experiments.pbp_student_t:run",
         ),
+        Experiment(
+            name="uci-default",
+            summary="the untuned default on the UCI sets, and on sets it was not made on",
+            paper="beyond the papers",
+            home="bayesprop.experiments.uci_default:run",
+        ),
     )
 }
