@@ -43,7 +43,7 @@ def main(arguments=None):
     """Train, then print the accuracy and how well the entropy tells strangers apart."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="8 by 8 digits, in seconds")
-    parser.add_argument("--epochs", type=int, help="passes over the pictures (5; quick: 20)")
+    parser.add_argument("--epochs", type=int, help="passes over the pictures (5; quick: 25)")
     chosen = parser.parse_args(arguments)
     images = load_images("digits" if chosen.quick else "mnist")
     if chosen.quick:
@@ -68,7 +68,7 @@ def main(arguments=None):
     state = method.init(jax.random.key(1), start)
     n = len(images.train_x)
     rows = Rows(pixels(images.train_x), jnp.asarray(images.train_y), jnp.ones(n))
-    for place in range(chosen.epochs or (20 if chosen.quick else 5)):
+    for place in range(chosen.epochs or (25 if chosen.quick else 5)):
         state, info = epoch(method.update, state, jax.random.key(place), rows, batch_size=128)
         print(f"epoch {place + 1}: log-likelihood {info.mean_log_likelihood:.3f} a picture")
 

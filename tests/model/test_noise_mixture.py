@@ -71,7 +71,7 @@ def test_density_is_the_integral_over_all_that_is_unsure(row: int):
 
 def test_distribution_is_the_integral_of_the_density():
     p = three_members(np.random.default_rng(4), (2,))[[0]]
-    grid = np.linspace(-60.0, 2.0, 20_001)
+    grid = np.linspace(-60.0, 2.0, 6001)
     wide = NoiseMixturePredictive.joined([p] * len(grid))
     density = np.exp(wide.log_prob(grid))
     assert float(p.cdf(np.array([2.0]))[0]) == pytest.approx(
@@ -97,12 +97,13 @@ def test_quantile_stays_where_newton_has_converged():
 def test_crps_is_the_integral_of_squared_differences():
     p = three_members(np.random.default_rng(6), (3,))
     y = p.mean + np.array([0.0, 1.5, -4.0])
-    grid = np.linspace(-80.0, 80.0, 40_001)
     for row in range(3):
-        wide = NoiseMixturePredictive.joined([p[[row]]] * len(grid))
-        square = (wide.cdf(grid) - (grid >= y[row])) ** 2
-        exact = integrate.trapezoid(square, grid)
-        assert float(p[[row]].crps(y[[row]])[0]) == pytest.approx(exact, abs=5e-3)
+        exact = 0.0
+        for end, above in ((-60.0, 0.0), (60.0, 1.0)):
+            grid = np.linspace(y[row], end, 2001)
+            wide = NoiseMixturePredictive.joined([p[[row]]] * len(grid))
+            exact += abs(integrate.simpson((wide.cdf(grid) - above) ** 2, x=grid))
+        assert float(p[[row]].crps(y[[row]])[0]) == pytest.approx(exact, abs=2e-3)
 
 
 def test_draws_have_the_distribution():

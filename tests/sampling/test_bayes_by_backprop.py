@@ -333,9 +333,9 @@ def test_learns_an_equinox_network():
 def test_learns_the_noise():
     x = jax.random.normal(jax.random.key(0), (400, 1))
     y = x + 0.3 * jax.random.normal(jax.random.key(1), (400, 1))
-    method = bayes_by_backprop(plain_apply, LearnedNoise(1), NormalPrior(1.0), optax.adam(3e-2))
+    method = bayes_by_backprop(plain_apply, LearnedNoise(1), NormalPrior(1.0), optax.adam(0.1))
     state = method.init(jax.random.key(2), init_weights(jax.random.key(3), (1, 1)))
-    for epoch in range(30):
+    for epoch in range(60):
         state, _ = loops.epoch(
             method.update, state, jax.random.key(epoch), Rows(x, y, jnp.ones(400)), batch_size=40
         )

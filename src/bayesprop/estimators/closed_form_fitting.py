@@ -24,6 +24,7 @@ from bayesprop.moments.closed_form_lbfgs import fit_lbfgs
 from bayesprop.numerics.gaussian import Gaussian
 
 PREDICTIONS = ("expected", "mean", "draws")
+SCALE_RULES = ("fan_in", "empirical")
 LBFGS_TOLERANCE = 1e-4
 """Largest derivative of the loss a row at which L-BFGS stops, nats in standardised units."""
 
@@ -54,12 +55,12 @@ class ClosedFormFitting(NetworkFitting):
         raise NotImplementedError
 
     def _model_for(self, likelihood: NetworkLikelihood) -> vi.Model:
-        scale = self._value("prior_scale")
+        scale: Any = self._value("prior_scale")
         return vi.Model(
             likelihood,
             activation=self._value("activation"),
             prior=self._value("prior"),
-            prior_scale=scale if isinstance(scale, str) else float(scale),
+            prior_scale=scale if scale in SCALE_RULES else float(scale),
             likelihood_weight=float(self._value("likelihood_weight")),
         )
 
@@ -81,7 +82,7 @@ class ClosedFormFitting(NetworkFitting):
             check_positive(name, self._value(name))
         scale, warm_up = self._value("prior_scale"), self._value("kl_warm_up")
         if isinstance(scale, str):
-            check_choice("prior_scale", scale, ("fan_in", "empirical"))
+            check_choice("prior_scale", scale, SCALE_RULES)
         else:
             check_positive("prior_scale", scale)
         if warm_up != 0:
@@ -164,7 +165,7 @@ class ClosedFormFitting(NetworkFitting):
             lambda model: jax.eval_shape(partial(model._initial_state, model._build())),
         )
 
-    def _output_moments(self, x: np.ndarray) -> Gaussian:
+    def _output_moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the outputs at standardised rows; (n, k) each, float64."""
         params = self.state_.params
         by_mean = self._value("prediction") == "mean"
@@ -173,7 +174,8 @@ class ClosedFormFitting(NetworkFitting):
             rows = jnp.asarray(x[first : first + CHUNK_ROWS], jnp.float32)
             m, v = _moments(self._model(), params.q, rows, by_mean)
             parts.append((np.asarray(m, np.float64), np.asarray(v, np.float64)))
-        return Gaussian(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return m, v
 
 
 @lru_cache(maxsize=64)

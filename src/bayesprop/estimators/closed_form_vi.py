@@ -341,7 +341,7 @@ class ClosedFormVIClassifier(ClosedFormFitting, NetworkClassifier):
         batch_size: int = 32,
         learning_rate: float = 1e-2,
         optimizer: Literal["adam", "lbfgs"] = "adam",
-        expectation: Literal["exact", "taylor"] = "exact",
+        expectation: Any = "exact",
         activation: str = "relu",
         prior: Literal["normal", "laplace"] = "normal",
         prior_scale: Literal["fan_in", "empirical"] | float = "fan_in",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple, Self, cast
 
@@ -95,9 +96,7 @@ class NetworkFitting:
         return bool(self.warm_start) and hasattr(self, "state_")
 
     def _initial_state(self, built: Built) -> Any:
-        key_weights, key_state = jax.random.split(jax.random.key(self.seed_))
-        weights = init_weights(key_weights, self._sizes(built.likelihood))
-        return built.method.init(key_state, weights)
+        return _started(built.method.init, self._sizes(built.likelihood), self.seed_)
 
     def _fit_rows(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Self:
         """Train on standardised rows; y as the likelihood takes it."""
@@ -288,6 +287,13 @@ class NetworkClassifier(NetworkFitting, BayesianClassifier):
         )
         rows = slice(len(x))
         return np.asarray(found.proba)[rows], np.asarray(found.expected_entropy)[rows]
+
+
+@partial(jax.jit, static_argnames=("init", "sizes"))
+def _started(init: Callable[[Any, Any], Any], sizes: tuple[int, ...], seed: int) -> Any:
+    """Draw the start of a network and of its method's state, in one compilation."""
+    key_weights, key_state = jax.random.split(jax.random.key(seed))
+    return init(key_state, init_weights(key_weights, sizes))
 
 
 def device_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Rows:

@@ -103,8 +103,8 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
         "calibration_error": scores["calibration_error"],
         "entropy_at_data": np.mean(found.entropy),
         "entropy_far": np.mean(far.entropy),
-        "information_at_data": np.mean(found.mutual_information),
-        "information_far": np.mean(far.mutual_information),
+        "information_at_data": np.round(np.mean(found.mutual_information), 6),
+        "information_far": np.round(np.mean(far.mutual_information), 6),
         **(_field(model, train) if key["draw"] == _PICTURED else {}),
     }
 

@@ -21,6 +21,9 @@ class Experiment:
 
 
 _PBP = "Hernández-Lobato & Adams (2015)"
+_CLOSED_FORM = "Roth & Pernkopf (2016)"
+_BBB = "Blundell et al. (2015)"
+_DROPOUT = "Gal & Ghahramani (2016)"
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
@@ -54,6 +57,72 @@ EXPERIMENTS: dict[str, Experiment] = {
             summary="error in log Z of a Gaussian for the Student-t (supplement Figure 1)",
             paper=_PBP,
             home="bayesprop.experiments.pbp_student_t:run",
+        ),
+        Experiment(
+            name="closed-form-mnist",
+            summary="closed-form VI beside two others on MNIST and its variants (Table 1)",
+            paper=_CLOSED_FORM,
+            home="bayesprop.experiments.closed_form_mnist:run",
+        ),
+        Experiment(
+            name="closed-form-relu",
+            summary="moments of a Gaussian through a rectifier, as a picture (Figure 1)",
+            paper=_CLOSED_FORM,
+            home="bayesprop.experiments.closed_form_relu:run",
+        ),
+        Experiment(
+            name="closed-form-toy",
+            summary="20 points of a sine by L-BFGS, as a picture (Figure 2a)",
+            paper=_CLOSED_FORM,
+            home="bayesprop.experiments.closed_form_toy:run",
+        ),
+        Experiment(
+            name="closed-form-averaging",
+            summary="averages of drawn networks against the closed-form prediction (Figure 2b)",
+            paper=_CLOSED_FORM,
+            home="bayesprop.experiments.closed_form_averaging:run",
+        ),
+        Experiment(
+            name="bbb-mnist",
+            summary="Bayes by Backprop and plain networks on MNIST: test errors (Table 1)",
+            paper=_BBB,
+            home="bayesprop.experiments.bbb_mnist:run",
+        ),
+        Experiment(
+            name="bbb-curves",
+            summary="test error on MNIST as training goes on (Figure 2)",
+            paper=_BBB,
+            home="bayesprop.experiments.bbb_curves:run",
+        ),
+        Experiment(
+            name="bbb-weights",
+            summary="weights and their signal-to-noise ratio, as pictures (Figures 3 and 4)",
+            paper=_BBB,
+            home="bayesprop.experiments.bbb_weights:run",
+        ),
+        Experiment(
+            name="bbb-pruning",
+            summary="test error after weights were removed (Table 2)",
+            paper=_BBB,
+            home="bayesprop.experiments.bbb_pruning:run",
+        ),
+        Experiment(
+            name="bbb-regression",
+            summary="a noisy curve by Bayes by Backprop and by a plain network (Figure 5)",
+            paper=_BBB,
+            home="bayesprop.experiments.bbb_regression:run",
+        ),
+        Experiment(
+            name="mc-dropout-regression",
+            summary="MC dropout on a curve with a gap, as a picture (lecture)",
+            paper=_DROPOUT,
+            home="bayesprop.experiments.mc_dropout_regression:run",
+        ),
+        Experiment(
+            name="mc-dropout-moons",
+            summary="MC dropout on two moons, as a picture (lecture)",
+            paper=_DROPOUT,
+            home="bayesprop.experiments.mc_dropout_moons:run",
         ),
         Experiment(
             name="uci-default",

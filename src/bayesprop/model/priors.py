@@ -20,6 +20,18 @@ def negative_entropy(v: Float[Array, "..."]) -> Float[Array, ""]:
     return -0.5 * jnp.sum(LOG_2PI + 1.0 + jnp.log(v))
 
 
+@jax.custom_jvp
+def _softplus(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """log(1 + exp(x)), whose slope is written down: JAX would derive it through logaddexp."""
+    return jax.nn.softplus(x)
+
+
+@_softplus.defjvp
+def _softplus_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    (x,), (dx,) = primals, tangents
+    return jax.nn.softplus(x), jax.nn.sigmoid(x) * dx
+
+
 @dataclass(frozen=True)
 class Prior:
     """A density of one weight around zero."""
@@ -108,14 +120,18 @@ class ScaleMixturePrior(Prior):
     narrow_std: Float[Array, ""] | float = 0.0024787522
 
     def log_prob(self, w: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Log density by logaddexp: the sum of densities underflows beyond a few narrow_std."""
+        """Log density: that of the wide part, and softplus(-log odds) for the narrow one.
+
+        The sum of densities underflows beyond a few narrow_std; this does not, and its slope is
+        one sigmoid.
+        """
         wide, narrow, share = (
             jnp.asarray(x, w.dtype) for x in (self.wide_std, self.narrow_std, self.share)
         )
-        return -0.5 * LOG_2PI + jnp.logaddexp(
-            jnp.log(share) - jnp.log(wide) - 0.5 * (w / wide) ** 2,
-            jnp.log1p(-share) - jnp.log(narrow) - 0.5 * (w / narrow) ** 2,
-        )
+        sharper = 0.5 * (1.0 / narrow**2 - 1.0 / wide**2)
+        log_odds = jnp.log(share) - jnp.log1p(-share) + jnp.log(narrow / wide) + sharper * w * w
+        log_wide = jnp.log(share / wide) - 0.5 * (LOG_2PI + (w / wide) ** 2)
+        return log_wide + _softplus(-log_odds)
 
     @property
     def var(self) -> Float[Array, ""]:

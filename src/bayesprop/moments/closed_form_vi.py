@@ -175,7 +175,7 @@ def closed_form_vi(
         value_and_grad = jax.value_and_grad(loss, has_aux=True)
         (value, found), slope = value_and_grad(state.params, batch, jnp.asarray(kl_weight))
         step, opt_state = optimizer.update(slope, state.opt_state)
-        params = optax.apply_updates(state.params, step)
+        params = jax.tree.map(jnp.add, state.params, step)
         mean_log_lik = found.expected_log_lik * batch.n_batches / batch.n_total
         n_epochs = state.n_epochs + 1.0 / batch.n_batches
         return VIState(params, opt_state, n_epochs), Info(value, mean_log_lik, found.kl)

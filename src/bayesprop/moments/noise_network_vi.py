@@ -98,10 +98,33 @@ class _Losses(NamedTuple):
 def _ensemble_loss(
     members: Member, batch: _Rows, log_floor: Array, schedule: Schedule
 ) -> tuple[Array, _Losses]:
-    """Sum of the members' losses: no parameter is shared, so each has its own gradient."""
-    each = jax.vmap(member_loss, in_axes=(0, None, None, None, None, None))
+    """Sum of the members' losses, each on its own batch and with its own gradient."""
+    each = jax.vmap(member_loss, in_axes=(0, 0, 0, 0, None, None))
     loss = each(members, batch.x, batch.y, batch.weight, log_floor, schedule)
     return jnp.sum(loss.total), _Losses(jnp.mean(loss.total), jnp.mean(loss.fit))
+
+
+def _schedule(t: Array, n_total: Array, settings: NoiseNetworkSettings) -> Schedule:
+    done = t / settings.n_steps
+    return Schedule(
+        n_total=n_total,
+        kl_weight=jnp.minimum(1.0, done / settings.kl_warm_up),
+        noise_weight=0.5 + 0.5 * jnp.minimum(1.0, done / settings.noise_warm_up),
+    )
+
+
+def _adam(
+    carry: _Carry, g: Array, t: Array, order: Array, settings: NoiseNetworkSettings
+) -> _Carry:
+    """Take one step of Adam (Kingma & Ba 2015), its size falling by a cosine to 1 %."""
+    cosine = jnp.cos(jnp.pi * t / settings.n_steps)
+    step_size = settings.step_size * (0.01 + 0.495 * (1.0 + cosine))
+    m = _MEAN_DECAY * carry.slope + (1.0 - _MEAN_DECAY) * g
+    s = _SQUARE_DECAY * carry.slope_square + (1.0 - _SQUARE_DECAY) * g * g
+    m_corrected = m / (1.0 - _MEAN_DECAY ** (t + 1.0))
+    s_corrected = s / (1.0 - _SQUARE_DECAY ** (t + 1.0))
+    moved = carry.flat - step_size * m_corrected / (jnp.sqrt(s_corrected) + _EPSILON)
+    return _Carry(moved, m, s, order)
 
 
 @partial(jax.jit, static_argnames=("settings", "n_steps"))
@@ -116,37 +139,29 @@ def _advance(
     settings: NoiseNetworkSettings,
     n_steps: int,
 ) -> tuple[Member, _Carry, _Losses]:
-    """Take `n_steps` steps of the schedule from `first_step`, in one scan."""
+    """Take `n_steps` steps of the schedule from `first_step`, in one scan.
+
+    Every member has its own order of the rows: what their errors share, no ensemble averages out.
+    """
     flat, unravel = ravel_pytree(members)
-    n_rows = data.x.shape[0]
+    n_rows, n_members = data.x.shape[0], members.raw_dof.shape[0]
     n_batches = max(1, round(n_rows / settings.batch_size))
     size = n_rows // n_batches
     key = jax.random.key(seed)
     slope_of = jax.value_and_grad(_ensemble_loss, has_aux=True)
 
     def order_of(epoch: Array) -> Array:
-        return jax.random.permutation(jax.random.fold_in(key, epoch), n_rows)
+        keys = jax.random.split(jax.random.fold_in(key, epoch), n_members)
+        return jax.vmap(partial(jax.random.permutation, x=n_rows))(keys)
 
     def step(carry: _Carry, t: Array) -> tuple[_Carry, _Losses]:
         place = t % n_batches
         order = jax.lax.cond(place == 0, lambda: order_of(t // n_batches), lambda: carry.order)
-        rows = jax.lax.dynamic_slice(order, (place * size,), (size,))
+        rows = jax.lax.dynamic_slice(order, (0, place * size), (n_members, size))
         batch = _Rows(data.x[rows], data.y[rows], data.weight[rows], data.n_total)
-        done = t / settings.n_steps
-        schedule = Schedule(
-            n_total=data.n_total,
-            kl_weight=jnp.minimum(1.0, done / settings.kl_warm_up),
-            noise_weight=0.5 + 0.5 * jnp.minimum(1.0, done / settings.noise_warm_up),
-        )
+        schedule = _schedule(t, data.n_total, settings)
         (_, losses), gradient = slope_of(unravel(carry.flat), batch, log_floor, schedule)
-        g, _ = ravel_pytree(gradient)
-        step_size = settings.step_size * (0.01 + 0.495 * (1.0 + jnp.cos(jnp.pi * done)))
-        m = _MEAN_DECAY * carry.slope + (1.0 - _MEAN_DECAY) * g
-        s = _SQUARE_DECAY * carry.slope_square + (1.0 - _SQUARE_DECAY) * g * g
-        m_corrected = m / (1.0 - _MEAN_DECAY ** (t + 1.0))
-        s_corrected = s / (1.0 - _SQUARE_DECAY ** (t + 1.0))
-        new = carry.flat - step_size * m_corrected / (jnp.sqrt(s_corrected) + _EPSILON)
-        return _Carry(new, m, s, order), losses
+        return _adam(carry, ravel_pytree(gradient)[0], t, order, settings), losses
 
     start = _Carry(flat, slope, slope_square, order_of(first_step // n_batches))
     carry, losses = jax.lax.scan(step, start, first_step + jnp.arange(n_steps))
@@ -203,6 +218,8 @@ def _info(state: NoiseNetworkState, losses: _Losses) -> FitInfo:
     stretches = min(_N_TRACE, len(losses.total))
     total, data = (
         np.asarray([part.mean() for part in np.array_split(np.asarray(trace), stretches)])
+        if stretches
+        else np.empty(0)
         for trace in losses
     )
     least_dof = LEAST_DOF + np.logaddexp(0.0, state.members.raw_dof).min()
@@ -281,6 +298,14 @@ def sample_functions(
 
 
 def input_relevance(state: NoiseNetworkState) -> Float[np.ndarray, " d"]:
-    """Share of every input in the squared mean weights of the first layers; sums to 1."""
-    squares = np.sum(np.square(state.members.mean[0].w_m, dtype=np.float64), axis=(0, 2))
-    return squares / squares.sum()
+    """Share of every input in the paths to the mean, each path the product of its squared weights.
+
+    Products, because the first-layer weights of a dead unit keep their random start. Sums to 1.
+    """
+    shares = np.zeros(state.n_inputs)
+    for member in state.each_member():
+        paths = np.ones(state.n_outputs)
+        for layer in reversed(member.mean):
+            paths = np.square(np.asarray(layer.w_m, np.float64)) @ paths
+        shares += paths / paths.sum()
+    return shares / shares.sum()

@@ -1,0 +1,198 @@
+"""The closed-form VI estimators as a user meets them; small networks, few epochs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
+from bayesprop.model.noise_mixture import NoiseMixturePredictive
+from bayesprop.model.predictive import GaussianPredictive
+
+
+def wave(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-3.0, 3.0, (n, 2))
+    return x, 40.0 + 10.0 * np.sin(x[:, 0]) + 3.0 * rng.standard_normal(n)
+
+
+def regressor(**params):
+    common = {"n_epochs": 60, "noise": "learned", "kl_warm_up": 30, "random_state": 0}
+    return ClosedFormVIRegressor(**(common | params))
+
+
+def classifier(**params):
+    return ClosedFormVIClassifier(**({"n_epochs": 20, "random_state": 0} | params))
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return regressor().fit(*wave())
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True, as_frame=False)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    return classifier(n_epochs=60).fit(X[::2], names[::2]), X[1::2], names[1::2]
+
+
+def test_learned_noise_is_gaussian_and_beats_a_constant(learned):
+    x, y = wave(seed=1)
+    found = learned.predict_dist(x)
+    assert isinstance(found, GaussianPredictive)
+    assert np.sqrt(np.mean((found.mean - y) ** 2)) < 0.7 * y.std()
+    assert np.sqrt(found.noise_var[0]) == pytest.approx(3.0, rel=0.7)
+    constant = -0.5 * np.log(2 * np.pi * y.var()) - 0.5
+    assert learned.log_likelihood(x, y) > constant + 0.1
+
+
+def test_draws_agree_with_the_closed_moments(learned):
+    """One hidden layer: mean and variance of the output are exact."""
+    x = wave()[0][:5]
+    found, draws = learned.predict_dist(x), learned.sample_y(x, 2000)
+    se = draws.std(axis=1) / np.sqrt(2000)
+    assert (np.abs(draws.mean(axis=1) - found.mean) < 4.5 * se).all()
+    np.testing.assert_allclose(draws.var(axis=1), found.epistemic_var, rtol=0.25)
+
+
+def test_input_noise_is_a_mixture_and_finds_the_loud_side():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (300, 1))
+    y = x[:, 0] + np.where(x[:, 0] > 0, 0.5, 0.02) * rng.standard_normal(300)
+    model = regressor(noise="input", n_epochs=100).fit(x, y)
+    found = model.predict_dist(np.array([[-0.6], [0.6]]))
+    assert isinstance(found, NoiseMixturePredictive)
+    assert found.noise_var[1] > 20.0 * found.noise_var[0]
+    assert found.mean.shape == (2,)
+
+
+def test_known_noise_is_in_the_units_of_y():
+    x, y = wave()
+    found = regressor(noise=9.0, n_epochs=5).fit(x, y).predict_dist(x)
+    np.testing.assert_allclose(found.noise_var, 9.0, rtol=1e-5)
+
+
+def test_several_outputs():
+    x, y = wave()
+    model = regressor(n_epochs=5).fit(x, np.column_stack([y, -2.0 * y]))
+    assert model.predict(x).shape == (60, 2)
+    assert model.predict_interval(x).shape == (60, 2, 2)
+    assert model.sample_y(x, 3).shape == (60, 2, 3)
+
+
+def test_resumed_is_uninterrupted():
+    x, y = wave()
+    whole = regressor(n_epochs=6, kl_warm_up=4).fit(x, y)
+    parts = regressor(n_epochs=3, kl_warm_up=4, warm_start=True).fit(x, y).fit(x, y)
+    np.testing.assert_array_equal(whole.predict(x), parts.predict(x))
+
+
+def test_weight_two_is_a_row_twice_by_lbfgs():
+    x, y = wave(20)
+    how = {"optimizer": "lbfgs", "n_epochs": 3000, "kl_warm_up": None, "noise": 9.0}
+    weight = np.where(np.arange(20) < 5, 2.0, 1.0)
+    twice = regressor(**how).fit(np.concatenate([x, x[:5]]), np.concatenate([y, y[:5]]))
+    weighted = regressor(**how).fit(x, y, sample_weight=weight)
+    assert twice.fit_report_.guards["not_converged"] == 0
+    np.testing.assert_allclose(weighted.predict(x), twice.predict(x), rtol=0.02)
+
+
+def test_lbfgs_says_when_it_has_not_converged():
+    x, y = wave(20)
+    model = regressor(optimizer="lbfgs", n_epochs=3, kl_warm_up=0)
+    with pytest.warns(UserWarning, match="L-BFGS stopped after 3 steps"):
+        model.fit(x, y)
+    assert model.fit_report_.guards["not_converged"] == 1
+    assert model.gradient_norm_ > 1e-4
+
+
+def test_the_network_recipe_end_to_end():
+    x, y = wave()
+    model = ClosedFormVIRegressor((8,), 20, n_members=2, random_state=0).fit(x, y)
+    found = model.predict_dist(x)
+    assert isinstance(found, NoiseMixturePredictive)
+    assert found.mean.shape == y.shape
+    assert np.abs(found.mean.mean() - y.mean()) < y.std()
+    assert model.sample_y(x, 3, include_noise=True).shape == (60, 3)
+    header, arrays = model._to_stored()
+    again = ClosedFormVIRegressor._from_stored(header, arrays)
+    np.testing.assert_allclose(again.predict(x), model.predict(x), rtol=1e-6)
+    assert model.fit_report_.guards["dead_units"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"prior": "laplace"}, "prior must be None with noise='network'"),
+        ({"optimizer": "lbfgs"}, "optimizer must be None with noise='network'"),
+        ({"n_draws": 5}, "n_draws must be None with noise='network'"),
+        ({"warm_start": True}, "warm_start must be False with noise='network'"),
+        ({"hidden_layer_sizes": ()}, "hidden_layer_sizes must hold an int"),
+        ({"noise": "learned", "n_members": 3}, "n_members must be None unless"),
+        ({"noise": "loud"}, "noise must be one of network, learned, input; got 'loud'"),
+        ({"noise": -1.0}, "noise must be a finite number > 0"),
+        ({"noise": "learned", "prior_scale": "wide"}, "prior_scale must be one of"),
+        ({"noise": "learned", "optimizer": "lbfgs", "kl_warm_up": 5}, "kl_warm_up must be 0"),
+        ({"noise": "learned", "likelihood_weight": 0.0}, "likelihood_weight must be"),
+    ],
+)
+def test_parameters_are_refused_never_ignored(params, message):
+    with pytest.raises(ValueError, match=message):
+        ClosedFormVIRegressor(**params).fit(*wave())
+
+
+@pytest.mark.parametrize("make_model", [regressor, classifier])
+def test_stored_and_restored(make_model):
+    x, y = wave()
+    y = y if make_model is regressor else np.where(y > 40.0, "high", "low")
+    model = make_model(n_epochs=3, kl_warm_up=0).fit(x, y)
+    again = type(model)._from_stored(*model._to_stored())
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+
+
+def test_labels_of_any_type_and_sound_probabilities(iris):
+    model, X, y = iris
+    assert list(model.classes_) == ["setosa", "versicolor", "virginica"]
+    assert model.score(X, y) > 0.9
+    found = model.predict_dist(X)
+    np.testing.assert_allclose(found.proba.sum(axis=1), 1.0)
+    assert model.log_likelihood(X, y) > -0.3
+    assert (found.expected_entropy <= found.entropy + 1e-3).all()
+
+
+def test_closed_probabilities_agree_with_draws(iris):
+    """Logits of one draw share hidden units and are not quite Gaussian: a stated 0.02 apart."""
+    model, X, _ = iris
+    closed = model.predict_dist(X)
+    drawn = model.set_params(prediction="draws", n_draws=1000).predict_dist(X)
+    mean = model.set_params(prediction="mean").predict_dist(X)
+    model.set_params(prediction="expected")
+    assert np.abs(closed.proba - drawn.proba).mean() < 0.02
+    assert np.abs(closed.expected_entropy - drawn.expected_entropy).mean() < 0.03
+    np.testing.assert_allclose(mean.entropy, mean.expected_entropy, atol=1e-3)
+
+
+def test_copies_of_a_row_are_its_weight_for_classes():
+    x, y = wave(30)
+    labels = y > 40.0
+    how = {"optimizer": "lbfgs", "n_epochs": 3000, "likelihood_weight": 1.0}
+    how |= {"hidden_layer_sizes": (), "standardise": False}
+    weight = np.where(np.arange(30) < 5, 2.0, 1.0)
+    x_2, labels_2 = np.concatenate([x, x[:5]]), np.concatenate([labels, labels[:5]])
+    twice = classifier(**how).fit(x_2, labels_2)
+    weighted = classifier(**how).fit(x, labels, sample_weight=weight)
+    np.testing.assert_allclose(
+        weighted.predict_proba(x), twice.predict_proba(x), rtol=1e-3, atol=1e-3
+    )
+
+
+def test_a_layer_of_dead_units_is_told():
+    """Pure noise: nothing pays for the weights."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
+    how = {"hidden_layer_sizes": (10,), "optimizer": "lbfgs", "n_epochs": 3000, "noise": 1.0}
+    report = regressor(**how, kl_warm_up=None).fit(x, y).fit_report_
+    assert report.guards["dead_units"] == 10
+    assert "every unit of a hidden layer is dead" in report.warnings[-1]

@@ -1,0 +1,81 @@
+"""The experiments of the closed-form VI paper, as small as they go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayesprop.experiments import (
+    closed_form_averaging,
+    closed_form_mnist,
+    closed_form_relu,
+    closed_form_toy,
+    protocol,
+    rows,
+)
+
+ALL = (closed_form_averaging, closed_form_mnist, closed_form_relu, closed_form_toy)
+
+
+@pytest.fixture
+def quick(tmp_path):
+    def run(experiment, only=None):
+        how = {"quick": True, "jobs": 1, "only": only, "seed": 1}
+        experiment.run(out=tmp_path, progress=lambda _text: None, **how)
+        return list(rows.done(rows.read(tmp_path / f"{experiment.NAME}.jsonl")).values())
+
+    return run
+
+
+def test_relu(quick, tmp_path):
+    found = quick(closed_form_relu)
+    for row in found:
+        m, v, result = row.cell["mean"], row.cell["var"], row.result
+        se = np.sqrt(v / 1e6)
+        assert abs(result["relu_mean"] - result["drawn_mean"]) < 4.5 * se
+        assert result["relu_var"] == pytest.approx(result["drawn_var"], rel=0.02)
+        assert 0.0 < result["share_at_zero"] < 1.0, m
+    assert (tmp_path / "closed-form-relu.svg").exists()
+
+
+def test_toy(quick, tmp_path):
+    found = quick(closed_form_toy)
+    assert len(found) == 2
+    assert all(row.result["std_beyond"] > row.result["std_inside"] for row in found)
+    assert all(row.result["converged"] == 1.0 for row in found)
+    assert (tmp_path / "closed-form-toy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_averaging(quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(closed_form_averaging, "N_DRAWS", (1, 4))
+    (row,) = quick(closed_form_averaging)
+    errors = np.asarray(row.result["errors"])
+    assert errors.shape == (2, 25)
+    assert 0.0 < row.result["closed_form_error"] < 0.3
+    assert errors[1].mean() <= errors[0].mean() + 0.01
+    assert (tmp_path / "closed-form-averaging.svg").exists()
+
+
+def test_mnist_on_the_bundled_digits(quick, tmp_path, monkeypatch):
+    settings = {method: given[:1] for method, given in closed_form_mnist._SETTINGS.items()}
+    monkeypatch.setattr(closed_form_mnist, "_SETTINGS", settings)
+    found = quick(closed_form_mnist)
+    assert {row.cell["method"] for row in found} == set(closed_form_mnist.METHODS)
+    for row in found:
+        assert len(row.result["valid_errors"]) == row.result["n_epochs"] == 3
+        assert row.result["valid_error"] == min(row.result["valid_errors"])
+        assert 0.0 < row.result["test_error"] < 0.9
+    text = (tmp_path / "closed-form-mnist.md").read_text()
+    assert text.count("| digits |") == 3
+    assert quick(closed_form_mnist) == found
+
+
+def test_sections_without_rows():
+    for experiment in ALL:
+        assert "Nothing has been run." in experiment.section([])
+
+
+@pytest.mark.parametrize("experiment", ALL)
+def test_unknown_part(quick, experiment):
+    with pytest.raises(protocol.NothingToRun, match="no part 'moon'"):
+        quick(experiment, ["moon"])

@@ -1,0 +1,372 @@
+"""The noise-network recipe: its parts against quadrature and draws, its fits against the truth."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, optimize, special, stats
+
+from bayesprop import metrics
+from bayesprop.moments import gaussian_network as gn
+from bayesprop.moments import noise_network_members as parts
+from bayesprop.moments import noise_network_prior as prior
+from bayesprop.moments import noise_network_vi as nn
+
+SETTINGS = nn.NoiseNetworkSettings(
+    hidden_layer_sizes=(8,), noise_layer_sizes=(5,), n_members=2, n_steps=800, batch_size=50
+)
+N, D = 300, 2
+
+
+def spread(layers: gn.Layers, rng: np.random.Generator, log_std: float) -> gn.Layers:
+    """Give weights that know little, unlike those that training starts from."""
+    return tuple(
+        gn.GaussianLayer(
+            layer.w_m + 0.1 * rng.standard_normal(layer.w_m.shape).astype(np.float32),
+            np.full_like(layer.w_m, log_std),
+            layer.b_m,
+            np.full_like(layer.b_m, log_std),
+        )
+        for layer in layers
+    )
+
+
+@pytest.fixture(scope="module")
+def member() -> parts.Member:
+    rng = np.random.default_rng(0)
+    start = parts.init_member(rng, (D, 8, 1), (5,))
+    return start._replace(
+        mean=spread(start.mean, rng, np.log(0.3)), noise=spread(start.noise, rng, np.log(0.2))
+    )
+
+
+@pytest.fixture(scope="module")
+def wave() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs, targets, and the true standard deviation of the noise."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1.7, 1.7, (N, D))
+    noise_std = 0.1 + 0.4 * (x[:, 0] > 0.0)
+    y = np.sin(1.5 * x[:, 0]) + noise_std * rng.standard_normal(N)
+    return x, (y / y.std())[:, None], noise_std / y.std()
+
+
+@pytest.fixture(scope="module")
+def fitted(wave) -> tuple[nn.NoiseNetworkState, nn.FitInfo]:
+    x, y, _ = wave
+    return nn.fit(nn.init(3, D, y, SETTINGS), x, y, SETTINGS)
+
+
+@pytest.mark.parametrize("std", [0.01, 1.0, 30.0])
+def test_relu_moments_are_integrals(std: float):
+    a = np.linspace(-9.0, 9.0, 37)
+    got = gn.relu(jnp.float32(a * std), jnp.float32(std**2) + jnp.zeros(len(a)))
+    mean = std * (a * special.ndtr(a) + stats.norm.pdf(a))
+    second = std**2 * ((1.0 + a * a) * special.ndtr(a) + a * stats.norm.pdf(a))
+    np.testing.assert_allclose(got.m, mean, rtol=1e-6, atol=1e-6 * std)
+    np.testing.assert_allclose(got.v, second - mean**2, rtol=2e-5, atol=4e-6 * std**2)
+
+
+def test_relu_slopes_are_finite_differences():
+    m, v, step = jnp.linspace(-6.0, 6.0, 13), jnp.float32(1.7) * jnp.ones(13), 3e-2
+
+    @jax.jit
+    def total(m: jax.Array, v: jax.Array) -> jax.Array:
+        out = gn.relu(m, v)
+        return jnp.sum(out.m + 0.7 * out.v)
+
+    by_m, by_v = jax.grad(total, argnums=(0, 1))(m, v)
+    for k in range(13):
+        e = step * jnp.eye(13)[k]
+        slope_m = (total(m + e, v) - total(m - e, v)) / (2 * step)
+        slope_v = (total(m, v + e) - total(m, v - e)) / (2 * step)
+        assert float(by_m[k]) == pytest.approx(float(slope_m), abs=2e-3)
+        assert float(by_v[k]) == pytest.approx(float(slope_v), abs=2e-3)
+
+
+def test_moments_are_those_of_drawn_networks(member: parts.Member):
+    rng, n = np.random.default_rng(2), 20_000
+    x = np.array([[0.3, -1.0], [2.0, 1.5]])
+    draws = np.stack([gn.apply(gn.draw(rng, member.mean), x)[:, 0] for _ in range(n)])
+    got = jax.jit(gn.propagate)(member.mean, jnp.asarray(x, jnp.float32))
+    mean_se = draws.std(axis=0) / np.sqrt(n)
+    var_se = ((draws - draws.mean(axis=0)) ** 2).std(axis=0) / np.sqrt(n)
+    assert (np.abs(draws.mean(axis=0) - got.m[:, 0]) < 4.5 * mean_se).all()
+    assert (np.abs(draws.var(axis=0) - got.v[:, 0]) < 4.5 * var_se).all()
+
+
+def test_log_gamma_ratio_is_scipys():
+    a = np.geomspace(1.0, 1e5, 60)
+    exact = special.gammaln(a + 0.5) - special.gammaln(a)
+    np.testing.assert_allclose(parts.log_gamma_ratio(jnp.float32(a)), exact, atol=2e-6)
+
+
+def expected_log_t(m: float, v: float, l_m: float, l_v: float, dof: float) -> float:
+    """E[log t(0 | f, exp(l))] over f and l by a fine grid."""
+    f = m + np.sqrt(v) * np.linspace(-8, 8, 801)[:, None]
+    log_var = l_m + np.sqrt(l_v) * np.linspace(-8, 8, 401)[None, :]
+    weight = stats.norm.pdf(f, m, np.sqrt(v)) * stats.norm.pdf(log_var, l_m, np.sqrt(l_v))
+    values = weight * stats.t.logpdf(0.0, dof, loc=f, scale=np.exp(0.5 * log_var))
+    return integrate.simpson(integrate.simpson(values, x=log_var[0], axis=1), x=f[:, 0])
+
+
+@pytest.mark.parametrize(("m", "v", "l_v", "dof"), [(0.5, 0.3, 0.4, 3.5), (2.0, 1.5, 1.0, 20.0)])
+def test_bound_is_below_the_expectation_and_tight_without_doubt(m, v, l_v, dof):
+    def bound(square: float, l_v: float) -> float:
+        arrays = (jnp.full((1, 1), a) for a in (square, -0.8, l_v))
+        return float(parts.student_t_bound(*arrays, jnp.full(1, dof))[0, 0])
+
+    exact = expected_log_t(m, v, -0.8, l_v, dof)
+    assert bound(v + m * m, l_v) < exact
+    certain = stats.t.logpdf(m, dof, scale=np.exp(-0.4))
+    assert bound(m * m, 0.0) == pytest.approx(certain, abs=1e-5)
+
+
+def test_bound_is_exact_for_gaussian_noise():
+    m, v, l_m, l_v = 0.7, 0.4, -0.5, 0.3
+    arrays = (jnp.full((1, 1), a) for a in (v + m * m, l_m, l_v))
+    bound = parts.student_t_bound(*arrays, jnp.full(1, 1e6))
+    assert float(bound[0, 0]) == pytest.approx(expected_log_t(m, v, l_m, l_v, 1e6), abs=1e-3)
+
+
+def test_group_prior_is_the_best_one():
+    rng = np.random.default_rng(4)
+    m, log_std, mode = rng.standard_normal((6, 1)), rng.standard_normal((6, 1)) - 1.0, 0.3
+
+    def price(log_v: float) -> float:
+        v, square = np.exp(log_v), m * m + np.exp(2 * log_std)
+        kl = np.sum(0.5 * (square / v - 1.0 + log_v) - log_std)
+        return kl - stats.invgamma.logpdf(v, prior.SHAPE, scale=(prior.SHAPE + 1.0) * mode)
+
+    best = optimize.minimize_scalar(price, bounds=(-5, 5), method="bounded")
+    square = jnp.asarray(m * m + np.exp(2 * log_std))
+    got = prior.group_variance(square, axes=(0,), mode=mode)
+    assert float(got[0, 0]) == pytest.approx(np.exp(best.x), rel=1e-3)
+
+
+def test_adaptive_kl_changes_as_its_definition(member: parts.Member):
+    def price(layers: gn.Layers) -> float:
+        total = 0.0
+        for depth, layer in enumerate(layers):
+            square = np.float64(layer.w_m) ** 2 + np.exp(2 * np.float64(layer.w_log_std))
+            groups = list(square) if depth == 0 else list(square.T)
+            modes = [4.0 / layer.w_m.shape[0]] * len(groups) + [1.0]
+            groups.append(np.float64(layer.b_m) ** 2 + np.exp(2 * np.float64(layer.b_log_std)))
+            for group, mode in zip(groups, modes, strict=True):
+                rate = (prior.SHAPE + 1.0) * mode
+                v = (group.sum() + 2 * rate) / (len(group) + 2 * prior.SHAPE + 2)
+                total += 0.5 * np.sum(group / v + np.log(v))
+                total -= stats.invgamma.logpdf(v, prior.SHAPE, scale=rate)
+            total -= np.sum(np.float64(layer.w_log_std)) + np.sum(np.float64(layer.b_log_std))
+        return total
+
+    other = spread(member.mean, np.random.default_rng(5), np.log(0.05))
+    change = float(prior.adaptive_kl(other) - prior.adaptive_kl(member.mean))
+    assert change == pytest.approx(price(other) - price(member.mean), rel=1e-4)
+
+
+def test_noise_kl_is_the_sum_of_integrals(member: parts.Member):
+    total = 0.0
+    for depth, layer in enumerate(member.noise):
+        std = np.sqrt((9.0 if depth == 1 else 4.0) / layer.w_m.shape[0])
+        for m, log_std, p_std in (
+            (layer.w_m, layer.w_log_std, std),
+            (layer.b_m, layer.b_log_std, 1.0),
+        ):
+            z = np.linspace(-9, 9, 2001)
+            w = m[..., None] + np.exp(log_std)[..., None] * z
+            ratio = stats.norm.logpdf(z) - log_std[..., None] - stats.norm.logpdf(w, 0.0, p_std)
+            total += integrate.simpson(stats.norm.pdf(z) * ratio, x=z, axis=-1).sum()
+    assert float(prior.noise_kl(member.noise)) == pytest.approx(total, rel=1e-4)
+
+
+def test_neither_network_sends_gradients_to_the_other(member: parts.Member):
+    rng = np.random.default_rng(6)
+    x, y = jnp.float32(rng.standard_normal((30, D))), jnp.float32(rng.standard_normal((30, 1)))
+    weight, floor = jnp.ones(30), jnp.full(1, -9.0)
+    schedule = parts.Schedule(30.0, 0.6, 0.8)
+
+    def total(member: parts.Member) -> jax.Array:
+        return parts.member_loss(member, x, y, weight, floor, schedule).total
+
+    def cut(member: parts.Member, other: parts.Member) -> jax.Array:
+        """Both losses written with two members: what each would be minimised over alone."""
+        f, h = gn.propagate(member.mean, x), gn.propagate(other.noise, x)
+        dof = 3.0 + jax.nn.softplus(other.raw_dof)
+        seen = jnp.logaddexp(member.own_log_noise[None] + 0.8 * h.m, floor[None])
+        of_mean = parts.student_t_bound(f.v + (f.m - y) ** 2, seen, 0.64 * h.v, dof)
+        g, e = gn.propagate(member.noise, x), gn.propagate(other.mean, x)
+        own_dof = 3.0 + jax.nn.softplus(member.raw_dof)
+        l_m = jnp.logaddexp(member.log_noise[None] + g.m, floor[None])
+        of_noise = parts.student_t_bound((e.m - y) ** 2, l_m, g.v, own_dof)
+        price = 0.6 * prior.adaptive_kl(member.mean) + prior.noise_kl(member.noise)
+        return -jnp.mean(of_mean) - jnp.mean(of_noise) + price / 30.0
+
+    got = jax.jit(jax.grad(total))(member)
+    expected = jax.jit(jax.grad(cut))(member, member)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_weights_count_as_copies(member: parts.Member):
+    rng = np.random.default_rng(7)
+    x, y = jnp.float32(rng.standard_normal((4, D))), jnp.float32(rng.standard_normal((4, 1)))
+    copies, floor = np.array([1, 3, 0, 2]), jnp.full(1, -9.0)
+    rows, schedule = np.repeat(np.arange(4), copies), parts.Schedule(6.0, 0.5, 1.0)
+    weight = jnp.float32(copies / copies.mean())
+    loss = jax.jit(parts.member_loss)
+    got = loss(member, x, y, weight, floor, schedule)
+    want = loss(member, x[rows], y[rows], jnp.ones(6), floor, schedule)
+    assert float(got.total) == pytest.approx(float(want.total), rel=1e-5)
+
+
+def test_finds_the_function_and_its_noise(wave, fitted):
+    x, y, noise_std = wave
+    out = nn.predict(fitted[0], x)
+    truth = np.mean(stats.norm.logpdf(y[:, 0], np.sin(1.5 * x[:, 0]) / _scale(wave), noise_std))
+    assert metrics.mean_log_likelihood(out, y) > truth - 0.2
+    scale = np.exp(0.5 * out.log_noise_mean.mean(axis=0))[:, 0]
+    assert np.median(scale[x[:, 0] > 0.3]) > 2.0 * np.median(scale[x[:, 0] < -0.3])
+    assert 0.84 < metrics.coverage(out, y, 0.9) < 0.97
+    relevance = nn.input_relevance(fitted[0])
+    assert relevance[0] > 0.7
+    assert relevance.sum() == pytest.approx(1.0)
+
+
+def _scale(wave) -> float:
+    x = wave[0]
+    rng = np.random.default_rng(1)
+    rng.uniform(-1.7, 1.7, (N, D))
+    noise_std = 0.1 + 0.4 * (x[:, 0] > 0.0)
+    return float(np.std(np.sin(1.5 * x[:, 0]) + noise_std * rng.standard_normal(N)))
+
+
+def test_training_reports_itself(fitted):
+    _, info = fitted
+    assert info.loss.shape == info.data_loss.shape == (100,)
+    assert info.data_loss[-1] < info.data_loss[0]
+    assert info.n_units == 16
+    assert 0 <= info.n_dead_units <= 16
+    assert info.smallest_dof >= 3.0
+
+
+def test_stopping_changes_nothing(wave, fitted):
+    x, y, _ = wave
+    state = nn.init(3, D, y, SETTINGS)
+    for n_steps in (400, 400, None):
+        stored = nn.NoiseNetworkState.from_arrays(state.to_arrays())
+        state, _ = nn.fit(stored, x, y, SETTINGS, n_steps=n_steps)
+    assert state.step == SETTINGS.n_steps
+    for name, value in fitted[0].to_arrays().items():
+        np.testing.assert_array_equal(value, state.to_arrays()[name], err_msg=name)
+
+
+def test_drawn_functions_have_the_predicted_moments(wave, fitted):
+    x = wave[0][:3]
+    out, n = nn.predict(fitted[0], x), 6000
+    f = nn.sample_functions(np.random.default_rng(8), fitted[0], x, n)
+    assert f.shape == (n, 3, 1)
+    assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
+    np.testing.assert_allclose(f.var(axis=0), out.epistemic_var, rtol=0.15)
+    y = nn.sample_functions(np.random.RandomState(9), fitted[0], x, n, include_noise=True)
+    below = np.mean(y < out.quantile(0.9), axis=0)
+    assert (np.abs(below - 0.9) < 5.0 * np.sqrt(0.09 / n)).all()
+
+
+def test_chunks_change_nothing(wave, fitted, monkeypatch: pytest.MonkeyPatch):
+    x = wave[0]
+    whole = nn.outputs(fitted[0], x)
+    monkeypatch.setattr(nn, "_CHUNK_ROWS", 128)
+    for a, b in zip(whole, nn.outputs(fitted[0], x), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def integers(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    return np.clip(np.round(5.6 + 0.5 * x[:, 0] + 0.6 * rng.standard_normal(len(x))), 3, 8)
+
+
+def mostly_zero(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    return np.where(rng.random(len(x)) < 0.9, 0.0, x[:, 0] + rng.standard_normal(len(x)))
+
+
+def clipped(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    return np.minimum(x[:, 0] + 0.3 * rng.standard_normal(len(x)), 0.5)
+
+
+def nothing(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    return rng.standard_normal(len(x))
+
+
+@pytest.mark.parametrize("target", [integers, mostly_zero, clipped, nothing])
+def test_awkward_targets_do_not_collapse(target):
+    rng = np.random.default_rng(10)
+    x = rng.standard_normal((2 * N, D))
+    y = target(rng, x)
+    y = ((y - y[:N].mean()) / y[:N].std())[:, None]
+    state, info = nn.fit(nn.init(4, D, y[:N], SETTINGS), x[:N], y[:N], SETTINGS)
+    out = nn.predict(state, x[N:])
+    constant = np.mean(stats.norm.logpdf(y[N:], 0.0, 1.0))
+    allowed = 0.05 if target is nothing else 0.0
+    assert np.isfinite(info.loss).all()
+    assert metrics.mean_log_likelihood(out, y[N:]) > constant - allowed
+    assert np.isfinite(out.quantile(0.05)).all()
+
+
+def test_two_targets_are_learnt_side_by_side(wave):
+    x, y, _ = wave
+    both = np.hstack([y, np.abs(x[:, 1:]) - np.abs(x[:, 1]).mean()])
+    settings = dataclasses.replace(SETTINGS, hidden_layer_sizes=(8, 8), n_steps=600)
+    weight = np.where(np.arange(N) < 290, 1.0, 0.0)
+    spoilt = np.where(weight[:, None] > 0.0, both, 40.0)
+    state, _ = nn.fit(nn.init(5, D, both, settings), x, spoilt, settings, weight=weight)
+    out = nn.predict(state, x)
+    assert out.mean.shape == (N, 2)
+    error = np.sqrt(np.mean((out.mean - both)[:290] ** 2, axis=0))
+    assert error[0] < 0.6
+    assert error[1] < 0.25
+
+
+def test_noise_floor_follows_the_grid():
+    y = np.column_stack([np.arange(100.0), np.arange(100) % 5 / 2.0, np.zeros(100)])
+    floor = np.exp(0.5 * nn.log_noise_floor(y))
+    np.testing.assert_allclose(floor, [1e-3, 0.05, 1e-3], rtol=1e-5)
+
+
+def test_sizes_follow_the_rows_and_can_be_overridden():
+    assert nn.settings_for(300).hidden_layer_sizes == (50,)
+    assert nn.settings_for(8000).hidden_layer_sizes == (50, 50)
+    assert nn.settings_for(40_000, n_members=1).n_members == 1
+    settings = nn.settings_for(300, n_steps=7)
+    assert nn.NoiseNetworkSettings.from_dict(settings.to_dict()) == settings
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_members": 0}, "n_members must be an int >= 1, got 0"),
+        ({"step_size": 1.5}, "step_size must be between 0 and 1"),
+        ({"kl_warm_up": 0.0}, r"kl_warm_up must be in \(0, 1\]"),
+        ({"hidden_layer_sizes": ()}, "hidden_layer_sizes must hold at least one int"),
+    ],
+)
+def test_wrong_settings_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        nn.settings_for(100, **change)
+
+
+def test_arrays_that_do_not_fit_are_refused(fitted):
+    arrays = fitted[0].to_arrays()
+    for name, value, message in (
+        ("mean.1.w_m", arrays["mean.1.w_m"][:, :-1], "do not fit together"),
+        ("slope", arrays["slope"][:-1], "must have shape"),
+        ("raw_dof", arrays["raw_dof"][:, :0], "must have 0 units"),
+        ("log_noise", np.full_like(arrays["log_noise"], np.nan), "must be finite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            nn.NoiseNetworkState.from_arrays(arrays | {name: value})
+    del arrays["noise.0.b_m"]
+    with pytest.raises(ValueError, match="missing"):
+        nn.NoiseNetworkState.from_arrays(arrays)
