@@ -1,4 +1,4 @@
-"""`python -m benchmarks` (`make bench`): speed and memory on this machine, in about two minutes."""
+"""`python -m benchmarks` (`make bench`): speed and memory on this machine, in some minutes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import platform
 import numpy as np
 
 from bayesprop.commands.console import note, print_table
-from benchmarks import cold_start, online, prediction, whole_fits
+from benchmarks import cold_start, networks, online, prediction, split_fits, whole_fits
 
 
 def main() -> None:
@@ -17,6 +17,8 @@ def main() -> None:
     print_online(online.measure_all())
     note("whole fits, first calls, prediction ...")
     print_times(whole_fits.measure(), cold_start.measure(), prediction.measure())
+    networks.main([])
+    split_fits.main()
 
 
 def print_online(measured: list[online.Online]) -> None:

@@ -56,7 +56,7 @@ def reliability(pred: ClassPredictive, y: np.ndarray, n_bins: int = 15) -> Relia
 
 
 def calibration_error(pred: ClassPredictive, y: np.ndarray, n_bins: int = 15) -> float:
-    """Expected calibration error of the most probable class (Guo et al. 2017, eq. 3); 0 to 1."""
+    """Return the expected calibration error of the top class (Guo et al. 2017, eq. 3); 0 to 1."""
     groups = reliability(pred, y, n_bins)
     gaps = np.abs(groups.accuracy - groups.confidence)
     return float(np.sum(gaps * groups.count) / np.sum(groups.count))

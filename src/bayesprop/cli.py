@@ -97,7 +97,7 @@ def _bayesprop(
     epilog=_examples(
         "bayesprop fit houses.csv --target price --out houses.bayesprop",
         "bayesprop fit houses.csv --target price --unit EUR --drop id --drop agent \\",
-        "    --hidden 50,50 --epochs 100 --inference sep --out m.bayesprop --report r.html",
+        "    --method pbp --hidden 50,50 --inference sep --out m.bayesprop --report r.html",
         "bayesprop fit diabetes --test-fraction 0 --out m.bayesprop --json",
         "bayesprop fit iris --out iris.bayesprop --report iris.html      (classes)",
     )

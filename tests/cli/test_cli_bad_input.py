@@ -19,7 +19,7 @@ from bayesprop.store import load_model, save_model
 
 HEADER = "a,b,y\n"
 ROWS = "".join(f"{i},{i * i % 7},{2 * i}\n" for i in range(20))
-FAST = ("--hidden", "5", "--epochs", "5", "--quiet")
+FAST = ("--method", "pbp", "--hidden", "5", "--epochs", "5", "--quiet")
 
 
 def numbers(text):

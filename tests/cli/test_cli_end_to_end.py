@@ -16,14 +16,15 @@ from house_table import as_csv, house_rows
 import bayesprop
 from bayesprop.cli import main
 
-FAST = ("--hidden", "10", "--epochs", "20", "--quiet")
+FAST = ("--method", "pbp", "--hidden", "10", "--epochs", "20", "--quiet")
 
 
 @pytest.fixture(scope="module")
 def diabetes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("diabetes")
     model, page = folder / "d.bayesprop", folder / "d.html"
-    words = ["fit", "diabetes", "--test-fraction", "0.2", "--epochs", "20", "--quiet"]
+    words = ["fit", "diabetes", "--test-fraction", "0.2", "--method", "pbp"]
+    words += ["--epochs", "20", "--quiet"]
     assert main([*words, "--out", str(model), "--report", str(page)]) == 0
     return model, page
 
@@ -186,6 +187,7 @@ def test_two_hidden_layers_both_ways(cli, houses, tmp_path):
     for words in (("--hidden", "6,4"), ("--hidden", "6", "--hidden", "4")):
         out = tmp_path / "m"
         words = ("fit", houses, "-t", "price", "-o", out, *words, "--epochs", 2, "--quiet")
+        words += ("--method", "pbp")
         assert cli(*words).code == 0
         sizes.append(cli("inspect", out, "--json").json["parameters"]["hidden_layer_sizes"])
     assert sizes == [[6, 4], [6, 4]]

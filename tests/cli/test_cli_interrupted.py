@@ -52,7 +52,8 @@ def strike(program, words, blow):
 
 
 def fit_words(houses, out, *more):
-    return ["fit", houses, "-t", "price", "-o", out, "--hidden", "5", "--epochs", "2", *more]
+    fast = ["--method", "pbp", "--hidden", "5", "--epochs", "2"]
+    return ["fit", houses, "-t", "price", "-o", out, *fast, *more]
 
 
 @pytest.fixture

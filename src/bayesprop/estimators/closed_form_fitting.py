@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import lru_cache, partial
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,6 @@ import numpy as np
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
 from bayesprop.estimators.inputs import CHUNK_ROWS
 from bayesprop.estimators.network import Built, NetworkFitting, device_rows
-from bayesprop.estimators.stored_network import restore_network
 from bayesprop.estimators.training import Trained, is_finite, train
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.layers import ACTIVATIONS
@@ -154,16 +153,6 @@ class ClosedFormFitting(NetworkFitting):
                 f"{self.gradient_norm_:.2g} (tolerance {LBFGS_TOLERANCE:g}): raise n_epochs"
             )
         return advice
-
-    @classmethod
-    def _from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        """Rebuild a fitted estimator from what `_to_stored` gave."""
-        return restore_network(
-            cls,
-            header,
-            arrays,
-            lambda model: jax.eval_shape(partial(model._initial_state, model._build())),
-        )
 
     def _output_moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the outputs at standardised rows; (n, k) each, float64."""
