@@ -35,7 +35,7 @@ def numbers(text):
         pytest.param(HEADER, "y", "no rows", id="no rows"),
         pytest.param(HEADER + "1,2,3\n", "y", "2 or more", id="one row"),
         pytest.param("y\n1\n2\n3\n", "y", "no column is left", id="one column"),
-        pytest.param("a,y\n" + "5,1\n" * 5 + "5,2\n", "y", "no column is left", id="constant"),
+        pytest.param("a,y\n" + "5,1\n" * 5 + "5,2\n5,3\n", "y", "no column is left", id="constant"),
         pytest.param("a,a,y\n1,2,3\n", "y", "more than one column", id="duplicated names"),
         pytest.param(HEADER + ROWS + "1,2\n", "y", "line 22", id="ragged row"),
         pytest.param(HEADER + ROWS + "1,inf,3\n", "y", "finite", id="inf"),

@@ -309,7 +309,7 @@ def test_a_method_for_the_other_task_is_refused_before_the_table_is_read(cli, tm
 
 def test_the_task_can_be_asked_for_both_ways(cli, tmp_path):
     path = write(tmp_path / "grades.csv", [4, 5, 6] * 30)
-    _, guessed = fit(cli, path, "--json", "--epochs", 2)
+    _, guessed = fit(cli, path, "--json", "--method", "pbp", "--epochs", 2)
     assert guessed.json["task"] == "regression"
     assert any("--task classification" in line for line in guessed.json["warnings"])
     model, told = fit(cli, path, "--json", "--task", "classification")
@@ -317,7 +317,8 @@ def test_the_task_can_be_asked_for_both_ways(cli, tmp_path):
     assert told.json["warnings"] == []
     assert {row["kind"] for row in rows_of(cli("predict", model, path).out)} == {"4", "5", "6"}
     path = write(tmp_path / "two.csv", [0, 1] * 30)
-    model, told = fit(cli, path, "--json", "--task", "regression", "--epochs", 2)
+    words = ("--task", "regression", "--method", "pbp", "--epochs", 2)
+    model, told = fit(cli, path, "--json", *words)
     assert (told.json["task"], told.json["method"], told.json["classes"]) == (
         "regression",
         "pbp",
@@ -335,7 +336,8 @@ def test_settings_reach_the_estimator_with_their_types(cli, tmp_path):
     assert parameters["hidden_layer_sizes"] == [4, 3]
     assert parameters["random_state"] == 0
     numbers = write(tmp_path / "n.csv", list(range(40)))
-    words = ("--set", "activation=relu", "--set", "weight_prior=[3, 2.0]", "--epochs", "2")
+    words = ("--set", "activation=relu", "--set", "weight_prior=[3, 2.0]", "--method", "pbp")
+    words += ("--epochs", "2")
     model, result = fit(cli, numbers, *words)
     assert result.code == 0, result.err
     parameters = cli("inspect", model, "--json").json["parameters"]
