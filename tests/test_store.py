@@ -200,7 +200,7 @@ def test_deeply_nested_headers_are_refused(tmp_path):
         ({"schema": True}, "has no known schema"),
         ({"schema": "1"}, "has no known schema"),
         ({"schema": None}, "has no known schema"),
-        ({"method": "ghost"}, "is of an unknown method 'ghost'; this bayesprop has pbp, line"),
+        ({"method": "ghost"}, "is of an unknown method 'ghost'; this bayesprop has "),
         ({"method": "os:system"}, "is of an unknown method 'os:system'"),
         ({"method": ["pbp"]}, "is of an unknown method"),
         ({"model": None}, "does not describe a line model"),

@@ -56,6 +56,7 @@ def test_averaging(quick, tmp_path, monkeypatch):
     assert (tmp_path / "closed-form-averaging.svg").exists()
 
 
+@pytest.mark.exhaustive
 def test_mnist_on_the_bundled_digits(quick, tmp_path, monkeypatch):
     settings = {method: given[:1] for method, given in closed_form_mnist._SETTINGS.items()}
     monkeypatch.setattr(closed_form_mnist, "_SETTINGS", settings)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from class_fakes import classifier, halves, imbalanced
+from report_class_fakes import classifier, halves, imbalanced
 from report_fakes import METADATA, regressor, rows
 from sklearn.datasets import load_digits
 

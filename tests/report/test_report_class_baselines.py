@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from class_fakes import halves, imbalanced
+from report_class_fakes import halves, imbalanced
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import LogisticRegression
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from class_fakes import classifier, halves, imbalanced
+from report_class_fakes import classifier, halves, imbalanced
 from report_fakes import METADATA
 from scipy import stats
 from sklearn import metrics

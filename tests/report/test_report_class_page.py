@@ -5,8 +5,8 @@ import re
 import numpy as np
 import polars as pl
 import pytest
-from class_fakes import TRACE, classifier, halves, imbalanced
 from page_reader import HOSTILE, Page, plain
+from report_class_fakes import TRACE, classifier, halves, imbalanced
 from report_fakes import METADATA, fit_report
 from sklearn.datasets import load_digits, load_wine
 

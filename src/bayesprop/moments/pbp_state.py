@@ -102,6 +102,10 @@ class PBPState(NamedTuple):
 
     def _check(self) -> None:
         """Raise ValueError unless compiled code may run on these arrays."""
+        arrays = [w for f in _LAYERED for w in getattr(self, f)]
+        arrays += [getattr(self, name) for name in _PER_OUTPUT]
+        if any(array.dtype == np.float32 for array in arrays):
+            raise ValueError("the arrays must be float64")
         shapes = [w.shape for w in self.m]
         chained = bool(shapes) and all(len(s) == 2 and min(s) > 0 for s in shapes)
         chained = chained and all(a[1] + 1 == b[0] for a, b in pairwise(shapes))
