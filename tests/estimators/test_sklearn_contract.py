@@ -29,11 +29,7 @@ EXPECTED = {"check_sample_weight_equivalence_on_dense_data": ORDER}
 
 # Every check compiles for data of its own shape. One estimator of each kind of fitting is in the
 # default run, the others share that code and are left to `pytest -m exhaustive`.
-REPRESENTATIVE = (
-    ("pbp", "regression"),
-    ("closed-form-vi", "regression"),
-    ("bayes-by-backprop", "classification"),
-)
+REPRESENTATIVE = (("pbp", "regression"), ("deep-ensemble", "classification"))
 ALL = tuple((name, task) for name, method in METHODS.items() for task in method.homes)
 # The default recipe compiles for ten seconds for every shape of data: its own tests have it.
 PARTICULAR = {("closed-form-vi", "regression"): {"noise": "learned"}}
