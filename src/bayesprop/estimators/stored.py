@@ -40,6 +40,8 @@ def restored(cls: type, header: dict[str, Any]) -> Any:
         for name, value in header["params"].items()
     }
     model = cls(**params)
+    if set(model.get_params()) != set(params):
+        raise ValueError(f"params must name every hyper-parameter, got {sorted(params)}")
     model.n_features_in_ = int(header["n_features_in"])
     names = header["feature_names_in"]
     if names is not None:
