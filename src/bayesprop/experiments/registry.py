@@ -125,6 +125,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             home="bayesprop.experiments.mc_dropout_moons:run",
         ),
         Experiment(
+            name="mnist-strangers",
+            summary="doubt about Fashion-MNIST after learning MNIST: AUROC of the entropy",
+            paper="beyond the papers",
+            home="bayesprop.experiments.mnist_strangers:run",
+        ),
+        Experiment(
             name="uci-default",
             summary="the untuned default on the UCI sets, and on sets it was not made on",
             paper="beyond the papers",
