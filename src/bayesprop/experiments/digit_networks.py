@@ -69,7 +69,7 @@ class Config:
     sgd_step: float = 0.1
     momentum: float = 0.0
     bbb_step: float = 1e-3
-    kl_weights: Literal["uniform", "geometric"] = "geometric"
+    kl_weights: Literal["uniform", "geometric"] = "uniform"
     n_samples: int = 1
     init_std: float = 0.0067
     prior_std: float = 1.0
