@@ -125,6 +125,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             home="bayesprop.experiments.mc_dropout_moons:run",
         ),
         Experiment(
+            name="bundled-tables",
+            summary="every method untuned on the tables of scikit-learn, beside scikit-learn's own",
+            paper="beyond the papers",
+            home="bayesprop.experiments.bundled_tables:run",
+        ),
+        Experiment(
             name="mnist-strangers",
             summary="doubt about Fashion-MNIST after learning MNIST: AUROC of the entropy",
             paper="beyond the papers",
