@@ -27,17 +27,18 @@ def run(
     seed: int,
     progress: Progress,
 ) -> None:
-    """Train the largest networks of Table 1, or take them from its folder; parts are methods."""
+    """Take the networks of Table 1 from its folder, or train them; parts: their units."""
     config = digit_networks.quick(Config(seed=seed)) if quick else Config(seed=seed)
-    parts = protocol.chosen(only, METHODS)
     cells = [
-        Cell({"method": kind, "units": config.units[-1]}, config.epochs_of(kind)) for kind in parts
+        Cell({"method": kind, "units": units}, units**2 * config.epochs_of(kind))
+        for units in digit_networks.chosen_units(config, only)
+        for kind in METHODS
     ]
     work = partial(fit_cell, out=out, progress=progress)
     rows = protocol.run_cells(NAME, work, config, cells, out=out, jobs=jobs, progress=progress)
     finished = protocol.all_rows(out, NAME)
     protocol.write_section(out, NAME, section(finished))
-    _draw(markdown.latest(finished), out / NAME)
+    _draw(digit_networks.largest(markdown.latest(finished)), out / NAME)
     protocol.check_all_done(rows)
 
 
@@ -71,7 +72,7 @@ def _is_mnist(rows: Sequence[Row]) -> bool:
 
 def section(rows: Sequence[Row]) -> str:
     """Write where the curves end."""
-    finished = markdown.latest(rows)
+    finished = digit_networks.largest(markdown.latest(rows))
     lines = []
     for row in finished:
         errors = 100.0 * np.asarray((row.result or {})["test_errors"])

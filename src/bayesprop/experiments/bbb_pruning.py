@@ -34,9 +34,10 @@ def run(
 ) -> None:
     """Prune the networks of Table 1, trained here if they are not there; parts: their units."""
     config = digit_networks.quick(Config(seed=seed)) if quick else Config(seed=seed)
-    largest = str(config.units[-1])
-    units = [int(part) for part in protocol.chosen(only or [largest], map(str, config.units))]
-    cells = [Cell({"method": KIND, "units": width}, width**2) for width in units]
+    cells = [
+        Cell({"method": KIND, "units": units}, units**2)
+        for units in digit_networks.chosen_units(config, only)
+    ]
     work = partial(fit_cell, out=out, progress=progress)
     rows = protocol.run_cells(NAME, work, config, cells, out=out, jobs=jobs, progress=progress)
     finished = protocol.all_rows(out, NAME)

@@ -30,17 +30,18 @@ def run(
     seed: int,
     progress: Progress,
 ) -> None:
-    """Look at the largest networks of Table 1, trained here if need be; parts are methods."""
+    """Look at the networks of Table 1, trained here if need be; parts: their units."""
     config = digit_networks.quick(Config(seed=seed)) if quick else Config(seed=seed)
-    parts = protocol.chosen(only, METHODS)
     cells = [
-        Cell({"method": kind, "units": config.units[-1]}, config.epochs_of(kind)) for kind in parts
+        Cell({"method": kind, "units": units}, units**2 * config.epochs_of(kind))
+        for units in digit_networks.chosen_units(config, only)
+        for kind in METHODS
     ]
     work = partial(fit_cell, out=out, progress=progress)
     rows = protocol.run_cells(NAME, work, config, cells, out=out, jobs=jobs, progress=progress)
     finished = protocol.all_rows(out, NAME)
     protocol.write_section(out, NAME, section(finished))
-    _draw(markdown.latest(finished), out / NAME)
+    _draw(digit_networks.largest(markdown.latest(finished)), out / NAME)
     protocol.check_all_done(rows)
 
 
@@ -74,7 +75,7 @@ def _draw(rows: Sequence[Row], stem: Path) -> None:
 
 def section(rows: Sequence[Row]) -> str:
     """Write the widths of the distributions."""
-    finished = markdown.latest(rows)
+    finished = digit_networks.largest(markdown.latest(rows))
     lines = [
         (
             METHODS[row.cell["method"]],
@@ -85,11 +86,12 @@ def section(rows: Sequence[Row]) -> str:
         for row in finished
         if (result := row.result or {})
     ]
+    units = finished[0].cell["units"] if finished else ""
     return "\n\n".join(
         (
             "## Distribution of the weights (BBB paper, Figure 3)",
-            "All weights and biases of the largest networks after the last epoch: as they are for "
-            "SGD and dropout, one draw from the posterior for Bayes by Backprop.",
+            f"All weights and biases of the networks of {units} units after the last epoch: as "
+            "they are for SGD and dropout, one draw from the posterior for Bayes by Backprop.",
             f"![Densities of the weights]({NAME}.svg)",
             markdown.table(_HEADER, lines),
             "In the paper the weights of Bayes by Backprop have the greatest range and those of "

@@ -21,8 +21,9 @@ import optax
 
 from bayesprop.data.atomic import write_atomically
 from bayesprop.data.images import load_images
+from bayesprop.experiments import protocol, uci
 from bayesprop.experiments import rows as row_files
-from bayesprop.experiments import uci
+from bayesprop.experiments.rows import Row
 from bayesprop.model.method import GradientMethod
 from bayesprop.model.network_likelihoods import Categorical
 from bayesprop.model.networks import init_weights, plain_apply
@@ -186,6 +187,18 @@ def probabilities(config: Config, network: Network, rows: Rows, *, n_draws: int 
         plain_apply, network.method.sample, key, network.state, rows.x, n_draws=n_draws
     )
     return np.asarray(found.proba)
+
+
+def chosen_units(config: Config, only: Sequence[str] | None) -> list[int]:
+    """Return the sizes of networks that the user named, by default the largest."""
+    parts = protocol.chosen(only or [str(config.units[-1])], map(str, config.units))
+    return [int(part) for part in parts]
+
+
+def largest(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of the largest networks among them."""
+    units = max((row.cell["units"] for row in rows), default=0)
+    return [row for row in rows if row.cell["units"] == units]
 
 
 def flat(tree: Any) -> np.ndarray:
