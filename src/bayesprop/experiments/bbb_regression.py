@@ -154,9 +154,9 @@ _PROTOCOL = (
     "y = x + 0.3 sin(2π(x + e)) + 0.3 sin(4π(x + e)) + e with one e in all three places, 300 "
     "points with x uniform on [0, 0.5]. The paper writes e ~ N(0, 0.02); we take 0.02 for the "
     "standard deviation, because a variance of 0.02 in the phase would flatten the sines to a "
-    "fifth and two thirds. Two hidden layers of 100 units; in the likelihood y has a known standard "
-    "deviation of 0.05, without which Bayes by Backprop takes the curve for noise. Sizes, that "
-    "noise and the range of x are ours, the paper gives none."
+    "fifth and two thirds. Two hidden layers of 100 units; in the likelihood y has a known "
+    "standard deviation of 0.05, without which Bayes by Backprop takes the curve for noise. "
+    "Sizes, that noise and the range of x are ours, the paper gives none."
 )
 _FIGURES = {
     "width_inside": "width of the range, x in [0, 0.5]",
