@@ -32,7 +32,7 @@ class DataSet:
     n, d
         Rows and input columns.
     target, unit
-        Name of the target and its unit.
+        Name of the target and its unit; "" for classes.
     y_mean, y_std
         Of the target, four decimals; what is loaded is checked against them. None: not known.
     sha256
@@ -59,11 +59,11 @@ class DataSet:
     n: int
     d: int
     target: str
-    unit: str
-    y_mean: float | None
-    y_std: float | None
     licence: str
     citation: str
+    unit: str = ""
+    y_mean: float | None = None
+    y_std: float | None = None
     note: str = ""
     file: str | None = None
     sha256: str | None = None

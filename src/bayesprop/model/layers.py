@@ -15,7 +15,12 @@ from bayesprop.numerics.gaussian import Gaussian
 
 def affine_apply(w: Float[Array, "i+1 o"], z: Float[Array, " i"]) -> Float[Array, " o"]:
     """[z, 1] w: the bias is the last row of w."""
-    return z @ w[:-1] + w[-1]
+    return _and(z, 1.0) @ w
+
+
+def _and(z: Float[Array, " i"], last: float) -> Float[Array, " i+1"]:
+    """Append a number to the inputs: to cut the biases off the weights would copy the weights."""
+    return jnp.concatenate([z, jnp.full(1, last, z.dtype)])
 
 
 def affine_propagate(w: Gaussian, z: Gaussian) -> Gaussian:
@@ -23,14 +28,14 @@ def affine_propagate(w: Gaussian, z: Gaussian) -> Gaussian:
 
     Roth & Pernkopf (2016), eq. 7 and 9; the bias input is 1 with variance 0.
     """
-    m = z.m @ w.m[:-1] + w.m[-1]
-    v = z.v @ (w.m[:-1] ** 2) + (z.m * z.m + z.v) @ w.v[:-1] + w.v[-1]
-    return Gaussian(m, v)
+    m, v = _and(z.m, 1.0), _and(z.v, 0.0)
+    return Gaussian(m @ w.m, v @ (w.m * w.m) + (m * m + v) @ w.v)
 
 
 def affine_propagate_certain(w: Gaussian, x: Float[Array, " i"]) -> Gaussian:
     """`affine_propagate` of inputs without variance, at a third less work."""
-    return Gaussian(x @ w.m[:-1] + w.m[-1], (x * x) @ w.v[:-1] + w.v[-1])
+    x = _and(x, 1.0)
+    return Gaussian(x @ w.m, (x * x) @ w.v)
 
 
 def dense_apply(w: Float[Array, "i+1 o"], z: Float[Array, " i"]) -> Float[Array, " o"]:

@@ -9,18 +9,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import special
 
+from bayesprop.numerics.activation_moments import relu
 from bayesprop.numerics.gaussian import Gaussian
-
-_SQRT_HALF_PI_INVERSE = 0.3989422804014327
-_FURTHEST = 12.0  # phi(12) = 2e-32 is still a normal float32
-_CENTRE = 3.0
-
 
 Values = Any
 """NumPy arrays between calls, JAX arrays within one."""
@@ -94,69 +88,6 @@ def propagate(layers: Layers, x: Float[Array, "b d"]) -> Gaussian:
             v_a = v_a + v @ (layer.w_m * layer.w_m)
         m, v = m_a, v_a
     return Gaussian(m, v)
-
-
-def _mills_polynomial(degree: int) -> tuple[float, ...]:
-    """Fit (1 + u) Q(u) exp(u² / 2), u >= 0, by a polynomial in (u - c) / (u + c), c = 3."""
-    t = np.cos(np.pi * (np.arange(400) + 0.5) / 400.0)
-    u = _CENTRE * (1.0 + t) / (1.0 - t)
-    values = 0.5 * (1.0 + u) * special.erfcx(u / np.sqrt(2.0))
-    fitted = np.polynomial.chebyshev.chebfit(t, values, degree)
-    return tuple(float(c) for c in np.polynomial.chebyshev.cheb2poly(fitted))
-
-
-_MILLS = _mills_polynomial(9)
-
-
-class _Bell(NamedTuple):
-    density: Array
-    lower: Array
-    upper: Array
-
-
-def _bell(a: Float[Array, "..."]) -> _Bell:
-    """Compute phi(a), Phi(a), Q(a) from one exponential: erfc costs four times as much."""
-    u = jnp.minimum(jnp.abs(a), _FURTHEST)
-    t = (u - _CENTRE) / (u + _CENTRE)
-    ratio = jnp.full_like(t, _MILLS[-1])
-    for coefficient in _MILLS[-2::-1]:
-        ratio = ratio * t + coefficient
-    peak = jnp.exp(-0.5 * u * u)
-    tail = peak * ratio / (1.0 + u)
-    upper = jnp.where(a > 0.0, tail, 1.0 - tail)
-    return _Bell(_SQRT_HALF_PI_INVERSE * peak, 1.0 - upper, upper)
-
-
-@jax.custom_vjp
-def relu(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
-    """Moments of max(0, a), a ~ N(m, v), to float32's accuracy relative to v.
-
-    `activation_moments.relu` is accurate relative to the result, far into the lower tail, and five
-    times as slow; a training step needs no such tail.
-    """
-    return _relu_forward(m, v)[0]
-
-
-def _relu_forward(m: Array, v: Array) -> tuple[Gaussian, tuple[Array, ...]]:
-    # sqrt(1 / v): XLA turns m / sqrt(v) into a reciprocal square root that it cannot vectorise.
-    per_std = jnp.sqrt(1.0 / v)
-    a = m * per_std
-    density, lower, upper = _bell(a)
-    mean = m * lower + v * per_std * density
-    share = lower + a * a * lower * upper + a * density * (upper - lower) - density * density
-    moments = Gaussian(jnp.maximum(mean, 0.0), v * jnp.maximum(share, 0.0))
-    return moments, (density * per_std, lower, upper, mean)
-
-
-def _relu_backward(kept: tuple[Array, ...], slopes: Gaussian) -> tuple[Array, Array]:
-    density_per_std, lower, upper, mean = kept
-    return (
-        lower * slopes.m + 2.0 * mean * upper * slopes.v,
-        0.5 * density_per_std * slopes.m + (lower - mean * density_per_std) * slopes.v,
-    )
-
-
-relu.defvjp(_relu_forward, _relu_backward)
 
 
 def draw(rng: np.random.Generator, layers: Layers) -> list[tuple[np.ndarray, np.ndarray]]:

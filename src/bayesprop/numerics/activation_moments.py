@@ -5,22 +5,33 @@ Every rule takes the mean m and variance v of the input and returns those of the
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import erfc
 from jaxtyping import Array, Float
+from scipy import special
 
 from bayesprop.numerics.gaussian import Gaussian
 
 _TAIL_FROM = 5.0
 _TAIL_DEPTH = 40
 _SQRT_2PI = 2.5066282746310002
+_FURTHEST = 12.0  # phi(12) = 2e-32 is still a normal float32
+_CENTRE = 3.0
 
 
 def identity(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
     """Return m and v."""
     return Gaussian(m, v)
+
+
+def relu(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
+    """Rectified linear unit: `relu_float64`, or `relu_float32` where m and v are float32."""
+    is_double = jnp.result_type(m, v) == jnp.float64
+    return relu_float64(m, v) if is_double else relu_float32(m, v)
 
 
 def _tail_integrals(t: Float[Array, "..."]) -> tuple[Array, Array, Array]:
@@ -44,8 +55,10 @@ def _tail_integrals(t: Float[Array, "..."]) -> tuple[Array, Array, Array]:
 
 
 @jax.custom_jvp
-def relu(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
-    """Rectified linear unit (Hernández-Lobato & Adams 2015, eq. 15-16, without cancellation).
+def relu_float64(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
+    """Moments of max(0, a), a ~ N(m, v), accurate relative to the result, far into the tail.
+
+    Hernández-Lobato & Adams (2015), eq. 15-16, without cancellation.
 
     With a = m / sqrt(v): mean = m Phi(a) + sqrt(v) phi(a),
     variance = v [Phi + a² Phi Q + a phi (Q - Phi) - phi²], Q = Phi(-a).
@@ -64,17 +77,86 @@ def relu(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
     )
 
 
-@relu.defjvp
-def _relu_jvp(primals: tuple, tangents: tuple) -> tuple[Gaussian, Gaussian]:
+@relu_float64.defjvp
+def _relu_float64_jvp(primals: tuple, tangents: tuple) -> tuple[Gaussian, Gaussian]:
     (m, v), (dm, dv) = primals, tangents
     std = jnp.sqrt(v)
     a = m / std
     density = jnp.exp(-0.5 * a * a) / _SQRT_2PI
     lower, upper = 0.5 * erfc(-a / jnp.sqrt(2.0)), 0.5 * erfc(a / jnp.sqrt(2.0))
-    out = relu(m, v)
+    out = relu_float64(m, v)
     d_mean = lower * dm + 0.5 * density / std * dv
     d_var = 2.0 * out.m * upper * dm + (lower - out.m * density / std) * dv
     return out, Gaussian(d_mean, d_var)
+
+
+@jax.custom_jvp
+def relu_float32(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
+    """Moments of max(0, a), a ~ N(m, v), to float32's accuracy relative to v.
+
+    Fast enough for a training step, which needs no more of the lower tail: one exponential, and no
+    branch.
+    """
+    return _relu_and_slopes(m, v)[0]
+
+
+def _relu_and_slopes(m: Array, v: Array) -> tuple[Gaussian, _Slopes]:
+    # sqrt(1 / v): XLA turns m / sqrt(v) into a reciprocal square root that it cannot vectorise.
+    per_std = jnp.sqrt(1.0 / v)
+    a = m * per_std
+    density, lower, upper = _bell(a)
+    mean = m * lower + v * per_std * density
+    share = lower + a * a * lower * upper + a * density * (upper - lower) - density * density
+    moments = Gaussian(jnp.maximum(mean, 0.0), v * jnp.maximum(share, 0.0))
+    density_per_std = density * per_std
+    by_v = lower - mean * density_per_std
+    return moments, _Slopes(lower, 0.5 * density_per_std, 2.0 * mean * upper, by_v)
+
+
+@relu_float32.defjvp
+def _relu_float32_jvp(primals: tuple, tangents: tuple) -> tuple[Gaussian, Gaussian]:
+    dm, dv = tangents
+    out, slopes = _relu_and_slopes(*primals)
+    d_mean = slopes.m_by_m * dm + slopes.m_by_v * dv
+    return out, Gaussian(d_mean, slopes.v_by_m * dm + slopes.v_by_v * dv)
+
+
+class _Slopes(NamedTuple):
+    m_by_m: Array
+    m_by_v: Array
+    v_by_m: Array
+    v_by_v: Array
+
+
+def _mills_polynomial(degree: int) -> tuple[float, ...]:
+    """Fit (1 + u) Q(u) exp(u² / 2), u >= 0, by a polynomial in (u - c) / (u + c), c = 3."""
+    t = np.cos(np.pi * (np.arange(400) + 0.5) / 400.0)
+    u = _CENTRE * (1.0 + t) / (1.0 - t)
+    values = 0.5 * (1.0 + u) * special.erfcx(u / np.sqrt(2.0))
+    fitted = np.polynomial.chebyshev.chebfit(t, values, degree)
+    return tuple(float(c) for c in np.polynomial.chebyshev.cheb2poly(fitted))
+
+
+_MILLS = _mills_polynomial(9)
+
+
+class _Bell(NamedTuple):
+    density: Array
+    lower: Array
+    upper: Array
+
+
+def _bell(a: Float[Array, "..."]) -> _Bell:
+    """Compute phi(a), Phi(a), Q(a) from one exponential: erfc costs four times as much."""
+    u = jnp.minimum(jnp.abs(a), _FURTHEST)
+    t = (u - _CENTRE) / (u + _CENTRE)
+    ratio = jnp.full_like(t, _MILLS[-1])
+    for coefficient in _MILLS[-2::-1]:
+        ratio = ratio * t + coefficient
+    peak = jnp.exp(-0.5 * u * u)
+    tail = peak * ratio / (1.0 + u)
+    upper = jnp.where(a > 0.0, tail, 1.0 - tail)
+    return _Bell(peak / _SQRT_2PI, 1.0 - upper, upper)
 
 
 def leaky_relu(m: Float[Array, "..."], v: Float[Array, "..."], *, slope: float = 0.01) -> Gaussian:
