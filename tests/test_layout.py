@@ -19,11 +19,13 @@ ALLOWED = {
     "model": {"numerics"},
     "moments": {"numerics", "model"},
     "sampling": {"numerics", "model"},
+    "linear": {"numerics", "model"},
     "metrics": {"model"},
     "class_metrics": {"model"},
-    "methods": {"metrics", "model", "moments", "sampling"},
+    "methods": {"metrics", "model", "moments", "sampling", "linear"},
     "estimators": {
-        "methods", "metrics", "model", "moments", "sampling", "numerics", "data", "store",
+        "methods", "metrics", "model", "moments", "sampling", "linear", "numerics", "data",
+        "store",
     },
     "store": {"methods", "data", "model"},
     "experiments": {

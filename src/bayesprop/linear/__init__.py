@@ -1,0 +1,1 @@
+"""Family 3: linear models, exact or nearly. What is passed around: sufficient statistics."""

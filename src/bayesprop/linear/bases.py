@@ -1,0 +1,171 @@
+"""Bases of linear models: from inputs to columns. The intercept is not among them.
+
+A basis is learnt once, from the first rows, and stays: columns that moved would make the statistics
+of earlier rows meaningless.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.numerics import columns
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """Products of powers of the inputs, each column brought to mean zero and variance one.
+
+    powers
+        Exponent of every input in every column.
+    mean, std
+        Of the columns, over the rows that the basis was learnt from.
+    """
+
+    powers: Int[np.ndarray, "k d"]
+    mean: Float[np.ndarray, " k"]
+    std: Float[np.ndarray, " k"]
+
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        """Columns of some rows."""
+        return (_products(x, self.powers) - self.mean) / self.std
+
+    def names(self, inputs: list[str]) -> list[str]:
+        """Name every column by its product, such as `age^2 bmi`."""
+        return [
+            " ".join(
+                name if power == 1 else f"{name}^{power}"
+                for name, power in zip(inputs, row, strict=True)
+                if power
+            )
+            for row in self.powers.tolist()
+        ]
+
+
+@dataclass(frozen=True)
+class Radial:
+    """Gaussian bumps exp(-|x - centre|² / (2 width²)).
+
+    Far from every centre all columns are zero, and with them the epistemic variance: the error bars
+    of this basis must not be trusted beyond the data.
+    """
+
+    centres: Float[np.ndarray, "k d"]
+    width: float
+
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        """Columns of some rows."""
+        with np.errstate(over="ignore"):
+            square = _square_distances(x, self.centres)
+            return np.exp(-0.5 * square / self.width**2)
+
+    def names(self, inputs: list[str]) -> list[str]:
+        """Name the bumps by number; `inputs` are in all of them."""
+        del inputs
+        return [f"bump {i + 1}" for i in range(len(self.centres))]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Any function of the rows, its columns brought to mean zero and variance one."""
+
+    function: Callable[[np.ndarray], Any]
+    mean: Float[np.ndarray, " k"]
+    std: Float[np.ndarray, " k"]
+
+    def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        """Columns of some rows."""
+        phi = checked_columns(self.function(x), len(x))
+        if phi.shape[1] != len(self.mean):
+            raise ValueError(
+                f"basis must give {len(self.mean)} columns, as for the first rows, "
+                f"got {phi.shape[1]}"
+            )
+        return (phi - self.mean) / self.std
+
+    def names(self, inputs: list[str]) -> list[str]:
+        """Name the columns by number; only the function knows which `inputs` are in them."""
+        del inputs
+        return [f"phi{i}" for i in range(len(self.mean))]
+
+
+Basis = Polynomial | Radial | Given
+
+
+def polynomial(
+    x: Float[np.ndarray, "n d"],
+    degree: int,
+    weight: Float[np.ndarray, " n"] | None = None,
+    *,
+    interactions: bool = True,
+) -> Polynomial:
+    """Learn the columns of all products up to a degree from standardised rows.
+
+    interactions
+        False: powers of single inputs only, degree d columns and not (d + degree choose d) - 1.
+    """
+    d = x.shape[1]
+    rows = [
+        np.bincount(chosen, minlength=d)
+        for total in range(1, degree + 1)
+        for chosen in itertools.combinations_with_replacement(range(d), total)
+        if interactions or len(set(chosen)) == 1
+    ]
+    powers = np.array(rows, dtype=np.int64)
+    return Polynomial(powers, *columns.mean_and_std(_products(x, powers), weight))
+
+
+def radial(centres: Float[np.ndarray, "k d"], width: float | None = None) -> Radial:
+    """Put a bump on every centre.
+
+    width
+        Of the bumps, in units of x; None: the median distance of a centre to its nearest neighbour.
+    """
+    if width is None:
+        square = _square_distances(centres, centres)
+        np.fill_diagonal(square, np.inf)
+        nearest = np.sqrt(square.min(axis=1)) if len(centres) > 1 else np.ones(1)
+        width = float(np.median(nearest))
+    return Radial(centres, width if width > 0.0 else 1.0)
+
+
+def given(
+    function: Callable[[np.ndarray], Any],
+    x: Float[np.ndarray, "n d"],
+    weight: Float[np.ndarray, " n"] | None = None,
+) -> Given:
+    """Learn the scale of the columns that a function gives; ValueError unless (n, k), finite."""
+    phi = checked_columns(function(x), len(x))
+    return Given(function, *columns.mean_and_std(phi, weight))
+
+
+def checked_columns(phi: Any, n_rows: int) -> Float[np.ndarray, "n k"]:
+    """Return float64 columns; ValueError where they are not finite or not (n, k)."""
+    phi = np.asarray(phi.toarray() if hasattr(phi, "toarray") else phi, dtype=np.float64)
+    if phi.ndim != 2 or len(phi) != n_rows or phi.shape[1] == 0:
+        raise ValueError(f"basis must give a row of columns for each of {n_rows}, got {phi.shape}")
+    if not np.isfinite(phi).all():
+        row = int(np.argmin(np.isfinite(phi).all(axis=1)))
+        raise ValueError(f"basis must give finite columns, got {phi[row]} for row {row}")
+    return phi
+
+
+def _products(x: np.ndarray, powers: np.ndarray) -> np.ndarray:
+    found = np.ones((len(x), len(powers)))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for column in range(x.shape[1]):
+            found *= x[:, column : column + 1] ** powers[:, column]
+    return found
+
+
+def _square_distances(x: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Sum of squared differences, one input at a time: no cancellation, and memory of (n, k)."""
+    square = np.zeros((len(x), len(centres)))
+    for column in range(x.shape[1]):
+        square += (x[:, column : column + 1] - centres[:, column]) ** 2
+    return square

@@ -1,0 +1,233 @@
+"""Bayesian logistic regression: the mode of the posterior by Newton, and Laplace's approximation.
+
+    binary       p(y = 1 | x, w) = sigmoid(w' phi(x))                     one logit
+    multi-class  p(y = k | x, w) = softmax(W phi(x))_k                    c logits
+    prior        w ~ N(mean, prec^-1)
+
+A symmetric softmax, one logit a class: the prior makes its weights unique. Laplace: N(w_map, H^-1),
+H = -d² log p(y, w | X) / dw² at the mode, Bishop (2006), eqs. 4.97-4.144. (The lecture prints
+H = dd p, without sign and logarithm.) Weights of rows multiply their log-likelihoods. Columns
+should be standardised, as the estimator does: H is factored by Cholesky.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import linalg, special
+
+_ARMIJO, _HALVINGS, _ROUNDING = 1e-4, 60, 1e-13
+_CHUNK_VALUES = 4_000_000
+
+
+class Rows(NamedTuple):
+    """Data of a classifier: columns, class codes, and weights that multiply log-likelihoods."""
+
+    phi: Float[np.ndarray, "n k"]
+    codes: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"]
+    n_logits: int
+
+
+class GaussianPrior(NamedTuple):
+    """Prior of all weights, one logit's after another."""
+
+    mean: Float[np.ndarray, " p"]
+    prec: Float[np.ndarray, "p p"]
+
+
+class GaussianWeights(NamedTuple):
+    """Gaussian posterior of all weights, one logit's after another: covariance = root root'."""
+
+    mean: Float[np.ndarray, " p"]
+    root: Float[np.ndarray, "p p"]
+
+    @property
+    def cov(self) -> Float[np.ndarray, "p p"]:
+        """Covariance of the weights."""
+        return self.root @ self.root.T
+
+    def sample(self, rng: np.random.RandomState, n_draws: int) -> Float[np.ndarray, "s p"]:
+        """Draw all weights jointly."""
+        z = rng.standard_normal((n_draws, len(self.mean)))
+        return self.mean + z @ self.root.T
+
+
+class FitInfo(NamedTuple):
+    """How an optimisation went.
+
+    trace
+        What it maximises after every step, nats: log joint density at the mode, or the ELBO.
+    residual
+        What should be zero at the end: squared length of the gradient in the metric of the
+        posterior (Newton decrement), nats.
+    converged
+        Whether it is below the tolerance.
+    log_evidence
+        Laplace's estimate of log p(y | X), or the ELBO, a lower bound; nats.
+    """
+
+    trace: list[float]
+    residual: float
+    converged: bool
+    log_evidence: float
+
+
+class Fitted(NamedTuple):
+    """A posterior, and how it was found."""
+
+    posterior: GaussianWeights
+    info: FitInfo
+
+
+class Mode(NamedTuple):
+    """Mode of the posterior, and minus the second derivatives of the log joint density there."""
+
+    weights: Float[np.ndarray, " p"]
+    prec: Float[np.ndarray, "p p"]
+    info: FitInfo
+
+
+def rows(
+    phi: Float[np.ndarray, "n k"],
+    codes: Int[np.ndarray, " n"],
+    n_classes: int,
+    weight: Float[np.ndarray, " n"] | None = None,
+) -> Rows:
+    """Gather the data; two classes have one logit, that of class 1, more have one each."""
+    weight = np.ones(len(phi)) if weight is None else weight
+    return Rows(phi, codes, weight, 1 if n_classes == 2 else n_classes)
+
+
+def isotropic_prior(prior_prec: Float[np.ndarray, " k"], n_logits: int) -> GaussianPrior:
+    """Prior with mean zero and the given precision of every column, the same for every logit."""
+    prec = np.tile(prior_prec, n_logits)
+    return GaussianPrior(np.zeros(len(prec)), np.diag(prec))
+
+
+def logits(weights: Float[np.ndarray, " p"], phi: Float[np.ndarray, "n k"]) -> np.ndarray:
+    """Logits of every row, (n, l)."""
+    return phi @ weights.reshape(-1, phi.shape[1]).T
+
+
+def log_likelihood(data: Rows, weights: Float[np.ndarray, " p"]) -> float:
+    """Sum of weight times log p(y | x, w), nats."""
+    f = logits(weights, data.phi)
+    if data.n_logits == 1:
+        signed = np.where(data.codes == 1, f[:, 0], -f[:, 0])
+        return -float(data.weight @ np.logaddexp(0.0, -signed))
+    log_p = f[np.arange(len(f)), data.codes] - special.logsumexp(f, axis=1)
+    return float(data.weight @ log_p)
+
+
+def log_joint(data: Rows, prior: GaussianPrior, weights: Float[np.ndarray, " p"]) -> float:
+    """Add log p(y | X, w) and log p(w), less the prior's constant; nats."""
+    gap = weights - prior.mean
+    return log_likelihood(data, weights) - 0.5 * float(gap @ prior.prec @ gap)
+
+
+def residuals(data: Rows, proba: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l"]:
+    """Weighted differences of observed and expected classes: the gradient by the logits."""
+    if data.n_logits == 1:
+        return data.weight[:, None] * ((data.codes == 1)[:, None] - proba)
+    observed = data.codes[:, None] == np.arange(data.n_logits)
+    return data.weight[:, None] * (observed - proba)
+
+
+def gradient(data: Rows, residual: Float[np.ndarray, "n l"]) -> Float[np.ndarray, " p"]:
+    """Gradient by the weights from that by the logits."""
+    return (residual.T @ data.phi).ravel()
+
+
+def information(data: Rows, curvature: Float[np.ndarray, "n l l"]) -> Float[np.ndarray, "p p"]:
+    """Sum of weight times curvature (of a row's logits) times phi phi', block by block."""
+    k, n_logits = data.phi.shape[1], data.n_logits
+    found = np.empty((n_logits, k, n_logits, k))
+    for i in range(n_logits):
+        for j in range(i + 1):
+            block = data.phi.T @ ((data.weight * curvature[:, i, j])[:, None] * data.phi)
+            found[i, :, j, :] = block
+            found[j, :, i, :] = block.T
+    return found.reshape(n_logits * k, n_logits * k)
+
+
+def class_probabilities(f: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l"]:
+    """Probability of class 1 from one logit, or of every class from as many."""
+    return special.expit(f) if f.shape[1] == 1 else special.softmax(f, axis=1)
+
+
+def curvature(p: Float[np.ndarray, "n l"], f: Float[np.ndarray, "n l"]) -> np.ndarray:
+    """Minus the second derivatives of a row's log-likelihood by its logits, (n, l, l)."""
+    if p.shape[1] == 1:
+        return (p * special.expit(-f))[:, :, None]
+    return p[:, :, None] * (np.eye(p.shape[1]) - p[:, None, :])
+
+
+def find_mode(
+    data: Rows, prior: GaussianPrior, *, max_steps: int = 200, tolerance: float = 1e-10
+) -> Mode:
+    """Maximise the log joint density by Newton's method with a backtracking line search.
+
+    tolerance
+        Largest Newton decrement g' H^-1 g at the end, nats.
+    """
+    w, value = prior.mean.copy(), log_joint(data, prior, prior.mean)
+    trace, decrement, prec = [value], np.inf, prior.prec
+    for _ in range(max_steps + 1):
+        f = logits(w, data.phi)
+        p = class_probabilities(f)
+        slope = gradient(data, residuals(data, p)) - prior.prec @ (w - prior.mean)
+        prec = prior.prec + information(data, curvature(p, f))
+        step = linalg.cho_solve(linalg.cho_factor(prec), slope)
+        decrement = float(slope @ step)
+        if decrement <= tolerance or len(trace) > max_steps:
+            break
+        for share in 0.5 ** np.arange(_HALVINGS):
+            ahead = log_joint(data, prior, w + share * step)
+            if ahead >= value + _ARMIJO * share * decrement - _ROUNDING * abs(value):
+                break
+        else:
+            break
+        w, value = w + share * step, ahead
+        trace.append(value)
+    _, log_det_prior = np.linalg.slogdet(prior.prec)
+    _, log_det = np.linalg.slogdet(prec)
+    log_evidence = value + 0.5 * float(log_det_prior - log_det)
+    info = FitInfo(trace, decrement, decrement <= tolerance, log_evidence)
+    return Mode(w, prec, info)
+
+
+def laplace(
+    data: Rows,
+    prior: GaussianPrior,
+    *,
+    covariance: str = "full",
+    max_steps: int = 200,
+    tolerance: float = 1e-10,
+) -> Fitted:
+    """Laplace's approximation N(w_map, H^-1), or with "diagonal" N(w_map, diag(H)^-1).
+
+    The evidence is that of the structure chosen; Bishop (2006), eq. 4.137.
+    """
+    mode = find_mode(data, prior, max_steps=max_steps, tolerance=tolerance)
+    if covariance == "full":
+        return Fitted(GaussianWeights(mode.weights, inverse_root(mode.prec)), mode.info)
+    diagonal = np.diag(mode.prec)
+    _, log_det_prior = np.linalg.slogdet(prior.prec)
+    log_evidence = mode.info.trace[-1] + 0.5 * float(log_det_prior - np.sum(np.log(diagonal)))
+    info = mode.info._replace(log_evidence=log_evidence)
+    return Fitted(GaussianWeights(mode.weights, np.diag(diagonal**-0.5)), info)
+
+
+def inverse_root(prec: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
+    """Return a root of the inverse of a precision matrix."""
+    factor = linalg.cholesky(prec, lower=True)
+    return linalg.solve_triangular(factor, np.eye(len(prec)), lower=True).T
+
+
+def chunks(n_rows: int, values_a_row: int) -> list[slice]:
+    """Slices of rows that keep temporary arrays within some 32 MB."""
+    step = max(1, _CHUNK_VALUES // max(values_a_row, 1))
+    return [slice(first, first + step) for first in range(0, n_rows, step)]

@@ -1,0 +1,226 @@
+"""Variational inference for Bayesian logistic regression: the Gaussian that maximises the ELBO.
+
+    ELBO(m, S) = sum_n E[log p(y_n | a_n)] - KL(N(m, S) || prior),   a_n ~ N of the row's logits
+
+The logits of a row are Gaussian, so that no weight is ever drawn: with two classes one integral a
+row remains, which `numerics/logistic_gaussian.py` computes to 1e-9; with more, fixed points of
+`numerics/gaussian_nodes.py` stand for the Gaussian. At the maximum (Opper & Archambeau 2009, eqs.
+10, 11) the gradient by m is zero and S^-1 = prior precision + sum_n E[curvature_n] phi_n phi_n', or
+its diagonal for the mean-field posterior. Both are approached at once, by Newton's step for m and a
+natural-gradient step for S^-1 (Khan & Lin 2017), shortened until the ELBO rises. For two classes
+the ELBO is concave in m and the Cholesky factor of S (Challis & Barber 2013): one maximum.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy import linalg, special
+
+from bayesprop.linear.logistic import (
+    FitInfo,
+    Fitted,
+    GaussianPrior,
+    GaussianWeights,
+    Rows,
+    chunks,
+    find_mode,
+    gradient,
+    information,
+    inverse_root,
+    residuals,
+)
+from bayesprop.numerics import logistic_gaussian
+from bayesprop.numerics.gaussian_nodes import gaussian_nodes
+
+_N_PAIRS = 64
+_HALVINGS = 40
+_SLACK = 1e-9
+_NODES_SLACK = 1e-3  # relative: the points integrate value and derivatives with errors of their own
+
+
+class Logits(NamedTuple):
+    """Gaussian logits of every row."""
+
+    mean: Float[np.ndarray, "n l"]
+    cov: Float[np.ndarray, "n l l"]
+
+
+class Expected(NamedTuple):
+    """Expectations of every row over its Gaussian logits.
+
+    log_normaliser
+        E[log(1 + exp(a))] of one logit, E[log sum exp(a)] of several, nats.
+    proba, curvature
+        E[p] and E[diag(p) - p p'].
+    """
+
+    log_normaliser: Float[np.ndarray, " n"]
+    proba: Float[np.ndarray, "n l"]
+    curvature: Float[np.ndarray, "n l l"]
+
+
+class _Point(NamedTuple):
+    q: GaussianWeights
+    prec: Float[np.ndarray, "p p"]
+    elbo: float
+    slope: Float[np.ndarray, " p"]
+    target: Float[np.ndarray, "p p"]
+
+
+class _Move(NamedTuple):
+    """Direction for mean and precision; and both together in the metric of the posterior."""
+
+    step: Float[np.ndarray, " p"]
+    gap: Float[np.ndarray, "p p"]
+    whitened: Float[np.ndarray, " w"]
+
+
+def logit_moments(q: GaussianWeights, phi: Float[np.ndarray, "n k"], n_logits: int) -> Logits:
+    """Mean and covariance of the logits of every row under Gaussian weights."""
+    k, p = phi.shape[1], len(q.mean)
+    root = q.root.reshape(n_logits, k, p)
+    cov = np.empty((len(phi), n_logits, n_logits))
+    for part in chunks(len(phi), n_logits * p):
+        spread = np.stack([phi[part] @ one for one in root], axis=1)
+        cov[part] = spread @ spread.transpose(0, 2, 1)
+    return Logits(phi @ q.mean.reshape(n_logits, k).T, cov)
+
+
+def expectations(at: Logits) -> Expected:
+    """Integrate over the logits of every row."""
+    if at.mean.shape[1] == 1:
+        found = logistic_gaussian.moments(at.mean[:, 0], at.cov[:, 0, 0])
+        return Expected(found.softplus, found.proba[:, None], found.slope[:, None, None])
+    n, c = at.mean.shape
+    found = Expected(np.empty(n), np.empty((n, c)), np.empty((n, c, c)))
+    for part in chunks(n, 2 * _N_PAIRS * c):
+        f = logit_nodes(Logits(at.mean[part], at.cov[part]))
+        p = special.softmax(f, axis=-1)
+        found.log_normaliser[part] = special.logsumexp(f, axis=-1).mean(axis=1)
+        found.proba[part] = mean = p.mean(axis=1)
+        square = p.transpose(0, 2, 1) @ p / f.shape[1]
+        found.curvature[part] = mean[:, :, None] * np.eye(c) - square
+    return found
+
+
+def logit_nodes(at: Logits, n_pairs: int = _N_PAIRS) -> Float[np.ndarray, "n r l"]:
+    """Points of equal weight that stand for the Gaussian logits of each row, in their differences.
+
+    What all logits of a row have in common moves no probability: one dimension less to fill.
+    """
+    n_logits = at.mean.shape[1]
+    across = linalg.helmert(n_logits)
+    values, vectors = np.linalg.eigh(across @ at.cov @ across.T)
+    # The symmetric root, so that the points move smoothly with the covariance.
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ vectors.transpose(0, 2, 1)
+    return at.mean[:, None, :] + gaussian_nodes(n_logits - 1, n_pairs) @ (root @ across)
+
+
+def elbo(data: Rows, prior: GaussianPrior, q: GaussianWeights) -> float:
+    """Lower bound of log p(y | X), nats: expected log-likelihood less the divergence."""
+    at = logit_moments(q, data.phi, data.n_logits)
+    return _expected_log_likelihood(data, at, expectations(at)) - kl(q, prior)
+
+
+def kl(q: GaussianWeights, prior: GaussianPrior) -> float:
+    """KL(q || prior) of two Gaussians, nats."""
+    gap = q.mean - prior.mean
+    _, log_det_root = np.linalg.slogdet(q.root)
+    _, log_det_prior = np.linalg.slogdet(prior.prec)
+    spread = float(np.sum(q.root * (prior.prec @ q.root)) + gap @ prior.prec @ gap)
+    return 0.5 * (spread - len(gap)) - float(log_det_root) - 0.5 * float(log_det_prior)
+
+
+def variational(
+    data: Rows,
+    prior: GaussianPrior,
+    *,
+    covariance: str = "full",
+    max_steps: int = 200,
+    tolerance: float = 1e-8,
+) -> Fitted:
+    """Maximise the ELBO over Gaussians with a full covariance, or a "diagonal" one (mean-field).
+
+    tolerance
+        Largest squared length of the natural gradient at the end, nats.
+    """
+    is_full = covariance == "full"
+    mode = find_mode(data, prior, max_steps=max_steps)
+    point = _at(data, prior, mode.weights, _structured(mode.prec, is_full))
+    slack = _SLACK if data.n_logits == 1 else _NODES_SLACK
+    trace, residual, share = [point.elbo], np.inf, 1.0
+    before: _Move | None = None
+    for _ in range(max_steps + 1):
+        move = _move(point, is_full)
+        residual = float(move.whitened @ move.whitened)
+        if residual <= tolerance or len(trace) > max_steps:
+            break
+        share = 1.0 if before is None else _next_share(share, before.whitened, move.whitened)
+        ahead = None
+        for _ in range(_HALVINGS):
+            ahead = _moved(data, prior, point, move, share)
+            if ahead is not None and ahead.elbo >= point.elbo - slack * (1.0 + abs(point.elbo)):
+                break
+            share *= 0.5
+        else:
+            break
+        point, before = ahead, move
+        trace.append(point.elbo)
+    info = FitInfo(trace, residual, residual <= tolerance, point.elbo)
+    return Fitted(point.q, info)
+
+
+def _move(point: _Point, is_full: bool) -> _Move:
+    """Newton's step for the mean, the natural gradient for the precision."""
+    gap = _structured(point.target, is_full) - point.prec
+    step = linalg.cho_solve(linalg.cho_factor(point.target), point.slope)
+    of_mean = linalg.solve(point.q.root, step)
+    of_prec = point.q.root.T @ gap @ point.q.root
+    return _Move(step, gap, np.concatenate([of_mean, np.sqrt(0.5) * of_prec.ravel()]))
+
+
+def _next_share(share: float, before: np.ndarray, now: np.ndarray) -> float:
+    """Secant estimate of the step that would end at the fixed point (Barzilai & Borwein 1988).
+
+    Whole steps overshoot, or creep, where the curvature of the logits changes much.
+    """
+    change = float(before @ (before - now))
+    return float(np.clip(share * (before @ before) / change, 0.1, 2.0)) if change > 0.0 else 1.0
+
+
+def _moved(
+    data: Rows, prior: GaussianPrior, point: _Point, move: _Move, share: float
+) -> _Point | None:
+    """Go a share of the way; None where that is no Gaussian, as beyond a whole step it may be."""
+    try:
+        return _at(data, prior, point.q.mean + share * move.step, point.prec + share * move.gap)
+    except linalg.LinAlgError:
+        return None
+
+
+def _structured(prec: np.ndarray, is_full: bool) -> np.ndarray:
+    return prec if is_full else np.diag(np.diag(prec))
+
+
+def _at(data: Rows, prior: GaussianPrior, mean: np.ndarray, prec: np.ndarray) -> _Point:
+    q = GaussianWeights(mean, inverse_root(prec))
+    at = logit_moments(q, data.phi, data.n_logits)
+    found = expectations(at)
+    return _Point(
+        q=q,
+        prec=prec,
+        elbo=_expected_log_likelihood(data, at, found) - kl(q, prior),
+        slope=gradient(data, residuals(data, found.proba)) - prior.prec @ (mean - prior.mean),
+        target=prior.prec + information(data, found.curvature),
+    )
+
+
+def _expected_log_likelihood(data: Rows, at: Logits, found: Expected) -> float:
+    if data.n_logits == 1:
+        observed = np.where(data.codes == 1, at.mean[:, 0], 0.0)
+    else:
+        observed = at.mean[np.arange(len(at.mean)), data.codes]
+    return float(data.weight @ (observed - found.log_normaliser))

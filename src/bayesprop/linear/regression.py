@@ -1,0 +1,246 @@
+"""Bayesian linear regression: exact posterior, predictive and evidence from sufficient statistics.
+
+    y = w' phi(x) + noise,   w ~ N(0, diag(1 / prior_prec)),   noise ~ N(0, noise_var)
+
+Several outputs are several regressions on the same columns. The rows enter through the triangular
+factor of a QR decomposition of [Phi, Y] alone, never through Phi'Phi: rows are conditioned on in
+any order and number at a time, and the condition number is not squared. With a constant as its
+first column the factor is that of the centred data, below a row that holds the means. Weights of
+rows multiply their log-likelihoods, so that a weight of 2 is the row met twice.
+
+Known noise: Bishop (2006), eqs. 3.49-3.59, 3.86. Unknown noise with its conjugate prior, the
+normal-inverse-gamma: Murphy (2012), section 7.6.3. Noise and prior precision that maximise the
+evidence: `evidence.py`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy import linalg, special
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+_CHUNK_ROWS = 65_536
+
+
+class Statistics(NamedTuple):
+    """All that rows say about the weights: [Phi, Y]' W [Phi, Y] = R'R.
+
+    design, target, residual
+        R = [[design, target], [0, residual]], design and residual upper triangular. The
+        least-squares residuals have the scatter residual' residual.
+    weight_sum
+        Sum of the weights of the rows, their number where none has a weight.
+    """
+
+    design: Float[np.ndarray, "k k"]
+    target: Float[np.ndarray, "k o"]
+    residual: Float[np.ndarray, "o o"]
+    weight_sum: float
+
+
+class LinearPosterior(NamedTuple):
+    """Posterior of the weights, one an output.
+
+    mean
+        Of the weights.
+    root
+        Covariance = root root'.
+    noise_var
+        Its posterior mean, y².
+    dof
+        Degrees of freedom of weights and predictions: infinite (Gaussian) where the noise is known.
+    log_evidence
+        log p(Y | X), nats, in the units of y given to `update`.
+    """
+
+    mean: Float[np.ndarray, "o k"]
+    root: Float[np.ndarray, "o k k"]
+    noise_var: Float[np.ndarray, " o"]
+    dof: Float[np.ndarray, " o"]
+    log_evidence: Float[np.ndarray, " o"]
+
+
+class NoisePrior(NamedTuple):
+    """Inverse-gamma prior of the noise variance: its mean is rate / (shape - 1), y²."""
+
+    shape: float
+    rate: float
+
+
+class Moments(NamedTuple):
+    """Mean and epistemic variance of the function at every row, in y and y²."""
+
+    mean: Float[np.ndarray, "n o"]
+    var: Float[np.ndarray, "n o"]
+
+
+class Draws(NamedTuple):
+    """Joint draws of weights and noise variance."""
+
+    weights: Float[np.ndarray, "s o k"]
+    noise_var: Float[np.ndarray, "s o"]
+
+
+class Solved(NamedTuple):
+    """The regularised least-squares problem of one output, in units of the noise.
+
+    root
+        Of the covariance of the weights, over the noise variance: (Phi'Phi + P)^-1 = root root'.
+    log_det
+        log det (Phi'Phi + P).
+    penalised
+        min over w of |y - Phi w|² + w'P w, which the mean attains.
+    """
+
+    mean: Float[np.ndarray, " k"]
+    root: Float[np.ndarray, "k k"]
+    log_det: float
+    penalised: float
+
+
+def init(n_columns: int, n_outputs: int = 1) -> Statistics:
+    """Return the statistics of no rows."""
+    k, o = n_columns, n_outputs
+    return Statistics(np.zeros((k, k)), np.zeros((k, o)), np.zeros((o, o)), 0.0)
+
+
+def update(
+    state: Statistics,
+    phi: Float[np.ndarray, "n k"],
+    y: Float[np.ndarray, "n o"],
+    weight: Float[np.ndarray, " n"] | None = None,
+) -> Statistics:
+    """Condition on further rows, exactly: any order and batching gives the same posterior.
+
+    phi
+        Columns of the basis, the constant among them if there is to be an intercept.
+    weight
+        Not negative; what each row's log-likelihood is multiplied by.
+    """
+    k = len(state.design)
+    root = np.block([[state.design, state.target], [np.zeros_like(state.target.T), state.residual]])
+    for first in range(0, len(phi), _CHUNK_ROWS):
+        rows = slice(first, first + _CHUNK_ROWS)
+        joint = np.hstack([phi[rows], y[rows]])
+        if weight is not None:
+            joint = np.sqrt(weight[rows])[:, None] * joint
+        root = _triangle(np.vstack([root, joint]))
+    total = float(len(phi) if weight is None else np.sum(weight))
+    return Statistics(root[:k, :k], root[:k, k:], root[k:, k:], state.weight_sum + total)
+
+
+def _triangle(stacked: np.ndarray) -> np.ndarray:
+    """Return R of the QR decomposition, R'R = stacked' stacked."""
+    return np.asarray(np.linalg.qr(stacked, mode="r"))
+
+
+def solve(state: Statistics, output: int, prior_prec: Float[np.ndarray, " k"]) -> Solved:
+    """Regularised least squares by QR of the factor upon the root of the prior precision.
+
+    prior_prec
+        In units of the noise precision; positive.
+    """
+    k = len(state.design)
+    target = state.target[:, output : output + 1]
+    below = np.hstack([np.diag(np.sqrt(prior_prec)), np.zeros((k, 1))])
+    factor = _triangle(np.vstack([np.hstack([state.design, target]), below]))
+    triangle = factor[:k, :k]
+    root = linalg.solve_triangular(triangle, np.eye(k), check_finite=False)
+    return Solved(
+        mean=root @ factor[:k, k],
+        root=root,
+        log_det=2.0 * float(np.sum(np.log(np.abs(np.diag(triangle))))),
+        penalised=float(factor[k, k] ** 2 + np.sum(state.residual[:, output] ** 2)),
+    )
+
+
+def known_noise(
+    state: Statistics,
+    prior_prec: Float[np.ndarray, "o k"],
+    noise_var: Float[np.ndarray, " o"],
+) -> LinearPosterior:
+    """Gaussian posterior under a known noise variance, y². Bishop (2006), eqs. 3.53, 3.54, 3.86.
+
+    prior_prec
+        Precision of every weight, positive.
+    """
+    solved = [solve(state, i, p * v) for i, (p, v) in enumerate(_each(prior_prec, noise_var))]
+    evidence = [
+        gaussian_log_evidence(state, one, p * v, v)
+        for one, (p, v) in zip(solved, _each(prior_prec, noise_var), strict=True)
+    ]
+    return LinearPosterior(
+        mean=np.stack([one.mean for one in solved]),
+        root=np.stack([np.sqrt(v) * one.root for one, v in zip(solved, noise_var, strict=True)]),
+        noise_var=np.asarray(noise_var, dtype=np.float64),
+        dof=np.full(len(noise_var), np.inf),
+        log_evidence=np.array(evidence),
+    )
+
+
+def _each(prior_prec: np.ndarray, noise_var: np.ndarray) -> zip:
+    return zip(prior_prec, noise_var, strict=True)
+
+
+def gaussian_log_evidence(
+    state: Statistics, solved: Solved, relative_prec: Float[np.ndarray, " k"], noise_var: float
+) -> float:
+    """Compute log p(y | X) of one output, nats; `relative_prec` as it was given to `solve`."""
+    complexity = float(np.sum(np.log(relative_prec))) - solved.log_det
+    fit = solved.penalised / noise_var + state.weight_sum * (_LOG_2PI + np.log(noise_var))
+    return 0.5 * (complexity - float(fit))
+
+
+def conjugate(
+    state: Statistics, prior_prec: Float[np.ndarray, "o k"], noise_prior: NoisePrior
+) -> LinearPosterior:
+    """Normal-inverse-gamma posterior: Student-t weights and predictions, the evidence exact.
+
+    noise_var ~ InverseGamma(shape, rate), w | noise_var ~ N(0, noise_var / prior_prec): Murphy
+    (2012), eqs. 7.69-7.76. Needs shape + weight_sum / 2 > 1, else the variances are infinite.
+
+    prior_prec
+        Precision of every weight, times the noise variance; positive.
+    """
+    shape = noise_prior.shape + 0.5 * state.weight_sum
+    solved = [solve(state, i, p) for i, p in enumerate(prior_prec)]
+    rate = noise_prior.rate + 0.5 * np.array([one.penalised for one in solved])
+    noise_var = rate / (shape - 1.0)
+    complexity = [
+        np.sum(np.log(p)) - one.log_det for p, one in zip(prior_prec, solved, strict=True)
+    ]
+    evidence = (
+        0.5 * (np.array(complexity) - state.weight_sum * _LOG_2PI)
+        + noise_prior.shape * np.log(noise_prior.rate)
+        - shape * np.log(rate)
+        + special.gammaln(shape)
+        - special.gammaln(noise_prior.shape)
+    )
+    return LinearPosterior(
+        mean=np.stack([one.mean for one in solved]),
+        root=np.stack([np.sqrt(v) * one.root for one, v in zip(solved, noise_var, strict=True)]),
+        noise_var=noise_var,
+        dof=np.full(len(noise_var), 2.0 * shape),
+        log_evidence=evidence,
+    )
+
+
+def predict(posterior: LinearPosterior, phi: Float[np.ndarray, "n k"]) -> Moments:
+    """Mean and epistemic variance at every row; the noise comes on top. Bishop (2006), eq. 3.59."""
+    var = [np.sum((phi @ root) ** 2, axis=1) for root in posterior.root]
+    return Moments(phi @ posterior.mean.T, np.stack(var, axis=1))
+
+
+def sample(rng: np.random.RandomState, posterior: LinearPosterior, n_draws: int) -> Draws:
+    """Draw weights and noise variance jointly from the posterior."""
+    n_outputs, n_columns = posterior.mean.shape
+    noise_var = np.broadcast_to(posterior.noise_var, (n_draws, n_outputs))
+    if np.isfinite(posterior.dof).all():
+        shape = 0.5 * posterior.dof
+        noise_var = noise_var * (shape - 1.0) / rng.standard_gamma(shape, size=noise_var.shape)
+    stretch = np.sqrt(noise_var / posterior.noise_var)
+    z = rng.standard_normal((n_draws, n_outputs, n_columns)) * stretch[:, :, None]
+    return Draws(posterior.mean + np.einsum("okl,sol->sok", posterior.root, z), noise_var)

@@ -1,0 +1,160 @@
+"""The maximum of the evidence: against scipy on the dense log density, and scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from sklearn.linear_model import ARDRegression, BayesianRidge
+
+from bayesprop.linear import evidence, regression
+
+
+def table(n=60, d=5, noise=0.7, seed=0, offset=3.0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d)) * np.array([1.0, 5.0, 0.2, 1.0, 1.0])[:d]
+    true = np.array([2.0, -0.3, 4.0, 0.0, 0.0])[:d]
+    y = offset + x @ true + noise * rng.normal(size=n)
+    return np.hstack([np.ones((n, 1)), x]), y[:, None]
+
+
+def statistics(phi, y):
+    return regression.update(regression.init(phi.shape[1], y.shape[1]), phi, y)
+
+
+def dense_log_evidence(phi, y, prec, noise_var):
+    cov = phi @ np.diag(1.0 / prec) @ phi.T + noise_var * np.eye(len(y))
+    root = np.linalg.cholesky(cov)
+    return stats.norm.logpdf(np.linalg.solve(root, y)).sum() - np.log(np.diag(root)).sum()
+
+
+def test_is_the_maximum_of_the_dense_log_density():
+    phi, y = table()
+    fixed = np.array([1e-2, 1, 1, 1, 1, 1])
+    found = evidence.maximise(statistics(phi, y), fixed, np.array([-1, 0, 0, 0, 0, 0]))
+    (info,) = found.info
+    assert info.converged
+    assert info.gradient < 1e-6
+
+    def loss(log_precs):
+        prec = np.exp(np.array([0, *[log_precs[0]] * 5])) * np.array([1e-2, 1, 1, 1, 1, 1])
+        return -dense_log_evidence(phi, y[:, 0], prec, np.exp(-log_precs[1]))
+
+    best = optimize.minimize(loss, np.zeros(2), method="Nelder-Mead", tol=1e-10)
+    assert found.posterior.log_evidence[0] == pytest.approx(-best.fun, abs=1e-8)
+    assert np.log(found.prior_prec[0, 1]) == pytest.approx(best.x[0], abs=1e-4)
+    assert -np.log(found.posterior.noise_var[0]) == pytest.approx(best.x[1], abs=1e-4)
+    assert (np.diff(info.trace) > -1e-7).all()
+
+
+def test_relevance_is_the_maximum_of_the_dense_log_density():
+    phi, y = table()
+    groups = np.array([-1, 0, 1, 2, 3, 4])
+    fixed = np.array([1e-2, 1, 1, 1, 1, 1])
+    found = evidence.maximise(statistics(phi, y), fixed, groups)
+    assert found.info[0].converged
+
+    def loss(log_precs):
+        prec = np.array([1e-2, *np.exp(log_precs[:5])])
+        return -dense_log_evidence(phi, y[:, 0], prec, np.exp(-log_precs[5]))
+
+    best = optimize.minimize(
+        loss, np.zeros(6), method="L-BFGS-B", bounds=[(-12, 12)] * 6, options={"ftol": 1e-14}
+    )
+    assert found.posterior.log_evidence[0] > -best.fun - 1e-6
+    assert found.posterior.log_evidence[0] < -best.fun + 1e-3  # the bounds of the search
+    relevant, idle = found.prior_prec[0, 1:4], found.prior_prec[0, 4:]
+    assert idle.min() > 30 * relevant[[0, 2]].max()
+
+
+def test_known_noise_leaves_the_precision_to_find():
+    phi, y = table()
+    state, fixed = statistics(phi, y), np.array([1e-2, 1, 1, 1, 1, 1])
+    found = evidence.maximise(
+        state, fixed, np.array([-1, 0, 0, 0, 0, 0]), noise_var=np.array([0.49])
+    )
+    assert found.posterior.noise_var[0] == 0.49
+
+    def loss(log_prec):
+        prec = np.where(np.arange(6) == 0, 1e-2, np.exp(log_prec))
+        return -dense_log_evidence(phi, y[:, 0], prec, 0.49)
+
+    best = optimize.minimize_scalar(loss, bounds=(-10, 10), method="bounded")
+    assert found.posterior.log_evidence[0] == pytest.approx(-best.fun, abs=1e-6)
+
+
+def test_matches_bayesian_ridge_without_intercept():
+    phi, y = table(offset=0.0)
+    x = phi[:, 1:]
+    found = evidence.maximise(statistics(x, y), np.ones(5), np.zeros(5, int))
+    theirs = BayesianRidge(
+        alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, fit_intercept=False, tol=1e-12, max_iter=5000,
+        compute_score=True,
+    ).fit(x, y[:, 0])  # fmt: skip
+    assert 1 / found.posterior.noise_var[0] == pytest.approx(theirs.alpha_, rel=1e-6)
+    assert found.prior_prec[0, 0] == pytest.approx(theirs.lambda_, rel=1e-6)
+    np.testing.assert_allclose(found.posterior.mean[0], theirs.coef_, rtol=1e-6)
+    root = found.posterior.root[0]
+    np.testing.assert_allclose(root @ root.T, theirs.sigma_, rtol=1e-5, atol=1e-9)
+    assert found.posterior.log_evidence[0] == pytest.approx(theirs.scores_[-1], abs=1e-6)
+
+
+def test_matches_ard_regression_without_intercept():
+    phi, y = table(offset=0.0)
+    x = phi[:, 1:4]
+    found = evidence.maximise(statistics(x, y), np.ones(3), np.arange(3))
+    theirs = ARDRegression(
+        alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, fit_intercept=False, tol=1e-12, max_iter=5000
+    ).fit(x, y[:, 0])
+    np.testing.assert_allclose(found.prior_prec[0], theirs.lambda_, rtol=1e-4)
+    np.testing.assert_allclose(found.posterior.mean[0], theirs.coef_, rtol=1e-5)
+
+
+def test_outputs_are_maximised_each_on_its_own():
+    phi, y = table()
+    other = table(seed=3, noise=2.0)[1]
+    fixed, groups = np.array([1e-2, 1, 1, 1, 1, 1]), np.array([-1, 0, 0, 0, 0, 0])
+    both = evidence.maximise(statistics(phi, np.hstack([y, other])), fixed, groups)
+    for o, alone in enumerate((y, other)):
+        one = evidence.maximise(statistics(phi, alone), fixed, groups)
+        np.testing.assert_allclose(both.posterior.mean[o], one.posterior.mean[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+@pytest.mark.parametrize("relevance", [False, True])
+def test_units_do_not_matter(scale, relevance):
+    phi, y = table(offset=0.0)
+    x, groups = phi[:, 1:], np.arange(5) if relevance else np.zeros(5, int)
+    base = evidence.maximise(statistics(x, y), np.ones(5), groups)
+    moved = evidence.maximise(statistics(x * scale, y / scale), np.ones(5), groups)
+    np.testing.assert_allclose(
+        x @ base.posterior.mean[0],
+        scale * (scale * x) @ moved.posterior.mean[0],
+        rtol=1e-4,
+        atol=1e-6,
+    )
+    assert moved.info[0].converged
+
+
+@pytest.mark.parametrize("case", ["no noise", "constant", "more columns", "one row", "idle column"])
+def test_degenerate_tables_end_finite(case):
+    phi, y = table()
+    if case == "no noise":
+        y = phi @ np.arange(6.0)[:, None]
+    elif case == "constant":
+        y = np.zeros_like(y)
+    elif case == "more columns":
+        phi, y = phi[:4], y[:4]
+    elif case == "one row":
+        phi, y = phi[:1], y[:1]
+    else:
+        phi[:, 2] = 0.0
+    for groups in (np.array([-1, 0, 0, 0, 0, 0]), np.array([-1, 0, 1, 2, 3, 4])):
+        found = evidence.maximise(statistics(phi, y), np.full(6, 1e-2), groups)
+        moments = regression.predict(found.posterior, phi)
+        assert np.isfinite(moments.mean).all()
+        assert (moments.var >= 0).all()
+        assert np.isfinite(found.posterior.log_evidence).all()
+        assert found.posterior.noise_var[0] > 0
+        if case in ("no noise", "constant"):
+            assert found.info[0].at_bound

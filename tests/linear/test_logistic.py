@@ -1,0 +1,169 @@
+"""Logistic regression: the mode, Laplace, and the predictives, each against an outside oracle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize, special, stats
+from sklearn.linear_model import LogisticRegression
+
+from bayesprop.linear import logistic, logistic_predictive
+from bayesprop.linear.logistic import GaussianWeights
+from bayesprop.linear.logistic_vi import Logits
+
+
+def table(n=60, d=3, c=2, seed=0, sharpness=2.0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    score = sharpness * x @ rng.normal(size=(d, c)) + rng.gumbel(size=(n, c))
+    return x, score.argmax(axis=1)
+
+
+def problem(c=2, prior_prec=0.7, **kwargs):
+    x, codes = table(c=c, **kwargs)
+    data = logistic.rows(x, codes, c)
+    return data, logistic.isotropic_prior(np.full(x.shape[1], prior_prec), data.n_logits)
+
+
+@pytest.mark.parametrize("c", [2, 3])
+def test_mode_is_that_of_scikit_learn(c):
+    data, prior = problem(c)
+    mode = logistic.find_mode(data, prior)
+    assert mode.info.converged
+    theirs = LogisticRegression(C=1 / 0.7, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    theirs.fit(data.phi, data.codes)
+    np.testing.assert_allclose(mode.weights.reshape(-1, 3), theirs.coef_, atol=1e-5)
+    assert (np.diff(mode.info.trace) > -1e-9).all()
+
+
+@pytest.mark.parametrize("c", [2, 3])
+def test_precision_is_the_finite_difference_hessian(c):
+    data, prior = problem(c)
+    mode = logistic.find_mode(data, prior)
+    p, step = len(mode.weights), 1e-4
+    hessian = np.empty((p, p))
+    for i in range(p):
+        for j in range(p):
+            e, g = step * np.eye(p)[i], step * np.eye(p)[j]
+            corners = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
+            values = [
+                logistic.log_joint(data, prior, mode.weights + a * e + b * g) for a, b in corners
+            ]
+            hessian[i, j] = (values[0] - values[1] - values[2] + values[3]) / (4 * step**2)
+    np.testing.assert_allclose(mode.prec, -hessian, atol=1e-5)
+    full = logistic.laplace(data, prior).posterior
+    np.testing.assert_allclose(full.cov @ -hessian, np.eye(p), atol=1e-4)
+    diagonal = logistic.laplace(data, prior, covariance="diagonal").posterior
+    np.testing.assert_allclose(diagonal.cov, np.diag(-1 / np.diag(hessian)), atol=1e-5)
+
+
+def test_weights_of_rows_are_repetitions():
+    x, codes = table(c=3)
+    twice = np.repeat(np.arange(len(x)), 2)
+    prior = logistic.isotropic_prior(np.full(3, 0.7), 3)
+    doubled = logistic.rows(x, codes, 3, np.full(len(x), 2.0))
+    a, b = (
+        logistic.laplace(data, prior)
+        for data in (doubled, logistic.rows(x[twice], codes[twice], 3))
+    )
+    np.testing.assert_allclose(a.posterior.mean, b.posterior.mean, atol=1e-9)
+    np.testing.assert_allclose(a.posterior.cov, b.posterior.cov, atol=1e-9)
+    assert a.info.log_evidence == pytest.approx(b.info.log_evidence)
+
+
+def test_laplace_evidence_approaches_the_integral():
+    """With many rows the posterior of one weight is Gaussian."""
+    data, prior = problem(n=3000, d=1)
+
+    def density(w):
+        joint = logistic.log_joint(data, prior, np.array([w]))
+        return np.exp(joint - mode.info.trace[-1]) * np.sqrt(0.7 / (2 * np.pi))
+
+    mode = logistic.find_mode(data, prior)
+    std = mode.prec[0, 0] ** -0.5
+    mass = integrate.quad(density, mode.weights[0] - 8 * std, mode.weights[0] + 8 * std)[0]
+    exact = np.log(mass) + mode.info.trace[-1]
+    assert mode.info.log_evidence == pytest.approx(exact, abs=2e-3)
+
+
+def test_prior_may_be_any_gaussian():
+    """Two halves in turn, the first posterior as the prior: the optimum of what they add up to."""
+    data, prior = problem()
+    rng = np.random.default_rng(1)
+    root = rng.normal(size=(3, 3))
+    prior = logistic.GaussianPrior(rng.normal(size=3), root @ root.T + np.eye(3))
+    mode = logistic.find_mode(data, prior)
+    best = optimize.minimize(lambda w: -logistic.log_joint(data, prior, w), np.zeros(3), tol=1e-8)
+    np.testing.assert_allclose(mode.weights, best.x, atol=1e-4)
+
+
+@pytest.mark.parametrize("c", [2, 4])
+def test_separable_classes_and_one_class_only_are_finite(c):
+    x = np.linspace(-1, 1, 40)[:, None] * 1e3
+    codes = np.minimum(np.arange(40) * c // 40, c - 1)
+    prior = logistic.isotropic_prior(np.full(1, 1.0), 1 if c == 2 else c)
+    for labels in (codes, np.zeros(40, int)):
+        data = logistic.rows(x, labels, c)
+        found = logistic.laplace(data, prior)
+        assert found.info.converged
+        assert np.isfinite(found.posterior.cov).all()
+        assert np.isfinite(found.info.log_evidence)
+
+
+def gaussian_logits(c=1, n=6, seed=0):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(n, c, c))
+    return Logits(2.0 * rng.normal(size=(n, c)), root @ root.transpose(0, 2, 1))
+
+
+def test_probit_is_near_quadrature():
+    m, v = (a.ravel() for a in np.meshgrid(np.linspace(-8, 8, 41), np.geomspace(1e-3, 100, 25)))
+    at = Logits(m[:, None], v[:, None, None])
+    exact = logistic_predictive.quadrature(at).proba[:, 1]
+    ours = logistic_predictive.probit(at).proba[:, 1]
+    lecture = stats.norm.cdf(m / np.sqrt(8 / np.pi + v))
+    assert np.abs(ours - exact).max() < 0.025
+    assert np.abs(lecture - exact).max() < 0.025
+    certain = v < 2e-3
+    assert np.abs(ours - exact)[certain].max() < 1e-4
+
+
+@pytest.mark.parametrize("c", [3, 6])
+def test_quadrature_of_several_classes_is_the_average_of_draws(c):
+    at, n = gaussian_logits(c), 40_000
+    found = logistic_predictive.quadrature(at)
+    rng = np.random.default_rng(7)
+    for i in range(len(at.mean)):
+        p = special.softmax(rng.multivariate_normal(at.mean[i], at.cov[i], size=n), axis=1)
+        se = p.std(axis=0) / np.sqrt(n)
+        assert (np.abs(found.proba[i] - p.mean(axis=0)) < 4 * se + 1.5e-2).all()
+        entropy = special.entr(p).sum(axis=1)
+        assert abs(found.expected_entropy[i] - entropy.mean()) < 2e-2
+    near = logistic_predictive.probit(at).proba
+    assert np.abs(near - found.proba).max() < 0.12
+    common = Logits(at.mean + 5.0, at.cov + 100.0)
+    np.testing.assert_allclose(logistic_predictive.probit(common).proba, near, atol=1e-9)
+
+
+@pytest.mark.parametrize("c", [2, 3])
+def test_monte_carlo_agrees_with_quadrature(c):
+    data, prior = problem(c)
+    q = logistic.laplace(data, prior).posterior
+    n = 4000
+    drawn = logistic_predictive.monte_carlo(
+        q.sample(np.random.RandomState(0), n), data.phi, data.n_logits
+    )
+    exact = logistic_predictive.predict(q, data.phi, data.n_logits, "quadrature")
+    assert np.abs(drawn.proba - exact.proba).max() < 4 * 0.5 / np.sqrt(n)
+    assert np.abs(drawn.expected_entropy - exact.expected_entropy).max() < 4 * 0.7 / np.sqrt(n)
+
+
+def test_certain_weights_predict_as_the_mode():
+    data, prior = problem(3)
+    mode = logistic.find_mode(data, prior)
+    q = GaussianWeights(mode.weights, np.zeros_like(mode.prec))
+    plain = special.softmax(logistic.logits(mode.weights, data.phi), axis=1)
+    for how in ("quadrature", "probit"):
+        found = logistic_predictive.predict(q, data.phi, 3, how)
+        np.testing.assert_allclose(found.proba, plain, atol=1e-12)
+        np.testing.assert_allclose(found.expected_entropy, special.entr(plain).sum(axis=1))

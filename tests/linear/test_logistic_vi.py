@@ -1,0 +1,122 @@
+"""The variational posterior against brute-force quadrature, scipy, and importance sampling."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import optimize, special, stats
+
+from bayesprop.linear import logistic, logistic_vi
+from bayesprop.linear.logistic import GaussianWeights
+
+from .test_logistic import problem
+
+
+def grid_log_evidence(data, prior, reach=9.0, n=241):
+    """Integrate over two weights on a grid; the trapezoidal rule converges exponentially."""
+    mode = logistic.find_mode(data, prior)
+    root = logistic.inverse_root(mode.prec)
+    u = np.linspace(-reach, reach, n)
+    points = mode.weights + np.stack(np.meshgrid(u, u), axis=-1).reshape(-1, 2) @ root.T
+    f = points @ data.phi.T
+    log_lik = -np.logaddexp(0.0, np.where(data.codes == 1, -f, f)) @ data.weight
+    log_prior = stats.multivariate_normal(prior.mean, np.linalg.inv(prior.prec)).logpdf(points)
+    joint = log_lik + log_prior
+    log_cell = 2 * np.log(u[1] - u[0]) + np.linalg.slogdet(root)[1]
+    weights = np.exp(joint - special.logsumexp(joint))
+    mean = weights @ points
+    return (
+        special.logsumexp(joint) + log_cell,
+        mean,
+        (points - mean).T @ (weights[:, None] * (points - mean)),
+    )
+
+
+@pytest.mark.parametrize("n", [8, 60])
+def test_two_weights_against_the_grid(n):
+    data, prior = problem(n=n, d=2)
+    exact, mean, cov = grid_log_evidence(data, prior)
+    full = logistic_vi.variational(data, prior)
+    field = logistic_vi.variational(data, prior, covariance="diagonal")
+    assert full.info.converged
+    assert field.info.converged
+    assert field.info.log_evidence <= full.info.log_evidence <= exact
+    assert exact - full.info.log_evidence < 0.05
+    std = np.sqrt(np.diag(cov))
+    assert (np.abs(full.posterior.mean - mean) < 0.15 * std).all()
+    np.testing.assert_allclose(np.sqrt(np.diag(full.posterior.cov)), std, rtol=0.1)
+    off = field.posterior.cov - np.diag(np.diag(field.posterior.cov))
+    np.testing.assert_array_equal(off, 0.0)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+@pytest.mark.parametrize("c", [2, 3])
+def test_no_other_gaussian_has_a_higher_bound(c, covariance):
+    data, prior = problem(c, d=2, n=30)
+    found = logistic_vi.variational(data, prior, covariance=covariance)
+    assert found.info.converged
+    assert (np.diff(found.info.trace) > (-1e-6 if c == 2 else -1e-2)).all()
+    p = len(found.posterior.mean)
+    below = np.tril_indices(p) if covariance == "full" else np.diag_indices(p)
+
+    def loss(theta):
+        root = np.zeros((p, p))
+        root[below] = theta[p:]
+        return -logistic_vi.elbo(data, prior, GaussianWeights(theta[:p], root))
+
+    start = np.concatenate([found.posterior.mean, np.linalg.cholesky(found.posterior.cov)[below]])
+    best = optimize.minimize(loss, start, options={"maxiter": 15})
+    assert loss(start) == pytest.approx(-found.info.log_evidence, abs=1e-9)
+    assert -best.fun - found.info.log_evidence < (1e-6 if c == 2 else 5e-3)
+
+
+@pytest.mark.parametrize("c", [2, 3])
+def test_bound_lies_below_the_evidence_by_importance_sampling(c):
+    """log p(y | X) = log E_q[p(y, w | X) / q(w)], with a wide q; the gap is the KL."""
+    data, prior = problem(c, n=40)
+    found = logistic_vi.variational(data, prior)
+    q, n = found.posterior, 5_000
+    rng = np.random.default_rng(3)
+    wide = stats.multivariate_t(q.mean, q.cov * 1.2, df=8, seed=rng)
+    w = wide.rvs(n)
+    log_prior = stats.multivariate_normal(prior.mean, np.linalg.inv(prior.prec)).logpdf(w)
+    log_ratio = np.array([logistic.log_likelihood(data, one) for one in w]) + log_prior
+    log_ratio -= wide.logpdf(w)
+    ratio = np.exp(log_ratio - log_ratio.max())
+    exact = np.log(ratio.mean()) + log_ratio.max()
+    se = ratio.std() / ratio.mean() / np.sqrt(n)
+    assert found.info.log_evidence < exact + 4 * se
+    assert exact - found.info.log_evidence < 0.15
+    # Posterior means: self-normalised, with the delta method's standard errors.
+    share = ratio / ratio.sum()
+    mean = share @ w
+    se = np.sqrt(np.sum((share[:, None] * (w - mean)) ** 2, axis=0))
+    std = np.sqrt(np.diag(q.cov))
+    assert (np.abs(q.mean - mean) < 4 * se + 0.05 * std).all()
+
+
+def test_expected_log_likelihood_of_a_row_is_that_of_draws():
+    data, prior = problem(3)
+    q = logistic.laplace(data, prior).posterior
+    n = 4000
+    drawn = [logistic.log_likelihood(data, w) for w in q.sample(np.random.RandomState(1), n)]
+    ours = logistic_vi.elbo(data, prior, q) + logistic_vi.kl(q, prior)
+    assert abs(np.mean(drawn) - ours) < 4 * np.std(drawn) / np.sqrt(n) + 0.02
+
+
+def test_kl_of_the_prior_is_zero():
+    _, prior = problem(3)
+    q = GaussianWeights(prior.mean, np.linalg.inv(np.linalg.cholesky(prior.prec)).T)
+    assert logistic_vi.kl(q, prior) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+@pytest.mark.parametrize("c", [2, 3])
+def test_separable_classes_and_collinear_columns_converge(c, covariance):
+    x = np.linspace(-2, 2, 30)[:, None] * np.array([1.0, 1.0, 0.0])
+    codes = np.arange(30) * c // 30
+    data = logistic.rows(x, codes, c)
+    prior = logistic.isotropic_prior(np.full(3, 0.1), data.n_logits)
+    found = logistic_vi.variational(data, prior, covariance=covariance)
+    assert found.info.converged
+    assert np.isfinite(found.posterior.cov).all()
