@@ -32,6 +32,26 @@ def test_relu_has_no_cancellation(a: float, std: float):
     assert float(got.v) == pytest.approx(var, rel=2e-12)
 
 
+@pytest.mark.parametrize("std", [0.01, 1.0, 30.0])
+def test_the_relu_of_float32_is_exact_relative_to_the_variance(std: float):
+    for a in np.linspace(-12.0, 12.0, 49):
+        mean, var = relu_moments_exact(a, std)
+        got = activation_moments.relu(jnp.float32(a * std), jnp.float32(std**2))
+        assert got.m.dtype == jnp.float32
+        assert float(got.m) == pytest.approx(mean, rel=1e-6, abs=1e-6 * std)
+        assert float(got.v) == pytest.approx(var, rel=2e-5, abs=4e-6 * std**2)
+
+
+def test_the_slopes_of_both_relus_agree():
+    a = np.linspace(-9.0, 9.0, 37)
+    m, v = 1.3 * a, np.full_like(a, 1.69)
+    rule = jax.vmap(jax.jacfwd(lambda p: jnp.stack(activation_moments.relu(p[0], p[1]))))
+    quick = rule(jnp.asarray(np.stack([m, v], axis=1), jnp.float32))
+    with jax.enable_x64(True):
+        exact = rule(jnp.asarray(np.stack([m, v], axis=1)))
+    np.testing.assert_allclose(quick, exact, rtol=1e-5, atol=4e-6)
+
+
 @pytest.mark.parametrize(("a", "error"), [(-29.0, 4.0e-8), (-31.0, 5.2e-3)])
 def test_the_printed_form_errs_as_the_documentation_says(a: float, error: float):
     lower = special.ndtr(a)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
 
 import optax
 
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
-from bayesprop.estimators.network import Built, NetworkClassifier, NetworkRegressor
-from bayesprop.estimators.noise import check_noise, gaussian_likelihood
+from bayesprop.estimators.network import Built
 from bayesprop.estimators.pruning import PrunableNetwork
-from bayesprop.model.layers import activation as activation_named
-from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
-from bayesprop.model.networks import plain_apply
+from bayesprop.estimators.trained_network import (
+    TrainedClassifier,
+    TrainedFitting,
+    TrainedRegressor,
+    built,
+)
+from bayesprop.model.method import GradientMethod
 from bayesprop.model.priors import NormalPrior, Prior, ScaleMixturePrior
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop, mean
 
@@ -30,67 +34,33 @@ PRIORS = ("normal", "mixture")
 MIXTURE = (0.5, 1.0, 0.0024787522)
 
 
-class _Config(NamedTuple):
-    likelihood: NetworkLikelihood
-    activation: str
-    prior: Prior
-    optimizer: Any
-    learning_rate: float
-    n_samples: int
-    kl_weights: Any
-    init_std: float
-    local_reparameterisation: bool
-    prediction: str
+def _by_mean(*args: Any, **settings: Any) -> GradientMethod:
+    """Bayes by Backprop whose every draw is the network of the posterior means."""
+
+    def sample(key: Any, state: Any) -> Any:
+        del key
+        return mean(state)
+
+    return bayes_by_backprop(*args, **settings)._replace(sample=sample)
 
 
-@lru_cache(maxsize=64)
-def _built(config: _Config) -> Built:
-    apply = partial(plain_apply, activation_name=config.activation)
-    optimizer = config.optimizer
-    if isinstance(optimizer, str):
-        optimizer = OPTIMIZERS[optimizer](config.learning_rate)
-    method = bayes_by_backprop(
-        apply,
-        config.likelihood,
-        config.prior,
-        optimizer,
-        n_samples=config.n_samples,
-        kl="closed" if config.prior.has_closed_kl else "sampled",
-        kl_weights=config.kl_weights,
-        init_std=config.init_std,
-        local_reparameterisation=config.local_reparameterisation,
-    )
-    if config.prediction == "mean":
-        method = method._replace(sample=_mean_whatever_the_key)
-    return Built(method, apply, config.likelihood)
+@dataclass(eq=False, repr=False, kw_only=True)
+class _BackpropFitting(PrunableNetwork, TrainedFitting):
+    """What both have."""
 
-
-def _mean_whatever_the_key(key: Any, state: Any) -> Any:
-    del key
-    return mean(state)
-
-
-class _BackpropFitting(PrunableNetwork):
-    """What both have; a subclass implements `_likelihood`."""
-
-    activation: str
-    prior: str
-    prior_std: float
-    prior_mixture: Sequence[float]
-    kl_weights: str
-    n_samples: int
-    init_std: float
-    optimizer: Any
-    learning_rate: float
-    local_reparameterisation: bool
-    prediction: str
-
-    def _likelihood(self) -> NetworkLikelihood:
-        raise NotImplementedError
+    n_epochs: int = field(default=200, kw_only=False)
+    prior: Literal["normal", "mixture"] = "normal"
+    prior_std: float = PRIOR_STD
+    prior_mixture: Sequence[float] = MIXTURE
+    kl_weights: Literal["uniform", "geometric"] = "uniform"
+    n_samples: int = 1
+    init_std: float = 0.05
+    local_reparameterisation: bool = False
+    prediction: Literal["draws", "mean"] = "draws"
+    n_draws: int = 100
 
     def _check_hyper_parameters(self) -> None:
         super()._check_hyper_parameters()
-        activation_named(self.activation)
         check_choice("prior", self.prior, PRIORS)
         check_choice("kl_weights", self.kl_weights, ("uniform", "geometric"))
         check_choice("prediction", self.prediction, ("draws", "mean"))
@@ -106,24 +76,33 @@ class _BackpropFitting(PrunableNetwork):
             return NormalPrior(float(self.prior_std) ** 2)
         return ScaleMixturePrior(*map(float, self.prior_mixture))
 
+    def _steps(self) -> optax.GradientTransformation:
+        if isinstance(self.optimizer, str):
+            return _optimizer(self.optimizer, float(self.learning_rate))
+        return self.optimizer
+
     def _build(self) -> Built:
-        return _built(
-            _Config(
-                likelihood=self._likelihood(),
-                activation=self.activation,
-                prior=self._prior(),
-                optimizer=self.optimizer,
-                learning_rate=float(self.learning_rate),
-                n_samples=int(self.n_samples),
-                kl_weights=self.kl_weights,
-                init_std=float(self.init_std),
-                local_reparameterisation=bool(self.local_reparameterisation),
-                prediction=self.prediction,
-            )
+        prior = self._prior()
+        return built(
+            _by_mean if self.prediction == "mean" else bayes_by_backprop,
+            self._likelihood(),
+            self.activation,
+            prior,
+            self._steps(),
+            n_samples=int(self.n_samples),
+            kl="closed" if prior.has_closed_kl else "sampled",
+            kl_weights=self.kl_weights,
+            init_std=float(self.init_std),
+            local_reparameterisation=bool(self.local_reparameterisation),
         )
 
     def _n_draws(self) -> int:
         return 1 if self.prediction == "mean" else self.n_draws
+
+
+@lru_cache(maxsize=64)
+def _optimizer(name: str, learning_rate: float) -> optax.GradientTransformation:
+    return OPTIMIZERS[name](learning_rate)
 
 
 def _check_mixture(values: Any) -> None:
@@ -138,7 +117,8 @@ def _check_mixture(values: Any) -> None:
         )
 
 
-class BayesByBackpropRegressor(NetworkRegressor, _BackpropFitting):
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesByBackpropRegressor(TrainedRegressor, _BackpropFitting):
     """A Gaussian over every weight by unbiased gradients, for regression (Blundell et al. 2015).
 
     A prediction is the mixture of what networks drawn from the posterior predict.
@@ -151,15 +131,12 @@ class BayesByBackpropRegressor(NetworkRegressor, _BackpropFitting):
         Passes over the rows.
     batch_size : int
         Rows of a step; all of them if there are fewer.
+    activation : {"relu", "leaky_relu", "erf", "identity"}
+        Nonlinearity of the hidden layers.
     learning_rate : float
         Step size of a named optimiser.
     optimizer : {"adam", "sgd", "adamw", "rmsprop", "adagrad"} or optax.GradientTransformation
         The latter has its own step size, and a model fitted with it cannot be saved.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    noise : "learned", "input" or float
-        One noise variance learnt for every output; one that depends on the input; or the variance
-        itself, in y².
     prior : {"normal", "mixture"}
         N(0, prior_std²) with its KL in closed form, or the paper's scale mixture with a sampled KL.
     prior_std : float
@@ -179,6 +156,9 @@ class BayesByBackpropRegressor(NetworkRegressor, _BackpropFitting):
         By n_draws drawn networks, or by the one network of the posterior means.
     n_draws : int
         Networks that are drawn for a prediction.
+    noise : "learned", "input" or float
+        One noise variance learnt for every output; one that depends on the input; or the variance
+        itself, in y².
     warm_start : bool
         Whether `fit` goes on from the previous `fit`, with its scaling.
     random_state : int, RandomState or None
@@ -208,58 +188,9 @@ class BayesByBackpropRegressor(NetworkRegressor, _BackpropFitting):
     ((42,), True)
     """
 
-    def __init__(
-        self,
-        hidden_layer_sizes: tuple[int, ...] = (50,),
-        n_epochs: int = 200,
-        *,
-        batch_size: int = 32,
-        learning_rate: float = 1e-2,
-        optimizer: Any = "adam",
-        activation: str = "relu",
-        noise: Literal["learned", "input"] | float = "learned",
-        prior: Literal["normal", "mixture"] = "normal",
-        prior_std: float = PRIOR_STD,
-        prior_mixture: Sequence[float] = MIXTURE,
-        kl_weights: Literal["uniform", "geometric"] = "uniform",
-        n_samples: int = 1,
-        init_std: float = 0.05,
-        local_reparameterisation: bool = False,
-        prediction: Literal["draws", "mean"] = "draws",
-        n_draws: int = 100,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.activation = activation
-        self.noise = noise
-        self.prior = prior
-        self.prior_std = prior_std
-        self.prior_mixture = prior_mixture
-        self.kl_weights = kl_weights
-        self.n_samples = n_samples
-        self.init_std = init_std
-        self.local_reparameterisation = local_reparameterisation
-        self.prediction = prediction
-        self.n_draws = n_draws
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
 
-    def _check_hyper_parameters(self) -> None:
-        super()._check_hyper_parameters()
-        check_noise(self.noise)
-
-    def _likelihood(self) -> GaussianNoise:
-        return gaussian_likelihood(self.noise, self.y_scaler_.scale)
-
-
-class BayesByBackpropClassifier(NetworkClassifier, _BackpropFitting):
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesByBackpropClassifier(TrainedClassifier, _BackpropFitting):
     """A Gaussian over every weight by unbiased gradients, to classify (Blundell et al. 2015).
 
     A prediction is the average of the probabilities of networks drawn from the posterior.
@@ -272,12 +203,12 @@ class BayesByBackpropClassifier(NetworkClassifier, _BackpropFitting):
         Passes over the rows.
     batch_size : int
         Rows of a step; all of them if there are fewer.
+    activation : {"relu", "leaky_relu", "erf", "identity"}
+        Nonlinearity of the hidden layers.
     learning_rate : float
         Step size of a named optimiser.
     optimizer : {"adam", "sgd", "adamw", "rmsprop", "adagrad"} or optax.GradientTransformation
         The latter has its own step size, and a model fitted with it cannot be saved.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
     prior : {"normal", "mixture"}
         N(0, prior_std²) with its KL in closed form, or the paper's scale mixture with a sampled KL.
     prior_std : float
@@ -328,46 +259,3 @@ class BayesByBackpropClassifier(NetworkClassifier, _BackpropFitting):
     >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
     ((169, 2), True)
     """
-
-    def __init__(
-        self,
-        hidden_layer_sizes: tuple[int, ...] = (50,),
-        n_epochs: int = 200,
-        *,
-        batch_size: int = 32,
-        learning_rate: float = 1e-2,
-        optimizer: Any = "adam",
-        activation: str = "relu",
-        prior: Literal["normal", "mixture"] = "normal",
-        prior_std: float = PRIOR_STD,
-        prior_mixture: Sequence[float] = MIXTURE,
-        kl_weights: Literal["uniform", "geometric"] = "uniform",
-        n_samples: int = 1,
-        init_std: float = 0.05,
-        local_reparameterisation: bool = False,
-        prediction: Literal["draws", "mean"] = "draws",
-        n_draws: int = 100,
-        standardise: bool = True,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.activation = activation
-        self.prior = prior
-        self.prior_std = prior_std
-        self.prior_mixture = prior_mixture
-        self.kl_weights = kl_weights
-        self.n_samples = n_samples
-        self.init_std = init_std
-        self.local_reparameterisation = local_reparameterisation
-        self.prediction = prediction
-        self.n_draws = n_draws
-        self.standardise = standardise
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose

@@ -22,6 +22,13 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
 
 
+def check_not_negative(name: str, value: Any) -> None:
+    """Raise ValueError unless value is a finite number >= 0."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not (is_number and 0.0 <= value < float("inf")):
+        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+
+
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raise ValueError unless value is one of the names."""
     if value not in allowed:

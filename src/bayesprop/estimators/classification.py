@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,10 @@ from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 
 
-class BayesianClassifier(ClassifierMixin, BaseEstimator):
+class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Base of the classifiers. A subclass fits standardised rows and predicts probabilities.
 
-    It implements `_class_moments_standardised(x)`, probabilities (n, c) and expected entropies
-    (n,), and calls `_check_rows` in its `fit`.
+    It calls `_check_rows` in its `fit`.
     """
 
     x_scaler_: Standardiser
@@ -35,12 +35,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return checked inputs, class codes and weights; with `reset`, learn the classes."""
         X, y = validate_data(self, X, y, dtype=np.float64, reset=reset, order="C")
-        check_classification_targets(y)
+        _check_labels(y)
         if reset:
             self.classes_ = np.unique(y)
             if len(self.classes_) < 2:
                 raise ValueError(
-                    f"y must hold at least two classes, got one class only: {self.classes_[0]!r}"
+                    "y must hold at least two classes, got one class only: "
+                    f"{self.classes_.tolist()[0]!r}"
                 )
         codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
         unknown = self.classes_[codes] != y
@@ -56,6 +57,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("sample_weight must have a positive entry, got zeros only")
         return X, codes, weight
 
+    def _standardised(self, X: np.ndarray, first_row: int = 0) -> np.ndarray:
+        return standardised_inputs(self, X, first_row)
+
     def predict_dist(self, X: Any) -> ClassPredictive:
         """Class probabilities of every row, and the entropy that more data would not remove.
 
@@ -67,7 +71,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         proba, entropy = np.empty((len(X), len(self.classes_))), np.empty(len(X))
         for first in range(0, len(X), CHUNK_ROWS):
             rows = slice(first, first + CHUNK_ROWS)
-            x = standardised_inputs(self, X[rows], first)
+            x = self._standardised(X[rows], first)
             proba[rows], entropy[rows] = self._class_moments_standardised(x)
         proba /= proba.sum(axis=1, keepdims=True)
         return ClassPredictive(proba, entropy, self.classes_)
@@ -91,5 +95,17 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         save_model(path, self)
 
+    @abstractmethod
     def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError
+        """Return probabilities (n, c) and expected entropies (n,), nats, at standardised rows."""
+
+
+def _check_labels(y: np.ndarray) -> None:
+    """Raise ValueError unless y can be labels."""
+    try:
+        check_classification_targets(y)
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(label).__name__ for label in y.tolist()}))
+        raise ValueError(
+            f"y must hold labels of one kind, got {kinds}: turn them all into text"
+        ) from error

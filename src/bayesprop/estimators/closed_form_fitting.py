@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from functools import lru_cache, partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
-from bayesprop.estimators.inputs import CHUNK_ROWS
+from bayesprop.estimators.inputs import CHUNK_ROWS, padded
 from bayesprop.estimators.network import Built, NetworkFitting, device_rows
 from bayesprop.estimators.training import Trained, is_finite, train
 from bayesprop.model.fit_report import FitReport
@@ -49,9 +50,9 @@ class ClosedFormFitting(NetworkFitting):
     def _value(self, name: str) -> Any:
         return getattr(self, name)
 
+    @abstractmethod
     def _model(self) -> vi.Model:
         """Return what the objective depends on."""
-        raise NotImplementedError
 
     def _model_for(self, likelihood: NetworkLikelihood) -> vi.Model:
         scale: Any = self._value("prior_scale")
@@ -160,9 +161,11 @@ class ClosedFormFitting(NetworkFitting):
         by_mean = self._value("prediction") == "mean"
         parts = []
         for first in range(0, max(1, len(x)), CHUNK_ROWS):
-            rows = jnp.asarray(x[first : first + CHUNK_ROWS], jnp.float32)
-            m, v = _moments(self._model(), params.q, rows, by_mean)
-            parts.append((np.asarray(m, np.float64), np.asarray(v, np.float64)))
+            rows = x[first : first + CHUNK_ROWS]
+            found = _moments(
+                self._model(), params.q, jnp.asarray(padded(rows), jnp.float32), by_mean
+            )
+            parts.append([np.asarray(part, np.float64)[: len(rows)] for part in found])
         m, v = (np.concatenate(part) for part in zip(*parts, strict=True))
         return m, v
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import jax
@@ -12,6 +13,7 @@ import numpy as np
 from bayesprop.estimators import noise_network
 from bayesprop.estimators.checks import check_choice, check_int
 from bayesprop.estimators.closed_form_fitting import ClosedFormFitting
+from bayesprop.estimators.inputs import padded
 from bayesprop.estimators.network import NetworkClassifier, NetworkRegressor
 from bayesprop.estimators.noise import INPUT, check_noise, gaussian_likelihood
 from bayesprop.estimators.noise_network import NETWORK
@@ -39,6 +41,7 @@ _OWN = {
 _NO_TAIL = 1e6
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
     """Network with Gaussian weights for regression, fitted and used without drawing any.
 
@@ -113,44 +116,23 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
     ((42,), True)
     """
 
-    def __init__(
-        self,
-        hidden_layer_sizes: tuple[int, ...] | None = None,
-        n_epochs: int | None = None,
-        *,
-        noise: Literal["network", "learned", "input"] | float = "network",
-        n_members: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        activation: str | None = None,
-        prior: Literal["normal", "laplace"] | None = None,
-        prior_scale: Literal["fan_in", "empirical"] | float | None = None,
-        likelihood_weight: float | None = None,
-        optimizer: Literal["adam", "lbfgs"] | None = None,
-        kl_warm_up: float | None = None,
-        prediction: Literal["expected", "mean", "draws"] | None = None,
-        n_draws: int | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs: Any = n_epochs
-        self.noise = noise
-        self.n_members = n_members
-        self.batch_size: Any = batch_size
-        self.learning_rate = learning_rate
-        self.activation = activation
-        self.prior = prior
-        self.prior_scale = prior_scale
-        self.likelihood_weight = likelihood_weight
-        self.optimizer = optimizer
-        self.kl_warm_up = kl_warm_up
-        self.prediction = prediction
-        self.n_draws: Any = n_draws
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    hidden_layer_sizes: tuple[int, ...] | None = field(default=None, kw_only=False)
+    n_epochs: int | None = field(default=None, kw_only=False)
+    noise: Literal["network", "learned", "input"] | float = "network"
+    n_members: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    activation: str | None = None
+    prior: Literal["normal", "laplace"] | None = None
+    prior_scale: Literal["fan_in", "empirical"] | float | None = None
+    likelihood_weight: float | None = None
+    optimizer: Literal["adam", "lbfgs"] | None = None
+    kl_warm_up: float | None = None
+    prediction: Literal["expected", "mean", "draws"] | None = None
+    n_draws: int | None = None
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
     @property
     def _is_recipe(self) -> bool:
@@ -258,6 +240,7 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
         return super()._from_stored(header, arrays)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ClosedFormVIClassifier(ClosedFormFitting, NetworkClassifier):
     """Network with Gaussian weights for classification, fitted and used without drawing any.
 
@@ -333,44 +316,23 @@ class ClosedFormVIClassifier(ClosedFormFitting, NetworkClassifier):
     True
     """
 
-    def __init__(
-        self,
-        hidden_layer_sizes: tuple[int, ...] = (50,),
-        n_epochs: int = 100,
-        *,
-        batch_size: int = 32,
-        learning_rate: float = 1e-2,
-        optimizer: Literal["adam", "lbfgs"] = "adam",
-        expectation: Any = "exact",
-        activation: str = "relu",
-        prior: Literal["normal", "laplace"] = "normal",
-        prior_scale: Literal["fan_in", "empirical"] | float = "fan_in",
-        likelihood_weight: float = 10.0,
-        kl_warm_up: float = 0.0,
-        prediction: Literal["expected", "mean", "draws"] = "expected",
-        n_draws: int = 100,
-        standardise: bool = True,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.expectation = expectation
-        self.activation = activation
-        self.prior = prior
-        self.prior_scale = prior_scale
-        self.likelihood_weight = likelihood_weight
-        self.kl_warm_up = kl_warm_up
-        self.prediction = prediction
-        self.n_draws = n_draws
-        self.standardise = standardise
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False)
+    n_epochs: int = field(default=100, kw_only=False)
+    batch_size: int = 32
+    learning_rate: float = 1e-2
+    optimizer: Literal["adam", "lbfgs"] = "adam"
+    expectation: Any = "exact"
+    activation: str = "relu"
+    prior: Literal["normal", "laplace"] = "normal"
+    prior_scale: Literal["fan_in", "empirical"] | float = "fan_in"
+    likelihood_weight: float = 10.0
+    kl_warm_up: float = 0.0
+    prediction: Literal["expected", "mean", "draws"] = "expected"
+    n_draws: int = 100
+    standardise: bool = True
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
     def _check_hyper_parameters(self) -> None:
         check_choice("expectation", self.expectation, ("exact", "taylor"))
@@ -382,9 +344,9 @@ class ClosedFormVIClassifier(ClosedFormFitting, NetworkClassifier):
     def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.prediction == "draws":
             return super()._class_moments_standardised(x)
-        m, v = self._output_moments(x)
-        proba, entropy = _class_moments(jnp.asarray(m, jnp.float32), jnp.asarray(v, jnp.float32))
-        return np.asarray(proba, np.float64), np.asarray(entropy, np.float64)
+        m, v = (jnp.asarray(padded(part), jnp.float32) for part in self._output_moments(x))
+        proba, entropy = (np.asarray(part, np.float64) for part in _class_moments(m, v))
+        return proba[: len(x)], entropy[: len(x)]
 
 
 @jax.jit

@@ -2,69 +2,44 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field
 
 from bayesprop.estimators.checks import check_positive
-from bayesprop.estimators.network import Built, NetworkClassifier, NetworkRegressor
-from bayesprop.estimators.noise import check_noise, gaussian_likelihood
-from bayesprop.estimators.optimizers import check_optimizer, make_optimizer
+from bayesprop.estimators.network import Built
 from bayesprop.estimators.pruning import PrunableNetwork
-from bayesprop.model.layers import activation as activation_named
-from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
-from bayesprop.model.networks import plain_apply
+from bayesprop.estimators.trained_network import (
+    SteppedFitting,
+    TrainedClassifier,
+    TrainedRegressor,
+    built,
+)
 from bayesprop.sampling.graves_vi import graves_vi
 
 
-class _Config(NamedTuple):
-    likelihood: NetworkLikelihood
-    activation: str
-    optimizer: str
-    learning_rate: float
-    momentum: float
-    init_std: float
+@dataclass(eq=False, repr=False, kw_only=True)
+class _GravesFitting(PrunableNetwork, SteppedFitting):
+    """What both have."""
 
-
-@lru_cache(maxsize=64)
-def _built(config: _Config) -> Built:
-    apply = partial(plain_apply, activation_name=config.activation)
-    optimizer = make_optimizer(config.optimizer, config.learning_rate, config.momentum)
-    method = graves_vi(apply, config.likelihood, optimizer, init_std=config.init_std)
-    return Built(method, apply, config.likelihood)
-
-
-class _GravesFitting(PrunableNetwork):
-    """What both have; a subclass implements `_likelihood`."""
-
-    activation: str
-    optimizer: str
-    learning_rate: float
-    momentum: float
-    init_std: float
-
-    def _likelihood(self) -> NetworkLikelihood:
-        raise NotImplementedError
+    n_epochs: int = field(default=200, kw_only=False)
+    init_std: float = 0.05
+    n_draws: int = 100
 
     def _check_hyper_parameters(self) -> None:
         super()._check_hyper_parameters()
-        activation_named(self.activation)
-        check_optimizer(self.optimizer, self.learning_rate, self.momentum)
         check_positive("init_std", self.init_std)
 
     def _build(self) -> Built:
-        return _built(
-            _Config(
-                likelihood=self._likelihood(),
-                activation=self.activation,
-                optimizer=self.optimizer,
-                learning_rate=float(self.learning_rate),
-                momentum=float(self.momentum),
-                init_std=float(self.init_std),
-            )
+        return built(
+            graves_vi,
+            self._likelihood(),
+            self.activation,
+            self._steps(),
+            init_std=float(self.init_std),
         )
 
 
-class GravesVIRegressor(NetworkRegressor, _GravesFitting):
+@dataclass(eq=False, repr=False, kw_only=True)
+class GravesVIRegressor(TrainedRegressor, _GravesFitting):
     """Variational inference with squared gradients, for regression (Graves 2011).
 
     The baseline of the papers on PBP and Bayes by Backprop: one draw of the weights a step, a
@@ -79,21 +54,21 @@ class GravesVIRegressor(NetworkRegressor, _GravesFitting):
         Passes over the rows.
     batch_size : int
         Rows of a step; all of them if there are fewer. Memory is a gradient a row.
+    activation : {"relu", "leaky_relu", "erf", "identity"}
+        Nonlinearity of the hidden layers.
     learning_rate : float
         Step size of the optimiser.
     optimizer : {"adam", "sgd"}
         Adam, or stochastic gradient descent with momentum, as in the papers.
     momentum : float
         Of "sgd", 0 to less than 1; Adam has its own.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    noise : "learned", "input" or float
-        One noise variance learnt for every output; one that depends on the input; or the variance
-        itself, in y².
     init_std : float
         Standard deviation of every weight at the start.
     n_draws : int
         Networks that are drawn for a prediction.
+    noise : "learned", "input" or float
+        One noise variance learnt for every output; one that depends on the input; or the variance
+        itself, in y².
     warm_start : bool
         Whether `fit` goes on from the previous `fit`, with its scaling.
     random_state : int, RandomState or None
@@ -123,46 +98,9 @@ class GravesVIRegressor(NetworkRegressor, _GravesFitting):
     ((42,), True)
     """
 
-    def __init__(
-        self,
-        hidden_layer_sizes: tuple[int, ...] = (50,),
-        n_epochs: int = 200,
-        *,
-        batch_size: int = 32,
-        learning_rate: float = 1e-2,
-        optimizer: Literal["adam", "sgd"] = "adam",
-        momentum: float = 0.9,
-        activation: str = "relu",
-        noise: Literal["learned", "input"] | float = "learned",
-        init_std: float = 0.05,
-        n_draws: int = 100,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.momentum = momentum
-        self.activation = activation
-        self.noise = noise
-        self.init_std = init_std
-        self.n_draws = n_draws
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
 
-    def _check_hyper_parameters(self) -> None:
-        super()._check_hyper_parameters()
-        check_noise(self.noise)
-
-    def _likelihood(self) -> GaussianNoise:
-        return gaussian_likelihood(self.noise, self.y_scaler_.scale)
-
-
-class GravesVIClassifier(NetworkClassifier, _GravesFitting):
+@dataclass(eq=False, repr=False, kw_only=True)
+class GravesVIClassifier(TrainedClassifier, _GravesFitting):
     """Variational inference with squared gradients, to classify (Graves 2011).
 
     The baseline of the papers on PBP and Bayes by Backprop; for results of your own prefer
@@ -176,14 +114,14 @@ class GravesVIClassifier(NetworkClassifier, _GravesFitting):
         Passes over the rows.
     batch_size : int
         Rows of a step; all of them if there are fewer. Memory is a gradient a row.
+    activation : {"relu", "leaky_relu", "erf", "identity"}
+        Nonlinearity of the hidden layers.
     learning_rate : float
         Step size of the optimiser.
     optimizer : {"adam", "sgd"}
         Adam, or stochastic gradient descent with momentum, as in the papers.
     momentum : float
         Of "sgd", 0 to less than 1; Adam has its own.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
     init_std : float
         Standard deviation of every weight at the start.
     n_draws : int
@@ -219,34 +157,3 @@ class GravesVIClassifier(NetworkClassifier, _GravesFitting):
     >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
     ((169, 2), True)
     """
-
-    def __init__(
-        self,
-        hidden_layer_sizes: tuple[int, ...] = (50,),
-        n_epochs: int = 200,
-        *,
-        batch_size: int = 32,
-        learning_rate: float = 1e-2,
-        optimizer: Literal["adam", "sgd"] = "adam",
-        momentum: float = 0.9,
-        activation: str = "relu",
-        init_std: float = 0.05,
-        n_draws: int = 100,
-        standardise: bool = True,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.momentum = momentum
-        self.activation = activation
-        self.init_std = init_std
-        self.n_draws = n_draws
-        self.standardise = standardise
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose

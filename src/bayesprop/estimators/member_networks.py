@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
-from bayesprop.estimators.checks import check_int
-from bayesprop.estimators.network import (
-    Built,
-    NetworkClassifier,
-    NetworkFitting,
-    NetworkRegressor,
-    device_rows,
+from bayesprop.estimators.checks import check_int, check_not_negative
+from bayesprop.estimators.inputs import padded
+from bayesprop.estimators.network import Built, device_rows
+from bayesprop.estimators.optimizers import check_share
+from bayesprop.estimators.trained_network import (
+    SteppedFitting,
+    TrainedClassifier,
+    TrainedRegressor,
 )
-from bayesprop.estimators.noise import check_noise, gaussian_likelihood
-from bayesprop.estimators.optimizers import check_optimizer, check_share, make_optimizer
 from bayesprop.estimators.training import Trained, train
-from bayesprop.model.layers import activation as activation_named
 from bayesprop.model.method import Apply, Draw, GradientMethod
 from bayesprop.model.mixture_predictive import MixturePredictive
-from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
+from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.priors import NormalPrior
 from bayesprop.numerics.loops import Rows
@@ -41,20 +41,6 @@ from bayesprop.sampling.point_network import point_network
 _ORDERS_FOLD, _HELD_OUT_SEED = 2**31 - 2, 1
 
 
-class MemberConfig(NamedTuple):
-    """Everything that decides which functions are compiled."""
-
-    likelihood: NetworkLikelihood
-    activation: str
-    optimizer: str
-    learning_rate: float
-    momentum: float
-    weight_decay: float
-    rates: Rates
-    adversarial_step: float
-    n_members: int
-
-
 class BuiltMembers(NamedTuple):
     """The ensemble and its network; one member; the ensemble as it is trained."""
 
@@ -64,56 +50,54 @@ class BuiltMembers(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def build_members(config: MemberConfig) -> BuiltMembers:
+def build_members(
+    likelihood: NetworkLikelihood,
+    activation: str,
+    optimizer: optax.GradientTransformation,
+    *,
+    weight_decay: float,
+    rates: Rates,
+    adversarial_step: float,
+    n_members: int,
+) -> BuiltMembers:
     """Build each configuration once, so that JAX compiles it once."""
-    apply = partial(plain_apply, activation_name=config.activation)
-    drops = any(rate > 0.0 for rate in config.rates)
-    decay = config.weight_decay
+    apply = partial(plain_apply, activation_name=activation)
+    drops = any(rate > 0.0 for rate in rates)
     member = point_network(
         apply,
-        config.likelihood,
-        make_optimizer(config.optimizer, config.learning_rate, config.momentum),
-        prior=NormalPrior(1.0 / decay) if decay > 0.0 else None,
-        forward=dropout_forward(config.rates, activation_name=config.activation) if drops else None,
-        adversarial_step=config.adversarial_step,
+        likelihood,
+        optimizer,
+        prior=NormalPrior(1.0 / weight_decay) if weight_decay > 0.0 else None,
+        forward=dropout_forward(rates, activation_name=activation) if drops else None,
+        adversarial_step=adversarial_step,
     )
-    ensemble = deep_ensemble(member, n_members=config.n_members)
-    lessons = in_own_orders(member, n_members=config.n_members)
-    return BuiltMembers(Built(ensemble, apply, config.likelihood), member, lessons)
+    ensemble = deep_ensemble(member, n_members=n_members)
+    lessons = in_own_orders(member, n_members=n_members)
+    return BuiltMembers(Built(ensemble, apply, likelihood), member, lessons)
 
 
-class MemberFitting(NetworkFitting):
-    """Members that train together; mixed into a regressor or classifier.
+@dataclass(eq=False, repr=False, kw_only=True)
+class MemberFitting(SteppedFitting):
+    """Members that train together; mixed into a regressor or classifier."""
 
-    A subclass implements `_likelihood` and `_rates`; the hyper-parameters named below are its own.
-    """
-
-    activation: str
-    optimizer: str
-    learning_rate: float
-    momentum: float
-    weight_decay: float
-    early_stopping: bool
-    validation_fraction: float
-    patience: int
-    n_members: int
-    adversarial_step: float
+    weight_decay: float = 10.0
+    n_members: int = 1
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    patience: int = 20
     n_draws = 1
-
-    def _likelihood(self) -> NetworkLikelihood:
-        raise NotImplementedError
 
     def _rates(self) -> Rates:
         return Rates()
 
+    def _adversarial_step(self) -> float:
+        return 0.0
+
     def _check_hyper_parameters(self) -> None:
         super()._check_hyper_parameters()
-        activation_named(self.activation)
-        check_optimizer(self.optimizer, self.learning_rate, self.momentum)
         for name in ("n_members", "patience"):
             check_int(name, getattr(self, name))
-        for name in ("weight_decay", "adversarial_step"):
-            check_not_negative(name, getattr(self, name))
+        check_not_negative("weight_decay", self.weight_decay)
         check_share("validation_fraction", self.validation_fraction)
         if self.early_stopping and self.validation_fraction == 0.0:
             raise ValueError("validation_fraction must be > 0 for early_stopping, got 0")
@@ -125,17 +109,13 @@ class MemberFitting(NetworkFitting):
 
     def _built_members(self) -> BuiltMembers:
         return build_members(
-            MemberConfig(
-                likelihood=self._likelihood(),
-                activation=self.activation,
-                optimizer=self.optimizer,
-                learning_rate=float(self.learning_rate),
-                momentum=float(self.momentum),
-                weight_decay=float(self.weight_decay),
-                rates=self._rates(),
-                adversarial_step=float(self.adversarial_step),
-                n_members=int(self.n_members),
-            )
+            self._likelihood(),
+            self.activation,
+            self._steps(),
+            weight_decay=float(self.weight_decay),
+            rates=self._rates(),
+            adversarial_step=self._adversarial_step(),
+            n_members=int(self.n_members),
         )
 
     def _build(self) -> Built:
@@ -183,20 +163,12 @@ class MemberFitting(NetworkFitting):
         return is_held_out
 
 
-class MemberRegressor(NetworkRegressor, MemberFitting):
+class MemberRegressor(TrainedRegressor, MemberFitting):
     """Base of the regressors that predict the equal mixture of their members."""
-
-    noise: Any
-
-    def _check_hyper_parameters(self) -> None:
-        super()._check_hyper_parameters()
-        check_noise(self.noise)
-
-    def _likelihood(self) -> GaussianNoise:
-        return gaussian_likelihood(self.noise, self.y_scaler_.scale)
 
     def _predictive_standardised(self, x: np.ndarray) -> MixturePredictive:
         built, likelihood = self._built_members(), self._likelihood()
+        rows = jnp.asarray(padded(x), jnp.float32)
         found = [
             draws.observations(
                 built.ensemble.apply,
@@ -204,40 +176,33 @@ class MemberRegressor(NetworkRegressor, MemberFitting):
                 likelihood.observe,
                 self._draws_key(),
                 state,
-                jnp.asarray(x, jnp.float32),
+                rows,
                 n_draws=1,
             )
             for state in one_by_one(self.state_)
         ]
         m, v = (np.concatenate(column, dtype=np.float64) for column in zip(*found, strict=True))
-        return MixturePredictive.of(m, v)
+        return MixturePredictive.of(m[:, : len(x)], v[:, : len(x)])
 
 
-class MemberClassifier(NetworkClassifier, MemberFitting):
+class MemberClassifier(TrainedClassifier, MemberFitting):
     """Base of the classifiers that predict the average of their members."""
 
     def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        built = self._built_members()
+        built, rows = self._built_members(), jnp.asarray(padded(x), jnp.float32)
         found = [
             draws.class_moments(
                 built.ensemble.apply,
                 built.member.sample,
                 self._draws_key(),
                 state,
-                jnp.asarray(x, jnp.float32),
+                rows,
                 n_draws=1,
             )
             for state in one_by_one(self.state_)
         ]
         proba, entropy = (np.mean(column, axis=0) for column in zip(*found, strict=True))
-        return proba, entropy
-
-
-def check_not_negative(name: str, value: Any) -> None:
-    """Raise ValueError unless value is a finite number >= 0."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not (is_number and 0.0 <= value < float("inf")):
-        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+        return proba[: len(x)], entropy[: len(x)]
 
 
 def _rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None, chosen: np.ndarray) -> Rows:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
 from numbers import Integral
@@ -30,10 +31,11 @@ from bayesprop.estimators.inputs import (
 from bayesprop.estimators.regression import BayesianRegressor
 from bayesprop.estimators.stored_network import network_header, restore_network
 from bayesprop.estimators.training import Trained, train
+from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Apply, GradientMethod
 from bayesprop.model.mixture_predictive import MixturePredictive
-from bayesprop.model.network_likelihoods import Categorical, GaussianNoise, NetworkLikelihood
+from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import init_weights
 from bayesprop.model.predictive import Predictive
 from bayesprop.numerics.loops import Rows
@@ -50,7 +52,7 @@ class Built(NamedTuple):
     likelihood: NetworkLikelihood
 
 
-class NetworkFitting:
+class NetworkFitting(ABC):
     """Training and storage; mixed into a regressor or classifier.
 
     Hyper-parameters that every such estimator has: hidden_layer_sizes, n_epochs, batch_size,
@@ -58,9 +60,9 @@ class NetworkFitting:
     """
 
     hidden_layer_sizes: Any
-    n_epochs: int
-    batch_size: int
-    n_draws: int
+    n_epochs: Any
+    batch_size: Any
+    n_draws: Any
     warm_start: bool
     random_state: Any
     verbose: int
@@ -70,13 +72,13 @@ class NetworkFitting:
     n_features_in_: int
     fit_report_: FitReport
 
+    @abstractmethod
     def _build(self) -> Built:
         """Return method, network and likelihood for the present hyper-parameters and data.
 
         Must return the very same functions for the same configuration (an lru_cache does it):
         their identity keys JAX's compilation.
         """
-        raise NotImplementedError
 
     def _check_hyper_parameters(self) -> None:
         """Check those that every network has; a subclass adds its own."""
@@ -88,6 +90,9 @@ class NetworkFitting:
     def _hidden_sizes(self) -> tuple[int, ...]:
         sizes = self.hidden_layer_sizes
         return (int(sizes),) if isinstance(sizes, Integral) else tuple(int(h) for h in sizes)
+
+    def _standardised(self, X: np.ndarray, first_row: int = 0) -> np.ndarray:
+        return standardised_inputs(self, X, first_row, furthest=FURTHEST_FLOAT32_INPUT)
 
     def _sizes(self, likelihood: NetworkLikelihood) -> tuple[int, ...]:
         return (self.n_features_in_, *self._hidden_sizes(), likelihood.n_outputs)
@@ -175,6 +180,7 @@ class NetworkFitting:
 class NetworkRegressor(NetworkFitting, BayesianRegressor):
     """Base of the regressors that train a network and predict by draws of its weights."""
 
+    @unharmed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit from scratch in `n_epochs` shuffled passes (with `warm_start`, go on).
 
@@ -191,9 +197,6 @@ class NetworkRegressor(NetworkFitting, BayesianRegressor):
         if not goes_on:
             self._standardise(X, y, weight, reference=False)
         return self._fit_rows(self._standardised(X), self.y_scaler_.transform(y), weight)
-
-    def _standardised(self, X: np.ndarray, first_row: int = 0) -> np.ndarray:
-        return standardised_inputs(self, X, first_row, furthest=FURTHEST_FLOAT32_INPUT)
 
     def _observations(self, x: np.ndarray, key: Any, n_draws: int) -> draws.Observed:
         built = self._build()
@@ -252,9 +255,7 @@ class NetworkClassifier(NetworkFitting, BayesianClassifier):
 
     standardise: bool
 
-    def _likelihood(self) -> Categorical:
-        return Categorical(len(self.classes_))
-
+    @unharmed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit from scratch in `n_epochs` shuffled passes (with `warm_start`, go on).
 
@@ -272,8 +273,7 @@ class NetworkClassifier(NetworkFitting, BayesianClassifier):
             self.x_scaler_ = (
                 Standardiser.fit(X, weight) if self.standardise else Standardiser.none(X.shape[1])
             )
-        x = standardised_inputs(self, X, furthest=FURTHEST_FLOAT32_INPUT)
-        return self._fit_rows(x, codes, weight)
+        return self._fit_rows(self._standardised(X), codes, weight)
 
     def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         built = self._build()

@@ -6,6 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Literal, Self, cast
 
@@ -14,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.checks import check_choice, check_int
+from bayesprop.estimators.inputs import CHUNK_ROWS
 from bayesprop.estimators.regression import BayesianRegressor
 from bayesprop.estimators.stored import (
     check_sizes,
@@ -22,13 +24,16 @@ from bayesprop.estimators.stored import (
     restore_regressor,
     restored,
 )
+from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.moments.pbp_engine import Engine
 from bayesprop.moments.pbp_state import GammaPrior, Inference, PBPInfo, PBPState, init
 
 _SHARE_ROWS = 2000
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PBPRegressor(BayesianRegressor):
     """Bayesian neural network for regression, fitted by probabilistic backpropagation.
 
@@ -85,38 +90,22 @@ class PBPRegressor(BayesianRegressor):
     ((42,), True)
     """
 
-    state_: PBPState
-    n_iter_: int
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False)
+    n_epochs: int = field(default=40, kw_only=False)
+    batch_size: int = 1
+    inference: Literal["adf", "sep"] = "adf"
+    activation: str = "relu"
+    engine: Literal["auto", "kernel", "jax"] = "auto"
+    reference: bool = False
+    weight_prior: tuple[float, float] = (6.0, 6.0)
+    noise_prior: tuple[float, float] = (6.0, 6.0)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+    state_: PBPState = field(init=False)
+    n_iter_: int = field(init=False)
 
-    def __init__(
-        self,
-        hidden_layer_sizes: tuple[int, ...] = (50,),
-        n_epochs: int = 40,
-        *,
-        batch_size: int = 1,
-        inference: Literal["adf", "sep"] = "adf",
-        activation: str = "relu",
-        engine: Literal["auto", "kernel", "jax"] = "auto",
-        reference: bool = False,
-        weight_prior: tuple[float, float] = (6.0, 6.0),
-        noise_prior: tuple[float, float] = (6.0, 6.0),
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.inference = inference
-        self.activation = activation
-        self.engine = engine
-        self.reference = reference
-        self.weight_prior = weight_prior
-        self.noise_prior = noise_prior
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
-
+    @unharmed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit from scratch in `n_epochs` shuffled passes.
 
@@ -138,6 +127,7 @@ class PBPRegressor(BayesianRegressor):
         orders = (rng.permutation(rows) for _ in range(self.n_epochs))
         return self._run(engine, X, y, weight, orders, n_visits=len(rows) * self.n_epochs)
 
+    @unharmed
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Absorb rows once, in their order: the posterior becomes the prior.
 
@@ -241,7 +231,7 @@ class PBPRegressor(BayesianRegressor):
             advice.append(
                 "the target is constant: there is nothing to learn from it; check the column"
             )
-            warnings.warn(advice[-1], stacklevel=4)
+            warnings.warn(advice[-1], stacklevel=5)
         undone = guards["weights_undone"]
         if undone > 0.01 * n_updates:
             advice.append(
@@ -284,11 +274,29 @@ class PBPRegressor(BayesianRegressor):
             name=self.engine,
         )
 
-    def _predict_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._checked_engine().predict_moments(self.state_, x)
+    def predict_dist(self, X: Any) -> GaussianPredictive:
+        """Predictive distribution of y at every row: epistemic and noise variance apart.
 
-    def _noise_var_standardised(self) -> np.ndarray:
-        return self.state_.noise_var
+        X
+            Rows in the original units, columns as in `fit`.
+        """
+        m, v = self._predict_in_chunks(self._checked_inputs(X))
+        noise_var = np.broadcast_to(self.state_.noise_var, m.shape)
+        return GaussianPredictive(
+            self._as_fitted(self.y_scaler_.inverse_mean(m)),
+            self._as_fitted(self.y_scaler_.inverse_var(v)),
+            self._as_fitted(self.y_scaler_.inverse_var(noise_var)),
+        )
+
+    def _predict_in_chunks(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Standardised means and variances; memory beyond input and output is a chunk's."""
+        m, v = np.empty((len(X), self.n_outputs_)), np.empty((len(X), self.n_outputs_))
+        engine = self._checked_engine()
+        for first in range(0, len(X), CHUNK_ROWS):
+            rows = slice(first, first + CHUNK_ROWS)
+            x = self._standardised(X[rows], first)
+            m[rows], v[rows] = engine.predict_moments(self.state_, x)
+        return m, v
 
     def _sample_standardised(
         self, rng: Any, x: np.ndarray, n_samples: int

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
 
 from bayesprop.estimators.member_networks import MemberClassifier, MemberFitting, MemberRegressor
 from bayesprop.estimators.optimizers import check_share
 from bayesprop.sampling.dropout import Rates
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _PointFitting(MemberFitting):
     """What both have beside the members: units and weights that are missing in training."""
 
-    dropout: float
-    input_dropout: float
-    dropconnect: float
-    adversarial_step = 0.0
+    dropout: float = 0.0
+    input_dropout: float = 0.0
+    dropconnect: float = 0.0
 
     def _check_hyper_parameters(self) -> None:
         super()._check_hyper_parameters()
@@ -26,6 +26,7 @@ class _PointFitting(MemberFitting):
         return Rates(float(self.input_dropout), float(self.dropout), float(self.dropconnect))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PointNetworkRegressor(MemberRegressor, _PointFitting):
     """A network with one value a weight, for regression.
 
@@ -40,26 +41,17 @@ class PointNetworkRegressor(MemberRegressor, _PointFitting):
         Passes over the rows; with early stopping, the most.
     batch_size : int
         Rows of a step; all of them if there are fewer.
+    activation : {"relu", "leaky_relu", "erf", "identity"}
+        Nonlinearity of the hidden layers.
     learning_rate : float
         Step size of the optimiser.
     optimizer : {"adam", "sgd"}
         Adam, or stochastic gradient descent with momentum.
     momentum : float
         Of "sgd", 0 to less than 1; Adam has its own.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    noise : "learned", "input" or float
-        One noise variance learnt for every output; one that depends on the input; or the variance
-        itself, in y².
     weight_decay : float
         Precision of a Gaussian prior on every parameter, in standardised units: weight_decay / 2
         times the sum of squares is added to the SUM of -log p over the rows. 0: none.
-    dropout, input_dropout : float
-        Probability that a hidden unit or an input is missing in training, anew for every row and
-        unit (Hinton et al. 2012).
-    dropconnect : float
-        Probability that a weight is missing in training, anew for every batch (after Wan et al.
-        2013).
     n_members : int
         Networks that are trained from different starts and averaged; 1 is a single network.
     early_stopping : bool
@@ -68,6 +60,15 @@ class PointNetworkRegressor(MemberRegressor, _PointFitting):
         Share of the rows that is held out.
     patience : int
         Epochs without a better one before it stops.
+    dropout, input_dropout : float
+        Probability that a hidden unit or an input is missing in training, anew for every row and
+        unit (Hinton et al. 2012).
+    dropconnect : float
+        Probability that a weight is missing in training, anew for every batch (after Wan et al.
+        2013).
+    noise : "learned", "input" or float
+        One noise variance learnt for every output; one that depends on the input; or the variance
+        itself, in y².
     warm_start : bool
         Whether `fit` goes on from the previous `fit`, with its scaling.
     random_state : int, RandomState or None
@@ -97,50 +98,8 @@ class PointNetworkRegressor(MemberRegressor, _PointFitting):
     ((42,), True)
     """
 
-    def __init__(
-        self,
-        hidden_layer_sizes: tuple[int, ...] = (50,),
-        n_epochs: int = 100,
-        *,
-        batch_size: int = 32,
-        learning_rate: float = 1e-2,
-        optimizer: Literal["adam", "sgd"] = "adam",
-        momentum: float = 0.9,
-        activation: str = "relu",
-        noise: Literal["learned", "input"] | float = "learned",
-        weight_decay: float = 10.0,
-        dropout: float = 0.0,
-        input_dropout: float = 0.0,
-        dropconnect: float = 0.0,
-        n_members: int = 1,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 20,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.momentum = momentum
-        self.activation = activation
-        self.noise = noise
-        self.weight_decay = weight_decay
-        self.dropout = dropout
-        self.input_dropout = input_dropout
-        self.dropconnect = dropconnect
-        self.n_members = n_members
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class PointNetworkClassifier(MemberClassifier, _PointFitting):
     """A network with one value a weight, for classification.
 
@@ -155,23 +114,17 @@ class PointNetworkClassifier(MemberClassifier, _PointFitting):
         Passes over the rows; with early stopping, the most.
     batch_size : int
         Rows of a step; all of them if there are fewer.
+    activation : {"relu", "leaky_relu", "erf", "identity"}
+        Nonlinearity of the hidden layers.
     learning_rate : float
         Step size of the optimiser.
     optimizer : {"adam", "sgd"}
         Adam, or stochastic gradient descent with momentum.
     momentum : float
         Of "sgd", 0 to less than 1; Adam has its own.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
     weight_decay : float
         Precision of a Gaussian prior on every parameter, in standardised units: weight_decay / 2
         times the sum of squares is added to the SUM of -log p over the rows. 0: none.
-    dropout, input_dropout : float
-        Probability that a hidden unit or an input is missing in training, anew for every row and
-        unit (Hinton et al. 2012).
-    dropconnect : float
-        Probability that a weight is missing in training, anew for every batch (after Wan et al.
-        2013).
     n_members : int
         Networks that are trained from different starts and averaged; 1 is a single network.
     early_stopping : bool
@@ -180,6 +133,12 @@ class PointNetworkClassifier(MemberClassifier, _PointFitting):
         Share of the rows that is held out.
     patience : int
         Epochs without a better one before it stops.
+    dropout, input_dropout : float
+        Probability that a hidden unit or an input is missing in training, anew for every row and
+        unit (Hinton et al. 2012).
+    dropconnect : float
+        Probability that a weight is missing in training, anew for every batch (after Wan et al.
+        2013).
     standardise : bool
         Whether inputs are brought to mean 0 and variance 1; False for pixels.
     warm_start : bool
@@ -211,46 +170,3 @@ class PointNetworkClassifier(MemberClassifier, _PointFitting):
     >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
     ((169, 2), True)
     """
-
-    def __init__(
-        self,
-        hidden_layer_sizes: tuple[int, ...] = (50,),
-        n_epochs: int = 100,
-        *,
-        batch_size: int = 32,
-        learning_rate: float = 1e-2,
-        optimizer: Literal["adam", "sgd"] = "adam",
-        momentum: float = 0.9,
-        activation: str = "relu",
-        weight_decay: float = 10.0,
-        dropout: float = 0.0,
-        input_dropout: float = 0.0,
-        dropconnect: float = 0.0,
-        n_members: int = 1,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 20,
-        standardise: bool = True,
-        warm_start: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.momentum = momentum
-        self.activation = activation
-        self.weight_decay = weight_decay
-        self.dropout = dropout
-        self.input_dropout = input_dropout
-        self.dropconnect = dropconnect
-        self.n_members = n_members
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.standardise = standardise
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose

@@ -133,7 +133,8 @@ class PrunableNetwork(NetworkFitting):
         return True
 
     def _fit_rows(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Self:
-        self.__dict__.pop("pruned_", None)
+        if hasattr(self, "pruned_"):
+            del self.pruned_
         return super()._fit_rows(x, y, weight)
 
     def _to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayesprop.data.standardise import Standardiser
-from bayesprop.estimators.inputs import CHUNK_ROWS, standardised_inputs
+from bayesprop.estimators.inputs import standardised_inputs
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.predictive import GaussianPredictive, Predictive
+from bayesprop.model.predictive import Predictive
 
 _LARGEST_SCALE = 1e150
 
 
-class BayesianRegressor(RegressorMixin, BaseEstimator):
-    """Base of the regressors. A subclass fits standardised rows and predicts their moments.
+class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
+    """Base of the regressors. A subclass fits standardised rows and says what it predicts.
 
-    It calls `_check_rows` and `_standardise` in its `fit`, and implements `_sample_standardised`
-    and either `predict_dist`, or `_predict_standardised(x)`, mean and epistemic variance (n, o),
-    and `_noise_var_standardised()`, (o,), for a Gaussian predictive.
+    It calls `_check_rows` and `_standardise` in its `fit`.
     """
 
     x_scaler_: Standardiser
@@ -56,7 +55,7 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
             order="C",
             ensure_min_samples=2 if reset else 1,
         )
-        y = np.asarray(y, dtype=np.float64)
+        y = _numbers(y)
         if reset:
             self._y_is_vector = y.ndim == 1
         y = y.reshape(len(y), -1)
@@ -93,31 +92,17 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
     def _standardised(self, X: np.ndarray, first_row: int = 0) -> np.ndarray:
         return standardised_inputs(self, X, first_row)
 
-    def _predict_in_chunks(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Standardised means and variances; memory beyond input and output is a chunk's."""
-        m, v = np.empty((len(X), self.n_outputs_)), np.empty((len(X), self.n_outputs_))
-        for first in range(0, len(X), CHUNK_ROWS):
-            rows = slice(first, first + CHUNK_ROWS)
-            m[rows], v[rows] = self._predict_standardised(self._standardised(X[rows], first))
-        return m, v
-
     def _as_fitted(self, values: np.ndarray) -> np.ndarray:
         """Give (n, o) back in the shape that y was fitted with."""
         return values[:, 0] if self._y_is_vector else values
 
+    @abstractmethod
     def predict_dist(self, X: Any) -> Predictive:
         """Predictive distribution of y at every row: epistemic and noise variance apart.
 
         X
             Rows in the original units, columns as in `fit`.
         """
-        m, v = self._predict_in_chunks(self._checked_inputs(X))
-        noise_var = np.broadcast_to(self._noise_var_standardised(), m.shape)
-        return GaussianPredictive(
-            self._as_fitted(self.y_scaler_.inverse_mean(m)),
-            self._as_fitted(self.y_scaler_.inverse_var(v)),
-            self._as_fitted(self.y_scaler_.inverse_var(noise_var)),
-        )
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
@@ -164,14 +149,16 @@ class BayesianRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         save_model(path, self)
 
-    def _predict_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError
-
-    def _noise_var_standardised(self) -> np.ndarray:
-        raise NotImplementedError
-
+    @abstractmethod
     def _sample_standardised(
         self, rng: Any, x: np.ndarray, n_samples: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Functions (s, n, o) and their noise variances, of any shape that fits."""
-        raise NotImplementedError
+
+
+def _numbers(y: Any) -> np.ndarray:
+    """Return targets as float64; ValueError for text."""
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except ValueError as error:
+        raise ValueError(f"y must hold numbers ({error}): for labels take a classifier") from error

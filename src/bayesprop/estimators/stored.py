@@ -90,11 +90,13 @@ def restore_classifier(model: Any, header: dict[str, Any]) -> None:
 
 
 def checked_scaler(header: dict[str, Any], name: str, size: int) -> Standardiser:
-    """Read a scaler of so many columns; ValueError where it is another or not finite."""
+    """Read a scaler of so many columns; ValueError where it is none."""
     for part, values in header[name].items():
         column = np.asarray(values, dtype=np.float64)
         if column.shape != (size,) or not np.isfinite(column).all():
             raise ValueError(f"{name} must hold {size} finite numbers as {part}")
+        if part != "mean" and not (column > 0.0).all():
+            raise ValueError(f"{name} must hold numbers > 0 as {part}")
     return Standardiser.from_dict(header[name])
 
 

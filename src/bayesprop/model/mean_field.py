@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 
 from bayesprop.model.priors import Prior
 from bayesprop.numerics.gaussian import Gaussian, log_pdf
+from bayesprop.numerics.softplus import softplus
 
 
 class MeanField(NamedTuple):
@@ -39,12 +40,12 @@ def from_weights(weights: Any, *, std: float) -> MeanField:
 
 def stds(q: MeanField) -> Any:
     """Return the standard deviation of every weight."""
-    return jax.tree.map(jax.nn.softplus, q.rho)
+    return jax.tree.map(softplus, q.rho)
 
 
 def variances(q: MeanField) -> Any:
     """Return the variance of every weight."""
-    return jax.tree.map(lambda rho: jax.nn.softplus(rho) ** 2, q.rho)
+    return jax.tree.map(lambda rho: softplus(rho) ** 2, q.rho)
 
 
 def draw(key: Array, q: MeanField) -> Any:
@@ -53,7 +54,7 @@ def draw(key: Array, q: MeanField) -> Any:
     keys = structure.unflatten(jax.random.split(key, len(leaves)))
 
     def one(key: Array, m: Array, rho: Array) -> Array:
-        return m + jax.nn.softplus(rho) * jax.random.normal(key, m.shape, m.dtype)
+        return m + softplus(rho) * jax.random.normal(key, m.shape, m.dtype)
 
     return jax.tree.map(one, keys, q.m, q.rho)
 
@@ -62,7 +63,7 @@ def log_prob(q: MeanField, weights: Any) -> Float[Array, ""]:
     """Log q(weights), summed, nats."""
 
     def one(w: Array, m: Array, rho: Array) -> Array:
-        return jnp.sum(log_pdf(w, m, jax.nn.softplus(rho) ** 2))
+        return jnp.sum(log_pdf(w, m, softplus(rho) ** 2))
 
     return _total(jax.tree.map(one, weights, q.m, q.rho))
 
@@ -75,7 +76,7 @@ def log_prior(prior: Prior, weights: Any) -> Float[Array, ""]:
 def kl(prior: Prior, q: MeanField) -> Float[Array, ""]:
     """KL(q || prior) in closed form, summed over all weights, nats."""
     return _total(
-        jax.tree.map(lambda m, rho: prior.kl(Gaussian(m, jax.nn.softplus(rho) ** 2)), q.m, q.rho)
+        jax.tree.map(lambda m, rho: prior.kl(Gaussian(m, softplus(rho) ** 2)), q.m, q.rho)
     )
 
 

@@ -13,23 +13,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, log_pdf
+from bayesprop.numerics.softplus import softplus
 
 
 def negative_entropy(v: Float[Array, "..."]) -> Float[Array, ""]:
     """E_q[log q] of independent Gaussians, summed (Roth & Pernkopf 2016, eq. 14)."""
     return -0.5 * jnp.sum(LOG_2PI + 1.0 + jnp.log(v))
-
-
-@jax.custom_jvp
-def _softplus(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """log(1 + exp(x)), whose slope is written down: JAX would derive it through logaddexp."""
-    return jax.nn.softplus(x)
-
-
-@_softplus.defjvp
-def _softplus_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
-    (x,), (dx,) = primals, tangents
-    return jax.nn.softplus(x), jax.nn.sigmoid(x) * dx
 
 
 @dataclass(frozen=True)
@@ -131,7 +120,7 @@ class ScaleMixturePrior(Prior):
         sharper = 0.5 * (1.0 / narrow**2 - 1.0 / wide**2)
         log_odds = jnp.log(share) - jnp.log1p(-share) + jnp.log(narrow / wide) + sharper * w * w
         log_wide = jnp.log(share / wide) - 0.5 * (LOG_2PI + (w / wide) ** 2)
-        return log_wide + _softplus(-log_odds)
+        return log_wide + softplus(-log_odds)
 
     @property
     def var(self) -> Float[Array, ""]:

@@ -24,6 +24,7 @@ from bayesprop.model.priors import Prior
 from bayesprop.numerics.fast_normal import normal
 from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.loops import Batch
+from bayesprop.numerics.softplus import softplus
 from bayesprop.sampling.mean_field_network import activation_of, sample_outputs
 
 KL = Literal["closed", "sampled"]
@@ -210,7 +211,7 @@ def draw_noise(key: PRNGKeyArray, like: Any) -> Any:
 
 def _weights(q: MeanField, noise: Any) -> Any:
     """Return m + softplus(rho) e (section 3.2, step 2)."""
-    return jax.tree.map(lambda m, rho, e: m + jax.nn.softplus(rho) * e, q.m, q.rho, noise)
+    return jax.tree.map(lambda m, rho, e: m + softplus(rho) * e, q.m, q.rho, noise)
 
 
 def _kl(prior: Prior, q: MeanField, noise: Any, kl: KL) -> Float[Array, ""]:
@@ -223,6 +224,6 @@ def _log_q(q: MeanField, noise: Any) -> Float[Array, ""]:
     """Log q(m + std e) in terms of e: its gradients in m, which cancel (eq. 3), are not there."""
 
     def one(rho: Array, e: Array) -> Array:
-        return -jnp.sum(jnp.log(jax.nn.softplus(rho)) + 0.5 * (LOG_2PI + e * e))
+        return -jnp.sum(jnp.log(softplus(rho)) + 0.5 * (LOG_2PI + e * e))
 
     return jnp.sum(jnp.stack(jax.tree.leaves(jax.tree.map(one, q.rho, noise))))

@@ -16,6 +16,7 @@ from bayesprop.model.layers import Activation, activation
 from bayesprop.model.mean_field import MeanField, variances
 from bayesprop.model.method import Apply
 from bayesprop.model.networks import plain_apply
+from bayesprop.numerics.fast_normal import normal
 from bayesprop.numerics.gaussian import Gaussian
 
 
@@ -49,5 +50,5 @@ def sample_outputs(
         # One product with a column of ones: to cut the biases off would copy the weights.
         z = jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1)
         a = Gaussian(z @ m, (z * z) @ v)
-        z = a.m + jnp.sqrt(a.v) * jax.random.normal(key_layer, a.m.shape, a.m.dtype)
+        z = a.m + jnp.sqrt(a.v) * normal(key_layer, a.m.shape)
     return z

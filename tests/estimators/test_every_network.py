@@ -1,0 +1,118 @@
+"""What every network in the table of methods keeps to, on one tiny fit each."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import bayesprop
+from bayesprop.methods import METHODS, REGRESSION, make
+
+TINY = {"hidden_layer_sizes": (4,), "n_epochs": 2, "random_state": 0}
+FEW_DRAWS = TINY | {"n_draws": 3}
+SETTINGS = {
+    "pbp": TINY,
+    "closed-form-vi": TINY,
+    "bayes-by-backprop": FEW_DRAWS,
+    "graves-vi": FEW_DRAWS,
+    "mc-dropout": FEW_DRAWS,
+    "deep-ensemble": TINY | {"n_members": 2},
+    "network": TINY,
+}
+# The recipe of the default is compiled for ten seconds: its own tests have it.
+PARTICULAR = {("closed-form-vi", REGRESSION): {"noise": "learned"}}
+ALL = [(name, task) for name in SETTINGS for task in METHODS[name].homes]
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(24, 3))
+Y = X[:, 0] + 0.1 * RNG.normal(size=24)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation():
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def targets(task):
+    return Y if task == REGRESSION else np.where(Y > 0.0, "above", "below")
+
+
+@pytest.fixture(scope="module", params=ALL, ids=lambda one: "-".join(one))
+def fitted(request):
+    """A model that no test may change, and what it predicts at X."""
+    name, task = request.param
+    params = SETTINGS[name] | PARTICULAR.get(request.param, {})
+    model = make(name, task=task, **params).fit(X, targets(task))
+    return model, task, predicted(model, X)
+
+
+def predicted(model, x):
+    if hasattr(model, "classes_"):
+        return model.predict_proba(x)
+    return np.stack(model.predict(x, return_std=True), axis=1)
+
+
+def test_a_row_is_predicted_alike_in_any_company(fitted):
+    model, _, together = fitted
+    np.testing.assert_array_equal(predicted(model, X[::-1])[::-1], together)
+    np.testing.assert_array_equal(predicted(model, X[3:4]), together[3:4])
+    np.testing.assert_array_equal(predicted(model, np.tile(X, (4, 1)))[-24:], together)
+
+
+def test_rows_far_away_have_predictions_or_are_refused(fitted):
+    model, _, _ = fitted
+    assert np.isfinite(predicted(model, 1e11 * X)).all()
+    with pytest.raises(ValueError, match=r"X must lie within .* in row 2, column 1"):
+        model.predict(np.where(np.arange(72).reshape(24, 3) == 7, 1e60, X))
+
+
+def test_a_saved_model_is_the_same_model(fitted, tmp_path):
+    model, _, before = fitted
+    model.save(tmp_path / "model")
+    again = bayesprop.load(tmp_path / "model")
+    assert again.get_params() == model.get_params()
+    np.testing.assert_array_equal(predicted(again, X), before)
+
+
+def test_a_refused_fit_leaves_the_earlier_one(fitted):
+    model, task, before = fitted
+    attributes = dict(vars(model))
+    wide = np.hstack([X, X])
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples"):
+        model.fit(wide, targets(task)[:5])
+    with pytest.raises(ValueError, match=r"positive entry|non-zero"):
+        model.fit(wide, targets(task), sample_weight=np.zeros(24))
+    assert vars(model) == attributes
+    np.testing.assert_array_equal(predicted(model, X), before)
+
+
+def test_an_interrupted_fit_leaves_the_earlier_one(fitted, monkeypatch):
+    model, task, before = fitted
+    attributes = dict(vars(model))
+    for_pbp, for_networks = "bayesprop.estimators.pbp.FitReport", "bayesprop.numerics.loops.epoch"
+    for place in (for_pbp, for_networks):
+        monkeypatch.setattr(place, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(np.hstack([X, X]), -5.0 * Y if task == REGRESSION else np.arange(24) % 3)
+    monkeypatch.undo()
+    assert vars(model) == attributes
+    np.testing.assert_array_equal(predicted(model, X), before)
+
+
+def interrupt(*args, **kwargs):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_targets_of_the_wrong_kind_are_named(name, task):
+    model = make(name, task=task, **SETTINGS[name])
+    if task == REGRESSION:
+        with pytest.raises(ValueError, match=r"y must hold numbers .*'above'.* take a classifier"):
+            model.fit(X, targets("classification"))
+        return
+    with pytest.raises(ValueError, match="y must hold labels of one kind, got int, str"):
+        model.fit(X, np.array(["a", 1] * 12, dtype=object))
+    with pytest.raises(ValueError, match="at least two classes, got one class only: 'a'"):
+        model.fit(X, np.full(24, "a"))

@@ -1,0 +1,77 @@
+"""Constructors and their documentation, over every estimator in the table of methods."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+from itertools import pairwise
+
+import pytest
+from sklearn.base import clone
+
+from bayesprop.methods import METHODS, estimator_class
+
+CLASSES = [estimator_class(name, task) for name, method in METHODS.items() for task in method.homes]
+PAIRS = [
+    tuple(estimator_class(name, task) for task in method.homes)
+    for name, method in METHODS.items()
+    if len(method.homes) == 2
+]
+NETWORKS = [cls for cls in CLASSES if "hidden_layer_sizes" in inspect.signature(cls).parameters]
+# Where the regressor's parameter is another one than the classifier's, and is described so.
+DIFFER = {
+    # None is the default of the method that `noise` chooses.
+    "ClosedFormVIRegressor": {
+        "hidden_layer_sizes", "n_epochs", "batch_size", "learning_rate", "optimizer", "activation",
+        "prior", "prior_scale", "likelihood_weight", "kl_warm_up", "prediction", "n_draws",
+        "warm_start",
+    },
+}  # fmt: skip
+
+
+def described(cls: type) -> dict[str, str]:
+    """Parameter -> its type and words, in the order of the docstring."""
+    text = inspect.cleandoc(cls.__doc__ or "")
+    block = re.search(r"^Parameters\n-+\n(.*?)\n\n", text, re.DOTALL | re.MULTILINE)
+    assert block, f"{cls.__name__} documents no parameters"
+    found = {}
+    for entry in re.split(r"\n(?=\S)", block.group(1)):
+        names, _, words = entry.partition(" : ")
+        found |= dict.fromkeys(names.split(", "), words)
+    return found
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_the_docstring_lists_the_parameters_of_the_signature(cls):
+    assert list(described(cls)) == list(inspect.signature(cls).parameters)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair[0].__name__)
+def test_regressor_and_classifier_describe_a_parameter_by_the_same_words(pair):
+    regressor, classifier = map(described, pair)
+    differ = {name for name in regressor.keys() & classifier if regressor[name] != classifier[name]}
+    assert differ == DIFFER.get(pair[0].__name__, set())
+
+
+@pytest.mark.parametrize("cls", NETWORKS)
+def test_only_layers_and_epochs_are_positional(cls):
+    parameters = inspect.signature(cls).parameters.values()
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert positional == ["hidden_layer_sizes", "n_epochs"]
+    assert all(left.kind <= right.kind for left, right in pairwise(parameters))
+    model = cls((3,), 7)
+    assert (model.hidden_layer_sizes, model.n_epochs) == ((3,), 7)
+
+
+@pytest.mark.parametrize("cls", NETWORKS)
+def test_a_network_is_a_plain_scikit_learn_object(cls):
+    model = cls((3,), random_state=1)
+    assert vars(model) == model.get_params() == clone(model).get_params()
+    assert pickle.loads(pickle.dumps(model)).get_params() == model.get_params()
+    assert repr(model) == f"{cls.__name__}(hidden_layer_sizes=(3,), random_state=1)"
+    assert model != cls((3,), random_state=1), "estimators are compared by identity"
+    assert hash(model) != hash(clone(model))
+    assert model.set_params(n_epochs=4).n_epochs == 4
+    with pytest.raises(TypeError, match="n_epoch"):
+        cls(n_epoch=3)
