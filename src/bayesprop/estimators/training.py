@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.method import GradientMethod
+from bayesprop.model.method import GradientMethod, Info
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Rows
 
@@ -61,11 +64,11 @@ def train(
     for epoch in range(first_epoch, first_epoch + n_epochs):
         before = state
         key = jax.random.fold_in(root, epoch)
-        state, info = loops.epoch(method.update, state, key, data, batch_size=batch_size)
-        values = {name: float(value) for name, value in info._asdict().items()}
-        if not (np.isfinite(values["loss"]) and is_finite(method.mean(state))):
+        state, told = _epoch(method, state, key, data, batch_size)
+        *values, is_sound = np.asarray(told).tolist()
+        if not is_sound:
             return Trained(before if validate is None else best, trace, 1, best_epoch)
-        for name, value in values.items():
+        for name, value in zip(Info._fields, values, strict=True):
             trace[name].append(value)
         if validate is not None:
             held_out = validate(state)
@@ -78,6 +81,18 @@ def train(
             latest = "  ".join(f"{name} {series[-1]:.5g}" for name, series in trace.items())
             print(f"epoch {epoch + 1}  {latest}", file=sys.stderr)
     return Trained(state if validate is None else best, trace, 0, best_epoch)
+
+
+@partial(jax.jit, static_argnames=("method", "batch_size"))
+def _epoch(
+    method: GradientMethod, state: Any, key: PRNGKeyArray, data: Rows, batch_size: int
+) -> tuple[Any, Float[Array, " 4"]]:
+    """Train an epoch; tell its info, and 1 if loss and mean are finite: one small array a call."""
+    state, info = loops.epoch(method.update, state, key, data, batch_size=batch_size)
+    sound = jnp.isfinite(info.loss)
+    for leaf in jax.tree.leaves(method.mean(state)):
+        sound &= jnp.isfinite(leaf).all()
+    return state, jnp.stack([*info, sound.astype(info.loss.dtype)])
 
 
 def is_finite(tree: Any) -> bool:
