@@ -143,15 +143,6 @@ def test_parameters_are_refused_never_ignored(params, message):
         ClosedFormVIRegressor(**params).fit(*wave())
 
 
-@pytest.mark.parametrize("make_model", [regressor, classifier])
-def test_stored_and_restored(make_model):
-    x, y = wave()
-    y = y if make_model is regressor else np.where(y > 40.0, "high", "low")
-    model = make_model(n_epochs=3, kl_warm_up=0).fit(x, y)
-    again = type(model)._from_stored(*model._to_stored())
-    np.testing.assert_array_equal(again.predict(x), model.predict(x))
-
-
 def test_labels_of_any_type_and_sound_probabilities(iris):
     model, X, y = iris
     assert list(model.classes_) == ["setosa", "versicolor", "virginica"]

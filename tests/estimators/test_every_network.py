@@ -58,12 +58,14 @@ def test_a_row_is_predicted_alike_in_any_company(fitted):
     model, _, together = fitted
     np.testing.assert_array_equal(predicted(model, X[::-1])[::-1], together)
     np.testing.assert_array_equal(predicted(model, X[3:4]), together[3:4])
-    np.testing.assert_array_equal(predicted(model, np.tile(X, (4, 1)))[-24:], together)
+    np.testing.assert_array_equal(predicted(model, np.tile(X, (2, 1)))[-24:], together)
 
 
 def test_rows_far_away_have_predictions_or_are_refused(fitted):
     model, _, _ = fitted
-    assert np.isfinite(predicted(model, 1e11 * X)).all()
+    far = predicted(model, 1e11 * X)
+    assert np.isfinite(far[:, 0]).all()
+    assert (far >= 0.0)[:, 1].all()  # a noise that depends on the input may be infinite
     with pytest.raises(ValueError, match=r"X must lie within .* in row 2, column 1"):
         model.predict(np.where(np.arange(72).reshape(24, 3) == 7, 1e60, X))
 
@@ -74,6 +76,23 @@ def test_a_saved_model_is_the_same_model(fitted, tmp_path):
     again = bayesprop.load(tmp_path / "model")
     assert again.get_params() == model.get_params()
     np.testing.assert_array_equal(predicted(again, X), before)
+
+
+def test_arrays_of_another_kind_are_refused(fitted):
+    model, _, _ = fitted
+    header, arrays = model._to_stored()
+    name = max(arrays, key=lambda name: arrays[name].size)
+    array = arrays[name]
+    other_type = np.float64 if array.dtype == np.float32 else np.float32
+    for forged in (np.full_like(array, np.nan), array[None], array.astype(other_type)):
+        with pytest.raises(ValueError, match=r"finite|float64|shape|do not fit together"):
+            type(model)._from_stored(header, arrays | {name: forged})
+    with pytest.raises((ValueError, KeyError)):
+        type(model)._from_stored(header, {n: a for n, a in arrays.items() if n != name})
+    for scale in (0.0, -1.0):
+        scaler = header["x_scaler"] | {"std": [1.0, scale, 1.0]}
+        with pytest.raises(ValueError, match=r"x_scaler must hold numbers > 0 as std"):
+            type(model)._from_stored(header | {"x_scaler": scaler}, arrays)
 
 
 def test_a_refused_fit_leaves_the_earlier_one(fitted):
@@ -91,9 +110,8 @@ def test_a_refused_fit_leaves_the_earlier_one(fitted):
 def test_an_interrupted_fit_leaves_the_earlier_one(fitted, monkeypatch):
     model, task, before = fitted
     attributes = dict(vars(model))
-    for_pbp, for_networks = "bayesprop.estimators.pbp.FitReport", "bayesprop.numerics.loops.epoch"
-    for place in (for_pbp, for_networks):
-        monkeypatch.setattr(place, interrupt)
+    monkeypatch.setattr("bayesprop.estimators.pbp.FitReport", interrupt)
+    monkeypatch.setattr(type(model), "_initial_state", interrupt, raising=False)
     with pytest.raises(KeyboardInterrupt):
         model.fit(np.hstack([X, X]), -5.0 * Y if task == REGRESSION else np.arange(24) % 3)
     monkeypatch.undo()
@@ -109,7 +127,7 @@ def interrupt(*args, **kwargs):
 def test_targets_of_the_wrong_kind_are_named(name, task):
     model = make(name, task=task, **SETTINGS[name])
     if task == REGRESSION:
-        with pytest.raises(ValueError, match=r"y must hold numbers .*'above'.* take a classifier"):
+        with pytest.raises(ValueError, match=r"y must hold numbers .*'below'.* take a classifier"):
             model.fit(X, targets("classification"))
         return
     with pytest.raises(ValueError, match="y must hold labels of one kind, got int, str"):

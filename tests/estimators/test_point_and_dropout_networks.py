@@ -62,18 +62,6 @@ def test_going_on_is_the_same_as_not_having_stopped(cls):
     np.testing.assert_array_equal(said(parts, X), said(whole, X))
 
 
-@pytest.mark.parametrize("cls", ALL)
-def test_stored_and_restored(cls):
-    model, X = fitted(cls)
-    header, arrays = model._to_stored()
-    again = cls._from_stored(header, arrays)
-    np.testing.assert_array_equal(said(again, X), said(model, X))
-    assert again.get_params() == model.get_params()
-    name = next(iter(arrays))
-    with pytest.raises(ValueError, match="finite"):
-        cls._from_stored(header, arrays | {name: np.full_like(arrays[name], np.nan, float)})
-
-
 @pytest.mark.parametrize("cls", ONE_OF_EACH)
 def test_rows_without_weight_leave_no_trace(cls):
     X, y = table()
