@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
     from bayesprop.estimators.deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
     from bayesprop.estimators.graves_vi import GravesVIClassifier, GravesVIRegressor
+    from bayesprop.estimators.linear_regression import BayesianLinearRegressor
+    from bayesprop.estimators.logistic_regression import BayesianLogisticClassifier
     from bayesprop.estimators.mc_dropout import MCDropoutClassifier, MCDropoutRegressor
     from bayesprop.estimators.pbp import PBPRegressor
     from bayesprop.estimators.point_network import PointNetworkClassifier, PointNetworkRegressor
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "BayesByBackpropClassifier": "bayesprop.estimators.bayes_by_backprop",
     "BayesByBackpropRegressor": "bayesprop.estimators.bayes_by_backprop",
+    "BayesianLinearRegressor": "bayesprop.estimators.linear_regression",
+    "BayesianLogisticClassifier": "bayesprop.estimators.logistic_regression",
     "ClassPredictive": "bayesprop.model.class_predictive",
     "ClosedFormVIClassifier": "bayesprop.estimators.closed_form_vi",
     "ClosedFormVIRegressor": "bayesprop.estimators.closed_form_vi",
@@ -52,6 +56,8 @@ _HOMES = {
 __all__ = [
     "BayesByBackpropClassifier",
     "BayesByBackpropRegressor",
+    "BayesianLinearRegressor",
+    "BayesianLogisticClassifier",
     "ClassPredictive",
     "ClosedFormVIClassifier",
     "ClosedFormVIRegressor",

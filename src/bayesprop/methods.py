@@ -68,6 +68,23 @@ METHODS: dict[str, Method] = {
             home="bayesprop.estimators.pbp:PBPRegressor",
         ),
         Method(
+            name="linear",
+            summary="Linear regression with exact posterior and evidence; bases, relevance",
+            paper="MacKay (1992), Bishop (2006)",
+            cost="milliseconds; the cube of the number of columns",
+            when="few rows, weights to read, exact streams, a model that networks have to beat",
+            home="bayesprop.estimators.linear_regression:BayesianLinearRegressor",
+        ),
+        Method(
+            name="logistic",
+            summary="Logistic regression, two classes or more, by Laplace or variationally",
+            paper="MacKay (1992), Bishop (2006)",
+            cost="milliseconds; the cube of columns times classes",
+            when="few rows, weights to read, a model that networks have to beat",
+            home=None,
+            classifier="bayesprop.estimators.logistic_regression:BayesianLogisticClassifier",
+        ),
+        Method(
             name="bayes-by-backprop",
             summary="Variational inference by drawn weights; normal or scale-mixture prior",
             paper="Blundell et al. (2015)",

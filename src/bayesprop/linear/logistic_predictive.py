@@ -79,7 +79,8 @@ def probit(at: Logits) -> ClassMoments:
         return ClassMoments(_with_both(special.expit(m / np.sqrt(1.0 + _PROBIT * v))), entropy)
     var = np.maximum(v[:, :, None] + v[:, None, :] - 2.0 * at.cov, 0.0)
     shrunk = (m[:, None, :] - m[:, :, None]) / np.sqrt(1.0 + _PROBIT * var)
-    return ClassMoments(special.softmax(-special.logsumexp(shrunk, axis=2), axis=1), entropy)
+    odds_against = np.asarray(special.logsumexp(shrunk, axis=2))
+    return ClassMoments(special.softmax(-odds_against, axis=1), entropy)
 
 
 def predict(

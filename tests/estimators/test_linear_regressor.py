@@ -1,0 +1,231 @@
+"""BayesianLinearRegressor as a user meets it: streams, bases, units, weights, files, bad input."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.preprocessing import FunctionTransformer, SplineTransformer
+
+import bayesprop
+from bayesprop import BayesianLinearRegressor
+from bayesprop.model.student_t_predictive import StudentTPredictive
+
+
+def line(n=80, seed=0, noise=3.0):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-3, 3, size=(n, 2)) * np.array([1.0, 100.0]) + np.array([0.0, 5e3])
+    return x, 40.0 + 10.0 * x[:, 0] - 0.2 * x[:, 1] + noise * rng.normal(size=n)
+
+
+CASES = [
+    {},
+    {"prior_prec": "ard"},
+    {"noise": "conjugate", "prior_prec": 1e-3},
+    {"noise": 9.0, "prior_prec": 0.5},
+    {"noise": 9.0},
+    {"prior_prec": 1.0},
+    {"basis": "polynomial", "degree": 2},
+    {"basis": "radial", "n_centres": 6, "random_state": 0},
+]
+
+
+@pytest.mark.parametrize("params", CASES, ids=str)
+def test_recovers_a_line_and_streams_exactly(params, tmp_path):
+    X, y = line()
+    whole = BayesianLinearRegressor(**params).fit(X, y)
+    predictive = whole.predict_dist(X)
+    if params.get("basis") != "radial":
+        assert 0.75 < np.sqrt(np.mean(((y - predictive.mean) / predictive.std) ** 2)) < 1.25
+    assert isinstance(predictive, StudentTPredictive) == (params.get("noise") == "conjugate")
+    assert whole.fit_report_.guards["not_converged"] == 0
+
+    order = np.random.default_rng(1).permutation(np.arange(20, 80))
+    stream = BayesianLinearRegressor(**params).fit(X[:20], y[:20])
+    once = BayesianLinearRegressor(**params).partial_fit(X[:20], y[:20]).partial_fit(X[20:], y[20:])
+    for rows in np.array_split(order, 7):
+        stream.partial_fit(X[rows], y[rows])
+    for a, b in zip(stream.posterior_, once.posterior_, strict=True):
+        if a.ndim == 3:
+            a, b = a @ a.transpose(0, 2, 1), b @ b.transpose(0, 2, 1)
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
+
+    whole.save(tmp_path / "m")
+    again = bayesprop.load(tmp_path / "m")
+    for a, b in zip(
+        again.predict(X, return_std=True), whole.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+    again.partial_fit(X[:5], y[:5])
+    np.testing.assert_array_equal(
+        again.posterior_.mean, whole.partial_fit(X[:5], y[:5]).posterior_.mean
+    )
+
+
+def test_log_evidence_is_the_density_of_the_targets_in_their_units():
+    """Dense: y is Gaussian with the covariance that prior and noise imply in original units."""
+    X, y = line(30)
+    model = BayesianLinearRegressor(prior_prec=0.7, noise=9.0, intercept_prec=0.01).fit(X, y)
+    x = (X - X.mean(axis=0)) / X.std(axis=0)
+    cov = (x @ x.T / 0.7 + 100.0) * y.var() + 9.0 * np.eye(30)
+    dense = stats.multivariate_normal(np.full(30, y.mean()), cov).logpdf(y)
+    assert model.log_evidence_ == pytest.approx(dense, abs=1e-8)
+    assert model.fit_report_.log_evidence == {"exact": model.log_evidence_}
+
+
+def test_weights_are_in_the_units_of_the_table():
+    X, y = line(2000)
+    frame = pd.DataFrame(X, columns=["near", "far"])
+    for params in ({}, {"noise": "conjugate", "prior_prec": 1e-3}):
+        model = BayesianLinearRegressor(**params).fit(frame, y)
+        table = model.weights(coverage=0.999)
+        assert list(table) == ["output", "feature", "mean", "std", "lower", "upper"]
+        assert list(table["feature"]) == ["intercept", "near", "far"]
+        true = np.array([40.0, 10.0, -0.2])
+        assert ((table["lower"] < true) & (true < table["upper"])).all()
+        # The table predicts: the weights are those of the raw columns.
+        ones = np.column_stack([np.ones(len(X)), X])
+        np.testing.assert_allclose(ones @ table["mean"], model.predict(frame), rtol=1e-8)
+        se = np.sqrt(np.diag(np.linalg.inv(ones.T @ ones)) * 9.0)
+        np.testing.assert_allclose(table["std"], se, rtol=0.1)
+        assert pd.DataFrame(table).shape == (3, 6)
+
+
+def test_relevance_finds_the_idle_column():
+    X, y = line(200)
+    X = np.hstack([X, np.random.default_rng(5).normal(size=(200, 3))])
+    model = BayesianLinearRegressor(prior_prec="ard").fit(X, y)
+    assert model.prior_prec_[0, 3:].min() > 20 * model.prior_prec_[0, 1:3].max()
+
+
+def test_bases_follow_a_curve():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, (150, 1))
+    y = np.sin(2 * x[:, 0]) + 0.1 * rng.normal(size=150)
+    grid = np.linspace(-2.8, 2.8, 50)[:, None]
+    waves = [
+        {"basis": "polynomial", "degree": 11},
+        {"basis": "radial", "n_centres": 12},
+        {"basis": SplineTransformer(n_knots=10)},
+        {"basis": FunctionTransformer(lambda x: np.hstack([np.sin(2 * x), np.cos(x)]))},
+        {"basis": lambda x: np.hstack([np.sin(2 * x), x])},
+    ]
+    for params in waves:
+        model = BayesianLinearRegressor(**params, random_state=0).fit(x, y)
+        assert np.abs(model.predict(grid) - np.sin(2 * grid[:, 0])).max() < 0.15, params
+        assert 0.08 < np.sqrt(model.posterior_.noise_var[0]) * model.y_scaler_.scale[0] < 0.13
+        names = model.weights()["feature"]
+        assert len(set(names)) == len(names) == model.posterior_.mean.shape[1]
+    with pytest.raises(TypeError, match="holds no code"):
+        model.save("never")
+
+
+def test_draws_are_functions_with_the_predicted_moments():
+    X, y = line()
+    model = BayesianLinearRegressor().fit(X, y)
+    n, predictive = 4000, model.predict_dist(X[:5])
+    drawn = model.sample_y(X[:5], n, random_state=1)
+    se = np.sqrt(predictive.epistemic_var / n)
+    assert (np.abs(drawn.mean(axis=1) - predictive.mean) < 4.5 * se).all()
+    noisy = model.sample_y(X[:5], n, random_state=2, include_noise=True)
+    np.testing.assert_allclose(noisy.var(axis=1), predictive.var, rtol=0.15)
+
+
+def test_several_outputs_are_several_regressions(tmp_path):
+    X, y = line()
+    both = np.column_stack([y, 1e6 * y[::-1]])
+    model = BayesianLinearRegressor().fit(X, both)
+    for o in range(2):
+        alone = BayesianLinearRegressor().fit(X, both[:, o])
+        np.testing.assert_allclose(model.predict(X)[:, o], alone.predict(X), rtol=1e-6)
+    assert model.predict_interval(X).shape == (80, 2, 2)
+    assert model.sample_y(X, 3).shape == (80, 2, 3)
+    assert len(model.weights()["mean"]) == 6
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(bayesprop.load(tmp_path / "m").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+@pytest.mark.parametrize(
+    "params", [{}, {"prior_prec": "ard"}, {"prior_prec": 1.0, "noise": "conjugate"}]
+)
+def test_units_do_not_matter(scale, params):
+    X, y = line()
+    base = BayesianLinearRegressor(**params).fit(X, y)
+    moved = BayesianLinearRegressor(**params).fit(X / scale, y * scale)
+    for a, b in zip(
+        moved.predict(X / scale, return_std=True), base.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(a, scale * b, rtol=1e-6)
+    shift = -len(y) * np.log(scale)
+    assert moved.log_evidence_ - base.log_evidence_ == pytest.approx(shift, abs=1e-6)
+
+
+@pytest.mark.parametrize("params", CASES, ids=str)
+@pytest.mark.parametrize(
+    "case", ["more columns", "collinear", "constant column", "constant target"]
+)
+def test_degenerate_tables_end_finite(params, case):
+    X, y = line(40)
+    if case == "more columns":
+        X = np.random.default_rng(0).normal(size=(40, 60 if "basis" not in params else 10))
+    elif case == "collinear":
+        X = np.column_stack([X, X[:, 0], X.sum(axis=1)])
+    elif case == "constant column":
+        X = np.column_stack([X, np.full(40, 288.0)])
+    else:
+        y = np.full(40, 7.0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the target is constant|the columns explain")
+        model = BayesianLinearRegressor(**params).fit(X, y)
+    mean, std = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert np.isfinite(std).all()
+    assert (std > 0).all()
+    assert np.isfinite(model.log_evidence_)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"prior_prec": -1.0}, "prior_prec must be a finite number > 0"),
+        ({"prior_prec": "bayes"}, "prior_prec must be a number > 0, 'evidence' or 'ard'"),
+        ({"noise": "learned"}, "noise must be a number > 0, 'evidence' or 'conjugate'"),
+        ({"noise": "conjugate"}, "prior_prec must be a number > 0 with noise='conjugate'"),
+        ({"basis": "fourier"}, "basis must be None, 'polynomial', 'radial'"),
+        ({"basis": "polynomial", "degree": 0}, "degree must be an int >= 1"),
+        ({"basis": "polynomial", "degree": 300}, "more than 20000: lower degree"),
+        ({"basis": "radial", "width": 0.0}, "width must be a finite number > 0"),
+        ({"basis": lambda x: x[:, 0]}, "basis must give a row of columns for each of"),
+        ({"basis": lambda x: x * np.nan}, "basis must give finite columns"),
+        ({"noise_prior": (0.5, 1.0)}, "noise_prior must be"),
+        ({"max_steps": 0}, "max_steps must be an int >= 1"),
+    ],
+)
+def test_errors_name_the_parameter(params, message):
+    X, y = line(20)
+    with pytest.raises(ValueError, match=message):
+        BayesianLinearRegressor(**params).fit(X, y)
+
+
+def test_bad_rows_are_refused():
+    X, y = line(20)
+    with pytest.raises(ValueError, match="NaN"):
+        BayesianLinearRegressor().fit(np.where(X > 5e3, np.nan, X), y)
+    with pytest.raises(ValueError, match="minimum of 2"):
+        BayesianLinearRegressor().fit(X[:1], y[:1])
+    model = BayesianLinearRegressor(basis="polynomial").fit(X, y)
+    with pytest.raises(ValueError, match="nearer to the training table"):
+        model.predict(X * 1e45)
+    with pytest.raises(ValueError, match="coverage must be between"):
+        model.weights(coverage=90)
+
+
+def test_says_when_it_did_not_converge():
+    X, y = line()
+    with pytest.warns(UserWarning, match="raise max_steps"):
+        model = BayesianLinearRegressor(max_steps=1).fit(X, y)
+    assert model.fit_report_.guards["not_converged"] == 1

@@ -1,0 +1,142 @@
+"""BayesianLogisticClassifier as a user meets it: doubt, streams, weights, files, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+import bayesprop
+from bayesprop import BayesianLogisticClassifier
+
+CASES = [
+    {"posterior": posterior, "covariance": covariance}
+    for posterior in ("laplace", "vi")
+    for covariance in ("full", "diagonal")
+]
+SETS = {"two": load_breast_cancer, "three": load_iris}
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("params", CASES, ids=str)
+def test_is_right_saved_and_loaded(name, params, tmp_path):
+    X, y = SETS[name](return_X_y=True)
+    labels = np.array(["a", "b", "c"])[y]
+    model = BayesianLogisticClassifier(**params).fit(X[::2], labels[::2])
+    assert model.fit_report_.guards == {"not_converged": 0}
+    assert model.score(X[1::2], labels[1::2]) > 0.93
+    assert model.log_likelihood(X[1::2], labels[1::2]) > -0.35
+    model.save(tmp_path / "m")
+    again = bayesprop.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    again.partial_fit(X[1::2], labels[1::2])
+    assert np.isfinite(again.log_evidence_)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_predictions_agree_by_their_three_names(name):
+    X, y = SETS[name](return_X_y=True)
+    model = BayesianLogisticClassifier("vi", n_draws=2000, random_state=0).fit(X, y)
+    exact = model.predict_dist(X)
+    for prediction, tolerance in (("probit", 0.1), ("monte-carlo", 0.06)):
+        found = model.set_params(prediction=prediction).predict_dist(X)
+        assert np.abs(found.proba - exact.proba).max() < tolerance
+        assert np.abs(found.expected_entropy - exact.expected_entropy).max() < tolerance
+
+
+def test_doubt_grows_off_the_data_and_the_mode_alone_has_none():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(-2, 1, (40, 2)), rng.normal(2, 1, (40, 2))])
+    y = np.repeat([0, 1], 40)
+    model = BayesianLogisticClassifier().fit(X, y)
+    plain = LogisticRegression(C=1.0).fit(StandardScaler().fit_transform(X), y)
+    near, far = model.predict_dist(np.array([[3.0, 3.0], [300.0, -290.0]]))[:].proba.max(axis=1)
+    assert near > 0.95
+    assert far < 0.9
+    scaled = (np.array([[300.0, -290.0]]) - X.mean(axis=0)) / X.std(axis=0)
+    assert plain.predict_proba(scaled).max() > 0.95
+
+
+def test_rows_one_batch_at_a_time_come_near_the_whole():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[:, :5]
+    whole = BayesianLogisticClassifier("vi").fit(X, y)
+    stream = BayesianLogisticClassifier("vi").fit(X[:100], y[:100])
+    for first in range(100, 569, 67):
+        stream.partial_fit(X[first : first + 67], y[first : first + 67])
+    assert np.abs(stream.predict_proba(X) - whole.predict_proba(X)).mean() < 0.02
+    one = BayesianLogisticClassifier().partial_fit(X[:1], y[:1], classes=[0, 1])
+    one.partial_fit(X[1:2], y[1:2])
+    assert list(one.classes_) == [0, 1]
+    with pytest.raises(ValueError, match="y must hold classes of the first fit"):
+        one.partial_fit(X[:1], [7])
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_weights_are_in_the_units_of_the_table(name):
+    X, y = SETS[name](return_X_y=True)
+    X = X[:, :4]
+    model = BayesianLogisticClassifier().fit(X, y)
+    table = model.weights()
+    n_logits = 1 if name == "two" else 3
+    assert list(table) == ["class", "feature", "mean", "std", "lower", "upper"]
+    assert {len(column) for column in table.values()} == {5 * n_logits}
+    logits = np.column_stack([np.ones(len(X)), X]) @ table["mean"].reshape(n_logits, 5).T
+    chosen = (logits[:, 0] > 0).astype(int) if name == "two" else logits.argmax(axis=1)
+    np.testing.assert_array_equal(chosen, model.predict(X))
+    np.testing.assert_allclose((table["upper"] - table["lower"]) / table["std"], 2 * 1.6448536)
+    drawn = model.posterior_.sample(np.random.RandomState(0), 4000).reshape(4000, n_logits, 5)
+    raw = drawn[:, :, 1:] / X.std(axis=0)
+    intercept = drawn[:, :, 0] - raw @ X.mean(axis=0)
+    np.testing.assert_allclose(
+        intercept.std(axis=0), table["std"].reshape(n_logits, 5)[:, 0], rtol=0.06
+    )
+
+
+@pytest.mark.parametrize("params", CASES, ids=str)
+@pytest.mark.parametrize("case", ["separable", "more columns", "collinear", "constant", "huge"])
+@pytest.mark.parametrize("c", [2, 3])
+def test_degenerate_tables_end_finite(params, case, c):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)), rng.integers(c, size=30)
+    if case == "separable":
+        X = 10.0 * y[:, None] + 0.01 * X
+    elif case == "more columns":
+        X = rng.normal(size=(12, 30))
+        y = np.arange(12) % c
+    elif case == "collinear":
+        X = np.column_stack([X, X[:, 0], X.sum(axis=1)])
+    elif case == "constant":
+        X = np.full((30, 2), 3.0)
+    else:
+        X = X * np.array([1e12, 1e-12])
+    model = BayesianLogisticClassifier(**params).fit(X, y)
+    assert model.fit_report_.guards == {"not_converged": 0}
+    for prediction in ("quadrature", "probit"):
+        model.set_params(prediction=prediction)
+        for rows in (X, X + 1e3 * X.std(axis=0)):
+            predictive = model.predict_dist(rows)
+            assert np.isfinite(predictive.proba).all()
+            assert (predictive.mutual_information >= 0).all()
+    assert np.isfinite(model.log_evidence_)
+
+
+def test_errors_name_the_parameter():
+    X, y = load_iris(return_X_y=True)
+    for params, message in (
+        ({"posterior": "exact"}, "posterior must be one of laplace, vi"),
+        ({"covariance": "kron"}, "covariance must be one of full, diagonal"),
+        ({"prediction": "map"}, "prediction must be one of quadrature, probit, monte-carlo"),
+        ({"prior_prec": 0.0}, "prior_prec must be a finite number > 0"),
+        ({"n_draws": 0}, "n_draws must be an int >= 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            BayesianLogisticClassifier(**params).fit(X, y)
+    with pytest.raises(ValueError, match="at least two classes, got one class only"):
+        BayesianLogisticClassifier().fit(X, np.zeros(150))
+    with pytest.raises(ValueError, match="covariance would take"):
+        BayesianLogisticClassifier().fit(np.ones((4, 30_000)), [0, 1, 0, 1])
+    with pytest.warns(UserWarning, match="raise max_steps"):
+        BayesianLogisticClassifier(max_steps=1).fit(X, y)
