@@ -12,7 +12,7 @@ SIZES = (784, 1200, 1200, 10)
 BATCH_SIZE = 128
 N_STEPS = 25
 N_ROWS = BATCH_SIZE * N_STEPS
-N_THREADS = 2
+N_THREADS = min(2, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else 2
 LEARNING_RATE = 1e-3
 RATES = (0.2, 0.5)  # of inputs and hidden units, as in Blundell et al. (2015), section 5.1
 
@@ -34,8 +34,8 @@ def digits() -> Digits:
     return Digits(x, rng.integers(0, SIZES[-1], N_ROWS))
 
 
-def use_two_cores() -> None:
-    """Keep this process to two cores, so that every library has the same."""
+def use_same_cores() -> None:
+    """Keep this process to two cores, or the one it was given: the same for every library."""
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores[:N_THREADS])

@@ -1,7 +1,8 @@
 """`python -m benchmarks.network_worker WHAT`: one program under test, in a process of its own.
 
 It trains an epoch for every line that it reads, and answers with milliseconds a step. Own processes
-because the thread pools of two libraries in one process take the cores from each other.
+because the thread pools of two libraries in one process take the cores from each other. With one
+core (`taskset -c 1`) the time is the process's own, which other programs disturb less.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from benchmarks import network_problem
 
 def main(what: str) -> None:
     """Compile and warm up, say so, then wait for lines."""
-    network_problem.use_two_cores()
+    network_problem.use_same_cores()
     warnings.simplefilter("ignore")
     library, _, name = what.partition(":")
     try:
@@ -26,10 +27,11 @@ def main(what: str) -> None:
     for _ in range(2):
         epoch()
     print("ready", flush=True)
+    clock = time.process_time if network_problem.N_THREADS == 1 else time.perf_counter
     for _ in sys.stdin:
-        started = time.perf_counter()
+        started = clock()
         epoch()
-        seconds = time.perf_counter() - started
+        seconds = clock() - started
         print(1e3 * seconds / network_problem.N_STEPS, flush=True)
 
 

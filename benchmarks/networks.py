@@ -1,9 +1,9 @@
 """`python -m benchmarks.networks`: milliseconds a training step beside PyTorch.
 
-784-1200-1200-10, 128 rows a step, float32, two cores. The programs take turns, an epoch each, so
-that whatever else the machine does falls on all of them; a ratio is the median over the turns of
-the ratio within a turn. Those that need PyTorch are skipped where it is not installed
-(`pip install --group bench`).
+784-1200-1200-10, 128 rows a step, float32, two cores, or the one of `taskset -c 1`. The programs
+take turns, an epoch each, so that whatever else the machine does falls on all of them; a ratio is
+the median over the turns of the ratio within a turn. Those that need PyTorch are skipped where it
+is not installed (`pip install --group bench`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from statistics import median
 from typing import NamedTuple
 
 from bayesprop.commands.console import note, print_table
+from benchmarks.network_problem import N_THREADS
 
 N_TURNS = 15
 
@@ -119,7 +120,7 @@ def measure(line: Line, *, n_turns: int = N_TURNS) -> list[Measured]:
 def print_measured(measured: Sequence[Measured]) -> None:
     """Print the table."""
     print_table(
-        "784-1200-1200-10, 128 rows a step, float32, two cores: milliseconds a step",
+        f"784-1200-1200-10, 128 rows a step, float32, {N_THREADS} core(s): milliseconds a step",
         ("method", "ours", "beside", "theirs", "theirs / ours"),
         [
             (m.text, f"{m.ours_ms:.1f}", m.other, f"{m.other_ms:.1f}", f"{m.ratio:.2f}")
