@@ -41,7 +41,7 @@ ALLOWED = {
     "__main__": {"cli"},
 }  # fmt: skip
 HOMES_OF_HEAVY_IMPORTS = {
-    "sklearn": {"estimators", "data"},
+    "sklearn": {"estimators", "data", "experiments"},  # experiments: its models are rivals
     "matplotlib": {"report"},
     "numba": {"moments"},
     "typer": {"cli", "commands"},

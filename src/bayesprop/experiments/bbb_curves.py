@@ -63,7 +63,7 @@ def _draw(rows: Sequence[Row], stem: Path) -> None:
         if row.cell["method"] == kind
     }
     if curves:
-        curves_figure.draw(stem, curves=curves, limits=(0.8, 2.0) if _is_mnist(rows) else None)
+        curves_figure.draw(stem, curves=curves, limits=(0.8, 3.0) if _is_mnist(rows) else None)
 
 
 def _is_mnist(rows: Sequence[Row]) -> bool:

@@ -47,10 +47,26 @@ def observations(
     """
 
     def one(key: PRNGKeyArray) -> Observed:
-        weights, likelihood = sample(key, state)
-        return Observed(*observe(likelihood, jax.vmap(partial(apply, weights))(x)))
+        return _observed(apply, observe, sample(key, state), x)
 
     return jax.lax.map(one, jax.random.split(key, n_draws))
+
+
+@partial(jax.jit, static_argnames=("apply", "observe"))
+def observations_of(
+    apply: Apply,
+    observe: Callable[[Any, Array], tuple[Array, Array]],
+    drawn: Draw,
+    x: Float[Array, "n ..."],
+) -> Observed:
+    """Predict the targets by every one of some networks, stacked along a leading axis."""
+    return jax.lax.map(lambda draw: _observed(apply, observe, draw, x), drawn)
+
+
+def _observed(
+    apply: Apply, observe: Callable[[Any, Array], tuple[Array, Array]], draw: Draw, x: Array
+) -> Observed:
+    return Observed(*observe(draw.likelihood, jax.vmap(partial(apply, draw.weights))(x)))
 
 
 @partial(jax.jit, static_argnames=("apply", "sample", "n_draws"))
@@ -66,14 +82,32 @@ def class_moments(
     """Average softmax probabilities and their entropies over n_draws networks."""
 
     def add(total: ClassMoments, key: PRNGKeyArray) -> tuple[ClassMoments, None]:
-        weights, _ = sample(key, state)
-        log_p = jax.nn.log_softmax(jax.vmap(partial(apply, weights))(x))
-        p = jnp.exp(log_p)
-        entropy = -jnp.sum(jnp.where(p > 0.0, p * log_p, 0.0), axis=-1)
-        return ClassMoments(total.proba + p, total.expected_entropy + entropy), None
+        return _plus(total, apply, sample(key, state).weights, x), None
 
     weights = jax.eval_shape(sample, key, state).weights
     n_classes = jax.eval_shape(apply, weights, x[0]).shape[-1]
     zero = ClassMoments(jnp.zeros((x.shape[0], n_classes)), jnp.zeros(x.shape[0]))
     total, _ = jax.lax.scan(add, zero, jax.random.split(key, n_draws))
     return ClassMoments(*(part / n_draws for part in total))
+
+
+@partial(jax.jit, static_argnames="apply")
+def class_moments_of(apply: Apply, weights: Any, x: Float[Array, "n ..."]) -> ClassMoments:
+    """Average softmax probabilities and their entropies over networks, stacked along an axis."""
+
+    def add(total: ClassMoments, one: Any) -> tuple[ClassMoments, None]:
+        return _plus(total, apply, one, x), None
+
+    first = jax.tree.map(lambda leaf: leaf[0], weights)
+    n_classes = jax.eval_shape(apply, first, x[0]).shape[-1]
+    n_draws = jax.tree.leaves(weights)[0].shape[0]
+    zero = ClassMoments(jnp.zeros((x.shape[0], n_classes)), jnp.zeros(x.shape[0]))
+    total, _ = jax.lax.scan(add, zero, weights)
+    return ClassMoments(*(part / n_draws for part in total))
+
+
+def _plus(total: ClassMoments, apply: Apply, weights: Any, x: Array) -> ClassMoments:
+    log_p = jax.nn.log_softmax(jax.vmap(partial(apply, weights))(x))
+    p = jnp.exp(log_p)
+    entropy = -jnp.sum(jnp.where(p > 0.0, p * log_p, 0.0), axis=-1)
+    return ClassMoments(total.proba + p, total.expected_entropy + entropy)

@@ -1,0 +1,218 @@
+"""Chains against posteriors that are known: conjugate regression, calibration, diagnostics."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesprop.model import posterior
+from bayesprop.model.network_likelihoods import Categorical, KnownNoise, LearnedNoise
+from bayesprop.model.networks import mlp_apply
+from bayesprop.model.posterior import PosteriorModel
+from bayesprop.numerics import loops
+from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.numerics.precision import in_float64
+from bayesprop.sampling import diagnostics
+from bayesprop.sampling.mcmc import Chains, Plan, sample_chains
+from bayesprop.sampling.sgmcmc import StochasticPlan, sample_stochastic
+
+NOISE_VAR, PRIOR_VAR = 0.3, 2.0
+
+
+def linear_rows() -> Rows:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((30, 3))
+    y = x @ [1.0, -0.5, 0.2] + 0.5 * rng.standard_normal(30)
+    return Rows(jnp.asarray(x), jnp.asarray(y), jnp.ones(30))
+
+
+def log_linear(w, rows):
+    return -0.5 * jnp.sum((rows.y - rows.x @ w) ** 2) / NOISE_VAR - 0.5 * jnp.sum(w**2) / PRIOR_VAR
+
+
+def exact_linear(rows: Rows):
+    """Mean and covariance of the posterior by dense algebra."""
+    x, y = np.asarray(rows.x), np.asarray(rows.y)
+    cov = np.linalg.inv(x.T @ x / NOISE_VAR + np.eye(x.shape[1]) / PRIOR_VAR)
+    return cov @ x.T @ y / NOISE_VAR, cov
+
+
+PLANS = {
+    "nuts": Plan("nuts", 300, 500),
+    "hmc": Plan("hmc", 300, 500, n_leapfrog=5),
+    "random-walk": Plan("random-walk", 1500, 1000, thin=10),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+@in_float64
+def test_moments_of_a_conjugate_posterior(name):
+    rows = linear_rows()
+    starts = [np.full(3, 0.5 * k) for k in range(4)]
+    chains = sample_chains(log_linear, starts, jax.random.key(1), PLANS[name], data=(rows,))
+    found = diagnostics.diagnose(chains)
+    assert found.worst_r_hat < 1.02
+    mean, cov = exact_linear(rows)
+    w = chains.pooled()
+    std = np.sqrt(np.diag(cov))
+    error = np.abs(w.mean(axis=0) - mean) / (std / np.sqrt(found.ess_bulk))
+    assert (error < 4.0).all(), error
+    # The variance of a Gaussian's sample variance is 2 var² / n.
+    squares = diagnostics.diagnose(chains, of=(chains.draws - mean) ** 2)
+    error = np.abs(w.var(axis=0) - std**2) / (std**2 * np.sqrt(2.0 / squares.ess_bulk))
+    assert (error < 4.0).all(), error
+
+
+@in_float64
+def test_draws_do_not_depend_on_the_threads():
+    rows, starts = linear_rows(), [np.zeros(3), np.ones(3)]
+    plan = Plan("hmc", 50, 20, n_leapfrog=5)
+    one, two = (
+        sample_chains(log_linear, starts, jax.random.key(0), plan, data=(rows,), n_threads=n)
+        for n in (1, 2)
+    )
+    np.testing.assert_array_equal(one.draws, two.draws)
+    assert not np.array_equal(one.draws[0], one.draws[1])
+
+
+def test_a_start_without_density_is_refused():
+    def density(w):
+        return jnp.log(w)
+
+    with pytest.raises(ValueError, match="finite at every start, got nan at that of chain 1"):
+        sample_chains(density, [np.ones(()), -np.ones(())], jax.random.key(0), Plan())
+
+
+@in_float64
+def test_simulation_based_calibration():
+    """Ranks of the truth among the draws are uniform (Talts et al. 2018)."""
+    rng = np.random.default_rng(3)
+    plan, ranks = Plan("hmc", 100, 60, thin=5, n_leapfrog=4), []
+
+    def density(w, y):
+        return -0.5 * w**2 - 0.5 * jnp.sum((y - w) ** 2)
+
+    for repeat in range(120):
+        truth = rng.standard_normal()
+        y = jnp.asarray(truth + rng.standard_normal(3))
+        key = jax.random.fold_in(jax.random.key(5), repeat)
+        chains = sample_chains(density, [np.zeros(())], key, plan, data=(y,))
+        ranks.append(int(np.sum(chains.draws < truth)))
+    counts = np.histogram(ranks, bins=np.linspace(-0.5, 60.5, 7))[0]
+    shares = np.array([11, 10, 10, 10, 10, 10]) / 61.0
+    assert np.sum(np.diff(np.linspace(-0.5, 60.5, 7))) == 61.0
+    assert stats.chisquare(counts, 120 * shares).pvalue > 1e-4, counts
+
+
+def test_chains_that_disagree_are_called_out():
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal((4, 400, 2))
+    log_density, never = np.zeros((4, 400)), np.zeros((4, 400), bool)
+    agreeing = Chains(draws, log_density, never, np.ones(4), np.ones(4))
+    found = diagnostics.diagnose(agreeing)
+    assert found.worst_r_hat < 1.02
+    assert (np.abs(found.ess_bulk / 1600.0 - 1.0) < 0.35).all()
+    assert diagnostics.advice(found) == [] or found.worst_r_hat > diagnostics.MOST_R_HAT
+    draws[3, :, 1] += 3.0
+    diverged = never.copy()
+    diverged[0, :5] = True
+    bad = diagnostics.diagnose(agreeing._replace(diverged=diverged))
+    said = " ".join(diagnostics.advice(bad))
+    assert bad.worst_r_hat > 1.3
+    assert "5 draws diverged" in said
+    assert "R-hat" in said
+    assert bad.names[1] in said
+
+
+def test_diagnostics_need_two_chains():
+    chains = Chains(np.zeros((1, 9)), np.zeros((1, 9)), np.zeros((1, 9), bool), *np.ones((2, 1)))
+    with pytest.raises(ValueError, match="two chains"):
+        diagnostics.diagnose(chains)
+
+
+def tiny_model(likelihood, **settings):
+    return PosteriorModel(partial(mlp_apply, activation_name="erf"), likelihood, **settings)
+
+
+@in_float64
+def test_log_posterior_is_the_sum_of_its_densities():
+    rng = np.random.default_rng(1)
+    weights = (jnp.asarray(rng.standard_normal((3, 2))), jnp.asarray(rng.standard_normal((3, 1))))
+    x, y = rng.standard_normal((5, 2)), rng.standard_normal((5, 1))
+    rows = Rows(jnp.asarray(x), jnp.asarray(y), jnp.asarray([1.0, 1.0, 2.0, 0.0, 1.0]))
+    log_lambda, log_gamma = 0.4, -0.3
+    position = posterior.Position(weights, jnp.asarray(log_lambda), jnp.asarray([-log_gamma]))
+    model = tiny_model(LearnedNoise(1))
+    f = np.array([float(model.apply(weights, row)[0]) for row in rows.x])
+    noise = stats.norm(f, np.exp(-0.5 * log_gamma)).logpdf(y[:, 0])
+    flat = np.concatenate([np.ravel(w) for w in weights])
+    expected = (
+        stats.norm(0.0, np.exp(-0.5 * log_lambda)).logpdf(flat).sum()
+        + stats.loggamma(6.0, scale=1.0, loc=-np.log(6.0)).logpdf([log_lambda, log_gamma]).sum()
+        + np.sum(np.asarray(rows.weight) * noise)
+    )
+    assert float(posterior.log_posterior(model, position, rows)) == pytest.approx(expected)
+
+
+@in_float64
+def test_batches_of_an_epoch_average_to_the_whole():
+    rng = np.random.default_rng(2)
+    model = tiny_model(Categorical(3))
+    weights = (jnp.asarray(rng.standard_normal((3, 2))), jnp.asarray(rng.standard_normal((3, 3))))
+    rows = Rows(jnp.asarray(rng.standard_normal((7, 2))), jnp.arange(7) % 3, jnp.ones(7))
+    position = posterior.start(model, weights)
+    order = loops.shuffled(jax.random.key(0), 7, 3)
+    estimates = [
+        posterior.log_posterior_estimate(
+            model,
+            position,
+            Batch(rows.x[at], rows.y[at], jnp.where(real, 1.0, 0.0), place, 3, jnp.asarray(7.0)),
+        )
+        for place, (at, real) in enumerate(zip(*order, strict=True))
+    ]
+    whole = posterior.log_posterior(model, position, rows)
+    assert float(np.mean(estimates)) == pytest.approx(float(whole))
+
+
+@in_float64
+def test_known_precision_leaves_its_coordinate_to_its_prior():
+    model = tiny_model(KnownNoise(1, 0.5), weight_precision=4.0)
+    weights = (jnp.ones((2, 1)),)
+    at = [
+        float(posterior.log_prior(model, posterior.Position(weights, jnp.asarray(v), ())))
+        for v in (0.0, 0.7)
+    ]
+    gamma = stats.loggamma(6.0, loc=-np.log(6.0)).logpdf([0.0, 0.7])
+    assert at[1] - at[0] == pytest.approx(gamma[1] - gamma[0])
+
+
+@pytest.mark.parametrize(("dynamics", "step_size"), [("sgld", 0.2), ("sghmc", 0.1)])
+@in_float64
+def test_stochastic_dynamics_have_their_own_stationary_variance(dynamics, step_size):
+    """With all rows in every batch and a Gaussian target of variance s², SGLD's draws have variance
+    s² / (1 - e / 2 s²) exactly; SGHMC's tend to s² for small steps.
+    """
+    n, var = 20, 0.05
+
+    def estimate(w, batch):
+        return -0.5 * (w - 1.0) ** 2 / var + 0.0 * jnp.sum(batch.x)
+
+    data = Rows(jnp.zeros((n, 1)), jnp.zeros(n), jnp.ones(n))
+    plan = StochasticPlan(
+        dynamics, n_warmup=500, n_draws=2000, thin=10, batch_size=n, step_size=step_size
+    )
+    starts = [jnp.zeros(()), jnp.full((), 2.0)]
+    chains = sample_stochastic(estimate, starts, jax.random.key(0), data, plan)
+    found = diagnostics.diagnose(chains)
+    epsilon = step_size / n
+    expected = var / (1.0 - epsilon / (2.0 * var)) if dynamics == "sgld" else var
+    w = chains.pooled()
+    assert abs(w.mean() - 1.0) < 4.5 * np.sqrt(expected / found.ess_bulk[0])
+    ess = diagnostics.diagnose(chains, of=(chains.draws - 1.0) ** 2).ess_bulk[0]
+    slack = 4.5 * np.sqrt(2.0 / ess) + (0.06 if dynamics == "sghmc" else 0.0)
+    assert w.var() == pytest.approx(expected, rel=slack)
