@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from bayesprop.linear import logistic, logistic_predictive
 from bayesprop.linear.logistic import GaussianWeights
-from bayesprop.linear.logistic_vi import Logits
+from bayesprop.linear.logistic_vi import Logits, logit_nodes
 
 
 def table(n=60, d=3, c=2, seed=0, sharpness=2.0):
@@ -167,3 +167,17 @@ def test_certain_weights_predict_as_the_mode():
         found = logistic_predictive.predict(q, data.phi, 3, how)
         np.testing.assert_allclose(found.proba, plain, atol=1e-12)
         np.testing.assert_allclose(found.expected_entropy, special.entr(plain).sum(axis=1))
+
+
+@pytest.mark.parametrize("c", [3, 6])
+@pytest.mark.parametrize(
+    ("std", "of_nodes", "of_probit"), [(0.3, 5e-4, 0.02), (1, 5e-3, 0.11), (3, 0.015, 0.25)]
+)
+def test_errors_are_those_that_the_documentation_tells(c, std, of_nodes, of_probit):
+    """Forty rows of random logits, against ten thousand pairs of points."""
+    rng = np.random.default_rng(0)
+    root = std * rng.normal(size=(40, c, c)) / np.sqrt(c)
+    at = Logits(2.0 * rng.normal(size=(40, c)), root @ root.transpose(0, 2, 1))
+    exact = special.softmax(logit_nodes(at, 10_000), axis=-1).mean(axis=1)
+    assert np.abs(logistic_predictive.quadrature(at).proba - exact).max() < of_nodes
+    assert np.abs(logistic_predictive.probit(at).proba - exact).max() < of_probit
