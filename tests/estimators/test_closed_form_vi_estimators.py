@@ -61,10 +61,13 @@ def test_input_noise_is_a_mixture_and_finds_the_loud_side():
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (300, 1))
     y = x[:, 0] + np.where(x[:, 0] > 0, 0.5, 0.02) * rng.standard_normal(300)
-    model = regressor(noise="input", n_epochs=100).fit(x, y)
-    found = model.predict_dist(np.array([[-0.6], [0.6]]))
+    model, ratios = regressor(noise="input", n_epochs=100), []
+    for seed in range(3):  # a start may end in a worse optimum
+        model.set_params(random_state=seed).fit(x, y)
+        found = model.predict_dist(np.array([[-0.6], [0.6]]))
+        ratios.append(found.noise_var[1] / found.noise_var[0])
     assert isinstance(found, NoiseMixturePredictive)
-    assert found.noise_var[1] > 20.0 * found.noise_var[0]
+    assert np.median(ratios) > 20.0
     assert found.mean.shape == (2,)
 
 
