@@ -99,7 +99,8 @@ def expectations(at: Logits) -> Expected:
     for part in chunks(n, 2 * _N_PAIRS * c):
         f = logit_nodes(Logits(at.mean[part], at.cov[part]))
         p = special.softmax(f, axis=-1)
-        found.log_normaliser[part] = np.mean(special.logsumexp(f, axis=-1), axis=1)
+        log_normaliser = np.asarray(special.logsumexp(f, axis=-1))
+        found.log_normaliser[part] = log_normaliser.mean(axis=1)
         found.proba[part] = mean = p.mean(axis=1)
         square = p.transpose(0, 2, 1) @ p / f.shape[1]
         found.curvature[part] = mean[:, :, None] * np.eye(c) - square
