@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bayesprop.estimators.linear_regression import BayesianLinearRegressor
     from bayesprop.estimators.logistic_regression import BayesianLogisticClassifier
     from bayesprop.estimators.mc_dropout import MCDropoutClassifier, MCDropoutRegressor
+    from bayesprop.estimators.mcmc import MCMCClassifier, MCMCRegressor
     from bayesprop.estimators.pbp import PBPRegressor
     from bayesprop.estimators.point_network import PointNetworkClassifier, PointNetworkRegressor
     from bayesprop.estimators.pruning import prune
@@ -44,6 +45,8 @@ _HOMES = {
     "GravesVIRegressor": "bayesprop.estimators.graves_vi",
     "MCDropoutClassifier": "bayesprop.estimators.mc_dropout",
     "MCDropoutRegressor": "bayesprop.estimators.mc_dropout",
+    "MCMCClassifier": "bayesprop.estimators.mcmc",
+    "MCMCRegressor": "bayesprop.estimators.mcmc",
     "MixturePredictive": "bayesprop.model.mixture_predictive",
     "PBPRegressor": "bayesprop.estimators.pbp",
     "PointNetworkClassifier": "bayesprop.estimators.point_network",
@@ -68,6 +71,8 @@ __all__ = [
     "GravesVIRegressor",
     "MCDropoutClassifier",
     "MCDropoutRegressor",
+    "MCMCClassifier",
+    "MCMCRegressor",
     "MixturePredictive",
     "PBPRegressor",
     "PointNetworkClassifier",

@@ -117,6 +117,14 @@ METHODS: dict[str, Method] = {
             **_network("deep_ensemble", "DeepEnsemble"),
         ),
         Method(
+            name="mcmc",
+            summary="Draws from the exact posterior: NUTS, HMC, random walk, SGLD, SGHMC",
+            paper="Hoffman & Gelman (2014); Welling & Teh (2011); Chen et al. (2014)",
+            cost="seconds to minutes; grows with the rows at every step",
+            when="small networks and tables, where nothing may be approximated: the ground truth",
+            **_network("mcmc", "MCMC"),
+        ),
+        Method(
             name="network",
             summary="One network at a point, with weight decay, dropout or DropConnect",
             paper="the baselines of Blundell et al. (2015)",

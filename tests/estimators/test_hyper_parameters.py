@@ -18,7 +18,7 @@ PAIRS = [
     for name, method in METHODS.items()
     if len(method.homes) == 2
 ]
-NETWORKS = [cls for cls in CLASSES if "hidden_layer_sizes" in inspect.signature(cls).parameters]
+NETWORKS = [cls for cls in CLASSES if "n_epochs" in inspect.signature(cls).parameters]
 # Where the regressor's parameter is another one than the classifier's, and is described so.
 DIFFER = {
     # None is the default of the method that `noise` chooses.

@@ -124,7 +124,7 @@ def test_chains_that_disagree_are_called_out():
     bad = diagnostics.diagnose(agreeing._replace(diverged=diverged))
     said = " ".join(diagnostics.advice(bad))
     assert bad.worst_r_hat > 1.3
-    assert "5 draws diverged" in said
+    assert "draws that diverged: 5" in said
     assert "R-hat" in said
     assert bad.names[1] in said
 

@@ -177,39 +177,20 @@ class NetworkFitting(ABC):
         )
 
 
-class NetworkRegressor(NetworkFitting, BayesianRegressor):
-    """Base of the regressors that train a network and predict by draws of its weights."""
+class DrawsRegressor(BayesianRegressor):
+    """Base of the regressors that predict by draws of the weights."""
 
-    @unharmed
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit from scratch in `n_epochs` shuffled passes (with `warm_start`, go on).
-
-        X
-            (n, d) finite numbers; a frame's column names are remembered and checked later.
-        y
-            (n,) or (n, o), in any unit.
-        sample_weight
-            (n,), not negative: each row's log-likelihood is multiplied by it.
-        """
-        self._check_hyper_parameters()
-        goes_on = self._goes_on()
-        X, y, weight = self._check_rows(X, y, sample_weight, reset=not goes_on)
-        if not goes_on:
-            self._standardise(X, y, weight, reference=False)
-        return self._fit_rows(self._standardised(X), self.y_scaler_.transform(y), weight)
-
+    @abstractmethod
     def _observations(self, x: np.ndarray, key: Any, n_draws: int) -> draws.Observed:
-        built = self._build()
-        drawn = draws.observations(
-            built.apply,
-            built.method.sample,
-            cast(GaussianNoise, built.likelihood).observe,
-            key,
-            self.state_,
-            jnp.asarray(padded(x), jnp.float32),
-            n_draws=n_draws,
-        )
-        return draws.Observed(*(part[:, : len(x)] for part in drawn))
+        """Predict standardised targets at standardised rows by each of n_draws networks."""
+
+    @abstractmethod
+    def _n_draws(self) -> int:
+        """Networks of a prediction."""
+
+    @abstractmethod
+    def _draws_key(self) -> Any:
+        """Key of the draws of a prediction, always the same."""
 
     def _predictive_standardised(self, x: np.ndarray) -> MixturePredictive:
         drawn = self._observations(x, self._draws_key(), self._n_draws())
@@ -248,6 +229,41 @@ class NetworkRegressor(NetworkFitting, BayesianRegressor):
         key = jax.random.key(int(rng.randint(2**31)))
         drawn = self._observations(x, key, n_samples)
         return np.asarray(drawn.m, np.float64), np.asarray(drawn.noise_var, np.float64)
+
+
+class NetworkRegressor(NetworkFitting, DrawsRegressor):
+    """Base of the regressors that train a network and predict by draws of its weights."""
+
+    @unharmed
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit from scratch in `n_epochs` shuffled passes (with `warm_start`, go on).
+
+        X
+            (n, d) finite numbers; a frame's column names are remembered and checked later.
+        y
+            (n,) or (n, o), in any unit.
+        sample_weight
+            (n,), not negative: each row's log-likelihood is multiplied by it.
+        """
+        self._check_hyper_parameters()
+        goes_on = self._goes_on()
+        X, y, weight = self._check_rows(X, y, sample_weight, reset=not goes_on)
+        if not goes_on:
+            self._standardise(X, y, weight, reference=False)
+        return self._fit_rows(self._standardised(X), self.y_scaler_.transform(y), weight)
+
+    def _observations(self, x: np.ndarray, key: Any, n_draws: int) -> draws.Observed:
+        built = self._build()
+        drawn = draws.observations(
+            built.apply,
+            built.method.sample,
+            cast(GaussianNoise, built.likelihood).observe,
+            key,
+            self.state_,
+            jnp.asarray(padded(x), jnp.float32),
+            n_draws=n_draws,
+        )
+        return draws.Observed(*(part[:, : len(x)] for part in drawn))
 
 
 class NetworkClassifier(NetworkFitting, BayesianClassifier):

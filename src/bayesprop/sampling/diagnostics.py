@@ -18,7 +18,7 @@ MOST_R_HAT = 1.01
 LEAST_ESS_A_CHAIN = 100.0
 """What Vehtari et al. (2021), section 4, ask for before a result is used."""
 
-_LEAST_DRAWS = 4
+LEAST_DRAWS = 4
 
 
 class Diagnostics(NamedTuple):
@@ -77,9 +77,9 @@ def diagnose(chains: Chains, *, of: Any = None) -> Diagnostics:
     from blackjax.diagnostics import ess_bulk, ess_tail, rhat
 
     n_chains, n_draws = chains.log_density.shape
-    if n_chains < 2 or n_draws < _LEAST_DRAWS:
+    if n_chains < 2 or n_draws < LEAST_DRAWS:
         raise ValueError(
-            f"diagnostics need two chains of {_LEAST_DRAWS} draws at least, got {n_chains} of "
+            f"diagnostics need two chains of {LEAST_DRAWS} draws at least, got {n_chains} of "
             f"{n_draws}: raise n_chains or n_draws"
         )
     named = coordinates(chains.draws if of is None else of)
@@ -100,8 +100,8 @@ def advice(found: Diagnostics) -> list[str]:
     n_chains = len(found.acceptance)
     if found.n_divergent:
         sentences.append(
-            f"{found.n_divergent} draws diverged, so that a part of the posterior may be missing: "
-            "raise target_acceptance (0.95, 0.99), or give the weights a narrower prior"
+            f"draws that diverged: {found.n_divergent}, so that a part of the posterior may be "
+            "missing: raise target_acceptance (0.95, 0.99), or give the weights a narrower prior"
         )
     if found.worst_r_hat > MOST_R_HAT:
         name = found.names[int(np.argmax(np.nan_to_num(found.r_hat, nan=np.inf)))]
