@@ -36,6 +36,11 @@ def test_estimate():
     assert math.isnan(Estimate.of([None]).mean)
 
 
+def test_an_estimate_has_two_digits_of_its_error_and_none_that_are_rounding():
+    assert markdown.estimate(Estimate(3.14159, 0.0123, 5)) == "3.142 ± 0.012"
+    assert markdown.estimate(Estimate(0.0674489752, 4.4e-10, 5)) == "0.06745"
+
+
 def test_published_figures_are_read_with_their_rounding():
     kin8nm = Published.parse("0.098±0.0007")
     assert (kin8nm.mean, kin8nm.se) == (0.098, 0.0007)

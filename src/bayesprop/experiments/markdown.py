@@ -9,6 +9,9 @@ from statistics import fmean
 from bayesprop.experiments.compare import Difference, Estimate
 from bayesprop.experiments.rows import Row
 
+_ROUNDING = 1e-6
+"""Share of a mean below which its standard error is that of float32 numbers that are alike."""
+
 
 def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """Set a table; all columns but the first are flush right."""
@@ -20,7 +23,7 @@ def estimate(value: Estimate) -> str:
     """Set mean ± standard error, two digits of the error, three decimals at least."""
     if value.n == 0:
         return "–"
-    if not value.se:
+    if not value.se or value.se < _ROUNDING * abs(value.mean):
         return f"{value.mean:.4g}"
     digits = max(3, 1 - floor(log10(value.se)))
     return f"{value.mean:.{digits}f} ± {value.se:.{digits}f}"
