@@ -88,7 +88,7 @@ class MCMCRegressor(ChainFitting, DrawsRegressor):
     >>> from sklearn.datasets import load_diabetes
     >>> from bayesprop.estimators.mcmc import MCMCRegressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = MCMCRegressor((2,), n_warmup=200, n_draws=100, random_state=0)
+    >>> model = MCMCRegressor((), n_draws=500, random_state=0)
     >>> model.fit(X[:100, 2:4], y[:100]).predict(X[400:, 2:4]).shape
     (42,)
     """
@@ -194,7 +194,7 @@ class MCMCClassifier(ChainFitting, BayesianClassifier):
     >>> from sklearn.datasets import load_iris
     >>> from bayesprop.estimators.mcmc import MCMCClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = MCMCClassifier((), n_warmup=200, n_draws=100, random_state=0)
+    >>> model = MCMCClassifier((), n_draws=1000, random_state=0)
     >>> model.fit(X[::2], y[::2]).predict_proba(X[1::2]).shape
     (75, 3)
     """
