@@ -82,7 +82,19 @@ def test_classes_against_the_mode_of_the_same_posterior():
     assert (model.predict_dist(X).mutual_information > 0.0).all()
 
 
-@pytest.mark.parametrize("sampler", ["hmc", "random-walk", "sgld", "sghmc"])
+# The samplers themselves are tested in tests/sampling; each is compiled for ten seconds here.
+REST = pytest.mark.exhaustive
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        pytest.param("hmc", marks=REST),
+        pytest.param("random-walk", marks=REST),
+        pytest.param("sgld", marks=REST),
+        "sghmc",
+    ],
+)
 @pytest.mark.filterwarnings("ignore:the chains disagree", "ignore:the draws are worth")
 @pytest.mark.filterwarnings("ignore:draws that diverged")
 def test_every_sampler_fits_a_network(sampler):
