@@ -18,6 +18,15 @@ def _strict_shapes():
     jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _room_for_programs():
+    """Thousands of programs compiled in one process would crash it."""
+    yield
+    from bayesprop.numerics.compiled import forget_when_crowded
+
+    forget_when_crowded()
+
+
 @pytest.fixture(scope="session")
 def uci_folder() -> Path:
     """Folder of the UCI sets; tests that need it are skipped where there is none."""

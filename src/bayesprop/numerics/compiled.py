@@ -1,0 +1,36 @@
+"""How many compiled programs one process can hold.
+
+Every program that JAX compiles on a CPU takes some memory maps, a fit of a new shape several
+hundred. Linux grants a process 65 530 by default (`vm.max_map_count`); beyond that the compiler
+dies, and the process with it. A long search over layer sizes gets there in an hour.
+"""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import jax
+
+_MAPS = Path("/proc/self/maps")
+_MOST_MAPS = Path("/proc/sys/vm/max_map_count")
+
+
+def forget_when_crowded(share: float = 0.5) -> bool:
+    """Let JAX forget its compiled programs when they take too many memory maps; say whether.
+
+    share
+        Of the maps that this process may have. Programs in use stay; the others are compiled again
+        when they are needed. Does nothing where the system does not count maps.
+    """
+    try:
+        most = int(_MOST_MAPS.read_text())
+        with _MAPS.open("rb") as maps:
+            n_maps = sum(1 for _ in maps)
+    except OSError:
+        return False
+    if n_maps < share * most:
+        return False
+    jax.clear_caches()
+    gc.collect()
+    return True
