@@ -19,7 +19,7 @@ from bayesprop.estimators.trained_network import (
     built,
 )
 from bayesprop.model.method import GradientMethod
-from bayesprop.model.priors import NormalPrior, Prior, ScaleMixturePrior
+from bayesprop.model.priors import ClosedPrior, NormalPrior, Prior, ScaleMixturePrior
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop, mean
 
 OPTIMIZERS = {
@@ -90,7 +90,7 @@ class _BackpropFitting(PrunableNetwork, TrainedFitting):
             prior,
             self._steps(),
             n_samples=int(self.n_samples),
-            kl="closed" if prior.has_closed_kl else "sampled",
+            kl="closed" if isinstance(prior, ClosedPrior) else "sampled",
             kl_weights=self.kl_weights,
             init_std=float(self.init_std),
             local_reparameterisation=bool(self.local_reparameterisation),

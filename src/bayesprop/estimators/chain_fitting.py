@@ -89,6 +89,9 @@ class ChainFitting(_Fitted):
         if self.weight_precision != GAMMA:
             check_positive("weight_precision", self.weight_precision)
 
+    def _goes_on(self) -> bool:
+        return False
+
     def _standardised(self, X: np.ndarray, first_row: int = 0) -> np.ndarray:
         return standardised_inputs(self, X, first_row, furthest=FURTHEST_FLOAT32_INPUT)
 

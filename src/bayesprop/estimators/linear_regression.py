@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -51,7 +52,19 @@ from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.model.student_t_predictive import StudentTPredictive
 
 
-class BayesianLinearRegressor(BayesianRegressor):
+class _Fitted(BayesianRegressor):
+    """What a fit leaves."""
+
+    posterior_: LinearPosterior
+    statistics_: Statistics
+    prior_prec_: np.ndarray
+    log_evidence_: float
+    basis_: Basis | None
+    n_iter_: int
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesianLinearRegressor(_Fitted):
     """Bayesian linear regression: posterior, predictions and evidence without approximation.
 
     Bishop (2006), chapter 3; MacKay (1992). `linear/regression.py` has the equations.
@@ -116,37 +129,16 @@ class BayesianLinearRegressor(BayesianRegressor):
     ((42,), True)
     """
 
-    posterior_: LinearPosterior
-    statistics_: Statistics
-    prior_prec_: np.ndarray
-    log_evidence_: float
-    basis_: Basis | None
-    n_iter_: int
-
-    def __init__(
-        self,
-        prior_prec: Any = EVIDENCE,
-        noise: Any = EVIDENCE,
-        *,
-        basis: Any = None,
-        degree: int = 3,
-        n_centres: int = 10,
-        width: float | None = None,
-        intercept_prec: float = 1e-4,
-        noise_prior: tuple[float, float] = (1.1, 0.01),
-        max_steps: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.prior_prec = prior_prec
-        self.noise = noise
-        self.basis = basis
-        self.degree = degree
-        self.n_centres = n_centres
-        self.width = width
-        self.intercept_prec = intercept_prec
-        self.noise_prior = noise_prior
-        self.max_steps = max_steps
-        self.random_state = random_state
+    prior_prec: Any = field(default=EVIDENCE, kw_only=False)
+    noise: Any = field(default=EVIDENCE, kw_only=False)
+    basis: Any = None
+    degree: int = 3
+    n_centres: int = 10
+    width: float | None = None
+    intercept_prec: float = 1e-4
+    noise_prior: tuple[float, float] = (1.1, 0.01)
+    max_steps: int = 1000
+    random_state: Any = None
 
     @unharmed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -39,7 +40,16 @@ _MONTE_CARLO = "monte-carlo"
 _MOST_WEIGHTS = 20_000
 
 
-class BayesianLogisticClassifier(BayesianClassifier):
+class _Fitted(BayesianClassifier):
+    """What a fit leaves."""
+
+    posterior_: GaussianWeights
+    log_evidence_: float
+    n_iter_: int
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesianLogisticClassifier(_Fitted):
     """Bayesian logistic regression, of two classes or of more, with doubt that grows off the data.
 
     Bishop (2006), sections 4.4 and 4.5. `linear/logistic.py` and `linear/logistic_vi.py` have the
@@ -93,30 +103,14 @@ class BayesianLogisticClassifier(BayesianClassifier):
     True
     """
 
-    posterior_: GaussianWeights
-    log_evidence_: float
-    n_iter_: int
-
-    def __init__(
-        self,
-        posterior: Literal["laplace", "vi"] = "laplace",
-        *,
-        covariance: Literal["full", "diagonal"] = "full",
-        prediction: Literal["quadrature", "probit", "monte-carlo"] = "quadrature",
-        prior_prec: float = 1.0,
-        intercept_prec: float = 0.01,
-        n_draws: int = 1000,
-        max_steps: int = 200,
-        random_state: Any = None,
-    ) -> None:
-        self.posterior = posterior
-        self.covariance = covariance
-        self.prediction = prediction
-        self.prior_prec = prior_prec
-        self.intercept_prec = intercept_prec
-        self.n_draws = n_draws
-        self.max_steps = max_steps
-        self.random_state = random_state
+    posterior: Literal["laplace", "vi"] = field(default="laplace", kw_only=False)
+    covariance: Literal["full", "diagonal"] = "full"
+    prediction: Literal["quadrature", "probit", "monte-carlo"] = "quadrature"
+    prior_prec: float = 1.0
+    intercept_prec: float = 0.01
+    n_draws: int = 1000
+    max_steps: int = 200
+    random_state: Any = None
 
     @unharmed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

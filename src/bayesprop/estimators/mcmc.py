@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.chain_fitting import ChainFitting
-from bayesprop.estimators.classification import BayesianClassifier
+from bayesprop.estimators.drawn import DrawsClassifier, DrawsRegressor
 from bayesprop.estimators.inputs import padded
-from bayesprop.estimators.network import DrawsRegressor
 from bayesprop.estimators.noise import check_noise, gaussian_likelihood
-from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.method import Draw
 from bayesprop.model.network_likelihoods import Categorical, GaussianNoise
 from bayesprop.sampling import draws
@@ -103,22 +100,6 @@ class MCMCRegressor(ChainFitting, DrawsRegressor):
     def _likelihood(self) -> GaussianNoise:
         return gaussian_likelihood(self.noise, self.y_scaler_.scale)
 
-    @unharmed
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Run the chains.
-
-        X
-            (n, d) finite numbers; a frame's column names are remembered and checked later.
-        y
-            (n,) or (n, o), in any unit.
-        sample_weight
-            (n,), not negative: each row's log-likelihood is multiplied by it.
-        """
-        self._check_hyper_parameters()
-        X, y, weight = self._check_rows(X, y, sample_weight, reset=True)
-        self._standardise(X, y, weight, reference=False)
-        return self._fit_rows(self._standardised(X), self.y_scaler_.transform(y), weight)
-
     def _observations(self, x: np.ndarray, key: Any, n_draws: int) -> draws.Observed:
         """Predict by all draws, or by n_draws of them at random."""
         model, drawn = self._model(), self.state_.pooled()
@@ -135,7 +116,7 @@ class MCMCRegressor(ChainFitting, DrawsRegressor):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MCMCClassifier(ChainFitting, BayesianClassifier):
+class MCMCClassifier(ChainFitting, DrawsClassifier):
     """Draws of a network's weights from their exact posterior, for classification.
 
     A prediction averages the probabilities of all draws. For small networks and tables.
@@ -204,24 +185,6 @@ class MCMCClassifier(ChainFitting, BayesianClassifier):
 
     def _likelihood(self) -> Categorical:
         return Categorical(len(self.classes_))
-
-    @unharmed
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Run the chains.
-
-        X
-            (n, d) finite numbers; a frame's column names are remembered and checked later.
-        y
-            (n,) labels of any type, two classes at least.
-        sample_weight
-            (n,), not negative: each row's log-likelihood is multiplied by it.
-        """
-        self._check_hyper_parameters()
-        X, codes, weight = self._check_rows(X, y, sample_weight, reset=True)
-        self.x_scaler_ = (
-            Standardiser.fit(X, weight) if self.standardise else Standardiser.none(X.shape[1])
-        )
-        return self._fit_rows(self._standardised(X), codes, weight)
 
     def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         weights, rows = self.state_.pooled().weights, slice(len(x))

@@ -6,6 +6,7 @@ overrides them where a closed form exists.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import jax
@@ -18,12 +19,12 @@ from bayesprop.numerics.gaussian import log_pdf
 
 
 @dataclass(frozen=True)
-class Likelihood:
+class Likelihood(ABC):
     """A likelihood of scalar y given scalar f; log-concave in f for the quadrature to hold."""
 
+    @abstractmethod
     def log_prob(self, f: Float[Array, "..."], y: Float[Array, ""]) -> Float[Array, "..."]:
         """Log p(y | f), nats."""
-        raise NotImplementedError
 
     def expected_log_prob(
         self, m: Float[Array, ""], v: Float[Array, ""], y: Float[Array, ""]

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesprop.model.priors import Prior
+from bayesprop.model.priors import ClosedPrior, Prior
 from bayesprop.numerics.gaussian import Gaussian, log_pdf
 from bayesprop.numerics.softplus import softplus
 
@@ -73,7 +73,7 @@ def log_prior(prior: Prior, weights: Any) -> Float[Array, ""]:
     return _total(jax.tree.map(lambda w: jnp.sum(prior.log_prob(w)), weights))
 
 
-def kl(prior: Prior, q: MeanField) -> Float[Array, ""]:
+def kl(prior: ClosedPrior, q: MeanField) -> Float[Array, ""]:
     """KL(q || prior) in closed form, summed over all weights, nats."""
     return _total(
         jax.tree.map(lambda m, rho: prior.kl(Gaussian(m, softplus(rho) ** 2)), q.m, q.rho)

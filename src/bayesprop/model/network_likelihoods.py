@@ -7,6 +7,7 @@ both sum over the targets of the row.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,27 +22,27 @@ LOG_NOISE_VAR_START = -2.0
 
 
 @dataclass(frozen=True)
-class NetworkLikelihood:
+class NetworkLikelihood(ABC):
     """A likelihood of one row's targets given the outputs of a network."""
 
     @property
+    @abstractmethod
     def n_outputs(self) -> int:
         """Units of the network's last layer."""
-        raise NotImplementedError
 
     def init(self) -> Any:
         """Return initial learnable parameters, a pytree; empty where nothing is learnt."""
         return ()
 
+    @abstractmethod
     def log_prob(self, params: Any, f: Float[Array, " k"], y: Any) -> Float[Array, ""]:
         """Log p(y | f), nats."""
-        raise NotImplementedError
 
+    @abstractmethod
     def expected_log_prob(
         self, params: Any, m: Float[Array, " k"], v: Float[Array, " k"], y: Any
     ) -> Float[Array, ""]:
         """E[log p(y | f)] for independent f ~ N(m, v), nats."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,9 @@ class GaussianNoise(NetworkLikelihood):
         """One unit a target."""
         return self.n_targets
 
+    @abstractmethod
     def observe(self, params: Any, f: Float[Array, "... k"]) -> Gaussian:
         """Mean and noise variance of the targets given outputs; any leading axes."""
-        raise NotImplementedError
 
     def log_prob(self, params: Any, f: Float[Array, " k"], y: Float[Array, " o"]) -> Array:
         """Log N(y | mean, noise variance), summed over the targets."""

@@ -5,6 +5,7 @@ Epistemic variance is what more data would remove, noise variance what it would 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True)
-class Predictive:
+class Predictive(ABC):
     """Mean and variance of every row, the variance in two parts; the base of all predictives.
 
     mean
@@ -53,29 +54,29 @@ class Predictive:
         """Select rows (a slice, mask or index array)."""
         return type(self)(self.mean[rows], self.epistemic_var[rows], self.noise_var[rows])
 
+    @abstractmethod
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Predictive:
         """Predict shift + scale y instead of y; (o,) each, or numbers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def log_prob(self, y: Moments) -> Moments:
         """Log density of each observation, nats, in the original units of y."""
-        raise NotImplementedError
 
+    @abstractmethod
     def cdf(self, y: Moments) -> Moments:
         """Probability of a value at or below each observation (the PIT), 0 to 1."""
-        raise NotImplementedError
 
+    @abstractmethod
     def quantile(self, level: float) -> Moments:
         """Value that a new observation stays below with probability `level`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def crps(self, y: Moments) -> Moments:
         """Continuous ranked probability score of each observation, y; smaller is better."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
-        raise NotImplementedError
 
     def interval(self, coverage: float = 0.9) -> Float[np.ndarray, "n ... 2"]:
         """Central interval that holds a new observation with probability `coverage`."""

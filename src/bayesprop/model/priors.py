@@ -6,6 +6,7 @@ log q(w) - log p(w) at draws of w.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import jax
@@ -22,33 +23,31 @@ def negative_entropy(v: Float[Array, "..."]) -> Float[Array, ""]:
 
 
 @dataclass(frozen=True)
-class Prior:
+class Prior(ABC):
     """A density of one weight around zero."""
 
+    @abstractmethod
     def log_prob(self, w: Float[Array, "..."]) -> Float[Array, "..."]:
         """Log density of every weight, nats."""
-        raise NotImplementedError
-
-    def kl(self, q: Gaussian) -> Float[Array, ""]:
-        """KL(q || p), summed over the weights, nats."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has no closed KL from a Gaussian: estimate it by sampling"
-        )
 
     @property
-    def has_closed_kl(self) -> bool:
-        """Whether `kl` exists."""
-        return type(self).kl is not Prior.kl
-
-    @property
+    @abstractmethod
     def var(self) -> Float[Array, ""]:
         """Variance of a weight."""
-        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ClosedPrior(Prior):
+    """A prior whose KL from a Gaussian has a closed form."""
+
+    @abstractmethod
+    def kl(self, q: Gaussian) -> Float[Array, ""]:
+        """KL(q || p), summed over the weights, nats."""
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class NormalPrior(Prior):
+class NormalPrior(ClosedPrior):
     """w ~ N(0, weight_var)."""
 
     weight_var: Float[Array, ""] | float = 1.0
@@ -70,7 +69,7 @@ class NormalPrior(Prior):
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class LaplacePrior(Prior):
+class LaplacePrior(ClosedPrior):
     """p(w) = exp(-|w| / scale) / (2 scale): `scale` is not a variance, which is 2 scale²."""
 
     scale: Float[Array, ""] | float = 1.0

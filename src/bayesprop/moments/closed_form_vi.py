@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from bayesprop.model.method import Draw, GradientMethod, Info
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import Weights, plain_propagate
-from bayesprop.model.priors import LaplacePrior, NormalPrior, Prior
+from bayesprop.model.priors import ClosedPrior, LaplacePrior, NormalPrior
 from bayesprop.numerics import activation_moments
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch, Rows
@@ -107,7 +107,7 @@ def propagate(model: Model, q: Posterior, x: Float[Array, "n d"]) -> Gaussian:
     return jax.vmap(one)(x)
 
 
-def layer_prior(model: Model, q: Gaussian) -> Prior:
+def layer_prior(model: Model, q: Gaussian) -> ClosedPrior:
     """Prior of one layer's weights, given their posterior.
 
     Empirical Bayes: var* = mean(m² + v) for the normal, scale* = mean E|w| for the Laplace

@@ -20,7 +20,7 @@ from bayesprop.model import mean_field
 from bayesprop.model.mean_field import MeanField
 from bayesprop.model.method import Apply, Draw, GradientMethod, Info
 from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.priors import Prior
+from bayesprop.model.priors import ClosedPrior, Prior
 from bayesprop.numerics.fast_normal import normal
 from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.loops import Batch
@@ -128,7 +128,7 @@ def bayes_by_backprop(
     so that the mean over the epoch is right. Raises ValueError for a combination that does not
     exist.
     """
-    if kl == "closed" and not prior.has_closed_kl:
+    if kl == "closed" and not isinstance(prior, ClosedPrior):
         raise ValueError(
             f"kl must be 'sampled' for {type(prior).__name__}, which has no closed KL; got {kl!r}"
         )
@@ -216,7 +216,7 @@ def _weights(q: MeanField, noise: Any) -> Any:
 
 def _kl(prior: Prior, q: MeanField, noise: Any, kl: KL) -> Float[Array, ""]:
     if kl == "closed":
-        return mean_field.kl(prior, q)
+        return mean_field.kl(cast(ClosedPrior, prior), q)
     return _log_q(q, noise) - mean_field.log_prior(prior, _weights(q, noise))
 
 
