@@ -8,9 +8,8 @@ dies, and the process with it. A long search over layer sizes gets there in an h
 from __future__ import annotations
 
 import gc
+import sys
 from pathlib import Path
-
-import jax
 
 _MAPS = Path("/proc/self/maps")
 _MOST_MAPS = Path("/proc/sys/vm/max_map_count")
@@ -21,8 +20,11 @@ def forget_when_crowded(share: float = 0.5) -> bool:
 
     share
         Of the maps that this process may have. Programs in use stay; the others are compiled again
-        when they are needed. Does nothing where the system does not count maps.
+        when they are needed. Does nothing where the system does not count maps, or JAX was never
+        imported.
     """
+    if "jax" not in sys.modules:
+        return False
     try:
         most = int(_MOST_MAPS.read_text())
         with _MAPS.open("rb") as maps:
@@ -31,6 +33,6 @@ def forget_when_crowded(share: float = 0.5) -> bool:
         return False
     if n_maps < share * most:
         return False
-    jax.clear_caches()
+    sys.modules["jax"].clear_caches()
     gc.collect()
     return True
