@@ -9,13 +9,26 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bayesprop.commands import failures
+from bayesprop.commands.options import (
+    AsJson,
+    Assignments,
+    Drop,
+    Hidden,
+    InferenceName,
+    ModelFile,
+    Quiet,
+    TableName,
+    Target,
+    TaskName,
+    Weights,
+    examples,
+)
 
 app = typer.Typer(
     name="bayesprop",
@@ -23,41 +36,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-
-
-class Task(StrEnum):
-    """What the target is."""
-
-    REGRESSION = "regression"
-    CLASSIFICATION = "classification"
-
-
-class Inference(StrEnum):
-    """How the data enter the posterior."""
-
-    ADF = "adf"
-    SEP = "sep"
-
-
-def _examples(*lines: str) -> str:
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-TableName = Annotated[
-    str,
-    typer.Argument(
-        metavar="TABLE",
-        help="A .csv, .tsv or .parquet file, the name of a known data set, or - for CSV on stdin.",
-        show_default=False,
-    ),
-]
-ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A file that `fit` wrote.", show_default=False)
-]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -70,7 +48,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback(
     invoke_without_command=True,
-    epilog=_examples(
+    epilog=examples(
         "bayesprop fit houses.csv --target price --out houses.bayesprop --report report.html",
         "bayesprop predict houses.bayesprop new.csv --interval 0.9 --out predictions.csv",
         "bayesprop evaluate houses.bayesprop later.csv --json",
@@ -94,7 +72,7 @@ def _bayesprop(
 
 
 @app.command(
-    epilog=_examples(
+    epilog=examples(
         "bayesprop fit houses.csv --target price --out houses.bayesprop",
         "bayesprop fit houses.csv --target price --unit EUR --drop id --drop agent \\",
         "    --method pbp --hidden 50,50 --inference sep --out m.bayesprop --report r.html",
@@ -109,19 +87,8 @@ def fit(
         Path,
         typer.Option("--out", "-o", help="Where the model goes, e.g. m.bayesprop.", metavar="FILE"),
     ],
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target", "-t", metavar="COL", help="Column to predict; a known data set has its own."
-        ),
-    ] = None,
-    task: Annotated[
-        Task | None,
-        typer.Option(
-            help="A number or a class. Default: text, true/false and whole numbers of two kinds "
-            "are classes.",
-        ),
-    ] = None,
+    target: Target = None,
+    task: TaskName = None,
     method: Annotated[
         str | None,
         typer.Option(
@@ -129,13 +96,7 @@ def fit(
             help="One of those that `bayesprop methods` lists. Default: one for the task.",
         ),
     ] = None,
-    hidden: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="UNITS",
-            help="Units of each hidden layer: 50, or 50,50 for two. Default: the method's (50).",
-        ),
-    ] = None,
+    hidden: Hidden = None,
     epochs: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Passes over the data. Default: the method's."),
@@ -144,20 +105,8 @@ def fit(
         int | None,
         typer.Option(min=1, metavar="N", help="Rows in one update. Default: the method's."),
     ] = None,
-    inference: Annotated[
-        Inference | None,
-        typer.Option(
-            help="For pbp. adf: as published. sep: error bars survive long training. Default: adf.",
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other hyper-parameter of the method, such as activation=relu; repeatable.",
-        ),
-    ] = None,
+    inference: InferenceName = None,
+    settings: Assignments = None,
     test_fraction: Annotated[
         float,
         typer.Option(
@@ -171,12 +120,8 @@ def fit(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write a report (.html).")
     ] = None,
-    weights: Annotated[
-        str | None, typer.Option(metavar="COL", help="Column of row weights, not a feature.")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Column to leave out; repeatable.")
-    ] = None,
+    weights: Weights = None,
+    drop: Drop = None,
     unit: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Unit of the target, shown in the report.")
     ] = None,
@@ -213,7 +158,7 @@ def fit(
 
 @app.command(
     short_help="Predict every row of a table, with error bars.",
-    epilog=_examples(
+    epilog=examples(
         "bayesprop predict m.bayesprop new.csv > predictions.csv",
         "bayesprop predict m.bayesprop new.csv --interval 0.5 --interval 0.9 --out p.parquet",
         "bayesprop predict m.bayesprop new.csv --quantiles 0.05,0.5,0.95",
@@ -262,7 +207,67 @@ def predict(
     )
 
 
-@app.command(epilog=_examples("bayesprop evaluate houses.bayesprop later.csv --json"))
+@app.command(
+    short_help="Fit several methods to a table and judge them on the same held-out rows.",
+    epilog=examples(
+        "bayesprop compare houses.csv --target price",
+        "bayesprop compare iris --method logistic --method closed-form-vi --splits 10",
+        "bayesprop compare houses.csv --target price --plot comparison.png --json",
+    ),
+)
+def compare(
+    table: TableName,
+    target: Target = None,
+    task: TaskName = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A method; repeatable. Default: all that are quick."),
+    ] = None,
+    splits: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Random splits, the same for every method.")
+    ] = 5,
+    test_fraction: Annotated[
+        float,
+        typer.Option(min=0.0, max=0.9, metavar="SHARE", help="Share of rows held out to judge."),
+    ] = 0.2,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**31, metavar="N", help="Fixes the splits and the fits.")
+    ] = 0,
+    plot: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="Where log-likelihood against time goes (.svg, .png)."),
+    ] = Path("comparison.svg"),
+    weights: Weights = None,
+    drop: Drop = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fit several methods with their defaults and judge them on the same held-out rows.
+
+    Best log-likelihood first. A method that fails does not stop the others.
+    """
+    from bayesprop.commands.compare import Options, run
+
+    run(
+        Options(
+            table=table,
+            target=target,
+            task=None if task is None else task.value,
+            methods=tuple(method or ()),
+            splits=splits,
+            test_fraction=test_fraction,
+            seed=seed,
+            plot=plot,
+            weights=weights,
+            drop=tuple(drop or ()),
+            unit=None,
+            as_json=as_json,
+            quiet=quiet,
+        )
+    )
+
+
+@app.command(epilog=examples("bayesprop evaluate houses.bayesprop later.csv --json"))
 def evaluate(
     model: ModelFile, table: TableName, as_json: AsJson = False, quiet: Quiet = False
 ) -> None:
@@ -274,7 +279,7 @@ def evaluate(
 
 @app.command(
     short_help="Write an HTML page that judges a model on a table.",
-    epilog=_examples("bayesprop report houses.bayesprop later.csv --out report.html"),
+    epilog=examples("bayesprop report houses.bayesprop later.csv --out report.html"),
 )
 def report(
     ctx: typer.Context,
@@ -294,7 +299,7 @@ def report(
 
 @app.command(
     short_help="Say what a model file holds and what reproduces it.",
-    epilog=_examples("bayesprop inspect houses.bayesprop --json"),
+    epilog=examples("bayesprop inspect houses.bayesprop --json"),
 )
 def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     """Say what a model file holds, how its fit went, and what command reproduces it."""
@@ -325,7 +330,7 @@ def datasets(as_json: AsJson = False) -> None:
 
 @app.command(
     short_help="Run an experiment of a paper again.",
-    epilog=_examples(
+    epilog=examples(
         "bayesprop reproduce --list",
         "bayesprop reproduce pbp-table1 --jobs 2",
         "bayesprop reproduce pbp-table1 --only boston --only yacht --quick",

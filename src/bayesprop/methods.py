@@ -20,6 +20,8 @@ class Method:
         What a fit costs, in words.
     when
         When to choose it, in words.
+    is_slow
+        Whether a comparison leaves it out unless it is named.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Method:
     when: str
     home: str | None
     classifier: str | None = None
+    is_slow: bool = False
 
     @property
     def homes(self) -> dict[str, str]:
@@ -42,7 +45,7 @@ class Method:
         return ", ".join(self.homes)
 
 
-def _network(module: str, name: str) -> dict[str, str]:
+def _network(module: str, name: str) -> dict[str, Any]:
     """Say where the two estimators of a module are."""
     module = f"bayesprop.estimators.{module}"
     return {"home": f"{module}:{name}Regressor", "classifier": f"{module}:{name}Classifier"}
@@ -123,6 +126,7 @@ METHODS: dict[str, Method] = {
             cost="seconds to minutes; grows with the rows at every step",
             when="small networks and tables, where nothing may be approximated: the ground truth",
             **_network("mcmc", "MCMC"),
+            is_slow=True,
         ),
         Method(
             name="network",

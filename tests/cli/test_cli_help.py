@@ -12,6 +12,7 @@ from bayesprop import __version__
 COMMANDS = (
     "fit",
     "predict",
+    "compare",
     "evaluate",
     "report",
     "inspect",

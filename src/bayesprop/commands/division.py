@@ -1,22 +1,67 @@
-"""Which rows a fit learns from and which are held out to judge it."""
+"""Which column is predicted, which rows a fit learns from and which are held out to judge it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.commands.console import warn
-from bayesprop.commands.failures import InputError
-from bayesprop.commands.sources import require_column, table_name
+from bayesprop.commands.failures import InputError, listing, one_line
+from bayesprop.commands.sources import known_set, require_column, table_name
 from bayesprop.data.tables import class_codes, fit_classes, usable_rows
 from bayesprop.methods import CLASSIFICATION
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from bayesprop.commands.fit import Options
+
+class Asked(Protocol):
+    """What the user said about the table."""
+
+    @property
+    def table(self) -> str:
+        """Its file or name."""
+        ...
+
+    @property
+    def target(self) -> str | None:
+        """Column to predict."""
+        ...
+
+    @property
+    def unit(self) -> str | None:
+        """Of the target."""
+        ...
+
+    @property
+    def weights(self) -> str | None:
+        """Column of row weights."""
+        ...
+
+    @property
+    def drop(self) -> tuple[str, ...]:
+        """Columns to leave out."""
+        ...
+
+    @property
+    def test_fraction(self) -> float:
+        """Share of the rows that is held out."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Fixes which."""
+        ...
+
+
+class Target(NamedTuple):
+    """The column to predict, its unit, and the task where a known data set says it."""
+
+    name: str
+    unit: str
+    task: str | None
 
 
 class Part(NamedTuple):
@@ -37,7 +82,26 @@ class Parts(NamedTuple):
     warnings: list[str]
 
 
-def divide(options: Options, frame: pl.DataFrame, target: str, task: str | None) -> Parts:
+def target_of(options: Asked, frame: pl.DataFrame) -> Target:
+    """Find the column to predict: the one asked for, or a known data set's own."""
+    known = known_set(options.table)
+    name = options.target or (known.target if known is not None else None)
+    if name is None:
+        raise InputError(
+            "--target is needed: the column to predict; columns: "
+            + one_line(listing(frame.columns))
+        )
+    require_column(frame, name, options.table)
+    own = known if known is not None and known.target == name else None
+    unit = "" if own is None else own.unit
+    return Target(
+        name,
+        unit if options.unit is None else options.unit,
+        None if own is None else own.task,
+    )
+
+
+def divide(options: Asked, frame: pl.DataFrame, target: str, task: str | None) -> Parts:
     """Shuffle with the seed and hold rows out; both parts keep the order of the table.
 
     Of every class the same share is held out, as nearly as whole rows allow, and at least one row
@@ -94,7 +158,7 @@ def shares(counts: Int[np.ndarray, " c"], n_test: int) -> Int[np.ndarray, " c"]:
     return taken
 
 
-def _weights(options: Options, frame: pl.DataFrame, target: str) -> Float[np.ndarray, " n"] | None:
+def _weights(options: Asked, frame: pl.DataFrame, target: str) -> Float[np.ndarray, " n"] | None:
     name = options.weights
     if name is None:
         return None

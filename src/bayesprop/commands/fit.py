@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.commands.console import note, plain, print_json, progress, warn
-from bayesprop.commands.division import Part, Parts, divide
-from bayesprop.commands.failures import InputError, listing, one_line, refusals_of_estimator
+from bayesprop.commands.division import Part, Parts, Target, divide, target_of
+from bayesprop.commands.failures import InputError, one_line, refusals_of_estimator
 from bayesprop.commands.report import write_page
 from bayesprop.commands.scores import (
     Scores,
@@ -28,7 +28,6 @@ from bayesprop.commands.sources import (
     check_output,
     fingerprint,
     known_set,
-    require_column,
 )
 from bayesprop.data.tables import TableEncoding, read_table
 from bayesprop.methods import CLASSIFICATION
@@ -36,7 +35,7 @@ from bayesprop.report.write import Rows
 from bayesprop.store import load_model, save_model
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 
 @dataclass(frozen=True)
@@ -64,14 +63,6 @@ class Options:
     words: Sequence[str]
 
 
-class Target(NamedTuple):
-    """The column to predict, its unit, and the task where a known data set says it."""
-
-    name: str
-    unit: str
-    task: str | None
-
-
 class Fitted(NamedTuple):
     """What one run of `fit` has learnt; without held-out rows, `test` and `scores` are None."""
 
@@ -93,7 +84,7 @@ def run(options: Options) -> None:
     settings = _settings(options)
     with progress(f"reading {options.table}", quiet=options.quiet):
         frame = read_table(options.table)
-    target = _target(options, frame)
+    target = target_of(options, frame)
     parts = divide(options, frame, target.name, options.task or target.task)
     if options.unit and parts.task == CLASSIFICATION:
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
@@ -135,24 +126,6 @@ def _settings(options: Options) -> Settings:
     if options.task is not None:
         method_of(settings, options.task, f"--task asks for {options.task}")
     return settings
-
-
-def _target(options: Options, frame: pl.DataFrame) -> Target:
-    known = known_set(options.table)
-    name = options.target or (known.target if known is not None else None)
-    if name is None:
-        raise InputError(
-            "--target is needed: the column to predict; columns: "
-            + one_line(listing(frame.columns))
-        )
-    require_column(frame, name, options.table)
-    own = known if known is not None and known.target == name else None
-    unit = "" if own is None else own.unit
-    return Target(
-        name,
-        unit if options.unit is None else options.unit,
-        None if own is None else own.task,
-    )
 
 
 def _fit(options: Options, method: str, estimator: Any, parts: Parts, target: str) -> Fitted:

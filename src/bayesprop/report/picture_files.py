@@ -9,14 +9,21 @@ from matplotlib.figure import Figure
 
 from bayesprop.data.atomic import write_atomically
 
+_METADATA = {".png": {"Software": None}, ".svg": {"Date": None}}
+
 
 def save(figure: Figure, stem: Path) -> None:
     """Write `<stem>.png` and `<stem>.svg`; the same figure gives the same bytes."""
-    with matplotlib.rc_context({"svg.hashsalt": stem.name}):
-        for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
-            write_atomically(
-                stem.with_name(f"{stem.name}.{suffix}"),
-                lambda file, suffix=suffix, metadata=metadata: figure.savefig(
-                    file, format=suffix, dpi=150, metadata=metadata
-                ),
-            )
+    for suffix in _METADATA:
+        write(figure, stem.with_name(stem.name + suffix))
+
+
+def write(figure: Figure, path: Path) -> None:
+    """Write one picture, of the kind that its suffix says."""
+    with matplotlib.rc_context({"svg.hashsalt": path.stem}):
+        write_atomically(
+            path,
+            lambda file: figure.savefig(
+                file, format=path.suffix[1:], dpi=150, metadata=_METADATA[path.suffix]
+            ),
+        )

@@ -1,0 +1,123 @@
+"""The picture of a comparison: held-out log-likelihood of every method by the time of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+from matplotlib.transforms import Bbox
+
+from bayesprop.report.picture_files import write
+from bayesprop.report.svg import BLUE, INK, LINE, MUTED, ORANGE
+
+_FAR_BELOW = 3.0
+"""A method this many times further below the best than the constant is drawn at the edge."""
+_PLACES = ((8, 0), (-8, 0), (0, 11), (0, -11), (8, 12), (8, -12), (-8, 12), (-8, -12), (14, 24))
+"""Where a name may stand, points right and up of its method, best first."""
+
+
+class Point(NamedTuple):
+    """One method: seconds a fit, nats a row and its standard error (None: unknown)."""
+
+    name: str
+    seconds: float
+    log_likelihood: float
+    standard_error: float | None
+
+
+def draw(path: Path, points: Sequence[Point], *, constant: float | None, title: str) -> None:
+    """Write the picture, as its suffix says (.svg or .png); higher and further left is better.
+
+    constant
+        Log-likelihood of the same prediction for every row: a dashed line.
+    title
+        What is predicted.
+    """
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    axes = figure.subplots()
+    low, high = _limits(points, constant)
+    shown = np.maximum([point.log_likelihood for point in points], low)
+    axes.set_xscale("log")
+    for point, y in zip(points, shown, strict=True):
+        if y > point.log_likelihood:
+            axes.plot(point.seconds, y, "v", color=ORANGE, markersize=7)
+        else:
+            axes.errorbar(
+                point.seconds,
+                y,
+                point.standard_error or 0.0,
+                fmt="o",
+                color=BLUE,
+                elinewidth=1.0,
+                capsize=2.0,
+            )
+    pad = 0.08 * (high - low)
+    axes.set_ylim(low - pad, high + pad)
+    seconds = [point.seconds for point in points]
+    axes.set_xlim(min(seconds) / 2.0, max(seconds) * 2.0)
+    if constant is not None:
+        _draw_constant(axes, constant, is_shown=low <= constant)
+    _name(figure, axes, points, shown)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
+    axes.grid(color=LINE, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("seconds a fit (median)")
+    axes.set_title(f"{title}: held-out log-likelihood, nats a row", loc="left", fontsize=10,
+                   color=INK, parse_math=False)  # fmt: skip
+    write(figure, path)
+
+
+def _limits(points: Sequence[Point], constant: float | None) -> tuple[float, float]:
+    """Leave out what would squeeze all others together."""
+    heights = [point.log_likelihood for point in points]
+    reach = [point.standard_error or 0.0 for point in points]
+    best = max(heights)
+    least = min(heights)
+    if constant is not None and constant < best:
+        least = max(least, best - _FAR_BELOW * (best - constant))
+    low = min(h - e for h, e in zip(heights, reach, strict=True) if h >= least)
+    high = max(h + e for h, e in zip(heights, reach, strict=True))
+    if constant is not None and low - (high - low) <= constant:
+        low, high = min(low, constant), max(high, constant)
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _draw_constant(axes: Axes, constant: float, *, is_shown: bool) -> None:
+    if is_shown:
+        axes.axhline(constant, color=MUTED, linestyle="--", linewidth=1.0)
+    axes.annotate(
+        "the same for every row" + ("" if is_shown else f": {constant:.4g}, below"),
+        (0.01, constant if is_shown else 0.0), (0, 4), textcoords="offset points",
+        xycoords=axes.get_yaxis_transform() if is_shown else "axes fraction",
+        fontsize=8, color=MUTED,
+    )  # fmt: skip
+
+
+def _name(
+    figure: Figure, axes: Axes, points: Sequence[Point], shown: Float[np.ndarray, " p"]
+) -> None:
+    """Write every name beside its point, where it covers neither a point nor another name."""
+    figure.draw_without_rendering()
+    at = axes.transData.transform([(p.seconds, y) for p, y in zip(points, shown, strict=True)])
+    room, taken = axes.get_window_extent(), [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in at]
+    for point, y in zip(points, shown, strict=True):
+        is_below = y > point.log_likelihood
+        name = axes.annotate(
+            f"{point.name} ({point.log_likelihood:.3g})" if is_below else point.name,
+            (point.seconds, float(y)), (0, 0), textcoords="offset points", fontsize=9, va="center",
+            color=ORANGE if is_below else INK, parse_math=False,
+        )  # fmt: skip
+        for right, up in _PLACES:
+            name.set_position((right, up))
+            name.set_horizontalalignment("left" if right > 0 else "right" if right else "center")
+            box = name.get_window_extent()
+            inside = room.x0 <= box.x0 and box.x1 <= room.x1 and room.y0 <= box.y0
+            if inside and box.y1 <= room.y1 and not box.count_overlaps(taken):
+                break
+        taken.append(name.get_window_extent())

@@ -1,0 +1,119 @@
+"""Several methods on one table: the same rows for all, failures survived, figures that agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bayesprop import methods
+from bayesprop.commands.compare import Trial, summarise
+from bayesprop.estimators.logistic_regression import BayesianLogisticClassifier
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory):
+    """y = 2 x + noise of variance 0.25, for 300 rows, and weights."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=300)
+    y = 2.0 * x + 0.5 * rng.normal(size=300)
+    path = tmp_path_factory.mktemp("tables") / "line.csv"
+    pl.DataFrame({"x": x, "y": y, "w": np.ones(300)}).write_csv(path)
+    return path
+
+
+def test_a_line_is_told_from_a_constant(cli, line, tmp_path):
+    plot = tmp_path / "line.svg"
+    words = ("compare", line, "--target", "y", "--method", "linear", "--splits", "3")
+    found = cli(*words, "--weights", "w", "--plot", plot, "--json").json
+    assert (found["task"], found["rows"]) == ("regression", {"train": 240, "held_out": 60})
+    best, constant = found["methods"]
+    assert (best["method"], constant["method"]) == ("linear", "constant")
+    # The truth is N(2 x, 0.25): its expected log density and that of N(0, 4.25).
+    for summary, var in ((best, 0.25), (constant, 4.25)):
+        expected = -0.5 * np.log(2.0 * np.pi * np.e * var)
+        assert abs(summary["log_likelihood"] - expected) < 4.0 * np.sqrt(0.5 / 60)
+    values = [t["metrics"]["log_likelihood"] for t in found["trials"] if t["method"] == "linear"]
+    assert best["log_likelihood"] == pytest.approx(np.mean(values))
+    assert best["standard_error"] == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
+    assert "linear" in plot.read_text()
+    assert found["plot"] == str(plot)
+
+
+def test_every_method_sees_the_same_rows_and_one_that_fails_stops_no_other(
+    cli, monkeypatch, tmp_path
+):
+    seen = []
+
+    def fit(self, X, y, sample_weight=None):
+        seen.append(np.sort(y).tolist())
+        raise FloatingPointError("it fell over")
+
+    def remembered(self, X, y, sample_weight=None):
+        seen.append(np.sort(y).tolist())
+        return original(self, X, y, sample_weight)
+
+    original = BayesianLogisticClassifier.fit
+    monkeypatch.setattr(BayesianLogisticClassifier, "fit", remembered)
+    network = methods.estimator_class("network", "classification")
+    monkeypatch.setattr(network, "fit", fit)
+    plot = tmp_path / "iris.png"
+    result = cli(
+        "compare", "iris", "--method", "network", "--method", "logistic", "--splits", "2",
+        "--plot", plot,
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    assert seen[:2] == seen[2:]
+    assert "network failed on 2 of 2 splits: unexpected FloatingPointError: it fell" in result.err
+    lines = [text.split()[0] for text in result.out.splitlines() if text.strip()]
+    assert lines[2:] == ["logistic", "constant", "network"]
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    alone = cli("compare", "iris", "--method", "network", "--splits", "1", "--plot", plot)
+    assert alone.code == 2
+    assert alone.error == "error: every method failed; the reasons stand above"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--method", "pdp"), "no method 'pdp'; did you mean 'pbp'?"),
+        (("--method", "logistic"), "--method logistic does classification only, and the target"),
+        (("--test-fraction", "0.001"), "--test-fraction 0.001 holds no row out of 300: raise it"),
+        (("--plot", "a.pdf"), "--plot a.pdf must end in .svg or .png"),
+        (("--plot", "none/a.svg"), "the folder none does not exist"),
+        (("--target", "z"), "no column 'z'"),
+    ],
+)
+def test_bad_requests_are_refused_before_anything_is_fitted(cli, line, words, message):
+    target = () if "--target" in words else ("--target", "y")
+    result = cli("compare", line, *target, *words)
+    assert result.code == 2
+    assert message in result.error
+
+
+def test_without_names_the_slow_ones_are_left_out_and_said(cli, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        methods,
+        "METHODS",
+        {name: methods.METHODS[name] for name in ("linear", "logistic", "mcmc")},
+    )
+    result = cli("compare", "iris", "--splits", "1", "--plot", tmp_path / "a.svg")
+    assert result.code == 0, result.err
+    assert "left out, because slow: mcmc; name them with --method" in result.err
+    assert "logistic" in result.out
+
+
+def test_best_first_and_failures_last():
+    trials = [
+        Trial("a", 0, {"log_likelihood": -2.0}, 1.0, None),
+        Trial("a", 1, {"log_likelihood": -4.0}, 3.0, None),
+        Trial("b", 0, None, 1.0, "no"),
+        Trial("c", 0, {"log_likelihood": -1.0}, 1.0, None),
+    ]
+    found = summarise(trials, ["a", "b", "c"])
+    assert [summary.method for summary in found] == ["c", "a", "b"]
+    assert found[1].log_likelihood == -3.0
+    assert found[1].standard_error == pytest.approx(1.0)
+    assert found[1].seconds == 2.0
+    assert found[0].standard_error is None
+    assert found[2].failures == ["no"]
