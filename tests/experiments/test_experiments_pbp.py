@@ -106,13 +106,13 @@ def test_deep_quick(quick, monkeypatch, tmp_path):
 
 
 def test_toy_quick(quick, tmp_path):
-    found = quick("pbp-toy")
+    found = quick("pbp-toy", "pbp")
     assert len(found) == 2
     assert all(row.result["curve_in_band"] > 0.9 for row in found)
     assert all(row.result["std_beyond"] > row.result["std_inside"] > 3.0 for row in found)
     assert (tmp_path / "pbp-toy.png").read_bytes().startswith(b"\x89PNG")
     first = (tmp_path / "pbp-toy.svg").read_bytes()
-    quick("pbp-toy")
+    quick("pbp-toy", "pbp")
     assert (tmp_path / "pbp-toy.svg").read_bytes() == first
 
 
@@ -152,10 +152,12 @@ def test_results_page(tmp_path):
     rows_folder, page = tmp_path / "results" / "pbp-toy", tmp_path / "docs" / "results.md"
     page.parent.mkdir()
     page.write_text("# Ours\n\n<!-- pbp-toy -->\nstale text\n<!-- /pbp-toy -->\n\nkept\n")
-    pbp_toy.run(quick=True, jobs=1, out=rows_folder, only=None, seed=1, progress=lambda _text: None)
+    pbp_toy.run(
+        quick=True, jobs=1, out=rows_folder, only=["pbp"], seed=1, progress=lambda _text: None
+    )
     results.main(["--rows", str(tmp_path / "results"), "--docs", str(page)])
     text = page.read_text()
-    assert text.startswith("# Ours\n\n<!-- pbp-toy -->\n## PBP on a cubic")
+    assert text.startswith("# Ours\n\n<!-- pbp-toy -->\n## Four methods on a cubic")
     assert text.endswith("<!-- /pbp-toy -->\n\nkept\n")
     assert "stale text" not in text
     assert (page.parent / "pbp-toy.svg").exists()
@@ -164,7 +166,7 @@ def test_results_page(tmp_path):
 
 
 def test_rows_are_strict_json(quick, tmp_path):
-    quick("pbp-toy")
+    quick("pbp-toy", "pbp")
 
     def refuse(constant):
         raise AssertionError(constant)

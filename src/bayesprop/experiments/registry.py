@@ -48,7 +48,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             name="pbp-toy",
-            summary="PBP on 20 points of a cubic, as a picture (Figure 1)",
+            summary="VI, BP, PBP and HMC on 20 points of a cubic, as a picture (Figure 1)",
             paper=_PBP,
             home="bayesprop.experiments.pbp_toy:run",
         ),
@@ -123,6 +123,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             summary="MC dropout on two moons, as a picture (lecture)",
             paper=_DROPOUT,
             home="bayesprop.experiments.mc_dropout_moons:run",
+        ),
+        Experiment(
+            name="ground-truth",
+            summary="every approximation beside exact sampling, on 30 points of four sets",
+            paper="beyond the papers",
+            home="bayesprop.experiments.ground_truth:run",
         ),
         Experiment(
             name="bundled-tables",
