@@ -24,6 +24,7 @@ _PBP = "Hernández-Lobato & Adams (2015)"
 _CLOSED_FORM = "Roth & Pernkopf (2016)"
 _BBB = "Blundell et al. (2015)"
 _DROPOUT = "Gal & Ghahramani (2016)"
+_LECTURE = "a lecture on Bayesian deep learning"
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
@@ -123,6 +124,18 @@ EXPERIMENTS: dict[str, Experiment] = {
             summary="MC dropout on two moons, as a picture (lecture)",
             paper=_DROPOUT,
             home="bayesprop.experiments.mc_dropout_moons:run",
+        ),
+        Experiment(
+            name="lecture-logistic",
+            summary="logistic regression on two clouds: MAP, Laplace, VI, as a picture (lecture)",
+            paper=_LECTURE,
+            home="bayesprop.experiments.lecture_logistic:run",
+        ),
+        Experiment(
+            name="lecture-moons",
+            summary="two moons by variational inference and MC dropout, as a picture (lecture)",
+            paper=_LECTURE,
+            home="bayesprop.experiments.lecture_moons:run",
         ),
         Experiment(
             name="ground-truth",
