@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from bayesprop.linear import logistic, logistic_predictive
 from bayesprop.linear.logistic import GaussianWeights
-from bayesprop.linear.logistic_vi import Logits, logit_nodes
+from bayesprop.numerics.gaussian_logits import Logits, logit_nodes, probit, quadrature
 
 
 def table(n=60, d=3, c=2, seed=0, sharpness=2.0):
@@ -119,8 +119,8 @@ def gaussian_logits(c=1, n=6, seed=0):
 def test_probit_is_near_quadrature():
     m, v = (a.ravel() for a in np.meshgrid(np.linspace(-8, 8, 41), np.geomspace(1e-3, 100, 25)))
     at = Logits(m[:, None], v[:, None, None])
-    exact = logistic_predictive.quadrature(at).proba[:, 1]
-    ours = logistic_predictive.probit(at).proba[:, 1]
+    exact = quadrature(at).proba[:, 1]
+    ours = probit(at).proba[:, 1]
     lecture = stats.norm.cdf(m / np.sqrt(8 / np.pi + v))
     assert np.abs(ours - exact).max() < 0.025
     assert np.abs(lecture - exact).max() < 0.025
@@ -131,7 +131,7 @@ def test_probit_is_near_quadrature():
 @pytest.mark.parametrize("c", [3, 6])
 def test_quadrature_of_several_classes_is_the_average_of_draws(c):
     at, n = gaussian_logits(c), 40_000
-    found = logistic_predictive.quadrature(at)
+    found = quadrature(at)
     rng = np.random.default_rng(7)
     for i in range(len(at.mean)):
         p = special.softmax(rng.multivariate_normal(at.mean[i], at.cov[i], size=n), axis=1)
@@ -139,10 +139,10 @@ def test_quadrature_of_several_classes_is_the_average_of_draws(c):
         assert (np.abs(found.proba[i] - p.mean(axis=0)) < 4 * se + 1.5e-2).all()
         entropy = special.entr(p).sum(axis=1)
         assert abs(found.expected_entropy[i] - entropy.mean()) < 2e-2
-    near = logistic_predictive.probit(at).proba
+    near = probit(at).proba
     assert np.abs(near - found.proba).max() < 0.12
     common = Logits(at.mean + 5.0, at.cov + 100.0)
-    np.testing.assert_allclose(logistic_predictive.probit(common).proba, near, atol=1e-9)
+    np.testing.assert_allclose(probit(common).proba, near, atol=1e-9)
 
 
 @pytest.mark.parametrize("c", [2, 3])
@@ -179,5 +179,5 @@ def test_errors_are_those_that_the_documentation_tells(c, std, of_nodes, of_prob
     root = std * rng.normal(size=(40, c, c)) / np.sqrt(c)
     at = Logits(2.0 * rng.normal(size=(40, c)), root @ root.transpose(0, 2, 1))
     exact = special.softmax(logit_nodes(at, 10_000), axis=-1).mean(axis=1)
-    assert np.abs(logistic_predictive.quadrature(at).proba - exact).max() < of_nodes
-    assert np.abs(logistic_predictive.probit(at).proba - exact).max() < of_probit
+    assert np.abs(quadrature(at).proba - exact).max() < of_nodes
+    assert np.abs(probit(at).proba - exact).max() < of_probit

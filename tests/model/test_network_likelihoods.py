@@ -83,3 +83,28 @@ def test_two_unsure_classes_against_quadrature():
     args = ((), jnp.asarray(m), jnp.asarray(v), jnp.asarray(0))
     assert float(Categorical(2, "exact").expected_log_prob(*args)) == pytest.approx(exact, abs=1e-4)
     assert abs(float(Categorical(2, "taylor").expected_log_prob(*args)) - exact) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "params"),
+    [
+        (KnownNoise(2, 0.3), ()),
+        (LearnedNoise(2), np.array([-1.0, 0.5], np.float32)),
+        (InputNoise(1), ()),
+        (Categorical(3), ()),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_information_is_the_expected_second_derivative(likelihood, params):
+    """E[-d² log p / df²] over y ~ p(y | f), the derivative by autodiff, y by quadrature."""
+    f = jnp.array([0.4, -0.7, 0.2])[: likelihood.n_outputs]
+    second = jax.hessian(likelihood.log_prob, argnums=1)
+    if isinstance(likelihood, Categorical):
+        parts = [jax.nn.softmax(f)[k] * second(params, f, k) for k in range(3)]
+        expected = -sum(parts)
+    else:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(5)
+        mean, var = likelihood.observe(params, f)
+        parts = [second(params, f, mean + z * jnp.sqrt(var)) for z in nodes]
+        expected = -sum(w * part for w, part in zip(weights / weights.sum(), parts, strict=True))
+    np.testing.assert_allclose(likelihood.information(params, f), expected, atol=2e-5)

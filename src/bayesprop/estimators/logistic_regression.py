@@ -34,6 +34,7 @@ from bayesprop.linear import logistic, logistic_predictive
 from bayesprop.linear.logistic import Fitted, GaussianPrior, GaussianWeights
 from bayesprop.linear.logistic_vi import variational
 from bayesprop.model.fit_report import FitReport
+from bayesprop.numerics.gaussian_logits import PREDICTIONS
 
 POSTERIORS: dict[str, Callable[..., Fitted]] = {"laplace": logistic.laplace, "vi": variational}
 _MONTE_CARLO = "monte-carlo"
@@ -241,7 +242,7 @@ class BayesianLogisticClassifier(_Fitted):
     def _check_hyper_parameters(self) -> None:
         check_choice("posterior", self.posterior, tuple(POSTERIORS))
         check_choice("covariance", self.covariance, ("full", "diagonal"))
-        ways = (*logistic_predictive.PREDICTIONS, _MONTE_CARLO)
+        ways = (*PREDICTIONS, _MONTE_CARLO)
         check_choice("prediction", self.prediction, ways)
         check_positive("prior_prec", self.prior_prec)
         check_positive("intercept_prec", self.intercept_prec)

@@ -19,7 +19,6 @@ from jaxtyping import Float, Int
 from scipy import linalg, special
 
 _ARMIJO, _HALVINGS, _ROUNDING = 1e-4, 60, 1e-13
-_CHUNK_VALUES = 4_000_000
 
 
 class Rows(NamedTuple):
@@ -225,9 +224,3 @@ def inverse_root(prec: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
     """Return a root of the inverse of a precision matrix."""
     factor = linalg.cholesky(prec, lower=True)
     return linalg.solve_triangular(factor, np.eye(len(prec)), lower=True).T
-
-
-def chunks(n_rows: int, values_a_row: int) -> list[slice]:
-    """Slices of rows that keep temporary arrays within some 32 MB."""
-    step = max(1, _CHUNK_VALUES // max(values_a_row, 1))
-    return [slice(first, first + step) for first in range(0, n_rows, step)]

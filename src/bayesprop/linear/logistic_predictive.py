@@ -1,27 +1,15 @@
-"""Class probabilities under Gaussian weights, each way under its name in `PREDICTIONS`."""
+"""Class probabilities under Gaussian weights: by draws, or by the Gaussian logits of every row."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.linear.logistic import GaussianWeights, chunks, class_probabilities, logits
-from bayesprop.linear.logistic_vi import Logits, logit_moments, logit_nodes
-from bayesprop.numerics import logistic_gaussian
-
-_PROBIT = np.pi / 8.0
-_N_PAIRS = 256
-
-
-class ClassMoments(NamedTuple):
-    """Probability of every class, and the entropy averaged over the weights, nats."""
-
-    proba: Float[np.ndarray, "n c"]
-    expected_entropy: Float[np.ndarray, " n"]
+from bayesprop.linear.logistic import GaussianWeights, class_probabilities, logits
+from bayesprop.linear.logistic_vi import logit_moments
+from bayesprop.numerics.chunks import chunks
+from bayesprop.numerics.gaussian_logits import PREDICTIONS, ClassMoments, with_both
 
 
 def monte_carlo(
@@ -35,67 +23,14 @@ def monte_carlo(
     proba, entropy = np.zeros((len(phi), n_classes)), np.zeros(len(phi))
     for part in chunks(len(phi), n_classes):
         for w in weights:
-            p = _with_both(class_probabilities(logits(w, phi[part])))
+            p = with_both(class_probabilities(logits(w, phi[part])))
             proba[part] += p / len(weights)
             entropy[part] += special.entr(p).sum(axis=1) / len(weights)
     return ClassMoments(proba, entropy)
 
 
-def quadrature(at: Logits) -> ClassMoments:
-    """Integrate over the Gaussian logits of every row.
-
-    To 1e-9 with two classes. With more, 512 fixed points stand for the Gaussian: probabilities
-    within 5e-4 for logits of standard deviation 0.3, within 5e-3 for 1, within 0.015 for 3.
-    """
-    n_logits = at.mean.shape[1]
-    if n_logits == 1:
-        m, v = at.mean[:, 0], at.cov[:, 0, 0]
-        found = logistic_gaussian.moments(m, v)
-        entropy = logistic_gaussian.expected_entropy(m, v, found)
-        return ClassMoments(_with_both(found.proba[:, None]), entropy)
-    averaged = ClassMoments(np.empty_like(at.mean), np.empty(len(at.mean)))
-    for part in chunks(len(at.mean), 2 * _N_PAIRS * n_logits):
-        p = special.softmax(logit_nodes(Logits(at.mean[part], at.cov[part]), _N_PAIRS), axis=-1)
-        averaged.proba[part] = p.mean(axis=1)
-        averaged.expected_entropy[part] = special.entr(p).sum(axis=-1).mean(axis=1)
-    return averaged
-
-
-def probit(at: Logits) -> ClassMoments:
-    """Shrink logits as the convolution of a probit with a Gaussian does: no integral.
-
-    Two classes: sigmoid(m / sqrt(1 + pi v / 8)), MacKay (1992), Bishop (2006), eqs. 4.153-4.155.
-    The lecture's Phi(m / sqrt(8 / pi + v)) is the same probit left as it is; for v = 0 it is not
-    the sigmoid. More classes: the mean-field softmax of Lu, Ie & Sha (2020), variant "mf2",
-
-        p_k ~ 1 / sum_i exp(-(m_k - m_i) / sqrt(1 + pi v_ki / 8)),   v_ki = Var(a_k - a_i),
-
-    which is the first for two, and blind to what all logits have in common. The expected entropy
-    has no such form; it is that of `quadrature`.
-    """
-    entropy = quadrature(at).expected_entropy
-    m, v = at.mean, np.diagonal(at.cov, axis1=1, axis2=2)
-    if m.shape[1] == 1:
-        return ClassMoments(_with_both(special.expit(m / np.sqrt(1.0 + _PROBIT * v))), entropy)
-    var = np.maximum(v[:, :, None] + v[:, None, :] - 2.0 * at.cov, 0.0)
-    shrunk = (m[:, None, :] - m[:, :, None]) / np.sqrt(1.0 + _PROBIT * var)
-    odds_against = np.asarray(special.logsumexp(shrunk, axis=2))
-    return ClassMoments(special.softmax(-odds_against, axis=1), entropy)
-
-
 def predict(
     q: GaussianWeights, phi: Float[np.ndarray, "n k"], n_logits: int, how: str
 ) -> ClassMoments:
-    """Class probabilities by one of `PREDICTIONS`."""
+    """Class probabilities by one of `gaussian_logits.PREDICTIONS`."""
     return PREDICTIONS[how](logit_moments(q, phi, n_logits))
-
-
-PREDICTIONS: dict[str, Callable[[Logits], ClassMoments]] = {
-    "quadrature": quadrature,
-    "probit": probit,
-}
-
-
-def _with_both(p: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n c"]:
-    """Probabilities of all classes; of two, one is the other's complement."""
-    return np.hstack([1.0 - p, p]) if p.shape[1] == 1 else p

@@ -25,7 +25,6 @@ from bayesprop.linear.logistic import (
     GaussianPrior,
     GaussianWeights,
     Rows,
-    chunks,
     find_mode,
     gradient,
     information,
@@ -33,19 +32,13 @@ from bayesprop.linear.logistic import (
     residuals,
 )
 from bayesprop.numerics import logistic_gaussian
-from bayesprop.numerics.gaussian_nodes import gaussian_nodes
+from bayesprop.numerics.chunks import chunks
+from bayesprop.numerics.gaussian_logits import Logits, logit_nodes
 
 _N_PAIRS = 64
 _HALVINGS = 40
 _SLACK = 1e-9
 _NODES_SLACK = 1e-3  # relative: the points integrate value and derivatives with errors of their own
-
-
-class Logits(NamedTuple):
-    """Gaussian logits of every row."""
-
-    mean: Float[np.ndarray, "n l"]
-    cov: Float[np.ndarray, "n l l"]
 
 
 class Expected(NamedTuple):
@@ -97,7 +90,7 @@ def expectations(at: Logits) -> Expected:
     n, c = at.mean.shape
     found = Expected(np.empty(n), np.empty((n, c)), np.empty((n, c, c)))
     for part in chunks(n, 2 * _N_PAIRS * c):
-        f = logit_nodes(Logits(at.mean[part], at.cov[part]))
+        f = logit_nodes(Logits(at.mean[part], at.cov[part]), _N_PAIRS)
         p = special.softmax(f, axis=-1)
         log_normaliser = np.asarray(special.logsumexp(f, axis=-1))
         found.log_normaliser[part] = log_normaliser.mean(axis=1)
@@ -105,19 +98,6 @@ def expectations(at: Logits) -> Expected:
         square = p.transpose(0, 2, 1) @ p / f.shape[1]
         found.curvature[part] = mean[:, :, None] * np.eye(c) - square
     return found
-
-
-def logit_nodes(at: Logits, n_pairs: int = _N_PAIRS) -> Float[np.ndarray, "n r l"]:
-    """Points of equal weight that stand for the Gaussian logits of each row, in their differences.
-
-    What all logits of a row have in common moves no probability: one dimension less to fill.
-    """
-    n_logits = at.mean.shape[1]
-    across = linalg.helmert(n_logits)
-    values, vectors = np.linalg.eigh(across @ at.cov @ across.T)
-    # The symmetric root, so that the points move smoothly with the covariance.
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ vectors.transpose(0, 2, 1)
-    return at.mean[:, None, :] + gaussian_nodes(n_logits - 1, n_pairs) @ (root @ across)
 
 
 def elbo(data: Rows, prior: GaussianPrior, q: GaussianWeights) -> float:

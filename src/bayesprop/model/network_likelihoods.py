@@ -1,8 +1,8 @@
 """p(y | f) for the whole output vector f of a network, at one row.
 
 `init` gives the learnable parameters (noise), `n_outputs` says how wide the last layer must be.
-`log_prob` serves the methods that draw weights, `expected_log_prob` those that propagate moments;
-both sum over the targets of the row.
+`log_prob` serves the methods that draw weights, `expected_log_prob` those that propagate moments,
+both summed over the targets of the row; `information` those that need curvature.
 """
 
 from __future__ import annotations
@@ -44,6 +44,14 @@ class NetworkLikelihood(ABC):
     ) -> Float[Array, ""]:
         """E[log p(y | f)] for independent f ~ N(m, v), nats."""
 
+    @abstractmethod
+    def information(self, params: Any, f: Float[Array, " k"]) -> Float[Array, "k k"]:
+        """Fisher information of the outputs, E[-d² log p(y | f) / df²] over y ~ p(y | f).
+
+        Positive semi-definite; for exponential families in their natural parameters (here all but
+        the log variance of `InputNoise`) it is the second derivative itself, whatever y.
+        """
+
 
 @dataclass(frozen=True)
 class GaussianNoise(NetworkLikelihood):
@@ -83,6 +91,10 @@ class KnownNoise(GaussianNoise):
         """Log N(y | m, noise_var) - v / (2 noise_var) (Roth & Pernkopf 2016, eq. 12)."""
         mean, noise_var = self.observe(params, m)
         return jnp.sum(log_pdf(y, mean, noise_var) - 0.5 * v / noise_var)
+
+    def information(self, params: Any, f: Float[Array, " k"]) -> Float[Array, "k k"]:
+        """1 / noise_var of every target."""
+        return jnp.diag(1.0 / self.observe(params, f).v)
 
 
 @dataclass(frozen=True)
@@ -124,6 +136,11 @@ class InputNoise(GaussianNoise):
         error = v[:o] + (m[:o] - y) ** 2
         return -0.5 * jnp.sum(LOG_2PI + m[o:] + jnp.exp(0.5 * v[o:] - m[o:]) * error)
 
+    def information(self, params: Any, f: Float[Array, " k"]) -> Float[Array, "k k"]:
+        """1 / noise_var of every mean, 1/2 of every log variance; they do not inform each other."""
+        noise_var = self.observe(params, f).v
+        return jnp.diag(jnp.concatenate([1.0 / noise_var, jnp.full_like(noise_var, 0.5)]))
+
 
 @dataclass(frozen=True)
 class Categorical(NetworkLikelihood):
@@ -155,3 +172,9 @@ class Categorical(NetworkLikelihood):
         if self.expectation == "exact":
             return softmax_expectations.exact(m, v, y)
         return softmax_expectations.taylor(m, v, y)
+
+    def information(self, params: Any, f: Float[Array, " k"]) -> Float[Array, "k k"]:
+        """diag(p) - p p'."""
+        del params
+        p = jax.nn.softmax(f)
+        return jnp.diag(p) - jnp.outer(p, p)

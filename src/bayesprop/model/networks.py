@@ -6,12 +6,15 @@ PBP's layers divide by sqrt(n_in + 1) (`mlp_*`); those of the gradient methods d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bayesprop.model.layers import (
+    Activation,
     activation,
     affine_apply,
     affine_propagate,
@@ -59,6 +62,15 @@ def plain_apply(
 ) -> Float[Array, " o"]:
     """Output at one input of the network whose layers are not scaled by their fan-in."""
     return mlp_apply(weights, x, activation_name=activation_name, layer=affine_apply)
+
+
+def plain_activation(apply: Any) -> Activation | None:
+    """Return the nonlinearity of `plain_apply` or a partial of it; None: another network."""
+    if apply is plain_apply:
+        return activation("relu")
+    if isinstance(apply, partial) and apply.func is plain_apply and not apply.args:
+        return activation(apply.keywords.get("activation_name", "relu"))
+    return None
 
 
 def plain_propagate(

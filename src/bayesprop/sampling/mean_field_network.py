@@ -6,16 +6,14 @@ of one number a unit instead of one a weight, and with less variance in the grad
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.layers import Activation, activation
+from bayesprop.model.layers import Activation
 from bayesprop.model.mean_field import MeanField, variances
 from bayesprop.model.method import Apply
-from bayesprop.model.networks import plain_apply
+from bayesprop.model.networks import plain_activation
 from bayesprop.numerics.fast_normal import normal
 from bayesprop.numerics.gaussian import Gaussian
 
@@ -25,10 +23,9 @@ def activation_of(apply: Apply) -> Activation:
 
     Raises ValueError for any other network, whose layers are unknown here.
     """
-    if apply is plain_apply:
-        return activation("relu")
-    if isinstance(apply, partial) and apply.func is plain_apply and not apply.args:
-        return activation(apply.keywords.get("activation_name", "relu"))
+    found = plain_activation(apply)
+    if found is not None:
+        return found
     raise ValueError(
         "local_reparameterisation must be False for apply other than plain_apply or a partial of "
         f"it, because it needs to know the layers; got {apply!r}"

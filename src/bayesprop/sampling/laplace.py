@@ -1,0 +1,313 @@
+"""Laplace's approximation of a network's posterior: a Gaussian at the mode.
+
+    q(w) = N(w_map, (H + P)^-1)
+
+H is minus the second derivatives of the log-likelihood (MacKay 1992; the lecture prints neither
+sign nor logarithm), or the generalised Gauss-Newton matrix in their place,
+
+    H ~ sum_n J_n' F_n J_n,   J = df/dw,   F the Fisher information of the outputs f,
+
+which is never negative, and for least squares is the Levenberg-Marquardt approximation. H may be
+full, diagonal, or a Kronecker product a layer (Ritter, Botev & Barber 2018), over all weights or
+some leaves of them, such as the last layer's (Daxberger et al. 2021). Precisions and noise come
+from the evidence (`laplace_evidence.py`).
+
+Predictions are those of the network linearised in its weights, f(x, w_map) + J (w - w_map), whose
+outputs are Gaussian with covariance J (H + P)^-1 J' (MacKay 1992; Immer, Korzepa & Bauer 2021), or
+averages over networks drawn from q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from bayesprop.model.method import Apply, Draw
+from bayesprop.model.network_likelihoods import LearnedNoise, NetworkLikelihood
+from bayesprop.model.networks import plain_activation
+from bayesprop.numerics.loops import Rows
+from bayesprop.sampling.curvature import Curvature, Shapes
+from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen, linearise
+from bayesprop.sampling.laplace_evidence import BY_LEAF, Evidence, Fit, Maximised, maximise
+from bayesprop.sampling.structures import Diagonal, Kron, Structure
+
+_WORKING_VALUES = 4_000_000
+_COLUMNS_AT_ONCE = 32
+_BLOCK_ROWS = 64
+
+
+@dataclass(frozen=True)
+class LaplaceModel:
+    """Network, likelihood, and the shape of the posterior; hashable, so that it keys compilation.
+
+    apply
+        (weights, one input) -> outputs; any function, but `Kron` needs `plain_apply`.
+    chosen
+        Leaves of the weights that are unknown; the others are taken as trained.
+    exact
+        Second derivatives as they are; else the generalised Gauss-Newton matrix.
+    """
+
+    apply: Apply
+    likelihood: NetworkLikelihood
+    structure: Structure
+    chosen: Chosen = EVERY_LEAF
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.structure, Kron):
+            if self.exact:
+                raise ValueError(
+                    "curvature must be 'ggn' with structure='kron', got 'hessian': choose "
+                    "structure='full' or 'diagonal' for exact second derivatives"
+                )
+            if plain_activation(self.apply) is None:
+                raise ValueError(
+                    "apply must be plain_apply or a partial of it for Kron, which needs to know "
+                    f"the layers, got {self.apply!r}: choose Full() or Diagonal()"
+                )
+
+    def shapes(self, weights: Any) -> Shapes:
+        """Shapes of the unknown leaves."""
+        return tuple(tuple(leaf.shape) for leaf in self.chosen.of(weights))
+
+
+class Posterior(NamedTuple):
+    """The approximation, and all that a prediction needs.
+
+    weights, likelihood
+        Network and likelihood at the mode.
+    prior_prec
+        Precision of the prior of every unknown leaf.
+    root
+        Of the covariance, in the form of the structure.
+    """
+
+    weights: Any
+    likelihood: Any
+    prior_prec: Float[Array, " l"]
+    root: Any
+
+
+class Measured(NamedTuple):
+    """Curvature at the mode, and the fit of the network there."""
+
+    curvature: Curvature
+    fit: Fit
+
+
+class Fitted(NamedTuple):
+    """A posterior, and how it was found."""
+
+    posterior: Posterior
+    evidence: Maximised
+    n_repaired: int
+
+
+class OutputMoments(NamedTuple):
+    """Mean and covariance of the outputs at every row."""
+
+    mean: Float[Array, "n k"]
+    cov: Float[Array, "n k k"]
+
+
+def laplace(
+    model: LaplaceModel,
+    mode: Draw,
+    rows: Rows,
+    *,
+    prior_prec: Float[np.ndarray, " l"] | float = 1.0,
+    evidence: Evidence = BY_LEAF,
+    max_gigabytes: float = 8.0,
+) -> Fitted:
+    """Approximate the posterior at a trained network.
+
+    mode
+        Weights and parameters of the likelihood. Their precision is that of the computation:
+        float64 is worth its time.
+    rows
+        The rows of the training.
+    prior_prec
+        Of every unknown leaf, or of all; where the evidence starts.
+    evidence
+        What is maximised over; `LearnedNoise` alone has a noise to be found.
+
+    Raises ValueError where more than max_gigabytes would be needed, naming what needs less, and
+    FloatingPointError where the curvature is not finite.
+    """
+    check_memory(model, mode.weights, max_gigabytes)
+    measured = measure(model, mode, rows)
+    unknown = model.chosen.of(mode.weights)
+    squares = np.array([float(np.sum(np.asarray(leaf, np.float64) ** 2)) for leaf in unknown])
+    prec = np.broadcast_to(np.asarray(prior_prec, np.float64), squares.shape)
+    found = maximise(measured.curvature, measured.fit, squares, prec, evidence)
+    likelihood = mode.likelihood
+    if isinstance(model.likelihood, LearnedNoise):
+        likelihood = likelihood + np.log(found.noise_factor)
+    root = measured.curvature.root(found.prior_prec, 1.0 / found.noise_factor)
+    posterior = Posterior(mode.weights, likelihood, jnp.asarray(found.prior_prec), root)
+    return Fitted(posterior, found, measured.curvature.n_repaired)
+
+
+def check_memory(model: LaplaceModel, weights: Any, max_gigabytes: float) -> None:
+    """Raise ValueError where the curvature would need more than max_gigabytes."""
+    shapes = model.shapes(weights)
+    needed = model.structure.gigabytes(shapes)
+    if needed <= max_gigabytes:
+        return
+    n_weights = sum(int(np.prod(shape)) for shape in shapes)
+    rivals: list[Structure] = [Diagonal()]
+    if plain_activation(model.apply) is not None and not model.exact:
+        rivals.insert(0, Kron())
+    cheaper = [
+        f"structure={rival.name!r} needs {rival.gigabytes(shapes):.2g} GB"
+        for rival in rivals
+        if rival.gigabytes(shapes) < needed
+    ]
+    last = model.structure.gigabytes(shapes[-1:])
+    if len(shapes) > 1 and last < needed:
+        cheaper.append(f"the last layer alone (layers='last') {last:.2g} GB")
+    raise ValueError(
+        f"structure={model.structure.name!r} needs about {needed:.3g} GB for {n_weights} weights, "
+        f"more than max_gigabytes={max_gigabytes:g}: {', '.join(cheaper) or 'raise max_gigabytes'}"
+    )
+
+
+def measure(model: LaplaceModel, mode: Draw, rows: Rows) -> Measured:
+    """Add up the curvature over all rows, some at a time."""
+    shapes = model.shapes(mode.weights)
+    held = jax.eval_shape(
+        lambda x: linearise(model.apply, model.chosen, mode.weights, x), rows.x[:1]
+    )
+    a_row = sum(leaf.size for leaf in jax.tree.leaves(held))
+    a_row = model.structure.values_a_row(a_row, shapes, held.outputs.shape[1])
+    n_rows = len(rows.weight)
+    at_once = min(n_rows, max(1, _WORKING_VALUES // a_row))
+    total, told = _accumulated(model, mode, _in_batches(rows, at_once))
+    told = np.asarray(told, np.float64)
+    finite = all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(total))
+    if not finite or not np.isfinite(told).all():
+        raise FloatingPointError(
+            "the curvature left the finite numbers: the network has not converged, or its noise "
+            "has vanished; lower learning_rate, or give noise as a variance"
+        )
+    curvature = model.structure.finish(total, shapes)
+    if model.exact:
+        curvature.flatten()
+    return Measured(curvature, Fit(*told.tolist()))
+
+
+def _in_batches(rows: Rows, size: int) -> Rows:
+    """Fill up with rows of weight zero, and split."""
+    count = -(-len(rows.weight) // size)
+    missing = count * size - len(rows.weight)
+
+    def split(column: Array) -> Array:
+        filled = jnp.concatenate([column, jnp.zeros((missing, *column.shape[1:]), column.dtype)])
+        return filled.reshape(count, size, *column.shape[1:])
+
+    return jax.tree.map(split, rows)
+
+
+@partial(jax.jit, static_argnames="model")
+def _accumulated(model: LaplaceModel, mode: Draw, batches: Rows) -> tuple[Any, Array]:
+    """Sum curvature and fit over batches."""
+    shapes = model.shapes(mode.weights)
+    dtype = jax.tree.leaves(mode.weights)[0].dtype
+    zero = model.structure.zero(shapes, dtype)
+
+    def step(sums: tuple[Any, Array], batch: Rows) -> tuple[tuple[Any, Array], None]:
+        total, told = sums
+        found = linearise(model.apply, model.chosen, mode.weights, batch.x)
+        if model.exact:
+            total = model.structure.add_columns(total, _columns(model, mode, batch))
+        else:
+            information = partial(model.likelihood.information, mode.likelihood)
+            middle = jax.vmap(information)(found.outputs) * batch.weight[:, None, None]
+            total = model.structure.add(total, found.slopes, middle, batch.weight)
+        return (total, told + _fit(model.likelihood, mode.likelihood, found.outputs, batch)), None
+
+    sums, _ = jax.lax.scan(step, (zero, jnp.zeros(3, dtype)), batches)
+    return sums
+
+
+def _fit(likelihood: NetworkLikelihood, noise: Any, f: Array, batch: Rows) -> Float[Array, " 3"]:
+    """Return the fields of `Fit` for some rows."""
+    log_p = jax.vmap(partial(likelihood.log_prob, noise))(f, batch.y)
+    total = jnp.sum(batch.weight * log_p)
+    if not isinstance(likelihood, LearnedNoise):
+        nothing = jnp.zeros_like(total)
+        return jnp.stack([total, nothing, nothing])
+    mean, noise_var = likelihood.observe(noise, f)
+    misfit = jnp.sum(batch.weight[:, None] * (batch.y - mean) ** 2 / noise_var)
+    return jnp.stack([total, misfit, likelihood.n_targets * jnp.sum(batch.weight)])
+
+
+def _columns(model: LaplaceModel, mode: Draw, batch: Rows) -> Callable[[Any], Any]:
+    """Return a function that maps a reader over the columns of the second derivatives.
+
+    A column is the derivative of the gradient along one weight: no more than some are held.
+    """
+    flat, unravel = ravel_pytree(model.chosen.of(mode.weights))
+
+    def loss(flat: Array) -> Array:
+        apply = partial(model.apply, model.chosen.put(mode.weights, unravel(flat)))
+        log_p = partial(model.likelihood.log_prob, mode.likelihood)
+        return -jnp.sum(batch.weight * jax.vmap(log_p)(jax.vmap(apply)(batch.x), batch.y))
+
+    def column(number: Array) -> Array:
+        along = jnp.zeros_like(flat).at[number].set(1.0)
+        return jax.jvp(jax.grad(loss), (flat,), (along,))[1]
+
+    def read(reader: Callable[[Array, Array], Array]) -> Array:
+        return jax.lax.map(
+            lambda number: reader(column(number), number),
+            jnp.arange(flat.size),
+            batch_size=_COLUMNS_AT_ONCE,
+        )
+
+    return read
+
+
+@partial(jax.jit, static_argnames="model")
+def predict_linearised(
+    model: LaplaceModel, posterior: Posterior, x: Float[Array, "n ..."]
+) -> OutputMoments:
+    """Mean and covariance of the outputs of the linearised network, n a multiple of 64."""
+
+    def block(x: Array) -> OutputMoments:
+        found = linearise(model.apply, model.chosen, posterior.weights, x)
+        return OutputMoments(
+            found.outputs, model.structure.output_cov(posterior.root, found.slopes)
+        )
+
+    blocks = x.reshape(-1, _BLOCK_ROWS, *x.shape[1:])
+    return jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:]), jax.lax.map(block, blocks))
+
+
+def departure(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Any:
+    """Draw w - w_map, zero in the leaves that are known."""
+    drawn = model.structure.draw(posterior.root, key, model.shapes(posterior.weights))
+    nothing = jax.tree.map(jnp.zeros_like, posterior.weights)
+    leaves = zip(drawn, model.chosen.of(nothing), strict=True)
+    return model.chosen.put(nothing, tuple(leaf.astype(zero.dtype) for leaf, zero in leaves))
+
+
+def sample(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Draw:
+    """Draw a network."""
+    moved = jax.tree.map(jnp.add, posterior.weights, departure(model, key, posterior))
+    return Draw(moved, posterior.likelihood)
+
+
+def sample_linear(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Draw:
+    """Draw a linearised network: weights for `jacobians.tangent_apply`."""
+    moved = (posterior.weights, departure(model, key, posterior))
+    return Draw(moved, posterior.likelihood)

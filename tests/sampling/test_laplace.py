@@ -1,0 +1,278 @@
+"""Laplace's approximation against dense matrices, exact linear models, quadrature-free oracles."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from scipy import linalg, optimize, special, stats
+
+from bayesprop.model.method import Draw
+from bayesprop.model.network_likelihoods import (
+    Categorical,
+    InputNoise,
+    KnownNoise,
+    LearnedNoise,
+)
+from bayesprop.model.networks import init_weights, plain_apply
+from bayesprop.numerics.loops import Rows
+from bayesprop.sampling import laplace as laplace_module
+from bayesprop.sampling.jacobians import Chosen, tangent_apply
+from bayesprop.sampling.laplace import (
+    LaplaceModel,
+    check_memory,
+    laplace,
+    measure,
+    predict_linearised,
+    sample,
+    sample_linear,
+)
+from bayesprop.sampling.laplace_evidence import Evidence
+from bayesprop.sampling.structures import Diagonal, Full, Kron
+
+SIZES = (3, 4, 2)
+APPLY = partial(plain_apply, activation_name="erf")
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(13, 3))
+WEIGHT = RNG.uniform(0.2, 2.0, size=13)
+
+
+def by_hand(weights, x):
+    """The same network as a stranger would write it."""
+    hidden = jax.scipy.special.erf(jnp.append(x, 1.0) @ weights[0])
+    return jnp.append(hidden, 1.0) @ weights[1]
+
+
+LIKELIHOODS = {
+    "noise": (LearnedNoise(2), np.array([-1.0, 0.5]), RNG.normal(size=(13, 2))),
+    "classes": (Categorical(2), (), RNG.integers(0, 2, size=13)),
+    "input noise": (InputNoise(1), (), RNG.normal(size=(13, 1))),
+}
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation():
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def network(seed=1, sizes=SIZES):
+    weights = init_weights(jax.random.key(seed), sizes)
+    return tuple(jnp.asarray(w, jnp.float64) + 0.1 for w in weights)
+
+
+def rows(y, x=X, weight=WEIGHT):
+    return Rows(jnp.asarray(x), jnp.asarray(y), jnp.asarray(weight))
+
+
+def brute_force(likelihood, noise, y, weights, *, exact):
+    """The matrix by a dense second derivative of the loss, or by dense Jacobians of every row."""
+    flat, unravel = ravel_pytree(weights)
+
+    def loss(flat):
+        f = jax.vmap(partial(by_hand, unravel(flat)))(jnp.asarray(X))
+        return -WEIGHT @ jax.vmap(partial(likelihood.log_prob, noise))(f, jnp.asarray(y))
+
+    if exact:
+        return jax.jit(jax.hessian(loss))(flat)
+    slopes = jax.jit(jax.vmap(jax.jacobian(lambda flat, x: by_hand(unravel(flat), x)), (None, 0)))
+    total = 0.0
+    for x, w, slope in zip(X, WEIGHT, np.asarray(slopes(flat, X)), strict=True):
+        total += w * slope.T @ information(likelihood, noise, by_hand(weights, x)) @ slope
+    return total
+
+
+def information(likelihood, noise, f):
+    if isinstance(likelihood, LearnedNoise):
+        return np.diag(np.exp(-noise))
+    if isinstance(likelihood, InputNoise):
+        return np.diag([np.exp(-f[1]), 0.5])
+    p = np.exp(f) / np.exp(f).sum()
+    return np.diag(p) - np.outer(p, p)
+
+
+@pytest.mark.parametrize(
+    ("name", "exact"),
+    [("noise", False), ("classes", False), ("input noise", False), ("input noise", True)],
+)
+def test_full_and_diagonal_are_those_of_brute_force(name, exact, monkeypatch):
+    likelihood, noise, y = LIKELIHOODS[name]
+    monkeypatch.setattr(laplace_module, "_WORKING_VALUES", 300)  # several batches, the last filled
+    mode = Draw(network(), noise)
+    dense = np.asarray(brute_force(likelihood, noise, y, mode.weights, exact=exact))
+    for apply in (by_hand,) if exact else (APPLY, by_hand):
+        model = LaplaceModel(apply, likelihood, Diagonal(), exact=exact)
+        found = measure(model, mode, rows(y)).curvature
+        np.testing.assert_allclose(
+            np.diag(found.dense()), np.maximum(np.diag(dense), 0.0), rtol=1e-9, atol=1e-12
+        )
+        found = measure(LaplaceModel(apply, likelihood, Full(), exact=exact), mode, rows(y))
+        values, vectors = np.linalg.eigh(dense)
+        positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        np.testing.assert_allclose(found.curvature.dense(), positive, atol=1e-9)
+        assert found.curvature.n_repaired == np.sum(values < -1e-9 * np.abs(values).max())
+        assert (found.curvature.n_repaired > 0) == exact
+    last = measure(LaplaceModel(APPLY, likelihood, Full(), Chosen((-1,)), exact), mode, rows(y))
+    part = dense[-10:, -10:]
+    if np.linalg.eigvalsh(part)[0] > -1e-9:
+        np.testing.assert_allclose(last.curvature.dense(), part, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["noise", "classes"])
+def test_kronecker_factors_are_moments_of_inputs_and_slopes(name):
+    """By loops; the slopes of the units are those of their biases."""
+    likelihood, noise, y = LIKELIHOODS[name]
+    weights = network()
+    found = measure(LaplaceModel(APPLY, likelihood, Kron()), Draw(weights, noise), rows(y))
+    by_bias = jax.jit(jax.vmap(jax.jacobian(by_hand), (None, 0)))(weights, X)
+    inputs, blocks = X, []
+    for layer in range(2):
+        z, slopes = np.column_stack([inputs, np.ones(13)]), np.asarray(by_bias[layer])[:, :, -1]
+        of_inputs = sum(w * np.outer(row, row) for w, row in zip(WEIGHT, z, strict=True))
+        of_units = sum(
+            w * slope.T @ information(likelihood, noise, by_hand(weights, x)) @ slope
+            for w, slope, x in zip(WEIGHT, slopes, X, strict=True)
+        )
+        blocks.append(np.kron(of_inputs / WEIGHT.sum(), of_units))
+        inputs = special.erf(z @ weights[0]) if layer == 0 else None
+    np.testing.assert_allclose(found.curvature.dense(), linalg.block_diag(*blocks), atol=1e-10)
+
+
+def linear_model(n=40, noise_var=0.3, prior_prec=0.7):
+    """A network without hidden units at its mode, and the exact posterior of its weights."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(n, 3))
+    phi = np.column_stack([x, np.ones(n)])
+    y = phi @ rng.normal(size=(4, 1)) + noise_var**0.5 * rng.normal(size=(n, 1))
+    prec = phi.T @ phi / noise_var + prior_prec * np.eye(4)
+    mean = np.linalg.solve(prec, phi.T @ y / noise_var)
+    mode = Draw((jnp.asarray(mean),), jnp.log(jnp.array([noise_var])))
+    return mode, rows(y, x, np.ones(n)), phi, np.linalg.inv(prec)
+
+
+@pytest.mark.parametrize("structure", [Full(), Kron()], ids=["full", "kron"])
+def test_a_linear_model_is_exact(structure):
+    """With one output Kronecker factors are no approximation."""
+    mode, data, phi, cov = linear_model()
+    model = LaplaceModel(plain_apply, LearnedNoise(1), structure)
+    known = Evidence("known", noise=False)
+    found = laplace(model, mode, data, prior_prec=0.7, evidence=known)
+    y = np.asarray(data.y)[:, 0]
+    marginal = stats.multivariate_normal(cov=0.3 * np.eye(40) + phi @ phi.T / 0.7)
+    assert found.evidence.trace == [pytest.approx(marginal.logpdf(y), rel=1e-10)]
+    moments = predict_linearised(model, found.posterior, jnp.zeros((64, 3)).at[:40].set(data.x))
+    np.testing.assert_allclose(moments.mean[:40], phi @ mode.weights[0], rtol=1e-10)
+    var = np.einsum("ni,ij,nj->n", phi, cov, phi)
+    np.testing.assert_allclose(moments.cov[:40, 0, 0], var, rtol=1e-9)
+
+
+@pytest.mark.parametrize("structure", [Full(), Kron(), Diagonal()], ids=lambda one: one.name)
+@pytest.mark.parametrize("prior", ["by-leaf", "one", "known"])
+def test_the_evidence_is_at_its_maximum(structure, prior):
+    """Against an optimiser of the evidence written out with a dense matrix."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(60, 3))
+    weights = network(2, (3, 4, 1))
+    f = np.asarray(jax.vmap(partial(by_hand, weights))(x))
+    y = f + 0.5 * rng.normal(size=(60, 1))
+    mode, data = Draw(weights, jnp.zeros(1)), rows(y, x, np.ones(60))
+    model = LaplaceModel(APPLY, LearnedNoise(1), structure)
+    found = laplace(model, mode, data, evidence=Evidence(prior, tolerance=1e-6, max_steps=2000))
+    dense = measure(model, mode, data).curvature.dense()
+    squares = [float((w**2).sum()) for w in weights]
+    residual = y - f
+
+    def minus_evidence(logs):
+        prec, noise_var = np.exp(logs[:2]), np.exp(logs[2])
+        likelihood = stats.norm.logpdf(residual, scale=noise_var**0.5).sum()
+        full = dense / noise_var + np.diag(np.repeat(prec, [16, 5]))
+        log_prior = 16 * logs[0] + 5 * logs[1] - prec @ squares
+        return -likelihood - 0.5 * (log_prior - np.linalg.slogdet(full)[1])
+
+    expand = {"by-leaf": np.eye(3), "one": np.array([[1, 1, 0], [0, 0, 1]]), "known": np.eye(3)[2:]}
+    best = optimize.minimize(
+        lambda free: minus_evidence(free @ expand[prior]), np.zeros(len(expand[prior])), tol=1e-10
+    )
+    logs = best.x @ expand[prior]
+    assert found.evidence.converged
+    assert found.evidence.trace[0] == pytest.approx(-minus_evidence(np.zeros(3)), rel=1e-10)
+    assert found.evidence.trace[-1] == pytest.approx(-best.fun, abs=1e-5)
+    assert np.diff(found.evidence.trace).min() > -1e-8
+    np.testing.assert_allclose(np.log(found.evidence.prior_prec), logs[:2], atol=2e-3)
+    np.testing.assert_allclose(found.posterior.likelihood, logs[2:], atol=2e-3)
+
+
+@pytest.mark.parametrize("structure", [Full(), Kron(), Diagonal()], ids=lambda one: one.name)
+def test_draws_have_the_covariance_that_predictions_use(structure):
+    """Drawn linear networks, and the dense J S J', against the moments in closed form."""
+    likelihood, noise, y = LIKELIHOODS["noise"]
+    model, mode = LaplaceModel(APPLY, likelihood, structure), Draw(network(), noise)
+    fitted = laplace(model, mode, rows(y), evidence=Evidence("known", noise=False))
+    posterior = fitted.posterior
+    x = jnp.asarray(np.random.default_rng(8).normal(size=(64, 3)))
+    moments = predict_linearised(model, posterior, x)
+    flat, unravel = ravel_pytree(mode.weights)
+    slopes = np.asarray(jax.jacobian(lambda flat: by_hand(unravel(flat), x[0]))(flat))
+    dense = measure(model, mode, rows(y)).curvature.dense() + np.eye(flat.size)
+    np.testing.assert_allclose(moments.cov[0], slopes @ np.linalg.inv(dense) @ slopes.T, atol=1e-9)
+
+    linear, n = tangent_apply(APPLY), 4000
+    keys = jax.random.split(jax.random.key(0), n)
+    both = jax.jit(
+        jax.vmap(
+            lambda key: (
+                linear(sample_linear(model, key, posterior).weights, x[0]),
+                ravel_pytree(sample(model, key, posterior).weights)[0],
+            )
+        )
+    )
+    drawn, plain = map(np.asarray, both(keys))
+    root = np.linalg.cholesky(moments.cov[0])
+    z = np.linalg.solve(root, (drawn - np.asarray(moments.mean[0])).T)
+    assert np.abs(z.mean(axis=1)).max() < 4.0 / np.sqrt(n)
+    assert np.abs(np.cov(z) - np.eye(2)).max() < 4.0 * np.sqrt(2.0 / n)
+    var = np.diag(np.linalg.inv(dense))
+    assert np.abs(plain.var(axis=0) / var - 1.0).max() < 5.0 * np.sqrt(2.0 / n)
+
+
+def test_known_leaves_do_not_move():
+    likelihood, noise, y = LIKELIHOODS["noise"]
+    model = LaplaceModel(APPLY, likelihood, Diagonal(), Chosen((-1,)))
+    fitted = laplace(model, Draw(network(), noise), rows(y))
+    drawn = sample(model, jax.random.key(0), fitted.posterior).weights
+    np.testing.assert_array_equal(drawn[0], fitted.posterior.weights[0])
+    assert (drawn[1] != fitted.posterior.weights[1]).all()
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ValueError, match=r"must be plain_apply .* Full\(\) or Diagonal\(\)"):
+        LaplaceModel(by_hand, KnownNoise(1), Kron())
+    with pytest.raises(ValueError, match="curvature must be 'ggn' with structure='kron'"):
+        LaplaceModel(APPLY, KnownNoise(1), Kron(), exact=True)
+    with pytest.raises(ValueError, match="places must name leaves of the 2"):
+        Chosen((2,)).numbers(2)
+    large = tuple(jax.ShapeDtypeStruct(shape, jnp.float32) for shape in [(785, 400), (401, 10)])
+    with pytest.raises(
+        ValueError,
+        match=r"'full' needs about 2\.43e\+03 GB for 318010 weights.*"
+        r"'kron' needs 0\.03.* GB, .*'diagonal' needs .* GB, the last layer .* GB",
+    ):
+        check_memory(LaplaceModel(APPLY, Categorical(10), Full()), large, 100.0)
+
+
+def test_a_fit_without_noise_is_refused():
+    mode, data, _, _ = linear_model()
+    vanished = mode._replace(likelihood=jnp.array([-800.0]))
+    with pytest.raises(FloatingPointError, match="left the finite numbers"):
+        laplace(LaplaceModel(plain_apply, LearnedNoise(1), Full()), vanished, data)
