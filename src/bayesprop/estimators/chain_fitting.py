@@ -20,7 +20,7 @@ from bayesprop.estimators.inputs import FURTHEST_FLOAT32_INPUT, standardised_inp
 from bayesprop.estimators.network import device_rows
 from bayesprop.estimators.stored_network import network_header, restore_network
 from bayesprop.model import posterior
-from bayesprop.model.fit_report import FitReport
+from bayesprop.model.fit_report import ChainTrace, FitReport
 from bayesprop.model.layers import activation as activation_named
 from bayesprop.model.network_likelihoods import Categorical, NetworkLikelihood
 from bayesprop.model.networks import mlp_apply
@@ -34,6 +34,9 @@ from bayesprop.sampling.sgmcmc import DYNAMICS, Dynamics, StochasticPlan, sample
 GAMMA = "gamma"
 _LOOKED_AT = 8
 """Training rows whose predictions are part of the diagnostics."""
+
+_MOST_TRACED = 500
+"""Draws of a chain that the fit report keeps, evenly spaced."""
 
 _LEFT_THE_NUMBERS = (
     "the chains left the finite numbers: lower step_size, or choose sampler='nuts', which rejects "
@@ -161,15 +164,32 @@ class ChainFitting(_Fitted):
             return None
         chains = self.state_
         outputs = _outputs(model, chains.pooled().weights, rows.x[:_LOOKED_AT])
-        looked_at = {
-            "log_density": chains.log_density,
-            "prediction": np.asarray(outputs).reshape(*chains.log_density.shape, -1),
-        }
+        predictions = np.asarray(outputs).reshape(*chains.log_density.shape, -1)
+        return diagnostics.diagnose(chains, of=self._identified() | {"prediction": predictions})
+
+    def _identified(self) -> dict[str, Any]:
+        """Return what the chains should agree on, beside predictions; leading axes (c, s)."""
+        chains = self.state_
+        found: dict[str, Any] = {"log_density": chains.log_density}
         if self.weight_precision == GAMMA:
-            looked_at["log_weight_precision"] = chains.draws.log_precision
+            found["log_weight_precision"] = chains.draws.log_precision
         if jax.tree.leaves(chains.draws.likelihood):
-            looked_at["log_noise_var"] = chains.draws.likelihood
-        return diagnostics.diagnose(chains, of=looked_at)
+            found["log_noise_var"] = chains.draws.likelihood
+        return found
+
+    def _traced(self) -> dict[str, ChainTrace]:
+        """Return every so many draws of what is identified, with its diagnostics."""
+        step, found = -(-self.n_draws // _MOST_TRACED), self.diagnostics_
+        places = {} if found is None else {name: i for i, name in enumerate(found.names)}
+        traced = {}
+        for name, values in diagnostics.coordinates(self._identified()).items():
+            i = places.get(name)
+            numbers = (None, None) if found is None or i is None else (
+                float(found.r_hat[i]), float(min(found.ess_bulk[i], found.ess_tail[i]))
+            )  # fmt: skip
+            finite = (None if x is None or np.isnan(x) else x for x in numbers)
+            traced[name] = ChainTrace(values[:, ::step].astype(float).tolist(), *finite)
+        return traced
 
     def _report(self, n_rows: int, seconds: float) -> FitReport:
         found = self.diagnostics_
@@ -182,8 +202,10 @@ class ChainFitting(_Fitted):
             seconds=seconds,
             n_updates=self.n_chains * self.n_iter_,
             guards={"diverged": int(self.state_.diverged.sum())},
-            trace={"log_density": self.state_.log_density.mean(axis=0).tolist()},
+            trace={},
             warnings=advice,
+            step="draw",
+            chains=self._traced(),
         )
 
     def _to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

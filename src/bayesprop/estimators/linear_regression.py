@@ -261,6 +261,7 @@ class BayesianLinearRegressor(_Fitted):
             trace={"log_evidence": _summed(traces, log_scale)} if traces else {},
             log_evidence={"exact": self.log_evidence_},
             warnings=advice,
+            step="step",
         )
         return self
 

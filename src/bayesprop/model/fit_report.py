@@ -7,6 +7,22 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class ChainTrace:
+    """One quantity in the course of several Markov chains.
+
+    values
+        Of every chain, of equal length; perhaps not every draw.
+    r_hat, ess
+        Potential scale reduction and effective number of draws, of all of them; None where there
+        is none.
+    """
+
+    values: list[list[float]]
+    r_hat: float | None = None
+    ess: float | None = None
+
+
+@dataclass(frozen=True)
 class FitReport:
     """An account of one fit, for people and for the report page.
 
@@ -24,6 +40,10 @@ class FitReport:
         Estimates of log p(y | X), nats, by name.
     advice (`warnings`)
         Sentences for a person.
+    step
+        What `n_epochs` counts.
+    chains
+        Of a method that draws by Markov chains, what they went through, by name.
     """
 
     n_rows: int
@@ -34,6 +54,8 @@ class FitReport:
     trace: dict[str, list[float]]
     log_evidence: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    step: str = "epoch"
+    chains: dict[str, ChainTrace] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
@@ -52,6 +74,13 @@ class FitReport:
                 trace={str(k): [float(x) for x in v] for k, v in stored["trace"].items()},
                 log_evidence={str(k): float(v) for k, v in stored["log_evidence"].items()},
                 warnings=[str(sentence) for sentence in stored["warnings"]],
+                step=str(stored.get("step", "epoch")),
+                chains={str(k): _chain_trace(v) for k, v in stored.get("chains", {}).items()},
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a fit report: {error!r}") from None
+
+
+def _chain_trace(stored: dict[str, Any]) -> ChainTrace:
+    numbers = (None if x is None else float(x) for x in (stored["r_hat"], stored["ess"]))
+    return ChainTrace([[float(x) for x in chain] for chain in stored["values"]], *numbers)

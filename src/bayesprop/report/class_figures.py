@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from bayesprop.report.chain_figures import draw_chains
 from bayesprop.report.class_contents import ClassContents
 from bayesprop.report.drawing import SMALL, WIDE, fitted, new_axes, set_limits, set_names
 from bayesprop.report.page_figures import draw_shared
@@ -48,7 +49,7 @@ def draw(contents: ClassContents) -> dict[str, str]:
             for name, figure in drawn.items()
             if figure is not None
         }
-        return found | draw_shared(contents)
+        return found | draw_shared(contents) | draw_chains(contents)
 
 
 def reliability(contents: ClassContents) -> Figure | None:

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from bayesprop.report.chain_figures import draw_chains
 from bayesprop.report.contents import ReportContents
 from bayesprop.report.drawing import WIDE, fitted, new_axes, scaled, set_limits, set_names, times
 from bayesprop.report.page_figures import draw_shared
@@ -49,7 +50,7 @@ def draw(contents: ReportContents) -> dict[str, str]:
             for name, figure in drawn.items()
             if figure is not None
         }
-        return found | draw_shared(contents)
+        return found | draw_shared(contents) | draw_chains(contents)
 
 
 def actual(contents: ReportContents) -> Figure:

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bayesprop import __version__
-from bayesprop.report import page_prose, words
+from bayesprop.report import chain_figures, page_prose, words
 from bayesprop.report.page_contents import PageContents
 from bayesprop.report.scoring import Score
 
@@ -56,6 +56,7 @@ def fill(
         "figures": {name: Markup(svg) for name, svg in figures.items()},
         "style": Markup(style),
         "shared": page_prose,
+        "chains": chain_figures,
         "prose": prose,
         "arrows": _ARROWS,
         "models": models,

@@ -40,7 +40,7 @@ def draw_shared(contents: PageContents) -> dict[str, str]:
 
 
 def trace(contents: PageContents, name: str, values: Sequence[float]) -> Figure:
-    """One diagnostic of training, epoch by epoch; under its own name where it is not known."""
+    """One diagnostic of training, step by step; under its own name where it is not known."""
     course = np.asarray(values, dtype=np.float64)
     power = 0
     if name == "epistemic_share":
@@ -55,8 +55,8 @@ def trace(contents: PageContents, name: str, values: Sequence[float]) -> Figure:
     set_limits(ax, steps, course[np.isfinite(course)])
     units = {**_UNITS, "noise_std": _unit_of_target(contents)}
     unit = units.get(name, label(name, 30).replace("_", " "))
-    step = "Epoch" if len(course) == contents.fit.n_epochs else "Step"
-    set_names(ax, step, times(unit, power))
+    step = contents.fit.step if len(course) == contents.fit.n_epochs else "step"
+    set_names(ax, step.capitalize(), times(unit, power))
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     return fitted(figure, ax)
 
@@ -134,5 +134,5 @@ def _effect_name(contents: PageContents, effect: Effect) -> str:
 
 def _course(values: Sequence[float]) -> str:
     if not values:
-        return "No epochs."
+        return "No steps."
     return f"From {number(values[0])} at first to {number(values[-1])} at last."

@@ -42,6 +42,15 @@ _GUARDS = {
         "An epoch left the finite numbers, so the weights are those from before it, and training "
         "stopped there. Lower the learning rate.",
     ),
+    "diverged": (
+        "Draws that diverged",
+        "A trajectory ran off, so that a part of the posterior may be missing from the draws. "
+        "Raise target_acceptance, or give the weights a narrower prior.",
+    ),
+    "not_converged": (
+        "Not converged",
+        "The search stopped before its optimum. Raise max_steps.",
+    ),
 }
 _TRACES = {
     "mean_log_z": (
@@ -209,7 +218,7 @@ def fit_sentence(contents: PageContents) -> str:
         for name, value in sorted(fit.log_evidence.items(), reverse=True)
     ]
     text = (
-        f"Fitted to {plural(fit.n_rows, 'row')} in {plural(fit.n_epochs, 'epoch')} and "
+        f"Fitted to {plural(fit.n_rows, 'row')} in {plural(fit.n_epochs, label(fit.step))} and "
         f"{number(fit.seconds, 2)} seconds."
     )
     return f"{text} Estimated log evidence: {join(evidence)}." if evidence else text

@@ -136,7 +136,8 @@ def mean_error(values: np.ndarray) -> float | None:
     """Return the standard error of a mean; None where there is none."""
     if len(values) < 2 or not np.all(np.isfinite(values)):
         return None
-    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+    error = float(np.std(values, ddof=1) / np.sqrt(len(values)))
+    return error if error > 1e-12 * float(np.max(np.abs(values))) else 0.0
 
 
 def _rmse_error(errors: np.ndarray) -> float | None:
