@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bayesprop.estimators.mc_dropout import MCDropoutClassifier, MCDropoutRegressor
     from bayesprop.estimators.mcmc import MCMCClassifier, MCMCRegressor
     from bayesprop.estimators.pbp import PBPRegressor
+    from bayesprop.estimators.pbp_classifier import PBPClassifier
     from bayesprop.estimators.point_network import PointNetworkClassifier, PointNetworkRegressor
     from bayesprop.estimators.pruning import prune
     from bayesprop.model.class_predictive import ClassPredictive
@@ -48,6 +49,7 @@ _HOMES = {
     "MCMCClassifier": "bayesprop.estimators.mcmc",
     "MCMCRegressor": "bayesprop.estimators.mcmc",
     "MixturePredictive": "bayesprop.model.mixture_predictive",
+    "PBPClassifier": "bayesprop.estimators.pbp_classifier",
     "PBPRegressor": "bayesprop.estimators.pbp",
     "PointNetworkClassifier": "bayesprop.estimators.point_network",
     "PointNetworkRegressor": "bayesprop.estimators.point_network",
@@ -74,6 +76,7 @@ __all__ = [
     "MCMCClassifier",
     "MCMCRegressor",
     "MixturePredictive",
+    "PBPClassifier",
     "PBPRegressor",
     "PointNetworkClassifier",
     "PointNetworkRegressor",

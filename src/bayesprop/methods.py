@@ -67,8 +67,9 @@ METHODS: dict[str, Method] = {
             summary="Probabilistic backpropagation: one pass of means and variances a datum",
             paper="Hernández-Lobato & Adams (2015)",
             cost="about 1 µs a row and epoch (50 ReLU units, one core)",
-            when="streams (partial_fit), a fit in milliseconds, Gaussian noise of one size",
+            when="streams (partial_fit), a fit in milliseconds, classes or noise of one size",
             home="bayesprop.estimators.pbp:PBPRegressor",
+            classifier="bayesprop.estimators.pbp_classifier:PBPClassifier",
         ),
         Method(
             name="linear",

@@ -271,9 +271,13 @@ def test_rows_without_a_label_are_left_out(cli, tmp_path):
         ([i / 8 for i in range(40)], ("--task", "classification"), "with fractions"),
         (["a", "b"] * 20, ("--task", "regression"), "must be a number, got 'a'"),
         (["a", "b"] * 20, ("--unit", "EUR"), "--unit is for numbers, and kind holds classes"),
-        (["a", "b"] * 20, ("--method", "pbp"), "kind asks for classification"),
+        (["a", "b"] * 20, ("--method", "linear"), "kind asks for classification"),
         (["a", "b"] * 20, ("--batch-size", "5"), "--batch-size: centres has no such setting"),
-        (["a", "b"] * 20, ("--inference", "sep"), "methods that have it: pbp (regression)"),
+        (
+            ["a", "b"] * 20,
+            ("--inference", "sep"),
+            "methods that have it: pbp (regression, classification)",
+        ),
         (
             ["a", "b"] * 20,
             ("--set", "widht=2"),
@@ -299,8 +303,8 @@ def test_refusals(cli, tmp_path, labels, words, expected):
 
 def test_a_method_for_the_other_task_is_refused_before_the_table_is_read(cli, tmp_path):
     words = ("fit", tmp_path / "absent.csv", "-o", tmp_path / "m")
-    message = cli(*words, "--task", "classification", "--method", "pbp").error
-    assert "--method pbp does regression only, and --task asks for classification" in message
+    message = cli(*words, "--task", "classification", "--method", "linear").error
+    assert "--method linear does regression only, and --task asks for classification" in message
     assert "centres" in message
     assert "does classification only" in cli(
         *words, "--task", "regression", "--method", "centres"

@@ -39,6 +39,7 @@ def expected(estimator):
 # default run, the others share that code and are left to `pytest -m exhaustive`.
 REPRESENTATIVE = (
     ("pbp", "regression"),
+    ("pbp", "classification"),
     ("deep-ensemble", "classification"),
     ("linear", "regression"),
     ("logistic", "classification"),

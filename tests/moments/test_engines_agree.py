@@ -9,9 +9,13 @@ import pytest
 from bayesprop.moments import pbp, pbp_kernel, pbp_state
 
 
-def problem(sizes, n, seed=0):
+def problem(sizes, n, seed=0, targets="numbers"):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, sizes[0]))
+    if targets == "classes":
+        label = np.digitize(x[:, 0] + 0.5 * rng.normal(size=n), [0.0, 0.7, 1.5][: sizes[-1] - 1])
+        label = np.where(x[:, 0] > 0.0, 1, -1) if sizes[-1] == 1 else label
+        return pbp_state.init(rng, sizes, start_in_prior=True), x, label[:, None].astype(float)
     f = np.sin(x.sum(axis=1) / np.sqrt(sizes[0]))
     y = np.stack([f * (k + 1) + 0.3 * rng.normal(size=n) for k in range(sizes[-1])], axis=1)
     state = pbp_state.init(rng, sizes)
@@ -19,18 +23,20 @@ def problem(sizes, n, seed=0):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "inference", "reference"),
+    ("sizes", "inference", "reference", "targets"),
     [
-        ((4, 20, 1), "adf", False),
-        ((4, 20, 1), "adf", True),
-        ((3, 7, 5, 2), "adf", False),
-        ((2, 1), "adf", False),
-        ((4, 10, 1), "sep", False),
-        ((3, 6, 5, 2), "sep", False),
+        ((4, 20, 1), "adf", False, "numbers"),
+        ((4, 20, 1), "adf", True, "numbers"),
+        ((3, 7, 5, 2), "adf", False, "numbers"),
+        ((2, 1), "adf", False, "numbers"),
+        ((4, 10, 1), "sep", False, "numbers"),
+        ((3, 6, 5, 2), "sep", False, "numbers"),
+        ((3, 6, 5, 4), "adf", False, "classes"),
+        ((3, 6, 1), "sep", False, "classes"),
     ],
 )
-def test_epochs_agree(sizes, inference, reference):
-    start, x, y = problem(sizes, 60)
+def test_epochs_agree(sizes, inference, reference, targets):
+    start, x, y = problem(sizes, 60, targets=targets)
     weight = np.random.default_rng(1).integers(0, 3, size=60).astype(float)
     one = other = start
     infos = [pbp_state.PBPInfo(), pbp_state.PBPInfo()]
@@ -38,14 +44,21 @@ def test_epochs_agree(sizes, inference, reference):
     for epoch in range(3):
         order = np.random.default_rng(epoch).permutation(60)
         one, info = pbp.data_pass(
-            one, x, y, order, weight, inference=inference, reference=reference
+            one,
+            x,
+            y,
+            order,
+            weight,
+            inference=inference,
+            reference=reference,
+            targets=targets,
         )
         infos[0] = infos[0] + info
-        other, info = kernel_pass(other, x, y, order, weight, reference=reference)
+        other, info = kernel_pass(other, x, y, order, weight, reference=reference, targets=targets)
         infos[1] = infos[1] + info
-        one, info = pbp.refresh_prior(one, reference=reference)
+        one, info = pbp.refresh_prior(one, reference=reference, targets=targets)
         infos[0] = infos[0] + info
-        other, info = pbp_kernel.refresh_prior(other, reference=reference)
+        other, info = pbp_kernel.refresh_prior(other, reference=reference, targets=targets)
         infos[1] = infos[1] + info
     assert infos[0].guards == infos[1].guards
     assert infos[0].epistemic_share == pytest.approx(infos[1].epistemic_share, rel=1e-10)

@@ -7,15 +7,21 @@ import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from numbers import Integral
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.checks import check_choice, check_int
+from bayesprop.estimators.checks import check_int
 from bayesprop.estimators.inputs import CHUNK_ROWS
+from bayesprop.estimators.pbp_fitting import (
+    advice_on_updates,
+    check_gamma,
+    checked_engine,
+    flat_average_factor,
+    hidden_sizes,
+)
 from bayesprop.estimators.regression import BayesianRegressor
 from bayesprop.estimators.stored import (
     check_sizes,
@@ -28,7 +34,7 @@ from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.moments.pbp_engine import Engine
-from bayesprop.moments.pbp_state import GammaPrior, Inference, PBPInfo, PBPState, init
+from bayesprop.moments.pbp_state import GammaPrior, PBPInfo, PBPState, init
 
 _SHARE_ROWS = 2000
 
@@ -59,8 +65,10 @@ class PBPRegressor(BayesianRegressor):
     reference : bool
         Reproduce the authors' published code, without the guards that it lacks and with its rule
         for constant columns. For the tables of the paper; not for use.
-    weight_prior, noise_prior : (shape, rate)
-        Gamma priors of the weights' and the noise's precision, in standardised units; shape > 1.
+    weight_prior : (shape, rate)
+        Gamma prior of the precision of all weights; shape > 1.
+    noise_prior : (shape, rate)
+        Gamma prior of the noise's precision, in standardised units; shape > 1.
     warm_start : bool
         Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
     random_state : int, RandomState or None
@@ -139,7 +147,7 @@ class PBPRegressor(BayesianRegressor):
         if is_first:
             self._standardise(X, y, weight, reference=self.reference)
             self._start(check_random_state(self.random_state), X.shape[1])
-        self.state_ = self.state_._replace(**_flat_average_factor(self.state_))
+        self.state_ = self.state_._replace(**flat_average_factor(self.state_))
         return self._run(engine, X, y, weight, [np.arange(len(X))], n_visits=len(X))
 
     def log_evidence(self, X: Any, y: Any) -> float:
@@ -165,7 +173,7 @@ class PBPRegressor(BayesianRegressor):
         return ep_log_evidence(self.state_, x, t, activation=engine.activation) - log_scale
 
     def _start(self, rng: np.random.RandomState, n_inputs: int) -> None:
-        sizes = (n_inputs, *self._hidden_sizes(), self.n_outputs_)
+        sizes = (n_inputs, *hidden_sizes(self.hidden_layer_sizes), self.n_outputs_)
         self.state_ = init(
             rng,
             sizes,
@@ -232,12 +240,7 @@ class PBPRegressor(BayesianRegressor):
                 "the target is constant: there is nothing to learn from it; check the column"
             )
             warnings.warn(advice[-1], stacklevel=5)
-        undone = guards["weights_undone"]
-        if undone > 0.01 * n_updates:
-            advice.append(
-                f"{undone / n_updates:.1%} of the weight updates were undone: "
-                "look for extreme values in the table, or use fewer layers"
-            )
+        advice += advice_on_updates(guards, n_updates)
         if not all(np.isfinite(m).all() for m in self.state_.m):
             advice.append("the fit left the finite numbers; set reference=False")
         return advice
@@ -250,28 +253,12 @@ class PBPRegressor(BayesianRegressor):
             file=sys.stderr,
         )
 
-    def _hidden_sizes(self) -> tuple[int, ...]:
-        sizes = self.hidden_layer_sizes
-        return (int(sizes),) if isinstance(sizes, Integral) else tuple(int(h) for h in sizes)
-
     def _checked_engine(self) -> Engine:
         """Check the hyper-parameters and say which code will run."""
-        sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object))
-        for size in sizes:
-            check_int("hidden_layer_sizes", size, of="hold ints")
-        check_int("n_epochs", self.n_epochs)
         check_int("batch_size", self.batch_size)
-        check_choice("inference", self.inference, ("adf", "sep"))
-        check_choice("engine", self.engine, ("auto", "kernel", "jax"))
-        check_choice("activation", self.activation, ("relu", "leaky_relu", "erf", "identity"))
-        _check_gamma("weight_prior", self.weight_prior)
-        _check_gamma("noise_prior", self.noise_prior)
-        return Engine(
-            activation=self.activation,
-            inference=cast(Inference, self.inference),
-            batch_size=self.batch_size,
-            reference=bool(self.reference),
-            name=self.engine,
+        check_gamma("noise_prior", self.noise_prior)
+        return checked_engine(
+            self, batch_size=self.batch_size, reference=bool(self.reference), targets="numbers"
         )
 
     def predict_dist(self, X: Any) -> GaussianPredictive:
@@ -317,24 +304,3 @@ class PBPRegressor(BayesianRegressor):
         check_sizes(header, model.state_.layer_sizes[0], model.state_.layer_sizes[-1])
         restore_regressor(model, header)
         return model
-
-
-def _flat_average_factor(state: PBPState) -> dict[str, Any]:
-    """No data of this stream are in the average factor of stochastic EP yet."""
-    zeros = tuple(np.zeros_like(m) for m in state.m)
-    none = np.zeros_like(state.noise_shape)
-    return {
-        "lik_prec": zeros,
-        "lik_prec_mean": zeros,
-        "lik_noise_shape": none,
-        "lik_noise_rate": none,
-    }
-
-
-def _check_gamma(name: str, value: Any) -> None:
-    try:
-        shape, rate = (float(number) for number in value)
-    except (TypeError, ValueError):
-        shape = rate = float("nan")
-    if not (1.0 < shape < float("inf") and 0.0 < rate < float("inf")):
-        raise ValueError(f"{name} must be (shape > 1, rate > 0), got {value!r}")

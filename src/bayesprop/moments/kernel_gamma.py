@@ -7,7 +7,7 @@ import math
 from bayesprop.moments.kernel_lanes import compiled, inlined
 from bayesprop.moments.kernel_normal import exp2
 from bayesprop.moments.kernel_workspace import BLOCK
-from bayesprop.moments.pbp_state import LARGEST_CAVITY_VAR, LEAST_INFORMATION
+from bayesprop.moments.pbp_state import LARGEST_CAVITY_VAR
 
 _LOG2_E = 1.0 / math.log(2.0)
 _LARGEST_EXPONENT = 1000.0
@@ -61,10 +61,11 @@ def is_valid(shape, rate):
 
 
 @compiled
-def refresh(weights, sites, reference):
+def refresh(weights, sites, least_information, reference):
     """Refresh every prior factor in turn (supplement section 6).
 
-    Returns how many were left for want of a valid region, and how many for want of data.
+    `least_information` is what the data must say about a weight, as a share of its prior. Returns
+    how many were left for want of a valid region, and how many for want of data.
 
     The factor is a Gaussian in the weight, so its refreshed self is N(0, rate / (shape - 1)) of the
     cavity exactly, and needs no division of the new marginal by the cavity.
@@ -80,7 +81,7 @@ def refresh(weights, sites, reference):
         cavity_shape, cavity_rate = shape - sites.shape[t], rate - sites.rate[t]
         is_proper = cavity_rate > 0.0 and cavity_shape > 1.0
         site_prec = (cavity_shape - 1.0) / cavity_rate
-        if not reference and is_proper and abs(prec) < LEAST_INFORMATION * site_prec:
+        if not reference and is_proper and abs(prec) < least_information * site_prec:
             uninformed += 1
             continue
         if not (is_proper and 0.0 < v < LARGEST_CAVITY_VAR):

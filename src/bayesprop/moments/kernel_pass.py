@@ -16,6 +16,7 @@ from bayesprop.moments.kernel_layers import (
     propagate_hidden,
     propagate_outputs,
 )
+from bayesprop.moments.kernel_probit import meet_class
 from bayesprop.moments.kernel_sep import first_cavity, next_noise
 from bayesprop.moments.kernel_workspace import NEXT_REMOVED
 
@@ -64,11 +65,12 @@ def meet_targets(work, factor, y, row, weight, reference):
 
 
 @compiled
-def absorb_rows(work, factor, x, y, weights, order, reference):
+def absorb_rows(work, factor, scratch, x, y, weights, order, reference):
     """Absorb the rows named by `order`; return log Z, epistemic shares, weights undone, noise kept.
 
-    By assumed density filtering if `factor` is None, else by stochastic EP. A hidden layer on the
-    inputs absorbs a datum only when the next one comes, or the end.
+    By assumed density filtering if `factor` is None, else by stochastic EP. The targets are numbers
+    with Gaussian noise if `scratch` is None, else classes seen through a probit. A hidden layer on
+    the inputs absorbs a datum only when the next one comes, or the end.
     """
     last, n = work.layers.shape[0] - 1, order.size
     log_z, share, undone, kept, reach = 0.0, 0.0, 0.0, 0, 0.0
@@ -92,10 +94,14 @@ def absorb_rows(work, factor, x, y, weights, order, reference):
         reach = next_reach
         if factor is not None and t == n - 1:
             factor.rule[NEXT_REMOVED] = 0.0
-        row_log_z, row_share, row_kept = meet_targets(work, factor, y, row, weights[row], reference)
+        weight = weights[row]
+        if scratch is None:
+            row_log_z, row_share, row_kept = meet_targets(work, factor, y, row, weight, reference)
+            kept += row_kept
+        else:
+            row_log_z, row_share = meet_class(work, scratch, y, row, weight)
         log_z += row_log_z
         share += row_share
-        kept += row_kept
         undone += absorb_outputs(work, factor, last)
         for depth in range(last - 1, 0, -1):
             undone += absorb_hidden(work, factor, depth)

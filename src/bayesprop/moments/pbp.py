@@ -1,7 +1,7 @@
 """Probabilistic backpropagation in the order of its paper (Hernández-Lobato & Adams 2015).
 
-The readable form: any activation that propagates moments, gradients by `jax.grad`, float64. The
-compiled engine in `pbp_kernel.py` must equal it to rounding.
+The readable form: any activation that propagates moments, any likelihood with a log Z, gradients by
+`jax.grad`, float64. The compiled engine in `pbp_kernel.py` must equal it to rounding.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ from bayesprop.moments.pbp_factors import (
     with_q,
 )
 from bayesprop.moments.pbp_prior import refresh
-from bayesprop.moments.pbp_state import Inference, PBPInfo, PBPState
+from bayesprop.moments.pbp_state import (
+    Inference,
+    PBPInfo,
+    PBPState,
+    Targets,
+    least_information,
+)
+from bayesprop.moments.pbp_targets import LogZ, log_z_of, target_gradient
 from bayesprop.numerics import gamma, gaussian
 from bayesprop.numerics.gamma import Gamma
 from bayesprop.numerics.gaussian import Gaussian, log_pdf
@@ -56,12 +63,18 @@ def absorb(
     *,
     activation: str,
     reference: bool,
+    target_log_z: LogZ | None = None,
 ) -> Absorbed:
     """Absorb one likelihood factor (section 3.3): eq. 13-17 and 12 forward, then 6, 7, 9 and 10.
 
     A sample weight tempers the factor: its noise variance is divided by the weight, and the change
-    of q(gamma) is multiplied by it.
+    of q(gamma) is multiplied by it. With `target_log_z`, the target is not a number with noise.
     """
+    if target_log_z is not None:
+        m, v = tuple(w.m for w in weights), tuple(w.v for w in weights)
+        grad, log_z_now, share = target_gradient(m, v, datum, target_log_z, activation=activation)
+        kept_weights, undone = undo_invalid(weights, _moved(weights, grad))
+        return Absorbed(kept_weights, noise, log_z_now, share, undone, jnp.asarray(0))
     noise_var = gamma.expected_variance(noise)
 
     def log_z(m: tuple, v: tuple) -> tuple[Array, Gaussian]:
@@ -70,16 +83,20 @@ def absorb(
 
     m, v = tuple(w.m for w in weights), tuple(w.v for w in weights)
     grad, f = jax.grad(log_z, argnums=(0, 1), has_aux=True)(m, v)
-    new = tuple(
-        gaussian.match_moments(w, *dw)
-        for w, dw in zip(weights, zip(*grad, strict=True), strict=True)
-    )
-    kept_weights, undone = undo_invalid(weights, new)
+    kept_weights, undone = undo_invalid(weights, _moved(weights, grad))
     likelihood = GammaPrecisionNoise(noise)
     new_noise, noise_kept = _weighted_noise(likelihood, f, datum, reference=reference)
     log_z_now = datum.weight * jnp.sum(likelihood.log_z(f.m, f.v, datum.y))
     share = jnp.mean(f.v / (f.v + noise_var))
     return Absorbed(kept_weights, new_noise, log_z_now, share, undone, noise_kept)
+
+
+def _moved(weights: tuple[Gaussian, ...], grad: tuple[tuple, tuple]) -> tuple[Gaussian, ...]:
+    """Eq. 6 and 7 for every layer."""
+    return tuple(
+        gaussian.match_moments(w, *dw)
+        for w, dw in zip(weights, zip(*grad, strict=True), strict=True)
+    )
 
 
 def _weighted_noise(
@@ -95,7 +112,7 @@ def _weighted_noise(
     return kept, count_false(valid)
 
 
-@partial(jax.jit, static_argnames=("activation", "inference", "reference"))
+@partial(jax.jit, static_argnames=("activation", "inference", "reference", "target_log_z"))
 def _online_pass(
     state: PBPState,
     data: Datum,
@@ -104,6 +121,7 @@ def _online_pass(
     activation: str,
     inference: Inference,
     reference: bool,
+    target_log_z: LogZ | None,
 ) -> tuple[PBPState, PBPInfo]:
     """Absorb row by row; n_seen is 1 if q has seen each of these rows before, else 0."""
     n = data.x.shape[0]
@@ -114,7 +132,14 @@ def _online_pass(
             improper = jnp.asarray(0)
         else:
             cavity, noise, improper = cavity_of(state, n_seen)
-        new = absorb(cavity, noise, datum, activation=activation, reference=reference)
+        new = absorb(
+            cavity,
+            noise,
+            datum,
+            activation=activation,
+            reference=reference,
+            target_log_z=target_log_z,
+        )
         info = PBPInfo(new.log_z, new.epistemic_share, new.undone + improper, new.noise_kept)
         after = with_q(state, new.weights, new.noise)
         if inference == "sep":
@@ -139,7 +164,7 @@ def _to_host(state: PBPState, info: PBPInfo) -> tuple[PBPState, PBPInfo]:
 def data_pass(
     state: PBPState,
     x: Float[np.ndarray, "n d"],
-    y: Float[np.ndarray, "n o"],
+    y: Float[np.ndarray, "n q"],
     order: Int[np.ndarray, " k"],
     sample_weight: Float[np.ndarray, " n"] | None = None,
     *,
@@ -147,6 +172,7 @@ def data_pass(
     inference: Inference = "adf",
     batch_size: int = 1,
     reference: bool = False,
+    targets: Targets | LogZ = "numbers",
 ) -> tuple[PBPState, PBPInfo]:
     """Absorb the rows named by `order`, one after the other or batch by batch.
 
@@ -162,7 +188,13 @@ def data_pass(
         1 is the paper's algorithm.
     reference
         Accept noise updates that the authors' code accepts, valid or not.
+    targets
+        What a row of y is, or log Z as a function of the outputs' means and variances and that row.
+        Batches are for numbers only: they need the joint density of their rows.
     """
+    is_number = targets == "numbers"
+    if batch_size > 1 and not is_number:
+        raise ValueError(f"batch_size must be 1 unless targets are numbers, got {batch_size}")
     weight = np.ones(len(x)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     order = order[weight[order] > 0.0]
     if len(order) == 0:
@@ -172,7 +204,8 @@ def data_pass(
     rule = {"activation": activation, "inference": inference, "reference": reference}
     if batch_size == 1:
         data = Datum(*(jnp.asarray(a[order]) for a in (x, y, weight)))
-        return _to_host(*_online_pass(state, data, n_seen, **rule))
+        log_z = log_z_of(targets)
+        return _to_host(*_online_pass(state, data, n_seen, target_log_z=log_z, **rule))
     n_padding = -len(order) % batch_size
     padded = np.concatenate([order, np.zeros(n_padding, dtype=order.dtype)])
     counted = np.where(np.arange(len(padded)) < len(order), weight[padded], 0.0)
@@ -186,9 +219,12 @@ def data_pass(
 
 
 @in_float64
-def refresh_prior(state: PBPState, *, reference: bool = False) -> tuple[PBPState, PBPInfo]:
+def refresh_prior(
+    state: PBPState, *, reference: bool = False, targets: Targets | LogZ = "numbers"
+) -> tuple[PBPState, PBPInfo]:
     """One full EP update of the weight-prior factors (section 3.4, supplement section 6)."""
-    return _to_host(*refresh(jax.tree.map(jnp.asarray, state), reference=reference))
+    least = jnp.asarray(least_information(targets))
+    return _to_host(*refresh(jax.tree.map(jnp.asarray, state), least, reference=reference))
 
 
 @partial(jax.jit, static_argnames=("activation",))

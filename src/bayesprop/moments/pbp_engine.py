@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.moments.pbp_state import Inference, PBPInfo, PBPState
+from bayesprop.moments.pbp_state import Inference, PBPInfo, PBPState, Targets
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Engine:
         Behave as the authors' code does, without the guards that it lacks.
     name
         "auto", "kernel" or "jax".
+    targets
+        What a row of y is; the compiled engine knows numbers and classes.
     """
 
     activation: str = "relu"
@@ -32,18 +34,20 @@ class Engine:
     batch_size: int = 1
     reference: bool = False
     name: str = "auto"
+    targets: Targets = "numbers"
 
     def __post_init__(self) -> None:
         if self.name == "kernel" and not self._kernel_applies:
             raise ValueError(
-                "engine='kernel' runs activation='relu' with batch_size=1, got "
-                f"activation={self.activation!r} and batch_size={self.batch_size}; "
-                "use engine='auto'"
+                "engine='kernel' runs activation='relu' with batch_size=1, not counts, got "
+                f"activation={self.activation!r}, batch_size={self.batch_size} and "
+                f"{self.targets}; use engine='auto'"
             )
 
     @property
     def _kernel_applies(self) -> bool:
-        return self.activation == "relu" and self.batch_size == 1
+        is_online_relu = self.activation == "relu" and self.batch_size == 1
+        return is_online_relu and self.targets != "counts"
 
     @property
     def is_compiled(self) -> bool:
@@ -62,8 +66,16 @@ class Engine:
         if self.is_compiled:
             from bayesprop.moments import pbp_kernel
 
-            rule = {"inference": self.inference, "reference": self.reference}
-            yield from pbp_kernel.epochs(state, x, y, orders, sample_weight, **rule)
+            yield from pbp_kernel.epochs(
+                state,
+                x,
+                y,
+                orders,
+                sample_weight,
+                inference=self.inference,
+                reference=self.reference,
+                targets=self.targets,
+            )
             return
         from bayesprop.moments import pbp
 
@@ -78,8 +90,11 @@ class Engine:
                 inference=self.inference,
                 batch_size=self.batch_size,
                 reference=self.reference,
+                targets=self.targets,
             )
-            state, refreshed = pbp.refresh_prior(state, reference=self.reference)
+            state, refreshed = pbp.refresh_prior(
+                state, reference=self.reference, targets=self.targets
+            )
             yield state, info + refreshed
 
     def predict_moments(

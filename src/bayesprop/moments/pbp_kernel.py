@@ -1,4 +1,4 @@
-"""The compiled engine of probabilistic backpropagation: ReLU hidden layers, Gaussian noise.
+"""The compiled engine of probabilistic backpropagation: ReLU hidden layers, numbers or classes.
 
 It computes what `pbp.py` says, one datum at a time, and must equal it to rounding. States go in and
 come out; nothing that goes in is changed. The compiled functions run without the interpreter lock,
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.moments import kernel_gamma, kernel_pass, kernel_predict
+from bayesprop.moments import kernel_gamma, kernel_pass, kernel_predict, kernel_probit
 from bayesprop.moments.kernel_workspace import (
     pack,
     pack_average,
@@ -24,7 +24,13 @@ from bayesprop.moments.kernel_workspace import (
     unpack_average,
     unpack_sites,
 )
-from bayesprop.moments.pbp_state import Inference, PBPInfo, PBPState
+from bayesprop.moments.pbp_state import (
+    Inference,
+    PBPInfo,
+    PBPState,
+    Targets,
+    least_information,
+)
 
 _CHUNK_ROWS = 16_384
 
@@ -37,6 +43,7 @@ def adf_pass(
     sample_weight: Float[np.ndarray, " n"] | None = None,
     *,
     reference: bool = False,
+    targets: Targets = "numbers",
 ) -> tuple[PBPState, PBPInfo]:
     """Absorb the rows named by `order` one after the other (Hernández-Lobato & Adams 2015, sec. 3).
 
@@ -46,11 +53,14 @@ def adf_pass(
         Row numbers in the order of visit; a row with weight 0 is passed over.
     sample_weight
         How many times each row counts: its noise variance is divided by the weight, and the change
-        of q(gamma) multiplied by it.
+        of q(gamma) multiplied by it; a class's factor is raised to this power.
     reference
         Accept noise updates that the authors' code accepts, valid or not.
+    targets
+        "numbers" or "classes".
     """
-    run = _Run(state, _checked(state, x, y, sample_weight), "adf", reference=reference)
+    data = _checked(state, x, y, sample_weight, targets)
+    run = _Run(state, data, "adf", reference=reference, targets=targets)
     info = run.absorb(order)
     return run.state, info
 
@@ -63,21 +73,26 @@ def sep_pass(
     sample_weight: Float[np.ndarray, " n"] | None = None,
     *,
     reference: bool = False,
+    targets: Targets = "numbers",
 ) -> tuple[PBPState, PBPInfo]:
     """Do as `adf_pass` does by stochastic EP (Li, Hernández-Lobato & Turner 2015).
 
     Each row meets q without the average likelihood factor, so that many passes do not shrink the
     variance. The first pass has no factor to remove, and only collects it.
     """
-    run = _Run(state, _checked(state, x, y, sample_weight), "sep", reference=reference)
+    data = _checked(state, x, y, sample_weight, targets)
+    run = _Run(state, data, "sep", reference=reference, targets=targets)
     info = run.absorb(order)
     return run.state, info
 
 
-def refresh_prior(state: PBPState, *, reference: bool = False) -> tuple[PBPState, PBPInfo]:
+def refresh_prior(
+    state: PBPState, *, reference: bool = False, targets: Targets = "numbers"
+) -> tuple[PBPState, PBPInfo]:
     """Refine every weight's prior factor by expectation propagation (supplement section 6)."""
     no_rows = np.empty((0, state.layer_sizes[0])), np.empty((0, state.layer_sizes[-1]))
-    run = _Run(state, _checked(state, *no_rows, None), "adf", reference=reference)
+    data = _checked(state, *no_rows, None, "numbers")
+    run = _Run(state, data, "adf", reference=reference, targets=targets)
     info = run.refresh()
     return run.state, info
 
@@ -91,12 +106,14 @@ def epochs(
     *,
     inference: Inference = "adf",
     reference: bool = False,
+    targets: Targets = "numbers",
 ) -> Iterator[tuple[PBPState, PBPInfo]]:
     """Yield state and info after each epoch: one pass over a row of `orders`, one prior refresh.
 
     Faster than calling the passes, because the state stays in the layout of the compiled code.
     """
-    run = _Run(state, _checked(state, x, y, sample_weight), inference, reference=reference)
+    data = _checked(state, x, y, sample_weight, targets)
+    run = _Run(state, data, inference, reference=reference, targets=targets)
     for order in orders:
         info = run.absorb(order) + run.refresh()
         yield run.state, info
@@ -111,9 +128,11 @@ def train(
     *,
     inference: Inference = "adf",
     reference: bool = False,
+    targets: Targets = "numbers",
 ) -> tuple[PBPState, list[PBPInfo]]:
     """Run all `epochs`; return the last state and the info of each."""
-    run = _Run(state, _checked(state, x, y, sample_weight), inference, reference=reference)
+    data = _checked(state, x, y, sample_weight, targets)
+    run = _Run(state, data, inference, reference=reference, targets=targets)
     infos = [run.absorb(order) + run.refresh() for order in orders]
     return run.state, infos
 
@@ -155,7 +174,13 @@ class _Run:
     """A state in the layout of the compiled code, and the data that it learns from."""
 
     def __init__(
-        self, state: PBPState, data: _Data, inference: Inference, *, reference: bool
+        self,
+        state: PBPState,
+        data: _Data,
+        inference: Inference,
+        *,
+        reference: bool,
+        targets: Targets = "numbers",
     ) -> None:
         self._start = state
         self._data = data
@@ -163,6 +188,9 @@ class _Run:
         self._work = pack(state)
         self._sites = pack_sites(state)
         self._average = pack_average(state) if inference == "sep" else None
+        self._least = least_information(targets)
+        is_class = targets == "classes"
+        self._scratch = kernel_probit.scratch_for(state.layer_sizes[-1]) if is_class else None
         self._has_absent_rows = not data.weight.all()
 
     def absorb(self, order: Int[np.ndarray, " k"]) -> PBPInfo:
@@ -175,13 +203,15 @@ class _Run:
             n_removed = float(self._average.average.any())
             self._average.rule[:] = n_removed, 1.0 / len(order), n_removed
         log_z, share, undone, kept = kernel_pass.absorb_rows(
-            self._work, self._average, x, y, weight, order, self._reference
+            self._work, self._average, self._scratch, x, y, weight, order, self._reference
         )
         return PBPInfo(log_z, share, weights_undone=int(undone), noise_kept=kept)
 
     def refresh(self) -> PBPInfo:
         """Refresh the prior factors."""
-        kept, uninformed = kernel_gamma.refresh(self._work.weights, self._sites, self._reference)
+        kept, uninformed = kernel_gamma.refresh(
+            self._work.weights, self._sites, self._least, self._reference
+        )
         return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)
 
     @property
@@ -189,6 +219,29 @@ class _Run:
         """A copy of the state as it is now."""
         state = unpack_sites(self._sites, unpack(self._work, self._start))
         return state if self._average is None else unpack_average(self._average, state)
+
+
+def log_class_probabilities(
+    m: Float[np.ndarray, "n o"], v: Float[np.ndarray, "n o"]
+) -> Float[np.ndarray, "n c"]:
+    """Log Z of every class, given the outputs' moments: the predictive probabilities, nats."""
+    out = np.empty((len(m), max(2, m.shape[1])))
+    kernel_probit.log_class_probabilities(*_outputs(m, v), out)
+    return out
+
+
+def expected_entropies(
+    m: Float[np.ndarray, "n o"], v: Float[np.ndarray, "n o"], nodes: Float[np.ndarray, "r o"]
+) -> Float[np.ndarray, " n"]:
+    """Entropy of three classes or more, averaged over outputs m + sqrt(v) nodes, nats."""
+    out = np.empty(len(m))
+    m, v, scratch = _outputs(m, v)
+    kernel_probit.expected_entropies(m, v, _frozen(nodes), scratch, out)
+    return out
+
+
+def _outputs(m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
+    return _frozen(m), _frozen(v), kernel_probit.scratch_for(m.shape[1])
 
 
 def _n_cores() -> int:
@@ -200,11 +253,18 @@ def _checked(
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, "n o"],
     sample_weight: Float[np.ndarray, " n"] | None,
+    targets: Targets,
 ) -> _Data:
     """Return contiguous float64 arrays that fit the state; compiled code checks no bounds."""
     sizes = state.layer_sizes
     _check_columns("x", x, sizes[0])
-    _check_columns("y", y, sizes[-1])
+    _check_columns("y", y, 1 if targets == "classes" else sizes[-1])
+    if targets == "classes":
+        allowed = (-1, 1) if sizes[-1] == 1 else range(sizes[-1])
+        if not np.isin(y, list(allowed)).all():
+            raise ValueError(f"y must hold labels among {list(allowed)}")
+    elif targets != "numbers":
+        raise ValueError(f"targets must be numbers or classes for this engine, got {targets!r}")
     weight = np.ones(len(x)) if sample_weight is None else sample_weight
     if not len(x) == len(y) == len(weight):
         lengths = f"{len(x)}, {len(y)} and {len(weight)}"

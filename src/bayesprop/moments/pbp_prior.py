@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from bayesprop.moments.pbp_factors import is_gamma
-from bayesprop.moments.pbp_state import LARGEST_CAVITY_VAR, LEAST_INFORMATION, PBPInfo, PBPState
+from bayesprop.moments.pbp_state import LARGEST_CAVITY_VAR, PBPInfo, PBPState
 from bayesprop.numerics import gamma, gaussian
 from bayesprop.numerics.gamma import Gamma
 from bayesprop.numerics.gaussian import Gaussian
@@ -31,7 +31,7 @@ class _PriorFactor(NamedTuple):
 
 
 def _refresh_one(
-    prior: Gamma, factor: _PriorFactor, *, reference: bool
+    prior: Gamma, factor: _PriorFactor, *, least_information: Array, reference: bool
 ) -> tuple[Gamma, tuple[_PriorFactor, Array, Array]]:
     """Remove one prior factor, match moments, put it back (supplement section 6, eq. 35-39)."""
     w = factor.w
@@ -42,7 +42,7 @@ def _refresh_one(
     proper = (cavity_prior.rate > 0.0) & (cavity_prior.shape > 1.0)
     valid = proper & (cavity.v > 0.0) & (cavity.v < LARGEST_CAVITY_VAR)
     site_var = gamma.expected_variance(cavity_prior)
-    uninformed = proper & (jnp.abs(prec) * site_var < LEAST_INFORMATION) & (not reference)
+    uninformed = proper & (jnp.abs(prec) * site_var < least_information) & (not reference)
     marginal_var = cavity.v + site_var
     dlogz_dm = -cavity.m / marginal_var
     dlogz_dv = 0.5 * (dlogz_dm**2 - 1.0 / marginal_var)
@@ -66,8 +66,14 @@ def _refresh_one(
 
 
 @partial(jax.jit, static_argnames=("reference",))
-def refresh(state: PBPState, *, reference: bool) -> tuple[PBPState, PBPInfo]:
-    """Refresh weight by weight: layer, then unit, then input, lambda moving with every one."""
+def refresh(
+    state: PBPState, least_information: Array, *, reference: bool
+) -> tuple[PBPState, PBPInfo]:
+    """Refresh weight by weight: layer, then unit, then input, lambda moving with every one.
+
+    least_information
+        What the data must say about a weight, as a share of its prior.
+    """
 
     def flat(layers: tuple) -> Array:
         return jnp.concatenate([w.T.ravel() for w in layers])
@@ -85,9 +91,8 @@ def refresh(state: PBPState, *, reference: bool) -> tuple[PBPState, PBPInfo]:
         flat(state.site_rate),
     )
     prior = Gamma(state.prior_shape, state.prior_rate)
-    prior, (new, kept, uninformed) = jax.lax.scan(
-        partial(_refresh_one, reference=reference), prior, factors
-    )
+    refresh_one = partial(_refresh_one, least_information=least_information, reference=reference)
+    prior, (new, kept, uninformed) = jax.lax.scan(refresh_one, prior, factors)
     state = state._replace(
         m=unflat(new.w.m),
         v=unflat(new.w.v),

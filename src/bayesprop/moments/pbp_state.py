@@ -15,15 +15,27 @@ from jaxtyping import Float
 Layers = tuple[Any, ...]
 Vector = Any
 Inference = Literal["adf", "sep"]
+Targets = Literal["numbers", "classes", "counts"]
+"""What a row of y is. "numbers": one an output, seen with Gaussian noise. "classes": one column, a
+sign (1 or -1) for a network of one output, else the number of the largest output, the outputs seen
+through unit noise (probit). "counts": one an output, Poisson with mean exp(output)."""
 
 LARGEST_CAVITY_VAR = 1e6
 """Largest variance from which a prior factor is refreshed; the authors' code."""
 
 LEAST_INFORMATION = 0.1
+LEAST_INFORMATION_OF_CLASSES = 1.0
 """Least precision that the data must give a weight, as a share of the prior's, for its prior
 factor to be refreshed. With less, what is left of the weight without its prior is the random start
-and a huge variance, which the refresh would take for evidence of huge weights."""
+and a huge variance, which the refresh would take for evidence of huge weights. A label says less
+than a number: with the lower bound, separable classes drive the prior's variance up at every
+refresh."""
 Scalar = Any
+
+
+def least_information(targets: Any) -> float:
+    """Return the bound for a kind of target; "numbers" has the lower one."""
+    return LEAST_INFORMATION if targets == "numbers" else LEAST_INFORMATION_OF_CLASSES
 
 
 class GammaPrior(NamedTuple):
@@ -48,7 +60,7 @@ class PBPState(NamedTuple):
     lik_prec, lik_prec_mean, lik_noise_shape, lik_noise_rate
         The average likelihood factor of stochastic EP, all zero under assumed density filtering.
     noise_shape, noise_rate
-        q(gamma) = Gam(shape, rate), one per output.
+        q(gamma) = Gam(shape, rate), one per output; classes and counts leave it as it was.
     prior_shape, prior_rate
         q(lambda) = Gam(shape, rate), scalars.
     """
@@ -140,7 +152,8 @@ class PBPInfo(NamedTuple):
     log_z
         Sum over the pass of log Z (eq. 12), nats, each datum predicted before it was absorbed.
     epistemic_share
-        Sum over the pass of each datum's share of the predictive variance that is epistemic.
+        Sum over the pass of each datum's share of the predictive variance that is epistemic: the
+        share of the outputs' variance that the datum removes, which is the same for numbers.
     weights_undone
         Weight updates that would have made a variance negative or non-finite (section 3.5).
     noise_kept

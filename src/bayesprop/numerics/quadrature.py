@@ -32,18 +32,21 @@ def log_expectation_exp(
     *,
     n_nodes: int = 32,
     n_newton: int = 20,
+    start: Float[Array, ""] | None = None,
 ) -> Float[Array, ""]:
     """Compute log E[exp(log_f(x))] for x ~ N(m, v), nodes centred on the integrand's mode.
 
-    `log_f` must be concave. Nodes around N(m, v) itself are 8.5 nats wrong for a sharp factor
-    (noise variance 0.01 against v = 4); around the mode, with the curvature there, they are not.
+    `log_f` must be concave. Newton's method looks for the mode from `start`, or from m. Nodes
+    around N(m, v) itself are 8.5 nats wrong for a sharp factor (noise variance 0.01 against v = 4);
+    around the mode, with the curvature there, they are not.
     """
 
     def log_joint(x: Float[Array, "..."]) -> Float[Array, "..."]:
         return log_f(x) - 0.5 * (x - m) ** 2 / v - 0.5 * jnp.log(2.0 * jnp.pi * v)
 
     slope, curvature = jax.grad(log_joint), jax.grad(jax.grad(log_joint))
-    mode = jax.lax.fori_loop(0, n_newton, lambda _, x: x - slope(x) / curvature(x), m)
+    first = m if start is None else start
+    mode = jax.lax.fori_loop(0, n_newton, lambda _, x: x - slope(x) / curvature(x), first)
     width = jnp.sqrt(-1.0 / curvature(mode))
     nodes, weights = _nodes(n_nodes)
     x = mode + width * jnp.asarray(nodes)
