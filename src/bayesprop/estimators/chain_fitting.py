@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
 from bayesprop.estimators.inputs import FURTHEST_FLOAT32_INPUT, standardised_inputs
@@ -207,6 +208,14 @@ class ChainFitting(_Fitted):
             step="draw",
             chains=self._traced(),
         )
+
+    def to_inference_data(self) -> Any:
+        """Hand the draws, in standardised units, to ArviZ: trace plots, summaries, comparisons.
+
+        ImportError where ArviZ is not installed.
+        """
+        check_is_fitted(self)
+        return diagnostics.to_inference_data(self.state_)
 
     def _to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         header, arrays = network_header(self)

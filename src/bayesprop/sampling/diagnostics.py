@@ -6,6 +6,7 @@ BlackJAX: rank-normalised, every chain split in half.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -116,3 +117,37 @@ def advice(found: Diagnostics) -> list[str]:
             f"{least:.0f}: raise n_draws or thin"
         )
     return sentences
+
+
+def to_inference_data(chains: Chains) -> Any:
+    """Hand draws and sampler statistics to ArviZ, for its plots and tables.
+
+    The groups are `posterior`, a variable for every leaf of the positions, and `sample_stats` (lp,
+    diverging, acceptance_rate and step_size, which are constant along a chain). Before ArviZ 1.0 an
+    InferenceData, from then on a DataTree. ImportError where ArviZ is not installed.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # it announces its own next version
+            import arviz
+    except ImportError as error:
+        raise ImportError(
+            "to_inference_data needs ArviZ: pip install 'bayesprop[arviz]'"
+        ) from error
+    leaves = jax.tree_util.tree_leaves_with_path(chains.draws)
+    shape = chains.log_density.shape
+    groups = {
+        "posterior": {
+            jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)
+            for path, leaf in leaves
+        },
+        "sample_stats": {
+            "lp": np.asarray(chains.log_density),
+            "diverging": np.asarray(chains.diverged, dtype=bool),
+            "acceptance_rate": np.broadcast_to(chains.acceptance[:, None], shape),
+            "step_size": np.broadcast_to(chains.step_size[:, None], shape),
+        },
+    }
+    if hasattr(arviz, "InferenceData"):
+        return arviz.from_dict(**groups)
+    return arviz.from_dict(groups)

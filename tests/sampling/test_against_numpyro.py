@@ -1,0 +1,140 @@
+"""The posterior of a network and its moments, beside NumPyro's of the same model; and ArviZ."""
+
+from __future__ import annotations
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.infer import MCMC, NUTS
+from numpyro.infer.util import potential_energy
+
+from bayesprop.estimators.mcmc import MCMCRegressor
+from bayesprop.model import posterior
+from bayesprop.model.network_likelihoods import LearnedNoise
+from bayesprop.model.networks import mlp_apply
+from bayesprop.model.posterior import Position, PosteriorModel
+from bayesprop.numerics.loops import Rows
+from bayesprop.sampling import diagnostics
+
+N_HIDDEN = 2
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(25, 1))
+Y = np.sin(1.5 * X[:, 0]) + 0.3 * RNG.normal(size=25)
+X, Y = (X - X.mean(0)) / X.std(0), (Y - Y.mean()) / Y.std()
+
+
+@pytest.fixture(autouse=True)
+def _loose_shapes():
+    """NumPyro broadcasts."""
+    with jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def network(x, w1, w2):
+    """One hidden layer; every layer divided by the root of its fan-in, bias included."""
+    hidden = jax.nn.relu((x @ w1[:-1] + w1[-1]) / jnp.sqrt(2.0))
+    return ((hidden @ w2[:-1] + w2[-1]) / jnp.sqrt(N_HIDDEN + 1.0))[:, 0]
+
+
+def model(x, y):
+    weight_prec = numpyro.sample("weight_prec", dist.Gamma(6.0, 6.0))
+    noise_prec = numpyro.sample("noise_prec", dist.Gamma(6.0, 6.0))
+    normal = dist.Normal(0.0, weight_prec**-0.5)
+    w1 = numpyro.sample("w1", normal.expand([2, N_HIDDEN]).to_event(2))
+    w2 = numpyro.sample("w2", normal.expand([N_HIDDEN + 1, 1]).to_event(2))
+    numpyro.sample("y", dist.Normal(network(x, w1, w2), noise_prec**-0.5), obs=y)
+
+
+def test_log_posterior_is_numpyros_up_to_a_constant():
+    ours = PosteriorModel(mlp_apply, LearnedNoise(1))
+    rows = Rows(jnp.asarray(X), jnp.asarray(Y[:, None]), jnp.ones(25))
+    gaps = []
+    for key in jax.random.split(jax.random.key(0), 4):
+        k1, k2, k3 = jax.random.split(key, 3)
+        w1, w2 = jax.random.normal(k1, (2, N_HIDDEN)), jax.random.normal(k2, (N_HIDDEN + 1, 1))
+        log_weight, log_noise = jax.random.normal(k3, (2,))
+        position = Position((w1, w2), log_weight, -log_noise[None])
+        theirs = potential_energy(
+            model, (X, Y), {},
+            {"w1": w1, "w2": w2, "weight_prec": log_weight, "noise_prec": log_noise},
+        )  # fmt: skip
+        gaps.append(float(posterior.log_posterior(ours, position, rows)) + float(theirs))
+    np.testing.assert_allclose(gaps, gaps[0], atol=2e-4)
+    assert gaps[0] == pytest.approx(0.0, abs=2e-4)
+
+
+def fitted(n_warmup, n_draws):
+    sampler = {"n_warmup": n_warmup, "n_draws": n_draws, "target_acceptance": 0.9}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return MCMCRegressor((N_HIDDEN,), random_state=0, **sampler).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def few():
+    return fitted(50, 50)
+
+
+def mean_and_error(draws):
+    """Mean over chains (c, s, ...) and its standard error by the chains' effective size."""
+    chains = np.asarray(draws, np.float64)
+    flat = chains.reshape(*chains.shape[:2], -1)
+    from blackjax.diagnostics import ess_bulk
+
+    ess = np.asarray(ess_bulk(flat))
+    return flat.mean((0, 1)), flat.std((0, 1)) / np.sqrt(ess)
+
+
+@pytest.mark.exhaustive
+def test_predictive_moments_are_those_of_numpyros_sampler():
+    ours = fitted(500, 1000)
+    grid = np.linspace(-2.5, 2.5, 6)[:, None]
+    kernel = NUTS(model, target_accept_prob=0.9)
+    sampler = MCMC(
+        kernel, num_warmup=500, num_samples=1000, num_chains=4, chain_method="sequential",
+        progress_bar=False,
+    )  # fmt: skip
+    sampler.run(jax.random.key(1), X, Y)
+    theirs = sampler.get_samples(group_by_chain=True)
+    draw = jax.vmap(jax.vmap(lambda w1, w2: network(grid, w1, w2)))
+    f = np.asarray(draw(theirs["w1"], theirs["w2"]))
+    w1, w2 = ours.state_.draws.weights
+    g = np.asarray(draw(jnp.asarray(w1), jnp.asarray(w2)))
+    pairs = [(f, g), (f**2, g**2)]
+    pairs.append((1.0 / theirs["noise_prec"], np.exp(ours.state_.draws.likelihood[..., 0])))
+    pairs.append((theirs["weight_prec"], np.exp(ours.state_.draws.log_precision)))
+    for a, b in pairs:
+        (mean_a, se_a), (mean_b, se_b) = mean_and_error(a), mean_and_error(b)
+        off = np.abs(mean_a - mean_b) / np.hypot(se_a, se_b)
+        assert off.max() < 4.0, off
+    np.testing.assert_allclose(
+        ours.predict(grid), g.mean((0, 1)), atol=1e-5
+    )  # standardised data stay what they are
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_arviz_agrees_with_the_diagnostics(few):
+    import arviz
+
+    data = few.to_inference_data()
+    assert set(data.posterior.data_vars) >= {"log_precision"}
+    found = diagnostics.diagnose(few.state_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = float(arviz.rhat(data, var_names=["log_precision"])["log_precision"])
+        ess = float(arviz.ess(data, var_names=["log_precision"])["log_precision"])
+    place = found.names.index("log_precision")
+    assert theirs == pytest.approx(found.r_hat[place], abs=2e-3)
+    assert ess == pytest.approx(found.ess_bulk[place], rel=0.1)
+    assert int(data.sample_stats["diverging"].sum()) == int(few.state_.diverged.sum())
+
+
+def test_without_arviz_the_error_says_what_to_install(few, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "arviz", None)
+    with pytest.raises(ImportError, match=r"pip install 'bayesprop\[arviz\]'"):
+        few.to_inference_data()
