@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
     from bayesprop.estimators.deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
     from bayesprop.estimators.graves_vi import GravesVIClassifier, GravesVIRegressor
+    from bayesprop.estimators.laplace import LaplaceClassifier, LaplaceRegressor
     from bayesprop.estimators.linear_regression import BayesianLinearRegressor
     from bayesprop.estimators.logistic_regression import BayesianLogisticClassifier
     from bayesprop.estimators.mc_dropout import MCDropoutClassifier, MCDropoutRegressor
@@ -44,6 +45,8 @@ _HOMES = {
     "GaussianPredictive": "bayesprop.model.predictive",
     "GravesVIClassifier": "bayesprop.estimators.graves_vi",
     "GravesVIRegressor": "bayesprop.estimators.graves_vi",
+    "LaplaceClassifier": "bayesprop.estimators.laplace",
+    "LaplaceRegressor": "bayesprop.estimators.laplace",
     "MCDropoutClassifier": "bayesprop.estimators.mc_dropout",
     "MCDropoutRegressor": "bayesprop.estimators.mc_dropout",
     "MCMCClassifier": "bayesprop.estimators.mcmc",
@@ -71,6 +74,8 @@ __all__ = [
     "GaussianPredictive",
     "GravesVIClassifier",
     "GravesVIRegressor",
+    "LaplaceClassifier",
+    "LaplaceRegressor",
     "MCDropoutClassifier",
     "MCDropoutRegressor",
     "MCMCClassifier",

@@ -105,6 +105,14 @@ METHODS: dict[str, Method] = {
             **_network("graves_vi", "GravesVI"),
         ),
         Method(
+            name="laplace",
+            summary="A Gaussian around a trained network, by its curvature; evidence; closed form",
+            paper="MacKay (1992), Ritter et al. (2018), Daxberger et al. (2021)",
+            cost="a plain network, and a few passes over the rows for the curvature",
+            when="error bars for a network trained as usual; prior and noise without held-out rows",
+            **_network("laplace", "Laplace"),
+        ),
+        Method(
             name="mc-dropout",
             summary="Dropout kept at prediction: the average of many thinned networks",
             paper="Gal & Ghahramani (2016)",

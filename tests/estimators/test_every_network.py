@@ -19,6 +19,7 @@ SETTINGS = {
     "mc-dropout": FEW_DRAWS,
     "deep-ensemble": TINY | {"n_members": 2},
     "network": TINY,
+    "laplace": TINY,
 }
 # The recipe of the default is compiled for ten seconds: its own tests have it.
 PARTICULAR = {("closed-form-vi", REGRESSION): {"noise": "learned"}}

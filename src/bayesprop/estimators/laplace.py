@@ -59,7 +59,7 @@ class LaplaceRegressor(TrainedRegressor, LaplaceFitting):
         evidence for every layer, or for all of them; or given.
     n_rounds : int
         How often precisions and noise are chosen by the evidence: after equal shares of the
-        epochs, the last time at the end.
+        epochs, the last time at the end; no more often than there are epochs.
     prediction : {"linearised", "draws"}
         By the network linearised in its weights, whose outputs are Gaussian; or by the average
         over `n_draws` networks.
@@ -195,7 +195,7 @@ class LaplaceClassifier(TrainedClassifier, LaplaceFitting):
         evidence for every layer, or for all of them; or given.
     n_rounds : int
         How often precisions and noise are chosen by the evidence: after equal shares of the
-        epochs, the last time at the end.
+        epochs, the last time at the end; no more often than there are epochs.
     prediction : {"linearised", "draws"}
         By the network linearised in its weights, whose outputs are Gaussian; or by the average
         over `n_draws` networks.
@@ -203,10 +203,6 @@ class LaplaceClassifier(TrainedClassifier, LaplaceFitting):
         Networks of prediction="draws".
     max_gigabytes : float
         A structure that needs more memory is refused before the fit, with what would need less.
-    integral : {"quadrature", "probit"}
-        How prediction="linearised" averages over the Gaussian logits: by fixed points, exact to
-        1e-9 with two classes; or by the probit's closed form, with more classes the mean-field
-        softmax.
     standardise : bool
         Whether inputs are brought to mean 0 and variance 1; False for pixels.
     warm_start : bool
@@ -215,6 +211,10 @@ class LaplaceClassifier(TrainedClassifier, LaplaceFitting):
         Seeds start, order and draws.
     verbose : int
         1 writes a line an epoch to stderr.
+    integral : {"quadrature", "probit"}
+        How prediction="linearised" averages over the Gaussian logits: by fixed points, exact to
+        1e-9 with two classes; or by the probit's closed form, with more classes the mean-field
+        softmax.
 
     Attributes
     ----------
@@ -240,10 +240,6 @@ class LaplaceClassifier(TrainedClassifier, LaplaceFitting):
     """
 
     integral: Literal["quadrature", "probit"] = "quadrature"
-    standardise: bool = True
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
     def _check_hyper_parameters(self) -> None:
         super()._check_hyper_parameters()

@@ -119,10 +119,6 @@ class LaplaceFitting(SteppedFitting):
             check_choice("prior_prec", self.prior_prec, tuple(PRIORS))
         else:
             check_positive("prior_prec", self.prior_prec)
-        if self.n_rounds > self.n_epochs:
-            raise ValueError(
-                f"n_rounds must be at most n_epochs={self.n_epochs}, got {self.n_rounds!r}"
-            )
         if self.curvature == "hessian" and self.structure == "kron":
             raise ValueError(
                 "curvature must be 'ggn' with structure='kron', got 'hessian': choose "
@@ -165,11 +161,12 @@ class LaplaceFitting(SteppedFitting):
         network = self._build()
         mode = self.state_.mode if goes_on else self._initial_state(network)
         laplace.check_memory(self._laplace_model(network), mode.weights, self.max_gigabytes)
-        edges = [self.n_epochs * turn // self.n_rounds for turn in range(self.n_rounds + 1)]
+        n_rounds = min(self.n_rounds, self.n_epochs)
+        edges = [self.n_epochs * turn // n_rounds for turn in range(n_rounds + 1)]
         rounds: list[Round] = []
         for n_epochs in np.diff(edges).tolist():
             # What is to be trained further needs no exact maximum.
-            evidence = self._evidence(_FEW_STEPS if len(rounds) + 1 < self.n_rounds else _STEPS)
+            evidence = self._evidence(_FEW_STEPS if len(rounds) + 1 < n_rounds else _STEPS)
             rounds.append(self._round(network, mode, (x, y, weight), n_epochs, evidence))
             mode = self._at_evidence(network, *rounds[-1])
             self.n_iter_ += len(rounds[-1].trained.trace["loss"])

@@ -56,7 +56,7 @@ class Evidence:
     prior: str = "by-leaf"
     noise: bool = True
     max_steps: int = 200
-    tolerance: float = 1e-2
+    tolerance: float = 0.05
 
     def groups(self, n_leaves: int) -> Int[np.ndarray, " l"]:
         """Leaves with the same number share a precision; -1: known."""
@@ -158,9 +158,9 @@ class _Problem:
         return largest if is_bound else max(largest, abs(float(slope)))
 
     def mackay(self, point: _Point) -> tuple[np.ndarray, float]:
-        """Take MacKay's step; the noise waits where all values seem determined."""
+        """Take MacKay's step; of the noise not where more is determined than was observed."""
         left = self._fit.n_values - float(point.gamma.sum())
-        b = left / self._fit.misfit if self._noise_is_free and left > 0.0 else point.b
+        b = left / self._fit.misfit if self._noise_is_free and left > 0.0 else self.uphill(point)[1]
         return self._ratio(point, point.gamma, self._squares), float(np.clip(b, _LEAST, _MOST))
 
     def uphill(self, point: _Point) -> tuple[np.ndarray, float]:
