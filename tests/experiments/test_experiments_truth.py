@@ -68,5 +68,7 @@ def test_four_panels(tmp_path):
     picture = (tmp_path / "pbp-toy.svg").read_text()
     assert all(f"<!-- {title} -->" in picture for title in pbp_toy.PANELS.values())
     text = pbp_toy.section(rows)
-    assert "| mean ± s.e. over 1 draws of the data | VI | BP | PBP | HMC |" in text
-    assert "| RMS of (mean - HMC's mean) / HMC's std |" in text
+    header = "| mean ± s.e. over 1 draws of the data | VI | BP | PBP | HMC | HMC, priors of PBP |"
+    assert header in text
+    assert "| from HMC: RMS of difference of means / its std |" in text
+    assert "| from HMC, priors of PBP: RMS of log(std / its std) |" in text

@@ -147,13 +147,14 @@ def test_log_posterior_is_the_sum_of_its_densities():
     rows = Rows(jnp.asarray(x), jnp.asarray(y), jnp.asarray([1.0, 1.0, 2.0, 0.0, 1.0]))
     log_lambda, log_gamma = 0.4, -0.3
     position = posterior.Position(weights, jnp.asarray(log_lambda), jnp.asarray([-log_gamma]))
-    model = tiny_model(LearnedNoise(1))
+    model = tiny_model(LearnedNoise(1), weight_precision=(2.5, 0.5), noise_prior=(6.0, 4.0))
     f = np.array([float(model.apply(weights, row)[0]) for row in rows.x])
     noise = stats.norm(f, np.exp(-0.5 * log_gamma)).logpdf(y[:, 0])
     flat = np.concatenate([np.ravel(w) for w in weights])
     expected = (
         stats.norm(0.0, np.exp(-0.5 * log_lambda)).logpdf(flat).sum()
-        + stats.loggamma(6.0, scale=1.0, loc=-np.log(6.0)).logpdf([log_lambda, log_gamma]).sum()
+        + stats.loggamma(2.5, loc=-np.log(0.5)).logpdf(log_lambda)
+        + stats.loggamma(6.0, loc=-np.log(4.0)).logpdf(log_gamma)
         + np.sum(np.asarray(rows.weight) * noise)
     )
     assert float(posterior.log_posterior(model, position, rows)) == pytest.approx(expected)

@@ -25,14 +25,13 @@ from bayesprop.model.fit_report import ChainTrace, FitReport
 from bayesprop.model.layers import activation as activation_named
 from bayesprop.model.network_likelihoods import Categorical, NetworkLikelihood
 from bayesprop.model.networks import mlp_apply
-from bayesprop.model.posterior import Position, PosteriorModel
+from bayesprop.model.posterior import SIX, GammaPrior, Position, PosteriorModel
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.diagnostics import Diagnostics
 from bayesprop.sampling.mcmc import SAMPLERS, Chains, Plan, Sampler, sample_chains
 from bayesprop.sampling.sgmcmc import DYNAMICS, Dynamics, StochasticPlan, sample_stochastic
 
-GAMMA = "gamma"
 _LOOKED_AT = 8
 """Training rows whose predictions are part of the diagnostics."""
 
@@ -72,7 +71,7 @@ class ChainFitting(_Fitted):
     batch_size: int = 32
     step_size: float = 1e-2
     activation: str = "relu"
-    weight_precision: Literal["gamma"] | float = GAMMA
+    weight_precision: tuple[float, float] | float = SIX
 
     @abstractmethod
     def _likelihood(self) -> NetworkLikelihood:
@@ -90,8 +89,7 @@ class ChainFitting(_Fitted):
         if self.target_acceptance >= 1.0:
             raise ValueError(f"target_acceptance must be < 1, got {self.target_acceptance!r}")
         activation_named(self.activation)
-        if self.weight_precision != GAMMA:
-            check_positive("weight_precision", self.weight_precision)
+        check_precision("weight_precision", self.weight_precision)
 
     def _goes_on(self) -> bool:
         return False
@@ -106,12 +104,16 @@ class ChainFitting(_Fitted):
         return jax.random.key(self.seed_)
 
     def _model(self) -> PosteriorModel:
-        known = self.weight_precision
         return PosteriorModel(
             _network(self.activation),
             self._likelihood(),
-            None if known == GAMMA else float(cast(float, known)),
+            numbers(self.weight_precision),
+            self._noise_prior(),
         )
+
+    def _noise_prior(self) -> GammaPrior:
+        """Return the prior of the noise's precision, where it is learnt."""
+        return SIX
 
     def _sizes(self) -> tuple[int, ...]:
         sizes: Any = self.hidden_layer_sizes
@@ -172,7 +174,7 @@ class ChainFitting(_Fitted):
         """Return what the chains should agree on, beside predictions; leading axes (c, s)."""
         chains = self.state_
         found: dict[str, Any] = {"log_density": chains.log_density}
-        if self.weight_precision == GAMMA:
+        if isinstance(numbers(self.weight_precision), tuple):
             found["log_weight_precision"] = chains.draws.log_precision
         if jax.tree.leaves(chains.draws.likelihood):
             found["log_noise_var"] = chains.draws.likelihood
@@ -249,6 +251,24 @@ _ONE_CHAIN = (
     "one chain, or less than four draws, cannot tell whether it has converged: set n_chains to 2 "
     "or more"
 )
+
+
+def check_precision(name: str, value: Any, *, known: bool = True) -> None:
+    """Raise ValueError unless value is a Gamma prior or, where it may be `known`, a number."""
+    try:
+        shape, rate = (value, value) if known and np.ndim(value) == 0 else value
+        check_positive(name, shape)
+        check_positive(name, rate)
+    except (TypeError, ValueError):
+        alone = "a number > 0 or " if known else ""
+        raise ValueError(
+            f"{name} must be {alone}(shape > 0, rate > 0) of a Gamma prior, got {value!r}"
+        ) from None
+
+
+def numbers(value: Any) -> Any:
+    """Turn a checked precision into plain numbers, which key compilation."""
+    return float(value) if np.ndim(value) == 0 else (float(value[0]), float(value[1]))
 
 
 class _Density:

@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprop.estimators.chain_fitting import ChainFitting
+from bayesprop.estimators.chain_fitting import ChainFitting, check_precision, numbers
 from bayesprop.estimators.drawn import DrawsClassifier, DrawsRegressor
 from bayesprop.estimators.inputs import padded
 from bayesprop.estimators.noise import check_noise, gaussian_likelihood
 from bayesprop.model.method import Draw
 from bayesprop.model.network_likelihoods import Categorical, GaussianNoise
+from bayesprop.model.posterior import SIX, GammaPrior
 from bayesprop.sampling import draws
 
 
@@ -58,11 +59,13 @@ class MCMCRegressor(ChainFitting, DrawsRegressor):
         Of "sgld" and "sghmc", as `sampling.sgmcmc.StochasticPlan` defines it.
     activation : {"relu", "leaky_relu", "erf", "identity"}
         Nonlinearity of the hidden layers, which are divided by the root of their fan-in.
-    weight_precision : "gamma" or float
-        Prior precision of the weights: unknown, with a Gamma(6, 6) prior, or given.
+    weight_precision : (shape, rate) or float
+        Prior precision of the weights: unknown with a Gamma prior, or given.
     noise : "learned", "input" or float
-        One noise variance for every output, its precision with a Gamma(6, 6) prior; one that
-        depends on the input; or the variance itself, in y².
+        One noise variance for every output; one that depends on the input; or the variance itself,
+        in y².
+    noise_prior : (shape, rate)
+        Gamma prior of the precision of "learned" noise, in standardised units.
     random_state : int, RandomState or None
         Seeds starts and chains.
 
@@ -91,11 +94,16 @@ class MCMCRegressor(ChainFitting, DrawsRegressor):
     """
 
     noise: Literal["learned", "input"] | float = "learned"
+    noise_prior: tuple[float, float] = SIX
     random_state: Any = None
 
     def _check_hyper_parameters(self) -> None:
         super()._check_hyper_parameters()
         check_noise(self.noise)
+        check_precision("noise_prior", self.noise_prior, known=False)
+
+    def _noise_prior(self) -> GammaPrior:
+        return numbers(self.noise_prior)
 
     def _likelihood(self) -> GaussianNoise:
         return gaussian_likelihood(self.noise, self.y_scaler_.scale)
@@ -147,8 +155,8 @@ class MCMCClassifier(ChainFitting, DrawsClassifier):
         Of "sgld" and "sghmc", as `sampling.sgmcmc.StochasticPlan` defines it.
     activation : {"relu", "leaky_relu", "erf", "identity"}
         Nonlinearity of the hidden layers, which are divided by the root of their fan-in.
-    weight_precision : "gamma" or float
-        Prior precision of the weights: unknown, with a Gamma(6, 6) prior, or given.
+    weight_precision : (shape, rate) or float
+        Prior precision of the weights: unknown with a Gamma prior, or given.
     standardise : bool
         Whether inputs are brought to mean 0 and variance 1; False for pixels.
     random_state : int, RandomState or None

@@ -1,7 +1,7 @@
 """The joint log density of a network's weights, its noise and their scales, for samplers.
 
 The model is that of probabilistic backpropagation (Hernández-Lobato & Adams 2015, eq. 1-4): weights
-N(0, 1/lambda) beside scaled layers, lambda ~ Gamma(6, 6), noise precision gamma ~ Gamma(6, 6).
+N(0, 1/lambda) beside scaled layers, lambda and the noise precision gamma with Gamma priors.
 Precisions are held as logarithms, so that every parameter is a real number.
 """
 
@@ -20,8 +20,11 @@ from bayesprop.model.network_likelihoods import LearnedNoise, NetworkLikelihood
 from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.loops import Batch, Rows
 
-SHAPE = RATE = 6.0
-"""Of both Gamma hyper-priors (section 2.1): six prior observations of variance one."""
+GammaPrior = tuple[float, float]
+"""Shape and rate of the prior of a precision."""
+
+SIX: GammaPrior = (6.0, 6.0)
+"""Of both precisions in the paper (section 2.1): six prior observations of variance one."""
 
 
 class Position(NamedTuple):
@@ -47,18 +50,24 @@ class PosteriorModel:
     apply
         (weights, one input) -> outputs.
     weight_precision
-        lambda; None: unknown, with the Gamma hyper-prior.
+        lambda, or the Gamma prior that it has.
+    noise_prior
+        Gamma prior of gamma, for every target, where the noise is learnt.
     """
 
     apply: Apply
     likelihood: NetworkLikelihood
-    weight_precision: float | None = None
+    weight_precision: float | GammaPrior = SIX
+    noise_prior: GammaPrior = SIX
 
 
-def log_gamma_prior(log_precision: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Log density of log p for p ~ Gamma(6, 6): the Jacobian p is part of it."""
-    log_norm = SHAPE * jnp.log(RATE) - jax.scipy.special.gammaln(SHAPE)
-    return log_norm + SHAPE * log_precision - RATE * jnp.exp(log_precision)
+def log_gamma_prior(
+    log_precision: Float[Array, "..."], prior: GammaPrior = SIX
+) -> Float[Array, "..."]:
+    """Log density of log p for p ~ Gamma(shape, rate): the Jacobian p is part of it."""
+    shape, rate = prior
+    log_norm = shape * jnp.log(rate) - jax.scipy.special.gammaln(shape)
+    return log_norm + shape * log_precision - rate * jnp.exp(log_precision)
 
 
 def log_prior(model: PosteriorModel, position: Position) -> Float[Array, ""]:
@@ -66,13 +75,14 @@ def log_prior(model: PosteriorModel, position: Position) -> Float[Array, ""]:
     leaves = jax.tree.leaves(position.weights)
     n_weights = sum(leaf.size for leaf in leaves)
     squares = sum((jnp.sum(leaf**2) for leaf in leaves), start=jnp.zeros(()))
-    known = model.weight_precision
-    log_lambda = position.log_precision if known is None else jnp.log(known)
+    prior = model.weight_precision
+    is_unknown = isinstance(prior, tuple)
+    log_lambda = position.log_precision if is_unknown else jnp.log(prior)
     of_weights = 0.5 * (n_weights * (log_lambda - LOG_2PI) - jnp.exp(log_lambda) * squares)
     # A coordinate that nothing depends on still needs a density that can be normalised.
-    total = of_weights + log_gamma_prior(position.log_precision)
+    total = of_weights + log_gamma_prior(position.log_precision, prior if is_unknown else SIX)
     if isinstance(model.likelihood, LearnedNoise):
-        total = total + jnp.sum(log_gamma_prior(-position.likelihood))
+        total = total + jnp.sum(log_gamma_prior(-position.likelihood, model.noise_prior))
     return total
 
 
