@@ -1,4 +1,4 @@
-"""Every method with its defaults on the tables that come with scikit-learn, five folds each.
+"""Every quick method with its defaults on the tables that come with scikit-learn, five folds each.
 
 What a user gets who sets nothing, beside what the same user would pick without this library.
 """
@@ -81,8 +81,9 @@ def run(
 
 
 def competitors(task: str) -> list[str]:
-    """Name what is compared: scikit-learn's models, then all methods of the task."""
-    return [*RIVALS[task], *(name for name, method in METHODS.items() if task in method.homes)]
+    """Name what is compared: scikit-learn's models, then the methods of the task that are quick."""
+    able = (m.name for m in METHODS.values() if task in m.homes and not m.is_slow)
+    return [*RIVALS[task], *able]
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
