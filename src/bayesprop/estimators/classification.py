@@ -47,8 +47,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         unknown = self.classes_[codes] != y
         if unknown.any():
             raise ValueError(
-                f"y must hold classes of the first fit, {list(self.classes_)}, "
-                f"got {y[np.argmax(unknown)]!r}"
+                f"y must hold classes of the first fit, {self.classes_.tolist()}, "
+                f"got {y.tolist()[int(np.argmax(unknown))]!r}"
             )
         if sample_weight is None:
             return X, codes, None
