@@ -23,6 +23,7 @@ from bayesprop.model.network_likelihoods import (
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling import laplace as laplace_module
+from bayesprop.sampling.curvature import LeafwiseCurvature
 from bayesprop.sampling.jacobians import Chosen, tangent_apply
 from bayesprop.sampling.laplace import (
     LaplaceModel,
@@ -33,7 +34,7 @@ from bayesprop.sampling.laplace import (
     sample,
     sample_linear,
 )
-from bayesprop.sampling.laplace_evidence import Evidence
+from bayesprop.sampling.laplace_evidence import Evidence, Fit, maximise
 from bayesprop.sampling.structures import Diagonal, Full, Kron
 
 SIZES = (3, 4, 2)
@@ -318,3 +319,20 @@ def test_curvature_evidence_and_prediction_are_those_of_laplace_torch(kind, stru
     moments = predict_linearised(model, fitted.posterior, jnp.zeros((64, 3)).at[:12].set(x))
     np.testing.assert_allclose(moments.mean[:12], expected["mean"], atol=1e-8)
     np.testing.assert_allclose(moments.cov[:12], expected["cov"], atol=1e-7)
+
+
+def test_more_determined_weights_than_values_do_not_stop_the_noise():
+    """Where the rank of the curvature is not bounded by the rows, as of Kronecker factors."""
+    curvature = LeafwiseCurvature([np.full((4, 5), 1e3)], [()])
+    fit = Fit(log_likelihood=-9.0, misfit=2.0, n_values=5.0)
+    found = maximise(curvature, fit, np.array([3.0]), np.ones(1), Evidence(max_steps=5000))
+
+    def minus_evidence(logs):
+        (prec, b), (log_prec, log_b) = np.exp(logs), logs
+        spread = 20 * np.log(1e3 * b + prec)
+        return -0.5 * (2.0 * (1.0 - b) + 5.0 * log_b + 20 * log_prec - 3.0 * prec - spread)
+
+    best = optimize.minimize(minus_evidence, np.zeros(2), tol=1e-10)
+    assert found.converged
+    assert found.trace[-1] == pytest.approx(-9.0 - best.fun, abs=1e-2)
+    assert np.diff(found.trace).min() > -1e-8
