@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
     from bayesprop.estimators.deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
+    from bayesprop.estimators.ebp import EBPClassifier
     from bayesprop.estimators.graves_vi import GravesVIClassifier, GravesVIRegressor
     from bayesprop.estimators.laplace import LaplaceClassifier, LaplaceRegressor
     from bayesprop.estimators.linear_regression import BayesianLinearRegressor
@@ -42,6 +43,7 @@ _HOMES = {
     "ClosedFormVIRegressor": "bayesprop.estimators.closed_form_vi",
     "DeepEnsembleClassifier": "bayesprop.estimators.deep_ensemble",
     "DeepEnsembleRegressor": "bayesprop.estimators.deep_ensemble",
+    "EBPClassifier": "bayesprop.estimators.ebp",
     "GaussianPredictive": "bayesprop.model.predictive",
     "GravesVIClassifier": "bayesprop.estimators.graves_vi",
     "GravesVIRegressor": "bayesprop.estimators.graves_vi",
@@ -71,6 +73,7 @@ __all__ = [
     "ClosedFormVIRegressor",
     "DeepEnsembleClassifier",
     "DeepEnsembleRegressor",
+    "EBPClassifier",
     "GaussianPredictive",
     "GravesVIClassifier",
     "GravesVIRegressor",

@@ -72,6 +72,15 @@ METHODS: dict[str, Method] = {
             classifier="bayesprop.estimators.pbp_classifier:PBPClassifier",
         ),
         Method(
+            name="ebp",
+            summary="Networks of sign units, weights binary or real; no learning rate",
+            paper="Soudry, Hubara & Meir (2014)",
+            cost="about 20 µs a row and epoch (13 inputs, 50 units)",
+            when="weights of one bit, streams of labels (partial_fit)",
+            home=None,
+            classifier="bayesprop.estimators.ebp:EBPClassifier",
+        ),
+        Method(
             name="linear",
             summary="Linear regression with exact posterior and evidence; bases, relevance",
             paper="MacKay (1992), Bishop (2006)",

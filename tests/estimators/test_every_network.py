@@ -14,6 +14,7 @@ FEW_DRAWS = TINY | {"n_draws": 3}
 SETTINGS = {
     "pbp": TINY,
     "closed-form-vi": TINY,
+    "ebp": TINY,
     "bayes-by-backprop": FEW_DRAWS,
     "graves-vi": FEW_DRAWS,
     "mc-dropout": FEW_DRAWS,

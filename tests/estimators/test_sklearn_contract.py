@@ -12,6 +12,7 @@ TINY = {"hidden_layer_sizes": (8,), "n_epochs": 30, "random_state": 0}
 FAST = {
     "pbp": {"n_epochs": 20, "hidden_layer_sizes": (20,), "random_state": 0},
     "closed-form-vi": TINY,
+    "ebp": TINY,
     "bayes-by-backprop": TINY | {"n_draws": 10},
     "graves-vi": TINY | {"n_draws": 10},
     "mc-dropout": TINY | {"n_draws": 10},

@@ -190,3 +190,9 @@ def _owens_t(h: Float[Array, "..."], a: Float[Array, "..."]) -> Float[Array, "..
     halves = 0.5 * (1.0 + nodes)
     terms = (w * integrand(a * half) for w, half in zip(weights, halves, strict=True))
     return 0.5 * a / (2.0 * jnp.pi) * sum(terms, start=jnp.zeros_like(a))
+
+
+def sign(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
+    """Sign, 1 or -1: mean 2 Phi(m / sqrt(v)) - 1, variance 1 - mean², without cancellation."""
+    z = m / jnp.sqrt(2.0 * v)
+    return Gaussian(jax.scipy.special.erf(z), erfc(z) * erfc(-z))

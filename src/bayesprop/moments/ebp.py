@@ -1,0 +1,288 @@
+"""Expectation backpropagation (Soudry, Hubara & Meir 2014): networks of sign units.
+
+Online Bayes with a posterior that is a product over weights. A label multiplies the marginal of a
+weight W by P(y | x, W), averaged over all other weights. W enters its unit through W z / sqrt(K),
+one of K terms, so that to first order in 1 / sqrt(K)
+
+    log P(y | x, W) = constant + W g,        g = d log P(y | x) / d E[W]
+
+A binary weight, P(W) = exp(h W) / 2 cosh(h), keeps its form: h becomes h + g. So does a Gaussian
+weight N(h, v): h becomes h + v g, and v stays. There is no learning rate.
+
+P(y | x) comes from one pass of means and variances. By the central limit theorem the input of a
+unit is Gaussian, of mean m and variance v; the mean of its sign is 2 Phi(m / sqrt(v)) - 1, and the
+sign of an output is y with probability Phi(y m / sqrt(v)). The gradient g leaves the dependence of
+the variances on E[W] out, which is of the next order: what remains is the paper's backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from bayesprop.model.layers import dense_apply, dense_propagate
+from bayesprop.numerics import activation_moments
+from bayesprop.numerics.gaussian import Gaussian, log_cdf
+from bayesprop.numerics.precision import in_float64
+
+FURTHEST = 5.0
+"""Largest |h| of a binary weight, which leaves one chance in 22 000 that it has the other sign.
+Passes count rows again and again; a layer whose weights were all certain would have no variance,
+and one more row that contradicts it a probability of 0."""
+
+LONGEST_STEP = 1.0
+"""Largest change of h by one row: the expansion in W g holds for g well below it."""
+
+
+class Moved(NamedTuple):
+    """A layer after a row, and how many of its steps had to be shortened."""
+
+    h: Float[Array, "i o"]
+    shortened: Int[Array, ""]
+
+
+class WeightKind(Protocol):
+    """A family of weight distributions with one parameter h a weight."""
+
+    def moments(self, h: Float[Array, "i o"]) -> Gaussian:
+        """Mean and variance of every weight."""
+        ...
+
+    def absorb(self, h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
+        """Multiply every marginal by exp(W gradient)."""
+        ...
+
+    def most_probable(self, h: Float[Array, "i o"]) -> Float[Array, "i o"]:
+        """Return the mode of every weight."""
+        ...
+
+
+@dataclass(frozen=True)
+class BinaryWeights:
+    """Weights 1 or -1; h is half of the log odds."""
+
+    def moments(self, h: Float[Array, "i o"]) -> Gaussian:
+        """Return tanh h and 1 - tanh² h."""
+        mean = jnp.tanh(h)
+        return Gaussian(mean, (1.0 - mean) * (1.0 + mean))
+
+    def absorb(self, h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
+        """Return h + gradient, a step of `LONGEST_STEP` at most, within `FURTHEST`."""
+        step = jnp.clip(gradient, -LONGEST_STEP, LONGEST_STEP)
+        shortened = jnp.sum(jnp.abs(gradient) > LONGEST_STEP)
+        return Moved(jnp.clip(h + step, -FURTHEST, FURTHEST), shortened)
+
+    def most_probable(self, h: Float[Array, "i o"]) -> Float[Array, "i o"]:
+        """Return 1 or -1."""
+        return jnp.where(h < 0.0, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class RealWeights:
+    """Gaussian weights of variance 1, which the first order leaves alone; h is the mean."""
+
+    def moments(self, h: Float[Array, "i o"]) -> Gaussian:
+        """Return h and 1."""
+        return Gaussian(h, jnp.ones_like(h))
+
+    def absorb(self, h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
+        """Return h + gradient."""
+        return Moved(h + gradient, jnp.asarray(0))
+
+    def most_probable(self, h: Float[Array, "i o"]) -> Float[Array, "i o"]:
+        """Return h."""
+        return h
+
+
+KINDS: dict[str, WeightKind] = {"binary": BinaryWeights(), "real": RealWeights()}
+
+
+class EBPState(NamedTuple):
+    """The parameter h of every weight, (n_in + 1, n_out) a layer; the bias is the last row."""
+
+    h: tuple[Any, ...]
+
+
+class EBPInfo(NamedTuple):
+    """What one pass met on its way.
+
+    log_z
+        Sum over the pass of log P(y | x), nats, each row predicted before it was absorbed.
+    rows_refused
+        Rows whose update was not finite, and that left all weights as they were.
+    steps_shortened
+        Steps of binary weights beyond `LONGEST_STEP`.
+    weights_at_bound
+        Binary weights that are at `FURTHEST` after the pass, where they can say no more.
+    """
+
+    log_z: Any
+    rows_refused: Any
+    steps_shortened: Any
+    weights_at_bound: Any
+
+
+class Row(NamedTuple):
+    """One row: inputs, the sign that every output should have, and the weight it counts with."""
+
+    x: Float[Array, " d"]
+    y: Float[Array, " o"]
+    weight: Float[Array, ""]
+
+
+def init(rng: np.random.Generator | np.random.RandomState, sizes: Sequence[int]) -> EBPState:
+    """Draw every h from N(0, 1), which breaks the symmetry of the units; without hidden layers, 0.
+
+    sizes
+        Inputs, units of every hidden layer, outputs.
+    """
+    spread = 1.0 if len(sizes) > 2 else 0.0
+    return EBPState(tuple(spread * rng.standard_normal((a + 1, b)) for a, b in pairwise(sizes)))
+
+
+def output_moments(weights: Sequence[Gaussian], x: Float[Array, " d"]) -> Gaussian:
+    """Mean and variance of the inputs of the output units; the variances are held constant."""
+    z = Gaussian(x, jnp.zeros_like(x))
+    for w in weights[:-1]:
+        z = activation_moments.sign(*_unit_input(w, z))
+    return _unit_input(weights[-1], z)
+
+
+def _unit_input(w: Gaussian, z: Gaussian) -> Gaussian:
+    m, v = dense_propagate(w, Gaussian(z.m, jax.lax.stop_gradient(z.v)))
+    return Gaussian(m, jax.lax.stop_gradient(v))
+
+
+def log_probability(
+    means: tuple[Float[Array, "i o"], ...], variances: tuple[Float[Array, "i o"], ...], row: Row
+) -> Float[Array, ""]:
+    """Log P(y | x), nats: sum over the outputs of log Phi(y m / sqrt(v))."""
+    weights = [Gaussian(*pair) for pair in zip(means, variances, strict=True)]
+    m, v = output_moments(weights, row.x)
+    return jnp.sum(log_cdf(row.y * m / jnp.sqrt(v)))
+
+
+class Absorbed(NamedTuple):
+    """All layers after one row, and what is to be told of it."""
+
+    h: tuple[Float[Array, "i o"], ...]
+    log_z: Float[Array, ""]
+    refused: Array
+    shortened: Int[Array, ""]
+
+
+def absorb(h: tuple, row: Row, kind: WeightKind) -> Absorbed:
+    """Absorb one row; a row of weight 0 changes nothing."""
+    moments = [kind.moments(layer) for layer in h]
+    means, variances = tuple(w.m for w in moments), tuple(w.v for w in moments)
+    log_z, gradient = jax.value_and_grad(log_probability)(means, variances, row)
+    new = [kind.absorb(layer, row.weight * g) for layer, g in zip(h, gradient, strict=True)]
+    finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(layer.h)) for layer in new]))
+    counts = row.weight > 0.0
+    moves = finite & counts
+    shortened = sum((layer.shortened for layer in new), start=jnp.asarray(0))
+    return Absorbed(
+        tuple(jnp.where(moves, n.h, o) for n, o in zip(new, h, strict=True)),
+        jnp.where(moves, row.weight * log_z, 0.0),
+        ~finite & counts,
+        jnp.where(moves, shortened, 0),
+    )
+
+
+@partial(jax.jit, static_argnames="kind")
+def _pass(h: tuple, rows: Row, kind: WeightKind) -> tuple[tuple, EBPInfo]:
+    def step(h: tuple, row: Row) -> tuple[tuple, EBPInfo]:
+        new = absorb(h, row, kind)
+        return new.h, EBPInfo(new.log_z, new.refused, new.shortened, 0)
+
+    h, infos = jax.lax.scan(step, h, rows)
+    bound = jnp.asarray(0)
+    if isinstance(kind, BinaryWeights):
+        bound = sum((jnp.sum(jnp.abs(layer) >= FURTHEST) for layer in h), start=bound)
+    return h, jax.tree.map(jnp.sum, infos)._replace(weights_at_bound=bound)
+
+
+@in_float64
+def data_pass(
+    state: EBPState,
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, "n o"],
+    order: Int[np.ndarray, " k"],
+    sample_weight: Float[np.ndarray, " n"] | None = None,
+    *,
+    weights: str = "binary",
+) -> tuple[EBPState, EBPInfo]:
+    """Absorb the rows named by `order`, one after the other.
+
+    x
+        Standardised inputs.
+    y
+        Signs, 1 or -1, one an output.
+    sample_weight
+        The power of every row's likelihood.
+    weights
+        "binary" or "real".
+    """
+    weight = np.ones(len(x)) if sample_weight is None else sample_weight
+    n_padding = _few_lengths(len(order)) - len(order)
+    visits = np.concatenate([order, np.zeros(n_padding, dtype=np.int64)])
+    counted = np.asarray(weight, np.float64)[visits] * (np.arange(len(visits)) < len(order))
+    rows = Row(*(jnp.asarray(np.asarray(a, np.float64)) for a in (x[visits], y[visits], counted)))
+    h, info = _pass(tuple(map(jnp.asarray, state.h)), rows, KINDS[weights])
+    told = EBPInfo(float(info.log_z), *(int(count) for count in info[1:]))
+    return EBPState(tuple(map(np.asarray, h))), told
+
+
+def _few_lengths(n: int) -> int:
+    """Round up to three binary digits: folds of nearly the same length compile once."""
+    unit = 1 << max(n.bit_length() - 3, 0)
+    return -(-n // unit) * unit
+
+
+@partial(jax.jit, static_argnames="kind")
+def _log_odds(h: tuple, x: Float[Array, "n d"], kind: WeightKind) -> Float[Array, "n o"]:
+    moments = [kind.moments(layer) for layer in h]
+
+    def of_one(x: Float[Array, " d"]) -> Float[Array, " o"]:
+        m, v = output_moments(moments, x)
+        z = m / jnp.sqrt(v)
+        return log_cdf(z) - log_cdf(-z)
+
+    return jax.vmap(of_one)(x)
+
+
+@in_float64
+def posterior_log_odds(
+    state: EBPState, x: Float[np.ndarray, "n d"], *, weights: str = "binary"
+) -> Float[np.ndarray, "n o"]:
+    """Return log P(1) - log P(-1) of every output, averaged over the posterior, nats."""
+    return np.asarray(_log_odds(tuple(map(jnp.asarray, state.h)), jnp.asarray(x), KINDS[weights]))
+
+
+@partial(jax.jit, static_argnames="kind")
+def _most_probable(h: tuple, x: Float[Array, "n d"], kind: WeightKind) -> Float[Array, "n o"]:
+    weights = [kind.most_probable(layer) for layer in h]
+
+    def of_one(z: Float[Array, " d"]) -> Float[Array, " o"]:
+        for w in weights[:-1]:
+            z = jnp.where(dense_apply(w, z) < 0.0, -1.0, 1.0)
+        return dense_apply(weights[-1], z)
+
+    return jax.vmap(of_one)(x)
+
+
+@in_float64
+def most_probable_outputs(
+    state: EBPState, x: Float[np.ndarray, "n d"], *, weights: str = "binary"
+) -> Float[np.ndarray, "n o"]:
+    """Return the inputs of the output units, in the one network of the most probable weights."""
+    h = tuple(map(jnp.asarray, state.h))
+    return np.asarray(_most_probable(h, jnp.asarray(x), KINDS[weights]))
