@@ -18,7 +18,7 @@ FAST = {
     "mc-dropout": TINY | {"n_draws": 10},
     "deep-ensemble": TINY | {"n_members": 2},
     "network": TINY,
-    "laplace": TINY | {"n_rounds": 1},
+    "laplace": TINY | {"n_rounds": 1, "batch_size": 8},
     "mcmc": {"hidden_layer_sizes": (3,), "n_warmup": 60, "n_draws": 40, "n_chains": 2},
     "linear": {},
     "logistic": {"posterior": "vi"},
