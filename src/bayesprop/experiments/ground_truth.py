@@ -32,6 +32,7 @@ LABELS = {
     VAGUE: "HMC, vague priors",
     "pbp": "PBP",
     "closed-form-vi": "closed-form VI, learned noise",
+    "laplace": "Laplace",
     "mc-dropout": "MC dropout",
     "bayes-by-backprop": "Bayes by Backprop",
     "graves-vi": "VI (Graves 2011)",
