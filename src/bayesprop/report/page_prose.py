@@ -42,6 +42,20 @@ _GUARDS = {
         "An epoch left the finite numbers, so the weights are those from before it, and training "
         "stopped there. Lower the learning rate.",
     ),
+    "rows_refused": (
+        "Rows refused",
+        "An update was not finite, so the row changed nothing. Look for extreme values in the "
+        "table.",
+    ),
+    "steps_shortened": (
+        "Steps shortened",
+        "A row asked for a change of a binary weight too large to be trusted, so its step was "
+        "shortened. Frequent where few inputs meet, and no hidden units.",
+    ),
+    "weights_at_bound": (
+        "Weights as good as certain",
+        "Binary weights that can learn no more. If they are most, take fewer epochs or more units.",
+    ),
     "diverged": (
         "Draws that diverged",
         "A trajectory ran off, so that a part of the posterior may be missing from the draws. "
@@ -65,6 +79,10 @@ _TRACES = {
     "epistemic_share": (
         "Epistemic share",
         "Share of the predicted variance, on training rows, that more data would remove.",
+    ),
+    "variance_removed": (
+        "Variance removed",
+        "Share of the outputs' variance that a row removes: what there is still to learn from it.",
     ),
     "loss": (
         "Loss",
