@@ -148,6 +148,5 @@ def to_inference_data(chains: Chains) -> Any:
             "step_size": np.broadcast_to(chains.step_size[:, None], shape),
         },
     }
-    if hasattr(arviz, "InferenceData"):
-        return arviz.from_dict(**groups)
-    return arviz.from_dict(groups)
+    from_dict: Any = arviz.from_dict  # whose signature differs between the two
+    return from_dict(**groups) if hasattr(arviz, "InferenceData") else from_dict(groups)
