@@ -212,6 +212,7 @@ class BayesianLogisticClassifier(_Fitted):
             trace={"elbo" if is_vi else "log_joint": info.trace[1:] or info.trace},
             log_evidence={"lower bound" if is_vi else "laplace": self.log_evidence_},
             warnings=advice,
+            step="step",
         )
         return self
 
