@@ -52,6 +52,17 @@ def test_chains_that_agree_are_not_complained_about(linear):
     assert sum(name.startswith("prediction") for name in linear.diagnostics_.names) == 8
 
 
+def test_the_fit_report_keeps_the_course_of_every_chain(linear, monkeypatch):
+    (kept,) = linear.fit_report_.chains.values()
+    np.testing.assert_allclose(kept.values, linear.state_.log_density)
+    place = linear.diagnostics_.names.index("log_density")
+    assert kept.r_hat == pytest.approx(linear.diagnostics_.r_hat[place])
+    monkeypatch.setattr("bayesprop.estimators.chain_fitting._MOST_TRACED", 5)
+    fewer = linear._traced()["log_density"]
+    np.testing.assert_allclose(fewer.values, linear.state_.log_density[:, ::100])
+    assert linear.to_inference_data().posterior.sizes["draw"] == 500
+
+
 def test_joint_draws_are_functions(linear):
     drawn = linear.sample_y(X, 30)
     assert drawn.shape == (40, 30)

@@ -46,24 +46,23 @@ def test_every_method_approximates_the_same_posterior():
 
 
 @pytest.mark.parametrize(
-    ("experiment", "config"),
+    ("experiment", "config", "methods"),
     [
-        (lecture_moons, lecture_moons.Config(**TINY)),
-        (lecture_logistic, lecture_logistic.Config(n_warmup=20, n_draws=10)),
+        (lecture_moons, lecture_moons.Config(**TINY), ("network", "bayes-by-backprop")),
+        (lecture_logistic, lecture_logistic.Config(), ("map", "laplace-mc", "vi")),
     ],
 )
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_cells_text_and_figure(experiment, config, tmp_path):
-    cells = [Cell({"method": method, "draw": 0}) for method in experiment.PLANE.labels]
+def test_cells_text_and_figure(experiment, config, methods, tmp_path):
+    cells = [Cell({"method": method, "draw": 0}) for method in methods]
     how = {"out": tmp_path, "jobs": 1, "progress": lambda _text: None}
     rows = protocol.run_cells(experiment.NAME, experiment.fit_cell, config, cells, **how)
     protocol.check_all_done(rows)
     plane.draw(experiment.PLANE, rows, tmp_path / experiment.NAME)
     picture = (tmp_path / f"{experiment.NAME}.svg").read_text()
     text = plane.section(experiment.PLANE, rows)
-    for label in experiment.PLANE.labels.values():
-        assert f"<!-- {label} -->" in picture
-        assert label in text
+    for method in methods:
+        assert f"<!-- {experiment.PLANE.labels[method]} -->" in picture
+        assert experiment.PLANE.labels[method] in text
     # A point estimate has no doubt that more data would remove.
     point = next(row.result for row in rows if row.cell["method"] in ("map", "network"))
     assert point["information_far"] == pytest.approx(0.0, abs=1e-6)

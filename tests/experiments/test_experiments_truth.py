@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -59,16 +61,27 @@ def test_no_row_is_both_learnt_from_and_predicted(uci_folder, monkeypatch):
     assert (len(data.y), len(data.y_test), len(np.unique(both, axis=0))) == (30, 200, 230)
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_four_panels(tmp_path):
+def test_five_panels(tmp_path):
     config = pbp_toy.Config(**{**TINY, "n_epochs": 3})
-    cells = [Cell({"method": method, "draw": 0}) for method in pbp_toy.PANELS]
-    rows = rows_of(pbp_toy, config, cells, tmp_path)
+    (fitted,) = rows_of(pbp_toy, config, [Cell({"method": "pbp", "draw": 0})], tmp_path)
+    wider = fitted.result | {"std": [2.0 * std for std in fitted.result["std"]]}
+    chains = {"r_hat": 1.02, "n_divergent": 3.0, "least_ess": 100.0}
+    rows = [
+        replace(
+            fitted,
+            cell={"method": method, "draw": 0},
+            result=wider | chains if "mcmc" in method else fitted.result,
+        )
+        for method in pbp_toy.PANELS
+    ]
     pbp_toy._draw(rows, config, tmp_path / "pbp-toy")
     picture = (tmp_path / "pbp-toy.svg").read_text()
     assert all(f"<!-- {title} -->" in picture for title in pbp_toy.PANELS.values())
     text = pbp_toy.section(rows)
     header = "| mean ± s.e. over 1 draws of the data | VI | BP | PBP | HMC | HMC, priors of PBP |"
     assert header in text
-    assert "| from HMC: RMS of difference of means / its std |" in text
-    assert "| from HMC, priors of PBP: RMS of log(std / its std) |" in text
+    assert "R-hat below 1.01 in 0 of 2 problems, at most 1.020" in text
+    assert "; 6 draws diverged" in text
+    half = "| 0.5 | 0.5 | 0.5 |"
+    assert f"| from HMC: geometric mean of std / its std {half} – | 1 |" in text
+    assert f"| from HMC, priors of PBP: geometric mean of std / its std {half} 1 | – |" in text

@@ -6,9 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes
 
-from bayesprop.estimators.mcmc import MCMCRegressor
 from bayesprop.model.fit_report import ChainTrace, FitReport
 from bayesprop.report import chain_figures
 
@@ -46,15 +44,9 @@ def test_a_fit_report_keeps_its_chains():
         FitReport.from_dict(report.to_dict() | {"chains": {"a": {"values": 1}}})
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_what_a_fit_leaves_of_its_chains(monkeypatch):
-    monkeypatch.setattr("bayesprop.estimators.chain_fitting._MOST_TRACED", 5)
-    X, y = load_diabetes(return_X_y=True)
-    model = MCMCRegressor((), n_chains=2, n_warmup=20, n_draws=12, random_state=0)
-    report = model.fit(X[:30, :2], y[:30]).fit_report_
-    assert set(report.chains) == {"log_density", "log_weight_precision", "log_noise_var[0]"}
-    kept = np.array(report.chains["log_density"].values)
-    np.testing.assert_allclose(kept, model.state_.log_density[:, ::3])
-    place = model.diagnostics_.names.index("log_density")
-    assert report.chains["log_density"].r_hat == pytest.approx(model.diagnostics_.r_hat[place])
-    assert "target 1" in chain_figures.name_of("log_noise_var[0]")
+def test_names_in_words():
+    assert chain_figures.name_of("log_noise_var[0]") == "Log noise variance, target 1"
+    assert chain_figures.name_of("log_density") == "Log density"
+    assert chain_figures.name_of("my_own[a]") == "my own"
+    assert "One chain alone" in chain_figures.caption(ChainTrace([[1.0]]))
+    assert chain_figures.caption(ChainTrace([[1.0]], 1.2345, 80.0)).startswith("R-hat 1.23")

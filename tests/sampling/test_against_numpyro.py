@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import jax
@@ -20,6 +21,7 @@ from bayesprop.model.networks import mlp_apply
 from bayesprop.model.posterior import Position, PosteriorModel
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling import diagnostics
+from bayesprop.sampling.mcmc import Chains
 
 N_HIDDEN = 2
 RNG = np.random.default_rng(0)
@@ -75,11 +77,6 @@ def fitted(n_warmup, n_draws):
         return MCMCRegressor((N_HIDDEN,), random_state=0, **sampler).fit(X, Y)
 
 
-@pytest.fixture(scope="module")
-def few():
-    return fitted(50, 50)
-
-
 def mean_and_error(draws):
     """Mean over chains (c, s, ...) and its standard error by the chains' effective size."""
     chains = np.asarray(draws, np.float64)
@@ -117,24 +114,24 @@ def test_predictive_moments_are_those_of_numpyros_sampler():
     )  # standardised data stay what they are
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_arviz_agrees_with_the_diagnostics(few):
-    import arviz
-
-    data = few.to_inference_data()
-    assert set(data.posterior.data_vars) >= {"log_precision"}
-    found = diagnostics.diagnose(few.state_)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        theirs = float(arviz.rhat(data, var_names=["log_precision"])["log_precision"])
-        ess = float(arviz.ess(data, var_names=["log_precision"])["log_precision"])
-    place = found.names.index("log_precision")
-    assert theirs == pytest.approx(found.r_hat[place], abs=2e-3)
-    assert ess == pytest.approx(found.ess_bulk[place], rel=0.1)
-    assert int(data.sample_stats["diverging"].sum()) == int(few.state_.diverged.sum())
+def chains():
+    rng = np.random.default_rng(0)
+    draws = {"w": rng.normal(size=(2, 30, 3, 1)), "log_precision": rng.normal(size=(2, 30))}
+    diverged = rng.random((2, 30)) < 0.2
+    return Chains(draws, rng.normal(size=(2, 30)), diverged, np.array([0.8, 0.9]), np.ones(2))
 
 
-def test_without_arviz_the_error_says_what_to_install(few, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "arviz", None)
+def test_arviz_gets_every_draw_and_what_the_sampler_says():
+    found = chains()
+    data = diagnostics.to_inference_data(found)
+    assert set(data.posterior.data_vars) == {"w", "log_precision"}
+    np.testing.assert_array_equal(data.posterior["w"], found.draws["w"])
+    assert int(data.sample_stats["diverging"].sum()) == int(found.diverged.sum()) > 0
+    np.testing.assert_array_equal(data.sample_stats["lp"], found.log_density)
+    np.testing.assert_array_equal(data.sample_stats["acceptance_rate"][:, 5], [0.8, 0.9])
+
+
+def test_without_arviz_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(ImportError, match=r"pip install 'bayesprop\[arviz\]'"):
-        few.to_inference_data()
+        diagnostics.to_inference_data(chains())
