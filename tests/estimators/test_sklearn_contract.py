@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -56,14 +55,6 @@ def estimators(which):
         make(name, task=task, **FAST[name], **PARTICULAR.get((name, task), {}))
         for name, task in which
     ]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Every check has data of its own shape: compiling takes most of the time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @parametrize_with_checks(estimators(REPRESENTATIVE), expected_failed_checks=expected)

@@ -9,6 +9,8 @@ from scipy import stats
 from bayesprop.moments import pbp, pbp_evidence, pbp_state
 from bayesprop.moments.pbp_state import GammaPrior
 
+OPTIMISED = True
+
 KNOWN = 1e10
 NOISE, PRIOR = 0.4, 1.7
 

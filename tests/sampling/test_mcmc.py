@@ -21,6 +21,8 @@ from bayesprop.sampling import diagnostics
 from bayesprop.sampling.mcmc import Chains, Plan, sample_chains
 from bayesprop.sampling.sgmcmc import StochasticPlan, sample_stochastic
 
+OPTIMISED = True
+
 NOISE_VAR, PRIOR_VAR = 0.3, 2.0
 
 
