@@ -59,7 +59,7 @@ def test_cells_text_and_figure(experiment, config, methods, tmp_path):
     protocol.check_all_done(rows)
     plane.draw(experiment.PLANE, rows, tmp_path / experiment.NAME)
     picture = (tmp_path / f"{experiment.NAME}.svg").read_text()
-    text = plane.section(experiment.PLANE, rows)
+    text = experiment.section(rows)
     for method in methods:
         assert f"<!-- {experiment.PLANE.labels[method]} -->" in picture
         assert experiment.PLANE.labels[method] in text

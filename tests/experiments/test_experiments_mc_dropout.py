@@ -44,10 +44,9 @@ def test_cells_text_and_figure(experiment, tmp_path):
     stem = tmp_path / experiment.NAME
     if experiment is mc_dropout_moons:
         plane.draw(experiment.PLANE, rows, stem)
-        text = plane.section(experiment.PLANE, rows)
     else:
         experiment._draw(rows, stem)
-        text = experiment.section(rows)
+    text = experiment.section(rows)
     assert stem.with_suffix(".svg").exists()
     assert "one network" in text
     assert "MC dropout" in text

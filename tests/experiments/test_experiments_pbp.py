@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 
@@ -146,6 +147,12 @@ def test_no_data_is_said_in_one_line(quick, monkeypatch, tmp_path):
 def test_unknown_part(quick, name):
     with pytest.raises(protocol.NothingToRun, match="no part 'moon'"):
         quick(name, "moon")
+
+
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_every_experiment_writes_its_part_of_the_results_page(name):
+    module = importlib.import_module(EXPERIMENTS[name].home.partition(":")[0])
+    assert "Nothing has been run" in module.section([])
 
 
 def test_results_page(tmp_path):

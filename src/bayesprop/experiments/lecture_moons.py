@@ -5,6 +5,7 @@ The lecture prints nothing of it; points, noise and network are those of `mc-dro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier
 from bayesprop.experiments import mc_dropout_moons, plane
 from bayesprop.experiments.plane import Plane
 from bayesprop.experiments.protocol import Key, Progress
+from bayesprop.experiments.rows import Row
 
 NAME = "lecture-moons"
 
@@ -44,6 +46,11 @@ def run(
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     """Fit one method to one draw, and score it."""
     return plane.fit_cell(PLANE, config, key)
+
+
+def section(rows: Sequence[Row]) -> str:
+    """Write the figures of the picture, averaged over draws of the data."""
+    return plane.section(PLANE, rows)
 
 
 def model(config: Config, method: str, seed: int) -> Any:

@@ -6,6 +6,7 @@ several draws of the data, the first of which is the picture.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from bayesprop.estimators.point_network import PointNetworkClassifier
 from bayesprop.experiments import plane
 from bayesprop.experiments.plane import Plane, Points
 from bayesprop.experiments.protocol import Key, Progress
+from bayesprop.experiments.rows import Row
 
 NAME = "mc-dropout-moons"
 
@@ -62,6 +64,11 @@ def run(
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     """Fit one method to one draw, and score it."""
     return plane.fit_cell(PLANE, config, key)
+
+
+def section(rows: Sequence[Row]) -> str:
+    """Write the figures of the picture, averaged over draws of the data."""
+    return plane.section(PLANE, rows)
 
 
 def model(config: Config, method: str, seed: int) -> Any:
