@@ -18,29 +18,6 @@ def _strict_shapes():
     jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_compilation(request):
-    """Compile quickly: of most tests it takes most of the time.
-
-    A module that computes for longer than it compiles, or to the last digit, says OPTIMISED = True.
-    """
-    import jax
-
-    optimised = getattr(request.module, "OPTIMISED", False)
-    jax.config.update("jax_disable_most_optimizations", not optimised)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _room_for_programs():
-    """Thousands of programs compiled in one process would crash it."""
-    yield
-    from bayesprop.numerics.compiled import forget_when_crowded
-
-    forget_when_crowded()
-
-
 @pytest.fixture(scope="session")
 def uci_folder() -> Path:
     """Folder of the UCI sets; tests that need it are skipped where there is none."""

@@ -6,6 +6,8 @@ import re
 import runpy
 from pathlib import Path
 
+OPTIMISED = True
+
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+OPTIMISED = True
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "docs/index.md")
 
