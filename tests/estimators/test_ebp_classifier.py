@@ -41,6 +41,8 @@ def test_a_stream_goes_on_from_the_posterior():
     assert stream.log_likelihood(X[300:], y[300:]) > before
     with pytest.raises(ValueError, match="y must hold classes of the first fit"):
         stream.partial_fit(X[:60], np.full(60, 7))
+    with pytest.raises(ValueError, match="classes must be those of the first call"):
+        stream.partial_fit(X[:1], y[:1], classes=[7, 8])
     with pytest.raises(ValueError, match="classes must be two labels at least"):
         EBPClassifier().partial_fit(X[:60], y[:60], classes=[0])
 

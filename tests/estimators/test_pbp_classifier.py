@@ -58,6 +58,8 @@ def test_a_stream_learns_and_names_its_classes_first():
     assert stream.predict_dist(X[100:]).mutual_information.mean() < before
     with pytest.raises(ValueError, match="y must hold classes of the first fit"):
         stream.partial_fit(X[:1], [7])
+    with pytest.raises(ValueError, match="classes must be those of the first call"):
+        stream.partial_fit(X[:1], y[:1], classes=[7, 8])
     with pytest.raises(ValueError, match="classes must be two labels at least"):
         PBPClassifier().partial_fit(X[:1], y[:1], classes=[0])
 

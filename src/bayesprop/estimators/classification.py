@@ -57,6 +57,29 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
             raise ValueError("sample_weight must have a positive entry, got zeros only")
         return X, codes, weight
 
+    def _check_stream(
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, *, is_first: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """`_check_rows` of `partial_fit`: the first call learns the classes, all of a stream's.
+
+        classes
+            All labels there will be; None in the first call: those of its y.
+        """
+        if classes is None:
+            return self._check_rows(X, y, sample_weight, reset=is_first)
+        labels = np.unique(classes)
+        if not is_first and not np.array_equal(labels, self.classes_):
+            raise ValueError(
+                f"classes must be those of the first call, {self.classes_.tolist()}, got "
+                f"{labels.tolist()}: leave them out, or start again with `fit`"
+            )
+        if len(labels) < 2:
+            raise ValueError(f"classes must be two labels at least, got {classes!r}")
+        if is_first:
+            validate_data(self, X, y, dtype=np.float64)
+            self.classes_ = labels
+        return self._check_rows(X, y, sample_weight, reset=False)
+
     def _standardised(self, X: np.ndarray, first_row: int = 0) -> np.ndarray:
         return standardised_inputs(self, X, first_row)
 

@@ -12,7 +12,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy import special
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.checks import check_choice, check_int
@@ -124,13 +123,7 @@ class EBPClassifier(BayesianClassifier):
         """
         self._check_hyper_parameters()
         is_first = not hasattr(self, "state_")
-        if is_first and classes is not None:
-            validate_data(self, X, y, dtype=np.float64)
-            self.classes_ = np.unique(classes)
-            if len(self.classes_) < 2:
-                raise ValueError(f"classes must be two labels at least, got {classes!r}")
-        reset = is_first and classes is None
-        X, codes, weight = self._check_rows(X, y, sample_weight, reset=reset)
+        X, codes, weight = self._check_stream(X, y, classes, sample_weight, is_first=is_first)
         if is_first:
             self._start(check_random_state(self.random_state), X, weight)
         return self._run(X, codes, weight, [np.arange(len(X))])

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
@@ -139,18 +139,11 @@ class BayesianLogisticClassifier(_Fitted):
             All labels there will be, in the first call; None: those of its y.
         """
         self._check_hyper_parameters()
-        if hasattr(self, "posterior_"):
-            X, codes, weight = self._check_rows(X, y, sample_weight, reset=False)
-            return self._absorb(X, codes, weight)
-        if classes is None:
-            X, codes, weight = self._check_rows(X, y, sample_weight, reset=True)
-        else:
-            validate_data(self, X, y, dtype=np.float64)
-            self.classes_ = np.unique(classes)
-            if len(self.classes_) < 2:
-                raise ValueError(f"classes must be two labels at least, got {classes!r}")
-            X, codes, weight = self._check_rows(X, y, sample_weight, reset=False)
-        return self._begin(X, weight)._absorb(X, codes, weight)
+        is_first = not hasattr(self, "posterior_")
+        X, codes, weight = self._check_stream(X, y, classes, sample_weight, is_first=is_first)
+        if is_first:
+            self._begin(X, weight)
+        return self._absorb(X, codes, weight)
 
     def weights(self, coverage: float = 0.9) -> dict[str, np.ndarray]:
         """Table of the weights: columns class, feature, mean, std, lower, upper, of equal length.

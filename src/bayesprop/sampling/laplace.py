@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.curvature import Curvature, Shapes
 from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen, linearise
 from bayesprop.sampling.laplace_evidence import BY_LEAF, Evidence, Fit, Maximised, maximise
-from bayesprop.sampling.structures import Diagonal, Kron, Structure
+from bayesprop.sampling.structures import Diagonal, ExactStructure, Kron, Structure
 
 _WORKING_VALUES = 4_000_000
 _COLUMNS_AT_ONCE = 32
@@ -63,17 +63,16 @@ class LaplaceModel:
     exact: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.structure, Kron):
-            if self.exact:
-                raise ValueError(
-                    "curvature must be 'ggn' with structure='kron', got 'hessian': choose "
-                    "structure='full' or 'diagonal' for exact second derivatives"
-                )
-            if plain_activation(self.apply) is None:
-                raise ValueError(
-                    "apply must be plain_apply or a partial of it for Kron, which needs to know "
-                    f"the layers, got {self.apply!r}: choose Full() or Diagonal()"
-                )
+        if self.exact and not isinstance(self.structure, ExactStructure):
+            raise ValueError(
+                f"curvature must be 'ggn' with structure={self.structure.name!r}, got 'hessian': "
+                "choose structure='full' or 'diagonal' for exact second derivatives"
+            )
+        if isinstance(self.structure, Kron) and plain_activation(self.apply) is None:
+            raise ValueError(
+                "apply must be plain_apply or a partial of it for Kron, which needs to know "
+                f"the layers, got {self.apply!r}: choose Full() or Diagonal()"
+            )
 
     def shapes(self, weights: Any) -> Shapes:
         """Shapes of the unknown leaves."""
@@ -228,7 +227,8 @@ def _accumulated(model: LaplaceModel, mode: Draw, batches: Rows) -> tuple[Any, A
         total, told = sums
         found = linearise(model.apply, model.chosen, mode.weights, batch.x)
         if model.exact:
-            total = model.structure.add_columns(total, _columns(model, mode, batch))
+            structure = cast(ExactStructure, model.structure)
+            total = structure.add_columns(total, _columns(model, mode, batch))
         else:
             information = partial(model.likelihood.information, mode.likelihood)
             middle = jax.vmap(information)(found.outputs) * batch.weight[:, None, None]

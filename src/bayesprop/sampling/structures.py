@@ -69,10 +69,6 @@ class Structure(ABC):
     def finish(self, total: Any, shapes: Shapes) -> Curvature:
         """Read the sum."""
 
-    def add_columns(self, total: Any, read: ColumnReader) -> Any:
-        """Add the columns of exact second derivatives, where the structure has any."""
-        raise NotImplementedError(f"{self.name} has no exact second derivatives")
-
     @abstractmethod
     def draw(self, root: Any, key: PRNGKeyArray, shapes: Shapes) -> tuple[Array, ...]:
         """Draw a departure of every leaf from its mean."""
@@ -84,6 +80,15 @@ class Structure(ABC):
     @abstractmethod
     def shape_of_root(self, shapes: Shapes) -> Any:
         """Shapes of the arrays of `Curvature.root`, to check those of a file."""
+
+
+@dataclass(frozen=True)
+class ExactStructure(Structure):
+    """A shape that exact second derivatives can have, too."""
+
+    @abstractmethod
+    def add_columns(self, total: Any, read: ColumnReader) -> Any:
+        """Add the columns of exact second derivatives."""
 
 
 def _float64(shape: tuple[int, ...]) -> Any:
@@ -103,7 +108,7 @@ def _cut(flat: Float[Array, " p"], shapes: Shapes) -> tuple[Array, ...]:
 
 
 @dataclass(frozen=True)
-class Full(Structure):
+class Full(ExactStructure):
     """Every weight with every other: P² numbers."""
 
     @property
@@ -161,7 +166,7 @@ class Full(Structure):
 
 
 @dataclass(frozen=True)
-class Diagonal(Structure):
+class Diagonal(ExactStructure):
     """Every weight by itself: P numbers."""
 
     @property
