@@ -140,15 +140,18 @@ def sample_chains(
 def _run_chain(
     log_density: LogDensity, plan: Plan, start: Any, key: Array, data: tuple[Any, ...]
 ) -> _Chain:
-    def density(position: Any) -> Array:
-        return log_density(position, *data)
+    # One vector, not a tree: the sampler's own arithmetic is then one operation, not one a leaf.
+    flat, unravel = ravel_pytree(start)
+
+    def density(flat: Array) -> Array:
+        return log_density(unravel(flat), *data)
 
     key_warm, key_draw = jax.random.split(key)
     if plan.sampler == "random-walk":
-        state, scale = _warm_walk(density, start, key_warm, plan.n_warmup)
+        state, scale = _warm_walk(density, flat, key_warm, plan.n_warmup)
         step, step_size = _walk_step(density, scale), scale.size
     else:
-        state, step, step_size = _warm_hamiltonian(density, start, key_warm, plan)
+        state, step, step_size = _warm_hamiltonian(density, flat, key_warm, plan)
 
     def draw(state: Any, key: Array) -> tuple[Any, tuple[Any, ...]]:
         state, infos = jax.lax.scan(
@@ -160,11 +163,11 @@ def _run_chain(
 
     _, kept = jax.lax.scan(draw, state, jax.random.split(key_draw, plan.n_draws))
     draws, log_p, diverged, acceptance = kept
-    return _Chain(draws, log_p, diverged, acceptance.mean(), jnp.asarray(step_size))
+    return _Chain(jax.vmap(unravel)(draws), log_p, diverged, acceptance.mean(), jnp.asarray(step_size))
 
 
 def _warm_hamiltonian(
-    density: Callable[[Any], Array], start: Any, key: Array, plan: Plan
+    density: Callable[[Array], Array], start: Array, key: Array, plan: Plan
 ) -> tuple[Any, Callable[[Array, Any], tuple[Any, Any]], Array]:
     """Adapt step size and mass matrix; return the state, the kernel's step and the step size."""
     import blackjax
@@ -197,7 +200,7 @@ class _Scale(NamedTuple):
 
 
 def _walk_step(
-    density: Callable[[Any], Array], scale: _Scale
+    density: Callable[[Array], Array], scale: _Scale
 ) -> Callable[[Array, Any], tuple[Any, Any]]:
     from blackjax.mcmc.random_walk import normal_random_walk
 
@@ -205,14 +208,13 @@ def _walk_step(
 
 
 def _warm_walk(
-    density: Callable[[Any], Array], start: Any, key: Array, n_warmup: int
+    density: Callable[[Array], Array], start: Array, key: Array, n_warmup: int
 ) -> tuple[Any, _Scale]:
     """Search the proposal's size, and take each coordinate's spread from the walk so far."""
     from blackjax.mcmc.random_walk import init
 
-    flat, _ = ravel_pytree(start)
     first = init(start, density)
-    size = 2.38 / flat.size**0.5
+    size = 2.38 / start.size**0.5
 
     def adapt(carry: tuple, at: tuple) -> tuple[tuple, None]:
         state, log_size, mean, square = carry
@@ -220,7 +222,7 @@ def _warm_walk(
         spread = jnp.sqrt(jnp.maximum(square - mean**2, 1e-12))
         scale = _Scale(jnp.exp(log_size), jnp.where(t < n_warmup // 4, 1.0, spread))
         state, info = _walk_step(density, scale)(key, state)
-        found, _ = ravel_pytree(state.position)
+        found = state.position
         gain = 1.0 / (t + 1.0)
         log_size = log_size + (info.acceptance_rate - _WALK_ACCEPTANCE) * (t + 1.0) ** -0.6
         # The size meant another thing before the spreads were used.
@@ -229,7 +231,7 @@ def _warm_walk(
         return (state, log_size, *moved), None
 
     times = (jnp.arange(n_warmup), jax.random.split(key, n_warmup))
-    start_carry = (first, jnp.log(size).astype(flat.dtype), flat, flat**2)
+    start_carry = (first, jnp.log(size).astype(start.dtype), start, start**2)
     (state, log_size, mean, square), _ = jax.lax.scan(adapt, start_carry, times)
     spread = jnp.sqrt(jnp.maximum(square - mean**2, 1e-12))
     return state, _Scale(jnp.exp(log_size), spread)
