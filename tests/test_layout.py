@@ -28,24 +28,30 @@ ALLOWED = {
         "store",
     },
     "store": {"methods", "data", "model"},
+    "decisions": {"estimators", "store", "methods", "metrics", "model", "numerics", "data"},
     "experiments": {
         "store", "estimators", "methods", "metrics", "class_metrics", "model", "moments",
-        "sampling", "numerics", "data", "report",
+        "sampling", "numerics", "data", "report", "decisions",
     },
     "report": {"store", "metrics", "class_metrics", "model", "data"},
     "commands": {
         "experiments", "report", "store", "estimators", "methods", "metrics", "class_metrics",
-        "model", "data",
+        "model", "data", "decisions",
     },
     "cli": {"commands"},
     "__main__": {"cli"},
 }  # fmt: skip
 HOMES_OF_HEAVY_IMPORTS = {
-    "sklearn": {"estimators", "data", "experiments"},  # experiments: its models are rivals
+    "sklearn": {
+        "estimators",
+        "data",
+        "decisions",
+        "experiments",
+    },  # the last: its models are rivals
     "matplotlib": {"report"},
     "numba": {"moments"},
     "typer": {"cli", "commands"},
-    "polars": {"data", "commands"},
+    "polars": {"data", "commands", "decisions"},
     "optax": {"moments", "sampling", "estimators", "experiments"},
 }
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from bayesprop.decisions.active_learner import ActiveLearner
     from bayesprop.estimators.bayes_by_backprop import (
         BayesByBackpropClassifier,
         BayesByBackpropRegressor,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from bayesprop.store import load
 
 _HOMES = {
+    "ActiveLearner": "bayesprop.decisions.active_learner",
     "BayesByBackpropClassifier": "bayesprop.estimators.bayes_by_backprop",
     "BayesByBackpropRegressor": "bayesprop.estimators.bayes_by_backprop",
     "BayesianLinearRegressor": "bayesprop.estimators.linear_regression",
@@ -64,6 +66,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ActiveLearner",
     "BayesByBackpropClassifier",
     "BayesByBackpropRegressor",
     "BayesianLinearRegressor",

@@ -90,10 +90,11 @@ def save_model(
     Raises ModelFileError if the file cannot be written (an older one then stays as it was), and
     TypeError for what the format cannot hold.
     """
+    method = _method_of(estimator)
     model, arrays = estimator._to_stored()
     header = {
         "schema": SCHEMA,
-        "method": _method_of(estimator),
+        "method": method,
         "task": CLASSIFICATION if hasattr(estimator, "classes_") else REGRESSION,
         "versions": _versions(),
         "model": model,

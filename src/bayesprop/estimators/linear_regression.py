@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from jaxtyping import Float
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -193,6 +194,12 @@ class BayesianLinearRegressor(_Fitted):
         if np.isfinite(dof).all():
             return StudentTPredictive(*parts, dof)
         return GaussianPredictive(*parts)
+
+    def posterior_features(self, X: Any) -> Float[np.ndarray, "n o k"]:
+        """Numbers whose inner products are the posterior covariances of the function, y²."""
+        x = self._standardised(self._checked_inputs(X))
+        features = np.einsum("nk,okj->noj", x, self.posterior_.root)
+        return features * self.y_scaler_.scale[:, None]
 
     def weights(self, coverage: float = 0.9) -> dict[str, np.ndarray]:
         """Table of the weights: columns output, feature, mean, std, lower, upper, of equal length.

@@ -1,0 +1,267 @@
+"""Several candidates at once, without measuring the same thing twice.
+
+The best n candidates are often neighbours, and after the first the others have little left to
+tell. "fantasy" chooses one at a time and goes on as if it had been measured; "k-means++" (Arthur &
+Vassilvitskii 2007, as Ash et al. 2020 use it) draws candidates that are worth much and unlike each
+other; "top" takes the n best. None chooses a row that equals one it has chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bayesprop.decisions.acquisition import (
+    EXPECTED_ENTROPY_REDUCTION,
+    RANDOM,
+    Acquisition,
+    Score,
+    expected_entropy_reduction,
+)
+from bayesprop.decisions.doubt import CHUNK_ROWS, Doubt, doubt_of, predictive_of, unwrapped
+from bayesprop.decisions.functions import Functions, can_be_drawn, functions_of
+from bayesprop.decisions.pool import distinct, stacked, take
+from bayesprop.model.class_predictive import ClassPredictive
+
+BATCHES = ("fantasy", "k-means++", "top")
+_SHORTLIST, _LONGEST, _GROWTH = 2048, 131_072, 8
+_KMEANS_ROWS = 16_384
+
+Learn = Callable[[Any, np.ndarray], Any]
+"""From rows and their values to a copy of the estimator that has learnt them too."""
+
+
+class Chosen(NamedTuple):
+    """Rows of the pool in the order of choice, best first.
+
+    indices
+        Their numbers.
+    scores
+        Of each when it was chosen, in the unit of the acquisition, costs left out: with "fantasy"
+        once those before it are measured.
+    """
+
+    indices: Int[np.ndarray, " n"]
+    scores: Float[np.ndarray, " n"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """All that a choice depends on.
+
+    acquisition
+        A line of the table, or a function of the doubt.
+    cost, allowed
+        Of every row of X.
+    reference
+        Rows that "expected-entropy-reduction" wants to know about.
+    seed
+        Of random choices, draws and ties.
+    n_draws
+        Functions drawn to see how candidates hang together.
+    learn
+        Teaches a copy of the estimator rows that are imagined; None where that cannot be done.
+    """
+
+    estimator: Any
+    X: Any
+    acquisition: Acquisition | Score
+    cost: Float[np.ndarray, " n"]
+    allowed: Bool[np.ndarray, " n"]
+    reference: Any
+    seed: int
+    n_draws: int
+    learn: Learn | None
+
+    @property
+    def name(self) -> str:
+        """Of the acquisition."""
+        return getattr(self.acquisition, "name", "")
+
+    def score(self, doubt: Doubt) -> Float[np.ndarray, " n"]:
+        """Score candidates by the doubt about them."""
+        if isinstance(self.acquisition, Acquisition):
+            if self.acquisition.score is None:
+                raise ValueError(f"{self.name} is no function of the doubt at a candidate")
+            return self.acquisition.score(doubt)
+        return np.asarray(self.acquisition(doubt), np.float64)
+
+    def rng(self) -> np.random.Generator:
+        """Return the random numbers of this choice, from the first."""
+        return np.random.default_rng(self.seed)
+
+
+def scores_of(choice: Choice) -> Float[np.ndarray, " n"]:
+    """Score every candidate on its own, in the unit of the acquisition."""
+    if choice.name == RANDOM:
+        return choice.rng().random(len(choice.X))
+    if choice.name == EXPECTED_ENTROPY_REDUCTION:
+        n = len(choice.X)
+        parts = [np.arange(n)[first : first + CHUNK_ROWS] for first in range(0, n, CHUNK_ROWS)]
+        return np.concatenate([expected_entropy_reduction(*_places(choice, p)) for p in parts])
+    return choice.score(doubt_of(choice.estimator, choice.X))
+
+
+def choose(choice: Choice, scores: Float[np.ndarray, " n"], n: int, batch: str) -> Chosen:
+    """Choose n candidates, given the score of each on its own.
+
+    Raises ValueError where fewer different rows are allowed, a score is not a number, or the batch
+    cannot be had from the estimator.
+    """
+    worth = _worth(choice, scores)
+    order = _order(choice, worth)
+    if len(list(islice(distinct(choice.X, order), n))) < n:
+        raise ValueError(f"n must be at most the number of different rows allowed, got {n}")
+    if n == 1 or batch == "top" or choice.name == RANDOM:
+        return _by_order(choice, scores, order, n)
+    if batch == "k-means++":
+        return _by_kmeans(choice, scores, worth, order, n)
+    if can_be_drawn(choice.estimator):
+        return _by_conditioning(choice, worth, order, n)
+    return _by_learning(choice, scores, n)
+
+
+def _worth(choice: Choice, scores: np.ndarray) -> np.ndarray:
+    """Score per cost; -inf where a candidate is not allowed."""
+    if np.isnan(scores).any():
+        row = int(np.argmax(np.isnan(scores)))
+        raise ValueError(f"the score of row {row} is not a number; look at its values")
+    if (choice.cost != 1.0).any() and (scores < 0.0).any():
+        raise ValueError(
+            f"costs divide scores, which must not be negative then; got {scores.min():g}: take "
+            "mutual-information, or leave costs out"
+        )
+    return np.where(choice.allowed, scores / choice.cost, -np.inf)
+
+
+def _order(choice: Choice, worth: np.ndarray) -> np.ndarray:
+    """Places of the allowed candidates, best first, equal ones in random order."""
+    allowed = np.flatnonzero(choice.allowed)
+    shuffled = np.random.default_rng((choice.seed, 1)).permutation(allowed)
+    return shuffled[np.argsort(-worth[shuffled], kind="stable")]
+
+
+def _by_order(choice: Choice, scores: np.ndarray, order: np.ndarray, n: int) -> Chosen:
+    places = np.array(list(islice(distinct(choice.X, order), n)))
+    return Chosen(places, scores[places])
+
+
+def _places(choice: Choice, places: np.ndarray) -> tuple[Functions, Functions]:
+    """Return the posterior at some candidates and, drawn together with it, at the reference."""
+    rows, n = take(choice.X, places), len(places)
+    if choice.reference is not None:
+        rows = stacked(rows, choice.reference)
+    draw = partial(functions_of, n_draws=choice.n_draws, seed=choice.seed)
+    both = draw(choice.estimator, rows)
+    return (
+        Functions(both.features[:n], both.noise_var[:n]),
+        Functions(both.features[n:], both.noise_var[n:]),
+    )
+
+
+def _by_conditioning(choice: Choice, worth: np.ndarray, order: np.ndarray, n: int) -> Chosen:
+    """Choose greedily, conditioning the posterior after each choice.
+
+    Measurements only lower the other scores, so that a shortlist is enough as long as its worst
+    choice is worth more than the best candidate outside it; else it grows, up to a limit. (The
+    expected entropy reduction may rise, and there the shortlist is a shortcut.)
+    """
+    size = max(_SHORTLIST, 16 * n)
+    while True:
+        places = np.array(list(islice(distinct(choice.X, order), size)))
+        chosen, least = _greedy(choice, places, n)
+        is_all = len(places) < size
+        if is_all or size >= _LONGEST or least >= worth[places[-1]]:
+            return chosen
+        size *= _GROWTH
+
+
+def _greedy(choice: Choice, places: np.ndarray, n: int) -> tuple[Chosen, float]:
+    """Choose among some places; return also what the last choice was worth."""
+    functions, reference = _places(choice, places)
+    doubt = doubt_of(choice.estimator, take(choice.X, places))
+    cost, is_free = choice.cost[places], np.ones(len(places), dtype=bool)
+    picks, scores, least = [], [], np.inf
+    for _ in range(n):
+        if choice.name == EXPECTED_ENTROPY_REDUCTION:
+            score = expected_entropy_reduction(functions, reference)
+        else:
+            score = choice.score(doubt.after(functions.epistemic_var) if picks else doubt)
+        worth = np.where(is_free, score / cost, -np.inf)
+        best = int(np.argmax(worth))  # places are in random order among equals
+        picks.append(best)
+        scores.append(score[best])
+        least = min(least, float(worth[best]))
+        is_free[best] = False
+        place = Functions(functions.features[[best]], functions.noise_var[[best]])
+        functions, reference = functions.seen_from(place), reference.seen_from(place)
+    return Chosen(places[picks], np.array(scores)), least
+
+
+def _by_learning(choice: Choice, scores: np.ndarray, n: int) -> Chosen:
+    """Choose greedily, teaching a copy of the estimator its own prediction after each choice."""
+    if choice.learn is None:
+        raise ValueError(
+            'batch="fantasy" needs joint draws, or an estimator that can be taught; take '
+            'batch="k-means++"'
+        )
+    estimator, free = choice.estimator, choice.allowed.copy()
+    rows, picks, chosen_scores, values = np.asarray(choice.X), [], [], []
+    while True:
+        best = int(_order(choice, np.where(free, scores / choice.cost, -np.inf))[0])
+        picks.append(best)
+        chosen_scores.append(float(scores[best]))
+        if len(picks) == n:
+            return Chosen(np.array(picks), np.array(chosen_scores))
+        free &= ~(rows == rows[best]).all(axis=1)
+        predicted = predictive_of(estimator, take(choice.X, np.array([best])))
+        is_class = isinstance(predicted, ClassPredictive)
+        values.append(predicted.label if is_class else predicted.mean)
+        estimator = choice.learn(take(choice.X, np.array(picks)), np.concatenate(values))
+        scores = choice.score(doubt_of(estimator, choice.X))
+
+
+def _by_kmeans(
+    choice: Choice, scores: np.ndarray, worth: np.ndarray, order: np.ndarray, n: int
+) -> Chosen:
+    """Draw candidates in proportion to the least squared distance from those drawn, and from none.
+
+    A candidate is a vector whose squared length is its worth. The angle between two is that of
+    their posterior features, or of a Gaussian bump of one input standard deviation where the
+    estimator has none.
+    """
+    places = np.array(list(islice(distinct(choice.X, order), max(_KMEANS_ROWS, 16 * n))))
+    worth = worth[places]
+    if not np.isfinite(worth).all() or (worth < 0.0).any():
+        raise ValueError(f"k-means++ needs finite scores >= 0, got {scores[places].min():g}")
+    alike, rng = _likeness(choice, places), choice.rng()
+    distance, picks = worth.copy(), []
+    for _ in range(n):
+        distance[picks] = 0.0
+        total = distance.sum()
+        free = np.ones(len(places)) if total == 0.0 else distance / total
+        free[picks] = 0.0
+        picks.append(int(rng.choice(len(places), p=free / free.sum())))
+        shared = np.sqrt(worth * worth[picks[-1]]) * alike(picks[-1])
+        distance = np.minimum(distance, np.maximum(worth + worth[picks[-1]] - 2.0 * shared, 0.0))
+    return Chosen(places[picks], scores[places[picks]])
+
+
+def _likeness(choice: Choice, places: np.ndarray) -> Callable[[int], np.ndarray]:
+    """Return what says how alike all places are to one of them, 0 to 1."""
+    if can_be_drawn(choice.estimator):
+        features = _places(choice, places)[0].features
+        flat = features.reshape(len(places), -1)
+        length = np.sqrt(np.einsum("nk,nk->n", flat, flat))
+        unit = flat / np.where(length > 0.0, length, 1.0)[:, None]
+        return lambda place: np.abs(unit @ unit[place])
+    inputs = np.asarray(unwrapped(choice.estimator, take(choice.X, places))[1], np.float64)
+    std = inputs.std(axis=0)
+    z = inputs / np.where(std > 0.0, std, 1.0)
+    return lambda place: np.exp(-0.5 * np.square(z - z[place]).sum(axis=1) / z.shape[1])

@@ -1,0 +1,168 @@
+"""What a model does not know of some candidates, read from any estimator.
+
+An estimator of ours tells what a measurement would teach (epistemic) from what it would not
+(noise). Another scikit-learn estimator only has `predict(X, return_std=True)` or `predict_proba`:
+its doubt is not divided, and what needs the division refuses it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.mixture_predictive import MixturePredictive
+from bayesprop.model.predictive import GaussianPredictive, Predictive
+from bayesprop.model.student_t_predictive import StudentTPredictive
+
+CHUNK_ROWS = 65_536
+_LOG_2PI_E = float(np.log(2.0 * np.pi * np.e))
+
+
+class Doubt(NamedTuple):
+    """The doubt about one measurement at each candidate, n of them.
+
+    var
+        Variance of what would be measured, y², for each of o targets. Of a class: that of the
+        vector of 0 and 1 that a label is, 1 minus the sum of squared probabilities; o = 1.
+    epistemic_var
+        The part of it that more data would remove; None where the model does not tell.
+    entropy
+        H[y | x, data], nats, summed over targets. Of numbers that of the Gaussian with the
+        predictive's variance, of a Student-t its own.
+    noise_entropy
+        E H[y | parameters, x], nats: what would remain if the parameters were known; None where
+        the model does not tell.
+    """
+
+    var: Float[np.ndarray, "n o"]
+    epistemic_var: Float[np.ndarray, "n o"] | None
+    entropy: Float[np.ndarray, " n"]
+    noise_entropy: Float[np.ndarray, " n"] | None
+
+    def after(self, epistemic_var: Float[np.ndarray, "n o"]) -> Doubt:
+        """Return the doubt once measurements have brought the epistemic variance down to this."""
+        if self.epistemic_var is None:
+            raise ValueError("the estimator does not tell epistemic variance from noise")
+        var = self.var - self.epistemic_var + epistemic_var
+        entropy = self.entropy + 0.5 * np.log(var / self.var).sum(axis=1)
+        return self._replace(var=var, epistemic_var=epistemic_var, entropy=entropy)
+
+    def at(self, rows: Any) -> Doubt:
+        """Select candidates."""
+        return Doubt(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]
+
+
+def doubt_of(estimator: Any, X: Any) -> Doubt:
+    """Ask a fitted estimator about candidates, some rows at a time."""
+    step = CHUNK_ROWS
+    parts = [_doubt(estimator, X[first : first + step]) for first in range(0, len(X), step)]
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*parts, strict=True)
+    return Doubt(*(None if c[0] is None else np.concatenate(c) for c in columns))  # type: ignore[arg-type]
+
+
+def _doubt(estimator: Any, X: Any) -> Doubt:
+    predicted = predictive_of(estimator, X)
+    doubt = of_classes if isinstance(predicted, ClassPredictive) else of_numbers
+    found = doubt(predicted)  # type: ignore[arg-type]
+    if tells_parts(estimator):
+        return found
+    return found._replace(epistemic_var=None, noise_entropy=None)
+
+
+def of_numbers(predicted: Predictive) -> Doubt:
+    """Doubt about numbers; several targets are taken to be independent given x."""
+    var, epistemic, noise = (
+        part.reshape(len(part), -1)
+        for part in (predicted.var, predicted.epistemic_var, predicted.noise_var)
+    )
+    with np.errstate(divide="ignore"):  # noise of zero: a measurement tells without bound
+        entropy = 0.5 * (_LOG_2PI_E + np.log(var))
+        noise_entropy = 0.5 * (_LOG_2PI_E + np.log(noise))
+        if isinstance(predicted, MixturePredictive):
+            log_var = np.log(predicted.noise_vars).mean(axis=0).reshape(var.shape)
+            noise_entropy = 0.5 * (_LOG_2PI_E + log_var)
+    if isinstance(predicted, StudentTPredictive):
+        entropy, noise_entropy = _student_t_entropies(predicted)
+    return Doubt(var, epistemic, entropy.sum(axis=1), noise_entropy.sum(axis=1))
+
+
+def _student_t_entropies(predicted: StudentTPredictive) -> tuple[np.ndarray, np.ndarray]:
+    """Of a Student-t, and of the Gaussian noise whose variance is inverse-gamma distributed.
+
+    The noise variance has shape dof / 2 and the mean `noise_var`, so that E log noise_var' is
+    log(noise_var (shape - 1)) - digamma(shape).
+    """
+    shape = 0.5 * predicted.dof
+    entropy = (
+        np.log(predicted.scale)
+        + 0.5 * np.log(predicted.dof)
+        + special.betaln(0.5, shape)
+        + (shape + 0.5) * (special.digamma(shape + 0.5) - special.digamma(shape))
+    )
+    log_var = np.log(predicted.noise_var * (shape - 1.0)) - special.digamma(shape)
+    noise_entropy = 0.5 * (_LOG_2PI_E + log_var)
+    n = len(predicted)
+    return entropy.reshape(n, -1), noise_entropy.reshape(n, -1)
+
+
+def of_classes(predicted: ClassPredictive) -> Doubt:
+    """Doubt about a class."""
+    var = 1.0 - np.square(predicted.proba).sum(axis=1, keepdims=True)
+    return Doubt(np.maximum(var, 0.0), None, predicted.entropy, predicted.expected_entropy)
+
+
+def tells_parts(estimator: Any) -> bool:
+    """Whether an estimator divides its doubt into epistemic and noise."""
+    return hasattr(_last_step(estimator), "predict_dist")
+
+
+def is_classifier(estimator: Any) -> bool:
+    """Whether an estimator predicts classes."""
+    return hasattr(_last_step(estimator), "predict_proba")
+
+
+def predictive_of(estimator: Any, X: Any) -> Predictive | ClassPredictive:
+    """Predict with any estimator; of one that is not ours all variance counts as epistemic.
+
+    Raises ValueError where it cannot say how sure it is.
+    """
+    check_estimator(estimator)
+    model, inputs = unwrapped(estimator, X)
+    if hasattr(model, "predict_dist"):
+        return model.predict_dist(inputs)
+    if hasattr(model, "predict_proba"):
+        proba = np.asarray(model.predict_proba(inputs), np.float64)
+        return ClassPredictive(proba, np.zeros(len(proba)), model.classes_)
+    mean, std = model.predict(inputs, return_std=True)
+    return GaussianPredictive(np.asarray(mean), np.square(std), np.zeros(np.shape(mean)))
+
+
+def check_estimator(estimator: Any) -> None:
+    """Raise ValueError for an estimator that cannot say how sure it is."""
+    model = _last_step(estimator)
+    if any(hasattr(model, name) for name in ("predict_dist", "predict_proba")):
+        return
+    predict = getattr(model, "predict", None)
+    if predict is None or "return_std" not in inspect.signature(predict).parameters:
+        raise ValueError(
+            "the estimator must have predict_dist, predict_proba or predict(X, return_std=True), "
+            f"got {type(model).__name__}: it does not say how sure it is"
+        )
+
+
+def unwrapped(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return the last step of a pipeline and what the earlier ones make of X."""
+    if not hasattr(estimator, "steps"):
+        return estimator, X
+    return estimator[-1], (estimator[:-1].transform(X) if len(estimator) > 1 else X)
+
+
+def _last_step(estimator: Any) -> Any:
+    return estimator[-1] if hasattr(estimator, "steps") else estimator

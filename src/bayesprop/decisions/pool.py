@@ -1,0 +1,71 @@
+"""Rows of candidates, an array or a frame; which of them may be chosen, and at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+Allowed = Bool[np.ndarray, " n"] | Callable[[Any], Any] | None
+
+
+def take(X: Any, rows: Int[np.ndarray, " m"]) -> Any:
+    """Select rows by number."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def stacked(first: Any, second: Any) -> Any:
+    """Put rows of one kind, arrays or frames, one after another."""
+    if isinstance(first, np.ndarray):
+        return np.concatenate([first, np.asarray(second)])
+    import narwhals as nw
+
+    return nw.concat([nw.from_native(first), nw.from_native(second)]).to_native()
+
+
+def named(X: Float[np.ndarray, "n d"], columns: list[str] | None) -> Any:
+    """Return rows as a frame with these columns, or as they are."""
+    if columns is None:
+        return X
+    import polars as pl
+
+    return pl.DataFrame(X, schema=columns)
+
+
+def checked_costs(costs: Any, n: int) -> Float[np.ndarray, " n"]:
+    """Return the cost of every candidate, 1 where none are given."""
+    if costs is None:
+        return np.ones(n)
+    costs = np.asarray(costs, np.float64)
+    if costs.shape != (n,):
+        raise ValueError(f"costs must hold one number a candidate, ({n},), got {costs.shape}")
+    good = np.isfinite(costs) & (costs > 0.0)
+    if not good.all():
+        row = int(np.argmin(good))
+        raise ValueError(f"costs must be finite numbers > 0, got {costs[row]:g} for row {row}")
+    return costs
+
+
+def checked_allowed(allowed: Allowed, X: Any) -> Bool[np.ndarray, " n"]:
+    """Say of every candidate whether it may be chosen; a function is asked about all of them."""
+    if allowed is None:
+        return np.ones(len(X), dtype=bool)
+    found = np.asarray(allowed(X) if callable(allowed) else allowed)
+    if found.shape != (len(X),) or found.dtype != np.bool_:
+        raise ValueError(
+            f"allowed must say True or False of each candidate, ({len(X)},), got an array of "
+            f"{found.dtype} of shape {found.shape}"
+        )
+    return found
+
+
+def distinct(X: Any, order: Iterable[int]) -> Iterator[int]:
+    """Go through candidates in an order, leaving out those that repeat an earlier one."""
+    rows, seen = np.asarray(X), set()
+    for place in order:
+        key = tuple(rows[place].tolist())
+        if key not in seen:
+            seen.add(key)
+            yield int(place)
