@@ -48,6 +48,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             home="bayesprop.experiments.pbp_variants:run",
         ),
         Experiment(
+            name="pbp-table2",
+            summary="active learning on the UCI sets: test RMSE after nine additions (Table 2)",
+            paper=_PBP,
+            home="bayesprop.experiments.pbp_table2:run",
+        ),
+        Experiment(
             name="pbp-toy",
             summary="VI, BP, PBP and HMC on 20 points of a cubic, as a picture (Figure 1)",
             paper=_PBP,
