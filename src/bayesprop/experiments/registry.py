@@ -54,6 +54,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             home="bayesprop.experiments.pbp_table2:run",
         ),
         Experiment(
+            name="pbp-active-curves",
+            summary="test RMSE as rows are added, active and random, as a picture (Figure 2)",
+            paper=_PBP,
+            home="bayesprop.experiments.pbp_active_curves:run",
+        ),
+        Experiment(
             name="pbp-toy",
             summary="VI, BP, PBP and HMC on 20 points of a cubic, as a picture (Figure 1)",
             paper=_PBP,
