@@ -30,8 +30,7 @@ from bayesprop.decisions.pool import distinct, stacked, take
 from bayesprop.model.class_predictive import ClassPredictive
 
 BATCHES = ("fantasy", "k-means++", "top")
-_SHORTLIST, _LONGEST, _GROWTH = 2048, 131_072, 8
-_KMEANS_ROWS = 16_384
+SHORTLIST = 16_384
 
 Learn = Callable[[Any, np.ndarray], Any]
 """From rows and their values to a copy of the estimator that has learnt them too."""
@@ -123,7 +122,7 @@ def choose(choice: Choice, scores: Float[np.ndarray, " n"], n: int, batch: str) 
     if batch == "k-means++":
         return _by_kmeans(choice, scores, worth, order, n)
     if can_be_drawn(choice.estimator):
-        return _by_conditioning(choice, worth, order, n)
+        return _by_conditioning(choice, order, n)
     return _by_learning(choice, scores, n)
 
 
@@ -165,29 +164,30 @@ def _places(choice: Choice, places: np.ndarray) -> tuple[Functions, Functions]:
     )
 
 
-def _by_conditioning(choice: Choice, worth: np.ndarray, order: np.ndarray, n: int) -> Chosen:
-    """Choose greedily, conditioning the posterior after each choice.
+def _shortlist(choice: Choice, order: np.ndarray, n: int) -> np.ndarray:
+    """Places to choose among: all different ones, or the best half of so many and a random half.
 
-    Measurements only lower the other scores, so that a shortlist is enough as long as its worst
-    choice is worth more than the best candidate outside it; else it grows, up to a limit. (The
-    expected entropy reduction may rise, and there the shortlist is a shortcut.)
+    A random part of a large pool holds rows nearly as good as the best of each kind (stochastic
+    greedy choice, Mirzasoleiman et al. 2015).
     """
-    size = max(_SHORTLIST, 16 * n)
-    while True:
-        places = np.array(list(islice(distinct(choice.X, order), size)))
-        chosen, least = _greedy(choice, places, n)
-        is_all = len(places) < size
-        if is_all or size >= _LONGEST or least >= worth[places[-1]]:
-            return chosen
-        size *= _GROWTH
+    half = max(SHORTLIST // 2, 8 * n)
+    if len(order) <= 2 * half:
+        return np.array(list(distinct(choice.X, order)))
+    rng = np.random.default_rng((choice.seed, 2))
+    others = half + np.sort(rng.choice(len(order) - half, half, replace=False))
+    places = list(distinct(choice.X, order[np.r_[:half, others]]))
+    if len(places) < n:  # copies of a few rows fill it
+        places = list(islice(distinct(choice.X, order), n))
+    return np.array(places)
 
 
-def _greedy(choice: Choice, places: np.ndarray, n: int) -> tuple[Chosen, float]:
-    """Choose among some places; return also what the last choice was worth."""
+def _by_conditioning(choice: Choice, order: np.ndarray, n: int) -> Chosen:
+    """Choose greedily, conditioning the posterior after each choice."""
+    places = _shortlist(choice, order, n)
     functions, reference = _places(choice, places)
     doubt = doubt_of(choice.estimator, take(choice.X, places))
     cost, is_free = choice.cost[places], np.ones(len(places), dtype=bool)
-    picks, scores, least = [], [], np.inf
+    picks, scores = [], []
     for _ in range(n):
         if choice.name == EXPECTED_ENTROPY_REDUCTION:
             score = expected_entropy_reduction(functions, reference)
@@ -197,11 +197,10 @@ def _greedy(choice: Choice, places: np.ndarray, n: int) -> tuple[Chosen, float]:
         best = int(np.argmax(worth))  # places are in random order among equals
         picks.append(best)
         scores.append(score[best])
-        least = min(least, float(worth[best]))
         is_free[best] = False
         place = Functions(functions.features[[best]], functions.noise_var[[best]])
         functions, reference = functions.seen_from(place), reference.seen_from(place)
-    return Chosen(places[picks], np.array(scores)), least
+    return Chosen(places[picks], np.array(scores))
 
 
 def _by_learning(choice: Choice, scores: np.ndarray, n: int) -> Chosen:
@@ -236,7 +235,7 @@ def _by_kmeans(
     their posterior features, or of a Gaussian bump of one input standard deviation where the
     estimator has none.
     """
-    places = np.array(list(islice(distinct(choice.X, order), max(_KMEANS_ROWS, 16 * n))))
+    places = _shortlist(choice, order, n)
     worth = worth[places]
     if not np.isfinite(worth).all() or (worth < 0.0).any():
         raise ValueError(f"k-means++ needs finite scores >= 0, got {scores[places].min():g}")
