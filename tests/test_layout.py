@@ -38,7 +38,8 @@ ALLOWED = {
         "experiments", "report", "store", "estimators", "methods", "metrics", "class_metrics",
         "model", "data", "decisions",
     },
-    "cli": {"commands"},
+    "cli": {"commands", "cli_learning"},
+    "cli_learning": {"commands"},
     "__main__": {"cli"},
 }  # fmt: skip
 HOMES_OF_HEAVY_IMPORTS = {
@@ -50,7 +51,7 @@ HOMES_OF_HEAVY_IMPORTS = {
     },  # the last: its models are rivals
     "matplotlib": {"report"},
     "numba": {"moments"},
-    "typer": {"cli", "commands"},
+    "typer": {"cli", "cli_learning", "commands"},
     "polars": {"data", "commands", "decisions"},
     "optax": {"moments", "sampling", "estimators", "experiments"},
 }

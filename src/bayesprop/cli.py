@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from bayesprop import cli_learning
 from bayesprop.commands import failures
 from bayesprop.commands.options import (
     AsJson,
@@ -267,6 +268,9 @@ def compare(
     )
 
 
+cli_learning.add_to(app)
+
+
 @app.command(epilog=examples("bayesprop evaluate houses.bayesprop later.csv --json"))
 def evaluate(
     model: ModelFile, table: TableName, as_json: AsJson = False, quiet: Quiet = False
@@ -308,9 +312,7 @@ def inspect(model: ModelFile, as_json: AsJson = False) -> None:
     run(model, as_json=as_json)
 
 
-@app.command(
-    short_help="List the methods and when to choose them.",
-)
+@app.command(short_help="List the methods and when to choose them.")
 def methods(as_json: AsJson = False) -> None:
     """List the methods: what they do, what they cost, when to choose them."""
     from bayesprop.commands.catalogue import show_methods
@@ -318,9 +320,7 @@ def methods(as_json: AsJson = False) -> None:
     show_methods(as_json=as_json)
 
 
-@app.command(
-    short_help="List the known data sets.",
-)
+@app.command(short_help="List the known data sets.")
 def datasets(as_json: AsJson = False) -> None:
     """List the known data sets: size, target, licence, where they would come from."""
     from bayesprop.commands.catalogue import show_datasets

@@ -13,6 +13,8 @@ COMMANDS = (
     "fit",
     "predict",
     "compare",
+    "suggest",
+    "update",
     "evaluate",
     "report",
     "inspect",

@@ -114,7 +114,7 @@ def divide(options: Asked, frame: pl.DataFrame, target: str, task: str | None) -
     frame = frame.drop(set(options.drop))
     usable = usable_rows(frame, target, task)  # of the whole table: refusals name its rows
     warn(usable.warnings)
-    weight = _weights(options, frame, target)
+    weight = weights_of(options, frame, target)
     frame = frame.drop(options.weights or ())
     n, n_test = len(usable.places), round(options.test_fraction * len(usable.places))
     if n - n_test < 2:
@@ -158,7 +158,8 @@ def shares(counts: Int[np.ndarray, " c"], n_test: int) -> Int[np.ndarray, " c"]:
     return taken
 
 
-def _weights(options: Asked, frame: pl.DataFrame, target: str) -> Float[np.ndarray, " n"] | None:
+def weights_of(options: Asked, frame: pl.DataFrame, target: str) -> Float[np.ndarray, " n"] | None:
+    """Read the column of row weights, None where there is none."""
     name = options.weights
     if name is None:
         return None

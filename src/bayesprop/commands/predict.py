@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -143,11 +143,15 @@ def run(options: Options) -> None:
 
 
 def _check_out(options: Options) -> None:
-    if options.out == "-":
-        return
-    check_output(Path(options.out), "--out", [options.table, options.model])
-    if Path(options.out).suffix.lower() not in (*_SEPARATORS, *_PARQUET):
-        raise InputError(f"--out {options.out} must end in .csv, .tsv or .parquet, or be -")
+    if options.out != "-":
+        check_table_output(options.out, [options.table, options.model], or_be=", or be -")
+
+
+def check_table_output(out: str, inputs: Sequence[str | Path], *, or_be: str = "") -> None:
+    """Refuse, before any work is done, a file that no table can be written to."""
+    check_output(Path(out), "--out", inputs)
+    if Path(out).suffix.lower() not in (*_SEPARATORS, *_PARQUET):
+        raise InputError(f"--out {out} must end in .csv, .tsv or .parquet{or_be}")
 
 
 def _number_layout(options: Options) -> NumberLayout:

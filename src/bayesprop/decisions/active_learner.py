@@ -113,7 +113,7 @@ class ActiveLearner:
         allowed: Allowed = None,
         reference: Any = None,
     ) -> Chosen:
-        """Choose the n rows of the pool to measure next: their indices and scores, best first.
+        """Choose the n rows of the pool to measure next: indices, scores, best first.
 
         pool
             (N, d) candidates, an array or a frame.

@@ -44,10 +44,13 @@ class Chosen(NamedTuple):
     scores
         Of each when it was chosen, in the unit of the acquisition, costs left out: with "fantasy"
         once those before it are measured.
+    pool_scores
+        Of every candidate on its own.
     """
 
     indices: Int[np.ndarray, " n"]
     scores: Float[np.ndarray, " n"]
+    pool_scores: Float[np.ndarray, " N"]
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ def choose(choice: Choice, scores: Float[np.ndarray, " n"], n: int, batch: str) 
     if batch == "k-means++":
         return _by_kmeans(choice, scores, worth, order, n)
     if can_be_drawn(choice.estimator):
-        return _by_conditioning(choice, order, n)
+        return _by_conditioning(choice, scores, order, n)
     return _by_learning(choice, scores, n)
 
 
@@ -148,7 +151,7 @@ def _order(choice: Choice, worth: np.ndarray) -> np.ndarray:
 
 def _by_order(choice: Choice, scores: np.ndarray, order: np.ndarray, n: int) -> Chosen:
     places = np.array(list(islice(distinct(choice.X, order), n)))
-    return Chosen(places, scores[places])
+    return Chosen(places, scores[places], scores)
 
 
 def _places(choice: Choice, places: np.ndarray) -> tuple[Functions, Functions]:
@@ -181,13 +184,13 @@ def _shortlist(choice: Choice, order: np.ndarray, n: int) -> np.ndarray:
     return np.array(places)
 
 
-def _by_conditioning(choice: Choice, order: np.ndarray, n: int) -> Chosen:
+def _by_conditioning(choice: Choice, scores: np.ndarray, order: np.ndarray, n: int) -> Chosen:
     """Choose greedily, conditioning the posterior after each choice."""
     places = _shortlist(choice, order, n)
     functions, reference = _places(choice, places)
     doubt = doubt_of(choice.estimator, take(choice.X, places))
     cost, is_free = choice.cost[places], np.ones(len(places), dtype=bool)
-    picks, scores = [], []
+    picks, then = [], []
     for _ in range(n):
         if choice.name == EXPECTED_ENTROPY_REDUCTION:
             score = expected_entropy_reduction(functions, reference)
@@ -196,11 +199,11 @@ def _by_conditioning(choice: Choice, order: np.ndarray, n: int) -> Chosen:
         worth = np.where(is_free, score / cost, -np.inf)
         best = int(np.argmax(worth))  # places are in random order among equals
         picks.append(best)
-        scores.append(score[best])
+        then.append(score[best])
         is_free[best] = False
         place = Functions(functions.features[[best]], functions.noise_var[[best]])
         functions, reference = functions.seen_from(place), reference.seen_from(place)
-    return Chosen(places[picks], np.array(scores))
+    return Chosen(places[picks], np.array(then), scores)
 
 
 def _by_learning(choice: Choice, scores: np.ndarray, n: int) -> Chosen:
@@ -211,13 +214,14 @@ def _by_learning(choice: Choice, scores: np.ndarray, n: int) -> Chosen:
             'batch="k-means++"'
         )
     estimator, free = choice.estimator, choice.allowed.copy()
-    rows, picks, chosen_scores, values = np.asarray(choice.X), [], [], []
+    rows, picks, then, values = np.asarray(choice.X), [], [], []
+    alone = scores
     while True:
         best = int(_order(choice, np.where(free, scores / choice.cost, -np.inf))[0])
         picks.append(best)
-        chosen_scores.append(float(scores[best]))
+        then.append(float(scores[best]))
         if len(picks) == n:
-            return Chosen(np.array(picks), np.array(chosen_scores))
+            return Chosen(np.array(picks), np.array(then), alone)
         free &= ~(rows == rows[best]).all(axis=1)
         predicted = predictive_of(estimator, take(choice.X, np.array([best])))
         is_class = isinstance(predicted, ClassPredictive)
@@ -249,7 +253,7 @@ def _by_kmeans(
         picks.append(int(rng.choice(len(places), p=free / free.sum())))
         shared = np.sqrt(worth * worth[picks[-1]]) * alike(picks[-1])
         distance = np.minimum(distance, np.maximum(worth + worth[picks[-1]] - 2.0 * shared, 0.0))
-    return Chosen(places[picks], scores[places[picks]])
+    return Chosen(places[picks], scores[places[picks]], scores)
 
 
 def _likeness(choice: Choice, places: np.ndarray) -> Callable[[int], np.ndarray]:
