@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bayesprop.decisions.active_learner import ActiveLearner
+    from bayesprop.estimators.batch_ep import BatchEPRegressor
     from bayesprop.estimators.bayes_by_backprop import (
         BayesByBackpropClassifier,
         BayesByBackpropRegressor,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ActiveLearner": "bayesprop.decisions.active_learner",
+    "BatchEPRegressor": "bayesprop.estimators.batch_ep",
     "BayesByBackpropClassifier": "bayesprop.estimators.bayes_by_backprop",
     "BayesByBackpropRegressor": "bayesprop.estimators.bayes_by_backprop",
     "BayesianLinearRegressor": "bayesprop.estimators.linear_regression",
@@ -67,6 +69,7 @@ _HOMES = {
 
 __all__ = [
     "ActiveLearner",
+    "BatchEPRegressor",
     "BayesByBackpropClassifier",
     "BayesByBackpropRegressor",
     "BayesianLinearRegressor",

@@ -81,6 +81,14 @@ METHODS: dict[str, Method] = {
             classifier="bayesprop.estimators.ebp:EBPClassifier",
         ),
         Method(
+            name="batch-ep",
+            summary="Expectation propagation with a site for every datum; one hidden layer",
+            paper="Jylänki, Nummenmaa & Vehtari (2014)",
+            cost="milliseconds a sweep of 30 rows; rows times units, cubed",
+            when="tables of tens to hundreds of rows: error bars nearer to MCMC's than PBP's",
+            home="bayesprop.estimators.batch_ep:BatchEPRegressor",
+        ),
+        Method(
             name="linear",
             summary="Linear regression with exact posterior and evidence; bases, relevance",
             paper="MacKay (1992), Bishop (2006)",

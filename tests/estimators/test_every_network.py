@@ -21,6 +21,7 @@ SETTINGS = {
     "deep-ensemble": TINY | {"n_members": 2},
     "network": TINY,
     "laplace": TINY,
+    "batch-ep": TINY | {"n_epochs": 40, "n_starts": 1, "tol": 1.0},
 }
 # The recipe of the default is compiled for ten seconds: its own tests have it.
 PARTICULAR = {("closed-form-vi", REGRESSION): {"noise": "learned"}}

@@ -18,6 +18,13 @@ FAST = {
     "deep-ensemble": TINY | {"n_members": 2},
     "network": TINY,
     "laplace": TINY | {"n_rounds": 1, "batch_size": 8},
+    "batch-ep": {
+        "n_starts": 1,
+        "hidden_layer_sizes": (3,),
+        "n_epochs": 40,
+        "tol": 1.0,
+        "random_state": 0,
+    },
     "mcmc": {"hidden_layer_sizes": (3,), "n_warmup": 60, "n_draws": 40, "n_chains": 2},
     "linear": {},
     "logistic": {"posterior": "vi"},
@@ -29,7 +36,7 @@ FAST = {
 ORDER = "the fit depends on the order of the rows, as for any online or mini-batch method"
 
 EXPECTED = {"check_sample_weight_equivalence_on_dense_data": ORDER}
-EXACT = ("BayesianLinearRegressor", "BayesianLogisticClassifier")
+EXACT = ("BatchEPRegressor", "BayesianLinearRegressor", "BayesianLogisticClassifier")
 
 
 def expected(estimator):

@@ -39,11 +39,11 @@ def standardised_inputs(
     return x
 
 
-def padded(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
-    """Fill up with zero rows to a power of two, at least 64.
+def padded(x: Float[np.ndarray, "n d"], least: int = _LEAST_ROWS) -> Float[np.ndarray, "m d"]:
+    """Fill up with zero rows to a power of two, at least `least`.
 
     Few shapes mean few compilations; and a row's sums, taken in float32, no longer depend on how
     many rows come with it.
     """
-    n = max(_LEAST_ROWS, 1 << (len(x) - 1).bit_length())
+    n = max(least, 1 << (len(x) - 1).bit_length())
     return np.concatenate([x, np.zeros((n - len(x), x.shape[1]), x.dtype)])

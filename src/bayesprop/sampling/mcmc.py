@@ -163,7 +163,9 @@ def _run_chain(
 
     _, kept = jax.lax.scan(draw, state, jax.random.split(key_draw, plan.n_draws))
     draws, log_p, diverged, acceptance = kept
-    return _Chain(jax.vmap(unravel)(draws), log_p, diverged, acceptance.mean(), jnp.asarray(step_size))
+    return _Chain(
+        jax.vmap(unravel)(draws), log_p, diverged, acceptance.mean(), jnp.asarray(step_size)
+    )
 
 
 def _warm_hamiltonian(

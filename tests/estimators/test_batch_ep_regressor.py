@@ -1,0 +1,69 @@
+"""The estimator of batch EP: fits, refuses, remembers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayesprop import BatchEPRegressor, load
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2, 2, (28, 2))
+Y = 40.0 + 5.0 * np.sin(2 * X[:, 0]) + 0.3 * RNG.normal(size=28)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return BatchEPRegressor((6,), relevance=True, random_state=0).fit(X, Y)
+
+
+def test_it_fits_and_knows_which_input_matters(model):
+    predictive = model.predict_dist(X)
+    assert np.corrcoef(predictive.mean, Y)[0, 1] > 0.95
+    assert model.state_.input_scale.m[0] > model.state_.input_scale.m[1] + 0.5
+    report = model.fit_report_
+    assert report.guards["sites_skipped"] == 0
+    assert report.step == "sweep"
+    assert len(report.trace["mean_log_z"]) == report.n_epochs == model.n_iter_
+
+
+def test_far_away_the_variance_is_larger(model):
+    near, far = model.predict_dist([[0.0, 0.0], [9.0, 9.0]]).epistemic_var
+    assert far > 1.5 * near
+
+
+def test_a_file_gives_the_same_predictions(model, tmp_path):
+    path = tmp_path / "model.bayesprop"
+    model.save(path)
+    np.testing.assert_array_equal(load(path).predict(X), model.predict(X))
+
+
+def test_several_outputs_and_more_columns_than_rows():
+    x = RNG.normal(size=(10, 14))
+    y = np.column_stack([x[:, 0], -2.0 * x[:, 0] + 1.0])
+    model = BatchEPRegressor((6,), n_epochs=60, tol=0.1, random_state=0).fit(x, y)
+    mean, std = model.predict(x, return_std=True)
+    assert mean.shape == std.shape == (10, 2)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+
+
+def test_a_fit_that_did_not_settle_says_so():
+    with pytest.warns(UserWarning, match=r"predictions still change by .* raise n_epochs"):
+        model = BatchEPRegressor((6,), n_epochs=10, relevance=True, random_state=0).fit(X, Y)
+    assert model.fit_report_.guards["not_converged"] == 1
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"hidden_layer_sizes": (5, 5)}, "one layer.*PBPRegressor"),
+        ({"damping": 1.5}, "damping must be at most 1"),
+        ({"noise_prior": (0.0, 0.0)}, r"noise_prior must be \(mean, std > 0\)"),
+        ({"weight_scale_prior": 3}, "weight_scale_prior must be"),
+        ({"hidden_layer_sizes": (9000,)}, "GiB.*fewer units"),
+    ],
+)
+def test_bad_settings_are_refused_in_words(params, message):
+    with pytest.raises(ValueError, match=message):
+        BatchEPRegressor(**params).fit(X, Y)
