@@ -59,6 +59,13 @@ COLUMNS: Mapping[str, Column] = {
             random_state=seed,
         ),
     ),
+    "batch-ep": Column(
+        "EP",
+        "ep",
+        lambda config, seed: make(
+            "batch-ep", hidden_layer_sizes=(config.n_hidden,), n_starts=1, random_state=seed
+        ),
+    ),
     "laplace": Column(
         "LA",
         "la",
@@ -79,7 +86,7 @@ COLUMNS: Mapping[str, Column] = {
     ),
 }
 _QUICK_METHOD, _QUICK_REPEATS, _N_REPEATS = "pbp", 2, 40
-_SECONDS = {"pbp": 1.0, "laplace": 30.0, "mcmc": 100.0}
+_SECONDS = {"pbp": 1.0, "batch-ep": 30.0, "laplace": 30.0, "mcmc": 100.0}
 """Of a cell, roughly, in seconds of PBP: for the estimate of the time left."""
 
 
@@ -220,7 +227,8 @@ _PROTOCOL = (
     "pool to the training rows, by chance or where the predictive variance is largest (eq. 18-19), "
     "and the model is fitted from scratch after each. One hidden layer of ten units; test RMSE "
     "after the ninth, mean ± standard error over 40 repeats, in which random and active collection "
-    "start from the same rows. PBP: `PBPRegressor(reference=True)`, 40 epochs. LA: "
+    "start from the same rows. PBP: `PBPRegressor(reference=True)`, 40 epochs. EP: "
+    "`BatchEPRegressor(n_starts=1)`. LA: "
     '`LaplaceRegressor(structure="diagonal", activation="erf")`, whose prior and noise are chosen '
     "by the evidence (the paper: tanh). HMC: 500 draws of two chains of the no-U-turn sampler, "
     "the precisions with vague priors."
