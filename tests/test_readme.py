@@ -10,7 +10,7 @@ import pytest
 OPTIMISED = True
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/index.md")
+PAGES = ("README.md", "docs/index.md", "docs/decide-what-to-measure.md")
 
 
 @pytest.mark.parametrize("page", PAGES)

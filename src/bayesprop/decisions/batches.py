@@ -31,6 +31,7 @@ from bayesprop.model.class_predictive import ClassPredictive
 
 BATCHES = ("fantasy", "k-means++", "top")
 SHORTLIST = 16_384
+_TRIALS = 16
 
 Learn = Callable[[Any, np.ndarray], Any]
 """From rows and their values to a copy of the estimator that has learnt them too."""
@@ -233,26 +234,28 @@ def _by_learning(choice: Choice, scores: np.ndarray, n: int) -> Chosen:
 def _by_kmeans(
     choice: Choice, scores: np.ndarray, worth: np.ndarray, order: np.ndarray, n: int
 ) -> Chosen:
-    """Draw candidates in proportion to the least squared distance from those drawn, and from none.
+    """Take the best candidate, then such as are far from those taken and from nothing.
 
     A candidate is a vector whose squared length is its worth. The angle between two is that of
     their posterior features, or of a Gaussian bump of one input standard deviation where the
-    estimator has none.
+    estimator has none. In proportion to the least squared distance some candidates are drawn, and
+    the furthest of them is taken (the greedy form of Arthur & Vassilvitskii 2007).
     """
     places = _shortlist(choice, order, n)
     worth = worth[places]
     if not np.isfinite(worth).all() or (worth < 0.0).any():
         raise ValueError(f"k-means++ needs finite scores >= 0, got {scores[places].min():g}")
     alike, rng = _likeness(choice, places), choice.rng()
-    distance, picks = worth.copy(), []
-    for _ in range(n):
+    distance, picks = worth.copy(), [0]  # places are the best first
+    while len(picks) < n:
+        last = picks[-1]
+        shared = np.sqrt(worth * worth[last]) * alike(last)
+        distance = np.minimum(distance, np.maximum(worth + worth[last] - 2.0 * shared, 0.0))
         distance[picks] = 0.0
-        total = distance.sum()
-        free = np.ones(len(places)) if total == 0.0 else distance / total
-        free[picks] = 0.0
-        picks.append(int(rng.choice(len(places), p=free / free.sum())))
-        shared = np.sqrt(worth * worth[picks[-1]]) * alike(picks[-1])
-        distance = np.minimum(distance, np.maximum(worth + worth[picks[-1]] - 2.0 * shared, 0.0))
+        share = distance if distance.any() else np.ones(len(places))
+        share[picks] = 0.0
+        drawn = rng.choice(len(places), size=_TRIALS, p=share / share.sum())
+        picks.append(int(drawn[np.argmax(share[drawn])]))
     return Chosen(places[picks], scores[places[picks]], scores)
 
 
