@@ -201,7 +201,9 @@ def test_update_with_weights(cli, tmp_path):
 
 def test_what_update_refuses(cli, houses, model, measured, candidates, monkeypatch):
     assert "no column 'price'" in cli("update", model, candidates).error
-    differs = cli("update", model, measured, "--with", measured)
+    assert "the new rows themselves" in cli("update", model, measured, "--with", measured).error
+    other = shutil.copy(measured, measured.with_name("other.csv"))
+    differs = cli("update", model, measured, "--with", other)
     assert "must be the table that the model was fitted to" in differs.error
     monkeypatch.delattr(PBPRegressor, "partial_fit")
     assert "pbp cannot learn row by row" in cli("update", model, measured).error

@@ -17,7 +17,7 @@ from bayesprop import (
     PBPRegressor,
 )
 from bayesprop.decisions.stopping import BudgetSpent, EnoughRows, LittleToLearn, Step
-from bayesprop.store import ModelFileError
+from bayesprop.store import ModelFileError, save_model
 
 
 def rows(n=40, seed=0):
@@ -139,6 +139,28 @@ def test_what_cannot_be_saved_says_so(tmp_path):
     pbp().fit(X, y).save(path)
     with pytest.raises(ModelFileError, match="no learner"):
         ActiveLearner.load(path)
+
+
+def test_a_damaged_learner_is_refused(tmp_path):
+    X, y = rows()
+    model, path = pbp().fit(X, y), tmp_path / "l"
+    for notes in ({}, {"stop": [{"rule": "os.system", "n_rows": 1}]}, {"stop": 3}):
+        save_model(path, model, metadata={"active_learning": notes})
+        with pytest.raises(ModelFileError, match="damaged notes"):
+            ActiveLearner.load(path)
+
+
+def test_several_targets_and_plain_lists():
+    X, y = rows()
+    learner = ActiveLearner(pbp()).teach(X.tolist(), np.column_stack([y, X[:, 0]]).tolist())
+    pool = np.random.default_rng(4).standard_normal((20, 2))
+    chosen = learner.query(pool.tolist(), 3)
+    assert chosen.indices[0] == np.argmax(learner.scores(pool))
+    assert (np.diff(chosen.scores) <= 0.0).all()
+    learner.teach(pool[chosen.indices], np.zeros((3, 2)))
+    assert learner.history_[1].log_likelihood is not None
+    with pytest.raises(ValueError, match="one candidate at least"):
+        learner.query(pool[:0])
 
 
 def test_frames_keep_their_columns():

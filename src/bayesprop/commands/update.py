@@ -87,6 +87,8 @@ def run(options: Options) -> None:
     """Judge the model on the measured rows, let it learn them, save it."""
     out = options.out or options.model
     check_output(out, "--out", [options.table, *options.known])
+    if options.table in options.known:
+        raise InputError(f"--with {table_name(options.table)}: these are the new rows themselves")
     saved = open_model(options.model)
     if not options.known and not hasattr(saved.estimator, "partial_fit"):
         raise InputError(

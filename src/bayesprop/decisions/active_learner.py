@@ -277,6 +277,10 @@ class ActiveLearner:
             )
         if name != acquisitions.RANDOM and not self._is_fitted():
             raise NotFittedError('teach the first rows, or choose them by acquisition="random"')
+        if not hasattr(pool, "shape"):
+            pool = np.asarray(pool, np.float64)
+        if not len(pool):
+            raise ValueError("pool must hold one candidate at least, got none")
         seed = np.random.SeedSequence((int(self.random_state), self._n_queries))
         return Choice(
             estimator=self.estimator_,
