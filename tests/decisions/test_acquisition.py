@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesprop import BayesianLinearRegressor, PBPClassifier, PBPRegressor
 from bayesprop.decisions import acquisition, doubt
-from bayesprop.decisions.acquisition import ACQUISITIONS, find
+from bayesprop.decisions.acquisition import ACQUISITIONS, find, predictive_variance
 from bayesprop.decisions.functions import Functions, functions_of, joined
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.mixture_predictive import MixturePredictive
@@ -94,11 +94,20 @@ def test_several_targets_rank_by_summed_entropy():
     parts = rng.uniform(0.1, 3.0, (3, 20, 2)) * [1.0, 1e6]
     found = doubt.of_numbers(GaussianPredictive(*parts))
     by_entropy = np.argsort(acquisition.predictive_entropy(found))
-    np.testing.assert_array_equal(np.argsort(acquisition.predictive_variance(found)), by_entropy)
+    np.testing.assert_array_equal(np.argsort(predictive_variance(found)), by_entropy)
     each = [doubt.of_numbers(GaussianPredictive(*parts[:, :, t])) for t in range(2)]
     np.testing.assert_allclose(
         acquisition.mutual_information(found), sum(map(acquisition.mutual_information, each))
     )
+
+
+def test_variances_are_those_of_draws(line):
+    """Of functions, and of new measurements; the standard error of a Gaussian's variance."""
+    pool, n = np.random.default_rng(12).standard_normal((4, 2)) * 2.0, 40_000
+    found = doubt.doubt_of(line, pool)
+    for score, noise in ((acquisition.epistemic_variance, False), (predictive_variance, True)):
+        drawn = line.sample_y(pool, n, random_state=13, include_noise=noise).var(axis=1)
+        assert (np.abs(score(found) - drawn) < 4.0 * drawn * np.sqrt(2.0 / n)).all()
 
 
 def test_a_variance_of_zero_tells_nothing():
