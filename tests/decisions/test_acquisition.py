@@ -188,9 +188,25 @@ def test_rows_some_at_a_time_are_all_at_once(monkeypatch):
     model = PBPClassifier((4,), n_epochs=2, random_state=0).fit(X, X[:, 0] > 0.0)
     whole = doubt.doubt_of(model, X)
     monkeypatch.setattr(doubt, "CHUNK_ROWS", 7)
+    monkeypatch.setattr(doubt, "_FEW_ROWS", 7)
     parts = doubt.doubt_of(model, X)
     np.testing.assert_array_equal(whole.entropy, parts.entropy)
     np.testing.assert_array_equal(whole.at(slice(3, 5)).var, parts.var[3:5])
+
+
+def test_memory_does_not_grow_with_the_draws(monkeypatch):
+    """A thousand draws a row: eight thousand values at once are eight rows."""
+    asked = []
+
+    class Drawn:
+        def predict_dist(self, X):
+            asked.append(len(X))
+            return MixturePredictive.of(np.zeros((1000, len(X))), np.ones((1000, len(X))))
+
+    monkeypatch.setattr(doubt, "_FEW_ROWS", 4)
+    monkeypatch.setattr(doubt, "_DRAW_VALUES", 8000)
+    assert len(doubt.doubt_of(Drawn(), np.zeros((20, 1))).var) == 20
+    assert asked == [1, 8, 8, 4]
 
 
 @pytest.mark.parametrize("name", ACQUISITIONS)

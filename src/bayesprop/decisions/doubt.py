@@ -20,6 +20,7 @@ from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.model.student_t_predictive import StudentTPredictive
 
 CHUNK_ROWS = 65_536
+_FEW_ROWS, _DRAW_VALUES = 1024, 8_000_000
 _LOG_2PI_E = float(np.log(2.0 * np.pi * np.e))
 
 
@@ -59,12 +60,21 @@ class Doubt(NamedTuple):
 
 def doubt_of(estimator: Any, X: Any) -> Doubt:
     """Ask a fitted estimator about candidates, some rows at a time."""
-    step = CHUNK_ROWS
+    step = _rows_at_once(estimator, X)
     parts = [_doubt(estimator, X[first : first + step]) for first in range(0, len(X), step)]
     if len(parts) == 1:
         return parts[0]
     columns = zip(*parts, strict=True)
     return Doubt(*(None if c[0] is None else np.concatenate(c) for c in columns))  # type: ignore[arg-type]
+
+
+def _rows_at_once(estimator: Any, X: Any) -> int:
+    """Return how many rows to predict at a time: a mixture over draws holds a number for each."""
+    if len(X) <= _FEW_ROWS:
+        return _FEW_ROWS
+    predicted = predictive_of(estimator, X[:1])
+    n_draws = len(predicted.means) if isinstance(predicted, MixturePredictive) else 1
+    return max(1, min(CHUNK_ROWS, _DRAW_VALUES // n_draws))
 
 
 def _doubt(estimator: Any, X: Any) -> Doubt:

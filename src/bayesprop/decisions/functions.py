@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.decisions.doubt import unwrapped
+from bayesprop.decisions.doubt import doubt_of, unwrapped
 
 _LEAST_SHARE, _TINY = 1e-12, 1e-150
 
@@ -63,11 +63,11 @@ def functions_of(estimator: Any, X: Any, *, n_draws: int, seed: int) -> Function
     The variances are those of `predict_dist`; draws only say how the rows hang together.
     """
     model, inputs = unwrapped(estimator, X)
-    predicted = model.predict_dist(inputs)
-    n = len(predicted)
-    var, noise_var = (
-        part.reshape(n, -1) for part in (predicted.epistemic_var, predicted.noise_var)
-    )
+    doubt = doubt_of(model, inputs)
+    n, var = len(doubt.var), doubt.epistemic_var
+    if var is None:
+        raise ValueError("the estimator does not tell epistemic variance from noise")
+    noise_var = np.maximum(doubt.var - var, 0.0)
     if hasattr(model, "posterior_features"):
         features = model.posterior_features(inputs)
     else:
