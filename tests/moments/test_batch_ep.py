@@ -7,15 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprop.moments import batch_ep as ep
-from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.moments import batch_ep
+from bayesprop.moments import batch_ep_state as ep
 from bayesprop.sampling.mcmc import Plan, sample_chains
 
-PRIOR = ep.Prior(
-    Gaussian(np.float64(1.0), np.float64(0.5)),
-    np.float64(4.0),
-    Gaussian(np.float64(-3.0), np.float64(0.5)),
-)
+PRIOR = ep.Prior.of((1.0, 0.5**0.5), 4.0, (-3.0, 0.5**0.5))
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(16, 1))
 Y = np.tanh(2.0 * X) + 0.2 * RNG.normal(size=X.shape)
@@ -25,7 +21,7 @@ GRID = np.linspace(-2.5, 2.5, 11)[:, None]
 
 def fitted(x=X, y=Y, weight=ONES, **settings):
     sites = ep.init(jax.random.key(0), PRIOR, len(x), x.shape[1], 3, y.shape[1])
-    return ep.fit(sites, PRIOR, x, y, weight, **{"tol": 1e-9, "max_sweeps": 120} | settings)
+    return batch_ep.fit(sites, PRIOR, x, y, weight, **{"tol": 1e-9, "max_sweeps": 120} | settings)
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,10 @@ from bayesprop.estimators.stored import (
 from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.moments import batch_ep as ep
-from bayesprop.moments.ep_tilted import Joint
+from bayesprop.moments import batch_ep
+from bayesprop.moments import batch_ep_state as ep
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.natural import Joint
 
 _LEAST_ROWS = 16
 _LARGEST_MEMORY = 4 << 30
@@ -135,10 +136,9 @@ class BatchEPRegressor(BayesianRegressor):
 
     def _fit_once(
         self, seed: int, x: np.ndarray, t: np.ndarray, copies: np.ndarray
-    ) -> tuple[ep.Posterior, ep.Sweeps]:
-        shape = (len(x), x.shape[1], self._n_units(), t.shape[1])
-        return ep.fit(
-            ep.init(jax.random.key(seed), self._prior(), *shape),
+    ) -> tuple[ep.Posterior, batch_ep.Sweeps]:
+        return batch_ep.fit(
+            self._initial_state(seed, x, t),
             self._prior(),
             x,
             t,
@@ -150,15 +150,12 @@ class BatchEPRegressor(BayesianRegressor):
             say=_say if self.verbose else None,
         )
 
-    def _prior(self) -> ep.Prior:
-        def gaussian(mean: float, std: float) -> Gaussian:
-            return Gaussian(np.float64(mean), np.float64(std) ** 2)
+    def _initial_state(self, seed: int, x: np.ndarray, t: np.ndarray) -> ep.Sites:
+        shape = (len(x), x.shape[1], self._n_units(), t.shape[1])
+        return ep.init(jax.random.key(seed), self._prior(), *shape)
 
-        return ep.Prior(
-            gaussian(*self.weight_scale_prior),
-            np.float64(self.output_variance),
-            gaussian(*self.noise_prior),
-        )
+    def _prior(self) -> ep.Prior:
+        return ep.Prior.of(self.weight_scale_prior, self.output_variance, self.noise_prior)
 
     def _n_units(self) -> int:
         return hidden_sizes(self.hidden_layer_sizes)[0]
@@ -190,7 +187,9 @@ class BatchEPRegressor(BayesianRegressor):
                 "or rows, or PBPRegressor, which keeps none"
             )
 
-    def _report(self, sweeps: ep.Sweeps, X: np.ndarray, y: np.ndarray, seconds: float) -> FitReport:
+    def _report(
+        self, sweeps: batch_ep.Sweeps, X: np.ndarray, y: np.ndarray, seconds: float
+    ) -> FitReport:
         guards = {
             "sites_skipped": int(sweeps.skipped.sum()),
             "sweeps_shortened": int((sweeps.damping < self.damping).sum()),
@@ -268,7 +267,7 @@ class BatchEPRegressor(BayesianRegressor):
         d, k, o = model.n_features_in_ + 1, model._n_units(), model.n_outputs_
         scales = (d,) if model.relevance else ()
 
-        def read(name: str, shape: tuple[int, ...]) -> np.ndarray:
+        def read(name: str, shape: tuple[int, ...]) -> Any:
             array = arrays[name]
             if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
                 raise ValueError(f"array {name} must be finite, float64 of shape {shape}")
@@ -292,7 +291,7 @@ def _check_prior(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be (mean, std > 0) of a log variance, got {value!r}")
 
 
-def _say(done: int, sweeps: ep.Sweeps) -> None:
+def _say(done: int, sweeps: batch_ep.Sweeps) -> None:
     print(
         f"sweep {done}  log Z {float(sweeps.log_z[-1]):.4f} a row  "
         f"change {float(sweeps.change[-1]):.2g} std",

@@ -18,25 +18,12 @@ from jaxtyping import Array, Float
 
 from bayesprop.numerics.activation_moments import erf
 from bayesprop.numerics.gaussian import Gaussian, log_pdf
+from bayesprop.numerics.natural import Joint, Natural
 
 N_NOISE_NODES = 7
 N_UNIT_NODES = 24
 N_SCALE_NODES = 24
 _REACH = 6.0
-
-
-class Joint(NamedTuple):
-    """Gaussian vector: mean (k,), covariance (k, k)."""
-
-    m: Float[Array, " k"]
-    cov: Float[Array, "k k"]
-
-
-class Natural(NamedTuple):
-    """exp(shift x - precision x² / 2), or its form for vectors; precisions may be negative."""
-
-    precision: Array
-    shift: Array
 
 
 class Nodes(NamedTuple):
