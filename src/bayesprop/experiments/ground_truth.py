@@ -32,6 +32,7 @@ LABELS = {
     VAGUE: "HMC, vague priors",
     "pbp": "PBP",
     "closed-form-vi": "closed-form VI, learned noise",
+    "batch-ep": "batch EP",
     "laplace": "Laplace",
     "mc-dropout": "MC dropout",
     "bayes-by-backprop": "Bayes by Backprop",
@@ -122,9 +123,9 @@ def run(
     found = uci.at_hand(real, quick=False, progress=progress) if real else []
     cells = [
         Cell({"dataset": dataset, "method": method, "repeat": repeat})
+        for repeat in range(2 if quick else _N_REPEATS)
         for dataset in datasets
         if dataset == "cubic" or dataset in found
-        for repeat in range(2 if quick else _N_REPEATS)
         for method in LABELS
     ]
     config = Config(seed=seed, n_warmup=200, n_draws=200) if quick else Config(seed=seed)
