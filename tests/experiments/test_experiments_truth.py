@@ -78,7 +78,7 @@ def test_five_panels(tmp_path):
     picture = (tmp_path / "pbp-toy.svg").read_text()
     assert all(f"<!-- {title} -->" in picture for title in pbp_toy.PANELS.values())
     text = pbp_toy.section(rows)
-    header = "| mean ± s.e. over 1 draws of the data | VI | BP | PBP | HMC | HMC, priors of PBP |"
+    header = "| mean ± s.e. over draws of the data | VI | BP | PBP | HMC | HMC, priors of PBP |"
     assert header in text
     assert "R-hat below 1.01 in 0 of 2 problems, at most 1.020" in text
     assert "; 6 draws diverged" in text

@@ -116,14 +116,15 @@ def _model(config: Config, method: str, seed: int) -> Any:
 def _draw(rows: Sequence[Row], config: Config, stem: Path) -> None:
     from bayesprop.report import band_figure
 
-    toy, panels = _points(config, _PICTURED), {}
+    toy, found = _points(config, _PICTURED), {}
     for row in rows:
         if row.is_done and row.cell["draw"] == _PICTURED:
             mean, std = (np.asarray((row.result or {})[name]) for name in ("mean", "std"))
             band = (mean - BAND_STDS * std, mean + BAND_STDS * std)
-            panels[PANELS[row.cell["method"]]] = band_figure.Panel(
+            found[PANELS[row.cell["method"]]] = band_figure.Panel(
                 _GRID, mean, [band], toy.X[:, 0], toy.y, cubic_mean(_GRID)
             )
+    panels = {title: found[title] for title in PANELS.values() if title in found}
     if panels:
         band_figure.draw(
             stem,
@@ -150,8 +151,8 @@ def section(rows: Sequence[Row]) -> str:
             }
             label = label.replace("HMC", PANELS[truth])
             lines.append((label, *(_mean(values[method]) for method in PANELS)))
-    n_draws = max(len(found) for found in by_method.values())
-    header = (f"mean ± s.e. over {n_draws} draws of the data", *PANELS.values())
+    lines.insert(0, ("draws of the data", *(str(len(found)) for found in by_method.values())))
+    header = ("mean ± s.e. over draws of the data", *PANELS.values())
     return "\n\n".join(
         (
             "## Four methods on a cubic (PBP paper, Figure 1)",
