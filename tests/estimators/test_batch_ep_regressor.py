@@ -54,6 +54,14 @@ def test_a_fit_that_did_not_settle_says_so():
     assert model.fit_report_.guards["not_converged"] == 1
 
 
+def test_skipped_sites_are_counted_and_said():
+    weight = np.concatenate([[1e6], np.ones(27)])
+    with pytest.warns(UserWarning, match="no proper cavity.*weights"):
+        model = BatchEPRegressor((6,), n_starts=1, relevance=True, random_state=0).fit(X, Y, weight)
+    assert model.fit_report_.guards["sites_skipped"] > 0
+    assert np.isfinite(model.predict(X)).all()
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

@@ -201,6 +201,12 @@ class BatchEPRegressor(BayesianRegressor):
                 f"predictions still change by {sweeps.change[-1]:.2g} of their standard deviation "
                 f"a sweep (tol {self.tol:g}) after {self.n_iter_}: raise n_epochs, or lower damping"
             )
+        n_updates = self.n_iter_ * len(X) * self.n_outputs_
+        if guards["sites_skipped"] > 0.01 * n_updates:
+            advice.append(
+                f"{guards['sites_skipped'] / n_updates:.0%} of the site updates had no proper "
+                "cavity and were skipped: look for extreme values or weights in the table"
+            )
         if np.ptp(y, axis=0).min() == 0.0:
             advice.append("the target is constant: there is nothing to learn from it")
         for sentence in advice:
@@ -209,7 +215,7 @@ class BatchEPRegressor(BayesianRegressor):
             n_rows=len(X),
             n_epochs=self.n_iter_,
             seconds=seconds,
-            n_updates=self.n_iter_ * len(X) * self.n_outputs_,
+            n_updates=n_updates,
             guards=guards,
             trace={
                 "mean_log_z": sweeps.log_z.tolist(),
