@@ -60,7 +60,7 @@ class Doubt(NamedTuple):
 
 def doubt_of(estimator: Any, X: Any) -> Doubt:
     """Ask a fitted estimator about candidates, some rows at a time."""
-    step = _rows_at_once(estimator, X)
+    step = rows_at_once(estimator, X)
     parts = [_doubt(estimator, X[first : first + step]) for first in range(0, len(X), step)]
     if len(parts) == 1:
         return parts[0]
@@ -68,7 +68,7 @@ def doubt_of(estimator: Any, X: Any) -> Doubt:
     return Doubt(*(None if c[0] is None else np.concatenate(c) for c in columns))  # type: ignore[arg-type]
 
 
-def _rows_at_once(estimator: Any, X: Any) -> int:
+def rows_at_once(estimator: Any, X: Any) -> int:
     """Return how many rows to predict at a time: a mixture over draws holds a number for each."""
     if len(X) <= _FEW_ROWS:
         return _FEW_ROWS

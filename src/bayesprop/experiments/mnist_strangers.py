@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from sklearn.metrics import roc_auc_score
 
 from bayesprop import class_metrics
 from bayesprop.data.images import FULL_INK, load_images
+from bayesprop.decisions.abstention import ood_auroc
 from bayesprop.experiments import markdown, protocol
 from bayesprop.experiments.protocol import Cell, Key, Progress
 from bayesprop.experiments.rows import Row
@@ -104,8 +104,8 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
         "test_error": 1.0 - scores["accuracy"],
         "log_likelihood": scores["log_likelihood"],
         "calibration_error": scores["calibration_error"],
-        "auroc_entropy": auroc(known.entropy, strange.entropy),
-        "auroc_information": auroc(known.mutual_information, strange.mutual_information),
+        "auroc_entropy": ood_auroc(known.entropy, strange.entropy),
+        "auroc_information": ood_auroc(known.mutual_information, strange.mutual_information),
         "entropy_known": np.mean(known.entropy),
         "entropy_strange": np.mean(strange.entropy),
         "fit_seconds": seconds,
@@ -126,12 +126,6 @@ def pictures(config: Config) -> Pictures:
 
 def _flat(images: np.ndarray) -> np.ndarray:
     return images.reshape(len(images), -1).astype(np.float32) / FULL_INK
-
-
-def auroc(known: Float[np.ndarray, " m"], strange: Float[np.ndarray, " k"]) -> float:
-    """Probability that a score is higher for a stranger than for one of the kind; ties are half."""
-    is_strange = np.repeat([0, 1], [len(known), len(strange)])
-    return float(roc_auc_score(is_strange, np.concatenate([known, strange])))
 
 
 def section(rows: Sequence[Row]) -> str:

@@ -45,6 +45,8 @@ from bayesprop.numerics.precision import in_float64
 
 _N_HELD, _N_LET_GO = 10, 20
 """Sweeps in which the input weights are held at their random start, and then let go."""
+N_START = _N_HELD + _N_LET_GO
+"""Sweeps before the first that can be the last."""
 
 _SWEEPS_AT_ONCE, _ROWS_AT_ONCE = 10, 128
 _LEAST_DAMPING = 1e-3
@@ -95,6 +97,8 @@ def fit(
         Share of the way to its match that a site goes in a sweep.
     per_input
         A scale for every input, its relevance, not one for all.
+    max_sweeps
+        Rounded up to tens.
     say
         Called with the number of sweeps so far and what the last ones did.
     """
@@ -110,7 +114,7 @@ def fit(
         found.append(sweeps)
         if say is not None:
             say(done, sweeps)
-        if done > _N_HELD + _N_LET_GO and sweeps.change.max() < tol:
+        if done > N_START and sweeps.change.max() < tol:
             break
     if q is None:
         raise ValueError(f"max_sweeps must be > 0, got {max_sweeps}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bayesprop.model.surest_first import surest_first
 from bayesprop.report.calibration import MIN_ROWS, binomial_band
 
 _N_BINS, _N_FINE_BINS, _MANY_ROWS = 10, 20, 2000
@@ -99,10 +100,8 @@ def abstaining(
     n = len(confidence)
     if n < MIN_ROWS:
         return None
-    order = np.argsort(-confidence, kind="stable")
-    sure = confidence[order]
-    _, tie, size = np.unique(-sure, return_inverse=True, return_counts=True)
-    wrong = (np.bincount(tie, weights=~right[order]) / size)[tie]
+    order = surest_first(-confidence, ~right)
+    sure, wrong = -order.uncertainty, order.loss
     kept = np.unique(np.ceil(np.arange(1, _N_POINTS + 1) / _N_POINTS * n).astype(int))
     kept = kept[kept >= min(10, n)]
     sums = (np.cumsum(values)[kept - 1] for values in (wrong, 1.0 - sure, sure * (1.0 - sure)))
