@@ -1,0 +1,205 @@
+"""When not to answer: how unsure a prediction is, and what leaving the unsure ones out would gain.
+
+Sources: Geifman & El-Yaniv (2017), "Selective classification for deep neural networks" (risk and
+coverage); Geifman, Uziel & El-Yaniv (2019), "Bias-reduced uncertainty estimation for deep neural
+classifiers" (area under the curve, and its excess over the best order); Hendrycks & Gimpel (2017),
+"A baseline for detecting misclassified and out-of-distribution examples" (AUROC).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.metrics import roc_auc_score
+
+from bayesprop.decisions.doubt import predictive_of, rows_at_once, tells_parts
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.predictive import Predictive
+from bayesprop.model.surest_first import surest_first
+
+Values = Float[np.ndarray, " n"]
+
+
+class Score(NamedTuple):
+    """How unsure a prediction is, as one number a row; larger is less sure.
+
+    read
+        Takes the predictive, returns the number of every row.
+    words
+        What it is, with its unit, for messages.
+    of_parts
+        Whether it needs a model that tells epistemic doubt from noise.
+    """
+
+    read: Callable[[Any], Values]
+    words: str
+    of_parts: bool = False
+
+
+OF_NUMBERS: dict[str, Score] = {
+    "std": Score(lambda p: p.std, "standard deviation of a new observation"),
+    "epistemic": Score(
+        lambda p: np.sqrt(p.epistemic_var),
+        "the part of the standard deviation that more data would remove",
+        of_parts=True,
+    ),
+}
+OF_CLASSES: dict[str, Score] = {
+    "entropy": Score(lambda p: p.entropy, "entropy of the class, nats"),
+    "mutual-information": Score(
+        lambda p: p.mutual_information,
+        "the part of the entropy that more data would remove, nats",
+        of_parts=True,
+    ),
+    "error-probability": Score(
+        lambda p: 1.0 - p.confidence, "probability that the likeliest class is wrong"
+    ),
+}
+
+
+def scores_for(*, classes: bool) -> dict[str, Score]:
+    """Return the scores of a task by name; the first is the one to take by default."""
+    return OF_CLASSES if classes else OF_NUMBERS
+
+
+def uncertainty_of(predicted: Predictive | ClassPredictive, by: str | None = None) -> Values:
+    """How unsure each prediction is; larger is less sure.
+
+    by
+        Of numbers `std` or `epistemic`, in y; of classes `entropy` or `mutual-information`, nats,
+        or `error-probability`, one less the probability of the likeliest class. None: the first.
+    """
+    known = scores_for(classes=isinstance(predicted, ClassPredictive))
+    name = next(iter(known)) if by is None else by
+    if name not in known:
+        kind = "classes" if isinstance(predicted, ClassPredictive) else "numbers"
+        raise ValueError(f"by must be one of {', '.join(known)} for {kind}, got {by!r}")
+    values = known[name].read(predicted)
+    if values.ndim != 1:
+        raise ValueError(
+            f"a model of several targets has no single {name}: fit one model for each target"
+        )
+    return values
+
+
+def uncertainty(estimator: Any, X: Any, by: str | None = None) -> Values:
+    """How unsure a fitted estimator is of every row of X, some rows at a time.
+
+    estimator
+        One of this library, or of scikit-learn with `predict_proba` or
+        `predict(X, return_std=True)`, which does not tell epistemic doubt from noise.
+    by
+        As of `uncertainty_of`.
+    """
+    if not tells_parts(estimator) and any(
+        by == name and score.of_parts
+        for scores in (OF_NUMBERS, OF_CLASSES)
+        for name, score in scores.items()
+    ):
+        raise ValueError(
+            f"by = {by!r} needs an estimator that tells epistemic doubt from noise, one of this "
+            f"library; got {type(estimator).__name__}"
+        )
+    step = rows_at_once(estimator, X)
+    starts = range(0, max(len(X), 1), step)  # no rows: the estimator's own words
+    parts = [uncertainty_of(predictive_of(estimator, X[s : s + step]), by) for s in starts]
+    return np.concatenate(parts)
+
+
+class RiskCoverage(NamedTuple):
+    """What is lost on the rows that are answered, as fewer of the unsure ones are; n rows.
+
+    coverage
+        Share of the rows that is answered: 1/n, 2/n, ... 1, the surest first.
+    risk
+        Mean loss of those, in the unit of the loss.
+    threshold
+        Uncertainty of the least sure of those: `--abstain-above` this answers them.
+    oracle_risk
+        The same for the best order that there is, by the losses themselves.
+    random_risk
+        The same, on average, for an order by chance: the mean loss, at every coverage.
+    """
+
+    coverage: Values
+    risk: Values
+    threshold: Values
+    oracle_risk: Values
+    random_risk: float
+
+    @property
+    def area(self) -> float:
+        """Mean of the risk over coverages, in the unit of the loss; lower is better (AURC)."""
+        return float(np.mean(self.risk))
+
+    @property
+    def oracle_area(self) -> float:
+        """The least area that any order of the rows has."""
+        return float(np.mean(self.oracle_risk))
+
+    @property
+    def random_area(self) -> float:
+        """The area of an order by chance, on average: the mean loss."""
+        return self.random_risk
+
+    @property
+    def gain(self) -> float:
+        """Share of what the best order gains over chance: 1 best, 0 chance; 0 with equal losses."""
+        best = self.random_area - self.oracle_area
+        return (self.random_area - self.area) / best if best > 0.0 else 0.0
+
+
+def risk_coverage(uncertainty: Any, loss: Any) -> RiskCoverage:
+    """Measure what abstaining on the least sure rows gains.
+
+    Rows of equal uncertainty count with their mean loss, so that their order does not matter.
+
+    uncertainty
+        How unsure the model was of each row, in any unit.
+    loss
+        What its answer cost: 0 and 1 for right and wrong, an absolute or squared error.
+    """
+    uncertainty, loss = _checked("uncertainty", uncertainty), _checked("loss", loss)
+    if len(uncertainty) != len(loss):
+        raise ValueError(
+            "uncertainty and loss must have one value a row each, "
+            f"got {len(uncertainty)} and {len(loss)}"
+        )
+    answered = np.arange(1, len(loss) + 1)
+    order = surest_first(uncertainty, loss)
+    return RiskCoverage(
+        coverage=answered / len(loss),
+        risk=np.cumsum(order.loss) / answered,
+        threshold=order.uncertainty,
+        oracle_risk=np.cumsum(np.sort(loss)) / answered,
+        random_risk=float(np.mean(loss)),
+    )
+
+
+def ood_auroc(inside: Any, outside: Any) -> float:
+    """Probability that a stranger has the larger score than a row of the kind; ties are half.
+
+    The area under the ROC curve, which is the statistic of Mann & Whitney (1947) over its largest
+    value; 0.5 is chance.
+
+    inside, outside
+        Uncertainties of rows like those of the fit, and of rows of another kind.
+    """
+    inside, outside = _checked("inside", inside), _checked("outside", outside)
+    is_outside = np.repeat([0, 1], [len(inside), len(outside)])
+    return float(roc_auc_score(is_outside, np.concatenate([inside, outside])))
+
+
+def _checked(name: str, values: Any) -> Values:
+    values = np.asarray(values, np.float64)
+    if values.ndim != 1 or len(values) == 0:
+        raise ValueError(
+            f"{name} must hold one value a row, and one row at least, got shape {values.shape}"
+        )
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values)))
+        raise ValueError(f"{name} must be finite, got {values[row]} at row {row}: leave it out")
+    return values
