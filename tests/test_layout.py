@@ -38,8 +38,9 @@ ALLOWED = {
         "experiments", "report", "store", "estimators", "methods", "metrics", "class_metrics",
         "model", "data", "decisions",
     },
-    "cli": {"commands", "cli_learning"},
+    "cli": {"commands", "cli_learning", "cli_predict"},
     "cli_learning": {"commands"},
+    "cli_predict": {"commands"},
     "__main__": {"cli"},
 }  # fmt: skip
 HOMES_OF_HEAVY_IMPORTS = {
@@ -51,7 +52,7 @@ HOMES_OF_HEAVY_IMPORTS = {
     },  # the last: its models are rivals
     "matplotlib": {"report"},
     "numba": {"moments"},
-    "typer": {"cli", "cli_learning", "commands"},
+    "typer": {"cli", "cli_learning", "cli_predict", "commands"},
     "polars": {"data", "commands", "decisions"},
     "optax": {"moments", "sampling", "estimators", "experiments"},
 }

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from bayesprop import cli_learning
+from bayesprop import cli_learning, cli_predict
 from bayesprop.commands import failures
 from bayesprop.commands.options import (
     AsJson,
@@ -157,55 +157,7 @@ def fit(
     )
 
 
-@app.command(
-    short_help="Predict every row of a table, with error bars.",
-    epilog=examples(
-        "bayesprop predict m.bayesprop new.csv > predictions.csv",
-        "bayesprop predict m.bayesprop new.csv --interval 0.5 --interval 0.9 --out p.parquet",
-        "bayesprop predict m.bayesprop new.csv --quantiles 0.05,0.5,0.95",
-    ),
-)
-def predict(
-    model: ModelFile,
-    table: TableName,
-    out: Annotated[
-        str,
-        typer.Option("--out", "-o", metavar="FILE", help="A .csv or .parquet file; - for stdout."),
-    ] = "-",
-    interval: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="COVERAGE",
-            help="Share of new observations that the interval should hold; repeatable. "
-            "Default: 0.9.",
-        ),
-    ] = None,
-    quantiles: Annotated[
-        str | None, typer.Option(metavar="LEVELS", help="Also these quantiles: 0.05,0.5,0.95.")
-    ] = None,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Repeat the table's own columns instead of row numbers.")
-    ] = False,
-    quiet: Quiet = False,
-) -> None:
-    """Predict every row of a table.
-
-    A number: mean, standard deviation in two parts, intervals. A class: the likeliest one, the
-    probability of each, and the doubt in nats, of which more data would remove one part.
-    """
-    from bayesprop.commands.predict import Options, run
-
-    run(
-        Options(
-            model=model,
-            table=table,
-            out=out,
-            intervals=tuple(interval or ()),
-            quantiles=quantiles,
-            keep=keep,
-            quiet=quiet,
-        )
-    )
+cli_predict.add_to(app)
 
 
 @app.command(

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from bayesprop.commands.abstain import COLUMN, Abstaining
 from bayesprop.commands.console import note, progress, warn
 from bayesprop.commands.failures import InputError, listing, one_line, writing
 from bayesprop.commands.scores import predict_rows
@@ -48,6 +49,8 @@ class Options:
     quantiles: str | None
     keep: bool
     quiet: bool
+    abstain_above: float | None = None
+    by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -127,17 +130,20 @@ def run(options: Options) -> None:
     with progress(f"reading {options.table}", quiet=options.quiet):
         frame = read_table(options.table)
     encoding = encoding_of(saved)
+    rule = Abstaining.asked_for(options.abstain_above, options.by, classes=bool(encoding.classes))
     layout = _class_layout(options, encoding, frame) if encoding.classes else numbers
     if options.keep:
-        _check_names(frame, layout)
+        _check_names(frame, [*layout.names, *_extra_names(options)])
     encoded = encoding.encode(frame)  # whole, so that messages name rows of the table
     warn(encoded.warnings)
     busy = options.quiet or (options.out == "-" and sys.stdout.isatty())
     with progress(f"predicting {len(frame)} rows", quiet=busy):
         _write(
             options,
-            _predictions(saved.estimator, encoded.X, layout, frame if options.keep else None),
+            _predictions(saved.estimator, encoded.X, layout, frame if options.keep else None, rule),
         )
+    if rule is not None:
+        rule.tell(quiet=options.quiet)
     if options.out != "-":
         note(f"{len(frame)} predictions: {options.out}", quiet=options.quiet)
 
@@ -168,15 +174,20 @@ def _class_layout(options: Options, encoding: TableEncoding, frame: pl.DataFrame
                 f"{option} is for numbers; this model predicts classes, with a probability for each"
             )
     layout = ClassLayout(encoding.target_name, tuple(map(class_text, encoding.classes)))
-    taken = {"row", *layout.names[1:], *(frame.columns if options.keep else ())}
+    taken = {"row", *layout.names[1:], *_extra_names(options)}
+    taken |= set(frame.columns if options.keep else ())
     label, rank = layout.label, 1
     while label in taken:
         label, rank = f"predicted_{layout.label}" + (f"_{rank}" if rank > 1 else ""), rank + 1
     return ClassLayout(label, layout.classes)
 
 
-def _check_names(frame: pl.DataFrame, layout: Layout) -> None:
-    taken = [name for name in frame.columns if name in layout.names]
+def _extra_names(options: Options) -> tuple[str, ...]:
+    return () if options.abstain_above is None else (COLUMN,)
+
+
+def _check_names(frame: pl.DataFrame, names: Sequence[str]) -> None:
+    taken = [name for name in frame.columns if name in names]
     if taken:
         raise InputError(
             f"--keep: the table already has {one_line(listing(taken))}; rename, or leave --keep out"
@@ -184,12 +195,18 @@ def _check_names(frame: pl.DataFrame, layout: Layout) -> None:
 
 
 def _predictions(
-    estimator: Any, x: Float[np.ndarray, "n k"], layout: Layout, kept: pl.DataFrame | None
+    estimator: Any,
+    x: Float[np.ndarray, "n k"],
+    layout: Layout,
+    kept: pl.DataFrame | None,
+    rule: Abstaining | None,
 ) -> Iterator[pl.DataFrame]:
     """Yield the predictions of some rows at a time, so that memory stays bounded."""
     for start in range(0, len(x), CHUNK_ROWS):
         predictive = predict_rows(estimator, x[start : start + CHUNK_ROWS], first_row=start + 1)
         predicted = pl.DataFrame(layout.columns(predictive))
+        if rule is not None:
+            predicted = rule.applied(predicted, predictive)
         if kept is None:
             yield predicted.with_row_index("row", offset=start + 1)
         else:

@@ -1,0 +1,90 @@
+"""Rows that the model is too unsure of get no prediction but a reason, and are counted."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import class_fakes
+import numpy as np
+import polars as pl
+import pytest
+
+from bayesprop import methods
+from bayesprop.commands import settings
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.mark.parametrize(("by", "column"), [("std", "std"), ("epistemic", "epistemic_std")])
+def test_numbers_beyond_are_left_empty(cli, house_model, houses, by, column, monkeypatch):
+    monkeypatch.setattr("bayesprop.commands.predict.CHUNK_ROWS", 50)  # 120 rows: three parts
+    plain = rows_of(cli("predict", house_model, houses).out)
+    above = float(np.median([float(row[column]) for row in plain]))
+    words = ["--abstain-above", above] + (["--by", by] if by != "std" else [])
+    result = cli("predict", house_model, houses, *words)
+    assert result.code == 0
+    found = rows_of(result.out)
+    for row, known in zip(found, plain, strict=True):
+        if float(known[column]) > above:
+            assert row["mean"] == row["lower_90"] == row["upper_90"] == ""
+            assert row["abstained"].startswith(f"{by} {float(known[column]):.6g} > ")
+            assert row["std"] == known["std"]
+        else:
+            assert row == {**known, "abstained": ""}
+    n = sum(row["mean"] == "" for row in found)
+    assert 0 < n < 120
+    assert f"abstained on {n} of 120 rows ({100 * n / 120:.3g} %): {by} above" in result.err
+    assert cli("predict", house_model, houses, *words, "--quiet").err == ""
+
+
+def test_classes_beyond_are_left_empty(cli, tmp_path, monkeypatch):
+    monkeypatch.setitem(methods.METHODS, "centres", class_fakes.METHOD)
+    monkeypatch.setitem(settings.DEFAULT_METHOD, "classification", "centres")
+    rng = np.random.default_rng(0)
+    kinds = np.tile(["a", "b", "c"], 40)
+    x = np.tile([0.0, 1.0, 2.0], 40) + rng.standard_normal(120)
+    path, model = tmp_path / "kinds.csv", tmp_path / "kinds.bayesprop"
+    pl.DataFrame({"x": x, "z": rng.standard_normal(120), "abstained": kinds}).write_csv(path)
+    assert cli("fit", path, "-t", "abstained", "-o", model).code == 0
+    plain = rows_of(cli("predict", model, path).out)
+    words = ["--abstain-above", 0.4, "--by", "error-probability"]
+    result = cli("predict", model, path, *words)
+    found = rows_of(result.out)
+    doubt = [1.0 - max(float(row[f"p({kind})"]) for kind in "abc") for row in plain]
+    assert 0 < sum(d > 0.4 for d in doubt) < 120
+    for row, known, d in zip(found, plain, doubt, strict=True):
+        # the target has the name of the reasons, so that the label takes another
+        assert row["predicted_abstained"] == ("" if d > 0.4 else known["abstained"])
+        assert (row["p(a)"] == "") == (row["abstained"] != "") == (d > 0.4)
+        assert row["entropy"] == known["entropy"]
+    kept = cli("predict", model, path, *words, "--keep")
+    assert "--keep: the table already has abstained" in kept.error
+    out = tmp_path / "out.parquet"
+    assert cli("predict", model, path, "--abstain-above", 0, "--out", out).code == 0
+    assert pl.read_parquet(out)["predicted_abstained"].null_count() == 120
+    wrong = cli("predict", model, path, "--abstain-above", 1, "--by", "std")
+    assert "--by std is not known for a model of classes" in wrong.error
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--abstain-above", "-1"], "--abstain-above must be a number of at least 0, got -1"),
+        (["--abstain-above", "nan"], "--abstain-above must be a number of at least 0, got nan"),
+        (["--abstain-above", "much"], "invalid value for '--abstain-above'"),
+        (["--by", "std"], "--by says what --abstain-above is about; give that as well"),
+        (
+            ["--abstain-above", "1", "--by", "epistemik"],
+            "--by epistemik is not known for a model of numbers; did you mean 'epistemic'? "
+            "choose from std, epistemic",
+        ),
+    ],
+)
+def test_what_says_nothing_is_refused(cli, house_model, houses, words, expected):
+    result = cli("predict", house_model, houses, *words)
+    assert result.code == 2
+    assert expected in result.error
+    assert result.out == ""
