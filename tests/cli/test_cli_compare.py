@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from bayesprop import methods
+from bayesprop.commands import compare
 from bayesprop.commands.compare import Trial, summarise
 from bayesprop.estimators.logistic_regression import BayesianLogisticClassifier
 
@@ -101,6 +102,23 @@ def test_without_names_the_slow_ones_are_left_out_and_said(cli, monkeypatch, tmp
     assert result.code == 0, result.err
     assert "left out, because slow: mcmc; name them with --method" in result.err
     assert "logistic" in result.out
+
+
+def test_an_interruption_shows_what_is_done(cli, line, monkeypatch, tmp_path):
+    fit = compare._trial
+
+    def interrupted(name, *rest):
+        if name == "pbp":
+            raise KeyboardInterrupt
+        return fit(name, *rest)
+
+    monkeypatch.setattr(compare, "_trial", interrupted)
+    words = ("--method", "linear", "--method", "pbp", "--splits", "1", "--plot", tmp_path / "a.svg")
+    monkeypatch.setattr(methods, "METHODS", {n: methods.METHODS[n] for n in ("linear", "pbp")})
+    result = cli("compare", line, "--target", "y", *words)
+    assert result.code == 130
+    assert "linear" in result.out
+    assert "pbp" not in result.out
 
 
 def test_best_first_and_failures_last():

@@ -90,10 +90,22 @@ def run(options: Options) -> None:
     divisions = _divisions(options, frame, target.name, options.task or target.task)
     task = divisions[0].task
     names = _chosen(options.methods, task)
-    trials = list(_trials(options, divisions, names, target.name))
-    found = summarise(trials, [CONSTANT, *names])
-    is_drawn = _draw(options.plot, found, target.name)
-    _tell(options, task, target.name, divisions[0], trials, found, is_drawn=is_drawn)
+    trials: list[Trial] = []
+
+    def conclude(names: Sequence[str]) -> list[Summary]:
+        found = summarise(trials, names)
+        is_drawn = _draw(options.plot, found, target.name)
+        _tell(options, task, target.name, divisions[0], trials, found, is_drawn=is_drawn)
+        return found
+
+    try:
+        for trial in _trials(options, divisions, names, target.name):
+            trials.append(trial)
+    except KeyboardInterrupt:
+        if trials and not options.as_json:
+            conclude(list(dict.fromkeys(trial.method for trial in trials)))
+        raise
+    found = conclude([CONSTANT, *names])
     if all(summary.log_likelihood is None for summary in found if summary.method != CONSTANT):
         raise InputError("every method failed; the reasons stand above")
 
