@@ -241,18 +241,21 @@ def section(rows: Sequence[Row]) -> str:
     for dataset in _DATASETS:
         here = [row for row in finished if row.cell["dataset"] == dataset]
         if here:
-            tables += [f"### {dataset}", chains_line(here), markdown.table(_HEADER, [
+            n_draws = len({row.cell["repeat"] for row in here})
+            lines = [
                 _line(method, [row for row in here if row.cell["method"] == method],
                       *([d for key, d in off.items() if key[0] == dataset and key[-1] == method]
                         for off in found))
                 for method in LABELS
-            ])]  # fmt: skip
+            ]  # fmt: skip
+            title = f"### {dataset}, {n_draws} draws"
+            tables += [title, chains_line(here), markdown.table(_HEADER, lines)]
     return "\n\n".join(
         (
             "## Approximations beside exact sampling, on 30 points",
             "One hidden layer of 10 units, 30 points drawn at random from every set, "
-            f"{_N_TEST} others predicted; {_N_REPEATS} draws, mean ± standard error. The truth is "
-            "that of PBP's own model by four chains of the no-U-turn sampler, the precisions of "
+            f"{_N_TEST} others predicted; mean ± standard error over such draws. The truth is that "
+            "of PBP's own model by four chains of the no-U-turn sampler, the precisions of "
             "weights and noise with PBP's priors, Gam(6, 6), or with vague ones; the other methods "
             "have their defaults. *Off in mean*: root mean square of the difference of means in "
             "true standard deviations. *Ratio*: geometric mean of std / true std; below 1 is too "
