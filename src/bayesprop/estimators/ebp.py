@@ -11,12 +11,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import special
-from sklearn.utils import check_random_state
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.checks import check_choice, check_int
-from bayesprop.estimators.classification import BayesianClassifier
 from bayesprop.estimators.inputs import padded
+from bayesprop.estimators.online_classifier import OnlineClassifier
 from bayesprop.estimators.pbp_fitting import hidden_sizes
 from bayesprop.estimators.stored import (
     classifier_header,
@@ -24,7 +22,6 @@ from bayesprop.estimators.stored import (
     restore_classifier,
     restored,
 )
-from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.fit_report import FitReport
 from bayesprop.moments import ebp
 
@@ -32,7 +29,7 @@ _ROWS_AT_ONCE = 8192
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class EBPClassifier(BayesianClassifier):
+class EBPClassifier(OnlineClassifier):
     """Network of sign units, with binary or real weights, fitted by expectation backpropagation.
 
     Soudry, Hubara & Meir (2014). Every weight has a distribution, which one row after the other
@@ -91,48 +88,6 @@ class EBPClassifier(BayesianClassifier):
     state_: ebp.EBPState = field(init=False)
     n_iter_: int = field(init=False)
 
-    @unharmed
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit from scratch in `n_epochs` shuffled passes.
-
-        X
-            (n, d) finite numbers; a frame's column names are remembered and checked later.
-        y
-            (n,) labels of any type, two classes at least.
-        sample_weight
-            (n,), not negative: each row's likelihood is raised to this power; 0 leaves it out.
-        """
-        self._check_hyper_parameters()
-        goes_on = self.warm_start and hasattr(self, "state_")
-        X, codes, weight = self._check_rows(X, y, sample_weight, reset=not goes_on)
-        rng = check_random_state(self.random_state)
-        if not goes_on:
-            self._start(rng, X, weight)
-        rows = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
-        orders = (rng.permutation(rows) for _ in range(self.n_epochs))
-        return self._run(X, codes, weight, orders)
-
-    @unharmed
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Absorb rows once, in their order: the posterior becomes the prior.
-
-        The first call on an unfitted model learns the scaling from its rows.
-
-        classes
-            All labels there will be, in the first call; None: those of its y.
-        """
-        self._check_hyper_parameters()
-        is_first = not hasattr(self, "state_")
-        X, codes, weight = self._check_stream(X, y, classes, sample_weight, is_first=is_first)
-        if is_first:
-            self._start(check_random_state(self.random_state), X, weight)
-        return self._run(X, codes, weight, [np.arange(len(X))])
-
-    def _start(self, rng: np.random.RandomState, X: np.ndarray, weight: Any) -> None:
-        self.x_scaler_ = Standardiser.fit(X, weight)
-        self.state_ = self._initial_state(rng)
-        self.n_iter_ = 0
-
     def _initial_state(self, rng: np.random.RandomState) -> ebp.EBPState:
         return ebp.init(rng, self._sizes())
 
@@ -141,7 +96,13 @@ class EBPClassifier(BayesianClassifier):
         return (self.n_features_in_, *hidden_sizes(self.hidden_layer_sizes), n_outputs)
 
     def _run(
-        self, X: np.ndarray, codes: np.ndarray, weight: Any, orders: Iterable[np.ndarray]
+        self,
+        X: np.ndarray,
+        codes: np.ndarray,
+        weight: Any,
+        orders: Iterable[np.ndarray],
+        *,
+        n_visits: int,
     ) -> Self:
         started = time.perf_counter()
         x, signs = self._standardised(X), self._signs(codes)
@@ -163,7 +124,7 @@ class EBPClassifier(BayesianClassifier):
             n_rows=len(X),
             n_epochs=len(trace),
             seconds=time.perf_counter() - started,
-            n_updates=n_rows * len(trace) * n_weights,
+            n_updates=n_visits * n_weights,
             guards=guards,
             trace={"mean_log_z": trace},
             log_evidence={"prequential": trace[0] * n_rows},

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from bayesprop.data.standardise import Standardiser
-from bayesprop.estimators.classification import BayesianClassifier
+from bayesprop.estimators.online_classifier import OnlineClassifier
 from bayesprop.estimators.pbp_fitting import (
     advice_on_updates,
     check_gamma,
@@ -26,7 +24,6 @@ from bayesprop.estimators.stored import (
     restore_classifier,
     restored,
 )
-from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.fit_report import FitReport
 from bayesprop.moments.pbp_engine import Engine
 from bayesprop.moments.pbp_state import GammaPrior, PBPInfo, PBPState, init
@@ -35,7 +32,7 @@ _N_PAIRS = 32
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PBPClassifier(BayesianClassifier):
+class PBPClassifier(OnlineClassifier):
     """Bayesian neural network for classes, fitted by probabilistic backpropagation.
 
     Every weight has a Gaussian posterior, the prior's precision a Gamma posterior. Two classes
@@ -100,49 +97,8 @@ class PBPClassifier(BayesianClassifier):
     state_: PBPState = field(init=False)
     n_iter_: int = field(init=False)
 
-    @unharmed
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit from scratch in `n_epochs` shuffled passes.
-
-        X
-            (n, d) finite numbers; a frame's column names are remembered and checked later.
-        y
-            (n,) labels of any type, two classes at least.
-        sample_weight
-            (n,), not negative: each row's likelihood is raised to this power; 0 leaves it out.
-        """
-        engine = self._checked_engine()
-        goes_on = self.warm_start and hasattr(self, "state_")
-        X, codes, weight = self._check_rows(X, y, sample_weight, reset=not goes_on)
-        rng = check_random_state(self.random_state)
-        if not goes_on:
-            self._start(rng, X, weight)
-        rows = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
-        orders = (rng.permutation(rows) for _ in range(self.n_epochs))
-        return self._run(engine, X, codes, weight, orders, n_visits=len(rows) * self.n_epochs)
-
-    @unharmed
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Absorb rows once, in their order: the posterior becomes the prior.
-
-        The first call on an unfitted model learns the scaling from its rows.
-
-        classes
-            All labels there will be, in the first call; None: those of its y.
-        """
-        engine = self._checked_engine()
-        is_first = not hasattr(self, "state_")
-        X, codes, weight = self._check_stream(X, y, classes, sample_weight, is_first=is_first)
-        if is_first:
-            self._start(check_random_state(self.random_state), X, weight)
+    def _begin_stream(self) -> None:
         self.state_ = self.state_._replace(**flat_average_factor(self.state_))
-        return self._run(engine, X, codes, weight, [np.arange(len(X))], n_visits=len(X))
-
-    def _start(self, rng: np.random.RandomState, X: np.ndarray, weight: Any) -> None:
-        """Learn the scaling; the posterior is the prior."""
-        self.x_scaler_ = Standardiser.fit(X, weight)
-        self.state_ = self._initial_state(rng)
-        self.n_iter_ = 0
 
     def _initial_state(self, rng: np.random.RandomState) -> PBPState:
         n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
@@ -156,7 +112,6 @@ class PBPClassifier(BayesianClassifier):
 
     def _run(
         self,
-        engine: Engine,
         X: np.ndarray,
         codes: np.ndarray,
         weight: Any,
@@ -164,7 +119,7 @@ class PBPClassifier(BayesianClassifier):
         *,
         n_visits: int,
     ) -> Self:
-        started = time.perf_counter()
+        started, engine = time.perf_counter(), self._checked_engine()
         x, targets = self._standardised(X), self._targets(codes)
         n_rows = len(x) if weight is None else int(np.count_nonzero(weight))
         total, first = PBPInfo(), None
@@ -195,6 +150,9 @@ class PBPClassifier(BayesianClassifier):
         """Signs of two classes, numbers of more."""
         column = codes[:, None].astype(np.float64)
         return 2.0 * column - 1.0 if len(self.classes_) == 2 else column
+
+    def _check_hyper_parameters(self) -> None:
+        self._checked_engine()
 
     def _checked_engine(self) -> Engine:
         """Check the hyper-parameters and say which code will run."""
