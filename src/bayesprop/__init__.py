@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bayesprop.decisions.active_learner import ActiveLearner
+    from bayesprop.decisions.conformal import ConformalClassifier, ConformalRegressor
     from bayesprop.estimators.batch_ep import BatchEPRegressor
     from bayesprop.estimators.bayes_by_backprop import (
         BayesByBackpropClassifier,
@@ -45,6 +46,8 @@ _HOMES = {
     "ClassPredictive": "bayesprop.model.class_predictive",
     "ClosedFormVIClassifier": "bayesprop.estimators.closed_form_vi",
     "ClosedFormVIRegressor": "bayesprop.estimators.closed_form_vi",
+    "ConformalClassifier": "bayesprop.decisions.conformal",
+    "ConformalRegressor": "bayesprop.decisions.conformal",
     "DeepEnsembleClassifier": "bayesprop.estimators.deep_ensemble",
     "DeepEnsembleRegressor": "bayesprop.estimators.deep_ensemble",
     "EBPClassifier": "bayesprop.estimators.ebp",
@@ -77,6 +80,8 @@ __all__ = [
     "ClassPredictive",
     "ClosedFormVIClassifier",
     "ClosedFormVIRegressor",
+    "ConformalClassifier",
+    "ConformalRegressor",
     "DeepEnsembleClassifier",
     "DeepEnsembleRegressor",
     "EBPClassifier",

@@ -1,0 +1,197 @@
+"""Intervals and sets that hold the promised share of new rows, whatever the model got wrong.
+
+Split conformal prediction by MAPIE: rows that the fit did not see say by how much its error bars
+must be stretched. If they and the new rows are exchangeable, the share is at least `coverage`,
+averaged over both (Vovk, Gammerman & Shafer 2005; Lei et al. 2018, theorem 2). It is a share of all
+rows, not one at every x: where a row stands among them, the model's own error bars say.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Bool, Float
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from bayesprop.decisions.doubt import check_estimator, is_classifier
+
+
+@dataclass(eq=False, kw_only=True)
+class ConformalRegressor:
+    """Stretch the error bars of a fitted regressor until they hold what they promise.
+
+    Intervals are mean ± c std: c is the k-th smallest |y - mean| / std of n calibration rows, k
+    being (n + 1) `coverage`, rounded up.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted, of one target; of this library, or any whose `predict` takes `return_std=True`.
+    coverage : float
+        Share of new observations that an interval should hold; between 0 and 1.
+
+    Attributes
+    ----------
+    n_calibration_ : int
+        Rows that it was calibrated on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesprop import BayesianLinearRegressor, ConformalRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 1))
+    >>> y = X[:, 0] + rng.standard_normal(200)
+    >>> sure = BayesianLinearRegressor(noise=0.01).fit(X[:100], y[:100])  # far too sure
+    >>> honest = ConformalRegressor(sure, coverage=0.9).calibrate(X[100:], y[100:])
+    >>> low, high = honest.predict_interval(np.zeros((1, 1)))[0]
+    >>> bool(high - low > 2.0)
+    True
+    """
+
+    estimator: Any = field(kw_only=False)
+    coverage: float = 0.9
+    n_calibration_: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        _check(self.estimator, self.coverage, classes=False)
+
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Learn the stretch from rows that the fit did not see; X, y as in its `fit`."""
+        score = _mapie("conformity_scores").StdConformityScore()
+        conformal = _mapie("regression").SplitConformalRegressor
+        y = _checked_targets(y, len(X), self.coverage)
+        self._conformal = conformal(
+            self.estimator, confidence_level=self.coverage, conformity_score=score, prefit=True
+        ).conformalize(X, y)
+        self.n_calibration_ = len(y)
+        return self
+
+    def predict(self, X: Any) -> Float[np.ndarray, " n"]:
+        """Predictive mean of the estimator."""
+        return self.estimator.predict(X)
+
+    def predict_interval(self, X: Any) -> Float[np.ndarray, "n 2"]:
+        """Interval that holds a new observation with probability `coverage`, on average over X."""
+        mean, bounds = _calibrated(self).predict_interval(X)
+        # The upper half stands for both: MAPIE 1.6 rounds the rank of the lower one down, not up.
+        half = bounds[:, 1, 0] - mean
+        return np.stack([mean - half, mean + half], axis=1)
+
+
+@dataclass(eq=False, kw_only=True)
+class ConformalClassifier:
+    """Sets of classes, from the probabilities of a fitted classifier, that hold what they promise.
+
+    A set holds the classes whose probability is at least a limit: the least sets on average for a
+    coverage (Sadinle, Lei & Wasserman 2019). It may be empty, where no class is likely enough.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted; any with `predict_proba`.
+    coverage : float
+        Share of new rows whose class the set should hold; between 0 and 1.
+
+    Attributes
+    ----------
+    n_calibration_ : int
+        Rows that it was calibrated on.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bayesprop import BayesianLogisticClassifier, ConformalClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = BayesianLogisticClassifier().fit(X[::2], y[::2])
+    >>> sets = ConformalClassifier(model, coverage=0.9).calibrate(X[1::2], y[1::2])
+    >>> sets.predict_set(X[:1])  # columns as in model.classes_
+    array([[ True, False, False]])
+    """
+
+    estimator: Any = field(kw_only=False)
+    coverage: float = 0.9
+    n_calibration_: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        _check(self.estimator, self.coverage, classes=True)
+
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Learn the limit from rows that the fit did not see; X, y as in its `fit`."""
+        conformal = _mapie("classification").SplitConformalClassifier
+        y = _checked_targets(y, len(X), self.coverage)
+        unknown = ~np.isin(y, self.estimator.classes_)
+        if unknown.any():
+            raise ValueError(
+                f"y must hold classes of the fit, {self.estimator.classes_.tolist()}, "
+                f"got {y.tolist()[int(np.argmax(unknown))]!r}"
+            )
+        with warnings.catch_warnings():
+            # A class that no calibration row has: the promise is over all rows and holds.
+            warnings.filterwarnings("ignore", message=".*has less labels.*", category=UserWarning)
+            self._conformal = conformal(
+                self.estimator, confidence_level=self.coverage, conformity_score="lac", prefit=True
+            ).conformalize(X, y)
+        self.n_calibration_ = len(y)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Most probable class, as the estimator has it."""
+        return self.estimator.predict(X)
+
+    def predict_set(self, X: Any) -> Bool[np.ndarray, "n c"]:
+        """Which classes may be; columns as in the estimator's `classes_`."""
+        return _calibrated(self).predict_set(X)[1][:, :, 0]
+
+
+def _check(estimator: Any, coverage: float, *, classes: bool) -> None:
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage must be between 0 and 1, such as 0.9; got {coverage!r}")
+    check_estimator(estimator)
+    if is_classifier(estimator) != classes:
+        kind, other = ("classifier", "Regressor") if classes else ("regressor", "Classifier")
+        raise ValueError(
+            f"estimator must be a {kind}, got {type(estimator).__name__}: take Conformal{other}"
+        )
+    check_is_fitted(estimator)
+
+
+def _checked_targets(y: Any, n_rows: int, coverage: float) -> np.ndarray:
+    """Refuse what cannot be calibrated on: MAPIE asks for more than 1 / (1 - coverage) rows."""
+    y = np.asarray(y)
+    if y.shape != (n_rows,):
+        raise ValueError(f"y must hold one value a row, shape ({n_rows},), got {y.shape}")
+    least = 1 + math.floor(max(1.0 / coverage, 1.0 / (1.0 - coverage)) + 1e-9)
+    if n_rows < least:
+        raise ValueError(
+            f"coverage {coverage:g} needs {least} calibration rows at least, got {n_rows}: "
+            "give more, or ask for less"
+        )
+    return y
+
+
+def _calibrated(conformal: Any) -> Any:
+    if not hasattr(conformal, "n_calibration_"):
+        raise NotFittedError(
+            f"this {type(conformal).__name__} is not calibrated yet: call calibrate(X, y) with "
+            "rows that the fit did not see"
+        )
+    return conformal._conformal
+
+
+def _mapie(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(f"mapie.{name}")
+    except ImportError as error:
+        raise ImportError(
+            "conformal prediction needs MAPIE: pip install 'bayesprop[conformal]'"
+        ) from error

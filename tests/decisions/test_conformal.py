@@ -1,0 +1,134 @@
+"""Bounds against order statistics by hand; coverage against exchangeability."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
+from bayesprop.decisions.conformal import ConformalClassifier, ConformalRegressor
+
+N_CALIBRATION, COVERAGE = 19, 0.9  # the 18th of 19 scores: covers with probability 18 / 20
+
+
+def numbers(rng, n):
+    """Noise that is skewed and grows with |x|."""
+    X = rng.standard_normal((n, 2))
+    return X, X[:, 0] + (0.5 + np.abs(X[:, 1])) * (rng.standard_exponential(n) - 1.0)
+
+
+def kinds(rng, n):
+    X = rng.standard_normal((n, 2))
+    logits = np.stack([2.0 * X[:, 0], np.sin(3.0 * X[:, 1]), np.zeros(n)], axis=1)
+    return X, np.array(["a", "b", "c"])[np.argmax(logits + rng.gumbel(size=(n, 3)), axis=1)]
+
+
+@pytest.fixture(scope="module")
+def too_sure():
+    return BayesianLinearRegressor(noise=0.01).fit(*numbers(np.random.default_rng(0), 60))
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return BayesianLogisticClassifier().fit(*kinds(np.random.default_rng(1), 40))
+
+
+def mean_share(shares):
+    return np.mean(shares), np.std(shares, ddof=1) / np.sqrt(len(shares))
+
+
+def test_the_stretch_is_an_order_statistic(too_sure):
+    rng = np.random.default_rng(2)
+    X, y = numbers(rng, 37)
+    mean, std = too_sure.predict(X, return_std=True)
+    stretch = np.sort(np.abs(y - mean) / std)[math.ceil(38 * 0.8) - 1]
+    fitted = ConformalRegressor(too_sure, coverage=0.8).calibrate(X, y)
+    new = rng.standard_normal((5, 2))
+    mean, std = too_sure.predict(new, return_std=True)
+    expected = np.stack([mean - stretch * std, mean + stretch * std], axis=1)
+    np.testing.assert_allclose(fitted.predict_interval(new), expected)
+    np.testing.assert_allclose(fitted.predict(new), mean)
+    assert fitted.n_calibration_ == 37
+
+
+def test_intervals_of_a_model_that_is_too_sure_hold_what_they_promise(too_sure):
+    rng = np.random.default_rng(3)
+    shares, own = [], []
+    for _ in range(150):
+        fitted = ConformalRegressor(too_sure, coverage=COVERAGE)
+        fitted.calibrate(*numbers(rng, N_CALIBRATION))
+        X, y = numbers(rng, 40)
+        for kept, interval in (
+            (shares, fitted.predict_interval(X)),
+            (own, too_sure.predict_interval(X, COVERAGE)),
+        ):
+            kept.append(np.mean((interval[:, 0] <= y) & (y <= interval[:, 1])))
+    share, error = mean_share(shares)
+    assert abs(share - 0.9) < 4.0 * error < 0.05
+    assert np.mean(own) < 0.5
+
+
+def test_sets_hold_what_they_promise_and_are_those_above_a_limit(classifier):
+    rng = np.random.default_rng(4)
+    shares = []
+    for _ in range(150):
+        X, y = kinds(rng, N_CALIBRATION)
+        fitted = ConformalClassifier(classifier, coverage=COVERAGE).calibrate(X, y)
+        X_new, y_new = kinds(rng, 40)
+        sets = fitted.predict_set(X_new)
+        shares.append(np.mean(sets[np.arange(40), np.searchsorted(classifier.classes_, y_new)]))
+    share, error = mean_share(shares)
+    assert abs(share - 0.9) < 4.0 * error < 0.05
+    codes = np.searchsorted(classifier.classes_, y)
+    limit = np.sort(classifier.predict_proba(X)[np.arange(19), codes])[1]  # second least
+    np.testing.assert_array_equal(sets, classifier.predict_proba(X_new) >= limit - 1e-12)
+    np.testing.assert_array_equal(fitted.predict(X_new), classifier.predict(X_new))
+
+
+def test_frames_and_pipelines(too_sure):
+    X, y = numbers(np.random.default_rng(5), 80)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = make_pipeline(StandardScaler(), BayesianLinearRegressor()).fit(frame[:40], y[:40])
+    fitted = ConformalRegressor(model).calibrate(frame[40:], y[40:])
+    assert fitted.predict_interval(frame).shape == (80, 2)
+
+
+@pytest.mark.parametrize(("coverage", "least"), [(0.2, 6), (0.5, 3), (0.9, 11), (0.95, 21)])
+def test_the_least_rows_are_enough(too_sure, classifier, coverage, least):
+    rng = np.random.default_rng(7)
+    X, y = numbers(rng, least)
+    fitted = ConformalRegressor(too_sure, coverage=coverage).calibrate(X, y)
+    assert fitted.predict_interval(X).shape == (least, 2)
+    with pytest.raises(ValueError, match=f"needs {least} calibration rows"):
+        ConformalRegressor(too_sure, coverage=coverage).calibrate(X[1:], y[1:])
+    sets = ConformalClassifier(classifier, coverage=coverage).calibrate(X, ["a"] * least)
+    assert sets.predict_set(X).shape == (least, 3)  # two classes in no row: no matter
+
+
+def test_what_cannot_be_calibrated_is_refused(too_sure, classifier):
+    X, y = numbers(np.random.default_rng(6), 8)
+    with pytest.raises(ValueError, match="needs 11 calibration rows at least, got 8"):
+        ConformalRegressor(too_sure, coverage=0.9).calibrate(X, y)
+    with pytest.raises(ValueError, match=r"shape \(8,\), got \(8, 1\)"):
+        ConformalRegressor(too_sure, coverage=0.5).calibrate(X, y[:, None])
+    with pytest.raises(ValueError, match="coverage must be between 0 and 1"):
+        ConformalRegressor(too_sure, coverage=90)
+    with pytest.raises(ValueError, match="take ConformalClassifier"):
+        ConformalRegressor(classifier)
+    with pytest.raises(ValueError, match="take ConformalRegressor"):
+        ConformalClassifier(too_sure)
+    with pytest.raises(ValueError, match="does not say how sure it is"):
+        ConformalRegressor(LinearRegression().fit(X, y))
+    with pytest.raises(NotFittedError):
+        ConformalRegressor(BayesianLinearRegressor())
+    with pytest.raises(NotFittedError, match="call calibrate"):
+        ConformalRegressor(too_sure).predict_interval(X)
+    with pytest.raises(ValueError, match=r"classes of the fit, .*'c'\], got 'd'"):
+        ConformalClassifier(classifier, coverage=0.5).calibrate(X, np.array(list("abcabcad")))
