@@ -27,6 +27,14 @@ def predict(
     quantiles: Annotated[
         str | None, typer.Option(metavar="LEVELS", help="Also these quantiles: 0.05,0.5,0.95.")
     ] = None,
+    calibrate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Rows with the target that the fit did not see: stretch the intervals to hold "
+            "COVERAGE of such rows.",
+        ),
+    ] = None,
     abstain_above: Annotated[
         float | None,
         typer.Option(
@@ -64,6 +72,7 @@ def predict(
             quiet=quiet,
             abstain_above=abstain_above,
             by=by,
+            calibrate=calibrate,
         )
     )
 
@@ -76,6 +85,7 @@ def add_to(app: typer.Typer) -> None:
             "bayesprop predict m.bayesprop new.csv > predictions.csv",
             "bayesprop predict m.bayesprop new.csv --interval 0.5 --interval 0.9 --out p.parquet",
             "bayesprop predict m.bayesprop new.csv --quantiles 0.05,0.5,0.95",
+            "bayesprop predict m.bayesprop new.csv --calibrate held_out.csv",
             "bayesprop predict m.bayesprop new.csv --abstain-above 12.5 --by epistemic",
         ),
     )(predict)

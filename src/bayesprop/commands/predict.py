@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -13,6 +13,7 @@ import polars as pl
 from jaxtyping import Float
 
 from bayesprop.commands.abstain import COLUMN, Abstaining
+from bayesprop.commands.calibrate import check_options, stretches
 from bayesprop.commands.console import note, progress, warn
 from bayesprop.commands.failures import InputError, listing, one_line, writing
 from bayesprop.commands.scores import predict_rows
@@ -51,14 +52,20 @@ class Options:
     quiet: bool
     abstain_above: float | None = None
     by: str | None = None
+    calibrate: str | None = None
 
 
 @dataclass(frozen=True)
 class NumberLayout:
-    """Which columns a predicted number has besides mean and standard deviations."""
+    """Which columns a predicted number has besides mean and standard deviations.
+
+    stretches
+        How many std each interval reaches from the mean; None: as the predictive has it.
+    """
 
     intervals: tuple[float, ...]
     quantiles: tuple[float, ...]
+    stretches: tuple[float, ...] | None = None
 
     def columns(self, predictive: Predictive) -> dict[str, np.ndarray]:
         """Return the predictions of some rows as named columns, in the units of the target."""
@@ -68,10 +75,14 @@ class NumberLayout:
             "epistemic_std": np.sqrt(predictive.epistemic_var),
             "noise_std": np.sqrt(predictive.noise_var),
         }
-        for level in self.intervals:
-            bounds = predictive.interval(level)
-            columns[f"lower_{_percent(level)}"] = bounds[..., 0]
-            columns[f"upper_{_percent(level)}"] = bounds[..., 1]
+        for place, level in enumerate(self.intervals):
+            if self.stretches is None:
+                low, high = np.moveaxis(predictive.interval(level), -1, 0)
+            else:
+                half = self.stretches[place] * predictive.std
+                low, high = predictive.mean - half, predictive.mean + half
+            columns[f"lower_{_percent(level)}"] = low
+            columns[f"upper_{_percent(level)}"] = high
         for level in self.quantiles:
             columns[f"q_{level:g}"] = predictive.quantile(level)
         return columns
@@ -125,6 +136,7 @@ Layout = NumberLayout | ClassLayout
 def run(options: Options) -> None:
     """Predict a table into a file or stdout."""
     numbers = _number_layout(options)
+    check_options(options.calibrate, options.table, options.quantiles)
     _check_out(options)
     saved = open_model(options.model)
     with progress(f"reading {options.table}", quiet=options.quiet):
@@ -132,6 +144,9 @@ def run(options: Options) -> None:
     encoding = encoding_of(saved)
     rule = Abstaining.asked_for(options.abstain_above, options.by, classes=bool(encoding.classes))
     layout = _class_layout(options, encoding, frame) if encoding.classes else numbers
+    if options.calibrate is not None:
+        learnt = stretches(saved, options.calibrate, numbers.intervals, quiet=options.quiet)
+        layout = replace(numbers, stretches=learnt)
     if options.keep:
         _check_names(frame, [*layout.names, *_extra_names(options)])
     encoded = encoding.encode(frame)  # whole, so that messages name rows of the table
@@ -168,7 +183,12 @@ def _number_layout(options: Options) -> NumberLayout:
 
 
 def _class_layout(options: Options, encoding: TableEncoding, frame: pl.DataFrame) -> ClassLayout:
-    for option, given in (("--interval", options.intervals), ("--quantiles", options.quantiles)):
+    asked = {
+        "--interval": options.intervals,
+        "--quantiles": options.quantiles,
+        "--calibrate": options.calibrate,
+    }
+    for option, given in asked.items():
         if given:
             raise InputError(
                 f"{option} is for numbers; this model predicts classes, with a probability for each"

@@ -39,6 +39,8 @@ class ConformalRegressor:
     ----------
     n_calibration_ : int
         Rows that it was calibrated on.
+    stretch_ : float
+        c.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class ConformalRegressor:
     estimator: Any = field(kw_only=False)
     coverage: float = 0.9
     n_calibration_: int = field(init=False)
+    stretch_: float = field(init=False)
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -67,9 +70,13 @@ class ConformalRegressor:
         score = _mapie("conformity_scores").StdConformityScore()
         conformal = _mapie("regression").SplitConformalRegressor
         y = _checked_targets(y, len(X), self.coverage)
-        self._conformal = conformal(
+        calibrated = conformal(
             self.estimator, confidence_level=self.coverage, conformity_score=score, prefit=True
         ).conformalize(X, y)
+        # The upper half stands for both: MAPIE 1.6 rounds the rank of the lower one down, not up.
+        mean, bounds = calibrated.predict_interval(X[:1])
+        std = self.estimator.predict(X[:1], return_std=True)[1]
+        self.stretch_ = float((bounds[0, 1, 0] - mean[0]) / std[0])
         self.n_calibration_ = len(y)
         return self
 
@@ -79,9 +86,9 @@ class ConformalRegressor:
 
     def predict_interval(self, X: Any) -> Float[np.ndarray, "n 2"]:
         """Interval that holds a new observation with probability `coverage`, on average over X."""
-        mean, bounds = _calibrated(self).predict_interval(X)
-        # The upper half stands for both: MAPIE 1.6 rounds the rank of the lower one down, not up.
-        half = bounds[:, 1, 0] - mean
+        _check_calibrated(self)
+        mean, std = self.estimator.predict(X, return_std=True)
+        half = self.stretch_ * std
         return np.stack([mean - half, mean + half], axis=1)
 
 
@@ -148,7 +155,8 @@ class ConformalClassifier:
 
     def predict_set(self, X: Any) -> Bool[np.ndarray, "n c"]:
         """Which classes may be; columns as in the estimator's `classes_`."""
-        return _calibrated(self).predict_set(X)[1][:, :, 0]
+        _check_calibrated(self)
+        return self._conformal.predict_set(X)[1][:, :, 0]
 
 
 def _check(estimator: Any, coverage: float, *, classes: bool) -> None:
@@ -177,13 +185,12 @@ def _checked_targets(y: Any, n_rows: int, coverage: float) -> np.ndarray:
     return y
 
 
-def _calibrated(conformal: Any) -> Any:
+def _check_calibrated(conformal: Any) -> None:
     if not hasattr(conformal, "n_calibration_"):
         raise NotFittedError(
             f"this {type(conformal).__name__} is not calibrated yet: call calibrate(X, y) with "
             "rows that the fit did not see"
         )
-    return conformal._conformal
 
 
 def _mapie(name: str) -> Any:

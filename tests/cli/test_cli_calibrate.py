@@ -1,0 +1,54 @@
+"""Intervals stretched on rows that the fit did not see."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import numpy as np
+import pytest
+from house_table import as_csv, house_rows
+
+
+def columns(text):
+    rows = list(csv.DictReader(io.StringIO(text)))
+    return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+
+
+def test_intervals_reach_as_far_as_the_calibration_rows_say(cli, house_model, tmp_path):
+    held = tmp_path / "held.csv"
+    rows = house_rows(n=40, seed=8)
+    held.write_text(as_csv(rows))
+    words = ["--interval", "0.5", "--interval", "0.9"]
+    plain = columns(cli("predict", house_model, held, *words).out)
+    score = np.sort(np.abs([row["price"] for row in rows] - plain["mean"]) / plain["std"])
+    result = cli("predict", house_model, held, *words, "--calibrate", held)
+    found = columns(result.out)
+    for level in (0.5, 0.9):
+        half = score[math.ceil(41 * level) - 1] * plain["std"]
+        for bound, expected in (("lower", plain["mean"] - half), ("upper", plain["mean"] + half)):
+            np.testing.assert_allclose(found[f"{bound}_{100 * level:g}"], expected)
+    np.testing.assert_array_equal(found["mean"], plain["mean"])
+    assert "calibrated on 40 rows" in result.err
+    assert "90 %: mean ± " in result.err
+
+
+@pytest.mark.parametrize(
+    ("n", "words", "expected"),
+    [
+        (10, [], "coverage 0.9 needs 11 calibration rows at least, got 10"),
+        (20, ["--quantiles", "0.5"], "--calibrate stretches intervals only"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused(cli, house_model, tmp_path, n, words, expected):
+    held = tmp_path / "held.csv"
+    held.write_text(as_csv(house_rows(n=n)))
+    result = cli("predict", house_model, held, "--calibrate", held, *words)
+    assert (result.code, result.out) == (2, "")
+    assert expected in result.error
+
+
+def test_standard_input_is_read_once(cli, house_model):
+    result = cli("predict", house_model, "-", "--calibrate", "-")
+    assert "cannot both be standard input" in result.error
