@@ -21,6 +21,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from bayesprop.numerics.threefry import unrolled
+
 Sampler = Literal["nuts", "hmc", "random-walk"]
 SAMPLERS: tuple[Sampler, ...] = ("nuts", "hmc", "random-walk")
 LogDensity = Callable[..., Float[Array, ""]]
@@ -126,7 +128,7 @@ def sample_chains(
         # The precision that the caller has set is a property of the thread.
         with jax.enable_x64(is_wide):
             here = devices[number % len(devices)]
-            chain_key = jax.random.fold_in(key, number)
+            chain_key = unrolled(jax.random.fold_in(key, number))
             found = run(*jax.device_put((positions[number], chain_key, data), here))
             return jax.tree.map(np.asarray, jax.block_until_ready(found))
 
