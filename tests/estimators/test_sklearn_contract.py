@@ -48,7 +48,7 @@ def expected(estimator):
 REPRESENTATIVE = (
     ("pbp", "regression"),
     ("pbp", "classification"),
-    ("deep-ensemble", "classification"),
+    ("network", "classification"),
     ("linear", "regression"),
     ("logistic", "classification"),
 )

@@ -87,7 +87,7 @@ class BatchEPRegressor(BayesianRegressor):
     >>> from sklearn.datasets import load_diabetes
     >>> from bayesprop import BatchEPRegressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = BatchEPRegressor(random_state=0).fit(X[:60], y[:60])
+    >>> model = BatchEPRegressor((5,), n_starts=1, random_state=0).fit(X[:30], y[:30])
     >>> mean, std = model.predict(X[400:], return_std=True)
     >>> mean.shape, bool((std > 0).all())
     ((42,), True)
