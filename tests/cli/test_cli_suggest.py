@@ -129,7 +129,7 @@ def test_suggestions_of_classes(cli, tmp_path):
         (("--where", "area < x"), "'x' is none"),
         (("--where", "town < x"), "there are == and !="),
         (("--where", "area < -1"), "meets every --where"),
-        (("--n", "101"), "different rows allowed, got 101"),
+        (("--n", "101"), "the number of different rows allowed, got 101: ask for fewer"),
         (("--reference", "t.csv"), "--reference goes with"),
         (("--out", "t.txt2"), "must end in .csv"),
     ],

@@ -238,3 +238,26 @@ def test_other_refusals():
     learner.acquisition = "expected-entropy-reduction"
     with pytest.raises(ValueError, match="which needs them"):
         learner.query(X)
+
+
+def test_rows_and_costs_that_cannot_be_taught_are_refused():
+    X, y = rows()
+    learner = ActiveLearner(pbp(), update="stream").teach(X, y)
+    for bad in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(ValueError, match="cost must be a finite number >= 0, got"):
+            learner.teach(X, y, cost=bad)
+    with pytest.raises(ValueError, match="y must hold numbers for a regressor"):
+        learner.teach(X, ["high"] * len(X))
+    with pytest.raises(ValueError, match=r"X must be 2-d, .* got shape \(2,\): reshape\(1, -1\)"):
+        learner.teach(X[0], y[:1])
+    for ask in (learner.query, learner.scores):
+        with pytest.raises(ValueError, match="pool must be 2-d, one row a candidate"):
+            ask(X[0])
+    with pytest.raises(ValueError, match="pool must be 2-d"):
+        ActiveLearner(pbp(), "random").query(X[0])
+    with pytest.raises(ValueError, match="reference must be 2-d"):
+        ActiveLearner(pbp(), "expected-entropy-reduction").teach(X, y).query(X, reference=X[0])
+    with pytest.raises(ValueError, match="X must be 2-d"):
+        ActiveLearner(pbp().fit(X, y), X=X[:, 0], y=y)
+    assert len(learner.history_) == 1
+    assert learner.teach(X, y, cost=np.int64(0)).history_[1].cost == 0.0

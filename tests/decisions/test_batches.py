@@ -110,7 +110,7 @@ def test_no_batch_holds_a_row_twice(batch, name):
     chosen = learner.query(pool, 6, **reference)
     assert len(np.unique(pool[chosen.indices], axis=0)) == 6
     assert np.isfinite(chosen.scores).all()
-    with pytest.raises(ValueError, match="different rows allowed, got 7"):
+    with pytest.raises(ValueError, match=r"at most 6, .* rows allowed, got 7: ask for fewer"):
         learner.query(pool, 7, **reference)
 
 
@@ -167,7 +167,7 @@ def test_costs_and_constraints():
         ({"costs": costs[:5]}, r"one number a candidate, \(60,\), got \(5,\)"),
         ({"costs": costs - 10.0}, "must be finite numbers > 0"),
         ({"allowed": costs}, "True or False"),
-        ({"allowed": np.zeros(60, bool)}, "different rows allowed"),
+        ({"allowed": np.zeros(60, bool)}, "at most 0, the number of different rows allowed"),
     ):
         with pytest.raises(ValueError, match=message):
             learner.query(pool, **wrong)

@@ -118,6 +118,8 @@ def test_what_cannot_be_calibrated_is_refused(too_sure, classifier):
         ConformalRegressor(too_sure, coverage=0.9).calibrate(X, y)
     with pytest.raises(ValueError, match=r"shape \(8,\), got \(8, 1\)"):
         ConformalRegressor(too_sure, coverage=0.5).calibrate(X, y[:, None])
+    with pytest.raises(ValueError, match="y must hold numbers for a regressor"):
+        ConformalRegressor(too_sure, coverage=0.5).calibrate(X, ["far"] * 8)
     with pytest.raises(ValueError, match="coverage must be between 0 and 1"):
         ConformalRegressor(too_sure, coverage=90)
     with pytest.raises(ValueError, match="take ConformalClassifier"):

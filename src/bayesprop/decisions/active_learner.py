@@ -19,7 +19,14 @@ from bayesprop.decisions.acquisition import CLASSES, NUMBERS, Acquisition, Score
 from bayesprop.decisions.batches import BATCHES, Choice, Chosen
 from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, tells_parts
 from bayesprop.decisions.functions import can_be_drawn
-from bayesprop.decisions.pool import Allowed, checked_allowed, checked_costs, named
+from bayesprop.decisions.pool import (
+    Allowed,
+    checked_allowed,
+    checked_costs,
+    checked_rows,
+    checked_values,
+    named,
+)
 from bayesprop.decisions.stopping import Rule, Step, rule_from_stored, rule_to_stored
 from bayesprop.store import ModelFileError, load_model, save_model
 
@@ -102,7 +109,8 @@ class ActiveLearner:
         self._columns: list[str] | None = None
         self._n_queries, self._top_score = 0, None
         if self.X is not None:
-            self.X_, self.y_, self._columns = self._all_rows(self.X, self.y)
+            values = checked_values(self.y, classes=is_classifier(self.estimator))
+            self.X_, self.y_, self._columns = self._all_rows(checked_rows("X", self.X), values)
 
     def query(
         self,
@@ -148,8 +156,10 @@ class ActiveLearner:
         X, y
             Rows and what was measured.
         cost
-            What the measurements cost; None: 1 a row.
+            What the measurements cost, not negative; None: 1 a row.
         """
+        price = _price(cost, len(X))
+        X, y = checked_rows("X", X), checked_values(y, classes=is_classifier(self.estimator))
         rows = self._all_rows(X, y) if self.update == "refit" else None
         log_likelihood = self._log_likelihood(X, y)
         started = time.perf_counter()
@@ -160,7 +170,6 @@ class ActiveLearner:
         if rows is not None:
             self.X_, self.y_, self._columns = rows
         n = len(X)
-        price = float(n if cost is None else cost)
         step = Step(n, n_before + n, price, self._top_score, log_likelihood, seconds)
         self.history_, self._top_score = [*self.history_, step], None
         return self
@@ -277,8 +286,9 @@ class ActiveLearner:
             )
         if name != acquisitions.RANDOM and not self._is_fitted():
             raise NotFittedError('teach the first rows, or choose them by acquisition="random"')
-        if not hasattr(pool, "shape"):
-            pool = np.asarray(pool, np.float64)
+        pool = checked_rows("pool", pool)
+        if reference is not None:
+            reference = checked_rows("reference", reference)
         if not len(pool):
             raise ValueError("pool must hold one candidate at least, got none")
         seed = np.random.SeedSequence((int(self.random_state), self._n_queries))
@@ -340,6 +350,13 @@ def _fitted(estimator: Any) -> bool:
     """Whether a fit has left attributes; scikit-learn's own check passes unfitted processes."""
     model = estimator[-1] if hasattr(estimator, "steps") else estimator
     return any(name.endswith("_") and not name.startswith("_") for name in vars(model))
+
+
+def _price(cost: float | None, n_rows: int) -> float:
+    price = float(n_rows if cost is None else cost)
+    if not 0.0 <= price < float("inf"):
+        raise ValueError(f"cost must be a finite number >= 0, got {cost!r}; None is 1 a row")
+    return price
 
 
 def _n_rows(X: Any) -> int:

@@ -119,8 +119,12 @@ def choose(choice: Choice, scores: Float[np.ndarray, " n"], n: int, batch: str) 
     """
     worth = _worth(choice, scores)
     order = _order(choice, worth)
-    if len(list(islice(distinct(choice.X, order), n))) < n:
-        raise ValueError(f"n must be at most the number of different rows allowed, got {n}")
+    n_different = sum(1 for _ in islice(distinct(choice.X, order), n))
+    if n_different < n:
+        raise ValueError(
+            f"n must be at most {n_different}, the number of different rows allowed, got {n}: "
+            "ask for fewer, or give or allow more candidates"
+        )
     if n == 1 or batch == "top" or choice.name == RANDOM:
         return _by_order(choice, scores, order, n)
     if batch == "k-means++":

@@ -19,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.decisions.doubt import check_estimator, is_classifier
+from bayesprop.decisions.pool import checked_values
 
 
 @dataclass(eq=False, kw_only=True)
@@ -69,7 +70,7 @@ class ConformalRegressor:
         """Learn the stretch from rows that the fit did not see; X, y as in its `fit`."""
         score = _mapie("conformity_scores").StdConformityScore()
         conformal = _mapie("regression").SplitConformalRegressor
-        y = _checked_targets(y, len(X), self.coverage)
+        y = checked_values(_checked_targets(y, len(X), self.coverage), classes=False)
         calibrated = conformal(
             self.estimator, confidence_level=self.coverage, conformity_score=score, prefit=True
         ).conformalize(X, y)

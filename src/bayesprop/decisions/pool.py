@@ -1,4 +1,4 @@
-"""Rows of candidates, an array or a frame; which of them may be chosen, and at what cost."""
+"""Rows, an array or a frame, and what was measured at them; which may be chosen, at what cost."""
 
 from __future__ import annotations
 
@@ -14,6 +14,31 @@ Allowed = Bool[np.ndarray, " n"] | Callable[[Any], Any] | None
 def take(X: Any, rows: Int[np.ndarray, " m"]) -> Any:
     """Select rows by number."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def checked_rows(name: str, X: Any) -> Any:
+    """Return a frame or an array of rows; ValueError where there are not two dimensions."""
+    if not hasattr(X, "shape"):
+        X = np.asarray(X, np.float64)
+    if len(X.shape) != 2:
+        raise ValueError(
+            f"{name} must be 2-d, one row a candidate, got shape {tuple(X.shape)}: "
+            "reshape(1, -1) makes one row of a single candidate"
+        )
+    return X
+
+
+def checked_values(y: Any, *, classes: bool) -> np.ndarray:
+    """Return what was measured; ValueError where a regressor would learn what are no numbers."""
+    values = np.asarray(y)
+    if classes or values.dtype.kind in "biuf":
+        return values
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"y must hold numbers for a regressor ({error}): for labels take a classifier"
+        ) from error
 
 
 def stacked(first: Any, second: Any) -> Any:
