@@ -1,4 +1,4 @@
-"""Batch EP as a whole: order, copies, refusals of its own, and NUTS on the same posterior."""
+"""Batch EP as a whole: order, copies, rows left out, and NUTS on the same posterior."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import integrate, stats
 
 from bayesprop.moments import batch_ep
 from bayesprop.moments import batch_ep_state as ep
@@ -52,6 +53,30 @@ def test_it_settles_where_every_site_is_matched(posterior):
     assert sweeps.change[-1] < 1e-5
     assert sweeps.skipped.sum() == 0
     assert sweeps.damping.min() == 0.5
+
+
+def log_p_of_row(q, row):
+    """Log predictive density of a training row, nats, by adaptive quadrature over log noise."""
+    m, v = (float(part[0, 0]) for part in ep.predict(q, X[row : row + 1]))
+    noise = stats.norm(float(q.noise.m[0]), np.sqrt(float(q.noise.v[0])))
+
+    def integrand(theta):
+        return stats.norm.pdf(Y[row, 0], m, np.sqrt(v + np.exp(theta))) * noise.pdf(theta)
+
+    return np.log(integrate.quad(integrand, -12, 6)[0])
+
+
+def test_the_probability_of_a_row_given_the_others_is_that_of_a_fit_without_it(posterior):
+    """A cavity is the posterior without a row, but for what the other sites would become then.
+
+    That is of second order in what the row says; a row's own mark on its prediction is of first.
+    """
+    q, sweeps = posterior
+    seen = np.mean([log_p_of_row(q, row) for row in range(16)])
+    without = [fitted(weight=ONES - np.eye(16)[row], tol=1e-2)[0] for row in range(16)]
+    left_out = np.mean([log_p_of_row(q, row) for row, q in enumerate(without)])
+    assert seen - left_out > 0.1
+    assert abs(sweeps.log_z[-1] - left_out) < 0.25 * (seen - left_out)
 
 
 def log_density(position, x, y):

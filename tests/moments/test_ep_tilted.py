@@ -38,7 +38,7 @@ def unit_moments_by_scipy(a, v):
     return moment(1), moment(2)
 
 
-def output_by_scipy(a, of_certain=None):
+def output_by_scipy(a, of_certain=None, v=V):
     """Mean and variance of f, unit by unit; `of_certain`: (unit, value) that is known."""
     first, second = (
         list(part)
@@ -50,14 +50,14 @@ def output_by_scipy(a, of_certain=None):
     u = np.append(first, 1.0) / np.sqrt(3)
     uu = np.outer(u, u)
     uu[np.diag_indices(3)] = np.append(second, 1.0) / 3
-    of_v = V.cov + np.outer(V.m, V.m)
-    mean = u @ V.m
+    of_v = v.cov + np.outer(v.m, v.m)
+    mean = u @ v.m
     return mean, np.sum(of_v * uu) - mean**2
 
 
-def likelihood_by_scipy(mean, var):
+def likelihood_by_scipy(mean, var, y=Y):
     def integrand(theta):
-        log_p = stats.norm.logpdf(Y, mean, np.sqrt(var + np.exp(theta)))
+        log_p = stats.norm.logpdf(y, mean, np.sqrt(var + np.exp(theta)))
         return np.exp(log_p) * stats.norm.pdf(theta, NOISE.m, np.sqrt(NOISE.v))
 
     return integrate.quad(integrand, -12, 9, epsabs=1e-10)[0]
@@ -114,6 +114,32 @@ def test_output_weights_of_certain_units_are_those_of_linear_regression():
     site = tilted.output_weight_site(Y, u, V, known)
     np.testing.assert_allclose(site.precision, np.outer(u.m, u.m) / 0.2, atol=1e-9)
     np.testing.assert_allclose(site.shift, u.m * Y / 0.2, atol=1e-9)
+
+
+@pytest.mark.parametrize("y", [0.2, 3.0])
+def test_output_weights_of_uncertain_units_follow_the_slopes_of_the_evidence(y):
+    """By central differences of log Z; at 3.0 the site would take certainty away, and does not."""
+
+    def log_z(m, cov):
+        return np.log(likelihood_by_scipy(*output_by_scipy(A, v=Joint(m, cov)), y))
+
+    def slope(by_m, by_cov):
+        ahead = log_z(V.m + 1e-4 * by_m, V.cov + 1e-4 * by_cov)
+        return (ahead - log_z(V.m - 1e-4 * by_m, V.cov - 1e-4 * by_cov)) / 2e-4
+
+    none, each = np.zeros((3, 3)), np.eye(3)
+    by_m = np.array([slope(one, none) for one in each])
+    by_cov = np.array([[slope(none[0], np.outer(a, b)) for b in each] for a in each])
+    mean = V.m + V.cov @ by_m
+    cov = V.cov - V.cov @ (np.outer(by_m, by_m) - 2.0 * by_cov) @ V.cov
+    values, vectors = np.linalg.eigh(np.linalg.inv(cov) - np.linalg.inv(V.cov))
+    assert (values.min() > 0.0) == (y == 0.2)
+
+    site = tilted.output_weight_site(y, tilted.units(A), V, tilted.gauss_hermite(NOISE, 40))
+    expected = vectors @ np.diag(np.maximum(values, 0.0)) @ vectors.T
+    np.testing.assert_allclose(site.precision, expected, atol=1e-6)
+    of_v = np.linalg.inv(np.linalg.inv(V.cov) + site.precision)
+    np.testing.assert_allclose(of_v @ (np.linalg.solve(V.cov, V.m) + site.shift), mean, atol=1e-6)
 
 
 def test_everything_agrees_with_draws_where_units_are_nearly_certain():
