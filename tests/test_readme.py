@@ -10,7 +10,13 @@ import pytest
 OPTIMISED = True
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/index.md", "docs/decide-what-to-measure.md", "docs/when-to-abstain.md")
+PAGES = (
+    "README.md",
+    "docs/index.md",
+    "docs/decide-what-to-measure.md",
+    "docs/when-to-abstain.md",
+    "docs/compare-policies.md",
+)
 
 
 @pytest.mark.parametrize("page", PAGES)

