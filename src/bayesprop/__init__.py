@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bayesprop.decisions.active_learner import ActiveLearner
+    from bayesprop.decisions.bandits import EpsilonGreedy, Greedy, ThompsonSampler, UpperConfidence
     from bayesprop.decisions.conformal import ConformalClassifier, ConformalRegressor
     from bayesprop.estimators.batch_ep import BatchEPRegressor
     from bayesprop.estimators.bayes_by_backprop import (
@@ -51,9 +52,11 @@ _HOMES = {
     "DeepEnsembleClassifier": "bayesprop.estimators.deep_ensemble",
     "DeepEnsembleRegressor": "bayesprop.estimators.deep_ensemble",
     "EBPClassifier": "bayesprop.estimators.ebp",
+    "EpsilonGreedy": "bayesprop.decisions.bandits",
     "GaussianPredictive": "bayesprop.model.predictive",
     "GravesVIClassifier": "bayesprop.estimators.graves_vi",
     "GravesVIRegressor": "bayesprop.estimators.graves_vi",
+    "Greedy": "bayesprop.decisions.bandits",
     "LaplaceClassifier": "bayesprop.estimators.laplace",
     "LaplaceRegressor": "bayesprop.estimators.laplace",
     "MCDropoutClassifier": "bayesprop.estimators.mc_dropout",
@@ -66,6 +69,8 @@ _HOMES = {
     "PointNetworkClassifier": "bayesprop.estimators.point_network",
     "PointNetworkRegressor": "bayesprop.estimators.point_network",
     "Predictive": "bayesprop.model.predictive",
+    "ThompsonSampler": "bayesprop.decisions.bandits",
+    "UpperConfidence": "bayesprop.decisions.bandits",
     "load": "bayesprop.store",
     "prune": "bayesprop.estimators.pruning",
 }
@@ -85,9 +90,11 @@ __all__ = [
     "DeepEnsembleClassifier",
     "DeepEnsembleRegressor",
     "EBPClassifier",
+    "EpsilonGreedy",
     "GaussianPredictive",
     "GravesVIClassifier",
     "GravesVIRegressor",
+    "Greedy",
     "LaplaceClassifier",
     "LaplaceRegressor",
     "MCDropoutClassifier",
@@ -100,6 +107,8 @@ __all__ = [
     "PointNetworkClassifier",
     "PointNetworkRegressor",
     "Predictive",
+    "ThompsonSampler",
+    "UpperConfidence",
     "__version__",
     "load",
     "prune",

@@ -90,17 +90,45 @@ def save_model(
     Raises ModelFileError if the file cannot be written (an older one then stays as it was), and
     TypeError for what the format cannot hold.
     """
-    method = _method_of(estimator)
-    model, arrays = estimator._to_stored()
+    model, arrays = estimator_to_stored(estimator)
     header = {
         "schema": SCHEMA,
-        "method": method,
-        "task": CLASSIFICATION if hasattr(estimator, "classes_") else REGRESSION,
+        **model,
         "versions": _versions(),
-        "model": model,
         "table": None if table is None else table.to_dict(),
         "metadata": metadata or {},
     }
+    write_sealed(path, header, arrays)
+
+
+def load_model(path: str | Path) -> SavedModel:
+    """Read a model file; ModelFileError, in one line, if it is not a whole and unaltered one."""
+    header, arrays = read_sealed(path)
+    try:
+        return _built(header, arrays)
+    except _Refused as refusal:
+        raise ModelFileError(f"model file {_shown(path)} {refusal}") from refusal.__cause__
+
+
+def estimator_to_stored(estimator: Any) -> Stored:
+    """Return a fitted estimator as a header for JSON and named arrays; TypeError if not of ours."""
+    method = _method_of(estimator)
+    model, arrays = estimator._to_stored()
+    task = CLASSIFICATION if hasattr(estimator, "classes_") else REGRESSION
+    return Stored({"method": method, "task": task, "model": model}, arrays)
+
+
+def estimator_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """Rebuild an estimator from what `estimator_to_stored` gave; any error where it is not that."""
+    kind: Any = methods.estimator_class(header["method"], header.get("task", REGRESSION))
+    return kind._from_stored(header["model"], arrays)
+
+
+def write_sealed(path: str | Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write header and arrays to one file with their digest, whole or not at all.
+
+    Raises ModelFileError if it cannot be written, TypeError for what the format cannot hold.
+    """
     content = _packed(header, arrays)
     try:
         write_atomically(path, lambda file: file.write(content))
@@ -109,11 +137,10 @@ def save_model(
         raise ModelFileError(f"cannot write model file {_shown(path)}: {reason}") from error
 
 
-def load_model(path: str | Path) -> SavedModel:
-    """Read a model file; ModelFileError, in one line, if it is not a whole and unaltered one."""
+def read_sealed(path: str | Path) -> Stored:
+    """Read what `write_sealed` wrote; ModelFileError if it is not whole and unaltered."""
     try:
-        header, arrays = _unpacked(_read(path))
-        return _built(header, arrays)
+        return _unpacked(_read(path))
     except _Refused as refusal:
         raise ModelFileError(f"model file {_shown(path)} {refusal}") from refusal.__cause__
 
@@ -127,7 +154,9 @@ class _Refused(Exception):
     """Why a file is not believed, to follow "model file '...' "."""
 
 
-class _Stored(NamedTuple):
+class Stored(NamedTuple):
+    """A header for JSON, and named arrays."""
+
     header: dict[str, Any]
     arrays: dict[str, np.ndarray]
 
@@ -209,14 +238,14 @@ def _check_start(start: bytes) -> None:
         raise _Refused("is damaged: its header claims an impossible length")
 
 
-def _unpacked(content: bytes) -> _Stored:
+def _unpacked(content: bytes) -> Stored:
     """Return header and arrays of a file whose digest is right."""
     layout = _layout(content)
     texts = layout.pop("__metadata__")
     _check_digest(content, str(texts[_DIGEST]))
     _check_dtypes(layout)
     header = _json(str(texts[_HEADER]), "has a damaged header")
-    return _Stored(header, _arrays(content))
+    return Stored(header, _arrays(content))
 
 
 def _layout(content: bytes) -> dict[str, Any]:
@@ -280,8 +309,7 @@ def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
         known = ", ".join(methods.METHODS)
         raise _Refused(f"is of an unknown method {str(method)[:40]!r}; this bayesprop has {known}")
     try:
-        kind: Any = methods.estimator_class(method, header.get("task", REGRESSION))
-        estimator = kind._from_stored(header["model"], arrays)
+        estimator = estimator_from_stored(header, arrays)
         table = _table(header["table"])
         metadata = dict(header["metadata"])
         _check_width(estimator, table)

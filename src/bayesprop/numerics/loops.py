@@ -19,7 +19,8 @@ class Batch(NamedTuple):
     weight
         Weight of every row; 0 for the padding of the last batch. (b,)
     place, n_batches
-        Which batch of the epoch this is, from 0, and how many there are.
+        Which batch of the epoch this is, from 0, and how many there are; of batches drawn with
+        replacement a share may be left over.
     n_total
         Sum of the weights of all rows: what the batch stands for.
     """
@@ -28,7 +29,7 @@ class Batch(NamedTuple):
     y: Any
     weight: Float[Array, " b"]
     place: Int[Array, ""]
-    n_batches: int
+    n_batches: int | Float[Array, ""]
     n_total: Float[Array, ""]
 
 
@@ -93,3 +94,51 @@ def epoch(
     places = (jnp.arange(count), order.rows, order.is_real)
     state, infos = jax.lax.scan(step, state, places)
     return state, jax.tree.map(jnp.mean, infos)
+
+
+class Replayed(NamedTuple):
+    """The state after some steps, the mean info of them, and whether they were undone."""
+
+    state: Any
+    info: Any
+    is_undone: Bool[Array, ""]
+
+
+@partial(jax.jit, static_argnames=("update", "n_steps", "batch_size"))
+def replay(
+    update: Update,
+    state: Any,
+    key: PRNGKeyArray,
+    data: Rows,
+    n_rows: Int[Array, ""],
+    *,
+    n_steps: int,
+    batch_size: int,
+) -> Replayed:
+    """Take n_steps, each on a batch drawn with replacement from the first n_rows rows.
+
+    Every batch stands for those n_rows, whose weights must be one. Steps that leave the finite
+    numbers are undone, all of them.
+    """
+    n_total = n_rows.astype(jnp.float32)
+
+    def step(at: tuple[Any, PRNGKeyArray], place: Int[Array, ""]) -> tuple[Any, Any]:
+        state, key = at
+        key, key_rows, key_step = jax.random.split(key, 3)
+        rows = jax.random.randint(key_rows, (batch_size,), 0, n_rows)
+        batch = Batch(
+            x=data.x[rows],
+            y=jax.tree.map(lambda y: y[rows], data.y),
+            weight=data.weight[rows],
+            place=place,
+            n_batches=n_total / batch_size,
+            n_total=n_total,
+        )
+        state, info = update(key_step, state, batch)
+        return (state, key), info
+
+    (after, _), infos = jax.lax.scan(step, (state, key), jnp.arange(n_steps))
+    finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(after)]
+    is_finite = jnp.all(jnp.stack(finite))
+    kept = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), after, state)
+    return Replayed(kept, jax.tree.map(jnp.mean, infos), ~is_finite)

@@ -1,0 +1,143 @@
+"""The arms of a bandit: their names, what is known about each, and the inputs of a reward model."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+class Arms:
+    """Arms by name, numbered in the order in which they came; a number is never used again.
+
+    Parameters
+    ----------
+    names : sequence
+        Text or numbers, one an arm; one at least.
+    features : (k, f) array or None
+        What is known about each arm. Without it arms are told apart by a column of 0 and 1 each.
+    room : int or None
+        Columns for arms without features, those that will be added among them; None: as many as
+        there are names.
+    """
+
+    def __init__(
+        self, names: Sequence[Hashable], *, features: Any = None, room: int | None = None
+    ) -> None:
+        self.names: list[Any] = []
+        self.features: Float[np.ndarray, "k f"] | None = None
+        self._removed: set[int] = set()
+        self._active: Int[np.ndarray, " a"] = np.empty(0, int)
+        names = list(names)
+        if not names:
+            raise ValueError("arms must hold one name at least, got none")
+        if features is not None:
+            features = finite("arm_features", features, (len(names), None))
+            self.features = np.empty((0, features.shape[1]))
+        if features is not None and room is not None:
+            raise ValueError("room is for arms without arm_features: leave it out")
+        self.room = len(names) if room is None else room
+        if isinstance(self.room, bool) or not isinstance(self.room, int | np.integer):
+            raise ValueError(f"room must be an int, got {room!r}")
+        for place, name in enumerate(names):
+            self.add(name, None if features is None else features[place])
+
+    def add(self, name: Hashable, features: Any = None) -> None:
+        """Add an arm; ValueError if the name was ever used, or there is no column for it."""
+        if not isinstance(name, str | int | float | np.generic) or isinstance(name, bool):
+            raise ValueError(f"the name of an arm must be text or a number, got {name!r}")
+        name = name.item() if isinstance(name, np.generic) else name
+        if name in self.names:
+            raise ValueError(f"arm {name!r} is there already, or was and keeps its name")
+        if (features is None) != (self.features is None):
+            lacks = "has none: leave them out" if self.features is None else "needs them"
+            raise ValueError(f"features of arm {name!r}: this bandit {lacks}")
+        if self.features is not None:
+            row = finite("features", features, (self.features.shape[1],))
+            self.features = np.vstack([self.features, row])
+        elif len(self.names) >= self.room:
+            raise ValueError(
+                f"there is room for {self.room} arms, removed ones included: give room= when the "
+                f"bandit is made, to add {name!r}"
+            )
+        self.names.append(name)
+        self._index()
+
+    def remove(self, name: Hashable) -> None:
+        """Never choose an arm again; what was learnt about it stays."""
+        number = self.number(name)
+        if len(self._active) == 1:
+            raise ValueError(f"arm {name!r} is the last one: add another before removing it")
+        self._removed.add(number)
+        self._index()
+
+    def number(self, name: Hashable, *, removed_too: bool = False) -> int:
+        """Return the number of an arm; ValueError names those that there are."""
+        known = self.names if removed_too else [self.names[i] for i in self._active]
+        if name not in known or isinstance(name, bool):
+            shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
+            raise ValueError(f"no arm {name!r}; there are {shown}")
+        return self.names.index(name)
+
+    @property
+    def active(self) -> Int[np.ndarray, " a"]:
+        """Numbers of the arms that can be chosen."""
+        return self._active
+
+    @property
+    def width(self) -> int:
+        """Columns that tell arms apart."""
+        return self.room if self.features is None else self.features.shape[1]
+
+    def columns(self, numbers: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n w"]:
+        """Return the columns of some arms: features, or 0 and 1."""
+        if self.features is not None:
+            return self.features[numbers]
+        return (np.asarray(numbers)[:, None] == np.arange(self.room)).astype(np.float64)
+
+    def inputs(
+        self, contexts: Float[np.ndarray, "n d"], numbers: Int[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "n d+w"]:
+        """Put the columns of an arm beside each context (Blundell et al. 2015, section 5.3)."""
+        return np.hstack([contexts, self.columns(numbers)])
+
+    def to_stored(self) -> dict[str, Any]:
+        """Return what `from_stored` reads, for JSON."""
+        return {
+            "names": self.names,
+            "features": None if self.features is None else self.features.tolist(),
+            "room": int(self.room),
+            "removed": sorted(self._removed),
+        }
+
+    @classmethod
+    def from_stored(cls, stored: dict[str, Any]) -> Arms:
+        """Rebuild from `to_stored`; ValueError or TypeError where it holds something else."""
+        features = stored["features"]
+        room = None if features is not None else stored["room"]
+        arms = cls(stored["names"], features=features, room=room)
+        for number in stored["removed"]:
+            arms.remove(arms.names[int(number)])
+        return arms
+
+    def _index(self) -> None:
+        self._active = np.array([i for i in range(len(self.names)) if i not in self._removed])
+
+
+def finite(name: str, values: Any, shape: tuple[int | None, ...]) -> Float[np.ndarray, "..."]:
+    """Return finite float64 of a shape, None in it for any size; ValueError in words."""
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers: {error}") from None
+    wanted = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
+    fits = array.ndim == len(shape) and all(
+        size in (None, found) for size, found in zip(shape, array.shape, strict=True)
+    )
+    if not fits or array.size == 0:
+        raise ValueError(f"{name} must have the shape {wanted}, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got NaN or infinite values")
+    return array

@@ -1,0 +1,150 @@
+"""Rewards by a network that practises on its memory after every reward.
+
+Blundell et al. (2015), section 5.3: the last 4096 rows are kept, and 64 steps of 64 rows taken an
+interaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.base import clone
+
+from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.rewards import Belief, Rewards
+from bayesprop.estimators import online_network
+from bayesprop.estimators.checks import check_int, check_positive
+from bayesprop.estimators.network import NetworkRegressor
+from bayesprop.store import estimator_from_stored, estimator_to_stored
+
+
+@dataclass(eq=False, kw_only=True)
+class ReplayedRewards(Rewards):
+    """Any regressor of ours that trains a network by gradient steps, taught as rewards come.
+
+    Its input is a context and the columns of an arm, its output the expected reward.
+
+    Parameters
+    ----------
+    estimator : NetworkRegressor
+        Unfitted: BayesByBackpropRegressor, MCDropoutRegressor, PointNetworkRegressor, ...; its
+        n_epochs and batch_size are not used.
+    reward_scale : float
+        Size of a typical reward, by which rewards are divided.
+    buffer_size : int
+        Rows remembered.
+    n_steps, batch_size : int
+        Gradient steps at a time, and rows of each, drawn with replacement.
+    every : int
+        Rewards between two times of practice.
+    """
+
+    estimator: Any = field(kw_only=False)
+    reward_scale: float = 1.0
+    buffer_size: int = 4096
+    n_steps: int = 64
+    batch_size: int = 64
+    every: int = 1
+
+    def begin(self, n_features: int, arms: Arms, seed: int) -> None:
+        """Draw the start of the network."""
+        self._check()
+        self.model_ = online_network.begun(
+            self.estimator, n_features + arms.width, y_scale=self.reward_scale, seed=seed
+        )
+        self.guards_ = {"practice_undone": 0}
+        self._memory = online_network.empty(self.buffer_size, n_features + arms.width)
+        self._key = jax.random.key(seed)
+
+    def learn(
+        self,
+        contexts: Float[np.ndarray, "n d"],
+        arms: Arms,
+        numbers: Int[np.ndarray, " n"],
+        rewards: Float[np.ndarray, " n"],
+    ) -> None:
+        """Remember rows, and practise once for every `every` of them."""
+        x = arms.inputs(contexts, numbers).astype(np.float32)
+        y = (rewards[:, None] / self.reward_scale).astype(np.float32)
+        before = self._memory.n_seen // self.every
+        self._memory = online_network.remembered(self._memory, x, y)
+        for time in range(before, self._memory.n_seen // self.every):
+            self.guards_["practice_undone"] += online_network.practise(
+                self.model_,
+                self._memory,
+                jax.random.fold_in(self._key, time),
+                n_steps=self.n_steps,
+                batch_size=self.batch_size,
+            )
+
+    def believe(
+        self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
+    ) -> Belief:
+        """Moments over the networks of a prediction, n_draws of the estimator."""
+        key, n_draws = self.model_._draws_key(), self.model_._n_draws()
+        rows = self._rows(context, arms, numbers)
+        drawn = online_network.functions(self.model_, rows, key, n_draws)
+        return Belief(drawn.mean(axis=0), drawn.var(axis=0))
+
+    def draw(
+        self,
+        rng: np.random.Generator,
+        context: Float[np.ndarray, " d"],
+        arms: Arms,
+        numbers: Int[np.ndarray, " k"],
+        n_draws: int,
+    ) -> Float[np.ndarray, "s k"]:
+        """Evaluate networks drawn from the posterior."""
+        key = jax.random.key(int(rng.integers(2**32)))
+        return online_network.functions(
+            self.model_, self._rows(context, arms, numbers), key, n_draws
+        )
+
+    def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the network with its optimiser, and the memory."""
+        header, arrays = estimator_to_stored(self.model_)
+        memory = {"x": np.asarray(self._memory.x), "y": np.asarray(self._memory.y)}
+        arrays = {f"model.{name}": array for name, array in arrays.items()}
+        arrays |= {f"memory.{name}": array for name, array in memory.items()}
+        about = {"settings": self.settings(), "model": header, "guards": self.guards_}
+        return about | {"n_seen": self._memory.n_seen}, arrays
+
+    @classmethod
+    def from_stored(
+        cls, header: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, arms: Arms
+    ) -> Self:
+        """Rebuild what `to_stored` gave."""
+        mine = {k[6:]: array for k, array in arrays.items() if k.startswith("model.")}
+        model = estimator_from_stored(header["model"], mine)
+        rewards = cls(clone(model), **header["settings"])
+        rewards.begin(n_features, arms, model.seed_)
+        if model.n_features_in_ != rewards.model_.n_features_in_:
+            raise ValueError("the stored model has another number of inputs")
+        parts = [arrays[f"memory.{name}"] for name in ("x", "y")]
+        for part, like in zip(parts, rewards._memory[:2], strict=True):
+            if part.shape != like.shape or part.dtype != like.dtype or not np.isfinite(part).all():
+                raise ValueError("the stored memory does not fit the settings")
+        rewards.model_ = model
+        n_seen = int(header["n_seen"])
+        x, y = map(jax.numpy.asarray, parts)
+        rewards._memory = online_network.Memory(x, y, n_seen)
+        rewards.guards_ = {"practice_undone": int(header["guards"]["practice_undone"])}
+        return rewards
+
+    def _rows(self, context: np.ndarray, arms: Arms, numbers: np.ndarray) -> np.ndarray:
+        contexts = np.broadcast_to(context, (len(numbers), len(context)))
+        return arms.inputs(contexts, numbers)
+
+    def _check(self) -> None:
+        if not isinstance(self.estimator, NetworkRegressor):
+            raise ValueError(
+                "estimator must be a regressor trained by gradient steps, such as "
+                f"BayesByBackpropRegressor; got {type(self.estimator).__name__}"
+            )
+        check_positive("reward_scale", self.reward_scale)
+        for name in ("buffer_size", "n_steps", "batch_size", "every"):
+            check_int(name, getattr(self, name))

@@ -1,0 +1,47 @@
+"""The reward models by name, and which of them serves an estimator."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from bayesprop.decisions.rewards import Rewards
+
+_HOME = "bayesprop.decisions"
+KINDS = {
+    "linear": "linear_rewards:LinearRewards",
+    "replayed": "replayed_rewards:ReplayedRewards",
+}
+
+
+def kind_class(kind: str) -> Any:
+    """Return the class of a kind; ValueError names those that there are."""
+    if kind not in KINDS:
+        raise ValueError(f"no reward model {kind!r}; there are {', '.join(KINDS)}")
+    module, _, name = KINDS[kind].partition(":")
+    return getattr(importlib.import_module(f"{_HOME}.{module}"), name)
+
+
+def kind_of(rewards: Rewards) -> str:
+    """Return the name of a reward model's kind; TypeError for one that is not of this library."""
+    for kind, home in KINDS.items():
+        if f"{_HOME}.{home}" == f"{type(rewards).__module__}:{type(rewards).__qualname__}":
+            return kind
+    raise TypeError(f"only reward models of bayesprop can be saved, got {type(rewards).__name__}")
+
+
+def rewards_of(model: Any) -> Rewards:
+    """Return the reward model that serves: itself, or one for an estimator or a method's name.
+
+    "linear" is `LinearRewards`, which needs no estimator. Otherwise a regressor, or the name of a
+    method of regression: networks that are trained by gradient steps practise on a memory
+    (`ReplayedRewards`).
+    """
+    if isinstance(model, Rewards):
+        return model
+    if isinstance(model, str) and model == "linear":
+        return kind_class(model)()
+    from bayesprop import methods
+
+    estimator = methods.make(model) if isinstance(model, str) else model
+    return kind_class("replayed")(estimator)

@@ -1,0 +1,80 @@
+"""What a bandit believes about rewards: the contract of every reward model.
+
+A reward model sees rows: a context and the arm that was chosen in it, by number. It says what it
+expects of every arm in a context, and how sure it is, by moments or by draws of the whole function.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.decisions.arms import Arms
+
+
+class Belief(NamedTuple):
+    """Mean and variance of the expected reward of some arms; the noise of rewards not included."""
+
+    mean: Float[np.ndarray, " k"]
+    var: Float[np.ndarray, " k"]
+
+
+class Rewards(ABC):
+    """Base of the reward models; `begin` makes one ready, and forgets what it had learnt.
+
+    Settings are the fields of a dataclass; what is learnt lies in attributes that end in `_`.
+    """
+
+    guards_: dict[str, int]
+    """How often numerical trouble was met, by name."""
+
+    @abstractmethod
+    def begin(self, n_features: int, arms: Arms, seed: int) -> None:
+        """Stand at the prior, for contexts of so many numbers."""
+
+    @abstractmethod
+    def learn(
+        self,
+        contexts: Float[np.ndarray, "n d"],
+        arms: Arms,
+        numbers: Int[np.ndarray, " n"],
+        rewards: Float[np.ndarray, " n"],
+    ) -> None:
+        """Learn what some arms paid."""
+
+    @abstractmethod
+    def believe(
+        self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
+    ) -> Belief:
+        """Say what is believed of arms in a context."""
+
+    @abstractmethod
+    def draw(
+        self,
+        rng: np.random.Generator,
+        context: Float[np.ndarray, " d"],
+        arms: Arms,
+        numbers: Int[np.ndarray, " k"],
+        n_draws: int,
+    ) -> Float[np.ndarray, "s k"]:
+        """Draw expected rewards of arms, jointly: each draw is one function."""
+
+    @abstractmethod
+    def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return settings and what was learnt: a header for JSON, and named arrays."""
+
+    @classmethod
+    @abstractmethod
+    def from_stored(
+        cls, header: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, arms: Arms
+    ) -> Self:
+        """Rebuild what `to_stored` gave; any error where it is something else."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings other than an estimator, for JSON."""
+        names = [f.name for f in fields(self) if f.init]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names if name != "estimator"}
