@@ -88,6 +88,15 @@ def solved(new: Statistics) -> Statistics:
     return new._replace(cov=0.5 * (cov + cov.T), mean=linalg.cho_solve(factor, new.moment))
 
 
+def checked(arrays: dict[str, np.ndarray], prefix: str, like: Statistics) -> Statistics:
+    """Take statistics out of stored arrays; ValueError unless they are of the same shapes."""
+    found = Statistics(*(arrays[prefix + name] for name in Statistics._fields))
+    for name, array, model in zip(Statistics._fields, found, like, strict=True):
+        if array.shape != model.shape or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"array {prefix}{name} must be finite, float64, shape {model.shape}")
+    return found
+
+
 class Noise(NamedTuple):
     """Inverse-gamma posterior of the noise variance."""
 
@@ -128,7 +137,6 @@ class LinearRewards(Rewards):
             check_positive(name, getattr(self, name))
         if self.noise_shape <= 1.0:
             raise ValueError(f"noise_shape must be > 1, got {self.noise_shape!r}")
-        self.guards_: dict[str, int] = {}
         self._n_features, self._arms = n_features, {}
         del arms
 
@@ -207,16 +215,9 @@ class LinearRewards(Rewards):
         model.begin(n_features, arms, 0)
         like = start(model._n_columns(arms), model.prior_prec)
         owners = [int(owner) for owner in header["arms"]]
-        names = {f"{owner}.{part}" for owner in owners for part in Statistics._fields}
-        if names != set(arrays) or any(not 0 <= owner < len(arms.names) for owner in owners):
-            raise ValueError("the stored arrays are not those of these arms")
-        for name, array in arrays.items():
-            shape = np.shape(getattr(like, name.partition(".")[2]))
-            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-                raise ValueError(f"array {name} must be finite, float64 of shape {shape}")
-        for owner in owners:
-            parts = (arrays[f"{owner}.{part}"] for part in Statistics._fields)
-            model._arms[owner] = Statistics(*parts)
+        if any(not 0 <= owner < len(arms.names) for owner in owners):
+            raise ValueError("there is a regression for an unknown arm")
+        model._arms = {owner: checked(arrays, f"{owner}.", like) for owner in owners}
         return model
 
     def _found(

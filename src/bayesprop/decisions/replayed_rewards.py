@@ -56,9 +56,8 @@ class ReplayedRewards(Rewards):
         self.model_ = online_network.begun(
             self.estimator, n_features + arms.width, y_scale=self.reward_scale, seed=seed
         )
-        self.guards_ = {"practice_undone": 0}
         self._memory = online_network.empty(self.buffer_size, n_features + arms.width)
-        self._key = jax.random.key(seed)
+        self._undone: Any = 0
 
     def learn(
         self,
@@ -73,21 +72,16 @@ class ReplayedRewards(Rewards):
         before = self._memory.n_seen // self.every
         self._memory = online_network.remembered(self._memory, x, y)
         for time in range(before, self._memory.n_seen // self.every):
-            self.guards_["practice_undone"] += online_network.practise(
-                self.model_,
-                self._memory,
-                jax.random.fold_in(self._key, time),
-                n_steps=self.n_steps,
-                batch_size=self.batch_size,
+            self._undone += online_network.practise(
+                self.model_, self._memory, time, n_steps=self.n_steps, batch_size=self.batch_size
             )
 
     def believe(
         self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
     ) -> Belief:
         """Moments over the networks of a prediction, n_draws of the estimator."""
-        key, n_draws = self.model_._draws_key(), self.model_._n_draws()
-        rows = self._rows(context, arms, numbers)
-        drawn = online_network.functions(self.model_, rows, key, n_draws)
+        rows, n_draws = self._rows(context, arms, numbers), self.model_._n_draws()
+        drawn = online_network.functions(self.model_, rows, self.model_.seed_, n_draws)
         return Belief(drawn.mean(axis=0), drawn.var(axis=0))
 
     def draw(
@@ -99,10 +93,8 @@ class ReplayedRewards(Rewards):
         n_draws: int,
     ) -> Float[np.ndarray, "s k"]:
         """Evaluate networks drawn from the posterior."""
-        key = jax.random.key(int(rng.integers(2**32)))
-        return online_network.functions(
-            self.model_, self._rows(context, arms, numbers), key, n_draws
-        )
+        rows, seed = self._rows(context, arms, numbers), int(rng.integers(2**32))
+        return online_network.functions(self.model_, rows, seed, n_draws)
 
     def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the network with its optimiser, and the memory."""
@@ -132,8 +124,13 @@ class ReplayedRewards(Rewards):
         n_seen = int(header["n_seen"])
         x, y = map(jax.numpy.asarray, parts)
         rewards._memory = online_network.Memory(x, y, n_seen)
-        rewards.guards_ = {"practice_undone": int(header["guards"]["practice_undone"])}
+        rewards._undone = int(header["guards"]["practice_undone"])
         return rewards
+
+    @property
+    def guards_(self) -> dict[str, int]:
+        """Times of practice that left the finite numbers, and were undone."""
+        return {"practice_undone": int(self._undone)}
 
     def _rows(self, context: np.ndarray, arms: Arms, numbers: np.ndarray) -> np.ndarray:
         contexts = np.broadcast_to(context, (len(numbers), len(context)))

@@ -10,6 +10,7 @@ from bayesprop.decisions.rewards import Rewards
 _HOME = "bayesprop.decisions"
 KINDS = {
     "linear": "linear_rewards:LinearRewards",
+    "neural-linear": "neural_linear_rewards:NeuralLinearRewards",
     "replayed": "replayed_rewards:ReplayedRewards",
 }
 
@@ -33,13 +34,13 @@ def kind_of(rewards: Rewards) -> str:
 def rewards_of(model: Any) -> Rewards:
     """Return the reward model that serves: itself, or one for an estimator or a method's name.
 
-    "linear" is `LinearRewards`, which needs no estimator. Otherwise a regressor, or the name of a
-    method of regression: networks that are trained by gradient steps practise on a memory
-    (`ReplayedRewards`).
+    "linear" is `LinearRewards`, "neural-linear" `NeuralLinearRewards`. Otherwise a regressor,
+    or the name of a method of regression: networks that are trained by gradient steps practise on a
+    memory (`ReplayedRewards`).
     """
     if isinstance(model, Rewards):
         return model
-    if isinstance(model, str) and model == "linear":
+    if isinstance(model, str) and model in ("linear", "neural-linear"):
         return kind_class(model)()
     from bayesprop import methods
 

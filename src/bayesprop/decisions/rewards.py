@@ -26,11 +26,14 @@ class Belief(NamedTuple):
 class Rewards(ABC):
     """Base of the reward models; `begin` makes one ready, and forgets what it had learnt.
 
-    Settings are the fields of a dataclass; what is learnt lies in attributes that end in `_`.
+    Settings are the fields of a dataclass. `believe` and `draw` change nothing, and the same calls
+    of `learn` leave the same state to the last bit: a journal repeats them.
     """
 
-    guards_: dict[str, int]
-    """How often numerical trouble was met, by name."""
+    @property
+    def guards_(self) -> dict[str, int]:
+        """How often numerical trouble was met, by name."""
+        return {}
 
     @abstractmethod
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
@@ -44,7 +47,7 @@ class Rewards(ABC):
         numbers: Int[np.ndarray, " n"],
         rewards: Float[np.ndarray, " n"],
     ) -> None:
-        """Learn what some arms paid."""
+        """Learn what some arms paid, all of it or, with ValueError, nothing."""
 
     @abstractmethod
     def believe(

@@ -8,18 +8,24 @@ gradient steps on rows drawn from it, in one compiled call.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float
 from sklearn.base import clone
 
 from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.network import NetworkRegressor
+from bayesprop.estimators.point_network import PointNetworkRegressor
 from bayesprop.model.fit_report import FitReport
-from bayesprop.numerics.loops import Rows, replay
+from bayesprop.model.layers import Activation
+from bayesprop.model.method import Apply
+from bayesprop.model.network_likelihoods import GaussianNoise
+from bayesprop.model.networks import plain_activation
+from bayesprop.numerics.loops import Replayed, Rows, replay
+from bayesprop.sampling import draws
 
 
 def begun(model: NetworkRegressor, n_features: int, *, y_scale: float, seed: int) -> Any:
@@ -73,18 +79,61 @@ def _written(x: Array, y: Array, places: Any, new_x: Any, new_y: Any) -> tuple[A
 
 
 def practise(
-    model: Any, memory: Memory, key: PRNGKeyArray, *, n_steps: int, batch_size: int
-) -> bool:
-    """Take steps on rows drawn from the memory; return whether they were undone as not finite."""
-    rows = Rows(memory.x, memory.y, jnp.ones(len(memory.y)))
-    n_rows = jnp.asarray(memory.n_rows, jnp.int32)
+    model: Any, memory: Memory, place: int, *, n_steps: int, batch_size: int
+) -> Bool[Array, ""]:
+    """Take steps on rows drawn from the memory; return whether they were undone as not finite.
+
+    place
+        Number of this practice: another one takes other rows and draws.
+    """
+    at = np.array([model.seed_, place, memory.n_rows], np.uint32)
     update = model._build().method.update
-    done = replay(update, model.state_, key, rows, n_rows, n_steps=n_steps, batch_size=batch_size)
+    done = _practised(
+        update, model.state_, at, memory.x, memory.y, n_steps=n_steps, batch_size=batch_size
+    )
     model.state_ = done.state
-    return bool(done.is_undone)
+    return done.is_undone
 
 
-def functions(model: Any, x: Float[np.ndarray, "k d"], key: PRNGKeyArray, n_draws: int) -> Any:
-    """Draw functions, in the units of the targets: (s, k)."""
-    drawn = model._observations(np.asarray(x, np.float64), key, n_draws)
-    return model.y_scaler_.inverse_mean(np.asarray(drawn.m, np.float64))[..., 0]
+@partial(jax.jit, static_argnames=("update", "n_steps", "batch_size"))
+def _practised(
+    update: Any, state: Any, at: Any, x: Array, y: Array, *, n_steps: int, batch_size: int
+) -> Replayed:
+    """Make the key inside: to do it outside costs as much as several steps."""
+    key = jax.random.fold_in(jax.random.key(at[0]), at[1])
+    rows, n_rows = Rows(x, y, jnp.ones(len(y))), at[2].astype(jnp.int32)
+    return replay(update, state, key, rows, n_rows, n_steps=n_steps, batch_size=batch_size)
+
+
+def functions(
+    model: Any, x: Float[np.ndarray, "k d"], seed: int, n_draws: int
+) -> Float[np.ndarray, "s k"]:
+    """Draw functions, in the units of the targets; the same for every row."""
+    built = model._build()
+    observe = cast(GaussianNoise, built.likelihood).observe
+    parts = (built.apply, built.method.sample, observe)
+    rows = np.asarray(x, np.float32)
+    drawn = _functions(*parts, np.uint32(seed), model.state_, rows, n_draws=n_draws)
+    return model.y_scaler_.inverse_mean(np.asarray(drawn, np.float64)[..., None])[..., 0]
+
+
+@partial(jax.jit, static_argnames=("apply", "sample", "observe", "n_draws"))
+def _functions(
+    apply: Apply, sample: Any, observe: Any, seed: Any, state: Any, x: Array, *, n_draws: int
+) -> Float[Array, "s k"]:
+    key = jax.random.key(seed)
+    return draws.observations(apply, sample, observe, key, state, x, n_draws=n_draws).m[..., 0]
+
+
+def features(model: PointNetworkRegressor, x: Float[Array, "n d"]) -> Float[np.ndarray, "n h"]:
+    """Activations of the last hidden layer of a point network's only member."""
+    built = model._build()
+    return np.asarray(_features(built.method.mean, built.apply, model.state_, x), np.float64)
+
+
+@partial(jax.jit, static_argnames=("mean", "apply"))
+def _features(mean: Any, apply: Apply, state: Any, x: Array) -> Float[Array, "n h"]:
+    nonlinearity = cast(Activation, plain_activation(apply))
+    for members in mean(state).weights[:-1]:
+        x = nonlinearity.apply(x @ members[0, :-1] + members[0, -1])
+    return x

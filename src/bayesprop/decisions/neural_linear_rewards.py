@@ -1,0 +1,180 @@
+"""Rewards that are linear in what a network has learnt to see: its last hidden layer.
+
+The network practises on the memory now and then, by squared error; on its features stands an exact
+Bayesian linear regression for each arm, which learns from every reward at once and says how sure it
+is. "NeuralLinear" of Riquelme, Tucker & Snoek (2018).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.decisions import linear_rewards
+from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.linear_rewards import Noise, Statistics
+from bayesprop.decisions.replayed_rewards import ReplayedRewards
+from bayesprop.decisions.rewards import Belief
+from bayesprop.estimators import online_network
+from bayesprop.estimators.checks import check_positive
+from bayesprop.estimators.inputs import padded
+from bayesprop.estimators.point_network import PointNetworkRegressor
+
+
+def _network() -> PointNetworkRegressor:
+    return PointNetworkRegressor((100, 100), learning_rate=1e-3, weight_decay=1.0)
+
+
+@dataclass(eq=False, kw_only=True)
+class NeuralLinearRewards(ReplayedRewards):
+    """Bayesian linear regression of each arm's rewards on the features of a network.
+
+    Parameters
+    ----------
+    estimator : PointNetworkRegressor
+        Unfitted, of one member, with one hidden layer at least.
+    reward_scale, buffer_size, n_steps, batch_size, every
+        As in `ReplayedRewards`; the regressions, too, know the rows of the memory alone.
+    prior_prec : float
+        Precision of the last layer's weights, times the noise variance.
+    noise_shape, noise_rate : float
+        Prior of the noise variance, InverseGamma, in units of reward_scale squared.
+    """
+
+    estimator: Any = field(default_factory=_network, kw_only=False)
+    every: int = 20
+    prior_prec: float = 0.25
+    noise_shape: float = 2.0
+    noise_rate: float = 1.0
+
+    def begin(self, n_features: int, arms: Arms, seed: int) -> None:
+        """Draw the start of the network; all regressions are at their prior."""
+        super().begin(n_features, arms, seed)
+        self._heads: dict[int, Statistics] = {}
+
+    def learn(
+        self,
+        contexts: Float[np.ndarray, "n d"],
+        arms: Arms,
+        numbers: Int[np.ndarray, " n"],
+        rewards: Float[np.ndarray, " n"],
+    ) -> None:
+        """Remember rows; condition on them, or after practice on all that is remembered, anew."""
+        before = self._memory.n_seen // self.every
+        super().learn(contexts, arms, numbers, rewards)
+        if self._memory.n_seen // self.every > before:
+            self._regress_anew(arms)
+            return
+        z = self._seen(arms.inputs(contexts, numbers))
+        for row, number in enumerate(numbers.tolist()):
+            self._heads[number] = linear_rewards.absorb(
+                self._head(number, z.shape[1]), z[row], float(rewards[row]) / self.reward_scale
+            )
+
+    def believe(
+        self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
+    ) -> Belief:
+        """Mean and variance of a Student-t, given what the network sees."""
+        shapes, scales, means = self._student_t(context, arms, numbers)
+        var = np.square(scales) * shapes / (shapes - 1.0)
+        return Belief(self.reward_scale * means, self.reward_scale**2 * var)
+
+    def draw(
+        self,
+        rng: np.random.Generator,
+        context: Float[np.ndarray, " d"],
+        arms: Arms,
+        numbers: Int[np.ndarray, " k"],
+        n_draws: int,
+    ) -> Float[np.ndarray, "s k"]:
+        """Draw the regressions of arms, which are independent given what the network sees."""
+        shapes, scales, means = self._student_t(context, arms, numbers)
+        gamma = rng.standard_gamma(shapes, (n_draws, len(numbers))) / shapes
+        normals = rng.standard_normal((n_draws, len(numbers))) / np.sqrt(gamma)
+        return self.reward_scale * (means + scales * normals)
+
+    def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return network, memory and regressions."""
+        header, arrays = super().to_stored()
+        for number, head in self._heads.items():
+            arrays |= {f"head.{number}.{k}": np.asarray(v) for k, v in head._asdict().items()}
+        return header | {"heads": sorted(self._heads)}, arrays
+
+    @classmethod
+    def from_stored(
+        cls, header: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, arms: Arms
+    ) -> Self:
+        """Rebuild what `to_stored` gave."""
+        rewards = super().from_stored(header, arrays, n_features, arms)
+        like = linear_rewards.start(rewards._n_seen_features(), rewards.prior_prec)
+        for number in map(int, header["heads"]):
+            if not 0 <= number < len(arms.names):
+                raise ValueError("there is a regression for an unknown arm")
+            rewards._heads[number] = linear_rewards.checked(arrays, f"head.{number}.", like)
+        return rewards
+
+    def _student_t(
+        self, context: np.ndarray, arms: Arms, numbers: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Shape of the noise, scale and mean of the expected reward of arms, standardised."""
+        z, prior = self._seen(self._rows(context, arms, numbers)), self._noise_prior()
+        shapes, scales, means = np.empty((3, len(numbers)))
+        for place, number in enumerate(numbers.tolist()):
+            head = self._head(number, z.shape[1])
+            noise, spread = linear_rewards.noise_of(head, prior), z[place] @ head.cov @ z[place]
+            shapes[place], means[place] = noise.shape, z[place] @ head.mean
+            scales[place] = np.sqrt(noise.rate / noise.shape * max(0.0, float(spread)))
+        return shapes, scales, means
+
+    def _regress_anew(self, arms: Arms) -> None:
+        """Condition every arm's regression on the memory, as the network sees it now."""
+        memory = self._memory
+        x, y = (np.asarray(part)[: memory.n_rows] for part in (memory.x, memory.y))
+        z = self._with_one(online_network.features(self.model_, memory.x))[: memory.n_rows]
+        told = x[:, -arms.width :]
+        self._heads = {}
+        for number in range(len(arms.names)):
+            mine = (told == arms.columns(np.array([number])).astype(np.float32)).all(axis=1)
+            if mine.any():
+                fresh = linear_rewards.start(z.shape[1], float(self.prior_prec))
+                rows = y[mine, 0].astype(np.float64)
+                self._heads[number] = linear_rewards.absorb_all(fresh, z[mine], rows)
+
+    def _head(self, number: int, n_columns: int) -> Statistics:
+        if number not in self._heads:
+            self._heads[number] = linear_rewards.start(n_columns, float(self.prior_prec))
+        return self._heads[number]
+
+    def _seen(self, x: np.ndarray) -> Float[np.ndarray, "n h+1"]:
+        """Return what the network makes of rows, and a one."""
+        rows = jnp.asarray(padded(x), jnp.float32)
+        return self._with_one(online_network.features(self.model_, rows))[: len(x)]
+
+    @staticmethod
+    def _with_one(z: np.ndarray) -> np.ndarray:
+        return np.hstack([z, np.ones((len(z), 1))])
+
+    def _n_seen_features(self) -> int:
+        return self._seen(np.zeros((1, self.model_.n_features_in_))).shape[1]
+
+    def _noise_prior(self) -> Noise:
+        return Noise(float(self.noise_shape), float(self.noise_rate))
+
+    def _check(self) -> None:
+        super()._check()
+        model = self.estimator
+        if not isinstance(model, PointNetworkRegressor) or model.n_members != 1:
+            raise ValueError(
+                "estimator must be a PointNetworkRegressor with n_members=1, whose last hidden "
+                f"layer is what the regressions see; got {model!r}"
+            )
+        if np.size(model.hidden_layer_sizes) == 0:
+            raise ValueError("estimator must have a hidden layer; without one take LinearRewards")
+        for name in ("prior_prec", "noise_shape", "noise_rate"):
+            check_positive(name, getattr(self, name))
+        if self.noise_shape <= 1.0:
+            raise ValueError(f"noise_shape must be > 1, got {self.noise_shape!r}")
