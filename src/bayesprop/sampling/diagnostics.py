@@ -7,6 +7,8 @@ BlackJAX: rank-normalised, every chain split in half.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -75,8 +77,6 @@ def diagnose(chains: Chains, *, of: Any = None) -> Diagnostics:
 
     Raises ValueError for less than two chains or four draws.
     """
-    from blackjax.diagnostics import ess_bulk, ess_tail, rhat
-
     n_chains, n_draws = chains.log_density.shape
     if n_chains < 2 or n_draws < LEAST_DRAWS:
         raise ValueError(
@@ -86,13 +86,21 @@ def diagnose(chains: Chains, *, of: Any = None) -> Diagnostics:
     named = coordinates(chains.draws if of is None else of)
     stacked = np.stack(list(named.values()), axis=-1)
     with jax.numpy_rank_promotion("allow"):
-        found = [np.atleast_1d(measure(stacked)) for measure in (rhat, ess_bulk, ess_tail)]
+        found = [np.atleast_1d(measure) for measure in _measures()(stacked)]
     return Diagnostics(
         list(named),
         *found,
         n_divergent=int(chains.diverged.sum()),
         acceptance=chains.acceptance,
     )
+
+
+@cache
+def _measures() -> Callable[[np.ndarray], tuple[jax.Array, jax.Array, jax.Array]]:
+    """R-hat, bulk and tail effective sizes in one program: by themselves they are 150."""
+    from blackjax.diagnostics import ess_bulk, ess_tail, rhat
+
+    return jax.jit(lambda stacked: (rhat(stacked), ess_bulk(stacked), ess_tail(stacked)))
 
 
 def advice(found: Diagnostics) -> list[str]:
