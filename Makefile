@@ -27,7 +27,7 @@ demo: $(READY)
 	@echo "The model:        $(CURDIR)/demo/diabetes.bayesprop"
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .
