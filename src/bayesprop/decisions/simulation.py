@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.decisions import bandit_files
 from bayesprop.decisions.bandits import Bandit
 from bayesprop.decisions.environments import Environment, expected_regret, realised_regret
+from bayesprop.store import ModelFileError, read_sealed, write_sealed
+
+_STEPS_A_CHECKPOINT = 1000
 
 
 class Run(NamedTuple):
@@ -19,32 +25,74 @@ class Run(NamedTuple):
         Number of the arm, each interaction.
     expected_regret, realised_regret
         Each interaction; see `environments`.
-    seconds
-        Of select and settle, all interactions but the first, in which programs are compiled.
+    milliseconds
+        Median of an interaction, choosing and learning, after the first hundred.
     """
 
     chosen: Int[np.ndarray, " n"]
     expected_regret: Float[np.ndarray, " n"]
     realised_regret: Float[np.ndarray, " n"]
-    seconds: float
+    milliseconds: float
 
 
-def run(bandit: Bandit, environment: Environment, n: int, *, seed: int) -> Run:
-    """Let a bandit that has seen nothing interact n times; rewards come at once.
+class _Course(NamedTuple):
+    """The bandit as it is, what it chose, and the seconds of every interaction."""
 
+    bandit: Bandit
+    chosen: Int[np.ndarray, " n"]
+    seconds: Float[np.ndarray, " n"]
+
+
+def run(
+    make: Callable[[], Bandit],
+    environment: Environment,
+    n: int,
+    *,
+    seed: int,
+    checkpoint: Path | None = None,
+) -> Run:
+    """Let a bandit interact n times; rewards come at once.
+
+    make
+        Returns the bandit that has seen nothing.
     seed
         Of the stream: agents with the same one meet the same contexts and the same luck.
+    checkpoint
+        A file written now and then, from which a killed run goes on as if it had not been; deleted
+        at the end.
     """
+    stream = environment.draw(n, seed=seed)
+    course = _resumed(checkpoint, n) or _Course(make(), np.zeros(n, np.int64), np.zeros(n))
+    bandit, chosen, seconds = course
     if bandit.actions != list(environment.arms):
         raise ValueError(f"the bandit's arms are {bandit.actions}, not {environment.arms}")
-    stream = environment.draw(n, seed=seed)
     place = {name: number for number, name in enumerate(environment.arms)}
-    chosen, started = np.empty(n, int), time.perf_counter()
-    for t in range(n):
+    for t in range(bandit.n_selected_, n):
+        started = time.perf_counter()
         decision = bandit.select(stream.context[t])
         chosen[t] = place[decision.action]
         bandit.settle(decision, stream.realised[t, chosen[t]])
-        if t == 0:
-            started = time.perf_counter()
-    seconds = time.perf_counter() - started
-    return Run(chosen, expected_regret(stream, chosen), realised_regret(stream, chosen), seconds)
+        seconds[t] = time.perf_counter() - started
+        if checkpoint is not None and (t + 1) % _STEPS_A_CHECKPOINT == 0:
+            _keep(checkpoint, course)
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+    usual = 1e3 * float(np.median(seconds[min(100, n - 1) :]))
+    return Run(chosen, expected_regret(stream, chosen), realised_regret(stream, chosen), usual)
+
+
+def _keep(path: Path, course: _Course) -> None:
+    header, arrays = bandit_files.to_stored(course.bandit)
+    mine = {"run.chosen": course.chosen, "run.seconds": course.seconds}
+    write_sealed(path, header, arrays | mine)
+
+
+def _resumed(path: Path | None, n: int) -> _Course | None:
+    if path is None or not path.exists():
+        return None
+    header, arrays = read_sealed(path)
+    bandit = bandit_files.from_stored(header, arrays, Bandit, f"checkpoint {str(path)!r}")
+    chosen, seconds = arrays.get("run.chosen"), arrays.get("run.seconds")
+    if chosen is None or seconds is None or not chosen.shape == seconds.shape == (n,):
+        raise ModelFileError(f"checkpoint {str(path)!r} is of another run: delete it")
+    return _Course(bandit, chosen, seconds)

@@ -126,6 +126,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             home="bayesprop.experiments.bbb_regression:run",
         ),
         Experiment(
+            name="bbb-bandits",
+            summary="which mushrooms to eat: cumulative regret of nine agents (Figure 6)",
+            paper=_BBB,
+            home="bayesprop.experiments.bbb_bandits:run",
+        ),
+        Experiment(
             name="mc-dropout-regression",
             summary="MC dropout on a curve with a gap, as a picture (lecture)",
             paper=_DROPOUT,
