@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bayesprop.decisions.active_learner import ActiveLearner
     from bayesprop.decisions.bandits import EpsilonGreedy, Greedy, ThompsonSampler, UpperConfidence
     from bayesprop.decisions.conformal import ConformalClassifier, ConformalRegressor
+    from bayesprop.decisions.durable_bandit import DurableBandit
     from bayesprop.estimators.batch_ep import BatchEPRegressor
     from bayesprop.estimators.bayes_by_backprop import (
         BayesByBackpropClassifier,
@@ -51,6 +52,7 @@ _HOMES = {
     "ConformalRegressor": "bayesprop.decisions.conformal",
     "DeepEnsembleClassifier": "bayesprop.estimators.deep_ensemble",
     "DeepEnsembleRegressor": "bayesprop.estimators.deep_ensemble",
+    "DurableBandit": "bayesprop.decisions.durable_bandit",
     "EBPClassifier": "bayesprop.estimators.ebp",
     "EpsilonGreedy": "bayesprop.decisions.bandits",
     "GaussianPredictive": "bayesprop.model.predictive",
@@ -89,6 +91,7 @@ __all__ = [
     "ConformalRegressor",
     "DeepEnsembleClassifier",
     "DeepEnsembleRegressor",
+    "DurableBandit",
     "EBPClassifier",
     "EpsilonGreedy",
     "GaussianPredictive",

@@ -46,9 +46,11 @@ class Arms:
 
     def add(self, name: Hashable, features: Any = None) -> None:
         """Add an arm; ValueError if the name was ever used, or there is no column for it."""
-        if not isinstance(name, str | int | float | np.generic) or isinstance(name, bool):
-            raise ValueError(f"the name of an arm must be text or a number, got {name!r}")
         name = name.item() if isinstance(name, np.generic) else name
+        if isinstance(name, bool) or not (
+            isinstance(name, str) or (isinstance(name, int | float) and abs(name) < float("inf"))
+        ):
+            raise ValueError(f"the name of an arm must be text or a finite number, got {name!r}")
         if name in self.names:
             raise ValueError(f"arm {name!r} is there already, or was and keeps its name")
         if (features is None) != (self.features is None):

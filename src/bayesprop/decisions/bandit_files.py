@@ -13,7 +13,7 @@ from bayesprop.decisions.reward_models import kind_class, kind_of
 from bayesprop.store import ModelFileError, read_sealed, write_sealed
 
 if TYPE_CHECKING:
-    from bayesprop.decisions.bandits import Bandit
+    from bayesprop.decisions.bandit import Bandit
 
 SCHEMA = 1
 _REWARDS = "rewards."
@@ -49,7 +49,7 @@ def to_stored(bandit: Bandit) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "kind": kind_of(bandit.rewards),
     }
     if bandit.n_features_ is None:
-        raise ValueError("there is nothing to save before the first context")
+        raise ValueError("there is nothing to save before the first context: call begin(n) first")
     learnt, arrays = bandit.rewards.to_stored()
     arrays = {_REWARDS + name: array for name, array in arrays.items()}
     ids = sorted(bandit.pending_)

@@ -55,7 +55,7 @@ def absorb(old: Statistics, x: Float[np.ndarray, " p"], reward: float) -> Statis
     new = old._replace(
         gram=old.gram + np.outer(x, x),
         moment=old.moment + reward * x,
-        square=old.square + reward**2,
+        square=old.square + reward * reward,
         n_rows=old.n_rows + 1.0,
     )
     if int(new.n_rows) % _REFRESH == 0:
@@ -88,13 +88,25 @@ def solved(new: Statistics) -> Statistics:
     return new._replace(cov=0.5 * (cov + cov.T), mean=linalg.cho_solve(factor, new.moment))
 
 
-def checked(arrays: dict[str, np.ndarray], prefix: str, like: Statistics) -> Statistics:
-    """Take statistics out of stored arrays; ValueError unless they are of the same shapes."""
+def checked(arrays: dict[str, np.ndarray], prefix: str, n_columns: int) -> Statistics:
+    """Take statistics out of stored arrays; ValueError unless they are finite, of right shape."""
     found = Statistics(*(arrays[prefix + name] for name in Statistics._fields))
-    for name, array, model in zip(Statistics._fields, found, like, strict=True):
-        if array.shape != model.shape or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise ValueError(f"array {prefix}{name} must be finite, float64, shape {model.shape}")
+    square, row, one = (n_columns, n_columns), (n_columns,), ()
+    shapes = Statistics(square, row, one, one, square, row)  # type: ignore[arg-type]
+    for name, array, shape in zip(Statistics._fields, found, shapes, strict=True):
+        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"array {prefix}{name} must be finite, float64, of shape {shape}")
     return found
+
+
+def finite_numbers(new: Statistics) -> Statistics:
+    """Return what was given; ValueError if sums have left the finite numbers."""
+    if not np.isfinite(new.square + np.trace(new.gram) + np.abs(new.mean).sum()):
+        raise ValueError(
+            "contexts or rewards are too large for their squares to be added up: nothing was "
+            "learnt; divide them by something"
+        )
+    return new
 
 
 class Noise(NamedTuple):
@@ -138,6 +150,7 @@ class LinearRewards(Rewards):
         if self.noise_shape <= 1.0:
             raise ValueError(f"noise_shape must be > 1, got {self.noise_shape!r}")
         self._n_features, self._arms = n_features, {}
+        self._prior: Statistics | None = None
         del arms
 
     def learn(
@@ -148,17 +161,18 @@ class LinearRewards(Rewards):
         rewards: Float[np.ndarray, " n"],
     ) -> None:
         """Condition on rows, exactly: their order does not matter."""
-        x = self._columns(contexts, arms, numbers)
-        owners = self._owners(arms, numbers)
-        for owner in np.unique(owners):
-            mine = owners == owner
-            old = self._statistics(int(owner), x.shape[1])
-            many = int(mine.sum()) > 1
-            self._arms[int(owner)] = (
-                absorb_all(old, x[mine], rewards[mine])
-                if many
-                else absorb(old, x[mine][0], float(rewards[mine][0]))
-            )
+        learnt = {}
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = self._columns(contexts, arms, numbers)
+            owners = self._owners(arms, numbers)
+            for owner in np.unique(owners).tolist():
+                old, rows = self._statistics(owner, x.shape[1]), np.flatnonzero(owners == owner)
+                learnt[owner] = finite_numbers(
+                    absorb_all(old, x[rows], rewards[rows])
+                    if len(rows) > 1
+                    else absorb(old, x[rows[0]], float(rewards[rows[0]]))
+                )
+        self._arms |= learnt
 
     def believe(
         self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
@@ -187,9 +201,10 @@ class LinearRewards(Rewards):
         if arms.features is not None:
             noise = noise_of(found[0], prior)
             var = noise.rate / rng.standard_gamma(noise.shape, n_draws)
-            root = np.linalg.cholesky(found[0].cov)
+            root = np.linalg.cholesky(found[0].gram)
             normals = rng.standard_normal((n_draws, x.shape[1])) * np.sqrt(var)[:, None]
-            return (found[0].mean + normals @ root.T) @ x.T
+            moved = linalg.solve_triangular(root, normals.T, lower=True, trans=1)
+            return (found[0].mean + moved.T) @ x.T
         for place, one in enumerate(found):
             noise = noise_of(one, prior)
             spread = max(0.0, float(x[place] @ one.cov @ x[place]))
@@ -213,11 +228,11 @@ class LinearRewards(Rewards):
         """Rebuild what `to_stored` gave."""
         model = cls(**header["settings"])
         model.begin(n_features, arms, 0)
-        like = start(model._n_columns(arms), model.prior_prec)
         owners = [int(owner) for owner in header["arms"]]
         if any(not 0 <= owner < len(arms.names) for owner in owners):
             raise ValueError("there is a regression for an unknown arm")
-        model._arms = {owner: checked(arrays, f"{owner}.", like) for owner in owners}
+        n_columns = model._n_columns(arms)
+        model._arms = {owner: checked(arrays, f"{owner}.", n_columns) for owner in owners}
         return model
 
     def _found(
@@ -229,9 +244,11 @@ class LinearRewards(Rewards):
         return [self._statistics(int(owner), x.shape[1]) for owner in owners], x
 
     def _statistics(self, owner: int, n_columns: int) -> Statistics:
-        if owner not in self._arms:
-            self._arms[owner] = start(n_columns, float(self.prior_prec))
-        return self._arms[owner]
+        if owner in self._arms:
+            return self._arms[owner]
+        if self._prior is None:
+            self._prior = start(n_columns, float(self.prior_prec))
+        return self._prior
 
     def _owners(self, arms: Arms, numbers: np.ndarray) -> np.ndarray:
         """Say whose regression a row belongs to."""

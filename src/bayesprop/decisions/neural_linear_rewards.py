@@ -110,11 +110,11 @@ class NeuralLinearRewards(ReplayedRewards):
     ) -> Self:
         """Rebuild what `to_stored` gave."""
         rewards = super().from_stored(header, arrays, n_features, arms)
-        like = linear_rewards.start(rewards._n_seen_features(), rewards.prior_prec)
+        n_columns = rewards._n_seen_features()
         for number in map(int, header["heads"]):
             if not 0 <= number < len(arms.names):
                 raise ValueError("there is a regression for an unknown arm")
-            rewards._heads[number] = linear_rewards.checked(arrays, f"head.{number}.", like)
+            rewards._heads[number] = linear_rewards.checked(arrays, f"head.{number}.", n_columns)
         return rewards
 
     def _student_t(
@@ -145,9 +145,9 @@ class NeuralLinearRewards(ReplayedRewards):
                 self._heads[number] = linear_rewards.absorb_all(fresh, z[mine], rows)
 
     def _head(self, number: int, n_columns: int) -> Statistics:
-        if number not in self._heads:
-            self._heads[number] = linear_rewards.start(n_columns, float(self.prior_prec))
-        return self._heads[number]
+        if number in self._heads:
+            return self._heads[number]
+        return linear_rewards.start(n_columns, float(self.prior_prec))
 
     def _seen(self, x: np.ndarray) -> Float[np.ndarray, "n h+1"]:
         """Return what the network makes of rows, and a one."""

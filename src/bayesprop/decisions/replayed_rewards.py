@@ -18,6 +18,7 @@ from bayesprop.decisions.arms import Arms
 from bayesprop.decisions.rewards import Belief, Rewards
 from bayesprop.estimators import online_network
 from bayesprop.estimators.checks import check_int, check_positive
+from bayesprop.estimators.inputs import FURTHEST_FLOAT32_INPUT
 from bayesprop.estimators.network import NetworkRegressor
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 
@@ -67,8 +68,8 @@ class ReplayedRewards(Rewards):
         rewards: Float[np.ndarray, " n"],
     ) -> None:
         """Remember rows, and practise once for every `every` of them."""
-        x = arms.inputs(contexts, numbers).astype(np.float32)
-        y = (rewards[:, None] / self.reward_scale).astype(np.float32)
+        x = _single("contexts", arms.inputs(contexts, numbers))
+        y = _single("rewards / reward_scale", rewards[:, None] / self.reward_scale)
         before = self._memory.n_seen // self.every
         self._memory = online_network.remembered(self._memory, x, y)
         for time in range(before, self._memory.n_seen // self.every):
@@ -134,7 +135,7 @@ class ReplayedRewards(Rewards):
 
     def _rows(self, context: np.ndarray, arms: Arms, numbers: np.ndarray) -> np.ndarray:
         contexts = np.broadcast_to(context, (len(numbers), len(context)))
-        return arms.inputs(contexts, numbers)
+        return _single("context", arms.inputs(contexts, numbers))
 
     def _check(self) -> None:
         if not isinstance(self.estimator, NetworkRegressor):
@@ -145,3 +146,13 @@ class ReplayedRewards(Rewards):
         check_positive("reward_scale", self.reward_scale)
         for name in ("buffer_size", "n_steps", "batch_size", "every"):
             check_int(name, getattr(self, name))
+
+
+def _single(name: str, values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+    """Round to float32; ValueError for numbers that are too large to be worked with in it."""
+    most = float(np.abs(values).max())
+    if most > FURTHEST_FLOAT32_INPUT:
+        raise ValueError(
+            f"{name} must be at most {FURTHEST_FLOAT32_INPUT:g} in size, got {most:g}: scale them"
+        )
+    return values.astype(np.float32)
