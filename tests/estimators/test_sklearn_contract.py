@@ -48,7 +48,7 @@ def expected(estimator):
 REPRESENTATIVE = (
     ("pbp", "regression"),
     ("pbp", "classification"),
-    ("network", "classification"),
+    ("deep-ensemble", "classification"),
     ("linear", "regression"),
     ("logistic", "classification"),
 )
