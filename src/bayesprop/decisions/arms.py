@@ -110,7 +110,7 @@ class Arms:
         return {
             "names": self.names,
             "features": None if self.features is None else self.features.tolist(),
-            "room": int(self.room),
+            "room": int(self.room) if self.features is None else None,
             "removed": sorted(self._removed),
         }
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesprop.decisions.arms import Arms
 from bayesprop.decisions.reward_models import kind_class, kind_of
+from bayesprop.estimators.checks import check_int
 from bayesprop.store import ModelFileError, read_sealed, write_sealed
 
 if TYPE_CHECKING:
@@ -84,13 +85,18 @@ def from_stored(
 
 def _rebuilt(policy: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     arms = Arms.from_stored(header["arms"])
-    n_features = int(header["n_features"])
+    check_int("n_features", header["n_features"])
+    n_features = header["n_features"]
     learnt = {k[len(_REWARDS) :]: v for k, v in arrays.items() if k.startswith(_REWARDS)}
     rewards = kind_class(header["kind"]).from_stored(header["rewards"], learnt, n_features, arms)
     bandit = policy(rewards, ["-"], random_state=header["random_state"], **header["settings"])
     bandit.arms, bandit.n_features_ = arms, n_features
-    bandit.n_selected_, bandit.n_learnt_ = int(header["n_selected"]), int(header["n_learnt"])
+    for name in ("n_selected", "n_learnt"):
+        check_int(name, header[name], least=0)
+    bandit.n_selected_, bandit.n_learnt_ = header["n_selected"], header["n_learnt"]
     ids, numbers, contexts = (arrays[f"pending.{name}"] for name in ("id", "arm", "context"))
+    if ids.dtype != np.int64 or numbers.dtype != np.int64 or contexts.dtype != np.float64:
+        raise ValueError("the pending decisions are of other types")
     if contexts.shape != (len(ids), n_features) or not np.isfinite(contexts).all():
         raise ValueError("the pending decisions have damaged contexts")
     if ((ids < 0) | (ids >= bandit.n_selected_)).any() or len(set(ids.tolist())) != len(ids):

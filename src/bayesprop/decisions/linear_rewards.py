@@ -81,9 +81,25 @@ def absorb_all(
     )
 
 
+def finite_numbers(new: Statistics) -> Statistics:
+    """Return what was given; ValueError if sums have left the finite numbers."""
+    if not np.isfinite(new.square + np.trace(new.gram) + np.abs(new.mean).sum()):
+        raise ValueError(
+            "contexts or rewards are too large for their squares to be added up: nothing was "
+            "learnt; divide them by something"
+        )
+    return new
+
+
 def solved(new: Statistics) -> Statistics:
-    """Find the posterior from the sums, by a Cholesky factor."""
-    factor = linalg.cho_factor(new.gram)
+    """Find the posterior from the sums, by a Cholesky factor; ValueError where there is none."""
+    try:
+        factor = linalg.cho_factor(finite_numbers(new).gram)
+    except linalg.LinAlgError as error:
+        raise ValueError(
+            "contexts are so large that the prior precision is lost by rounding: nothing was "
+            "learnt; divide them by something"
+        ) from error
     cov = linalg.cho_solve(factor, np.eye(len(new.gram)))
     return new._replace(cov=0.5 * (cov + cov.T), mean=linalg.cho_solve(factor, new.moment))
 
@@ -97,16 +113,6 @@ def checked(arrays: dict[str, np.ndarray], prefix: str, n_columns: int) -> Stati
         if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
             raise ValueError(f"array {prefix}{name} must be finite, float64, of shape {shape}")
     return found
-
-
-def finite_numbers(new: Statistics) -> Statistics:
-    """Return what was given; ValueError if sums have left the finite numbers."""
-    if not np.isfinite(new.square + np.trace(new.gram) + np.abs(new.mean).sum()):
-        raise ValueError(
-            "contexts or rewards are too large for their squares to be added up: nothing was "
-            "learnt; divide them by something"
-        )
-    return new
 
 
 class Noise(NamedTuple):
