@@ -107,3 +107,42 @@ def test_targets_of_any_structure_are_batched():
     data = Rows(jnp.arange(6.0)[:, None], {"a": jnp.arange(6.0)}, jnp.ones(6))
     gap, _ = loops.epoch(update, jnp.zeros(()), jax.random.key(0), data, batch_size=4)
     assert float(gap) == 0.0
+
+
+def replayed(n_rows, *, key=0, spoil=-1, n_steps=60, batch_size=8):
+    """Replay the first of ten rows; at one step the state may be spoilt."""
+    count = jnp.zeros((n_steps, batch_size))
+    empty = Seen(count, count, *(jnp.zeros(n_steps),) * 2, jnp.zeros(n_steps, jnp.uint32))
+    rows = Rows(jnp.arange(10.0)[:, None], {"a": jnp.arange(10.0)}, jnp.ones(10))
+
+    def update(key, state, batch):
+        history, info = watch(key, state[1], batch)
+        gap = jnp.sum((batch.x[:, 0] - batch.y["a"]) ** 2)
+        spoilt = jnp.where(batch.place == state[0], jnp.nan, gap)
+        return (state[0], history._replace(weight=history.weight + spoilt)), info
+
+    args = jax.random.key(key), rows, jnp.asarray(n_rows)
+    start = (jnp.asarray(spoil), empty)
+    return loops.replay(update, start, *args, n_steps=n_steps, batch_size=batch_size)
+
+
+def test_replay_draws_evenly_from_the_first_rows_alone():
+    done = replayed(6)
+    seen = jax.tree.map(np.asarray, done.state[1])
+    assert not done.is_undone
+    shares = np.bincount(seen.rows.astype(int).ravel(), minlength=10) / 480
+    assert (shares[6:] == 0.0).all()
+    assert (np.abs(shares[:6] - 1 / 6) < 4.0 * np.sqrt(1 / 6 * 5 / 6 / 480)).all()
+    assert (seen.weight == 1.0).all()
+    assert (seen.n_total == 6.0).all()
+    np.testing.assert_allclose(seen.place, np.arange(60) + 100 * 6 / 8, rtol=1e-6)
+    assert len(set(seen.key.tolist())) == 60
+    assert float(done.info["size"]) == 8.0
+    np.testing.assert_array_equal(seen.rows, replayed(6).state[1].rows)
+    assert (seen.rows != np.asarray(replayed(6, key=1).state[1].rows)).any()
+
+
+def test_replay_undoes_steps_that_leave_the_finite_numbers():
+    done = replayed(6, spoil=40)
+    assert done.is_undone
+    assert not any(np.any(leaf) for leaf in done.state[1])

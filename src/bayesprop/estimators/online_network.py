@@ -66,10 +66,9 @@ def empty(size: int, n_features: int) -> Memory:
 
 def remembered(memory: Memory, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n 1"]) -> Memory:
     """Put rows in the places of the oldest ones; the memory given must not be used again."""
-    x, y = x[-len(memory.y) :], y[-len(memory.y) :]
-    n_seen = memory.n_seen + len(x)
-    places = np.arange(memory.n_seen, n_seen) % len(memory.y)
-    kept_x, kept_y = _written(memory.x, memory.y, places, x, y)
+    size, n_seen = len(memory.y), memory.n_seen + len(x)
+    places = np.arange(memory.n_seen, n_seen)[-size:] % size
+    kept_x, kept_y = _written(memory.x, memory.y, places, x[-size:], y[-size:])
     return Memory(kept_x, kept_y, n_seen)
 
 
@@ -135,5 +134,5 @@ def features(model: PointNetworkRegressor, x: Float[Array, "n d"]) -> Float[np.n
 def _features(mean: Any, apply: Apply, state: Any, x: Array) -> Float[Array, "n h"]:
     nonlinearity = cast(Activation, plain_activation(apply))
     for members in mean(state).weights[:-1]:
-        x = nonlinearity.apply(x @ members[0, :-1] + members[0, -1])
+        x = nonlinearity.apply(x @ members[0, :-1] + members[0, -1:])
     return x

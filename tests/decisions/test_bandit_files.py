@@ -1,0 +1,255 @@
+"""Bandits in files: whatever the moment, they go on as if never interrupted; forgeries do not."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from bayesprop import (
+    BayesByBackpropRegressor,
+    EpsilonGreedy,
+    Greedy,
+    PointNetworkRegressor,
+    ThompsonSampler,
+    UpperConfidence,
+)
+from bayesprop.decisions import bandit_files, linear_rewards
+from bayesprop.decisions.bandit import Bandit
+from bayesprop.decisions.linear_rewards import LinearRewards
+from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
+from bayesprop.decisions.replayed_rewards import ReplayedRewards
+from bayesprop.estimators.linear_regression import BayesianLinearRegressor
+from bayesprop.store import ModelFileError, save_model, write_sealed
+
+SMALL = {"n_steps": 3, "batch_size": 4, "buffer_size": 8, "reward_scale": 2.0}
+MODELS = {
+    "linear": lambda: LinearRewards(prior_prec=0.7, noise_rate=0.3),
+    "replayed": lambda: ReplayedRewards(
+        BayesByBackpropRegressor((3,), noise=0.1, n_draws=9), every=2, **SMALL
+    ),
+    "neural-linear": lambda: NeuralLinearRewards(
+        PointNetworkRegressor((3,)), every=3, prior_prec=0.5, **SMALL
+    ),
+}
+POLICIES = {
+    ThompsonSampler: {"n_averaged": 2},
+    Greedy: {},
+    EpsilonGreedy: {"epsilon": 0.4},
+    UpperConfidence: {"width": 1.5},
+}
+
+
+def state(bandit):
+    header, arrays = bandit_files.to_stored(bandit)
+    return json.dumps(header, sort_keys=True), {k: v.tobytes() for k, v in arrays.items()}
+
+
+def interact(bandit, n, *, settle=True):
+    chosen = []
+    for k in range(n):
+        one = bandit.select([np.sin(bandit.n_selected_), 0.5])
+        chosen.append(one)
+        if settle and k % 3:
+            bandit.settle(one, np.cos(k) if one.action == "a" else 0.1)
+    return chosen
+
+
+def assert_goes_on(bandit, path):
+    bandit.save(path)
+    loaded = Bandit.load(path)
+    assert type(loaded) is type(bandit)
+    assert state(loaded) == state(bandit)
+    assert loaded.is_pending(bandit.n_selected_ - 1) == bandit.is_pending(bandit.n_selected_ - 1)
+    assert interact(loaded, 8) == interact(bandit, 8)
+    for name in list(bandit.pending_)[::-1]:
+        for one in (bandit, loaded):
+            one.settle(name, float(name))
+    assert state(loaded) == state(bandit)
+    return loaded
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_loaded_bandit_goes_on_as_if_never_interrupted(model, policy, tmp_path):
+    bandit = policy(MODELS[model](), ["a", 2], room=3, random_state=11, **POLICIES[policy])
+    bandit.begin(2)
+    bandit = assert_goes_on(bandit, tmp_path / "bandit")  # before anything
+    interact(bandit, 5, settle=False)
+    bandit = assert_goes_on(bandit, tmp_path / "bandit")  # with decisions that wait
+    bandit.add_arm("c").remove_arm("a")
+    assert_goes_on(bandit, tmp_path / "bandit")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_features_of_arms_are_kept(model, tmp_path):
+    bandit = ThompsonSampler(MODELS[model](), ["a", "b"], arm_features=[[1.0, 0.0], [0.5, -1.0]])
+    interact(bandit, 5)
+    bandit.add_arm("c", [0.0, 3.0]).remove_arm("b")
+    assert_goes_on(bandit, tmp_path / "bandit")
+
+
+@functools.cache
+def stored():
+    bandit = EpsilonGreedy("linear", ["a", "b", "c"], room=4, epsilon=0.5, random_state=3)
+    interact(bandit, 12)
+    bandit.remove_arm("c")
+    return bandit_files.to_stored(bandit)
+
+
+def forged(change):
+    header, arrays = copy.deepcopy(stored())
+    header = json.loads(json.dumps(header))
+    change(header, arrays)
+    return header, arrays
+
+
+def put(*keys, value):
+    def change(header, arrays):
+        place = header
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = value
+
+    return change
+
+
+def array(name, function):
+    def change(header, arrays):
+        arrays[name] = function(arrays[name])
+
+    return change
+
+
+def test_an_unchanged_copy_loads(tmp_path):
+    header, arrays = forged(lambda header, arrays: None)
+    write_sealed(tmp_path / "b", header, arrays)
+    assert bandit_files.to_stored(EpsilonGreedy.load(tmp_path / "b"))[0] == header
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put("policy", value="Bandit"),
+        put("policy", value=["EpsilonGreedy"]),
+        put("settings", value={"epsilon": 2.0}),
+        put("settings", value={"n_averaged": 2}),
+        put("settings", value={"rewards": "linear"}),
+        put("kind", value="os:system"),
+        put("kind", value="replayed"),
+        put("random_state", value=-1),
+        put("random_state", value="3"),
+        put("n_features", value=3),
+        put("n_features", value=True),
+        put("n_features", value=10**7),
+        put("n_selected", value=2),
+        put("n_selected", value=12.0),
+        put("n_learnt", value=-1),
+        put("n_learnt", value=None),
+        put("arms", "names", value=[]),
+        put("arms", "names", value=["a", "a", "c"]),
+        put("arms", "names", value=["a", None, "c"]),
+        put("arms", "names", value=["a"]),
+        put("arms", "removed", value=[0, 1, 2]),
+        put("arms", "removed", value=[7]),
+        put("arms", "room", value=1),
+        put("arms", "features", value=[[1.0], [2.0], [3.0]]),
+        put("arms", value=None),
+        put("rewards", "settings", value={"prior_prec": -1.0}),
+        put("rewards", "settings", value={"prior": 1.0}),
+        put("rewards", "arms", value=[0, 5]),
+        put("rewards", "arms", value=[0, 1, 2, 3]),
+        array("pending.id", lambda a: a + 100),
+        array("pending.id", lambda a: a * 0),
+        array("pending.id", lambda a: a.astype(np.float64)),
+        array("pending.id", lambda a: a[1:]),
+        array("pending.arm", lambda a: a - 1000),
+        array("pending.arm", lambda a: a[:, None]),
+        array("pending.context", lambda a: a * np.inf),
+        array("pending.context", lambda a: a[:, :1]),
+        array("rewards.1.mean", lambda a: a * np.nan),
+        array("rewards.1.mean", lambda a: a[:-1]),
+        array("rewards.1.cov", lambda a: a.astype(np.float32)),
+        lambda header, arrays: arrays.pop("rewards.1.gram"),
+        lambda header, arrays: arrays.pop("pending.id"),
+        lambda header, arrays: header.pop("rewards"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_forged_contents_are_refused_in_one_line(change, tmp_path):
+    write_sealed(tmp_path / "b", *forged(change))
+    with pytest.raises(ModelFileError, match=r"bandit file .* (describe|holds)") as error:
+        Bandit.load(tmp_path / "b")
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 400
+
+
+def test_schemas_and_other_files_are_told_apart(tmp_path):
+    path = tmp_path / "b"
+    write_sealed(path, *forged(put("bandit", value=2)))
+    with pytest.raises(ModelFileError, match="has schema 2, and this bayesprop reads up to 1"):
+        Bandit.load(path)
+    save_model(path, BayesianLinearRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.5]))
+    with pytest.raises(ModelFileError, match="holds no bandit"):
+        Bandit.load(path)
+    path.write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(ModelFileError, match="is a pickle or an archive, which is never opened"):
+        Bandit.load(path)
+    with pytest.raises(ModelFileError, match="there is no model file"):
+        Bandit.load(tmp_path / "none")
+
+
+def test_a_kind_loads_its_own_only(tmp_path):
+    path = tmp_path / "b"
+    ThompsonSampler("linear", ["a"]).begin(1).save(path)
+    assert ThompsonSampler.load(path).actions == ["a"]
+    with pytest.raises(ModelFileError, match="holds a ThompsonSampler"):
+        EpsilonGreedy.load(path)
+    EpsilonGreedy("linear", ["a"]).begin(1).save(path)
+    assert isinstance(Greedy.load(path), EpsilonGreedy)  # which is one
+
+
+def test_damaged_files_are_refused(tmp_path):
+    path = tmp_path / "b"
+    write_sealed(path, *stored())
+    whole = path.read_bytes()
+    for end in (0, 1, 9, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        with pytest.raises(ModelFileError):
+            Bandit.load(path)
+    rng = np.random.default_rng(0)
+    for place in rng.integers(len(whole), size=100):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(flipped)
+        with pytest.raises(ModelFileError):
+            Bandit.load(path)
+
+
+class Mine(LinearRewards):
+    pass
+
+
+class MySampler(ThompsonSampler):
+    pass
+
+
+def test_only_what_could_be_read_again_is_saved(tmp_path):
+    with pytest.raises(TypeError, match="only reward models of bayesprop can be saved, got Mine"):
+        ThompsonSampler(Mine(), ["a"]).begin(1).save(tmp_path / "b")
+    with pytest.raises(TypeError, match="only bandits of bayesprop can be saved, got MySampler"):
+        MySampler("linear", ["a"]).begin(1).save(tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+def test_arms_without_rows_take_no_room():
+    bandit = ThompsonSampler("linear", "abc")
+    bandit.select([1.0, 2.0])
+    bandit.update([1.0, 2.0], "b", 1.0)
+    _, arrays = bandit_files.to_stored(bandit)
+    names = {f"rewards.1.{part}" for part in linear_rewards.Statistics._fields}
+    assert {name for name in arrays if name.startswith("rewards")} == names
