@@ -19,7 +19,6 @@ from bayesprop.decisions import bandit_files
 from bayesprop.decisions.durable_bandit import DurableBandit
 
 WRITE = os.write
-os.fsync = lambda handle: None  # what a kill leaves does not depend on it, and disks are slow
 
 
 def make():
@@ -170,5 +169,6 @@ def kill_everywhere(folder, n):
 
 
 if __name__ == "__main__":
+    os.fsync = lambda handle: None  # what a kill leaves does not depend on it, and disks are slow
     how, where = sys.argv[1:3]
     print(kill_at_random(where, 400, 15, 0) if how == "random" else kill_everywhere(where, 3))
