@@ -87,9 +87,10 @@ def test_a_loaded_bandit_goes_on_as_if_never_interrupted(model, policy, tmp_path
 
 @pytest.mark.parametrize("model", MODELS)
 def test_features_of_arms_are_kept(model, tmp_path):
-    bandit = ThompsonSampler(MODELS[model](), ["a", "b"], arm_features=[[1.0, 0.0], [0.5, -1.0]])
+    known = [[1.0, 0.0, 2.0], [0.5, -1.0, 0.0]]  # as wide as the columns of names above
+    bandit = ThompsonSampler(MODELS[model](), ["a", "b"], arm_features=known, n_averaged=2)
     interact(bandit, 5)
-    bandit.add_arm("c", [0.0, 3.0]).remove_arm("b")
+    bandit.add_arm("c", [0.0, 3.0, 1.0]).remove_arm("b")
     assert_goes_on(bandit, tmp_path / "bandit")
 
 
