@@ -103,7 +103,7 @@ class LearnedNoise(KnownNoise):
 
     def init(self) -> Float[Array, " o"]:
         """Start at a noise variance of exp(-2) of the target's."""
-        return jnp.full(self.n_targets, LOG_NOISE_VAR_START)
+        return jnp.full(self.n_targets, LOG_NOISE_VAR_START, jnp.result_type(float))
 
     def observe(self, params: Any, f: Float[Array, "... k"]) -> Gaussian:
         """Return f and the learnt variances."""
