@@ -99,12 +99,18 @@ def test_practice_that_leaves_the_finite_numbers_is_undone():
     np.testing.assert_array_equal(drawn, online_network.functions(model, x, 0, 1))
 
 
-def test_features_are_what_the_last_layer_sees():
-    model = online_network.begun(PointNetworkRegressor((4, 3)), 2, y_scale=10.0, seed=0)
+@pytest.mark.parametrize("noise", ["input", "learned", 4.0])
+def test_a_network_shows_what_its_last_layer_sees_and_its_noise(noise):
+    model = online_network.begun(
+        PointNetworkRegressor((4, 3), noise=noise), 2, y_scale=10.0, seed=0
+    )
     x = rows(5)[0]
-    seen = online_network.features(model, x)
-    assert seen.shape == (5, 3)
-    assert (seen >= 0.0).all()
+    seen = online_network.seen(model, x)
+    assert seen.features.shape == (5, 3)
+    assert (seen.features >= 0.0).all()
     last = np.asarray(model._build().method.mean(model.state_).weights[-1])[0]
     drawn = online_network.functions(model, x, 0, 1)[0]
-    np.testing.assert_allclose(10.0 * (seen @ last[:-1, 0] + last[-1, 0]), drawn, rtol=1e-5)
+    mean = 10.0 * (seen.features @ last[:-1, 0] + last[-1, 0])
+    np.testing.assert_allclose(mean, drawn, rtol=1e-5)
+    told = np.sqrt(model.predict_dist(x).noise_var)
+    np.testing.assert_allclose(10.0 * seen.noise_std, told, rtol=1e-5)

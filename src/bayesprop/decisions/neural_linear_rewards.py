@@ -1,8 +1,10 @@
 """Rewards that are linear in what a network has learnt to see: its last hidden layer.
 
-The network practises on the memory now and then, by squared error; on its features stands an exact
-Bayesian linear regression for each arm, which learns from every reward at once and says how sure it
-is. "NeuralLinear" of Riquelme, Tucker & Snoek (2018).
+The network practises on the memory now and then; on its features stands an exact Bayesian linear
+regression for each arm, which learns from every reward at once and says how sure it is.
+"NeuralLinear" of Riquelme, Tucker & Snoek (2018), with one addition: rows are divided by the noise
+that the network expects of them, so that an arm whose rewards are certain in one context and wild
+in another is learnt at once where they are certain.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from bayesprop.estimators.point_network import PointNetworkRegressor
 
 
 def _network() -> PointNetworkRegressor:
-    return PointNetworkRegressor((100, 100), learning_rate=1e-3, weight_decay=1.0)
+    return PointNetworkRegressor((100, 100), learning_rate=1e-3, weight_decay=1.0, noise="input")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -36,13 +38,17 @@ class NeuralLinearRewards(ReplayedRewards):
     Parameters
     ----------
     estimator : PointNetworkRegressor
-        Unfitted, of one member, with one hidden layer at least.
+        Unfitted, of one member, with one hidden layer at least. With noise="input" the noise
+        depends on context and arm; with "learned" or a number it is the same everywhere, as in the
+        paper.
     reward_scale, buffer_size, n_steps, batch_size, every
         As in `ReplayedRewards`; the regressions, too, know the rows of the memory alone.
     prior_prec : float
         Precision of the last layer's weights, times the noise variance.
     noise_shape, noise_rate : float
-        Prior of the noise variance, InverseGamma, in units of reward_scale squared.
+        Prior of the noise variance, InverseGamma, over what the network expects of it.
+    least_noise : float
+        The smallest standard deviation of the noise that is believed, in units of reward_scale.
     """
 
     estimator: Any = field(default_factory=_network, kw_only=False)
@@ -50,6 +56,7 @@ class NeuralLinearRewards(ReplayedRewards):
     prior_prec: float = 0.25
     noise_shape: float = 2.0
     noise_rate: float = 1.0
+    least_noise: float = 0.1
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Draw the start of the network; all regressions are at their prior."""
@@ -69,11 +76,11 @@ class NeuralLinearRewards(ReplayedRewards):
         if self._memory.n_seen // self.every > before:
             self._regress_anew(arms)
             return
-        z = self._seen(arms.inputs(contexts, numbers))
+        z, std = self._seen(arms.inputs(contexts, numbers))
+        y = rewards / (self.reward_scale * std)
         for row, number in enumerate(numbers.tolist()):
-            self._heads[number] = linear_rewards.absorb(
-                self._head(number, z.shape[1]), z[row], float(rewards[row]) / self.reward_scale
-            )
+            head = self._head(number, z.shape[1])
+            self._heads[number] = linear_rewards.absorb(head, z[row] / std[row], float(y[row]))
 
     def believe(
         self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
@@ -121,7 +128,8 @@ class NeuralLinearRewards(ReplayedRewards):
         self, context: np.ndarray, arms: Arms, numbers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Shape of the noise, scale and mean of the expected reward of arms, standardised."""
-        z, prior = self._seen(self._rows(context, arms, numbers)), self._noise_prior()
+        z, _ = self._seen(self._rows(context, arms, numbers))
+        prior = Noise(float(self.noise_shape), float(self.noise_rate))
         shapes, scales, means = np.empty((3, len(numbers)))
         for place, number in enumerate(numbers.tolist()):
             head = self._head(number, z.shape[1])
@@ -134,14 +142,15 @@ class NeuralLinearRewards(ReplayedRewards):
         """Condition every arm's regression on the memory, as the network sees it now."""
         memory = self._memory
         x, y = (np.asarray(part)[: memory.n_rows] for part in (memory.x, memory.y))
-        z = self._with_one(online_network.features(self.model_, memory.x))[: memory.n_rows]
+        z, std = self._seen(memory.x)
+        z, std = z[: memory.n_rows] / std[: memory.n_rows, None], std[: memory.n_rows]
         told = x[:, -arms.width :]
         self._heads = {}
         for number in range(len(arms.names)):
             mine = (told == arms.columns(np.array([number])).astype(np.float32)).all(axis=1)
             if mine.any():
                 fresh = linear_rewards.start(z.shape[1], float(self.prior_prec))
-                rows = y[mine, 0].astype(np.float64)
+                rows = y[mine, 0] / std[mine]
                 self._heads[number] = linear_rewards.absorb_all(fresh, z[mine], rows)
 
     def _head(self, number: int, n_columns: int) -> Statistics:
@@ -149,20 +158,16 @@ class NeuralLinearRewards(ReplayedRewards):
             return self._heads[number]
         return linear_rewards.start(n_columns, float(self.prior_prec))
 
-    def _seen(self, x: np.ndarray) -> Float[np.ndarray, "n h+1"]:
-        """Return what the network makes of rows, and a one."""
-        rows = jnp.asarray(padded(x), jnp.float32)
-        return self._with_one(online_network.features(self.model_, rows))[: len(x)]
-
-    @staticmethod
-    def _with_one(z: np.ndarray) -> np.ndarray:
-        return np.hstack([z, np.ones((len(z), 1))])
+    def _seen(self, x: Any) -> online_network.Seen:
+        """Return what the network makes of rows, with a one, and the noise that it expects."""
+        rows = jnp.asarray(padded(x) if isinstance(x, np.ndarray) else x, jnp.float32)
+        found, noise_std = online_network.seen(self.model_, rows)
+        z = np.hstack([found, np.ones((len(found), 1))])
+        std = np.maximum(noise_std, self.least_noise)
+        return online_network.Seen(z[: len(x)], std[: len(x)])
 
     def _n_seen_features(self) -> int:
-        return self._seen(np.zeros((1, self.model_.n_features_in_))).shape[1]
-
-    def _noise_prior(self) -> Noise:
-        return Noise(float(self.noise_shape), float(self.noise_rate))
+        return self._seen(np.zeros((1, self.model_.n_features_in_))).features.shape[1]
 
     def _check(self) -> None:
         super()._check()
@@ -174,7 +179,7 @@ class NeuralLinearRewards(ReplayedRewards):
             )
         if np.size(model.hidden_layer_sizes) == 0:
             raise ValueError("estimator must have a hidden layer; without one take LinearRewards")
-        for name in ("prior_prec", "noise_shape", "noise_rate"):
+        for name in ("prior_prec", "noise_shape", "noise_rate", "least_noise"):
             check_positive(name, getattr(self, name))
         if self.noise_shape <= 1.0:
             raise ValueError(f"noise_shape must be > 1, got {self.noise_shape!r}")

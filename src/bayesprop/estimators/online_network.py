@@ -124,15 +124,27 @@ def _functions(
     return draws.observations(apply, sample, observe, key, state, x, n_draws=n_draws).m[..., 0]
 
 
-def features(model: PointNetworkRegressor, x: Float[Array, "n d"]) -> Float[np.ndarray, "n h"]:
-    """Activations of the last hidden layer of a point network's only member."""
+class Seen(NamedTuple):
+    """What a network makes of rows: its last hidden layer, and the noise's standard deviation."""
+
+    features: Float[np.ndarray, "n h"]
+    noise_std: Float[np.ndarray, " n"]
+
+
+def seen(model: PointNetworkRegressor, x: Float[Array, "n d"]) -> Seen:
+    """Look at rows through a point network's only member; standardised units."""
     built = model._build()
-    return np.asarray(_features(built.method.mean, built.apply, model.state_, x), np.float64)
+    observe = cast(GaussianNoise, built.likelihood).observe
+    found = _seen(built.method.mean, built.apply, observe, model.state_, x)
+    return Seen(*(np.asarray(part, np.float64) for part in found))
 
 
-@partial(jax.jit, static_argnames=("mean", "apply"))
-def _features(mean: Any, apply: Apply, state: Any, x: Array) -> Float[Array, "n h"]:
+@partial(jax.jit, static_argnames=("mean", "apply", "observe"))
+def _seen(mean: Any, apply: Apply, observe: Any, state: Any, x: Array) -> tuple[Array, Array]:
     nonlinearity = cast(Activation, plain_activation(apply))
-    for members in mean(state).weights[:-1]:
-        x = nonlinearity.apply(x @ members[0, :-1] + members[0, -1:])
-    return x
+    only = jax.tree.map(lambda members: members[0], mean(state))
+    *hidden, last = only.weights
+    for weights in hidden:
+        x = nonlinearity.apply(x @ weights[:-1] + weights[-1:])
+    noise_var = observe(only.likelihood, x @ last[:-1] + last[-1:]).v
+    return x, jnp.sqrt(noise_var[:, 0])
