@@ -15,6 +15,7 @@ PAGES = (
     "docs/index.md",
     "docs/decide-what-to-measure.md",
     "docs/when-to-abstain.md",
+    "docs/bandits.md",
     "docs/compare-policies.md",
 )
 

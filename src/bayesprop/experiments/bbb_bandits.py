@@ -63,7 +63,7 @@ def _replayed(config: Config, method: str, **settings: Any) -> ReplayedRewards:
 
 
 def _backprop(config: Config, seed: int) -> Bandit:
-    rewards = _replayed(config, "bayes-by-backprop", noise=1.0, prior_std=0.3, init_std=0.05)
+    rewards = _replayed(config, "bayes-by-backprop", noise=0.01, prior_std=0.3, init_std=0.05)
     return ThompsonSampler(rewards, Mushroom.arms, n_averaged=config.n_averaged, random_state=seed)
 
 
