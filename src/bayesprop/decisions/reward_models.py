@@ -11,6 +11,7 @@ _HOME = "bayesprop.decisions"
 KINDS = {
     "linear": "linear_rewards:LinearRewards",
     "neural-linear": "neural_linear_rewards:NeuralLinearRewards",
+    "streamed": "streamed_rewards:StreamedRewards",
     "replayed": "replayed_rewards:ReplayedRewards",
 }
 
@@ -35,8 +36,8 @@ def rewards_of(model: Any) -> Rewards:
     """Return the reward model that serves: itself, or one for an estimator or a method's name.
 
     "linear" is `LinearRewards`, "neural-linear" `NeuralLinearRewards`. Otherwise a regressor,
-    or the name of a method of regression: networks that are trained by gradient steps practise on a
-    memory (`ReplayedRewards`).
+    or the name of a method of regression: PBP absorbs every reward (`StreamedRewards`), networks
+    that are trained by gradient steps practise on a memory (`ReplayedRewards`).
     """
     if isinstance(model, Rewards):
         return model
@@ -45,4 +46,11 @@ def rewards_of(model: Any) -> Rewards:
     from bayesprop import methods
 
     estimator = methods.make(model) if isinstance(model, str) else model
-    return kind_class("replayed")(estimator)
+    return kind_class(_kind_for(estimator))(estimator)
+
+
+def _kind_for(estimator: Any) -> str:
+    """Return the kind that serves an estimator."""
+    from bayesprop.estimators.pbp import PBPRegressor
+
+    return "streamed" if isinstance(estimator, PBPRegressor) else "replayed"

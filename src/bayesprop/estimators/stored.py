@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from bayesprop.data.standardise import Standardiser
+from bayesprop.methods import METHODS, estimator_class
 from bayesprop.model.fit_report import FitReport
 
 _LABEL_KINDS: dict[str, type] = {"text": str, "bool": bool, "int": int, "float": float}
@@ -19,9 +20,7 @@ def estimator_header(estimator: Any) -> dict[str, Any]:
     if not hasattr(estimator, "fit_report_"):
         kind = type(estimator).__name__
         raise NotFittedError(f"this {kind} is not fitted; call fit before save")
-    params = estimator.get_params()
-    seed = params["random_state"]
-    params["random_state"] = int(seed) if isinstance(seed, Integral) else None
+    params = stored_params(estimator)
     names = getattr(estimator, "feature_names_in_", None)
     return {
         "params": params,
@@ -33,15 +32,43 @@ def estimator_header(estimator: Any) -> dict[str, Any]:
     }
 
 
-def restored(cls: type, header: dict[str, Any]) -> Any:
-    """Build an estimator with what `estimator_header` gave."""
+def stored_params(estimator: Any) -> dict[str, Any]:
+    """Return all hyper-parameters; of a random generator, only that there was no seed."""
+    params = estimator.get_params()
+    seed = params["random_state"]
+    return params | {"random_state": int(seed) if isinstance(seed, Integral) else None}
+
+
+def with_params(cls: type, stored: dict[str, Any]) -> Any:
+    """Build an unfitted estimator with what `stored_params` gave."""
     params = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in header["params"].items()
+        name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
     }
     model = cls(**params)
     if set(model.get_params()) != set(params):
         raise ValueError(f"params must name every hyper-parameter, got {sorted(params)}")
+    return model
+
+
+def unfitted_to_stored(estimator: Any) -> dict[str, Any]:
+    """Return method, task and hyper-parameters for JSON; TypeError if it is not of this library."""
+    home = f"{type(estimator).__module__}:{type(estimator).__qualname__}"
+    for method in METHODS.values():
+        for task, at in method.homes.items():
+            if at == home:
+                return {"method": method.name, "task": task, "params": stored_params(estimator)}
+    raise TypeError(f"only estimators of bayesprop.methods can be saved, got {home}")
+
+
+def unfitted_from_stored(header: dict[str, Any]) -> Any:
+    """Rebuild what `unfitted_to_stored` gave; any error where it is not that."""
+    kind: Any = estimator_class(header["method"], header["task"])
+    return with_params(kind, header["params"])
+
+
+def restored(cls: type, header: dict[str, Any]) -> Any:
+    """Build an estimator with what `estimator_header` gave."""
+    model = with_params(cls, header["params"])
     model.n_features_in_ = int(header["n_features_in"])
     names = header["feature_names_in"]
     if names is not None:

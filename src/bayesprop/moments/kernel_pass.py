@@ -41,14 +41,18 @@ def absorb_noise(work, factor, k, square, weight, reference):
 
 
 @inlined
-def meet_targets(work, factor, y, row, weight, reference):
+def meet_targets(work, factor, y, row, weight, reference, may_miss):
     """Compare the outputs with a row of y: the gradients of log Z, then the noise.
 
+    With `may_miss`, NaN is a target that was not seen, and its output learns and teaches nothing.
     Returns log Z times the weight, the epistemic share of the outputs' variance, and how many
     q(gamma) stayed as they were.
     """
     log_z, share, kept = 0.0, 0.0, 0
     for k in range(y.shape[1]):
+        if may_miss and math.isnan(y[row, k]):
+            work.grad_f_m[k], work.grad_f_v[k] = 0.0, 0.0
+            continue
         noise_var = work.noise_rate[k] / (work.noise_shape[k] - 1.0)
         residual, f_v = y[row, k] - work.f_m[k], work.f_v[k]
         inverse = 1.0 / (f_v + noise_var / weight)
@@ -65,11 +69,12 @@ def meet_targets(work, factor, y, row, weight, reference):
 
 
 @compiled
-def absorb_rows(work, factor, scratch, x, y, weights, order, reference):
+def absorb_rows(work, factor, scratch, x, y, weights, order, reference, may_miss):
     """Absorb the rows named by `order`; return log Z, epistemic shares, weights undone, noise kept.
 
     By assumed density filtering if `factor` is None, else by stochastic EP. The targets are numbers
-    with Gaussian noise if `scratch` is None, else classes seen through a probit. A hidden layer on
+    with Gaussian noise if `scratch` is None, NaN among them with `may_miss` where one was not seen,
+    else classes seen through a probit. A hidden layer on
     the inputs absorbs a datum only when the next one comes, or the end.
     """
     last, n = work.layers.shape[0] - 1, order.size
@@ -96,7 +101,9 @@ def absorb_rows(work, factor, scratch, x, y, weights, order, reference):
             factor.rule[NEXT_REMOVED] = 0.0
         weight = weights[row]
         if scratch is None:
-            row_log_z, row_share, row_kept = meet_targets(work, factor, y, row, weight, reference)
+            row_log_z, row_share, row_kept = meet_targets(
+                work, factor, y, row, weight, reference, may_miss
+            )
             kept += row_kept
         else:
             row_log_z, row_share = meet_class(work, scratch, y, row, weight)
@@ -109,3 +116,21 @@ def absorb_rows(work, factor, scratch, x, y, weights, order, reference):
         next_row(work, x, order[n - 1])
         undone += absorb_and_propagate(work, factor, reach)
     return log_z, share, undone, kept
+
+
+@compiled
+def absorb_and_recall(work, x, y, weights, recall_weights, first, recalled, noise):
+    """Absorb the row `first`, then others again, which change no noise; return as `absorb_rows`.
+
+    y
+        NaN for an output that was not seen.
+    noise
+        (2, o), to work with.
+    """
+    log_z, share, undone, kept = absorb_rows(work, None, None, x, y, weights, first, False, True)
+    for k in range(noise.shape[1]):
+        noise[0, k], noise[1, k] = work.noise_shape[k], work.noise_rate[k]
+    _, _, again, _ = absorb_rows(work, None, None, x, y, recall_weights, recalled, False, True)
+    for k in range(noise.shape[1]):
+        work.noise_shape[k], work.noise_rate[k] = noise[0, k], noise[1, k]
+    return log_z, share, undone + again, kept

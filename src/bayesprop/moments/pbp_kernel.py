@@ -203,7 +203,7 @@ class _Run:
             n_removed = float(self._average.average.any())
             self._average.rule[:] = n_removed, 1.0 / len(order), n_removed
         log_z, share, undone, kept = kernel_pass.absorb_rows(
-            self._work, self._average, self._scratch, x, y, weight, order, self._reference
+            self._work, self._average, self._scratch, x, y, weight, order, self._reference, False
         )
         return PBPInfo(log_z, share, weights_undone=int(undone), noise_kept=kept)
 

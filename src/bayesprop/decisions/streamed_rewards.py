@@ -1,0 +1,185 @@
+"""Rewards by a PBP network that absorbs each as it comes, in microseconds.
+
+Hernández-Lobato & Adams (2015), section 3. Arms without features are outputs of one network, which
+share what it sees in a context; only that of the chosen arm meets the reward. Drawn functions are
+those of drawn weights, in distribution (`moments.kernel_draw`).
+
+One visit to each row leaves the independent weights nearly where they were while the context has
+many numbers, as the forty passes of a fit do not. Here each new row calls up the last ones, so that
+every row is visited 1 + `n_recalled` times; the noise learns only from the first visit, when the
+row was predicted without having been seen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.rewards import Belief, Rewards
+from bayesprop.estimators import online_pbp
+from bayesprop.estimators.checks import check_int, check_positive
+from bayesprop.estimators.pbp import PBPRegressor
+from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
+
+_GUARDS = ("weights_undone", "noise_kept", "prior_kept", "prior_uninformed")
+_LARGEST = 1e30
+_SCALED_BY = 20
+"""Rows that settle the scale of the inputs."""
+
+
+@dataclass(eq=False, kw_only=True)
+class StreamedRewards(Rewards):
+    """Probabilistic backpropagation of every reward at once.
+
+    The network's input is a context; with features of arms, those beside it, and one output. Inputs
+    are divided by one number, their root mean square in the first rows: without it contexts of
+    small numbers leave the prior so narrow that some runs give up an arm for good.
+
+    Parameters
+    ----------
+    estimator : PBPRegressor
+        Unfitted, of the compiled engine; its n_epochs, warm_start, random_state and verbose are not
+        used.
+    reward_scale : float
+        Size of a typical reward, by which rewards are divided.
+    n_recalled : int
+        Rows absorbed again with each new one: the last ones. 0 is assumed density filtering of the
+        stream, which explores for long.
+    recall_weight : float
+        How many times a row counts when it is recalled.
+    refresh_every : int
+        Rewards between two refreshes of the prior factors.
+    """
+
+    estimator: Any = field(default_factory=PBPRegressor, kw_only=False)
+    reward_scale: float = 1.0
+    n_recalled: int = 16
+    recall_weight: float = 2.0
+    refresh_every: int = 100
+
+    @property
+    def guards_(self) -> dict[str, int]:
+        """Updates and refreshes that left a weight, the noise or a prior factor as it was."""
+        return dict(self._guards)
+
+    def begin(self, n_features: int, arms: Arms, seed: int) -> None:
+        """Stand at the prior, its means drawn at random."""
+        self._check()
+        n_inputs = n_features + (0 if arms.features is None else arms.width)
+        n_outputs = arms.width if arms.features is None else 1
+        self.stream_ = online_pbp.begun(
+            self.estimator, n_inputs, n_outputs, seed=seed, **self._recall()
+        )
+        self._guards: dict[str, int] = dict.fromkeys(_GUARDS, 0)
+        self._n_seen, self._square = 0, 0.0
+
+    def learn(
+        self,
+        contexts: Float[np.ndarray, "n d"],
+        arms: Arms,
+        numbers: Int[np.ndarray, " n"],
+        rewards: Float[np.ndarray, " n"],
+    ) -> None:
+        """Absorb rows one after another, in their order."""
+        x = contexts if arms.features is None else arms.inputs(contexts, numbers)
+        y = rewards / self.reward_scale
+        if not np.vdot(x, x) + np.vdot(y, y) < _LARGEST**2:
+            raise ValueError(
+                f"contexts, and rewards over reward_scale, must stay below {_LARGEST:g}: nothing "
+                "was learnt; divide them by something"
+            )
+        outputs = numbers if arms.features is None else np.zeros(len(numbers), int)
+        for row in range(len(x)):
+            self._absorb(x[row], int(outputs[row]), y[row])
+
+    def _absorb(self, x: np.ndarray, output: int, y: float) -> None:
+        if self._n_seen < _SCALED_BY:
+            self._square += (float(x @ x) / len(x) - self._square) / (self._n_seen + 1)
+        seen = np.full(self.stream_.layer_sizes[-1], np.nan)
+        seen[output] = y
+        info = self.stream_.absorb(self._scaled(x), seen)
+        self._n_seen += 1
+        if self._n_seen % self.refresh_every == 0:
+            info += self.stream_.refresh()
+        for name in _GUARDS:
+            self._guards[name] += int(getattr(info, name))
+
+    def believe(
+        self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
+    ) -> Belief:
+        """Moments of the network's outputs, by assumed density filtering."""
+        moments = self.stream_.moments(self._rows(context, arms, numbers))
+        m, v = (self._of_arms(part, arms, numbers) for part in moments)
+        return Belief(self.reward_scale * m, self.reward_scale**2 * v)
+
+    def draw(
+        self,
+        rng: np.random.Generator,
+        context: Float[np.ndarray, " d"],
+        arms: Arms,
+        numbers: Int[np.ndarray, " k"],
+        n_draws: int,
+    ) -> Float[np.ndarray, "s k"]:
+        """Evaluate networks drawn from the posterior."""
+        drawn = self.stream_.draw(rng, self._rows(context, arms, numbers), n_draws)
+        return self.reward_scale * self._of_arms(drawn, arms, numbers)
+
+    def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the posterior, and the rows that will be recalled."""
+        about = {
+            "settings": self.settings(),
+            "estimator": unfitted_to_stored(self.estimator),
+            "guards": self._guards,
+            "n_seen": self._n_seen,
+            "mean_square": float(self._square),
+        }
+        return about, online_pbp.to_arrays(self.stream_)
+
+    @classmethod
+    def from_stored(
+        cls, header: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, arms: Arms
+    ) -> Self:
+        """Rebuild what `to_stored` gave."""
+        rewards = cls(unfitted_from_stored(header["estimator"]), **header["settings"])
+        rewards.begin(n_features, arms, 0)
+        rewards._n_seen = int(header["n_seen"])
+        rewards.stream_ = online_pbp.from_arrays(
+            arrays, rewards.stream_, n_seen=rewards._n_seen, **rewards._recall()
+        )
+        rewards._square = float(header["mean_square"])
+        if not 0.0 <= rewards._square < float("inf"):
+            raise ValueError("the stored scale of the inputs is not a finite number >= 0")
+        rewards._guards = {name: int(header["guards"][name]) for name in _GUARDS}
+        return rewards
+
+    def _recall(self) -> dict[str, Any]:
+        return {"n_recalled": self.n_recalled, "recall_weight": self.recall_weight}
+
+    def _rows(self, context: np.ndarray, arms: Arms, numbers: np.ndarray) -> np.ndarray:
+        """Return the inputs of the network: one row, or one an arm."""
+        if arms.features is None:
+            return self._scaled(context[None])
+        contexts = np.broadcast_to(context, (len(numbers), len(context)))
+        return self._scaled(arms.inputs(contexts, numbers))
+
+    def _scaled(self, x: np.ndarray) -> np.ndarray:
+        """Divide inputs by their scale; before the first row, by their own."""
+        started = self._n_seen > 0 or self._square > 0.0
+        square = self._square if started else float(np.square(x).mean())
+        return x / math.sqrt(square) if square > 0.0 else x
+
+    def _of_arms(self, values: np.ndarray, arms: Arms, numbers: np.ndarray) -> np.ndarray:
+        """Choose from (..., rows, outputs) what belongs to some arms: (..., k)."""
+        return values[..., 0, numbers] if arms.features is None else values[..., 0]
+
+    def _check(self) -> None:
+        online_pbp.check(self.estimator)
+        check_positive("reward_scale", self.reward_scale)
+        check_positive("recall_weight", self.recall_weight)
+        check_int("n_recalled", self.n_recalled, least=0)
+        check_int("refresh_every", self.refresh_every)

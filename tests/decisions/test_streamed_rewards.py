@@ -1,0 +1,127 @@
+"""Rewards absorbed one by one by PBP: units, draws, files, and what a bandit makes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayesprop import BayesByBackpropRegressor, PBPRegressor, ThompsonSampler
+from bayesprop.decisions import bandit_files
+from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.environments import ClassesAsArms
+from bayesprop.decisions.reward_models import kind_of, rewards_of
+from bayesprop.decisions.simulation import run
+from bayesprop.decisions.streamed_rewards import StreamedRewards
+
+NAMES = Arms(["a", "b"], room=3)
+KNOWN = [[0.0, 1.0], [1.0, 0.5], [1.0, -1.0]]
+FEATURES = Arms(["a", "b", "c"], features=KNOWN)
+BOTH = np.array([0, 1])
+
+
+def begun(arms=NAMES, seed=0, **settings):
+    rewards = StreamedRewards(PBPRegressor((6,)), **settings)
+    rewards.begin(2, arms, seed)
+    return rewards
+
+
+def data(n):
+    rng = np.random.default_rng(1)
+    rows, numbers = rng.standard_normal((n, 2)), rng.integers(2, size=n)
+    return rows, numbers, np.where(numbers == 0, rows[:, 0], -1.0)
+
+
+@pytest.mark.parametrize("arms", [NAMES, FEATURES])
+def test_what_it_believes_are_moments_of_what_it_draws(arms):
+    rewards, (rows, numbers, paid) = begun(arms, reward_scale=2.0), data(40)
+    rewards.learn(rows, arms, numbers, paid)
+    chosen = np.array([1, 0])
+    belief = rewards.believe(rows[0], arms, chosen)
+    n = 20_000
+    drawn = rewards.draw(np.random.default_rng(0), rows[0], arms, chosen, n)
+    error = drawn.std(axis=0) / np.sqrt(n)
+    assert (np.abs(drawn.mean(axis=0) - belief.mean) < 5.0 * error).all()
+    np.testing.assert_allclose(drawn.var(axis=0), belief.var, rtol=0.1)
+    swapped = rewards.believe(rows[0], arms, BOTH)
+    np.testing.assert_allclose(swapped.mean, belief.mean[::-1], rtol=1e-12)
+
+
+def test_rewards_are_learnt_and_units_do_not_matter():
+    rows, numbers, paid = data(300)
+    one, other = begun(), begun(reward_scale=8.0)
+    one.learn(rows, NAMES, numbers, paid)
+    other.learn(1024.0 * rows, NAMES, numbers, 8.0 * paid)
+    belief = one.believe(np.array([1.5, 0.0]), NAMES, BOTH)
+    assert np.abs(belief.mean - [1.5, -1.0]).max() < 0.3
+    scaled = other.believe(np.array([1536.0, 0.0]), NAMES, BOTH)
+    np.testing.assert_allclose(scaled.mean, 8.0 * belief.mean, rtol=1e-9)
+    np.testing.assert_allclose(scaled.var, 64.0 * belief.var, rtol=1e-9)
+    third = one.believe(rows[0], NAMES, np.array([2]))  # there is room, and nothing was learnt
+    assert third.var[0] > 5.0 * one.believe(rows[0], NAMES, BOTH).var.max()
+
+
+@pytest.mark.parametrize("settings", [{}, {"arm_features": KNOWN[:2]}])
+def test_a_saved_bandit_goes_on_to_the_last_bit(tmp_path, settings):
+    def make():
+        model = StreamedRewards(PBPRegressor((4,)), n_recalled=3, refresh_every=5)
+        return ThompsonSampler(model, ["a", "b"], random_state=3, **settings)
+
+    def go_on(bandit, steps):
+        for t in steps:
+            decision = bandit.select(rows[t])
+            bandit.settle(decision, paid[t] if decision.action == "a" else 0.0)
+
+    rows, _, paid = data(24)
+    whole, half = make(), make()
+    go_on(whole, range(24))
+    go_on(half, range(13))
+    half.save(tmp_path / "half")
+    again = ThompsonSampler.load(tmp_path / "half")
+    go_on(again, range(13, 24))
+    kept, wanted = bandit_files.to_stored(again), bandit_files.to_stored(whole)
+    assert kept[0] == wanted[0]
+    for name, array in wanted[1].items():
+        np.testing.assert_array_equal(kept[1][name], array, err_msg=name)
+
+
+def test_stored_arrays_that_do_not_fit_are_refused():
+    rewards, (rows, numbers, paid) = begun(), data(30)
+    rewards.learn(rows, NAMES, numbers, paid)
+    header, arrays = rewards.to_stored()
+    for name, wrong in (
+        ("last.x", arrays["last.x"][:, :1]),
+        ("last.y", np.full_like(arrays["last.y"], np.nan)),
+        ("state.m.0", arrays["state.m.0"][:, :3]),
+    ):
+        with pytest.raises(ValueError, match=r"fit|numbers"):
+            StreamedRewards.from_stored(header, arrays | {name: wrong}, 2, NAMES)
+
+
+def test_it_serves_pbp_alone_and_refuses_what_it_cannot_do():
+    assert kind_of(rewards_of("pbp")) == kind_of(rewards_of(PBPRegressor((5,)))) == "streamed"
+    with pytest.raises(ValueError, match="must be a PBPRegressor, got BayesByBackprop"):
+        StreamedRewards(BayesByBackpropRegressor()).begin(2, NAMES, 0)
+    with pytest.raises(ValueError, match="activation='relu', batch_size=1"):
+        StreamedRewards(PBPRegressor(activation="erf")).begin(2, NAMES, 0)
+    with pytest.raises(ValueError, match="n_recalled must be an int >= 0, got -1"):
+        begun(n_recalled=-1)
+    rewards = begun()
+    before = rewards.to_stored()[1]["state.m.0"]
+    with pytest.raises(ValueError, match="nothing was learnt; divide"):
+        rewards.learn(np.array([[1e40, 0.0]]), NAMES, BOTH[:1], np.array([1.0]))
+    np.testing.assert_array_equal(rewards.to_stored()[1]["state.m.0"], before)
+
+
+def test_it_learns_which_class_is_which_sooner_than_without_recalling():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 3)), None
+    y = (X[:, 0] * X[:, 1] > 0.0).astype(int)  # no line divides them
+    arms = ClassesAsArms(X, y)
+
+    def regret(**settings):
+        make = lambda: ThompsonSampler(StreamedRewards(**settings), list(arms.arms))  # noqa: E731
+        return run(make, arms, 1500, seed=0).expected_regret
+
+    recalling, once = regret(), regret(n_recalled=0)
+    assert recalling.sum() < 0.6 * once.sum()
+    assert recalling[1000:].mean() < 0.1  # uniform: 0.5
