@@ -16,6 +16,7 @@ from bayesprop.decisions.linear_rewards import LinearRewards
 from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.decisions.replayed_rewards import ReplayedRewards
 from bayesprop.decisions.simulation import run as simulate
+from bayesprop.decisions.streamed_rewards import StreamedRewards
 from bayesprop.experiments import markdown, protocol
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.protocol import Cell, Key, Progress
@@ -85,6 +86,12 @@ def _linear(config: Config, seed: int) -> Bandit:
     return ThompsonSampler(rewards, Mushroom.arms, random_state=seed)
 
 
+def _streamed(config: Config, seed: int) -> Bandit:
+    network = make("pbp", hidden_layer_sizes=(50,))
+    rewards = StreamedRewards(network, reward_scale=config.reward_scale)
+    return ThompsonSampler(rewards, Mushroom.arms, random_state=seed)
+
+
 def _neural_linear(config: Config, seed: int) -> Bandit:
     rewards = NeuralLinearRewards(reward_scale=config.reward_scale)
     return ThompsonSampler(rewards, Mushroom.arms, random_state=seed)
@@ -96,10 +103,11 @@ AGENTS: Mapping[str, Agent] = {
     "epsilon-1": Agent("epsilon-greedy, 1 %", True, 10.0, _epsilon(0.01)),
     "epsilon-5": Agent("epsilon-greedy, 5 %", True, 10.0, _epsilon(0.05)),
     "linear": Agent("linear Thompson", False, 0.2, _linear),
+    "pbp": Agent("streaming PBP Thompson, 1x50", False, 0.2, _streamed),
     "neural-linear": Agent("neural-linear Thompson", False, 1.0, _neural_linear),
     "mc-dropout": Agent("MC dropout Thompson", False, 12.0, _dropout),
 }
-_N_RUNS, _QUICK_INTERACTIONS, _QUICK_AGENTS = 5, 1000, ("linear", "neural-linear")
+_N_RUNS, _QUICK_INTERACTIONS, _QUICK_AGENTS = 5, 1000, ("linear", "pbp", "neural-linear")
 
 
 def run(
