@@ -12,6 +12,7 @@ KINDS = {
     "linear": "linear_rewards:LinearRewards",
     "neural-linear": "neural_linear_rewards:NeuralLinearRewards",
     "streamed": "streamed_rewards:StreamedRewards",
+    "refitted": "refitted_rewards:RefittedRewards",
     "replayed": "replayed_rewards:ReplayedRewards",
 }
 
@@ -37,7 +38,8 @@ def rewards_of(model: Any) -> Rewards:
 
     "linear" is `LinearRewards`, "neural-linear" `NeuralLinearRewards`. Otherwise a regressor,
     or the name of a method of regression: PBP absorbs every reward (`StreamedRewards`), networks
-    that are trained by gradient steps practise on a memory (`ReplayedRewards`).
+    that are trained by gradient steps practise on a memory (`ReplayedRewards`), and any other, of
+    scikit-learn too, is fitted anew now and then (`RefittedRewards`).
     """
     if isinstance(model, Rewards):
         return model
@@ -53,4 +55,12 @@ def _kind_for(estimator: Any) -> str:
     """Return the kind that serves an estimator."""
     from bayesprop.estimators.pbp import PBPRegressor
 
-    return "streamed" if isinstance(estimator, PBPRegressor) else "replayed"
+    if isinstance(estimator, PBPRegressor):
+        return "streamed"
+    from bayesprop.estimators.deep_ensemble import DeepEnsembleRegressor
+    from bayesprop.estimators.laplace import LaplaceRegressor
+    from bayesprop.estimators.trained_network import TrainedRegressor
+
+    fits_at_once = isinstance(estimator, LaplaceRegressor | DeepEnsembleRegressor)
+    is_trained = isinstance(estimator, TrainedRegressor) and not fits_at_once
+    return "replayed" if is_trained else "refitted"

@@ -1,0 +1,195 @@
+"""Rewards by any regressor that says how sure it is, fitted anew as rows gather.
+
+For those that cannot learn from one row: Laplace, closed-form variational inference, ensembles,
+Markov chains, expectation propagation over a table, and scikit-learn's own. The rows between two
+fits grow with the memory, so that n rewards cost about log n fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.base import clone
+
+from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, unwrapped
+from bayesprop.decisions.rewards import Belief, Rewards
+from bayesprop.estimators.checks import check_int, check_positive
+from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
+from bayesprop.store import estimator_from_stored, estimator_to_stored
+
+_SEEDS = 2**32
+
+
+@dataclass(eq=False, kw_only=True)
+class RefittedRewards(Rewards):
+    """Any regressor of this library or of scikit-learn, fitted anew now and then.
+
+    Its input is a context and the columns of an arm, its output the reward; it learns their scale
+    itself. Before the first fit all arms are believed to be the same, and chosen evenly. Draws are
+    joint where the estimator has `sample_y`; else arms are drawn independently, by its std, noise
+    included.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Unfitted, a pipeline too; of this library if the bandit is to be saved. Every fit has its
+        own seed.
+    buffer_size : int
+        Rows remembered, the last ones.
+    first : int
+        Rows of the first fit.
+    growth : float
+        Share by which the rows that came have grown at the next fit, > 0.
+    """
+
+    estimator: Any = field(kw_only=False)
+    buffer_size: int = 4096
+    first: int = 20
+    growth: float = 0.2
+
+    @property
+    def guards_(self) -> dict[str, int]:
+        """Numerical trouble of all fits."""
+        return dict(self._guards)
+
+    def begin(self, n_features: int, arms: Arms, seed: int) -> None:
+        """Know nothing."""
+        self._check()
+        width = n_features + arms.width
+        self._x, self._y = np.zeros((self.buffer_size, width)), np.zeros(self.buffer_size)
+        self._n_seen = self._n_fitted = self._n_fits = 0
+        self._seed = seed
+        self.model_: Any = None
+        self._guards: dict[str, int] = {}
+
+    def learn(
+        self,
+        contexts: Float[np.ndarray, "n d"],
+        arms: Arms,
+        numbers: Int[np.ndarray, " n"],
+        rewards: Float[np.ndarray, " n"],
+    ) -> None:
+        """Remember rows, and fit if there are enough new ones; a fit that fails learns nothing."""
+        x, n_seen = arms.inputs(contexts, numbers), self._n_seen + len(rewards)
+        if n_seen >= self.n_at_next_fit:
+            places = np.arange(max(0, self._n_seen - self.buffer_size), self._n_seen)
+            places %= self.buffer_size
+            table = np.vstack([self._x[places], x])[-self.buffer_size :]
+            paid = np.concatenate([self._y[places], rewards])[-self.buffer_size :]
+            self._fit(table, paid)
+            self._n_fitted, self._n_fits = n_seen, self._n_fits + 1
+        places = np.arange(self._n_seen, n_seen)[-self.buffer_size :] % self.buffer_size
+        self._x[places], self._y[places] = x[-self.buffer_size :], rewards[-self.buffer_size :]
+        self._n_seen = n_seen
+
+    @property
+    def n_at_next_fit(self) -> int:
+        """Rows that will have come at the next fit."""
+        if self._n_fitted == 0:
+            return self.first
+        return max(self._n_fitted + 1, int(np.ceil(self._n_fitted * (1.0 + self.growth))))
+
+    def _fit(self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> None:
+        model: Any = clone(self.estimator)
+        seeds = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
+        model.set_params(**dict.fromkeys(seeds, (self._seed + self._n_fits) % _SEEDS))
+        self.model_ = model.fit(x, y)
+        report = getattr(model, "fit_report_", None)
+        for name, count in ({} if report is None else report.guards).items():
+            self._guards[name] = self._guards.get(name, 0) + int(count)
+
+    def believe(
+        self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
+    ) -> Belief:
+        """Mean and epistemic variance that the estimator predicts; 0 and 1 before the first fit."""
+        if self.model_ is None:
+            return Belief(np.zeros(len(numbers)), np.ones(len(numbers)))
+        predicted: Any = predictive_of(self.model_, self._rows(context, arms, numbers))
+        return Belief(np.asarray(predicted.mean), np.asarray(predicted.epistemic_var))
+
+    def draw(
+        self,
+        rng: np.random.Generator,
+        context: Float[np.ndarray, " d"],
+        arms: Arms,
+        numbers: Int[np.ndarray, " k"],
+        n_draws: int,
+    ) -> Float[np.ndarray, "s k"]:
+        """Draw functions by `sample_y`; normals where the estimator has none, or is not fitted."""
+        rows = self._rows(context, arms, numbers)
+        if self.model_ is not None:
+            model, inputs = unwrapped(self.model_, rows)
+            if hasattr(model, "sample_y"):
+                seed = int(rng.integers(_SEEDS))
+                return np.asarray(model.sample_y(inputs, n_draws, random_state=seed)).T
+        belief = self.believe(context, arms, numbers)
+        normals = rng.standard_normal((n_draws, len(numbers)))
+        return belief.mean + np.sqrt(belief.var) * normals
+
+    def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the last fit and the memory; TypeError if the estimator is not of this library."""
+        about = {
+            "settings": self.settings(),
+            "estimator": unfitted_to_stored(self.estimator),
+            "model": None,
+            "guards": self._guards,
+            "seed": self._seed,
+            "counts": [self._n_seen, self._n_fitted, self._n_fits],
+        }
+        n = min(self._n_seen, self.buffer_size)
+        arrays = {"memory.x": self._x[:n], "memory.y": self._y[:n]}
+        if self.model_ is not None:
+            about["model"], fitted = estimator_to_stored(self.model_)
+            arrays |= {f"model.{name}": array for name, array in fitted.items()}
+        return about, arrays
+
+    @classmethod
+    def from_stored(
+        cls, header: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, arms: Arms
+    ) -> Self:
+        """Rebuild what `to_stored` gave."""
+        rewards = cls(unfitted_from_stored(header["estimator"]), **header["settings"])
+        rewards.begin(n_features, arms, int(header["seed"]))
+        counts = [int(count) for count in header["counts"]]
+        rewards._n_seen, rewards._n_fitted, rewards._n_fits = counts
+        n = min(counts[0], rewards.buffer_size)
+        if min(counts) < 0 or counts[1] > counts[0]:
+            raise ValueError("there are fewer rows than were fitted")
+        for part, name in ((rewards._x, "memory.x"), (rewards._y, "memory.y")):
+            found = arrays[name]
+            if found.shape != part[:n].shape or found.dtype != np.float64:
+                raise ValueError("the stored memory does not fit the settings")
+            if not np.isfinite(found).all():
+                raise ValueError("the stored memory must be finite")
+            part[:n] = found
+        if header["model"] is not None:
+            fitted = {k[6:]: a for k, a in arrays.items() if k.startswith("model.")}
+            rewards.model_ = estimator_from_stored(header["model"], fitted)
+            if rewards.model_.n_features_in_ != rewards._x.shape[1]:
+                raise ValueError("the stored model has another number of inputs")
+        rewards._guards = {str(name): int(n) for name, n in header["guards"].items()}
+        return rewards
+
+    def _rows(self, context: np.ndarray, arms: Arms, numbers: np.ndarray) -> np.ndarray:
+        contexts = np.broadcast_to(context, (len(numbers), len(context)))
+        return arms.inputs(contexts, numbers)
+
+    def _check(self) -> None:
+        check_estimator(self.estimator)
+        if is_classifier(self.estimator):
+            raise ValueError(
+                "estimator must be a regressor, for rewards are numbers; got "
+                f"{type(self.estimator).__name__}"
+            )
+        for name in ("buffer_size", "first"):
+            check_int(name, getattr(self, name))
+        if self.first > self.buffer_size:
+            raise ValueError(
+                f"first must be <= buffer_size, {self.buffer_size}, got {self.first}: raise the "
+                "buffer or lower first"
+            )
+        check_positive("growth", self.growth)

@@ -1,0 +1,174 @@
+"""Rewards by estimators that are fitted anew: when, to which rows, and what is drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.linear_model import BayesianRidge, LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesprop import BayesianLinearRegressor, LaplaceRegressor, ThompsonSampler
+from bayesprop.decisions import bandit_files
+from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.refitted_rewards import RefittedRewards
+from bayesprop.decisions.reward_models import kind_of, rewards_of
+
+ARMS = Arms(["a", "b"])
+BOTH = np.array([0, 1])
+
+
+def begun(estimator=None, seed=0, **settings):
+    rewards = RefittedRewards(estimator or BayesianLinearRegressor(), **settings)
+    rewards.begin(2, ARMS, seed)
+    return rewards
+
+
+def data(n):
+    rng = np.random.default_rng(1)
+    rows, numbers = rng.standard_normal((n, 2)), rng.integers(2, size=n)
+    paid = np.where(numbers == 0, rows[:, 0] + 1.0, -1.0) + 0.1 * rng.standard_normal(n)
+    return rows, numbers, paid
+
+
+def learn_each(rewards, rows, numbers, paid):
+    fits = []
+    for t in range(len(rows)):
+        before = rewards.model_
+        rewards.learn(rows[t : t + 1], ARMS, numbers[t : t + 1], paid[t : t + 1])
+        if rewards.model_ is not before:
+            fits.append(t + 1)
+    return fits
+
+
+def test_it_fits_when_the_rows_have_grown_by_a_share():
+    rewards = begun(first=5, growth=0.5)
+    assert learn_each(rewards, *data(30)) == [5, 8, 12, 18, 27]
+    assert rewards.n_at_next_fit == 41
+
+
+def test_the_last_fit_is_one_to_the_last_rows():
+    rows, numbers, paid = data(27)
+    rewards = begun(first=5, growth=0.5, buffer_size=10)
+    learn_each(rewards, rows, numbers, paid)
+    other = begun(first=5, growth=0.5, buffer_size=10)
+    other.learn(rows, ARMS, numbers, paid)  # more than it can remember
+    wanted = BayesianLinearRegressor(random_state=4).fit(ARMS.inputs(rows, numbers)[17:], paid[17:])
+    at = ARMS.inputs(rows[[0, 0]], BOTH)
+    for model in (rewards, other):
+        np.testing.assert_allclose(model.model_.predict(at), wanted.predict(at), rtol=1e-12)
+    learn_each(rewards, *data(3))
+    learn_each(other, *data(3))
+    np.testing.assert_array_equal(rewards._x[np.argsort(rewards._y)], other._x[other._y.argsort()])
+
+
+def test_before_the_first_fit_all_arms_are_the_same():
+    rewards = begun(first=40)
+    learn_each(rewards, *data(39))
+    belief = rewards.believe(np.zeros(2), ARMS, BOTH)
+    np.testing.assert_array_equal(belief, [[0.0, 0.0], [1.0, 1.0]])
+    n = 4000
+    drawn = rewards.draw(np.random.default_rng(0), np.zeros(2), ARMS, BOTH, n)
+    assert abs((drawn.argmax(axis=1) == 0).mean() - 0.5) < 4.0 * 0.5 / np.sqrt(n)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        BayesianLinearRegressor(),
+        GaussianProcessRegressor(RBF() + WhiteKernel(0.1), normalize_y=True),
+        make_pipeline(StandardScaler(), BayesianLinearRegressor()),
+        make_pipeline(StandardScaler(), BayesianRidge()),
+    ],
+    ids=["ours", "gaussian process", "pipeline", "marginal"],
+)
+def test_draws_have_the_moments_of_the_belief(estimator):
+    rewards, (rows, numbers, paid) = begun(estimator, first=5), data(40)
+    rewards.learn(rows, ARMS, numbers, paid)
+    belief = rewards.believe(rows[0], ARMS, BOTH)
+    n = 10_000
+    drawn = rewards.draw(np.random.default_rng(0), rows[0], ARMS, BOTH, n)
+    assert drawn.shape == (n, 2)
+    assert (np.abs(drawn.mean(axis=0) - belief.mean) < 5.0 * np.sqrt(belief.var / n)).all()
+    np.testing.assert_allclose(drawn.var(axis=0), belief.var, rtol=0.1)
+
+
+def test_draws_are_joint():
+    rewards, (rows, numbers, paid) = begun(BayesianLinearRegressor()), data(40)
+    rewards.learn(rows, ARMS, numbers, paid)
+    far = np.array([100.0, 0.0])  # what is not known of the slope moves both arms
+    drawn = rewards.draw(np.random.default_rng(0), far, ARMS, BOTH, 1000)
+    features = rewards.model_.posterior_features(ARMS.inputs(np.stack([far, far]), BOTH))[:, 0]
+    cov = features @ features.T
+    wanted = cov[0, 1] / np.sqrt(cov[0, 0] * cov[1, 1])
+    assert wanted > 0.9
+    assert abs(np.corrcoef(drawn.T)[0, 1] - wanted) < 0.02
+
+
+def test_a_saved_bandit_goes_on_to_the_last_bit(tmp_path):
+    def make():
+        model = RefittedRewards(LaplaceRegressor((3,), n_epochs=5), first=6, growth=1.0)
+        return ThompsonSampler(model, ["a", "b"], random_state=3)
+
+    def go_on(bandit, steps):
+        for t in steps:
+            decision = bandit.select(rows[t])
+            bandit.settle(decision, paid[t] if decision.action == "a" else 0.0)
+
+    rows, _, paid = data(13)
+    whole, early, late = make(), make(), None
+    go_on(whole, range(13))
+    go_on(early, range(4))
+    early.save(tmp_path / "early")  # before the first fit
+    late = ThompsonSampler.load(tmp_path / "early")
+    go_on(late, range(4, 8))
+    late.save(tmp_path / "late")
+    late = ThompsonSampler.load(tmp_path / "late")
+    go_on(late, range(8, 13))
+    (kept, arrays), (wanted, all_wanted) = map(bandit_files.to_stored, (late, whole))
+    for header in (kept, wanted):
+        header["rewards"]["model"]["model"].pop("fit_report")  # which has the seconds
+    assert kept == wanted
+    for name, array in all_wanted.items():
+        np.testing.assert_array_equal(arrays[name], array, err_msg=name)
+
+
+def test_what_is_not_of_this_library_is_not_saved(tmp_path):
+    bandit = ThompsonSampler(RefittedRewards(BayesianRidge()), ["a", "b"])
+    bandit.select([1.0])
+    with pytest.raises(TypeError, match="only estimators of bayesprop"):
+        bandit.save(tmp_path / "no")
+
+
+def test_a_fit_that_fails_learns_nothing():
+    class Failing(BayesianRidge):
+        def fit(self, X, y, sample_weight=None):
+            raise ValueError("no")
+
+    rewards, (rows, numbers, paid) = begun(Failing(), first=3), data(3)
+    learn_each(rewards, rows[:2], numbers[:2], paid[:2])
+    with pytest.raises(ValueError, match="no"):
+        rewards.learn(rows[2:], ARMS, numbers[2:], paid[2:])
+    assert rewards.n_at_next_fit == 3
+    assert rewards._n_seen == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        ("laplace", "refitted"), ("closed-form-vi", "refitted"), ("deep-ensemble", "refitted"),
+        ("mcmc", "refitted"), ("batch-ep", "refitted"), (GaussianProcessRegressor(), "refitted"),
+        ("bayes-by-backprop", "replayed"), ("mc-dropout", "replayed"), ("pbp", "streamed"),
+    ],
+)  # fmt: skip
+def test_every_estimator_has_its_kind(model, kind):
+    assert kind_of(rewards_of(model)) == kind
+
+
+def test_estimators_that_are_not_sure_of_anything_are_refused():
+    with pytest.raises(ValueError, match="does not say how sure it is"):
+        begun(LinearRegression())
+    with pytest.raises(ValueError, match=r"first must be <= buffer_size, 10, got 20: raise"):
+        begun(buffer_size=10)
