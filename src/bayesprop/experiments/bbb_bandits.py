@@ -40,7 +40,7 @@ class Config:
     n_interactions: int = 50_000
     hidden_layer_sizes: tuple[int, ...] = (100, 100)
     reward_scale: float = 10.0
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-4
     n_averaged: int = 2
 
 
