@@ -55,7 +55,9 @@ class FreeEnergy(NamedTuple):
     log_likelihood: Float[Array, ""]
 
 
-def kl_share(weights: KLWeights, place: Int[Array, ""], n_batches: int) -> Float[Array, ""]:
+def kl_share(
+    weights: KLWeights, place: Int[Array, ""], n_batches: int | Float[Array, ""]
+) -> Float[Array, ""]:
     """Share of the KL that a batch pays; the shares of an epoch sum to one.
 
     "uniform": 1 / M (eq. 8). "geometric": 2^(M-i) / (2^M - 1) for batch i = 1..M (section 3.4),
