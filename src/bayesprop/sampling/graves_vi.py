@@ -108,7 +108,9 @@ def graves_vi(
         Standard deviation of every weight at the start.
     """
 
-    def gradient(params: Params, slopes: RowSlopes, prior: Gaussian, share: float | Array) -> Params:
+    def gradient(
+        params: Params, slopes: RowSlopes, prior: Gaussian, share: float | Array
+    ) -> Params:
         def of_mean(m: Array, slope: Array) -> Array:
             return share * (m - prior.m) / prior.v - slope
 
