@@ -16,6 +16,9 @@ KINDS = {
     "replayed": "replayed_rewards:ReplayedRewards",
 }
 
+_ON_THEIR_OWN = {"linear": "linear", "neural-linear": "neural-linear", "pbp": "streamed"}
+"""Names for which a kind needs no estimator."""
+
 
 def kind_class(kind: str) -> Any:
     """Return the class of a kind; ValueError names those that there are."""
@@ -36,15 +39,16 @@ def kind_of(rewards: Rewards) -> str:
 def rewards_of(model: Any) -> Rewards:
     """Return the reward model that serves: itself, or one for an estimator or a method's name.
 
-    "linear" is `LinearRewards`, "neural-linear" `NeuralLinearRewards`. Otherwise a regressor,
-    or the name of a method of regression: PBP absorbs every reward (`StreamedRewards`), networks
-    that are trained by gradient steps practise on a memory (`ReplayedRewards`), and any other, of
-    scikit-learn too, is fitted anew now and then (`RefittedRewards`).
+    "linear" is `LinearRewards`, "neural-linear" `NeuralLinearRewards`, "pbp" `StreamedRewards` with
+    the network that it chooses for rewards. Otherwise a regressor, or the name of a method of
+    regression: PBP absorbs every reward (`StreamedRewards`), networks that are trained by gradient
+    steps practise on a memory (`ReplayedRewards`), and any other, of scikit-learn too, is fitted
+    anew now and then (`RefittedRewards`).
     """
     if isinstance(model, Rewards):
         return model
-    if isinstance(model, str) and model in ("linear", "neural-linear"):
-        return kind_class(model)()
+    if isinstance(model, str) and model in _ON_THEIR_OWN:
+        return kind_class(_ON_THEIR_OWN[model])()
     from bayesprop import methods
 
     estimator = methods.make(model) if isinstance(model, str) else model
