@@ -88,8 +88,7 @@ def _linear(config: Config, seed: int) -> Bandit:
 
 
 def _streamed(config: Config, seed: int) -> Bandit:
-    network = make("pbp", hidden_layer_sizes=(50,))
-    rewards = StreamedRewards(network, reward_scale=config.reward_scale)
+    rewards = StreamedRewards(reward_scale=config.reward_scale)
     return ThompsonSampler(rewards, Mushroom.arms, random_state=seed)
 
 
