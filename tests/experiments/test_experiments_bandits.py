@@ -100,6 +100,6 @@ def test_section_shows_means_over_runs(tmp_path):
     found = protocol.run_cells(bbb_bandits.NAME, work, Config(n_interactions=1000), cells, **how)
     text = bbb_bandits.section(found)
     assert "| greedy | yes | 2 | 110.000 ± 10.000 | 110.000 ± 10.000 |" in text
-    assert "| 98.200±0.000 | 10.0% | 50.0% | 7.00 |" in text
+    assert "| 98.2 | 10.0% | 50.0% | 7.00 |" in text
     bbb_bandits._draw(found, tmp_path / bbb_bandits.NAME)
     assert (tmp_path / "bbb-bandits.svg").exists()
