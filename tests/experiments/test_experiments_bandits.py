@@ -99,7 +99,8 @@ def test_section_shows_means_over_runs(tmp_path):
     how = {"out": tmp_path, "jobs": 1, "progress": lambda _text: None}
     found = protocol.run_cells(bbb_bandits.NAME, work, Config(n_interactions=1000), cells, **how)
     text = bbb_bandits.section(found)
-    assert "| greedy | yes | 2 | 110.000 ± 10.000 | 110.000 ± 10.000 |" in text
-    assert "| 98.2 | 10.0% | 50.0% | 7.00 |" in text
+    assert "| greedy | yes | 2 | 110 ± 10 | 110 ± 10 | 11 ± 1 |" in text
+    assert "| 98 ± 0 | 10.0% | 50.0% | 7.00 |" in text
+    assert "Without a finished run so far: Bayes by Backprop; epsilon-greedy, 1 %;" in text
     bbb_bandits._draw(found, tmp_path / bbb_bandits.NAME)
     assert (tmp_path / "bbb-bandits.svg").exists()

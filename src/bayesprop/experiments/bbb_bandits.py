@@ -181,7 +181,7 @@ def fit_cell(config: Config, key: Key, *, checkpoint: Path | None = None) -> dic
 
 def curves(rows: Sequence[Row], agent: str, which: str) -> Float[np.ndarray, "r p"]:
     """Return the cumulative regret of every run of an agent."""
-    found = {row.cell["run"]: row.result or {} for row in rows if row.cell["agent"] == agent}
+    found = {row.cell["run"]: row.result or {} for row in _of(rows, agent)}
     return np.array([found[number][which] for number in sorted(found)])
 
 
@@ -210,7 +210,7 @@ def section(rows: Sequence[Row]) -> str:
             _PROTOCOL.format(n=n),
             f"![Cumulative expected regret by interaction]({NAME}.svg)",
             markdown.table(_HEADER, [line for line in lines if line]),
-            _NOTE,
+            _NOTE + _absent(finished),
             markdown.origin(finished) if finished else "Nothing has been run.",
         )
     ) + markdown.failures(rows)
@@ -243,11 +243,11 @@ def _line(rows: Sequence[Row], agent: str, n: int) -> list[str] | None:
     expected, realised = curves(rows, agent, "expected"), curves(rows, agent, "realised")
     if not len(expected):
         return None
-    results = [row.result or {} for row in rows if row.cell["agent"] == agent]
+    results = [row.result or {} for row in _of(rows, agent)]
     last = [result["last_fifth"] for result in results]
     tenth = N_POINTS // 10 - 1
     regrets = (expected[:, -1], realised[:, -1], expected[:, tenth], last)
-    shown = [markdown.estimate(Estimate.of([float(x) for x in regret])) for regret in regrets]
+    shown = [_rounded(Estimate.of([float(x) for x in regret])) for regret in regrets]
     share = float(np.mean(last)) / (UNIFORM * (n // 5))
     milliseconds = float(np.median([result["milliseconds"] for result in results]))
     eaten = float(np.mean([result["eaten"] for result in results]))
@@ -261,3 +261,19 @@ def _line(rows: Sequence[Row], agent: str, n: int) -> list[str] | None:
         f"{eaten:.1%}",
         f"{milliseconds:.2f}",
     ]
+
+
+def _rounded(estimate: Estimate) -> str:
+    """Regrets are multiples of five: no decimals."""
+    se = "" if estimate.se is None else f" ± {estimate.se:,.0f}"
+    return f"{estimate.mean:,.0f}{se}"
+
+
+def _absent(rows: Sequence[Row]) -> str:
+    """Name the agents without a finished run."""
+    absent = [about.label for agent, about in AGENTS.items() if not len(_of(rows, agent))]
+    return f" Without a finished run so far: {'; '.join(absent)}." if absent else ""
+
+
+def _of(rows: Sequence[Row], agent: str) -> list[Row]:
+    return [row for row in rows if row.cell["agent"] == agent]
