@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop import EpsilonGreedy, Greedy, ThompsonSampler, UpperConfidence
+from bayesprop import (
+    EpsilonGreedy,
+    Greedy,
+    PBPClassifier,
+    PBPRegressor,
+    ThompsonSampler,
+    UpperConfidence,
+)
 from bayesprop.decisions import bandit_files
 from bayesprop.decisions.environments import (
     ClassesAsArms,
@@ -250,6 +257,7 @@ NAN = float("nan")
         (lambda b: b.select([NAN, 1.0]), "context must be finite, got NaN or infinite values"),
         (lambda b: b.select([[1.0, 2.0]]), r"context must have the shape \(2\), got \(1, 2\)"),
         (lambda b: b.select(["x", 1.0]), "context must hold numbers"),
+        (lambda b: b.select([1e300, 1.0]), r"at most 1e\+50 in size, got 1e\+300: scale it"),
         (lambda b: b.note([1.0, 2.0], "z"), "no arm 'z'"),
         (lambda b: b.begin(2), "this bandit has begun, with contexts of 2 numbers"),
         (lambda b: b.action_probabilities([1.0, 2.0], 0), "n_draws must be an int >= 1, got 0"),
@@ -296,6 +304,14 @@ def test_a_first_call_that_is_refused_begins_nothing():
     ("make", "message"),
     [
         (lambda: ThompsonSampler("linear", []), "arms must hold one name at least"),
+        (
+            lambda: ThompsonSampler("lineal", "ab"),
+            "one of linear, neural-linear, pbp, .*'lineal'",
+        ),
+        (lambda: ThompsonSampler(PBPRegressor, "ab"), r"not its class: PBPRegressor\(\)"),
+        (lambda: ThompsonSampler(PBPClassifier(), "ab"), "must be a regressor"),
+        (lambda: ThompsonSampler({}, "ab"), "got dict: it does not say how sure it is"),
+        (lambda: ThompsonSampler("linear", "ab", random_state=2**32), r"below 2\*\*32, got 42949"),
         (lambda: ThompsonSampler("linear", ["a", "a"]), "arm 'a' is there already"),
         (lambda: ThompsonSampler("linear", "ab", n_averaged=0), "n_averaged must be an int >= 1"),
         (lambda: ThompsonSampler("linear", "ab", random_state=-1), "random_state must be an int"),

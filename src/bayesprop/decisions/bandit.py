@@ -21,8 +21,10 @@ from bayesprop.decisions.arms import Arms, finite
 from bayesprop.decisions.reward_models import rewards_of
 from bayesprop.decisions.rewards import Rewards
 from bayesprop.estimators.checks import check_int
+from bayesprop.estimators.inputs import FURTHEST_INPUT
 
 _MOST_PENDING = 100_000
+_SEEDS = 2**32
 _SELECT, _TRY = 0, 1
 
 
@@ -82,6 +84,8 @@ class Bandit(ABC):
         random_state: int = 0,
     ) -> None:
         check_int("random_state", random_state, least=0)
+        if random_state >= _SEEDS:
+            raise ValueError(f"random_state must be below 2**32, got {random_state!r}")
         self.rewards: Rewards = copy.copy(rewards_of(rewards))
         self.arms = Arms(arms, features=arm_features, room=room)
         self.random_state = int(random_state)
@@ -232,7 +236,13 @@ class Bandit(ABC):
         return self.n_selected_ - 1
 
     def _checked_context(self, context: Any) -> Float[np.ndarray, " d"]:
-        return finite("context", context, (self.n_features_,)).copy()
+        row = finite("context", context, (self.n_features_,)).copy()
+        most = float(np.abs(row).max())
+        if most > FURTHEST_INPUT:
+            raise ValueError(
+                f"context must be at most {FURTHEST_INPUT:g} in size, got {most:g}: scale it"
+            )
+        return row
 
     def _begin_with(self, row: Float[np.ndarray, " d"]) -> None:
         if self.n_features_ is None:

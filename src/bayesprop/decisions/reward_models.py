@@ -43,7 +43,7 @@ def rewards_of(model: Any) -> Rewards:
     the network that it chooses for rewards. Otherwise a regressor, or the name of a method of
     regression: PBP absorbs every reward (`StreamedRewards`), networks that are trained by gradient
     steps practise on a memory (`ReplayedRewards`), and any other, of scikit-learn too, is fitted
-    anew now and then (`RefittedRewards`).
+    anew now and then (`RefittedRewards`). ValueError for what is none of these.
     """
     if isinstance(model, Rewards):
         return model
@@ -51,8 +51,17 @@ def rewards_of(model: Any) -> Rewards:
         return kind_class(_ON_THEIR_OWN[model])()
     from bayesprop import methods
 
-    estimator = methods.make(model) if isinstance(model, str) else model
-    return kind_class(_kind_for(estimator))(estimator)
+    if isinstance(model, str):
+        regressors = [m.name for m in methods.METHODS.values() if methods.REGRESSION in m.homes]
+        known = list(dict.fromkeys([*_ON_THEIR_OWN, *regressors]))
+        if model not in known:
+            raise ValueError(f"rewards must be one of {', '.join(known)}; got {model!r}")
+        model = methods.make(model)
+    if isinstance(model, type):
+        raise ValueError(f"rewards must be an estimator, not its class: {model.__name__}()")
+    rewards = kind_class(_kind_for(model))(model)
+    rewards._check()
+    return rewards
 
 
 def _kind_for(estimator: Any) -> str:
