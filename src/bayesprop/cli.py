@@ -306,6 +306,9 @@ def reproduce(
     seed: Annotated[
         int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Fixes every random draw.")
     ] = 1,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try cells again that have failed before.")
+    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -321,6 +324,7 @@ def reproduce(
             out=out,
             only=tuple(only or ()),
             seed=seed,
+            retry_failed=retry_failed,
             as_json=as_json,
             quiet=quiet,
         )

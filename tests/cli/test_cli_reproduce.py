@@ -1,67 +1,100 @@
-"""`reproduce` finds an experiment by name and hands it what the user asked for."""
+"""`reproduce` finds an experiment by name, runs what the user asked for, and says what came out."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from bayesprop.experiments import rows
+from bayesprop.experiments.protocol import Cell, Experiment
+from bayesprop.experiments.registry import Entry
+
+PARTS = ("boston", "yacht", "broken")
+
 
 @dataclass(frozen=True)
-class Experiment:
-    name: str
-    summary: str
-    home: str
+class Config:
+    seed: int = 1
+    n: int = 5
 
 
-@pytest.fixture
-def calls(monkeypatch):
-    """Put two experiments in the place of the real ones, and record what they are asked."""
-    asked = []
-
-    def run(*, quick, jobs, out, only, seed, progress):
-        progress("split 1 of 2")
-        out.mkdir(exist_ok=True)
-        (out / "pbp-table1.md").write_text("| boston | 2.97 |")
-        asked.append({"quick": quick, "jobs": jobs, "out": out, "only": only, "seed": seed})
-
-    home, registry = ModuleType("an_experiment"), ModuleType("bayesprop.experiments.registry")
-    home.run = run
-    registry.EXPERIMENTS = {
-        name: Experiment(name, f"What {name} shows", "an_experiment:run")
-        for name in ("pbp-table1", "pbp-toy")
-    }
-    monkeypatch.setitem(sys.modules, "an_experiment", home)
-    monkeypatch.setitem(sys.modules, "bayesprop.experiments.registry", registry)
-    return asked
+def cells(config, asked):
+    return [
+        Cell({"part": part, "split": split}) for part in asked.parts for split in range(config.n)
+    ]
 
 
-@pytest.mark.usefixtures("calls")
+def work(config, key):
+    if key["part"] == "broken" and config.seed != 9:
+        raise ArithmeticError("no luck")
+    return {"value": float(key["split"] + config.seed)}
+
+
+@pytest.fixture(autouse=True)
+def _two_experiments(monkeypatch):
+    """Put two experiments in the place of the real ones."""
+    entries = {}
+    for name, paper in (("pbp-table1", "Hernández (2015)"), ("pbp-toy", "beyond the papers")):
+        home = ModuleType(f"of_{name}")
+        home.EXPERIMENT = Experiment(
+            name=name,
+            config=Config,
+            parts=PARTS,
+            cells=cells,
+            work=work,
+            section=lambda found: f"## A table\n\n| boston | {len(found)} |",
+            quick={"n": 2},
+        )
+        monkeypatch.setitem(sys.modules, home.__name__, home)
+        entries[name] = Entry(name, f"What {name} shows", paper, home.__name__)
+    monkeypatch.setattr("bayesprop.experiments.registry.EXPERIMENTS", entries)
+
+
 def test_list(cli):
     assert "What pbp-toy shows" in cli("reproduce", "--list").out
     told = cli("reproduce", "--list", "--json").json
     assert told["experiments"]["pbp-table1"] == "What pbp-table1 shows"
 
 
-def test_run(cli, calls, tmp_path):
+def test_run(cli, tmp_path):
     words = ("--quick", "--jobs", 2, "--only", "boston", "--only", "yacht", "--seed", 4)
     result = cli("reproduce", "pbp-table1", *words, "--out", tmp_path, "--json")
-    files = [str(tmp_path / "pbp-table1.md")]
+    files = sorted(str(file) for file in tmp_path.iterdir())
     assert result.json == {"experiment": "pbp-table1", "out": str(tmp_path), "files": files}
     assert result.err == ""  # progress is for terminals
-    asked = {"quick": True, "jobs": 2, "out": tmp_path, "only": ["boston", "yacht"], "seed": 4}
-    assert calls == [asked]
+    found = rows.read(tmp_path / "pbp-table1.jsonl")
+    assert {(row.cell["part"], row.cell["split"], row.result["value"]) for row in found} == {
+        (part, split, 4.0 + split) for part in ("boston", "yacht") for split in range(2)
+    }
 
 
-def test_defaults(cli, calls, monkeypatch, tmp_path):
+def test_defaults(cli, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    result = cli("reproduce", "pbp-table1")
-    assert (result.code, result.out) == (0, "| boston | 2.97 |\n")
+    result = cli("reproduce", "pbp-table1", "--only", "yacht")
+    assert (result.code, result.out) == (0, "## A table\n\n| boston | 5 |\n")
     assert "results/pbp-table1.md" in result.err
-    assert calls == [{"quick": False, "jobs": 1, "out": Path("results"), "only": None, "seed": 1}]
+    (config,) = {
+        tuple(row.config.items()) for row in rows.read(tmp_path / "results/pbp-table1.jsonl")
+    }
+    assert config == (("seed", 1), ("n", 5))
+
+
+def test_failed_cells_are_reported_until_they_are_retried(cli, tmp_path):
+    words = ("reproduce", "pbp-toy", "--quick", "--out", tmp_path)
+    for _ in range(2):
+        result = cli(*words)
+        assert result.code == 1
+        assert (
+            "2 of 6 cells of pbp-toy failed; first broken, split 0: ArithmeticError" in result.error
+        )
+        assert "--retry-failed" in result.error
+        assert len(rows.read(tmp_path / "pbp-toy.jsonl")) == 6
+    assert cli(*words, "--retry-failed").code == 1
+    assert len(rows.read(tmp_path / "pbp-toy.jsonl")) == 8
+    assert cli(*words, "--seed", 9).code == 0
 
 
 @pytest.mark.parametrize(
@@ -70,10 +103,10 @@ def test_defaults(cli, calls, monkeypatch, tmp_path):
         ((), "pbp-table1, pbp-toy"),
         (("pbp-tabel1",), "did you mean 'pbp-table1'"),
         (("pbp-toy", "--jobs", "0"), "--jobs"),
+        (("pbp-toy", "--only", "moon"), "there are boston, yacht, broken"),
     ],
 )
-def test_bad_requests(cli, calls, words, expected):
+def test_bad_requests(cli, words, expected):
     result = cli("reproduce", *words)
     assert result.code == 2
     assert expected in result.error
-    assert calls == []

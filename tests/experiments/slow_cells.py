@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayesprop.experiments.protocol import Cell, Progress, run_cells
+from bayesprop.experiments import protocol
+from bayesprop.experiments.protocol import Cell, Experiment, Progress
 from bayesprop.experiments.rows import Row
 
 NAME = "slow"
@@ -18,6 +19,7 @@ CELLS = [Cell({"number": number}, cost=1.0 + number) for number in range(12)]
 
 @dataclass(frozen=True)
 class Config:
+    seed: int = 1
     seconds: float = 0.0
     broken: str | None = None
 
@@ -30,8 +32,18 @@ def square(config: Config, key: dict[str, Any]) -> dict[str, Any]:
     return {"square": key["number"] ** 2, "undefined": float("nan"), "thread": thread}
 
 
-def run(out: Path, config: Config, progress: Progress = lambda _text: None) -> list[Row]:
-    return run_cells(NAME, square, config, CELLS, out=out, jobs=2, progress=progress)
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=("slow",),
+    cells=lambda _config, _asked: CELLS,
+    work=square,
+    section=lambda rows: f"{len(rows)} rows",
+)
+
+
+def run(out: Path, config: Config, tell: Progress = lambda _text: None, **options) -> list[Row]:
+    return protocol.run_cells(EXPERIMENT, config, CELLS, out=out, jobs=2, tell=tell, **options)
 
 
 if __name__ == "__main__":

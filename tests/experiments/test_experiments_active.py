@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from bayesprop.experiments import compare, pbp_active_curves, pbp_table2, protocol, rows, uci
+from bayesprop.experiments import compare, pbp_active_curves, pbp_table2, protocol, uci
 from bayesprop.experiments.pbp_table2 import COLUMNS, Config
 from bayesprop.experiments.protocol import Cell
 
@@ -54,14 +56,12 @@ def test_active_asks_where_the_variance_is_largest():
         pool = pool[pool != row]
 
 
-def test_curves_take_the_runs_of_the_table(tmp_path):
-    how = {"quick": True, "jobs": 1, "out": tmp_path, "seed": 1, "progress": lambda _text: None}
-    pbp_table2.run(only=["yacht"], **how)
-    pbp_active_curves.run(only=["yacht"], **how)
+def test_curves_take_the_runs_of_the_table(reproduce, tmp_path):
     table, curves = (
-        rows.read(tmp_path / f"{name}.jsonl") for name in (pbp_table2.NAME, pbp_active_curves.NAME)
+        reproduce(experiment, "yacht")
+        for experiment in (pbp_table2.EXPERIMENT, pbp_active_curves.EXPERIMENT)
     )
-    assert [row.result for row in table] == [row.result for row in curves]
+    assert [replace(row, experiment=pbp_active_curves.NAME) for row in table] == curves
     assert len(table) == 4
     starts = {(row.cell["repeat"], row.result["rmse"][0]) for row in table}
     assert len(starts) == 2  # both collections start alike
@@ -76,13 +76,13 @@ def test_sections_show_what_was_run(tmp_path):
         for collection in pbp_table2.COLLECTION
         for repeat in range(2)
     ]
-    how = {"out": tmp_path, "jobs": 1, "progress": lambda _text: None}
 
     def work(_config, key):
         shift = 1.0 if key["collection"] == "random" else 0.0
         return {"rmse": [9.0, 7.0, 6.0, 5.0 + shift + 0.1 * key["repeat"]]}
 
-    found = protocol.run_cells(pbp_table2.NAME, work, Config(), cells, **how)
+    experiment = replace(pbp_table2.EXPERIMENT, work=work)
+    found = protocol.run_cells(experiment, Config(), cells, out=tmp_path)
     text = pbp_table2.section(found)
     assert "| boston | 2 | 6.716±0.500 | 6.050 ± 0.050 | -1.3 / -1.3 | 5.480±0.175 |" in text
     assert "| 1.236 ± 0.530 | 1 |" in text

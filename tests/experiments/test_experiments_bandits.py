@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -96,11 +98,12 @@ def test_section_shows_means_over_runs(tmp_path):
         about = {"last_fifth": 98.2, "eaten": 0.5, "milliseconds": 7.0}
         return {"expected": line, "realised": line} | about
 
-    how = {"out": tmp_path, "jobs": 1, "progress": lambda _text: None}
-    found = protocol.run_cells(bbb_bandits.NAME, work, Config(n_interactions=1000), cells, **how)
+    experiment = replace(bbb_bandits.EXPERIMENT, work=work, scratch=False)
+    config = Config(n_interactions=1000)
+    found = protocol.run_cells(experiment, config, cells, out=tmp_path)
     text = bbb_bandits.section(found)
     assert "| greedy | yes | 2 | 110 ± 10 | 110 ± 10 | 11 ± 1 |" in text
     assert "| 98 ± 0 | 10.0% | 50.0% | 7.00 |" in text
     assert "Without a finished run so far: Bayes by Backprop; epsilon-greedy, 1 %;" in text
-    bbb_bandits._draw(found, tmp_path / bbb_bandits.NAME)
+    bbb_bandits.draw(found, tmp_path / bbb_bandits.NAME)
     assert (tmp_path / "bbb-bandits.svg").exists()

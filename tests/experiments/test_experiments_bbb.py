@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import jax
 import numpy as np
 import pytest
@@ -15,8 +13,10 @@ from bayesprop.experiments import (
     bbb_regression,
     bbb_weights,
     digit_networks,
+    protocol,
     rows,
 )
+from bayesprop.experiments.cells import Scratch, silent
 from bayesprop.experiments.digit_networks import Config
 
 
@@ -27,9 +27,8 @@ def finished(tmp_path_factory):
     said = []
     parts = {bbb_mnist: ["sgd-32", "dropout-32", "bbb-mixture-32", "dropconnect-32"]}
     for module in (bbb_mnist, bbb_curves, bbb_weights, bbb_pruning):
-        module.run(
-            quick=True, jobs=1, out=out, only=parts.get(module), seed=1, progress=said.append
-        )
+        only = parts.get(module)
+        protocol.run(module.EXPERIMENT, out=out, quick=True, only=only, tell=said.append)
     found = {}
     for module in (bbb_mnist, bbb_curves, bbb_weights, bbb_pruning):
         found[module] = list(rows.done(rows.read(out / f"{module.NAME}.jsonl")).values())
@@ -77,17 +76,16 @@ def test_curves_and_weights_are_drawn(finished):
 
 
 def test_training_goes_on_from_its_file(tmp_path):
-    config = replace(digit_networks.quick(Config()), n_epochs=(3, 3, 3))
-    whole = digit_networks.trained(config, "bbb-normal", 32, tmp_path / "whole")
+    config = Config(**digit_networks.QUICK | {"n_epochs": (3, 3, 3)})
+    whole = digit_networks.trained(config, "bbb-normal", 32, Scratch(tmp_path / "whole", silent))
+    parts_folder = tmp_path / "parts"
     digit_networks.SAVED_EVERY, before = 1, digit_networks.SAVED_EVERY
     try:
         with pytest.raises(KeyboardInterrupt):
-            digit_networks.trained(
-                config, "bbb-normal", 32, tmp_path / "parts", progress=_interrupt
-            )
+            digit_networks.trained(config, "bbb-normal", 32, Scratch(parts_folder, _interrupt))
     finally:
         digit_networks.SAVED_EVERY = before
-    parts = digit_networks.trained(config, "bbb-normal", 32, tmp_path / "parts")
+    parts = digit_networks.trained(config, "bbb-normal", 32, Scratch(parts_folder, silent))
     assert parts.trace["test_error"] == whole.trace["test_error"]
     for a, b in zip(jax.tree.leaves(parts.state), jax.tree.leaves(whole.state), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -97,11 +95,8 @@ def _interrupt(text):
     raise KeyboardInterrupt(text)
 
 
-def test_regression(tmp_path):
-    bbb_regression.run(
-        quick=True, jobs=1, out=tmp_path, only=["bayes-by-backprop"], seed=1, progress=print
-    )
-    (row,) = rows.done(rows.read(tmp_path / "bbb-regression.jsonl")).values()
+def test_regression(reproduce, tmp_path):
+    (row,) = reproduce(bbb_regression.EXPERIMENT, "bayes-by-backprop")
     assert row.result["width_inside"] > 0.0
     assert (tmp_path / "bbb-regression.svg").exists()
 

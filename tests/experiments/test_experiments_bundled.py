@@ -39,15 +39,7 @@ def test_rows_and_text(tmp_path):
         for method in ("constant", RIDGE, "pbp")
         for fold in (0, 1)
     ]
-    rows = protocol.run_cells(
-        bundled_tables.NAME,
-        bundled_tables.fit_cell,
-        Config(),
-        cells,
-        out=tmp_path,
-        jobs=1,
-        progress=lambda _: None,
-    )
+    rows = protocol.run_cells(bundled_tables.EXPERIMENT, Config(), cells, out=tmp_path)
     assert [row.error for row in rows] == [None] * len(rows)
     text = bundled_tables.section(rows)
     assert text.count("| pbp |") == 1

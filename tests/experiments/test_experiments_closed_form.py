@@ -10,25 +10,13 @@ from bayesprop.experiments import (
     closed_form_mnist,
     closed_form_relu,
     closed_form_toy,
-    protocol,
-    rows,
 )
 
 ALL = (closed_form_averaging, closed_form_mnist, closed_form_relu, closed_form_toy)
 
 
-@pytest.fixture
-def quick(tmp_path):
-    def run(experiment, only=None):
-        how = {"quick": True, "jobs": 1, "only": only, "seed": 1}
-        experiment.run(out=tmp_path, progress=lambda _text: None, **how)
-        return list(rows.done(rows.read(tmp_path / f"{experiment.NAME}.jsonl")).values())
-
-    return run
-
-
-def test_relu(quick, tmp_path):
-    found = quick(closed_form_relu)
+def test_relu(reproduce, tmp_path):
+    found = reproduce(closed_form_relu.EXPERIMENT)
     for row in found:
         m, v, result = row.cell["mean"], row.cell["var"], row.result
         se = np.sqrt(v / 1e6)
@@ -38,17 +26,17 @@ def test_relu(quick, tmp_path):
     assert (tmp_path / "closed-form-relu.svg").exists()
 
 
-def test_toy(quick, tmp_path):
-    found = quick(closed_form_toy)
+def test_toy(reproduce, tmp_path):
+    found = reproduce(closed_form_toy.EXPERIMENT)
     assert len(found) == 2
     assert all(row.result["std_beyond"] > row.result["std_inside"] for row in found)
     assert all(row.result["converged"] == 1.0 for row in found)
     assert (tmp_path / "closed-form-toy.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_averaging(quick, tmp_path, monkeypatch):
+def test_averaging(reproduce, tmp_path, monkeypatch):
     monkeypatch.setattr(closed_form_averaging, "N_DRAWS", (1, 4))
-    (row,) = quick(closed_form_averaging)
+    (row,) = reproduce(closed_form_averaging.EXPERIMENT)
     errors = np.asarray(row.result["errors"])
     assert errors.shape == (2, 25)
     assert 0.0 < row.result["closed_form_error"] < 0.3
@@ -57,10 +45,10 @@ def test_averaging(quick, tmp_path, monkeypatch):
 
 
 @pytest.mark.exhaustive
-def test_mnist_on_the_bundled_digits(quick, tmp_path, monkeypatch):
+def test_mnist_on_the_bundled_digits(reproduce, tmp_path, monkeypatch):
     settings = {method: given[:1] for method, given in closed_form_mnist._SETTINGS.items()}
     monkeypatch.setattr(closed_form_mnist, "_SETTINGS", settings)
-    found = quick(closed_form_mnist)
+    found = reproduce(closed_form_mnist.EXPERIMENT)
     assert {row.cell["method"] for row in found} == set(closed_form_mnist.METHODS)
     for row in found:
         assert len(row.result["valid_errors"]) == row.result["n_epochs"] == 3
@@ -68,15 +56,9 @@ def test_mnist_on_the_bundled_digits(quick, tmp_path, monkeypatch):
         assert 0.0 < row.result["test_error"] < 0.9
     text = (tmp_path / "closed-form-mnist.md").read_text()
     assert text.count("| digits |") == 3
-    assert quick(closed_form_mnist) == found
+    assert reproduce(closed_form_mnist.EXPERIMENT) == found
 
 
 def test_sections_without_rows():
     for experiment in ALL:
         assert "Nothing has been run." in experiment.section([])
-
-
-@pytest.mark.parametrize("experiment", ALL)
-def test_unknown_part(quick, experiment):
-    with pytest.raises(protocol.NothingToRun, match="no part 'moon'"):
-        quick(experiment, ["moon"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from bayesprop.experiments import lecture_logistic, lecture_moons, plane, protocol
+from bayesprop.experiments import lecture_logistic, lecture_moons, protocol
 from bayesprop.experiments.protocol import Cell
 
 TINY = {"n_points": 20, "n_hidden": 5, "n_epochs": 2, "n_vi_epochs": 2}
@@ -54,12 +54,11 @@ def test_every_method_approximates_the_same_posterior():
 )
 def test_cells_text_and_figure(experiment, config, methods, tmp_path):
     cells = [Cell({"method": method, "draw": 0}) for method in methods]
-    how = {"out": tmp_path, "jobs": 1, "progress": lambda _text: None}
-    rows = protocol.run_cells(experiment.NAME, experiment.fit_cell, config, cells, **how)
+    rows = protocol.run_cells(experiment.EXPERIMENT, config, cells, out=tmp_path)
     protocol.check_all_done(rows)
-    plane.draw(experiment.PLANE, rows, tmp_path / experiment.NAME)
+    experiment.EXPERIMENT.draw(rows, tmp_path / experiment.NAME)
     picture = (tmp_path / f"{experiment.NAME}.svg").read_text()
-    text = experiment.section(rows)
+    text = experiment.EXPERIMENT.section(rows)
     for method in methods:
         assert f"<!-- {experiment.PLANE.labels[method]} -->" in picture
         assert experiment.PLANE.labels[method] in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesprop.experiments import mc_dropout_moons, mc_dropout_regression, plane, protocol
+from bayesprop.experiments import mc_dropout_moons, mc_dropout_regression, protocol
 from bayesprop.experiments.protocol import Cell
 
 TINY = {"n_points": 20, "n_hidden": 5, "n_epochs": 2}
@@ -31,22 +31,12 @@ def test_moons_are_half_circles():
 @pytest.mark.parametrize("experiment", [mc_dropout_regression, mc_dropout_moons])
 def test_cells_text_and_figure(experiment, tmp_path):
     cells = [Cell({"method": method, "draw": 0}) for method in ("network", "mc-dropout")]
-    rows = protocol.run_cells(
-        experiment.NAME,
-        experiment.fit_cell,
-        experiment.Config(**TINY),
-        cells,
-        out=tmp_path,
-        jobs=1,
-        progress=lambda _text: None,
-    )
+    described = experiment.EXPERIMENT
+    rows = protocol.run_cells(described, experiment.Config(**TINY), cells, out=tmp_path)
     protocol.check_all_done(rows)
     stem = tmp_path / experiment.NAME
-    if experiment is mc_dropout_moons:
-        plane.draw(experiment.PLANE, rows, stem)
-    else:
-        experiment._draw(rows, stem)
-    text = experiment.section(rows)
+    described.draw(rows, stem)
+    text = described.section(rows)
     assert stem.with_suffix(".svg").exists()
     assert "one network" in text
     assert "MC dropout" in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 
@@ -17,7 +16,6 @@ from bayesprop.experiments import (
     pbp_toy,
     protocol,
     results,
-    rows,
     uci,
 )
 from bayesprop.experiments.pbp_student_t import Watched
@@ -25,13 +23,9 @@ from bayesprop.experiments.registry import EXPERIMENTS
 
 
 @pytest.fixture
-def quick(tmp_path):
+def quick(reproduce):
     def run(name, *only, **options):
-        module, _, attribute = EXPERIMENTS[name].home.partition(":")
-        wanted = {"quick": True, "jobs": 2, "only": list(only) or None, "seed": 1} | options
-        experiment = __import__(module, fromlist=[attribute])
-        getattr(experiment, attribute)(out=tmp_path, progress=lambda _text: None, **wanted)
-        return list(rows.done(rows.read(tmp_path / f"{name}.jsonl")).values())
+        return reproduce(EXPERIMENTS[name].load(), *only, **{"jobs": 2} | options)
 
     return run
 
@@ -151,17 +145,16 @@ def test_unknown_part(quick, name):
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_every_experiment_writes_its_part_of_the_results_page(name):
-    module = importlib.import_module(EXPERIMENTS[name].home.partition(":")[0])
-    assert "Nothing has been run" in module.section([])
+    experiment = EXPERIMENTS[name].load()
+    assert experiment.name == name
+    assert "Nothing has been run" in experiment.section([])
 
 
 def test_results_page(tmp_path):
     rows_folder, page = tmp_path / "results" / "pbp-toy", tmp_path / "docs" / "results.md"
     page.parent.mkdir()
     page.write_text("# Ours\n\n<!-- pbp-toy -->\nstale text\n<!-- /pbp-toy -->\n\nkept\n")
-    pbp_toy.run(
-        quick=True, jobs=1, out=rows_folder, only=["pbp"], seed=1, progress=lambda _text: None
-    )
+    protocol.run(pbp_toy.EXPERIMENT, out=rows_folder, quick=True, only=["pbp"])
     results.main(["--rows", str(tmp_path / "results"), "--docs", str(page)])
     text = page.read_text()
     assert text.startswith("# Ours\n\n<!-- pbp-toy -->\n## Four methods on a cubic")

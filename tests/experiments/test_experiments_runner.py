@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import slow_cells
 from slow_cells import CELLS, NAME, Config
 
 from bayesprop.experiments import protocol, rows
+from bayesprop.experiments.protocol import Selection
 
 SECONDS = 0.04
 
@@ -112,7 +114,14 @@ def test_a_failed_cell_is_recorded_and_tried_again(tmp_path, file):
     with pytest.raises(protocol.CellsFailed, match=r"^3 of 12 cells .* first 0: Arithmetic"):
         protocol.check_all_done(attempted)
     broken.unlink()
-    protocol.check_all_done(slow_cells.run(tmp_path, config))
+    told: list[str] = []
+    assert slow_cells.run(tmp_path, config, told.append) == attempted
+    assert told == [
+        "slow: 9 of 12 cells done before, 3 failed before (--retry-failed tries them again)"
+    ]
+    again = slow_cells.run(tmp_path, config, retry_failed=True)
+    protocol.check_all_done(again)
+    assert [row for row in again if row.cell["number"] % 5] == [r for r in attempted if r.is_done]
     assert len(rows.read(file)) == len(CELLS) + 3
     assert len(rows.done(rows.read(file))) == len(CELLS)
 
@@ -129,7 +138,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path, file, monkeypatch):
 def test_a_row_says_where_it_comes_from(tmp_path):
     row = slow_cells.run(tmp_path, Config())[3]
     assert row.experiment == NAME
-    assert row.config == {"seconds": 0.0, "broken": None}
+    assert row.config == {"seed": 1, "seconds": 0.0, "broken": None}
     assert row.result == {"square": 9, "undefined": None, "thread": row.result["thread"]}
     assert row.python == ".".join(map(str, sys.version_info[:3]))
     assert row.peak_mib > 10.0
@@ -139,7 +148,7 @@ def test_a_row_says_where_it_comes_from(tmp_path):
 def test_progress_counts_and_estimates(tmp_path):
     told = []
     slow_cells.run(tmp_path, Config(seconds=0.01), told.append)
-    assert told[0] == "slow: 0 of 12 cells done before"
+    assert told[0] == "slow: 0 of 12 cells done before, time left unknown"
     assert told[-1].startswith("slow: 12 of 12 cells, about 0 s left (")
 
 
@@ -160,7 +169,9 @@ def test_cells_run_on_a_dask_cluster(tmp_path, file):
 
 
 def test_unknown_parts_are_named():
-    assert protocol.chosen(None, ("a", "b")) == ["a", "b"]
-    assert protocol.chosen(["b"], ("a", "b")) == ["b"]
-    with pytest.raises(protocol.NothingToRun, match=r"no part 'c' .* there are a, b"):
-        protocol.chosen(["c"], ("a", "b"))
+    experiment = replace(slow_cells.EXPERIMENT, parts=lambda config: ("a", str(config.seed)))
+    config = experiment.settings(seed=3)
+    assert experiment.select(config) == Selection(["a", "3"])
+    assert experiment.select(config, ["3"], quick=True) == Selection(["3"], named=True, quick=True)
+    with pytest.raises(protocol.NothingToRun, match=r"no part 'c' .* there are a, 3"):
+        experiment.select(config, ["c"])

@@ -26,8 +26,7 @@ def test_distance_by_hand():
 
 
 def rows_of(experiment, config, cells, tmp_path):
-    how = {"out": tmp_path, "jobs": 1, "progress": lambda _text: None}
-    rows = protocol.run_cells(experiment.NAME, experiment.fit_cell, config, cells, **how)
+    rows = protocol.run_cells(experiment.EXPERIMENT, config, cells, out=tmp_path)
     protocol.check_all_done(rows)
     return rows
 
@@ -74,7 +73,7 @@ def test_five_panels(tmp_path):
         )
         for method in pbp_toy.PANELS
     ]
-    pbp_toy._draw(rows, config, tmp_path / "pbp-toy")
+    pbp_toy.draw(rows, tmp_path / "pbp-toy")
     picture = (tmp_path / "pbp-toy.svg").read_text()
     assert all(f"<!-- {title} -->" in picture for title in pbp_toy.PANELS.values())
     text = pbp_toy.section(rows)

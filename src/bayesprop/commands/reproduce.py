@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from bayesprop.commands.console import note, print_json, print_table
 from bayesprop.commands.failures import InputError, did_you_mean, listing, one_line
 
 if TYPE_CHECKING:
-    from bayesprop.experiments.registry import Experiment
+    from bayesprop.experiments.registry import Entry
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,7 @@ class Options:
     out: Path | None
     only: tuple[str, ...]
     seed: int
+    retry_failed: bool
     as_json: bool
     quiet: bool
 
@@ -45,16 +45,18 @@ def run(options: Options) -> None:
     out = options.out if options.out is not None else Path("results")
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; name a folder")
-    module, _, attribute = experiment.home.partition(":")
-    experiment_run = getattr(importlib.import_module(module), attribute)
-    with _line(quiet=options.quiet) as progress:
-        experiment_run(
-            quick=options.quick,
-            jobs=options.jobs,
+    from bayesprop.experiments import protocol
+
+    with _line(quiet=options.quiet) as tell:
+        protocol.run(
+            experiment.load(),
             out=out,
+            quick=options.quick,
             only=list(options.only) or None,
             seed=options.seed,
-            progress=progress,
+            jobs=options.jobs,
+            retry_failed=options.retry_failed,
+            tell=tell,
         )
     _tell(experiment.name, out, options)
 
@@ -71,7 +73,7 @@ def _tell(name: str, out: Path, options: Options) -> None:
     note(f"results: {listing([str(file) for file in files]) or out}", quiet=options.quiet)
 
 
-def _list(experiments: dict[str, Experiment], *, as_json: bool) -> None:
+def _list(experiments: dict[str, Entry], *, as_json: bool) -> None:
     if as_json:
         print_json({"experiments": {e.name: e.summary for e in experiments.values()}})
     else:
@@ -79,7 +81,7 @@ def _list(experiments: dict[str, Experiment], *, as_json: bool) -> None:
         print_table("", ("experiment", "what"), rows)
 
 
-def _find(experiments: dict[str, Experiment], name: str | None) -> Experiment:
+def _find(experiments: dict[str, Entry], name: str | None) -> Entry:
     known = ", ".join(experiments)
     if name is None:
         raise InputError(f"name an experiment: {known}")

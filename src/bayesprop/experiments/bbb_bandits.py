@@ -18,9 +18,9 @@ from bayesprop.decisions.refitted_rewards import RefittedRewards
 from bayesprop.decisions.replayed_rewards import ReplayedRewards
 from bayesprop.decisions.simulation import run as simulate
 from bayesprop.decisions.streamed_rewards import StreamedRewards
-from bayesprop.experiments import markdown, protocol
+from bayesprop.experiments import markdown
 from bayesprop.experiments.compare import Estimate
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Scratch, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.methods import make
 
@@ -116,49 +116,28 @@ AGENTS: Mapping[str, Agent] = {
 _N_RUNS, _QUICK_INTERACTIONS, _QUICK_AGENTS = 5, 1000, ("linear", "pbp", "neural-linear")
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Run agents five times each; parts are agents.
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List five runs of every agent; parts are agents.
 
-    Quick: two runs of 1000 interactions, of the agents named or of those that cost little. A killed
-    run goes on in the middle, from a checkpoint beside the rows.
+    Quick: two runs of 1000 interactions, of the agents named or of those that cost little.
     """
-    n = _QUICK_INTERACTIONS if quick else Config.n_interactions
-    config = Config(seed=seed, n_interactions=n)
-    parts = protocol.chosen(only or (_QUICK_AGENTS if quick else None), AGENTS)
-    cells = [
+    agents = asked.parts if asked.named or not asked.quick else _QUICK_AGENTS
+    return [
         Cell({"agent": agent, "run": number}, AGENTS[agent].cost)
-        for number in range(2 if quick else _N_RUNS)
-        for agent in parts
+        for number in range(2 if asked.quick else _N_RUNS)
+        for agent in agents
     ]
-    work = _Work(out)
-    rows = protocol.run_cells(NAME, work, config, cells, out=out, jobs=jobs, progress=progress)
-    finished = protocol.all_rows(out, NAME)
-    protocol.write_section(out, NAME, section(finished))
-    _draw(markdown.latest(finished), out / NAME)
-    protocol.check_all_done(rows)
 
 
-@dataclass(frozen=True)
-class _Work:
-    """The work of a cell, with its checkpoints in a folder."""
+def fit_cell(config: Config, key: Key, scratch: Scratch | None = None) -> dict[str, Any]:
+    """Run one agent once: cumulative regrets at 200 points, the last fifth, time.
 
-    folder: Path
-
-    def __call__(self, config: Config, key: Key) -> dict[str, Any]:
+    A killed run goes on in the middle, from a checkpoint in the scratch folder.
+    """
+    checkpoint = None
+    if scratch is not None:
         name = f"{NAME}-{key['agent']}-{key['run']}-{config.seed}-{config.n_interactions}"
-        return fit_cell(config, key, checkpoint=self.folder / f"{name}.checkpoint")
-
-
-def fit_cell(config: Config, key: Key, *, checkpoint: Path | None = None) -> dict[str, Any]:
-    """Run one agent once: cumulative regrets at 200 points, the last fifth, time."""
+        checkpoint = scratch.folder / f"{name}.checkpoint"
     seed = 1000 * config.seed + key["run"]
     n = config.n_interactions
     done = simulate(
@@ -185,7 +164,8 @@ def curves(rows: Sequence[Row], agent: str, which: str) -> Float[np.ndarray, "r 
     return np.array([found[number][which] for number in sorted(found)])
 
 
-def _draw(rows: Sequence[Row], stem: Path) -> None:
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw mean and range of every agent's regret."""
     from bayesprop.report import regret_figure
     from bayesprop.report.regret_figure import Band
 
@@ -277,3 +257,16 @@ def _absent(rows: Sequence[Row]) -> str:
 
 def _of(rows: Sequence[Row], agent: str) -> list[Row]:
     return [row for row in rows if row.cell["agent"] == agent]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=AGENTS,
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    draw=draw,
+    quick={"n_interactions": _QUICK_INTERACTIONS},
+    scratch=True,
+)

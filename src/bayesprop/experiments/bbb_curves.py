@@ -3,63 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bayesprop.experiments import digit_networks, markdown, protocol
+from bayesprop.experiments import digit_networks, markdown
 from bayesprop.experiments.digit_networks import Config
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Scratch, Selection
 from bayesprop.experiments.rows import Row
 
 NAME = "bbb-curves"
 METHODS = {"sgd": "SGD", "dropout": "dropout", "bbb-mixture": "Bayes by Backprop"}
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
+def cells(config: Config, asked: Selection) -> list[Cell]:
     """Take the networks of Table 1 from its folder, or train them; parts: their units."""
-    config = digit_networks.quick(Config(seed=seed)) if quick else Config(seed=seed)
-    cells = [
+    return [
         Cell({"method": kind, "units": units}, units**2 * config.epochs_of(kind))
-        for units in digit_networks.chosen_units(config, only)
+        for units in digit_networks.chosen_units(config, asked)
         for kind in METHODS
     ]
-    work = partial(fit_cell, out=out, progress=progress)
-    rows = protocol.run_cells(NAME, work, config, cells, out=out, jobs=jobs, progress=progress)
-    finished = protocol.all_rows(out, NAME)
-    protocol.write_section(out, NAME, section(finished))
-    _draw(digit_networks.largest(markdown.latest(finished)), out / NAME)
-    protocol.check_all_done(rows)
 
 
-def fit_cell(
-    config: Config, key: Key, *, out: Path, progress: Progress | None = None
-) -> dict[str, Any]:
+def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
     """Return the errors after every epoch."""
-    network = digit_networks.trained(config, key["method"], key["units"], out, progress=progress)
+    network = digit_networks.trained(config, key["method"], key["units"], scratch)
     return {
         "test_errors": network.trace["test_error"],
         "validation_errors": network.trace["validation_error"],
     }
 
 
-def _draw(rows: Sequence[Row], stem: Path) -> None:
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw the largest networks, one line a method."""
     from bayesprop.report import curves_figure
 
     curves = {
         label: 100.0 * np.asarray((row.result or {})["test_errors"])
         for kind, label in METHODS.items()
-        for row in rows
+        for row in digit_networks.largest(rows)
         if row.cell["method"] == kind
     }
     if curves:
@@ -101,3 +84,16 @@ def section(rows: Sequence[Row]) -> str:
 
 
 _HEADER = ("method", "epochs", "least test error, %", "at epoch", "last test error, %")
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=digit_networks.units_of,
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    draw=draw,
+    quick=digit_networks.QUICK,
+    scratch=True,
+)

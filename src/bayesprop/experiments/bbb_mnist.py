@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bayesprop.experiments import compare, digit_networks, markdown, protocol
+from bayesprop.experiments import compare, digit_networks, markdown
 from bayesprop.experiments.digit_networks import Config, Network
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Scratch, Selection
 from bayesprop.experiments.rows import Row
 
 NAME = "bbb-mnist"
@@ -19,30 +17,16 @@ N_MEMBERS = 5
 _ENSEMBLE_UNITS = 800
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Train the networks of the table; a part is one of them, such as "bbb-mixture-400".
+def cells(config: Config, asked: Selection) -> list[Cell]:
+    """List the networks of the table; a part is one of them, such as "bbb-mixture-400".
 
     Quick: the digits that come with scikit-learn, 32 units, a few epochs.
     """
-    config = digit_networks.quick(Config(seed=seed)) if quick else Config(seed=seed)
-    cells = _cells(config)
-    parts = protocol.chosen(only, cells)
-    work = partial(fit_cell, out=out, progress=progress)
-    wanted = [cells[part] for part in parts]
-    rows = protocol.run_cells(NAME, work, config, wanted, out=out, jobs=jobs, progress=progress)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    protocol.check_all_done(rows)
+    networks = _networks(config)
+    return [networks[part] for part in asked.parts]
 
 
-def _cells(config: Config) -> dict[str, Cell]:
+def _networks(config: Config) -> dict[str, Cell]:
     """Name the networks, smallest first."""
     ensemble = _ENSEMBLE_UNITS if _ENSEMBLE_UNITS in config.units else config.units[0]
     return {
@@ -56,14 +40,12 @@ def _cells(config: Config) -> dict[str, Cell]:
     }
 
 
-def fit_cell(
-    config: Config, key: Key, *, out: Path, progress: Progress | None = None
-) -> dict[str, Any]:
+def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
     """Train one network, or the ensemble; the validation pictures choose the epoch."""
     kind, units = key["method"], key["units"]
     n_members = N_MEMBERS if kind == "dropconnect" else 1
     networks = [
-        digit_networks.trained(config, kind, units, out, member=member, progress=progress)
+        digit_networks.trained(config, kind, units, scratch, member=member)
         for member in range(n_members)
     ]
     first, test = networks[0], digit_networks.pictures(config).test
@@ -167,3 +149,15 @@ def _settings(rows: Sequence[Row]) -> str:
         f"{config['wide_std']:g}, {config['narrow_std']:.2g}), normal prior N(0, "
         f"{config['prior_std']:g}²)."
     )
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=_networks,
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    quick=digit_networks.QUICK,
+    scratch=True,
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprop.experiments import compare, digit_networks, markdown, protocol
+from bayesprop.experiments import compare, digit_networks, markdown
 from bayesprop.experiments.digit_networks import Config
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Scratch, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.model import mean_field, pruning
 
@@ -23,34 +22,17 @@ SHARES = (0.0, 0.5, 0.75, 0.95, 0.98)
 CUT_SHARE = 0.75
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
+def cells(config: Config, asked: Selection) -> list[Cell]:
     """Prune the networks of Table 1, trained here if they are not there; parts: their units."""
-    config = digit_networks.quick(Config(seed=seed)) if quick else Config(seed=seed)
-    cells = [
+    return [
         Cell({"method": KIND, "units": units}, units**2)
-        for units in digit_networks.chosen_units(config, only)
+        for units in digit_networks.chosen_units(config, asked)
     ]
-    work = partial(fit_cell, out=out, progress=progress)
-    rows = protocol.run_cells(NAME, work, config, cells, out=out, jobs=jobs, progress=progress)
-    finished = protocol.all_rows(out, NAME)
-    protocol.write_section(out, NAME, section(finished))
-    _draw(config, markdown.latest(finished), out)
-    protocol.check_all_done(rows)
 
 
-def fit_cell(
-    config: Config, key: Key, *, out: Path, progress: Progress | None = None
-) -> dict[str, Any]:
+def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
     """Remove shares of the weights of the last epoch, as the paper does; test what is left."""
-    network = digit_networks.trained(config, KIND, key["units"], out, progress=progress)
+    network = digit_networks.trained(config, KIND, key["units"], scratch)
     m, std = network.state.q.m, mean_field.stds(network.state.q)
     test = digit_networks.pictures(config).test
     n_weights = sum(w.size for w in m)
@@ -74,15 +56,18 @@ def fit_cell(
     }
 
 
-def _draw(config: Config, rows: Sequence[Row], out: Path) -> None:
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw the ratios of the largest network, if its file is in the folder of the rows."""
     from bayesprop.report import snr_figure
 
-    if not rows:
-        return
+    config = digit_networks.config_of(rows)
     units = max(row.cell["units"] for row in rows)
-    q = digit_networks.trained(config, KIND, units, out).state.q
+    network = digit_networks.kept(config, KIND, units, stem.parent)
+    if network is None:
+        return
+    q = network.state.q
     mean, std = digit_networks.flat(q.m), digit_networks.flat(mean_field.stds(q))
-    snr_figure.draw(out / NAME, mean=mean, std=std, cut_share=CUT_SHARE)
+    snr_figure.draw(stem, mean=mean, std=std, cut_share=CUT_SHARE)
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -115,3 +100,16 @@ def section(rows: Sequence[Row]) -> str:
 
 
 _HEADER = ("units", "removed", "weights left", "test error, paper, %", "test error, ours, %")
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=digit_networks.units_of,
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    draw=draw,
+    quick=digit_networks.QUICK,
+    scratch=True,
+)

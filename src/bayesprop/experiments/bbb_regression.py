@@ -12,9 +12,9 @@ from jaxtyping import Float
 
 from bayesprop.estimators.bayes_by_backprop import BayesByBackpropRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor
-from bayesprop.experiments import markdown, protocol, uci
+from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 
 NAME = "bbb-regression"
@@ -50,28 +50,13 @@ def curve(x: np.ndarray, noise: np.ndarray | float = 0.0) -> Float[np.ndarray, "
     return x + 0.3 * np.sin(phase) + 0.3 * np.sin(2.0 * phase) + noise
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Fit five draws of the data (quick: one, shorter) and draw the first; parts are methods."""
-    parts = protocol.chosen(only, METHODS)
-    config = Config(seed=seed, hidden=(20,), n_epochs=20) if quick else Config(seed=seed)
-    cells = [
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List fits to five draws of the data (quick: one, shorter); parts are methods."""
+    return [
         Cell({"method": method, "draw": draw})
-        for draw in range(1 if quick else 5)
-        for method in parts
+        for draw in range(1 if asked.quick else 5)
+        for method in asked.parts
     ]
-    rows = protocol.run_cells(NAME, fit_cell, config, cells, out=out, jobs=jobs, progress=progress)
-    finished = protocol.all_rows(out, NAME)
-    protocol.write_section(out, NAME, section(finished))
-    _draw(markdown.latest(finished), out / NAME)
-    protocol.check_all_done(rows)
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -106,7 +91,8 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     }
 
 
-def _draw(rows: Sequence[Row], stem: Path) -> None:
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw the first draw of the data, a panel a method."""
     from bayesprop.report import band_figure
 
     panels = {}
@@ -164,3 +150,15 @@ _FIGURES = {
     "new_points_in_range": "share of new points in it (ideal .5)",
     "rmse_of_curve": "RMSE of the median against the curve, x in [0, 0.5]",
 }
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=METHODS,
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    draw=draw,
+    quick={"hidden": (20,), "n_epochs": 20},
+)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -24,9 +23,9 @@ from sklearn.preprocessing import StandardScaler
 from bayesprop import class_metrics, metrics
 from bayesprop.data import registry
 from bayesprop.data.sources import Loaded
-from bayesprop.experiments import markdown, protocol, uci
+from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.methods import CLASSIFICATION, METHODS, REGRESSION, make
 from bayesprop.model.class_predictive import ClassPredictive
@@ -58,26 +57,14 @@ class Config:
     seed: int = 1
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Fit every method to every fold; parts are data sets. Quick: one fold."""
-    cells = [
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List fits of every method to every fold; parts are data sets. Quick: one fold."""
+    return [
         Cell({"dataset": dataset, "method": method, "fold": fold})
-        for dataset in protocol.chosen(only, TASKS)
-        for fold in range(1 if quick else N_FOLDS)
+        for dataset in asked.parts
+        for fold in range(1 if asked.quick else N_FOLDS)
         for method in competitors(TASKS[dataset])
     ]
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, fit_cell, Config(seed=seed), cells, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    protocol.check_all_done(rows)
 
 
 def competitors(task: str) -> list[str]:
@@ -214,3 +201,8 @@ def _lines(rows: Sequence[Row]) -> list[list[str]]:
         for method, results in by_method.items()
         if results
     ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME, config=Config, parts=TASKS, cells=cells, work=fit_cell, section=section
+)

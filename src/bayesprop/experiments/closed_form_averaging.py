@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier
-from bayesprop.experiments import closed_form_mnist, markdown, protocol
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments import closed_form_mnist, markdown
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.model.networks import plain_apply
 from bayesprop.moments import closed_form_vi
@@ -38,29 +38,9 @@ class Config:
     n_repeats: int = 25
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Train one network and average draws of it; the only part is "averaging".
-
-    Quick: the digits of scikit-learn, 32 units, 20 epochs.
-    """
-    protocol.chosen(only, ("averaging",))
-    config = Config(seed=seed)
-    if quick:
-        config = replace(config, dataset="digits", units=32, n_epochs=20)
-    cells = [Cell({"part": "averaging"})]
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, fit_cell, config, cells, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    protocol.check_all_done(rows)
-    _draw(rows[0], out / NAME)
+def cells(_config: Config, _asked: Selection) -> list[Cell]:
+    """List the one cell: train a network and average draws of it."""
+    return [Cell({"part": "averaging"})]
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -110,10 +90,11 @@ def _probabilities(key: Any, state: Any, x: Any) -> Any:
     return jax.nn.softmax(jax.vmap(partial(plain_apply, weights))(x))
 
 
-def _draw(row: Row, stem: Path) -> None:
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw the errors of averages beside the closed form's."""
     from bayesprop.report import averaging_figure
 
-    result = row.result or {}
+    result = rows[-1].result or {}
     averaging_figure.draw(
         stem,
         n_draws=np.asarray(result["n_draws"]),
@@ -148,3 +129,15 @@ def section(rows: Sequence[Row]) -> str:
             markdown.origin(finished),
         )
     ) + markdown.failures(rows)
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=("averaging",),
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    draw=draw,
+    quick={"dataset": "digits", "units": 32, "n_epochs": 20},
+)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesprop.data.images import FULL_INK, load_images
 from bayesprop.data.mnist_variants import VARIANTS, mnist_variant
-from bayesprop.experiments import compare, markdown, protocol, uci
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments import compare, markdown, uci
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.methods import make
 
@@ -75,30 +74,14 @@ class Pictures(NamedTuple):
     test_y: np.ndarray
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Run the table; parts are data sets. Quick: the digits of scikit-learn, 32 units, 3 epochs."""
-    config = Config(seed=seed)
-    names = protocol.chosen(only, DATASETS)
-    if quick:
-        config, names = replace(config, units=32, n_epochs=3), [_DIGITS]
-    fits = [
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List every setting of every network. Quick: on the digits of scikit-learn."""
+    return [
         Cell({"dataset": name, "method": method, **setting}, _cost(name, method))
-        for name in names
+        for name in ([_DIGITS] if asked.quick else asked.parts)
         for method, settings in _SETTINGS.items()
         for setting in settings
     ]
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, fit_cell, config, fits, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    protocol.check_all_done(rows)
 
 
 def _cost(dataset: str, method: str) -> float:
@@ -260,3 +243,14 @@ def _line(
         f"{100 * result['test_error']:.2f}",
         f"{result['epoch_seconds']:.1f}",
     ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=DATASETS,
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    quick={"units": 32, "n_epochs": 3},
+)

@@ -10,8 +10,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprop.experiments import markdown, protocol
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments import markdown
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.numerics import activation_moments
 
@@ -27,24 +27,9 @@ class Config:
     seed: int = 1
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Compute and draw all cases; the only part is "relu", and quick is the whole."""
-    del quick
-    protocol.chosen(only, ("relu",))
-    cells = [Cell({"mean": m, "var": v}) for m, v in CASES]
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, fit_cell, Config(seed=seed), cells, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    protocol.check_all_done(rows)
-    _draw(rows, out / NAME)
+def cells(_config: Config, _asked: Selection) -> list[Cell]:
+    """List all cases; quick is the whole."""
+    return [Cell({"mean": m, "var": v}) for m, v in CASES]
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -62,7 +47,8 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     }
 
 
-def _draw(rows: Sequence[Row], stem: Path) -> None:
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw every case."""
     from bayesprop.report import relu_figure
     from bayesprop.report.relu_figure import Rectified
 
@@ -103,3 +89,14 @@ _COLUMNS = {
     "drawn_var": "by draws",
     "share_at_zero": "share at zero",
 }
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=("relu",),
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    draw=draw,
+)

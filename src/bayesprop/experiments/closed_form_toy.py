@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
-from bayesprop.experiments import markdown, protocol, uci
+from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 
 NAME = "closed-form-toy"
@@ -38,24 +38,9 @@ class Config:
     n_steps: int = 5000
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Fit 20 draws of the data (quick: 2) and draw the first; the only part is "sine"."""
-    protocol.chosen(only, ("sine",))
-    fits = [Cell({"dataset": "sine", "draw": draw}) for draw in range(2 if quick else 20)]
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, fit_cell, Config(seed=seed), fits, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    if rows[_PICTURED].is_done:
-        _draw(rows[_PICTURED], out / NAME)
-    protocol.check_all_done(rows)
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List fits to 20 draws of the data (quick: 2)."""
+    return [Cell({"dataset": "sine", "draw": draw}) for draw in range(2 if asked.quick else 20)]
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -90,11 +75,16 @@ def _truth(x: np.ndarray) -> np.ndarray:
     return np.sin(2.0 * np.pi * x)
 
 
-def _draw(row: Row, stem: Path) -> None:
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw the first draw of the data."""
     from bayesprop.report import band_figure
     from bayesprop.report.band_figure import Panel
 
-    curve = {name: np.asarray(values) for name, values in (row.result or {})["curve"].items()}
+    curves = [(row.result or {}).get("curve") for row in rows]
+    if not any(curves):
+        return
+    kept = next(filter(None, curves))
+    curve = {name: np.asarray(values) for name, values in kept.items()}
     mean, std = curve["mean"], curve["std"]
     panel = Panel(
         curve["x"],
@@ -143,3 +133,14 @@ _FIGURES = {
     "n_steps": "steps of L-BFGS",
     "dead_units": "dead hidden units",
 }
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=("sine",),
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    draw=draw,
+)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -21,8 +21,9 @@ import optax
 
 from bayesprop.data.atomic import write_atomically
 from bayesprop.data.images import load_images
-from bayesprop.experiments import protocol, uci
 from bayesprop.experiments import rows as row_files
+from bayesprop.experiments import uci
+from bayesprop.experiments.protocol import Scratch, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.model.method import GradientMethod
 from bayesprop.model.network_likelihoods import Categorical
@@ -85,9 +86,13 @@ class Config:
         return bbb if kind.startswith("bbb") else plain if kind == "sgd" else zeros
 
 
-def quick(config: Config) -> Config:
-    """Shrink everything to seconds, on the digits that come with scikit-learn."""
-    return replace(config, dataset="digits", n_validation=287, units=(32,), n_epochs=(4, 4, 4))
+QUICK: Mapping[str, Any] = {
+    "dataset": "digits",
+    "n_validation": 287,
+    "units": (32,),
+    "n_epochs": (4, 4, 4),
+}
+"""Settings that shrink everything to seconds, on the digits that come with scikit-learn."""
 
 
 class Pictures(NamedTuple):
@@ -115,6 +120,11 @@ class Network(NamedTuple):
         """Epoch of least validation error, from 0; the first of several."""
         return int(np.argmin(self.trace["validation_error"]))
 
+    @property
+    def n_epochs(self) -> int:
+        """Count the epochs it was trained for."""
+        return len(self.trace.get("seconds", ()))
+
 
 @lru_cache(maxsize=2)
 def pictures(config: Config) -> Pictures:
@@ -134,39 +144,53 @@ def pictures(config: Config) -> Pictures:
     )
 
 
-def trained(
-    config: Config,
-    kind: str,
-    units: int,
-    out: Path,
-    *,
-    member: int = 0,
-    progress: Callable[[str], None] | None = None,
-) -> Network:
+def trained(config: Config, kind: str, units: int, scratch: Scratch, *, member: int = 0) -> Network:
     """Return a network, from its file as far as that goes, and trained from there.
 
-    out
-        Folder of the rows; the networks lie in a folder below it.
+    scratch
+        The networks lie in a folder below its folder.
     member
         Which of several networks that differ in their seeds.
     """
     data = pictures(config)
-    method = _method(config, kind, len(data.train.weight))
-    seed = uci.cell_seed(config.seed, KINDS.index(kind), units, member)
-    key_start, key_epochs = jax.random.split(jax.random.key(seed))
-    sizes = (data.train.x.shape[1], units, units, int(jnp.max(data.train.y)) + 1)
-    start = method.init(key_start, init_weights(key_start, sizes))
-    path = out / _FOLDER / f"{kind}-{units}-{member}-{_digest(config, kind)}.npz"
-    network = _read(path, Network(method, start, {}))
-    for epoch in range(len(network.trace.get("seconds", ())), config.epochs_of(kind)):
+    key_start, key_epochs = _keys(config, kind, units, member)
+    path = _path(config, kind, units, scratch.folder, member=member)
+    network = _read(path, _start(config, kind, units, key_start))
+    for epoch in range(network.n_epochs, config.epochs_of(kind)):
         key = jax.random.fold_in(key_epochs, epoch)
         network = _one_epoch(network, key, data, config.batch_size)
         if (epoch + 1) % SAVED_EVERY == 0 or epoch + 1 == config.epochs_of(kind):
             _write(path, network)
-            if progress is not None:
-                error = 100.0 * network.trace["validation_error"][-1]
-                progress(f"{path.stem}: epoch {epoch + 1}, validation error {error:.2f} %")
+            error = 100.0 * network.trace["validation_error"][-1]
+            scratch.tell(f"{path.stem}: epoch {epoch + 1}, validation error {error:.2f} %")
     return network
+
+
+def kept(config: Config, kind: str, units: int, folder: Path) -> Network | None:
+    """Return a network that was trained to its last epoch, if its file is in the folder."""
+    path = _path(config, kind, units, folder)
+    if not path.exists():
+        return None
+    start = _start(config, kind, units, _keys(config, kind, units, 0)[0])
+    network = _read(path, start)
+    return network if network.n_epochs == config.epochs_of(kind) else None
+
+
+def _keys(config: Config, kind: str, units: int, member: int) -> Any:
+    """Return the keys of the start and of the epochs."""
+    seed = uci.cell_seed(config.seed, KINDS.index(kind), units, member)
+    return jax.random.split(jax.random.key(seed))
+
+
+def _start(config: Config, kind: str, units: int, key: Any) -> Network:
+    data = pictures(config)
+    method = _method(config, kind, len(data.train.weight))
+    sizes = (data.train.x.shape[1], units, units, int(jnp.max(data.train.y)) + 1)
+    return Network(method, method.init(key, init_weights(key, sizes)), {})
+
+
+def _path(config: Config, kind: str, units: int, folder: Path, *, member: int = 0) -> Path:
+    return folder / _FOLDER / f"{kind}-{units}-{member}-{_digest(config, kind)}.npz"
 
 
 def error(weights: Any, rows: Rows) -> float:
@@ -189,10 +213,23 @@ def probabilities(config: Config, network: Network, rows: Rows, *, n_draws: int 
     return np.asarray(found.proba)
 
 
-def chosen_units(config: Config, only: Sequence[str] | None) -> list[int]:
+def units_of(config: Config) -> list[str]:
+    """List the sizes of networks as parts that a user may name."""
+    return [str(units) for units in config.units]
+
+
+def chosen_units(config: Config, asked: Selection) -> list[int]:
     """Return the sizes of networks that the user named, by default the largest."""
-    parts = protocol.chosen(only or [str(config.units[-1])], map(str, config.units))
-    return [int(part) for part in parts]
+    return [int(part) for part in asked.parts] if asked.named else [config.units[-1]]
+
+
+def config_of(rows: Sequence[Row]) -> Config:
+    """Rebuild the settings of rows that share them."""
+    found: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in rows[0].config.items()
+    }
+    return Config(**found)
 
 
 def largest(rows: Sequence[Row]) -> list[Row]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +17,9 @@ from jaxtyping import Float
 
 from bayesprop import metrics
 from bayesprop.data.toy import cubic
-from bayesprop.experiments import markdown, protocol, uci
+from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.methods import make
 from bayesprop.model.predictive import Predictive
@@ -108,31 +107,18 @@ def distance(
     )
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Fit ten draws of every set (quick: two of the cubic); the parts are data sets."""
-    datasets = protocol.chosen(only, _DATASETS[:1] if quick else _DATASETS)
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List fits to ten draws of every set (quick: two of the cubic); the parts are data sets."""
+    datasets = [part for part in asked.parts if not asked.quick or part == "cubic"]
     real = [dataset for dataset in datasets if dataset != "cubic"]
-    found = uci.at_hand(real, quick=False, progress=progress) if real else []
-    cells = [
+    found = uci.at_hand(real, quick=False, progress=asked.tell) if real else []
+    return [
         Cell({"dataset": dataset, "method": method, "repeat": repeat})
-        for repeat in range(2 if quick else _N_REPEATS)
+        for repeat in range(2 if asked.quick else _N_REPEATS)
         for dataset in datasets
         if dataset == "cubic" or dataset in found
         for method in LABELS
     ]
-    config = Config(seed=seed, n_warmup=200, n_draws=200) if quick else Config(seed=seed)
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, fit_cell, config, cells, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    protocol.check_all_done(rows)
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -301,3 +287,14 @@ def _line(
         *(markdown.estimate(Estimate.of(values)) for values in figures),
         f"{np.median(seconds):.2g}" if seconds else "–",
     ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=_DATASETS,
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    quick={"n_warmup": 200, "n_draws": 200},
+)

@@ -6,9 +6,7 @@ approximation of the posterior grows unsure there. Beside them, draws from the e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +16,7 @@ from bayesprop.estimators.logistic_regression import BayesianLogisticClassifier
 from bayesprop.estimators.mcmc import MCMCClassifier
 from bayesprop.experiments import plane
 from bayesprop.experiments.plane import Plane, Points
-from bayesprop.experiments.protocol import Key, Progress
-from bayesprop.experiments.rows import Row
+from bayesprop.experiments.protocol import Key
 from bayesprop.model.class_predictive import ClassPredictive
 
 NAME = "lecture-logistic"
@@ -62,29 +59,9 @@ class AtTheMode:
         return ClassPredictive(proba, special.entr(proba).sum(axis=1), self._laplace.classes_)
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Fit 20 draws of the data (quick: 2) and draw the first; the parts are the methods."""
-    how: dict[str, Any] = {"quick": quick, "jobs": jobs, "out": out, "only": only}
-    config = Config(seed=seed, n_warmup=200, n_draws=100) if quick else Config(seed=seed)
-    plane.run(PLANE, fit_cell, config, progress=progress, **how)
-
-
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     """Fit one method to one draw, and score it."""
     return plane.fit_cell(PLANE, config, key)
-
-
-def section(rows: Sequence[Row]) -> str:
-    """Write the figures of the picture, averaged over draws of the data."""
-    return plane.section(PLANE, rows)
 
 
 def model(config: Config, method: str, seed: int) -> Any:
@@ -136,3 +113,6 @@ PLANE = Plane(
     conclusion="The lecture prints no figures: it shows that the most probable weights alone doubt "
     "along one straight band, and that a posterior's doubt opens like a fan away from the points.",
 )
+
+
+EXPERIMENT = plane.experiment(PLANE, Config, fit_cell, quick={"n_warmup": 200, "n_draws": 100})

@@ -5,17 +5,14 @@ The lecture prints nothing of it; points, noise and network are those of `mc-dro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from bayesprop.estimators.bayes_by_backprop import BayesByBackpropClassifier
 from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier
 from bayesprop.experiments import mc_dropout_moons, plane
 from bayesprop.experiments.plane import Plane
-from bayesprop.experiments.protocol import Key, Progress
-from bayesprop.experiments.rows import Row
+from bayesprop.experiments.protocol import Key
 
 NAME = "lecture-moons"
 
@@ -28,29 +25,9 @@ class Config(mc_dropout_moons.Config):
     n_vi_epochs: int = 1000
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Fit 20 draws of the data (quick: 2) and draw the first; the parts are the methods."""
-    how: dict[str, Any] = {"quick": quick, "jobs": jobs, "out": out, "only": only}
-    config = Config(seed=seed, n_vi_epochs=200) if quick else Config(seed=seed)
-    plane.run(PLANE, fit_cell, config, progress=progress, **how)
-
-
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     """Fit one method to one draw, and score it."""
     return plane.fit_cell(PLANE, config, key)
-
-
-def section(rows: Sequence[Row]) -> str:
-    """Write the figures of the picture, averaged over draws of the data."""
-    return plane.section(PLANE, rows)
 
 
 def model(config: Config, method: str, seed: int) -> Any:
@@ -90,3 +67,6 @@ PLANE = Plane(
     "units, and with them the shape of the moons; the closed form keeps it, for its default weighs "
     "the likelihood ten times.",
 )
+
+
+EXPERIMENT = plane.experiment(PLANE, Config, fit_cell, quick={"n_vi_epochs": 200})

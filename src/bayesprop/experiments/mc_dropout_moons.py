@@ -6,9 +6,7 @@ several draws of the data, the first of which is the picture.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +15,7 @@ from bayesprop.estimators.mc_dropout import MCDropoutClassifier
 from bayesprop.estimators.point_network import PointNetworkClassifier
 from bayesprop.experiments import plane
 from bayesprop.experiments.plane import Plane, Points
-from bayesprop.experiments.protocol import Key, Progress
-from bayesprop.experiments.rows import Row
+from bayesprop.experiments.protocol import Key
 
 NAME = "mc-dropout-moons"
 
@@ -47,28 +44,9 @@ def moons(n: int, noise_std: float, *, random_state: int) -> Points:
     return Points(X + noise_std * rng.standard_normal((n, 2)), y)
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Fit 20 draws of the data (quick: 2) and draw the first; the parts are the methods."""
-    how: dict[str, Any] = {"quick": quick, "jobs": jobs, "out": out, "only": only}
-    plane.run(PLANE, fit_cell, Config(seed=seed), progress=progress, **how)
-
-
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     """Fit one method to one draw, and score it."""
     return plane.fit_cell(PLANE, config, key)
-
-
-def section(rows: Sequence[Row]) -> str:
-    """Write the figures of the picture, averaged over draws of the data."""
-    return plane.section(PLANE, rows)
 
 
 def model(config: Config, method: str, seed: int) -> Any:
@@ -101,3 +79,6 @@ PLANE = Plane(
     "network doubts only along a thin line, the average of many over a wedge that opens away from "
     "the points.",
 )
+
+
+EXPERIMENT = plane.experiment(PLANE, Config, fit_cell)

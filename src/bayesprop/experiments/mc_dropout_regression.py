@@ -17,9 +17,9 @@ from jaxtyping import Float
 from bayesprop.data.toy import Toy
 from bayesprop.estimators.mc_dropout import MCDropoutRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor
-from bayesprop.experiments import markdown, protocol, uci
+from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 
 NAME = "mc-dropout-regression"
@@ -56,28 +56,13 @@ def points(n: int, *, random_state: int) -> Toy:
     return Toy(x[:, None], truth(x) + _NOISE_STD * rng.standard_normal(n))
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Fit 20 draws of the data (quick: 2) and draw the first; the parts are the methods."""
-    methods = protocol.chosen(only, METHODS)
-    fits = [
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List fits to 20 draws of the data (quick: 2); the parts are the methods."""
+    return [
         Cell({"method": method, "draw": draw})
-        for draw in range(2 if quick else 20)
-        for method in methods
+        for draw in range(2 if asked.quick else 20)
+        for method in asked.parts
     ]
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, fit_cell, Config(seed=seed), fits, **how)
-    finished = protocol.all_rows(out, NAME)
-    protocol.write_section(out, NAME, section(finished))
-    _draw(rows, out / NAME)
-    protocol.check_all_done(rows)
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -121,12 +106,13 @@ def _model(config: Config, method: str, seed: int) -> Any:
     )
 
 
-def _draw(rows: Sequence[Row], stem: Path) -> None:
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw the first draw of the data, a panel a method."""
     from bayesprop.report import band_figure
 
     panels = {}
     for row in rows:
-        if row.is_done and row.cell["draw"] == _PICTURED:
+        if row.cell["draw"] == _PICTURED:
             curve = {k: np.asarray(v) for k, v in (row.result or {})["curve"].items()}
             panels[METHODS[row.cell["method"]]] = _panel(curve)
     if panels:
@@ -195,3 +181,14 @@ _FIGURES = {
     "epistemic_std_inside": "epistemic std, abs(x) <= 6",
     "epistemic_std_beyond": "epistemic std, 6 < abs(x) <= 12",
 }
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=METHODS,
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    draw=draw,
+)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +17,8 @@ from jaxtyping import Float, Int
 from bayesprop import class_metrics
 from bayesprop.data.images import FULL_INK, load_images
 from bayesprop.decisions.abstention import ood_auroc
-from bayesprop.experiments import markdown, protocol
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments import markdown
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.methods import make
 
@@ -57,27 +56,12 @@ class Pictures(NamedTuple):
     strangers: Float[np.ndarray, "k d"]
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Fit the classifiers; parts are methods.
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List the classifiers; parts are methods.
 
     Quick: the digits of scikit-learn, 32 units, and as strangers digits with shuffled pixels.
     """
-    config = Config(seed=seed)
-    if quick:
-        config = replace(config, known="digits", units=32, n_epochs=10, learning_rate=1e-2)
-    fits = [Cell({"method": method}) for method in protocol.chosen(only, METHODS)]
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, fit_cell, config, fits, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    protocol.check_all_done(rows)
+    return [Cell({"method": method}) for method in asked.parts]
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -191,3 +175,14 @@ def _settings() -> str:
         for method, settings in METHODS.items()
     ]
     return "Settings: " + "; ".join(texts) + "."
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=METHODS,
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    quick={"known": "digits", "units": 32, "n_epochs": 10, "learning_rate": 1e-2},
+)

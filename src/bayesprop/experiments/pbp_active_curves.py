@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesprop.experiments import markdown, pbp_table2, protocol
-from bayesprop.experiments import rows as row_files
+from bayesprop.experiments import markdown, pbp_table2
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.pbp_table2 import COLLECTION, COLUMNS, Config
-from bayesprop.experiments.protocol import Key, Progress
+from bayesprop.experiments.protocol import Experiment
 from bayesprop.experiments.rows import Row
 
 if TYPE_CHECKING:
@@ -27,42 +26,8 @@ NAME = "pbp-active-curves"
 DATASETS = ("boston", "yacht", "energy")
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Take the runs of Table 2 or make them; parts are data sets and methods, as there."""
-    cells = pbp_table2.cells_of(only, DATASETS, quick=quick, progress=progress)
-    known = row_files.done(protocol.all_rows(out, pbp_table2.NAME))
-    rows = protocol.run_cells(
-        NAME,
-        partial(fit_cell, known=known),
-        Config(seed=seed),
-        cells,
-        out=out,
-        jobs=jobs,
-        progress=progress,
-    )
-    finished = protocol.all_rows(out, NAME)
-    protocol.write_section(out, NAME, section(finished))
-    _draw(markdown.latest(finished), out / NAME)
-    protocol.check_all_done(rows)
-
-
-def fit_cell(config: Config, key: Key, *, known: dict[str, Row]) -> dict[str, Any]:
-    """Return the errors of one run."""
-    row = known.get(row_files.identity(key, vars(config)))
-    if row is not None and row.result is not None:
-        return row.result
-    return pbp_table2.fit_cell(config, key)
-
-
-def _draw(rows: Sequence[Row], stem: Path) -> None:
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw a panel a data set, a curve a method and collection."""
     from bayesprop.report import active_figure
 
     panels = {dataset: _curves(rows, dataset) for dataset in DATASETS}
@@ -118,3 +83,15 @@ _HEADER = ("set, method, collection", "repeats", "no row added", "a third", "two
 def _shown(n: int) -> list[int]:
     """Places of the start, both thirds and the end among n errors."""
     return [round(share * (n - 1) / 3) for share in range(4)]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=(*DATASETS, *COLUMNS),
+    cells=partial(pbp_table2.cells, datasets=DATASETS),
+    work=pbp_table2.fit_cell,
+    section=section,
+    draw=draw,
+    reuses=pbp_table2.NAME,
+)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from bayesprop.estimators.pbp import PBPRegressor
-from bayesprop.experiments import compare, markdown, protocol, uci
+from bayesprop.experiments import compare, markdown, uci
 from bayesprop.experiments.compare import Estimate, Published
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 
 NAME = "pbp-deep"
@@ -31,38 +30,21 @@ class Config:
     engine: Literal["auto", "kernel", "jax"] = "auto"
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Run the table; parts are data sets.
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List the fits, split by split, so that a part of a run covers all sets and depths alike.
 
     Quick: two splits of the sets named, or of those of at most 2000 rows. Its cells are the
     table's own.
     """
-    parts = protocol.chosen(only, uci.DATASETS)
-    datasets = uci.at_hand(parts, quick=quick and only is None, progress=progress)
-    fits = cells(datasets, quick=quick)
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, fit_cell, Config(seed=seed), fits, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    protocol.check_all_done(rows)
-
-
-def cells(datasets: Sequence[str], *, quick: bool) -> list[Cell]:
-    """List the fits, split by split, so that a part of a run covers all sets and depths alike."""
     fits = [
         Cell(
             {"dataset": dataset, "split": split, "layers": layers, "mode": mode},
             uci.cost(dataset, *(uci.hidden_units(dataset),) * layers),
         )
-        for dataset in datasets
-        for split in range(uci.n_splits(dataset, quick=quick))
+        for dataset in uci.at_hand(
+            asked.parts, quick=asked.quick and not asked.named, progress=asked.tell
+        )
+        for split in range(uci.n_splits(dataset, quick=asked.quick))
         for layers in LAYERS
         for mode in MODES
     ]
@@ -173,3 +155,8 @@ def _line(dataset: str, layers: int, rows: Sequence[Row], printed: str) -> list[
 def _share_broken(results: list[dict[str, Any]]) -> float:
     shapes = [result["prior_shape"] for result in results]
     return sum(shape is None or not shape > 1.0 for shape in shapes) / len(shapes)
+
+
+EXPERIMENT = Experiment(
+    name=NAME, config=Config, parts=uci.DATASETS, cells=cells, work=fit_cell, section=section
+)

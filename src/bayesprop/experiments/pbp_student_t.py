@@ -16,9 +16,9 @@ from jaxtyping import Float
 from scipy import special
 
 from bayesprop.data.standardise import Standardiser
-from bayesprop.experiments import markdown, protocol, uci
+from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.moments.pbp_engine import Engine
 from bayesprop.moments.pbp_state import PBPState, init
@@ -51,26 +51,11 @@ class Watched(NamedTuple):
     noise_rate: float
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Follow fits of Boston's 20 standard splits (quick: 2); the only part is "boston"."""
-    protocol.chosen(only, (_DATASET,))
-    uci.at_hand([_DATASET], quick=quick, progress=progress)
-    splits = range(uci.n_splits(_DATASET, quick=quick))
-    fits = [Cell({"dataset": _DATASET, "split": split}) for split in splits]
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, follow_cell, Config(seed=seed), fits, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    if rows[_PICTURED].is_done:
-        _draw(rows[_PICTURED], out / NAME)
-    protocol.check_all_done(rows)
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List fits of Boston's 20 standard splits (quick: 2)."""
+    uci.at_hand([_DATASET], quick=asked.quick, progress=asked.tell)
+    splits = range(uci.n_splits(_DATASET, quick=asked.quick))
+    return [Cell({"dataset": _DATASET, "split": split}) for split in splits]
 
 
 def follow_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -172,11 +157,15 @@ def _errors(watched: list[Watched], *, keeps_all: bool) -> dict[str, Any]:
     }
 
 
-def _draw(row: Row, stem: Path) -> None:
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw the errors of the first split, datum by datum."""
     from bayesprop.report import student_t_figure
 
-    result = row.result or {}
-    student_t_figure.draw(stem, {phase: result[f"{phase}_relative"] for phase in PHASES})
+    for row in rows:
+        if row.cell["split"] == _PICTURED:
+            result = row.result or {}
+            phases = {phase: result[f"{phase}_relative"] for phase in PHASES}
+            student_t_figure.draw(stem, phases)
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -217,3 +206,14 @@ _FIGURES = {
 
 def _significant(results: Sequence[dict[str, Any]], name: str) -> str:
     return f"{Estimate.of([result[name] for result in results]).mean:.2g}"
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=(_DATASET,),
+    cells=cells,
+    work=follow_cell,
+    section=section,
+    draw=draw,
+)

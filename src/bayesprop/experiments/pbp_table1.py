@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from bayesprop.estimators.pbp import PBPRegressor
-from bayesprop.experiments import compare, markdown, protocol, uci
+from bayesprop.experiments import compare, markdown, uci
 from bayesprop.experiments.compare import Estimate, Published
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 
 NAME = "pbp-table1"
@@ -32,45 +31,32 @@ class Config:
     engine: Literal["auto", "kernel", "jax"] = "auto"
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Run the table; parts are data sets, and the timing on synthetic data of `year`'s shape.
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List the fits, split by split, so that a part of a run covers all sets alike; the timing.
 
     Quick: two splits of the sets named, or of those of at most 2000 rows. Its cells are the
     table's own.
     """
-    config = Config(seed=seed)
-    parts = protocol.chosen(only, (*uci.DATASETS, YEAR_SHAPED))
-    how = {"out": out, "progress": progress}
-    datasets = [part for part in parts if part != YEAR_SHAPED]
-    rows = []
-    if datasets:
-        datasets = uci.at_hand(datasets, quick=quick and only is None, progress=progress)
-        fits = cells(datasets, quick=quick)
-        rows = protocol.run_cells(NAME, fit_cell, config, fits, jobs=jobs, **how)
-    if YEAR_SHAPED in parts:
-        timing = [Cell({"dataset": YEAR_SHAPED, "share": 0.01 if quick else 0.1})]
-        rows += protocol.run_cells(NAME, time_cell, config, timing, jobs=1, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    protocol.check_all_done(rows)
-
-
-def cells(datasets: Sequence[str], *, quick: bool) -> list[Cell]:
-    """List the fits, split by split, so that a part of a run covers all sets alike."""
+    found = [part for part in asked.parts if part != YEAR_SHAPED]
+    if found:
+        found = uci.at_hand(found, quick=asked.quick and not asked.named, progress=asked.tell)
     fits = [
         Cell({"dataset": dataset, "split": split, "hidden": hidden}, uci.cost(dataset, hidden))
-        for dataset in datasets
+        for dataset in found
         for hidden in (uci.hidden_units(dataset), *_OTHER_WIDTHS.get(dataset, ()))
-        for split in range(uci.n_splits(dataset, quick=quick))
+        for split in range(uci.n_splits(dataset, quick=asked.quick))
     ]
-    return sorted(fits, key=lambda cell: (cell.key["split"], -cell.cost))
+    fits.sort(key=lambda cell: (cell.key["split"], -cell.cost))
+    if YEAR_SHAPED in asked.parts:
+        share = 0.01 if asked.quick else 0.1
+        cost = share * _MEASURED_EPOCHS / Config.n_epochs * uci.cost("year", 100)
+        fits.append(Cell({"dataset": YEAR_SHAPED, "share": share}, cost, alone=True))
+    return fits
+
+
+def work(config: Config, key: Key) -> dict[str, Any]:
+    """Fit one split, or time epochs on data of the size of `year`."""
+    return (time_cell if key["dataset"] == YEAR_SHAPED else fit_cell)(config, key)
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -207,3 +193,13 @@ def _timing(rows: Sequence[Row]) -> str:
         f"{result['fit_seconds']:.0f} s for all {row.config['n_epochs']}; "
         "the paper's fit took 6119 s."
     )
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=(*uci.DATASETS, YEAR_SHAPED),
+    cells=cells,
+    work=work,
+    section=section,
+)

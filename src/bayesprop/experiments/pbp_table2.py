@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from bayesprop.decisions.active_learner import ActiveLearner
-from bayesprop.experiments import compare, ground_truth, markdown, protocol, uci
+from bayesprop.experiments import compare, ground_truth, markdown, uci
 from bayesprop.experiments.compare import Estimate, Published
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.methods import make
 
@@ -100,41 +99,23 @@ class Problem(NamedTuple):
     in_pool: Bool[np.ndarray, " n"]
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Run the table; parts are data sets and methods, all of either where none is named.
+def cells(_config: Config, asked: Selection, *, datasets: Sequence[str] = DATASETS) -> list[Cell]:
+    """List the runs, repeat by repeat; random and active collection start from the same rows.
 
-    Quick: two repeats of PBP on the sets named, or on those of at most 2000 rows.
+    The parts are data sets and methods, all of either where none is named. Quick: two repeats of
+    PBP on the sets named, or on those of at most 2000 rows.
     """
-    config = Config(seed=seed)
-    cells = cells_of(only, DATASETS, quick=quick, progress=progress)
-    rows = protocol.run_cells(NAME, fit_cell, config, cells, out=out, jobs=jobs, progress=progress)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    protocol.check_all_done(rows)
-
-
-def cells_of(
-    only: Sequence[str] | None, datasets: Sequence[str], *, quick: bool, progress: Progress
-) -> list[Cell]:
-    """List the runs, repeat by repeat; random and active collection start from the same rows."""
-    parts = protocol.chosen(only, (*datasets, *COLUMNS))
-    named = [part for part in parts if part in datasets and only]
-    methods = [part for part in parts if part in COLUMNS and only]
-    found = uci.at_hand(named or datasets, quick=quick and not named, progress=progress)
-    methods = methods or ([_QUICK_METHOD] if quick else list(COLUMNS))
+    named = asked.parts if asked.named else []
+    sets = [part for part in named if part not in COLUMNS]
+    found = uci.at_hand(sets or datasets, quick=asked.quick and not sets, progress=asked.tell)
+    methods = [part for part in named if part in COLUMNS]
+    methods = methods or ([_QUICK_METHOD] if asked.quick else list(COLUMNS))
     return [
         Cell(
             {"dataset": dataset, "method": method, "collection": collection, "repeat": repeat},
             _SECONDS.get(method, 1.0),
         )
-        for repeat in range(_QUICK_REPEATS if quick else _N_REPEATS)
+        for repeat in range(_QUICK_REPEATS if asked.quick else _N_REPEATS)
         for method in methods
         for dataset in found
         for collection in COLLECTION
@@ -263,3 +244,13 @@ def _line(
         f"{gain:.3f} ± {se:.3f}",
         markdown.estimate(Estimate.of([r - a for r, a in pairs])),
     ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=(*DATASETS, *COLUMNS),
+    cells=cells,
+    work=fit_cell,
+    section=section,
+)

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 
 from bayesprop.data.toy import CUBIC_RANGE, cubic, cubic_mean
-from bayesprop.experiments import ground_truth, markdown, protocol, uci
+from bayesprop.experiments import ground_truth, markdown, uci
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.ground_truth import TRUTH, VAGUE, Distance
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.methods import make
 
@@ -50,28 +50,13 @@ class Config:
     engine: Literal["auto", "kernel", "jax"] = "auto"
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Fit 20 draws of the data (quick: 2) and draw the first; the parts are the methods."""
-    methods = protocol.chosen(only, PANELS)
-    config = Config(seed=seed, n_warmup=200, n_draws=100) if quick else Config(seed=seed)
-    fits = [
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List fits to 20 draws of the data (quick: 2); the parts are the methods."""
+    return [
         Cell({"method": method, "draw": draw})
-        for draw in range(2 if quick else 20)
-        for method in methods
+        for draw in range(2 if asked.quick else 20)
+        for method in asked.parts
     ]
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, fit_cell, config, fits, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    _draw(rows, config, out / NAME)
-    protocol.check_all_done(rows)
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -113,12 +98,13 @@ def _model(config: Config, method: str, seed: int) -> Any:
     )
 
 
-def _draw(rows: Sequence[Row], config: Config, stem: Path) -> None:
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw the first draw of the data, a panel a method."""
     from bayesprop.report import band_figure
 
-    toy, found = _points(config, _PICTURED), {}
+    toy, found = _points(Config(**rows[0].config), _PICTURED), {}
     for row in rows:
-        if row.is_done and row.cell["draw"] == _PICTURED:
+        if row.cell["draw"] == _PICTURED:
             mean, std = (np.asarray((row.result or {})[name]) for name in ("mean", "std"))
             band = (mean - BAND_STDS * std, mean + BAND_STDS * std)
             found[PANELS[row.cell["method"]]] = band_figure.Panel(
@@ -198,4 +184,16 @@ _DISTANCES: dict[str, str] = dict(
         ),
         strict=True,
     )
+)
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=PANELS,
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    draw=draw,
+    quick={"n_warmup": 200, "n_draws": 100},
 )

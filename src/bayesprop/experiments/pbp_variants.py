@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from bayesprop.estimators.pbp import PBPRegressor
-from bayesprop.experiments import markdown, protocol, uci
+from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 
 NAME = "pbp-variants"
@@ -34,28 +33,15 @@ class Config:
     n_hidden: int = 50
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Run the comparison; parts are data sets. Quick: two splits of each set."""
-    parts = protocol.chosen(only, DATASETS)
-    datasets = uci.at_hand(parts, quick=False, progress=progress)
-    fits = [
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List the fits of every variant. Quick: two splits of each set."""
+    datasets = uci.at_hand(asked.parts, quick=False, progress=asked.tell)
+    return [
         Cell({"dataset": dataset, "split": split, "variant": variant}, uci.cost(dataset, 50))
-        for split in range(max(uci.n_splits(dataset, quick=quick) for dataset in datasets))
+        for split in range(max(uci.n_splits(dataset, quick=asked.quick) for dataset in datasets))
         for dataset in datasets
         for variant in VARIANTS
     ]
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, fit_cell, Config(seed=seed), fits, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    protocol.check_all_done(rows)
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -119,3 +105,8 @@ def _line(dataset: str, variant: str, rows: Sequence[Row]) -> list[str] | None:
         f"{means['coverage_90'].mean:.1%}",
         f"{means['epistemic_share'].mean:.1%}",
     ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME, config=Config, parts=DATASETS, cells=cells, work=fit_cell, section=section
+)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +15,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop import class_metrics
-from bayesprop.experiments import markdown, protocol, uci
+from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection, Work
 from bayesprop.experiments.rows import Row
 
 N_DRAWS, N_QUICK_DRAWS = 20, 2
@@ -60,30 +61,33 @@ class Plane:
     conclusion: str
 
 
-def run(
-    plane: Plane,
-    fit_cell: Callable[[Any, Key], dict[str, Any]],
-    config: Any,
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    progress: Progress,
-) -> None:
-    """Fit 20 draws of the data (quick: 2) and draw the first; the parts are the methods."""
-    methods = protocol.chosen(only, plane.labels)
-    fits = [
+def experiment(
+    plane: Plane, config: type, work: Work, *, quick: Mapping[str, Any] | None = None
+) -> Experiment:
+    """Describe the experiment; its parts are the methods.
+
+    work
+        The top-level function of its module that calls `fit_cell`.
+    """
+    return Experiment(
+        name=plane.name,
+        config=config,
+        parts=plane.labels,
+        cells=cells,
+        work=work,
+        section=partial(section, plane),
+        draw=partial(draw, plane),
+        quick=quick or {},
+    )
+
+
+def cells(_config: Any, asked: Selection) -> list[Cell]:
+    """List fits to 20 draws of the data (quick: 2)."""
+    return [
         Cell({"method": method, "draw": draw})
-        for draw in range(N_QUICK_DRAWS if quick else N_DRAWS)
-        for method in methods
+        for draw in range(N_QUICK_DRAWS if asked.quick else N_DRAWS)
+        for method in asked.parts
     ]
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(plane.name, fit_cell, config, fits, **how)
-    finished = protocol.all_rows(out, plane.name)
-    protocol.write_section(out, plane.name, section(plane, finished))
-    draw(plane, rows, out / plane.name)
-    protocol.check_all_done(rows)
 
 
 def fit_cell(plane: Plane, config: Any, key: Key) -> dict[str, Any]:
@@ -135,7 +139,7 @@ def draw(plane: Plane, rows: Sequence[Row], stem: Path) -> None:
     pictured = {
         plane.labels[row.cell["method"]]: {k: np.asarray(v) for k, v in row.result["field"].items()}
         for row in rows
-        if row.is_done and row.result and row.cell["draw"] == _PICTURED
+        if row.result and row.cell["draw"] == _PICTURED
     }
     if not pictured:
         return

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,8 +29,8 @@ def write_results(rows_folder: Path, page: Path) -> list[str]:
     text = page.read_text("utf-8") if page.exists() else _TITLE
     written = []
     for name, found in _found(rows_folder):
-        module = importlib.import_module(EXPERIMENTS[name].home.partition(":")[0])
-        text = _with_section(text, name, module.section(row_files.read(found)))
+        experiment = EXPERIMENTS[name].load()
+        text = _with_section(text, name, experiment.section(row_files.read(found)))
         picture = found.with_suffix(".svg")
         if picture.exists():
             shutil.copyfile(picture, page.parent / picture.name)

@@ -31,11 +31,13 @@ class Row:
     seconds
         Wall time of the cell, reading of data included.
     peak_mib
-        Largest resident memory of the process until then, MiB.
+        Largest resident memory of the process while the cell ran, MiB: see `peak_memory`.
     finished_at
         UTC, ISO 8601.
     version, commit
         Of this package; the commit where it runs from a git checkout.
+    python, numpy, jax
+        Their versions.
     """
 
     experiment: str
@@ -50,6 +52,7 @@ class Row:
     commit: str | None
     python: str
     numpy: str
+    jax: str | None = None
 
     @property
     def identity(self) -> str:
@@ -65,6 +68,11 @@ class Row:
 def identity(cell: dict[str, Any], config: dict[str, Any]) -> str:
     """Name of a cell under its settings, the same in every process."""
     return json.dumps([plain(cell), plain(config)], sort_keys=True, ensure_ascii=False)
+
+
+def settings(config: Any) -> dict[str, Any]:
+    """Return the settings of a dataclass as JSON values."""
+    return plain(asdict(config))
 
 
 def plain(value: Any) -> Any:
@@ -83,6 +91,18 @@ def plain(value: Any) -> Any:
 def done(rows: Iterable[Row]) -> dict[str, Row]:
     """Keep the rows with a result, by the identity of their cells."""
     return {row.identity: row for row in rows if row.is_done}
+
+
+def failed(rows: Iterable[Row]) -> dict[str, Row]:
+    """Keep the last row of every cell that has failed and not succeeded, by identity."""
+    rows = list(rows)
+    finished = done(rows)
+    return {row.identity: row for row in rows if row.identity not in finished}
+
+
+def one_line(error: BaseException) -> str:
+    """Say what an error is called and what it says."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def read(path: Path) -> list[Row]:

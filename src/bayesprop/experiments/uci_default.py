@@ -10,7 +10,6 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,9 @@ from bayesprop import metrics
 from bayesprop.data import registry
 from bayesprop.data.toy import friedman
 from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
-from bayesprop.experiments import markdown, protocol, uci
+from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
-from bayesprop.experiments.protocol import Cell, Key, Progress
+from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.experiments.uci import TrainTest
 
@@ -50,35 +49,22 @@ class Config:
     seed: int = 1
 
 
-def run(
-    *,
-    quick: bool,
-    jobs: int,
-    out: Path,
-    only: list[str] | None,
-    seed: int,
-    progress: Progress,
-) -> None:
-    """Fit every split of every set; parts are sets. Quick: two splits of the smaller ones."""
-    parts = protocol.chosen(only, (*BARS, *UNSEEN))
-    known = [part for part in parts if part in BARS]
+def cells(_config: Config, asked: Selection) -> list[Cell]:
+    """List the splits of every set; parts are sets. Quick: two splits of the smaller ones."""
+    known = [part for part in asked.parts if part in BARS]
     if known:
-        known = uci.at_hand(known, quick=quick and only is None, progress=progress)
+        known = uci.at_hand(known, quick=asked.quick and not asked.named, progress=asked.tell)
     fits = [
         Cell({"dataset": dataset, "split": split}, uci.cost(dataset, 50))
         for dataset in known
-        for split in range(uci.n_splits(dataset, quick=quick))
+        for split in range(uci.n_splits(dataset, quick=asked.quick))
     ] + [
         Cell({"dataset": dataset, "split": split}, 50_000.0)
-        for dataset in parts
+        for dataset in asked.parts
         if dataset in UNSEEN
-        for split in range(uci.QUICK_SPLITS if quick else _UNSEEN_SPLITS)
+        for split in range(uci.QUICK_SPLITS if asked.quick else _UNSEEN_SPLITS)
     ]
-    fits = sorted(fits, key=lambda cell: (cell.key["split"], -cell.cost))
-    how = {"out": out, "jobs": jobs, "progress": progress}
-    rows = protocol.run_cells(NAME, fit_cell, Config(seed=seed), fits, **how)
-    protocol.write_section(out, NAME, section(protocol.all_rows(out, NAME)))
-    protocol.check_all_done(rows)
+    return sorted(fits, key=lambda cell: (cell.key["split"], -cell.cost))
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -235,3 +221,8 @@ def _published() -> list[list[str]]:
         ]
         for dataset in BARS
     ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME, config=Config, parts=(*BARS, *UNSEEN), cells=cells, work=fit_cell, section=section
+)
