@@ -51,7 +51,7 @@ HOMES_OF_HEAVY_IMPORTS = {
         "experiments",
     },  # the last: its models are rivals
     "matplotlib": {"report"},
-    "numba": {"moments"},
+    "numba": {"moments", "sampling"},
     "typer": {"cli", "cli_learning", "cli_predict", "commands"},
     "polars": {"data", "commands", "decisions"},
     "optax": {"moments", "sampling", "estimators", "experiments"},
