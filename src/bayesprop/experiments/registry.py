@@ -187,5 +187,11 @@ EXPERIMENTS: dict[str, Entry] = {
             paper="beyond the papers",
             module="bayesprop.experiments.uci_default",
         ),
+        Entry(
+            name="uci-today",
+            summary="all methods and what a user would pick instead, untuned, on the UCI sets",
+            paper="beyond the papers",
+            module="bayesprop.experiments.uci_today",
+        ),
     )
 }

@@ -1,0 +1,125 @@
+"""A predictive known by some of its quantiles: what quantile regression gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+
+from bayesprop.model.predictive import Moments, Predictive
+
+_N_SHARES = 200
+"""Equal shares of probability that stand for the distribution in its CRPS and variance."""
+
+
+@dataclass(frozen=True)
+class QuantilePredictive(Predictive):
+    """Quantiles at a few levels, joined by pieces of normal distributions; one target.
+
+    Between two levels, and beyond the last on either side, a quantile is linear in the standard
+    normal quantile of its level: exact if the quantiles are those of a normal distribution. There
+    is no density: quantiles that fall together would make it as large as one likes.
+
+    levels
+        Ascending, between 0 and 1.
+    quantiles
+        One column a level, in y; rows ascend.
+    """
+
+    levels: Float[np.ndarray, " q"]
+    quantiles: Float[np.ndarray, "n q"]
+
+    @classmethod
+    def of(
+        cls,
+        mean: Float[np.ndarray, " n"],
+        levels: Float[np.ndarray, " q"],
+        quantiles: Float[np.ndarray, "n q"],
+    ) -> QuantilePredictive:
+        """Build it; quantiles that cross are put in order (Chernozhukov et al. 2010).
+
+        mean
+            Of every row, from a model of its own; the variance is that of the quantiles.
+        """
+        ordered = np.sort(quantiles, axis=1)
+        shares = _at(special.ndtri(_midpoints()), special.ndtri(levels), ordered)
+        return cls(mean, np.zeros_like(mean), shares.var(axis=0), np.asarray(levels), ordered)
+
+    def __getitem__(self, rows: Any) -> QuantilePredictive:
+        """Select rows (a slice, mask or index array)."""
+        return type(self)(
+            self.mean[rows],
+            self.epistemic_var[rows],
+            self.noise_var[rows],
+            self.levels,
+            self.quantiles[rows],
+        )
+
+    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> QuantilePredictive:
+        """Predict shift + scale y instead of y; numbers."""
+        return self.of(self.mean * scale + shift, self.levels, self.quantiles * scale + shift)
+
+    def log_prob(self, y: Moments) -> Moments:
+        """Return NaN for every observation: there is no density."""
+        return np.full(np.shape(y), np.nan)
+
+    def cdf(self, y: Moments) -> Moments:
+        """Probability of a value at or below each observation (the PIT), 0 to 1."""
+        scores = special.ndtri(self.levels)
+        found = [
+            _score_at(value, knots, scores) for value, knots in zip(y, self.quantiles, strict=True)
+        ]
+        return special.ndtr(np.array(found))
+
+    def quantile(self, level: float) -> Moments:
+        """Value that a new observation stays below with probability `level`."""
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        score = special.ndtri(np.array([level]))
+        return _at(score, special.ndtri(self.levels), self.quantiles)[0]
+
+    def crps(self, y: Moments) -> Moments:
+        """Twice the mean quantile (pinball) loss over equal shares of probability, y."""
+        levels = _midpoints()
+        shares = _at(special.ndtri(levels), special.ndtri(self.levels), self.quantiles)
+        short = np.asarray(y) - shares
+        return 2.0 * np.mean(np.maximum(levels[:, None] * short, (levels[:, None] - 1) * short), 0)
+
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
+        """Draw n new observations for every row, independently over rows; (s, n)."""
+        scores = rng.standard_normal((n, len(self)))
+        knots = special.ndtri(self.levels)
+        return np.stack(
+            [_at(scores[:, i], knots, self.quantiles[i : i + 1])[:, 0] for i in range(len(self))],
+            axis=1,
+        )
+
+
+def _midpoints() -> Float[np.ndarray, " s"]:
+    return (np.arange(_N_SHARES) + 0.5) / _N_SHARES
+
+
+def _at(
+    scores: Float[np.ndarray, " s"],
+    knots: Float[np.ndarray, " q"],
+    quantiles: Float[np.ndarray, "n q"],
+) -> Float[np.ndarray, "s n"]:
+    """Quantiles at some standard normal scores: linear between the knots, and beyond them."""
+    right = np.clip(np.searchsorted(knots, scores), 1, len(knots) - 1)
+    left = right - 1
+    share = (scores - knots[left]) / (knots[right] - knots[left])
+    return (quantiles[:, left] + share * (quantiles[:, right] - quantiles[:, left])).T
+
+
+def _score_at(
+    y: float, quantiles: Float[np.ndarray, " q"], scores: Float[np.ndarray, " q"]
+) -> float:
+    """Invert `_at` for one row; the upper end of a level stretch, where quantiles are equal."""
+    right = int(np.clip(np.searchsorted(quantiles, y, side="right"), 1, len(scores) - 1))
+    low, high = quantiles[right - 1], quantiles[right]
+    if low == high:
+        return scores[right] if y == low else np.copysign(np.inf, y - low)
+    return scores[right - 1] + (y - low) / (high - low) * (scores[right] - scores[right - 1])
