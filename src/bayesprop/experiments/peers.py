@@ -6,8 +6,10 @@ Each with its defaults, or with what its documentation tells a user to do; nothi
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
+from io import StringIO
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -82,7 +84,8 @@ class NaturalBoosting:
             random_state=self.seed,
             verbose=False,
         )
-        self.model_.fit(kept, y_kept, X_val=held, Y_val=y_held)
+        with redirect_stdout(StringIO()):  # it tells, verbose or not, that it uses the held rows
+            self.model_.fit(kept, y_kept, X_val=held, Y_val=y_held)
         return self
 
     def predict_dist(self, X: Rows) -> Predictive:
