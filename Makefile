@@ -42,12 +42,13 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 docs: $(READY)
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The documentation:  $(CURDIR)/site/index.html   (open it in a browser; no server, no network)"
 
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
 	  --no-header --no-annotate pyproject.toml -o requirements/dev.lock
 
 clean:
-	rm -rf .venv build dist site demo .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .cache build dist site demo .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,84 @@
+"""The site builds without a warning, leads nowhere that is not there, and needs no network."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+
+
+class Page(HTMLParser):
+    """Where a page leads, what it loads, and where it may be entered."""
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.anchors: set[str] = set()
+        self.n_equations = 0
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.anchors.update(given[name] for name in ("id", "name") if name in given)
+        self.n_equations += tag == "math"
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif "src" in given:
+            self.loads.append(given["src"])
+        elif tag == "link" and given.get("rel") not in ("canonical", "prev", "next"):
+            self.loads.append(given.get("href", ""))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Page]:
+    """All pages; building them runs the blocks of those with pictures."""
+    folder = tmp_path_factory.mktemp("site").resolve()
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return {path: Page(path) for path in folder.rglob("*.html")}
+
+
+def test_every_link_leads_somewhere(site: dict[Path, Page]):
+    dead = []
+    for path, page in site.items():
+        if path.name == "404.html":  # its links are those of a server's root
+            continue
+        for link in page.links + page.loads:
+            parts = urlsplit(link)
+            if parts.scheme:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            entries = site[target].anchors | {""} if target in site else {parts.fragment}
+            if not target.exists() or unquote(parts.fragment) not in entries:
+                dead.append(f"{path.name}: {link}")
+    assert not dead
+
+
+def test_reading_needs_no_network(site: dict[Path, Page]):
+    assert [load for page in site.values() for load in page.loads if urlsplit(load).netloc] == []
+    folder = next(path.parent for path in site if path.name == "index.html")
+    for sheet in folder.rglob("*.css"):
+        remote = re.findall(r"(?:url\(|@import)\s*['\"]?https?:", sheet.read_text("utf-8"))
+        assert not remote, sheet
+
+
+def test_equations_are_mathml(site: dict[Path, Page]):
+    assert sum(page.n_equations for page in site.values()) > 0
+    for path in site:
+        text = path.read_text(encoding="utf-8")
+        assert 'class="arithmatex"' not in text, path.name
+
+
+def test_links_of_the_repository_point_to_files():
+    for page in (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (REPOSITORY / target).exists(), f"{page.name}: {target}"
