@@ -44,16 +44,22 @@ EXPERIMENTS: dict[str, Entry] = {
             module="bayesprop.experiments.pbp_table1",
         ),
         Entry(
+            name="pbp-table1-baselines",
+            summary="tuned backpropagation and Graves' VI on the UCI sets (Table 1)",
+            paper=_PBP,
+            module="bayesprop.experiments.pbp_baselines",
+        ),
+        Entry(
             name="pbp-deep",
             summary="PBP with 1 to 4 hidden layers, as published and guarded (supplement Table 1)",
             paper=_PBP,
             module="bayesprop.experiments.pbp_deep",
         ),
         Entry(
-            name="pbp-variants",
-            summary="what stochastic EP, longer training and mini-batches cost or bring",
-            paper="beyond the papers",
-            module="bayesprop.experiments.pbp_variants",
+            name="pbp-deep-baselines",
+            summary="tuned backpropagation with 1 to 4 hidden layers (supplement Table 1)",
+            paper=_PBP,
+            module="bayesprop.experiments.pbp_deep_baselines",
         ),
         Entry(
             name="pbp-table2",
@@ -162,6 +168,12 @@ EXPERIMENTS: dict[str, Entry] = {
             summary="two moons by variational inference and MC dropout, as a picture (lecture)",
             paper=_LECTURE,
             module="bayesprop.experiments.lecture_moons",
+        ),
+        Entry(
+            name="pbp-variants",
+            summary="what stochastic EP, longer training and mini-batches cost or bring",
+            paper="beyond the papers",
+            module="bayesprop.experiments.pbp_variants",
         ),
         Entry(
             name="ground-truth",
