@@ -10,6 +10,9 @@ from jax.extend.random import threefry_2x32
 from scipy import stats
 
 from bayesprop.numerics import fast_normal
+from bayesprop.numerics.threefry import unrolled
+
+OPTIMISED = True
 
 N = 400_000
 
@@ -80,3 +83,15 @@ def test_shape_and_key_kind():
     assert fast_normal.normal(jax.random.key(1), ()).shape == ()
     with pytest.raises(ValueError, match="fewer than"):
         fast_normal.normal(jax.random.key(1), (2**16, 2**16))
+
+
+@pytest.mark.parametrize("kind", [lambda key: key, unrolled])
+def test_words_of_a_scanned_key_stay_out_of_the_loop_over_numbers(kind):
+    # Without the branch the compiler computes them anew for every number, in scalar code.
+    def drawn(key):
+        keys = jax.random.split(kind(key), 4)
+        return jax.lax.scan(
+            lambda total, key: (total + fast_normal.normal(key, (64,)), None), jnp.zeros(64), keys
+        )
+
+    assert "conditional(" in jax.jit(drawn).lower(jax.random.key(0)).compile().as_text()

@@ -24,6 +24,7 @@ from bayesprop.model.layers import Activation
 from bayesprop.model.method import Apply
 from bayesprop.model.network_likelihoods import GaussianNoise
 from bayesprop.model.networks import plain_activation
+from bayesprop.numerics.compiled import WIDE_VECTORS
 from bayesprop.numerics.loops import Replayed, Rows, replay
 from bayesprop.sampling import draws
 
@@ -94,7 +95,9 @@ def practise(
     return done.is_undone
 
 
-@partial(jax.jit, static_argnames=("update", "n_steps", "batch_size"))
+@partial(
+    jax.jit, static_argnames=("update", "n_steps", "batch_size"), compiler_options=WIDE_VECTORS
+)
 def _practised(
     update: Any, state: Any, at: Any, x: Array, y: Array, *, n_steps: int, batch_size: int
 ) -> Replayed:

@@ -34,6 +34,7 @@ from bayesprop.moments.noise_network_state import (
     log_noise_floor,
     settings_for,
 )
+from bayesprop.numerics.compiled import WIDE_VECTORS
 
 __all__ = [
     "FitInfo",
@@ -55,7 +56,7 @@ DEAD_BELOW = 0.1
 
 _MEAN_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
 _N_TRACE = 100
-_CHUNK_ROWS = 4096
+_CHUNK_ROWS, _CHUNKS_AT_A_TIME = 1024, 32
 
 
 class FitInfo(NamedTuple):
@@ -235,24 +236,34 @@ def dead_units(layers: Layers) -> list[bool]:
     ]
 
 
-@jax.jit
+@partial(jax.jit, compiler_options=WIDE_VECTORS)
 def _outputs(members: Member, x: Array, log_floor: Array) -> NoisyOutput:
-    return jax.vmap(member_output, in_axes=(0, None, None))(members, x, log_floor)
+    """Evaluate one member after the other: all at once they would leave the cache."""
+    return jax.lax.map(lambda member: member_output(member, x, log_floor), members)
 
 
 def outputs(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoisyOutput:
-    """Moments of every member at every row, (k, n, o), and dof (k, o); chunk by chunk."""
+    """Moments of every member at every row, (k, n, o), and dof (k, o).
+
+    Chunk by chunk, of which some are computed at a time.
+    """
     x = np.asarray(x, np.float32)
-    room = _CHUNK_ROWS if len(x) > _CHUNK_ROWS else 1 << max(0, len(x) - 1).bit_length()
+    room = min(_CHUNK_ROWS, 1 << max(0, len(x) - 1).bit_length())
     shape = (state.n_members, len(x), state.n_outputs)
     m, v, l_m, l_v = (np.empty(shape) for _ in range(4))
-    for first in range(0, len(x), room):
+    members, log_floor = jax.tree.map(jnp.asarray, (state.members, state.log_floor))
+
+    def started(first: int) -> tuple[slice, NoisyOutput]:
         rows = slice(first, min(first + room, len(x)))
         padded = np.zeros((room, x.shape[1]), np.float32)
         padded[: rows.stop - first] = x[rows]
-        got = _outputs(state.members, jnp.asarray(padded), jnp.asarray(state.log_floor))
-        for whole, part in zip((m, v, l_m, l_v), got[:-1], strict=True):
-            whole[:, rows] = np.asarray(part)[:, : rows.stop - first]
+        return rows, _outputs(members, padded, log_floor)
+
+    firsts = range(0, len(x), room)
+    for group in range(0, len(firsts), _CHUNKS_AT_A_TIME):
+        for rows, got in [started(first) for first in firsts[group : group + _CHUNKS_AT_A_TIME]]:
+            for whole, part in zip((m, v, l_m, l_v), got[:-1], strict=True):
+                whole[:, rows] = np.asarray(part)[:, : rows.stop - rows.start]
     dof = LEAST_DOF + np.logaddexp(0.0, np.asarray(state.members.raw_dof, np.float64))
     return NoisyOutput(m, v, l_m, l_v, dof)
 

@@ -1,4 +1,4 @@
-"""How many compiled programs one process can hold.
+"""What is asked of the compiler, and how many of its programs one process can hold.
 
 Every program that JAX compiles on a CPU takes some memory maps, a fit of a new shape several
 hundred. Linux grants a process 65 530 by default (`vm.max_map_count`); beyond that the compiler
@@ -10,6 +10,10 @@ from __future__ import annotations
 import gc
 import sys
 from pathlib import Path
+
+WIDE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
+"""For `jax.jit(compiler_options=...)` of what stays in the cache: XLA's own 256 bits are half of
+what many a core can do. What waits for the memory gains nothing."""
 
 _MAPS = Path("/proc/self/maps")
 _MOST_MAPS = Path("/proc/sys/vm/max_map_count")

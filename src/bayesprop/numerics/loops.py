@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from bayesprop.numerics.threefry import unrolled
+
 
 class Batch(NamedTuple):
     """Some rows of a data set, and their place in the epoch.
@@ -123,8 +125,7 @@ def replay(
     n_total = n_rows.astype(jnp.float32)
 
     def step(at: tuple[Any, PRNGKeyArray], place: Int[Array, ""]) -> tuple[Any, Any]:
-        state, key = at
-        key, key_rows, key_step = jax.random.split(key, 3)
+        state, (key, key_rows, key_step) = at
         rows = jax.random.randint(key_rows, (batch_size,), 0, n_rows)
         batch = Batch(
             x=data.x[rows],
@@ -135,9 +136,10 @@ def replay(
             n_total=n_total,
         )
         state, info = update(key_step, state, batch)
-        return (state, key), info
+        return (state, jax.random.split(key, 3)), info
 
-    (after, _), infos = jax.lax.scan(step, (state, key), jnp.arange(n_steps))
+    start = (state, jax.random.split(unrolled(key), 3))
+    (after, _), infos = jax.lax.scan(step, start, jnp.arange(n_steps))
     finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(after)]
     is_finite = jnp.all(jnp.stack(finite))
     kept = jax.tree.map(lambda new, old: jnp.where(is_finite, new, old), after, state)

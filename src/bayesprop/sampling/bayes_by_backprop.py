@@ -9,6 +9,7 @@ of any length.
 from __future__ import annotations
 
 from functools import partial
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple, cast
 
 import jax
@@ -139,12 +140,11 @@ def bayes_by_backprop(
     def objective(
         params: Params, key: PRNGKeyArray, batch: Batch, share: Array
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        key_weights, key_rows = jax.random.split(key)
-        noise = draw_noise(key_weights, params.q.m)
+        noise = draw_noise(key, params.q.m)
         if nonlinearity is None:
             outputs = jax.vmap(partial(apply, _weights(params.q, noise)))(batch.x)
         else:
-            outputs = sample_outputs(key_rows, params.q, batch.x, nonlinearity)
+            outputs = sample_outputs(key, params.q, batch.x, nonlinearity)
         cost = free_energy(prior, likelihood, params, noise, outputs, batch, kl=kl, share=share)
         return cost.value, cost.log_likelihood
 
@@ -174,8 +174,7 @@ def bayes_by_backprop(
     ) -> tuple[BayesByBackpropState, Info]:
         params = Params(state.q, state.likelihood)
         share = kl_share(kl_weights, batch.place, batch.n_batches)
-        key_step, key_kl = jax.random.split(key)
-        slopes, log_likelihood = gradient(params, key_step, batch, share)
+        slopes, log_likelihood = gradient(params, key, batch, share)
         a_row = batch.n_batches / batch.n_total
         slopes = jax.tree.map(lambda slope: a_row * slope, slopes)
         steps, memory = optimizer.update(slopes, state.optimizer, params)
@@ -183,7 +182,7 @@ def bayes_by_backprop(
         n_rows = jnp.maximum(jnp.sum(batch.weight), jnp.finfo(jnp.float32).tiny)
         kl_now = jax.lax.cond(
             batch.place == 0,
-            lambda: batch.n_batches * _kl(prior, state.q, draw_noise(key_kl, state.q.m), kl),
+            lambda: batch.n_batches * _kl(prior, state.q, draw_noise(key, state.q.m), kl),
             lambda: jnp.zeros(()),
         )
         loss = a_row * (kl_now / batch.n_batches - log_likelihood)
@@ -204,11 +203,13 @@ def mean(state: BayesByBackpropState) -> Draw:
 
 
 def draw_noise(key: PRNGKeyArray, like: Any) -> Any:
-    """Draw standard normals, a pytree of the same shapes."""
+    """Draw standard normals, a pytree of the same shapes, at once: every draw has a fixed price."""
     leaves, structure = jax.tree.flatten(like)
-    keys = jax.random.split(key, len(leaves))
-    drawn = [normal(key, leaf.shape) for key, leaf in zip(keys, leaves, strict=True)]
-    return structure.unflatten(drawn)
+    ends = list(accumulate(leaf.size for leaf in leaves))
+    drawn = jnp.split(normal(key, (ends[-1],)), ends[:-1])
+    return structure.unflatten(
+        [part.reshape(leaf.shape) for part, leaf in zip(drawn, leaves, strict=True)]
+    )
 
 
 def _weights(q: MeanField, noise: Any) -> Any:
