@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -12,6 +16,32 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--allow-file-access-from-files",
+    "--virtual-time-budget=20000",
+    "--dump-dom",
+]
+WIDTHS = """<!doctype html><pre id="found"></pre>
+<iframe id="frame" style="border:0; width:390px; height:800px"></iframe><script>
+const names = {names}, found = {{}}, frame = document.getElementById("frame");
+let name = names.shift();
+frame.onload = () => {{
+  found[name] = frame.contentDocument.documentElement.scrollWidth;
+  name = names.shift();
+  if (name) frame.src = name;
+  else document.getElementById("found").textContent = JSON.stringify(found);
+}};
+frame.src = name;
+</script>"""
 
 
 class Page(HTMLParser):
@@ -82,3 +112,41 @@ def test_links_of_the_repository_point_to_files():
     for page in (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (REPOSITORY / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.fixture(scope="module")
+def browse(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """A browser without a network, which returns a page as it is after its scripts have run."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip("no Chromium")
+    profile = f"--user-data-dir={tmp_path_factory.mktemp('profile')}"
+
+    def dump(url: str) -> str:
+        done = subprocess.run(
+            [browser, *FLAGS, profile, url], capture_output=True, text=True, timeout=300
+        )
+        return done.stdout
+
+    return dump
+
+
+@pytest.mark.browser
+def test_search_works_from_the_file_system(site: dict[Path, Page], browse: Callable[[str], str]):
+    start = next(path for path in site if path.name == "index.html")
+    found = re.search(r"(\d+) matching documents", browse(f"{start.as_uri()}?q=laplace"))
+    assert found is not None
+    assert int(found[1]) > 5
+
+
+@pytest.mark.browser
+def test_nothing_is_wider_than_a_phone(site: dict[Path, Page], browse: Callable[[str], str]):
+    start = next(path for path in site if path.name == "index.html")
+    names = ["index.html", "gallery.html", "glossary.html", "pbp.html", "which-method.html"]
+    probe = start.with_name("probe.html")
+    probe.write_text(WIDTHS.format(names=json.dumps(names)))
+    found = re.search(r'<pre id="found">(.*?)</pre>', browse(probe.as_uri()))
+    assert found is not None
+    widths = json.loads(unescape(found[1]))
+    assert set(widths) == set(names)
+    assert {name: width for name, width in widths.items() if width > 390} == {}
