@@ -7,10 +7,12 @@ weighs more than all of bayesprop.
 
 from __future__ import annotations
 
+import fcntl
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +29,8 @@ N_RANDOM = 5
 
 _N_CANDIDATES = 2000
 _OPENING = threading.Lock()
+_PATIENCE_SECONDS = 120.0
+"""For which SQLite waits while another cell writes."""
 
 
 class Range(NamedTuple):
@@ -160,10 +164,26 @@ def _opened(study: str, storage: str | Path | None) -> Any:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    if isinstance(storage, Path):
-        storage.parent.mkdir(parents=True, exist_ok=True)
-        storage = f"sqlite:///{storage.resolve()}"
-    with _OPENING:  # two threads would both create the tables
+    with _alone(storage):  # who comes first creates the tables
+        where: Any = storage
+        if isinstance(storage, Path):
+            where = optuna.storages.RDBStorage(
+                f"sqlite:///{storage.resolve()}",
+                engine_kwargs={"connect_args": {"timeout": _PATIENCE_SECONDS}},
+            )
         return optuna.create_study(
-            study_name=study, storage=storage, direction="minimize", load_if_exists=True
+            study_name=study, storage=where, direction="minimize", load_if_exists=True
         )
+
+
+@contextmanager
+def _alone(storage: str | Path | None) -> Iterator[None]:
+    """Keep other threads, and other processes from a file, out until it is over."""
+    with _OPENING:
+        if not isinstance(storage, Path):
+            yield
+            return
+        storage.parent.mkdir(parents=True, exist_ok=True)
+        with storage.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
