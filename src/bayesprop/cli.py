@@ -309,6 +309,10 @@ def reproduce(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try cells again that have failed before.")
     ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://...; its workers do it."),
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -325,6 +329,7 @@ def reproduce(
             only=tuple(only or ()),
             seed=seed,
             retry_failed=retry_failed,
+            cluster=cluster,
             as_json=as_json,
             quiet=quiet,
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,28 +23,38 @@ class Config:
     seed: int = 1
     seconds: float = 0.0
     broken: str | None = None
+    deadly: int | None = None
+    n: int = len(CELLS)
 
 
 def square(config: Config, key: dict[str, Any]) -> dict[str, Any]:
     time.sleep(config.seconds)
     if config.broken is not None and Path(config.broken).exists() and key["number"] % 5 == 0:
         raise ArithmeticError("a cell\nthat fails")
-    thread = threading.current_thread().name
-    return {"square": key["number"] ** 2, "undefined": float("nan"), "thread": thread}
+    if config.deadly == key["number"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"square": key["number"] ** 2, "undefined": float("nan"), "process": os.getpid()}
 
 
 EXPERIMENT = Experiment(
     name=NAME,
     config=Config,
     parts=("slow",),
-    cells=lambda _config, _asked: CELLS,
+    cells=lambda config, _asked: [Cell({"number": number}) for number in range(config.n)],
     work=square,
-    section=lambda rows: f"{len(rows)} rows",
+    section=lambda rows: f"## Squares\n\n{sum(row.result['square'] for row in rows)}",
 )
 
 
 def run(out: Path, config: Config, tell: Progress = lambda _text: None, **options) -> list[Row]:
-    return protocol.run_cells(EXPERIMENT, config, CELLS, out=out, jobs=2, tell=tell, **options)
+    how = {"jobs": 2} | options
+    return protocol.run_cells(EXPERIMENT, config, CELLS, out=out, tell=tell, **how)
+
+
+def reproduce(out: str, n: int, seconds: float) -> None:
+    """Run n cells and sum them up, as the command line does."""
+    experiment = replace(EXPERIMENT, quick={"n": n, "seconds": seconds})
+    protocol.run(experiment, out=Path(out), quick=True, jobs=2)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import csv
 import json
 import os
-import random
 import subprocess
 import sys
 import time
@@ -12,12 +13,15 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import slow_cells
 from slow_cells import CELLS, NAME, Config
 
-from bayesprop.experiments import protocol, rows
-from bayesprop.experiments.protocol import Selection
+from bayesprop.experiments import peak_memory, protocol, rows
+from bayesprop.experiments.attempts import Attempt
+from bayesprop.experiments.protocol import Cell, Selection
+from bayesprop.experiments.time_left import Clock
 
 SECONDS = 0.04
 
@@ -35,32 +39,10 @@ def start(folder: Path) -> subprocess.Popen:
     )
 
 
-def wait_for_rows(file: Path, n: int) -> None:
-    deadline = time.monotonic() + 30.0
-    while not file.exists() or file.read_bytes().count(b"\n") < n:
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
 def assert_each_cell_once(file: Path) -> None:
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert Counter(line["cell"]["number"] for line in lines) == Counter(range(len(CELLS)))
     assert all(line["result"]["square"] == line["cell"]["number"] ** 2 for line in lines)
-
-
-def test_kill_and_resume(tmp_path, file):
-    for n_rows in (1, 4, 7):
-        process = start(tmp_path)
-        wait_for_rows(file, n_rows)
-        time.sleep(random.uniform(0.0, SECONDS))
-        process.kill()
-        process.communicate()
-        kept = file.read_bytes()
-        assert len(rows.read(file)) >= n_rows
-    resumed = slow_cells.run(tmp_path, Config(seconds=SECONDS))
-    assert file.read_bytes().startswith(kept)
-    assert_each_cell_once(file)
-    assert [row.cell["number"] for row in resumed] == list(range(len(CELLS)))
 
 
 def test_two_runs_at_once(tmp_path, file):
@@ -138,8 +120,8 @@ def test_a_full_disk_leaves_whole_lines(tmp_path, file, monkeypatch):
 def test_a_row_says_where_it_comes_from(tmp_path):
     row = slow_cells.run(tmp_path, Config())[3]
     assert row.experiment == NAME
-    assert row.config == {"seed": 1, "seconds": 0.0, "broken": None}
-    assert row.result == {"square": 9, "undefined": None, "thread": row.result["thread"]}
+    assert row.config == vars(Config())
+    assert row.result == {"square": 9, "undefined": None, "process": os.getpid()}
     assert row.python == ".".join(map(str, sys.version_info[:3]))
     assert row.peak_mib > 10.0
     assert row.seconds < 5.0
@@ -152,22 +134,6 @@ def test_progress_counts_and_estimates(tmp_path):
     assert told[-1].startswith("slow: 12 of 12 cells, about 0 s left (")
 
 
-def test_cells_run_on_a_dask_cluster(tmp_path, file):
-    distributed = pytest.importorskip("distributed")
-    import joblib
-
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_config(backend="dask"),
-    ):
-        found = slow_cells.run(tmp_path, Config())
-    assert_each_cell_once(file)
-    assert all("Dask" in row.result["thread"] for row in found)
-
-
 def test_unknown_parts_are_named():
     experiment = replace(slow_cells.EXPERIMENT, parts=lambda config: ("a", str(config.seed)))
     config = experiment.settings(seed=3)
@@ -175,3 +141,108 @@ def test_unknown_parts_are_named():
     assert experiment.select(config, ["3"], quick=True) == Selection(["3"], named=True, quick=True)
     with pytest.raises(protocol.NothingToRun, match=r"no part 'c' .* there are a, 3"):
         experiment.select(config, ["c"])
+
+
+def test_the_time_left_is_that_of_cells_alike():
+    """Two kinds, 1 s and 10 s: what an average over all cells would get wrong."""
+    cells = {
+        rows.identity(cell.key, {}): cell
+        for cell in (
+            *(Cell({"method": "fast", "split": split}) for split in range(4)),
+            *(Cell({"method": "slow", "split": split}, cost=5.0) for split in range(4)),
+            Cell({"method": "timed"}, cost=4.0, alone=True),
+        )
+    }
+    told = []
+    clock = Clock("x", cells, left=cells, earlier={}, n_workers=lambda: 2, tell=told.append)
+    assert clock.seconds_left() is None
+    names = list(cells)
+
+    def tick(at, seconds):
+        key = cells[names[at]].key
+        attempt = Attempt("x", slow_cells.square, Config(), None)
+        row = attempt.row(key, {}, None, seconds=seconds, peak_mib=0.0)
+        clock.tick(replace(row, config={}))
+
+    tick(0, 1.0)  # 3 fast, 4 slow of cost 5: 23 s for two; then 4 s alone
+    assert clock.seconds_left() == pytest.approx(23.0 / 2.0 + 4.0)
+    tick(4, 10.0)  # 3 of 1 s, 3 of 10 s; alone 4 of 11 s / 6
+    assert clock.seconds_left() == pytest.approx(33.0 / 2.0 + 44.0 / 6.0)
+    for at in (1, 2, 3, 5, 6):
+        tick(at, 1.0 if at < 4 else 10.0)
+    # One slow cell keeps one worker busy, however many there are.
+    assert clock.seconds_left() == pytest.approx(10.0 + 4.0 * 34.0 / 19.0)
+    assert told[-1].startswith("x: 7 of 9 cells, about 17 s left (slow, split 2)")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the largest so far is told")
+def test_memory_is_that_of_the_cell(tmp_path):
+    def peak(n):
+        with peak_memory.watched() as found:
+            np.ones(n)
+        return found.mib
+
+    large, small = peak(25_000_000), peak(10)
+    assert large - small > 150.0
+    with peak_memory.watched() as outer:
+        inner = peak(25_000_000)
+        peak(10)
+    assert outer.mib == pytest.approx(inner, abs=20.0)
+
+
+def test_a_lone_cell_has_no_neighbour(tmp_path):
+    cells = [Cell({"number": n}, alone=n % 3 == 0) for n in range(7)]
+    times = {}
+
+    def work(config, key):
+        begin = time.perf_counter()
+        time.sleep(0.02)
+        times[key["number"]] = (begin, time.perf_counter())
+        return {}
+
+    experiment = replace(slow_cells.EXPERIMENT, work=work)
+    protocol.run_cells(experiment, Config(), cells, out=tmp_path, jobs=3)
+    for lone in (0, 3, 6):
+        begin, end = times.pop(lone)
+        assert all(b >= end or e <= begin for b, e in times.values())
+
+
+def test_what_is_left_beside_the_rows(tmp_path):
+    broken = tmp_path / "broken"
+    broken.touch()
+
+    def draw(found, stem):
+        stem.with_suffix(".svg").write_text(f"<svg>{len(found)}</svg>")
+
+    def section(found):
+        return (
+            "## Squares of 1 < 2\n\n![a <picture>](slow.svg)\n\n![none](other.svg)\n\n"
+            "| a | b |\n| --- | ---: |\n| 1 | **2** |\n\n[here](page.md) and "
+            "[there](https://x.org) <script>alert(1)</script>"
+        )
+
+    def work(config, key):
+        return slow_cells.square(config, key) | {"deep": {"er": 1.5}, "curve": [1, 2]}
+
+    experiment = replace(slow_cells.EXPERIMENT, draw=draw, section=section, work=work)
+    experiment = replace(experiment, quick={"broken": str(broken), "n": 6})
+    with pytest.raises(protocol.CellsFailed):
+        protocol.run(experiment, out=tmp_path, quick=True)
+    table = list(csv.DictReader((tmp_path / "slow.csv").read_text().splitlines()))
+    assert [row["cell.number"] for row in table] == ["0", "5", "1", "2", "3", "4"]
+    assert table[0]["error"] == "ArithmeticError: a cell that fails"
+    assert (table[5]["result.square"], table[5]["result.deep.er"]) == ("16", "1.5")
+    assert table[5]["config.broken"] == str(broken)
+    assert not any("curve" in name for name in table[0])
+    page = (tmp_path / "slow.html").read_text()
+    assert "<h1>Squares of 1 &lt; 2</h1>" in page
+    assert page.count("<img") == 1
+    assert 'alt="a &lt;picture&gt;"' in page
+    picture = base64.b64decode(page.partition("data:image/svg+xml;base64,")[2].partition('"')[0])
+    assert picture == (tmp_path / "slow.svg").read_bytes()
+    assert picture.endswith(b">4</svg>")
+    assert '<td style="text-align:right"><strong>2</strong></td>' in page
+    assert "here and " in page
+    assert '<a href="https://x.org">there</a>' in page
+    assert "<script" not in page
+    assert "4 with a result, 2 failed" in page

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bayesprop.commands.console import note, print_json, print_table
 from bayesprop.commands.failures import InputError, did_you_mean, listing, one_line
@@ -28,6 +28,7 @@ class Options:
     only: tuple[str, ...]
     seed: int
     retry_failed: bool
+    cluster: str | None
     as_json: bool
     quiet: bool
 
@@ -36,15 +37,15 @@ def run(options: Options) -> None:
     """List the experiments, or run one of them."""
     from bayesprop.experiments.registry import EXPERIMENTS
 
+    out = options.out if options.out is not None else Path("results")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file; name a folder")
     if options.list_them:
-        _list(EXPERIMENTS, as_json=options.as_json)
+        _list(EXPERIMENTS, out, as_json=options.as_json)
         return
     experiment = _find(EXPERIMENTS, options.name)
     if options.jobs == 0:
         raise InputError("--jobs must be 1 or more, or -1 for one a core; got 0")
-    out = options.out if options.out is not None else Path("results")
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file; name a folder")
     from bayesprop.experiments import protocol
 
     with _line(quiet=options.quiet) as tell:
@@ -55,6 +56,7 @@ def run(options: Options) -> None:
             only=list(options.only) or None,
             seed=options.seed,
             jobs=options.jobs,
+            cluster=options.cluster,
             retry_failed=options.retry_failed,
             tell=tell,
         )
@@ -73,12 +75,44 @@ def _tell(name: str, out: Path, options: Options) -> None:
     note(f"results: {listing([str(file) for file in files]) or out}", quiet=options.quiet)
 
 
-def _list(experiments: dict[str, Entry], *, as_json: bool) -> None:
+def _list(experiments: dict[str, Entry], out: Path, *, as_json: bool) -> None:
+    """Print the experiments paper by paper, with the cells that a folder holds."""
+    cells = {name: _cells(out / f"{name}.jsonl") for name in experiments}
+    papers: dict[str, list[Entry]] = {}
+    for entry in experiments.values():
+        papers.setdefault(entry.paper, []).append(entry)
     if as_json:
-        print_json({"experiments": {e.name: e.summary for e in experiments.values()}})
-    else:
-        rows = [(e.name, e.summary) for e in experiments.values()]
-        print_table("", ("experiment", "what"), rows)
+        print_json(
+            {
+                "experiments": {e.name: e.summary for e in experiments.values()},
+                "papers": {paper: [e.name for e in found] for paper, found in papers.items()},
+                "out": str(out),
+                "cells": {name: found._asdict() for name, found in cells.items() if sum(found)},
+            }
+        )
+        return
+    for paper, entries in papers.items():
+        rows = [(e.name, e.summary, cells[e.name].words()) for e in entries]
+        print()
+        print_table(f"{paper[:1].upper()}{paper[1:]}", ("experiment", "what", f"in {out}"), rows)
+
+
+class _Cells(NamedTuple):
+    """How many cells of a file have a result, and how many have failed."""
+
+    done: int
+    failed: int
+
+    def words(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.done} cells{failed}" if sum(self) else ""
+
+
+def _cells(path: Path) -> _Cells:
+    from bayesprop.experiments import rows
+
+    found = rows.read(path)
+    return _Cells(len(rows.done(found)), len(rows.failed(found)))
 
 
 def _find(experiments: dict[str, Entry], name: str | None) -> Entry:

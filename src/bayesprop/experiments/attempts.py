@@ -88,6 +88,11 @@ class Attempt:
         )
 
 
+def version() -> str:
+    """Name the version of this package, for another process to ask."""
+    return __version__
+
+
 @lru_cache(maxsize=1)
 def _commit() -> str | None:
     """Name the commit of this file's checkout; None where git does not keep this file."""

@@ -7,7 +7,7 @@ stopped.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from bayesprop.experiments.attempts import Attempt
 from bayesprop.experiments.cells import Cell, Key, Progress, Scratch, Work, described, silent
 from bayesprop.experiments.rows import Row
 from bayesprop.experiments.time_left import Clock
-from bayesprop.experiments.workers import Threads
+from bayesprop.experiments.workers import Threads, Workers
 
 __all__ = [
     "Cell",
@@ -132,6 +132,7 @@ def run(
     only: Sequence[str] | None = None,
     seed: int = 1,
     jobs: int = 1,
+    cluster: str | None = None,
     retry_failed: bool = False,
     tell: Progress = silent,
 ) -> list[Row]:
@@ -141,6 +142,9 @@ def run(
         Parts; all by default.
     jobs
         Cells at a time; -1 for one a core.
+    cluster
+        Address of a Dask scheduler whose workers run the cells instead, but for those that are to
+        run alone.
     retry_failed
         Whether cells that have failed before are tried again.
     tell
@@ -153,9 +157,8 @@ def run(
     cells = experiment.cells(config, asked)
     if not cells:
         raise NothingToRun(f"--quick runs nothing of {', '.join(asked.parts)}")
-    rows = run_cells(
-        experiment, config, cells, out=out, jobs=jobs, retry_failed=retry_failed, tell=tell
-    )
+    how: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "retry_failed": retry_failed}
+    rows = run_cells(experiment, config, cells, out=out, tell=tell, **how)
     outputs.write(experiment, out)
     check_all_done(rows)
     return rows
@@ -168,6 +171,7 @@ def run_cells(
     *,
     out: Path,
     jobs: int = 1,
+    cluster: str | None = None,
     retry_failed: bool = False,
     tell: Progress = silent,
 ) -> list[Row]:
@@ -188,23 +192,29 @@ def run_cells(
             finished[row.identity] = row
             failed.pop(row.identity, None)
         todo = [i for i in by_identity if i not in finished and i not in failed]
-        workers, alone = Threads(jobs, tell), Threads(1, tell)
-        clock = Clock(
-            name, by_identity, left=todo, earlier=finished, n_workers=workers.count, tell=tell
-        )
-        clock.start(len(failed))
         attempt = Attempt(name, experiment.work, config, out if experiment.scratch else None)
         fresh: dict[str, Row] = {}
-        for crew, is_alone in ((workers, False), (alone, True)):
-            batch = [by_identity[i] for i in todo if by_identity[i].alone == is_alone]
-            if not batch:
-                continue
-            with closing(crew.rows(attempt, batch)) as arriving:
-                for row in arriving:
-                    log.append(row)
-                    fresh[row.identity] = row
-                    clock.tick(row)
+        with _workers(cluster if todo else None, jobs, tell) as workers:
+            clock = Clock(
+                name, by_identity, left=todo, earlier=finished, n_workers=workers.count, tell=tell
+            )
+            clock.start(len(failed))
+            for crew, is_alone in ((workers, False), (Threads(1, tell), True)):
+                batch = [by_identity[i] for i in todo if by_identity[i].alone == is_alone]
+                with closing(crew.rows(attempt, batch)) as arriving:
+                    for row in arriving:
+                        log.append(row)
+                        fresh[row.identity] = row
+                        clock.tick(row)
     return [(failed | finished | fresh)[i] for i in by_identity]
+
+
+def _workers(cluster: str | None, jobs: int, tell: Progress) -> AbstractContextManager[Workers]:
+    if cluster is None:
+        return nullcontext(Threads(jobs, tell))
+    from bayesprop.experiments.cluster import connected
+
+    return connected(cluster, tell)
 
 
 def check_all_done(rows: Sequence[Row]) -> None:

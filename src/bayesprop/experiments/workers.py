@@ -27,8 +27,7 @@ class Threads:
     """Cells at a time in this process, through joblib: the numerical libraries release the lock.
 
     jobs
-        Cells at a time; -1 for one a core. A backend named by `joblib.parallel_config` may take
-        its own number.
+        Cells at a time; -1 for one a core.
     """
 
     def __init__(self, jobs: int, tell: Progress) -> None:
@@ -42,9 +41,11 @@ class Threads:
 
     def rows(self, attempt: Attempt, cells: Sequence[Cell]) -> Generator[Row]:
         """Give rows in the order in which they end."""
+        if not cells:
+            return
         from joblib import Parallel, delayed
 
-        run = Parallel(n_jobs=self._jobs, prefer="threads", return_as="generator_unordered")
+        run = Parallel(n_jobs=self._jobs, backend="threading", return_as="generator_unordered")
         arriving = cast(
             Generator[Row], run(delayed(attempt)(cell.key, self._tell) for cell in cells)
         )

@@ -37,24 +37,10 @@ def fill(
     models
         What the page calls each model.
     """
-    environment = Environment(
-        loader=PackageLoader("bayesprop.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "label": words.label,
-        "number": words.number,
-        "percent": words.percent,
-        "plural": words.plural,
-    }
-    style = environment.get_template("style.css").render()
-    environment.globals |= {
+    templates = environment()
+    templates.globals |= {
         "c": contents,
         "figures": {name: Markup(svg) for name, svg in figures.items()},
-        "style": Markup(style),
         "shared": page_prose,
         "chains": chain_figures,
         "prose": prose,
@@ -62,9 +48,28 @@ def fill(
         "models": models,
         "cell": _cell,
         "spread": _spread,
-        "version": __version__,
     }
-    return environment.get_template(template).render(**more)
+    return templates.get_template(template).render(**more)
+
+
+def environment() -> Environment:
+    """Return what fills templates: everything is escaped, style and version are known."""
+    templates = Environment(
+        loader=PackageLoader("bayesprop.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {
+        "label": words.label,
+        "number": words.number,
+        "percent": words.percent,
+        "plural": words.plural,
+    }
+    style = templates.get_template("style.css").render()
+    templates.globals |= {"style": Markup(style), "version": __version__}
+    return templates
 
 
 def _cell(score: Score, at: int) -> str:
