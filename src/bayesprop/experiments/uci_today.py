@@ -29,7 +29,7 @@ from bayesprop.experiments.peers import PEERS
 from bayesprop.experiments.protocol import Cell, Experiment, Key, NothingToRun, Selection
 
 NAME = "uci-today"
-_QUICK = ("pbp", "linear", "mc-dropout", "laplace", "deep-ensemble", "NGBoost", "quantile boosting")
+_QUICK = ("pbp", "linear", "deep-ensemble", "NGBoost", "quantile boosting")
 SPLITS_OF_LARGE = 5
 
 

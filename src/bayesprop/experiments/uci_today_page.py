@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bayesprop.data import registry
 from bayesprop.experiments import markdown, uci_today_words
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.contestants import BUDGET, CONTESTANTS, DATASETS, OURS, is_too_slow
@@ -44,6 +45,7 @@ def section(rows: Sequence[Row]) -> str:
     parts = [
         _TITLE,
         _PROTOCOL,
+        _sets(found),
         "### Which method when",
         uci_today_words.choice(found, places, SCORES),
         "### Average ranks",
@@ -68,18 +70,18 @@ def section(rows: Sequence[Row]) -> str:
 
 _TITLE = "## Where the field stands today: the UCI sets, everything at its defaults"
 _PROTOCOL = (
-    "Standard splits, the first five of sets above 2000 rows; scores in the original units of the "
-    "target, on the rows left out. Mean ± standard error over splits; **bold** is the best and "
-    "what lies behind it by at most one standard error of the difference, split by split. Nothing "
-    "is tuned to a set. The defaults of our own methods were chosen with an eye on some splits of "
-    "these sets ([the recipe](default-recipe.md) says which), those of the others were not: of "
-    f"small leads nothing follows. *Too slow*: a fit is expected to take more than {BUDGET:.0f} "
-    "processor seconds."
+    "Standard splits, of sets above 2000 rows five at most; scores in the original units of the "
+    "target, on the tenth of the rows that is left out. Mean ± standard error over splits; "
+    "**bold** is the best and what lies behind it by at most one standard error of the difference, "
+    "split by split. Nothing is tuned to a set. The defaults of our own methods were chosen with "
+    "an eye on some splits of these sets ([the recipe](default-recipe.md) says which), those of "
+    "the others were not: of small leads nothing follows. *Too slow*: a fit is expected to take "
+    f"more than {BUDGET:.0f} processor seconds."
 )
 _SECONDS = (
-    "On one core; median over splits, without the compilation that the first fit in a process "
-    "needs; with it in brackets, where it was measured. Seconds of the processor, not of the clock "
-    "on the wall: other work on the machine does not enter."
+    "Median over splits, without the compilation that the first fit in a process needs; with it in "
+    "brackets, where it was measured. Seconds of the processor, summed over cores, so that other "
+    "work on the machine enters little."
 )
 _REMARKS = (
     "Nats a row, more is better.",
@@ -87,6 +89,17 @@ _REMARKS = (
     "absolute error of a forecast that is a distribution.",
     "Of the mean, in units of the target, less is better.",
 )
+
+
+def _sets(found: Mapping[str, Field]) -> str:
+    """Say how large the sets are, and how many splits are compared."""
+    about = [registry.describe(name) for name in found]
+    lines = (
+        ["rows", *(str(data.n) for data in about)],
+        ["inputs", *(str(data.d) for data in about)],
+        ["splits compared", *(str(len(field.splits)) for field in found.values())],
+    )
+    return markdown.table(("set", *found), lines)
 
 
 def _ranks(
