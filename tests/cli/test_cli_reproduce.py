@@ -53,10 +53,15 @@ def _two_experiments(monkeypatch):
     monkeypatch.setattr("bayesprop.experiments.registry.EXPERIMENTS", entries)
 
 
-def test_list(cli):
-    assert "What pbp-toy shows" in cli("reproduce", "--list").out
-    told = cli("reproduce", "--list", "--json").json
+def test_list(cli, tmp_path):
+    cli("reproduce", "pbp-toy", "--quick", "--out", tmp_path)
+    shown = cli("reproduce", "--list", "--out", tmp_path).out.splitlines()
+    assert shown.index("Hernández (2015)") < shown.index("Beyond the papers")
+    assert any("What pbp-toy shows" in line and "4 cells, 2 failed" in line for line in shown)
+    told = cli("reproduce", "--list", "--json", "--out", tmp_path).json
     assert told["experiments"]["pbp-table1"] == "What pbp-table1 shows"
+    assert told["papers"] == {"Hernández (2015)": ["pbp-table1"], "beyond the papers": ["pbp-toy"]}
+    assert told["cells"] == {"pbp-toy": {"done": 4, "failed": 2}}
 
 
 def test_run(cli, tmp_path):
