@@ -6,6 +6,8 @@ was made is kept in `.cache/` until the block or the package changes.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -13,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from blocks import blocks_of
@@ -46,14 +49,23 @@ def drawn(page: Path) -> list[Path]:
     names = [name for block in blocks_of(text) if block.runs for name in SAVED.findall(block.code)]
     if not names:
         return []
-    folder = CACHE / _fingerprint(text)
-    if not folder.exists():
-        _draw(page, folder)
+    folder = CACHE / f"{page.stem}-{_fingerprint(text)}"
+    with _one_at_a_time():
+        if not folder.exists():
+            _draw(page, folder)
     return [folder / name for name in names]
 
 
-def _draw(page: Path, folder: Path) -> None:
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Let a second build wait for the pictures of the first."""
     CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _draw(page: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
         made = Path(temporary, "made")
         made.mkdir()
@@ -67,7 +79,8 @@ def _draw(page: Path, folder: Path) -> None:
             raise PluginError(f"{page.name}: a block failed\n{done.stderr}")
         for other in (path for path in made.iterdir() if path.suffix != ".svg"):
             other.unlink() if other.is_file() else shutil.rmtree(other)
-        shutil.rmtree(folder, ignore_errors=True)
+        for outdated in CACHE.glob(f"{page.stem}-*"):
+            shutil.rmtree(outdated)
         made.replace(folder)
 
 

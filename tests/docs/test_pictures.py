@@ -1,0 +1,45 @@
+"""Pictures are made by the block that saves them, once, and anew when it changes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "docs" / "hooks"))
+
+import pictures
+
+PAGE = """```python
+import matplotlib.pyplot as plt
+figure, axes = plt.subplots(figsize=(1, 1))
+axes.plot([0, {}])
+figure.savefig("line.svg")
+```
+"""
+
+
+def test_pictures_are_kept_until_their_block_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(pictures, "CACHE", tmp_path / "cache")
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.format(1))
+    (first,) = pictures.drawn(page)
+    made = first.stat().st_mtime_ns
+    page.write_text("Words are no code.\n\n" + PAGE.format(1))
+    assert pictures.drawn(page) == [first]
+    assert first.stat().st_mtime_ns == made
+    page.write_text(PAGE.format(2))
+    (second,) = pictures.drawn(page)
+    assert second.read_bytes().startswith(b"<?xml")
+    assert not first.exists()
+
+
+def test_a_block_that_fails_fails_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pictures, "CACHE", tmp_path / "cache")
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.format("nothing"))
+    with pytest.raises(pictures.PluginError, match=r"page\.md:2: name 'nothing'"):
+        pictures.drawn(page)
