@@ -12,8 +12,9 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
+from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, load
 from bayesprop.decisions.conformal import ConformalClassifier, ConformalRegressor
+from bayesprop.store import ModelFileError
 
 N_CALIBRATION, COVERAGE = 19, 0.9  # the 18th of 19 scores: covers with probability 18 / 20
 
@@ -134,3 +135,29 @@ def test_what_cannot_be_calibrated_is_refused(too_sure, classifier):
         ConformalRegressor(too_sure).predict_interval(X)
     with pytest.raises(ValueError, match=r"classes of the fit, .*'c'\], got 'd'"):
         ConformalClassifier(classifier, coverage=0.5).calibrate(X, np.array(list("abcabcad")))
+
+
+def test_saved_and_loaded_they_say_the_same(too_sure, classifier, tmp_path):
+    rng = np.random.default_rng(8)
+    X, y = numbers(rng, 30)
+    honest = ConformalRegressor(too_sure, coverage=0.8).calibrate(X, y)
+    honest.save(tmp_path / "numbers")
+    again = ConformalRegressor.load(tmp_path / "numbers")
+    np.testing.assert_array_equal(again.predict_interval(X), honest.predict_interval(X))
+    assert (again.coverage, again.n_calibration_) == (0.8, 30)
+    np.testing.assert_array_equal(load(tmp_path / "numbers").predict(X), too_sure.predict(X))
+
+    X, y = kinds(rng, 30)
+    sets = ConformalClassifier(classifier, coverage=0.8).calibrate(X, y)
+    sets.save(tmp_path / "kinds")
+    again = ConformalClassifier.load(tmp_path / "kinds")
+    np.testing.assert_array_equal(again.predict_set(X), sets.predict_set(X))
+
+    with pytest.raises(ModelFileError, match="holds no ConformalRegressor"):
+        ConformalRegressor.load(tmp_path / "kinds")
+    too_sure.save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="holds no ConformalRegressor"):
+        ConformalRegressor.load(tmp_path / "model")
+    with pytest.raises(NotFittedError, match="call calibrate"):
+        ConformalRegressor(too_sure).save(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()

@@ -11,15 +11,20 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.decisions.doubt import check_estimator, is_classifier
 from bayesprop.decisions.pool import checked_values
+from bayesprop.store import ModelFileError, load_model, save_model
+
+_NOTES = "conformal"
 
 
 @dataclass(eq=False, kw_only=True)
@@ -68,18 +73,26 @@ class ConformalRegressor:
 
     def calibrate(self, X: Any, y: Any) -> Self:
         """Learn the stretch from rows that the fit did not see; X, y as in its `fit`."""
-        score = _mapie("conformity_scores").StdConformityScore()
-        conformal = _mapie("regression").SplitConformalRegressor
         y = checked_values(_checked_targets(y, len(X), self.coverage), classes=False)
-        calibrated = conformal(
-            self.estimator, confidence_level=self.coverage, conformity_score=score, prefit=True
-        ).conformalize(X, y)
-        # The upper half stands for both: MAPIE 1.6 rounds the rank of the lower one down, not up.
-        mean, bounds = calibrated.predict_interval(X[:1])
-        std = self.estimator.predict(X[:1], return_std=True)[1]
-        self.stretch_ = float((bounds[0, 1, 0] - mean[0]) / std[0])
+        mean, std = self.estimator.predict(X, return_std=True)
+        self.stretch_ = stretch(mean, std, y, self.coverage)
         self.n_calibration_ = len(y)
         return self
+
+    def save(self, path: str | Path) -> None:
+        """Write the model and its stretch to one file that loads without running code.
+
+        It is also a model file, which `bayesprop.load` opens, without the stretch. TypeError for an
+        estimator that is not of this library.
+        """
+        _save(self, path, {"stretch": getattr(self, "stretch_", None)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote; ModelFileError if it is not that."""
+        conformal, learnt = _loaded(cls, path, "stretch")
+        conformal.stretch_ = learnt
+        return conformal
 
     def predict(self, X: Any) -> Float[np.ndarray, " n"]:
         """Predictive mean of the estimator."""
@@ -111,6 +124,8 @@ class ConformalClassifier:
     ----------
     n_calibration_ : int
         Rows that it was calibrated on.
+    limit_ : float
+        The least probability of a class that is in the set.
 
     Examples
     --------
@@ -126,6 +141,7 @@ class ConformalClassifier:
     estimator: Any = field(kw_only=False)
     coverage: float = 0.9
     n_calibration_: int = field(init=False)
+    limit_: float = field(init=False)
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -133,7 +149,6 @@ class ConformalClassifier:
 
     def calibrate(self, X: Any, y: Any) -> Self:
         """Learn the limit from rows that the fit did not see; X, y as in its `fit`."""
-        conformal = _mapie("classification").SplitConformalClassifier
         y = _checked_targets(y, len(X), self.coverage)
         unknown = ~np.isin(y, self.estimator.classes_)
         if unknown.any():
@@ -141,14 +156,25 @@ class ConformalClassifier:
                 f"y must hold classes of the fit, {self.estimator.classes_.tolist()}, "
                 f"got {y.tolist()[int(np.argmax(unknown))]!r}"
             )
-        with warnings.catch_warnings():
-            # A class that no calibration row has: the promise is over all rows and holds.
-            warnings.filterwarnings("ignore", message=".*has less labels.*", category=UserWarning)
-            self._conformal = conformal(
-                self.estimator, confidence_level=self.coverage, conformity_score="lac", prefit=True
-            ).conformalize(X, y)
+        proba = np.asarray(self.estimator.predict_proba(X), np.float64)
+        self.limit_ = limit(proba, self.estimator.classes_, y, self.coverage)
         self.n_calibration_ = len(y)
         return self
+
+    def save(self, path: str | Path) -> None:
+        """Write the model and its limit to one file that loads without running code.
+
+        It is also a model file, which `bayesprop.load` opens, without the limit. TypeError for an
+        estimator that is not of this library.
+        """
+        _save(self, path, {"limit": getattr(self, "limit_", None)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote; ModelFileError if it is not that."""
+        conformal, learnt = _loaded(cls, path, "limit")
+        conformal.limit_ = learnt
+        return conformal
 
     def predict(self, X: Any) -> np.ndarray:
         """Most probable class, as the estimator has it."""
@@ -157,7 +183,106 @@ class ConformalClassifier:
     def predict_set(self, X: Any) -> Bool[np.ndarray, "n c"]:
         """Which classes may be; columns as in the estimator's `classes_`."""
         _check_calibrated(self)
-        return self._conformal.predict_set(X)[1][:, :, 0]
+        return np.asarray(self.estimator.predict_proba(X)) >= self.limit_
+
+
+def stretch(
+    mean: Float[np.ndarray, " n"],
+    std: Float[np.ndarray, " n"],
+    y: Float[np.ndarray, " n"],
+    coverage: float,
+) -> float:
+    """Return c of mean ± c std, from predictions of n calibration rows and what was observed."""
+    score = _mapie("conformity_scores").StdConformityScore()
+    conformal = _mapie("regression").SplitConformalRegressor
+    known = np.stack([mean, std], axis=1)
+    calibrated = conformal(
+        _KnownMoments(), confidence_level=coverage, conformity_score=score, prefit=True
+    ).conformalize(known, y)
+    # The upper half stands for both: MAPIE 1.6 rounds the rank of the lower one down, not up.
+    upper = calibrated.predict_interval(known[:1])[1][0, 1, 0]
+    return float((upper - mean[0]) / std[0])
+
+
+def limit(
+    proba: Float[np.ndarray, "n c"],
+    classes: Shaped[np.ndarray, " c"],
+    y: Shaped[np.ndarray, " n"],
+    coverage: float,
+) -> float:
+    """Return the least probability in a set, from those of n calibration rows and their classes."""
+    conformal = _mapie("classification").SplitConformalClassifier
+    with warnings.catch_warnings():
+        # A class that no calibration row has: the promise is over all rows and holds.
+        warnings.filterwarnings("ignore", message=".*has less labels.*", category=UserWarning)
+        calibrated = conformal(
+            _KnownProba(classes), confidence_level=coverage, conformity_score="lac", prefit=True
+        ).conformalize(proba, y)
+    codes = np.searchsorted(classes, y)[:, None]
+    in_set = np.take_along_axis(calibrated.predict_set(proba)[1][:, :, 0], codes, axis=1)
+    return float(np.take_along_axis(proba, codes, axis=1)[in_set].min())
+
+
+class _KnownMoments(RegressorMixin, BaseEstimator):
+    """A fitted regressor whose inputs are its predictions: mean and standard deviation."""
+
+    n_features_in_ = 2
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Do nothing: MAPIE asks for the method."""
+        del X, y
+        return self
+
+    def predict(self, X: Float[np.ndarray, "n 2"], return_std: bool = False) -> Any:
+        """Return the inputs."""
+        return (X[:, 0], X[:, 1]) if return_std else X[:, 0]
+
+
+class _KnownProba(ClassifierMixin, BaseEstimator):
+    """A fitted classifier whose inputs are its predictions: the probabilities."""
+
+    def __init__(self, classes_: np.ndarray) -> None:
+        self.classes_ = classes_
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Do nothing: MAPIE asks for the method."""
+        del X, y
+        return self
+
+    def predict_proba(self, X: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
+        """Return the inputs."""
+        return X
+
+    def predict(self, X: Float[np.ndarray, "n c"]) -> np.ndarray:
+        """Most probable class."""
+        return self.classes_[np.argmax(X, axis=1)]
+
+
+def least_rows(coverage: float) -> int:
+    """Count the calibration rows that a coverage needs: more than 1 / (1 - coverage)."""
+    return 1 + math.floor(max(1.0 / coverage, 1.0 / (1.0 - coverage)) + 1e-9)
+
+
+def _save(conformal: Any, path: str | Path, learnt: dict[str, float | None]) -> None:
+    _check_calibrated(conformal)
+    about = {"coverage": conformal.coverage, "n_calibration": conformal.n_calibration_}
+    save_model(path, conformal.estimator, metadata={_NOTES: about | learnt})
+
+
+def _loaded(kind: Any, path: str | Path, learnt: str) -> tuple[Any, float]:
+    saved = load_model(path)
+    notes = saved.metadata.get(_NOTES)
+    if not isinstance(notes, dict) or learnt not in notes:
+        raise ModelFileError(
+            f"model file {str(path)!r} holds no {kind.__name__}: "
+            f"{kind.__name__}(bayesprop.load(path)).calibrate(X, y) makes one"
+        )
+    try:
+        conformal = kind(saved.estimator, coverage=float(notes["coverage"]))
+        conformal.n_calibration_ = int(notes["n_calibration"])
+        return conformal, float(notes[learnt])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"model file {str(path)!r} has damaged notes: {error!r}") from error
 
 
 def _check(estimator: Any, coverage: float, *, classes: bool) -> None:
@@ -173,12 +298,11 @@ def _check(estimator: Any, coverage: float, *, classes: bool) -> None:
 
 
 def _checked_targets(y: Any, n_rows: int, coverage: float) -> np.ndarray:
-    """Refuse what cannot be calibrated on: MAPIE asks for more than 1 / (1 - coverage) rows."""
+    """Refuse what cannot be calibrated on."""
     y = np.asarray(y)
     if y.shape != (n_rows,):
         raise ValueError(f"y must hold one value a row, shape ({n_rows},), got {y.shape}")
-    least = 1 + math.floor(max(1.0 / coverage, 1.0 / (1.0 - coverage)) + 1e-9)
-    if n_rows < least:
+    if n_rows < (least := least_rows(coverage)):
         raise ValueError(
             f"coverage {coverage:g} needs {least} calibration rows at least, got {n_rows}: "
             "give more, or ask for less"

@@ -30,6 +30,7 @@ from bayesprop.report.class_effects import probabilities
 from bayesprop.report.class_scoring import scores
 from bayesprop.report.class_unsure import AnsweredRow, describe, least_sure, most_wrong
 from bayesprop.report.class_verdict import judge
+from bayesprop.report.conformal import Sets, sets
 from bayesprop.report.effects import effects
 from bayesprop.report.page_contents import (
     MISSING_BASELINES,
@@ -68,6 +69,8 @@ class ClassContents(PageContents):
         Rows of least confidence, and wrong answers of least doubt.
     pictures
         By place among the judged rows, those that are shown, where rows are pictures.
+    conformal
+        What the judged rows would make of sets of classes.
     """
 
     classes: tuple[str, ...]
@@ -82,6 +85,7 @@ class ClassContents(PageContents):
     unsure: tuple[AnsweredRow, ...]
     wrong: tuple[AnsweredRow, ...]
     pictures: Mapping[int, str]
+    conformal: Sets | None
 
     @property
     def positive(self) -> str:
@@ -137,6 +141,7 @@ def collect(
         class_scores=class_scores(predicted, y),
         matrix=matrix(predicted, y),
         confused=confused,
+        conformal=sets(predicted, y, kind=kind),
         unsure=unsure,
         wrong=wrong,
         pictures=_shown(pictures, judged, unsure, wrong, confused),

@@ -18,6 +18,7 @@ from bayesprop.report.calibration import (
     coverage_curve,
     pit_histogram,
 )
+from bayesprop.report.conformal import Stretched, stretched
 from bayesprop.report.effects import MOMENTS, effects
 from bayesprop.report.page_contents import (
     MISSING_BASELINES,
@@ -81,6 +82,8 @@ class ReportContents(PageContents):
         Median absolute error, y.
     is_even
         Whether the model predicts the same std, within 5 %, for nearly all rows.
+    conformal
+        What the judged rows would make of the intervals.
     """
 
     median_error: float
@@ -89,6 +92,7 @@ class ReportContents(PageContents):
     groups: tuple[ErrorGroup, ...]
     is_even: bool
     unsure: tuple[UnsureRow, ...]
+    conformal: Stretched | None
 
 
 def collect(
@@ -127,6 +131,7 @@ def collect(
         unsure=least_sure(
             predicted, judged, features, standardiser_of(estimator, reference).transform
         ),
+        conformal=stretched(predicted, judged.y, kind=kind),
         fit=estimator.fit_report_,
         is_standardised=standardises(estimator),
     )
