@@ -135,7 +135,7 @@ def _ranks(
 
 _PICTURE = (
     "![Average ranks](uci-today.svg)\n\nSmall dots: one set each; large: the average, hollow "
-    "where the method was too slow for some sets. Blue: this library."
+    "where the method was not compared on every set. Blue: this library."
 )
 
 
@@ -178,14 +178,17 @@ def _coverage(field: Field, method: str) -> str:
 
 
 def _fit_seconds(field: Field, method: str) -> str:
-    seconds = Seconds.of(field, method, "fit_cpu_seconds")
-    first, later = (None if s is None else uci_today_words.rounded(s) for s in seconds)
-    return " ".join(filter(None, (later, first and f"({first})")))
+    return _time(Seconds.of(field, method, "fit_cpu_seconds"), unit=1.0)
 
 
 def _predict_milliseconds(field: Field, method: str) -> str:
-    seconds = Seconds.of(field, method, "predict_cpu_seconds").usual
-    return uci_today_words.rounded(1000.0 * seconds)
+    return _time(Seconds.of(field, method, "predict_cpu_seconds"), unit=0.001)
+
+
+def _time(seconds: Seconds, *, unit: float) -> str:
+    """Set what later calls took, and the first in brackets."""
+    first, later = (None if s is None else uci_today_words.rounded(s / unit) for s in seconds)
+    return " ".join(filter(None, (later, first and f"({first})")))
 
 
 def _who(methods: Sequence[str]) -> str:
