@@ -293,7 +293,9 @@ def reproduce(
         str | None,
         typer.Argument(metavar="[NAME]", help="A table or figure of a paper.", show_default=False),
     ] = None,
-    list_them: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
+    list_them: Annotated[
+        bool, typer.Option("--list", help="List experiments, or NAME's parts.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A small version, in seconds.")] = False,
     jobs: Annotated[int, typer.Option(metavar="N", help="Parallel jobs; -1 for one a core.")] = 1,
     out: Annotated[

@@ -62,6 +62,9 @@ def test_list(cli, tmp_path):
     assert told["experiments"]["pbp-table1"] == "What pbp-table1 shows"
     assert told["papers"] == {"Hernández (2015)": ["pbp-table1"], "beyond the papers": ["pbp-toy"]}
     assert told["cells"] == {"pbp-toy": {"done": 4, "failed": 2}}
+    one = cli("reproduce", "pbp-toy", "--list", "--out", tmp_path)
+    assert one.out.splitlines()[1] == "parts: boston, yacht, broken"
+    assert cli("reproduce", "pbp-toy", "--list", "--json").json["parts"] == list(PARTS)
 
 
 def test_run(cli, tmp_path):

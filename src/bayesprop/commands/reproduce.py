@@ -40,10 +40,13 @@ def run(options: Options) -> None:
     out = options.out if options.out is not None else Path("results")
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; name a folder")
-    if options.list_them:
+    if options.list_them and options.name is None:
         _list(EXPERIMENTS, out, as_json=options.as_json)
         return
     experiment = _find(EXPERIMENTS, options.name)
+    if options.list_them:
+        _describe(experiment, out, options)
+        return
     if options.jobs == 0:
         raise InputError("--jobs must be 1 or more, or -1 for one a core; got 0")
     from bayesprop.experiments import protocol
@@ -95,6 +98,20 @@ def _list(experiments: dict[str, Entry], out: Path, *, as_json: bool) -> None:
         rows = [(e.name, e.summary, cells[e.name].words()) for e in entries]
         print()
         print_table(f"{paper[:1].upper()}{paper[1:]}", ("experiment", "what", f"in {out}"), rows)
+
+
+def _describe(entry: Entry, out: Path, options: Options) -> None:
+    """Print what one experiment is, and the parts that --only may name."""
+    experiment = entry.load()
+    parts = experiment.parts_of(experiment.settings(quick=options.quick))
+    cells = _cells(out / f"{entry.name}.jsonl")
+    if options.as_json:
+        about = {"experiment": entry.name, "summary": entry.summary, "paper": entry.paper}
+        print_json(about | {"parts": parts, "out": str(out), "cells": cells._asdict()})
+        return
+    print(f"{entry.name}: {entry.summary}; {entry.paper}")
+    print(f"parts: {', '.join(parts)}")
+    print(f"in {out}: {cells.words() or 'nothing'}")
 
 
 class _Cells(NamedTuple):
