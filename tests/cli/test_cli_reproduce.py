@@ -111,6 +111,8 @@ def test_failed_cells_are_reported_until_they_are_retried(cli, tmp_path):
         ((), "pbp-table1, pbp-toy"),
         (("pbp-tabel1",), "did you mean 'pbp-table1'"),
         (("pbp-toy", "--jobs", "0"), "--jobs"),
+        (("pbp-toy", "--jobs", "2", "--cluster", "tcp://a:1"), "leave out one"),
+        (("pbp-toy", "--cluster", "moon"), "no Dask scheduler answers at 'moon'"),
         (("pbp-toy", "--only", "moon"), "there are boston, yacht, broken"),
     ],
 )

@@ -49,6 +49,8 @@ def run(options: Options) -> None:
         return
     if options.jobs == 0:
         raise InputError("--jobs must be 1 or more, or -1 for one a core; got 0")
+    if options.cluster is not None and options.jobs != 1:
+        raise InputError("--jobs is for this machine: a --cluster has its own; leave out one")
     from bayesprop.experiments import protocol
 
     with _line(quiet=options.quiet) as tell:

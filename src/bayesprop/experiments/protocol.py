@@ -156,7 +156,8 @@ def run(
     asked = experiment.select(config, only, quick=quick, tell=tell)
     cells = experiment.cells(config, asked)
     if not cells:
-        raise NothingToRun(f"--quick runs nothing of {', '.join(asked.parts)}")
+        form = " in the quick form" if quick else ""
+        raise NothingToRun(f"there is nothing to run of {', '.join(asked.parts)}{form}")
     how: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "retry_failed": retry_failed}
     rows = run_cells(experiment, config, cells, out=out, tell=tell, **how)
     outputs.write(experiment, out)
