@@ -246,3 +246,24 @@ def test_what_is_left_beside_the_rows(tmp_path):
     assert '<a href="https://x.org">there</a>' in page
     assert "<script" not in page
     assert "4 with a result, 2 failed" in page
+
+
+def test_a_cell_keeps_its_files_beside_the_rows_or_where_the_machine_can(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    told = []
+
+    def work(config, key, scratch):
+        scratch.tell(f"in {scratch.folder.name}")
+        (scratch.folder / "kept").touch()
+        return {}
+
+    for folder in ("rows", "nowhere"):
+        (tmp_path / "rows").mkdir(exist_ok=True)
+        row = Attempt("slow", work, Config(), tmp_path / folder)({"number": 0}, told.append)
+        assert row.is_done, row.error
+    assert told == ["in rows", "in bayesprop-slow"]
+    assert (tmp_path / "bayesprop-slow" / "kept").exists()
+    experiment = replace(slow_cells.EXPERIMENT, work=work, scratch=True)
+    protocol.run_cells(experiment, Config(), CELLS[:1], out=tmp_path / "out", tell=told.append)
+    assert told[-2:-1] == ["in out"]
+    assert (tmp_path / "out" / "kept").exists()
