@@ -75,12 +75,8 @@ def test_a_killed_search_goes_on_as_if_nothing_had_been(tmp_path):
 
 
 def test_a_flat_loss_is_searched_at_random():
-    """As is any, if asked."""
-    how = {"storage": None, "n_trials": 8, "seed": 1}
-    flat = tune(lambda _settings: 3.0, SPACE, study="flat", **how)
-    random = tune(bowl, SPACE, study="random", n_random=8, **how)
-    assert sorted(s["step"] for s in flat.settings) == sorted(s["step"] for s in random.settings)
-    assert len({s["step"] for s in flat.settings}) == 8
+    found = tune(lambda _settings: 3.0, SPACE, study="flat", storage=None, n_trials=8, seed=1)
+    assert len({settings["step"] for settings in found.settings}) == 8
 
 
 @pytest.fixture
@@ -101,11 +97,10 @@ def test_the_tables_are_made_of_tuned_fits(reproduce, monkeypatch, tmp_path):
         result = row.result
         assert result["rmse"] < 0.5 * spread
         assert result["log_likelihood"] > -math.log(spread) - 1.42  # a Gaussian at the mean
-        is_point = row.cell["method"].startswith("bp")
-        assert (result["epistemic_share"] == 0.0) == is_point
+        assert (result["epistemic_share"] == 0.0) == (row.cell["method"] == "bp")
     assert (tmp_path / "tuning.optuna.sqlite3").exists()
     text = (tmp_path / "pbp-table1-baselines.md").read_text()
-    assert len(re.findall(r"^\| yacht \| 2 \|", text, re.M)) == 4
+    assert len(re.findall(r"^\| yacht \| 2 \|", text, re.M)) == 3
     assert "1.182±0.1645" in text
     assert "6.887±0.6749" in text
 

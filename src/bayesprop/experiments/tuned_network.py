@@ -40,8 +40,8 @@ STORAGE = "BAYESPROP_TUNING_STORAGE"
 """Environment variable with the URL of the database of trials."""
 
 _FILE = "tuning.optuna.sqlite3"
-_WORST = {"bp": math.log(2.0), "vi": 3.0}
-"""Loss of a trial that diverged, or did worse; that of predicting the mean is 0 and 1.4."""
+_WORST = {"bp": math.log(2.0), "vi": 3.0, "vi-wide": 3.0}
+"""Loss of a trial that diverged, or did worse; predicting the mean has 0 and 1.4."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Config:
         Of the search; the paper's.
     n_draws
         Networks drawn from VI's posterior for a prediction.
-    step_bp, step_vi, momentum, weight_decay
+    learning_rate, momentum, weight_decay
         Where hyper-parameters are sought; all but the momentum on a logarithmic scale. The paper
         does not say.
     """
@@ -62,19 +62,19 @@ class Config:
     n_trials: int = 30
     validation_share: float = 0.2
     n_draws: int = 100
-    step_bp: tuple[float, float] = (1e-4, 1.0)
-    step_vi: tuple[float, float] = (1e-5, 1e-1)
+    learning_rate: tuple[float, float] = (1e-5, 1e-1)
     momentum: tuple[float, float] = (0.0, 0.99)
     weight_decay: tuple[float, float] = (1e-6, 1e-2)
 
     def space(self, method: str) -> dict[str, Range]:
         """Return the hyper-parameters of a method, and where they are sought."""
-        momentum = Range(*self.momentum)
-        if family(method) == "bp":
-            decay = Range(*self.weight_decay, is_log=True)
-            step = Range(*self.step_bp, is_log=True)
-            return {"learning_rate": step, "momentum": momentum, "weight_decay": decay}
-        return {"learning_rate": Range(*self.step_vi, is_log=True), "momentum": momentum}
+        space = {
+            "learning_rate": Range(*self.learning_rate, is_log=True),
+            "momentum": Range(*self.momentum),
+        }
+        if method == "bp":
+            space["weight_decay"] = Range(*self.weight_decay, is_log=True)
+        return space
 
 
 class Rows(NamedTuple):
@@ -88,15 +88,10 @@ Fit = PointFit | GravesFit
 Trainer = Callable[[Rows, dict[str, float], int], Fit]
 
 
-def family(method: str) -> str:
-    """Return "bp" for "bp" and "bp-random", "vi" for "vi" and "vi-wide"."""
-    return method.partition("-")[0]
-
-
 def cost(dataset: str, method: str, layers: int) -> float:
     """Guess the seconds of a cell."""
     epoch = uci.cost(dataset, *(uci.hidden_units(dataset),) * layers)
-    a_weight = 5e-10 if family(method) == "bp" else 5e-9
+    a_weight = 5e-10 if method == "bp" else 5e-9
     return 5.0 + 40 * 25 * epoch * a_weight
 
 
@@ -147,7 +142,7 @@ def storage(folder: Path) -> str | Path:
 
 def _network(key: Key, n_inputs: int) -> OnlineNetwork:
     hidden = (uci.hidden_units(key["dataset"]),) * key["layers"]
-    return OnlineNetwork((n_inputs, *hidden, 1))
+    return OnlineNetwork((n_inputs, *hidden, 1), is_scaled=False)
 
 
 def _standard(scaler: Standardiser, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
@@ -161,10 +156,11 @@ def _trainer(config: Config, method: str, network: OnlineNetwork) -> Trainer:
         rng = np.random.default_rng(seed)
         start = network.start(rng)
         orders = (rng.permutation(len(rows.x)) for _ in range(config.n_epochs))
-        if family(method) == "bp":
+        if method == "bp":
             return fit_point(network, start, *rows, orders, **settings)
-        wide = {"init_std": 1.0, "log_noise_var": 0.0} if method == "vi-wide" else {}
-        return fit_graves(network, start, *rows, orders, seed=seed, **wide, **settings)
+        wide: Any = {"init_std": network.start_std, "log_noise_var": 0.0}
+        begin = wide if method == "vi-wide" else {}
+        return fit_graves(network, start, *rows, orders, seed=seed, **begin, **settings)
 
     return train
 
@@ -182,7 +178,7 @@ def _search(
     order = np.random.default_rng(seeds[0]).permutation(len(rows.x))
     n_held_out = round(config.validation_share * len(order))
     held_out, learnt = (Rows(rows.x[part], rows.y[part]) for part in np.split(order, [n_held_out]))
-    worst = _WORST[family(key["method"])]
+    worst = _WORST[key["method"]]
 
     def loss(settings: dict[str, float]) -> float:
         fit = trainer(learnt, settings, seeds[1])
@@ -205,7 +201,6 @@ def _search(
         storage=storage(folder),
         n_trials=config.n_trials,
         seed=seeds[0],
-        **{"n_random": config.n_trials} if key["method"] == "bp-random" else {},
     )
 
 

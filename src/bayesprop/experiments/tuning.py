@@ -26,6 +26,7 @@ Points = Float[np.ndarray, "t p"]
 Loss = Callable[[dict[str, float]], float]
 
 N_RANDOM = 5
+"""Trials at random before the first model."""
 
 _N_CANDIDATES = 2000
 _OPENING = threading.Lock()
@@ -81,7 +82,6 @@ def tune(
     storage: str | Path | None,
     n_trials: int,
     seed: int,
-    n_random: int = N_RANDOM,
 ) -> Tuned:
     """Minimise a loss over a box in `n_trials` trials; those that the study has already count.
 
@@ -92,8 +92,6 @@ def tune(
         Its name in the storage.
     storage
         Path of an SQLite file, URL of a database, or None: in memory.
-    n_random
-        Trials at random before the first model.
     """
     import optuna
 
@@ -108,7 +106,7 @@ def tune(
         tried = np.array([[space[name].share(t.params[name]) for name in space] for t in trials])
         losses = np.array([t.value for t in trials], float)
         rng = np.random.default_rng((seed, len(trials)))
-        is_random = len(trials) < n_random or np.ptp(losses) == 0.0
+        is_random = len(trials) < N_RANDOM or np.ptp(losses) == 0.0
         shares = rng.random(len(space)) if is_random else propose(rng, tried, losses)
         settings = {n: space[n].at(float(s)) for n, s in zip(space, shares, strict=True)}
         value = float(loss(settings))

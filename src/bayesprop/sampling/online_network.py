@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from bayesprop.model.mean_field import rho_of
 from bayesprop.model.network_likelihoods import LOG_NOISE_VAR_START
 from bayesprop.sampling import online_kernel
 
@@ -71,12 +70,16 @@ class OnlineNetwork:
         return Shape(np.array(self.sizes), scales.astype(np.float32))
 
     def start(self, rng: np.random.Generator) -> Vector:
-        """Draw weights from N(0, 1), divided by sqrt(n_in + 1) where the layers do not do so."""
-        layers = [
-            rng.standard_normal((a + 1) * b) / (1.0 if self.is_scaled else np.sqrt(a + 1))
-            for a, b in pairwise(self.sizes)
-        ]
-        return np.concatenate(layers).astype(np.float32)
+        """Draw weights from N(0, start_std²)."""
+        return (self.start_std * rng.standard_normal(self.n_weights)).astype(np.float32)
+
+    @property
+    def start_std(self) -> Vector:
+        """1 for every weight, over sqrt(n_in + 1) where the layers do not divide by it."""
+        sizes = self.sizes[:-1]
+        stds = [1.0 if self.is_scaled else (a + 1.0) ** -0.5 for a in sizes]
+        counts = [(a + 1) * b for a, b in pairwise(self.sizes)]
+        return np.repeat(stds, counts).astype(np.float32)
 
     def layers(self, w: Vector) -> list[Float32[np.ndarray, "i+1 o"]]:
         """View the weights as one table a layer, the bias in its last row."""
@@ -182,7 +185,7 @@ def fit_graves(
     learning_rate: float,
     momentum: float,
     seed: int,
-    init_std: float = 0.05,
+    init_std: float | Vector = 0.05,
     log_noise_var: float = LOG_NOISE_VAR_START,
 ) -> GravesFit:
     """Descend the bound of Graves (2011), one epoch for every one of `orders`.
@@ -196,12 +199,13 @@ def fit_graves(
     seed
         Of the draws, below 2**64.
     init_std
-        Standard deviation of every weight at the start.
+        Standard deviation of the weights at the start, one for all or one each.
     log_noise_var
         Log of the noise variance at the start.
     """
     data = _checked(network, m, x, y)
-    m, rho = m.copy(), np.full_like(m, rho_of(init_std))
+    m, rho = m.copy(), np.zeros_like(m)
+    rho += np.log(np.expm1(init_std))
     noise = np.array([log_noise_var, 0.0], np.float32)
     rates = np.array([learning_rate, momentum], np.float32)
     key = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
