@@ -33,7 +33,7 @@ ALLOWED = {
         "store", "estimators", "methods", "metrics", "class_metrics", "model", "moments",
         "sampling", "numerics", "data", "report", "decisions",
     },
-    "report": {"store", "metrics", "class_metrics", "model", "data"},
+    "report": {"decisions", "store", "metrics", "class_metrics", "model", "data"},
     "commands": {
         "experiments", "report", "store", "estimators", "methods", "metrics", "class_metrics",
         "model", "data", "decisions",
