@@ -86,8 +86,7 @@ _NOTES = {
         "The same, but that the standard deviation of every weight starts as large as its mean's, "
         "1 / sqrt(inputs + 1), and the noise variance at that of the targets. The paper does not "
         "say where its VI starts, and forty epochs on a few hundred rows are too short to forget "
-        "it: its figures lie between those of the two starts wherever the two differ by much. Sets "
-        "of at most 2000 rows."
+        "it. Sets of at most 2000 rows."
     ),
 }
 _NOTE = (
