@@ -28,7 +28,7 @@ from bayesprop.experiments.protocol import NothingToRun, Selection
 from bayesprop.experiments.tuning import Range, Tuned, tune
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
-from bayesprop.sampling.online_network import (
+from bayesprop.sampling.online_descent import (
     GravesFit,
     OnlineNetwork,
     PointFit,

@@ -18,7 +18,7 @@ from bayesprop.model.networks import mlp_apply, plain_apply
 from bayesprop.numerics import fast_normal
 from bayesprop.numerics.loops import Batch
 from bayesprop.sampling import graves_vi, online_kernel
-from bayesprop.sampling.online_network import OnlineNetwork, fit_graves, fit_point
+from bayesprop.sampling.online_descent import OnlineNetwork, fit_graves, fit_point
 
 N = 12
 RATES = {"learning_rate": 0.05, "momentum": 0.7}
