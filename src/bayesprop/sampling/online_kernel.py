@@ -2,7 +2,7 @@
 
 What `point_network` and `graves_vi` do with batches of one row, on squared error and on Gaussian
 noise, where JAX's cost of a step is fifty times that of its arithmetic. In float32, whose rounding
-is far below the noise of single rows. `online_network.py` is the way in, and says what the
+is far below the noise of single rows. `online_descent.py` is the way in, and says what the
 arguments are.
 
 All layers lie in one vector, each (n_in + 1, n_out) row by row, the bias last. Inner loops run over
