@@ -370,3 +370,17 @@ def test_tried_environments_are_learnt():
         uniform = (stream.expected.max(axis=1) - stream.expected.mean(axis=1)).mean()
         bandit = ThompsonSampler("linear", environment.arms)
         assert regret(bandit, environment, 600, 1)[200:].mean() < 0.5 * uniform
+
+
+def test_every_decision_has_a_generator_of_its_own():
+    bandit = ThompsonSampler("linear", ["a", "b"], random_state=5)
+    for purpose, place in ((0, 7), (1, 7), (0, 7)):
+        new = np.random.Generator(
+            np.random.Philox(key=np.array([5, 2 * place + purpose], np.uint64))
+        )
+        ours = bandit._rng(purpose, place)
+        np.testing.assert_array_equal(ours.random(3), new.random(3))
+        np.testing.assert_array_equal(
+            ours.integers(9, size=5, dtype=np.uint32), new.integers(9, size=5, dtype=np.uint32)
+        )
+        np.testing.assert_array_equal(ours.standard_normal(5), new.standard_normal(5))

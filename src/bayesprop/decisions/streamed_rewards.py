@@ -177,7 +177,7 @@ class StreamedRewards(Rewards):
     def _scaled(self, x: np.ndarray) -> np.ndarray:
         """Divide inputs by their scale; before the first row, by their own."""
         started = self._n_seen > 0 or self._square > 0.0
-        square = self._square if started else float(np.square(x).mean())
+        square = self._square if started else float(np.vdot(x, x)) / x.size
         return x / math.sqrt(square) if square > 0.0 else x
 
     def _of_arms(self, values: np.ndarray, arms: Arms, numbers: np.ndarray) -> np.ndarray:
