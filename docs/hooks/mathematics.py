@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from importlib.resources import files as files_of
+from importlib.util import find_spec
+from pathlib import Path
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
@@ -24,7 +25,10 @@ DISPLAY = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.S)
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the font of the equations."""
-    font = files_of("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"
+    package = find_spec("ziamath")  # found, not imported: only its font is needed
+    if package is None or package.origin is None:
+        raise PluginError("the font of the equations is missing: pip install ziamath")
+    font = Path(package.origin).parent / "fonts" / "STIXTwoMath-Regular.ttf"
     files.append(File.generated(config, "assets/stix-two-math.ttf", abs_src_path=str(font)))
     return files
 
