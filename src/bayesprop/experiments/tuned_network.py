@@ -184,8 +184,9 @@ def _search(
         fit = trainer(learnt, settings, seeds[1])
         if not fit.is_finite:
             return worst
-        predicted = _predict(network, fit, held_out.x, config.n_draws, seeds[2], 1.0)
+        # A wild fit is as bad as one that diverged, and no news.
         with np.errstate(all="ignore"):
+            predicted = _predict(network, fit, held_out.x, config.n_draws, seeds[2], 1.0)
             if isinstance(fit, PointFit):
                 found = math.log(metrics.rmse(predicted, held_out.y))
             else:
