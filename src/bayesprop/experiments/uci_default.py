@@ -132,7 +132,7 @@ def section(rows: Sequence[Row]) -> str:
             "### Published figures for the same protocol",
             markdown.table(("data set", *_methods()), _published()),
             _NOTE,
-            "### Sets that no choice was made on",
+            "### Sets that no choice was made on" if unseen else "",
             markdown.table(_HEADER, unseen) if unseen else "",
             _UNSEEN_NOTE if unseen else "",
             markdown.origin(finished) if finished else "Nothing has been run.",
