@@ -70,7 +70,7 @@ def _backprop(config: Config, seed: int) -> Bandit:
         prior="mixture",
         prior_mixture=(0.5, 1.0, 0.0025),
         init_std=0.02,
-        learning_rate=2e-4,
+        learning_rate=5e-5,
     )
     return ThompsonSampler(rewards, Mushroom.arms, n_averaged=config.n_averaged, random_state=seed)
 
@@ -212,7 +212,7 @@ _PROTOCOL = (
     "units practise 64 steps on 64 rows of the last 4096 after every reward. *Regret* is expected "
     "regret, summed, mean ± standard error over runs; *realised* counts the reward that was drawn, "
     "as the paper does: the same in the mean, with noise. Agents of a run meet the same mushrooms. "
-    "Rewards are divided by 10, Adam's step size is 1e-4, of Bayes by Backprop 2e-4. Its prior is "
+    "Rewards are divided by 10, Adam's step size is 1e-4, of Bayes by Backprop 5e-5. Its prior is "
     "the scale mixture of the paper, half N(0, 1) and half N(0, 0.0025²), its likelihood Gaussian "
     "of std 0.1 in rewards, and two draws are averaged. Neural-linear remembers 32 768 rows and "
     "practises every 20; PBP recalls the last 20."
