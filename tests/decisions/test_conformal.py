@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, load
-from bayesprop.decisions.conformal import ConformalClassifier, ConformalRegressor
-from bayesprop.store import ModelFileError
+from bayesprop.decisions.conformal import ConformalClassifier, ConformalRegressor, stretch
+from bayesprop.store import ModelFileError, save_model
 
 N_CALIBRATION, COVERAGE = 19, 0.9  # the 18th of 19 scores: covers with probability 18 / 20
 
@@ -101,6 +101,19 @@ def test_frames_and_pipelines(too_sure):
     assert fitted.predict_interval(frame).shape == (80, 2)
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_the_stretch_has_no_unit_and_needs_error_bars(unit):
+    rng = np.random.default_rng(9)
+    mean, std = rng.standard_normal(30), 10.0 ** rng.uniform(-3.0, 0.0, 30)
+    y = mean + std * rng.standard_normal(30)
+    expected = np.sort(np.abs(y - mean) / std)[math.ceil(31 * 0.9) - 1]
+    assert stretch(unit * mean, unit * std, unit * y, 0.9) == pytest.approx(expected, rel=1e-4)
+    for bad in (0.0, np.nan, np.inf):
+        std[3] = bad
+        with pytest.raises(ValueError, match=f"positive and finite.*{bad}.* for calibration row 3"):
+            stretch(mean, std, y, 0.9)
+
+
 @pytest.mark.parametrize(("coverage", "least"), [(0.2, 6), (0.5, 3), (0.9, 11), (0.95, 21)])
 def test_the_least_rows_are_enough(too_sure, classifier, coverage, least):
     rng = np.random.default_rng(7)
@@ -161,3 +174,33 @@ def test_saved_and_loaded_they_say_the_same(too_sure, classifier, tmp_path):
     with pytest.raises(NotFittedError, match="call calibrate"):
         ConformalRegressor(too_sure).save(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"stretch": np.nan},
+        {"stretch": np.inf},
+        {"stretch": -1.0},
+        {"stretch": "wide"},
+        {"stretch": None},
+        {"coverage": np.nan},
+        {"n_calibration": 2},
+        {"n_calibration": np.inf},
+    ],
+    ids=str,
+)
+def test_notes_that_promise_nothing_are_refused(too_sure, tmp_path, damage):
+    notes = {"coverage": 0.9, "n_calibration": 30, "stretch": 1.2}
+    save_model(tmp_path / "sound", too_sure, metadata={"conformal": notes})
+    assert ConformalRegressor.load(tmp_path / "sound").stretch_ == 1.2
+    save_model(tmp_path / "model", too_sure, metadata={"conformal": notes | damage})
+    with pytest.raises(ModelFileError, match="damaged"):
+        ConformalRegressor.load(tmp_path / "model")
+
+
+def test_a_limit_is_a_probability(classifier, tmp_path):
+    notes = {"coverage": 0.9, "n_calibration": 30, "limit": 1.5}
+    save_model(tmp_path / "model", classifier, metadata={"conformal": notes})
+    with pytest.raises(ModelFileError, match=r"damaged notes.*limit 1\.5 of 30 rows"):
+        ConformalClassifier.load(tmp_path / "model")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,21 +15,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+import headless
+
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-sync",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--allow-file-access-from-files",
-    "--virtual-time-budget=20000",
-    "--dump-dom",
-]
 WIDTHS = """<!doctype html><pre id="found"></pre>
 <iframe id="frame" style="border:0; width:390px; height:800px"></iframe><script>
 const names = {names}, found = {{}}, frame = document.getElementById("frame");
@@ -124,16 +111,11 @@ def test_links_of_the_repository_point_to_files():
 @pytest.fixture(scope="module")
 def browse(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     """A browser without a network, which returns a page as it is after its scripts have run."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        pytest.skip("no Chromium")
-    profile = f"--user-data-dir={tmp_path_factory.mktemp('profile')}"
+    profile = tmp_path_factory.mktemp("profile")
+    headless.browser()
 
     def dump(url: str) -> str:
-        done = subprocess.run(
-            [browser, *FLAGS, profile, url], capture_output=True, text=True, timeout=300
-        )
-        return done.stdout
+        return headless.opened(url, profile, seconds=20.0)[0]
 
     return dump
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from html import unescape
 from pathlib import Path
 
@@ -16,24 +14,9 @@ from report_fakes import METADATA, regressor, rows
 from sklearn.datasets import load_digits
 
 from bayesprop.report.write import write_report
+from headless import opened
 
 pytestmark = pytest.mark.browser
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-sync",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--allow-file-access-from-files",
-    "--enable-logging=stderr",
-    "--hide-scrollbars",
-    "--v=0",
-    "--dump-dom",
-]
 # Runs outside the page, whose own policy forbids scripts.
 PROBE = """<!doctype html><iframe id="page" style="border:0;width:{width}px;height:900px"
 src="{page}"></iframe><pre id="found">nothing</pre><script>
@@ -52,14 +35,6 @@ document.getElementById("page").onload = event => {{
   }}
   document.getElementById("found").textContent = JSON.stringify(found);
 }};</script>"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> str:
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
-        pytest.skip(f"no browser: none of {', '.join(NAMES)} is installed")
-    return found
 
 
 def regression() -> dict:
@@ -93,47 +68,27 @@ def page(request, tmp_path_factory) -> tuple[Path, int]:
     return path, n_figures
 
 
-def opened(browser: str, path: Path, profile: Path) -> tuple[str, list[str]]:
-    """The rendered document, and what the console said."""
-    done = subprocess.run(
-        [
-            browser,
-            *FLAGS,
-            "--virtual-time-budget=4000",
-            f"--user-data-dir={profile}",
-            path.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-
-
-def test_it_renders_without_console_errors(browser, page, tmp_path):
+def test_it_renders_without_console_errors(page, tmp_path):
     path, n_figures = page
-    dom, console = opened(browser, path, tmp_path)
+    dom, console = opened(path.as_uri(), tmp_path, seconds=4.0)
     assert dom.count("<svg") == n_figures
     assert "Predicting strength" in dom
     assert console == []
 
 
-def test_console_errors_would_be_seen(browser, tmp_path):
+def test_console_errors_would_be_seen(tmp_path):
     bad = tmp_path / "bad.html"
     bad.write_text("<!doctype html><script>console.error('seen'); missing()</script>")
-    _, console = opened(browser, bad, tmp_path / "profile")
+    _, console = opened(bad.as_uri(), tmp_path / "profile", seconds=4.0)
     assert len(console) == 2
 
 
 @pytest.mark.parametrize("width", [360, 700, 1000])
-def test_nothing_is_cut_or_tiny_and_the_page_does_not_scroll_sideways(
-    browser, page, tmp_path, width
-):
+def test_nothing_is_cut_or_tiny_and_the_page_does_not_scroll_sideways(page, tmp_path, width):
     path, _ = page
     probe = path.with_name(f"probe{width}.html")
     probe.write_text(PROBE.format(width=width, page=path.name))
-    dom, _ = opened(browser, probe, tmp_path)
+    dom, _ = opened(probe.as_uri(), tmp_path, seconds=4.0)
     text = re.search(r'<pre id="found">(.*?)</pre>', dom, re.S)
     assert text is not None
     found = json.loads(unescape(text.group(1)))

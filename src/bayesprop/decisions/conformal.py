@@ -9,10 +9,11 @@ rows, not one at every x: where a row stands among them, the model's own error b
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
@@ -28,7 +29,64 @@ _NOTES = "conformal"
 
 
 @dataclass(eq=False, kw_only=True)
-class ConformalRegressor:
+class _Conformal:
+    """What both have: an estimator, a promise, one learnt number, and the file that keeps them."""
+
+    estimator: Any = field(kw_only=False)
+    coverage: float = 0.9
+    n_calibration_: int = field(init=False)
+    _classes: ClassVar[bool]
+    _learnt: ClassVar[str]
+    _most: ClassVar[float]
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        _check(self.estimator, self.coverage, classes=self._classes)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict as the estimator does: the mean, or the most probable class."""
+        return self.estimator.predict(X)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model and what was calibrated to one file that loads without running code.
+
+        `bayesprop.load` opens it too, as the model alone. TypeError for an estimator that is not of
+        this library.
+        """
+        _check_calibrated(self)
+        notes = {
+            "coverage": self.coverage,
+            "n_calibration": self.n_calibration_,
+            self._learnt: getattr(self, f"{self._learnt}_"),
+        }
+        save_model(path, self.estimator, metadata={_NOTES: notes})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote; ModelFileError if it is not that."""
+        saved = load_model(path)
+        notes = saved.metadata.get(_NOTES)
+        if not isinstance(notes, dict) or cls._learnt not in notes:
+            raise ModelFileError(
+                f"model file {str(path)!r} holds no {cls.__name__}: "
+                f"{cls.__name__}(bayesprop.load(path)).calibrate(X, y) makes one"
+            )
+        try:
+            wrapper = cls(saved.estimator, coverage=float(notes["coverage"]))
+            n_rows, learnt = int(notes["n_calibration"]), float(notes[cls._learnt])
+            if not (0.0 <= learnt <= cls._most and n_rows >= least_rows(wrapper.coverage)):
+                raise ValueError(f"{cls._learnt} {learnt!r} of {n_rows} rows")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ModelFileError(
+                f"model file {str(path)!r} has damaged notes: {error!r}"
+            ) from error
+        wrapper.n_calibration_ = n_rows
+        setattr(wrapper, f"{cls._learnt}_", learnt)
+        return wrapper
+
+
+@dataclass(eq=False, kw_only=True)
+class ConformalRegressor(_Conformal):
     """Stretch the error bars of a fitted regressor until they hold what they promise.
 
     Intervals are mean ± c std: c is the k-th smallest |y - mean| / std of n calibration rows, k
@@ -62,14 +120,10 @@ class ConformalRegressor:
     True
     """
 
-    estimator: Any = field(kw_only=False)
-    coverage: float = 0.9
-    n_calibration_: int = field(init=False)
     stretch_: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        _check(self.estimator, self.coverage, classes=False)
+    _classes: ClassVar[bool] = False
+    _learnt: ClassVar[str] = "stretch"
+    _most: ClassVar[float] = sys.float_info.max
 
     def calibrate(self, X: Any, y: Any) -> Self:
         """Learn the stretch from rows that the fit did not see; X, y as in its `fit`."""
@@ -78,25 +132,6 @@ class ConformalRegressor:
         self.stretch_ = stretch(mean, std, y, self.coverage)
         self.n_calibration_ = len(y)
         return self
-
-    def save(self, path: str | Path) -> None:
-        """Write the model and its stretch to one file that loads without running code.
-
-        It is also a model file, which `bayesprop.load` opens, without the stretch. TypeError for an
-        estimator that is not of this library.
-        """
-        _save(self, path, {"stretch": getattr(self, "stretch_", None)})
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; ModelFileError if it is not that."""
-        conformal, learnt = _loaded(cls, path, "stretch")
-        conformal.stretch_ = learnt
-        return conformal
-
-    def predict(self, X: Any) -> Float[np.ndarray, " n"]:
-        """Predictive mean of the estimator."""
-        return self.estimator.predict(X)
 
     def predict_interval(self, X: Any) -> Float[np.ndarray, "n 2"]:
         """Interval that holds a new observation with probability `coverage`, on average over X."""
@@ -107,7 +142,7 @@ class ConformalRegressor:
 
 
 @dataclass(eq=False, kw_only=True)
-class ConformalClassifier:
+class ConformalClassifier(_Conformal):
     """Sets of classes, from the probabilities of a fitted classifier, that hold what they promise.
 
     A set holds the classes whose probability is at least a limit: the least sets on average for a
@@ -138,14 +173,10 @@ class ConformalClassifier:
     array([[ True, False, False]])
     """
 
-    estimator: Any = field(kw_only=False)
-    coverage: float = 0.9
-    n_calibration_: int = field(init=False)
     limit_: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        _check(self.estimator, self.coverage, classes=True)
+    _classes: ClassVar[bool] = True
+    _learnt: ClassVar[str] = "limit"
+    _most: ClassVar[float] = 1.0
 
     def calibrate(self, X: Any, y: Any) -> Self:
         """Learn the limit from rows that the fit did not see; X, y as in its `fit`."""
@@ -161,25 +192,6 @@ class ConformalClassifier:
         self.n_calibration_ = len(y)
         return self
 
-    def save(self, path: str | Path) -> None:
-        """Write the model and its limit to one file that loads without running code.
-
-        It is also a model file, which `bayesprop.load` opens, without the limit. TypeError for an
-        estimator that is not of this library.
-        """
-        _save(self, path, {"limit": getattr(self, "limit_", None)})
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; ModelFileError if it is not that."""
-        conformal, learnt = _loaded(cls, path, "limit")
-        conformal.limit_ = learnt
-        return conformal
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Most probable class, as the estimator has it."""
-        return self.estimator.predict(X)
-
     def predict_set(self, X: Any) -> Bool[np.ndarray, "n c"]:
         """Which classes may be; columns as in the estimator's `classes_`."""
         _check_calibrated(self)
@@ -193,15 +205,21 @@ def stretch(
     coverage: float,
 ) -> float:
     """Return c of mean ± c std, from predictions of n calibration rows and what was observed."""
+    if not (np.isfinite(std) & (std > 0.0)).all():
+        i = int(np.argmin(np.isfinite(std) & (std > 0.0)))
+        raise ValueError(
+            "the estimator's standard deviations must be positive and finite to be stretched, got "
+            f"{float(std[i])!r} for calibration row {i}"
+        )
     score = _mapie("conformity_scores").StdConformityScore()
     conformal = _mapie("regression").SplitConformalRegressor
-    known = np.stack([mean, std], axis=1)
+    # In units of the largest: MAPIE adds 1e-8 to each.
+    known = np.stack([np.zeros_like(std), std / std.max()], axis=1)
     calibrated = conformal(
         _KnownMoments(), confidence_level=coverage, conformity_score=score, prefit=True
-    ).conformalize(known, y)
+    ).conformalize(known, (y - mean) / std.max())
     # The upper half stands for both: MAPIE 1.6 rounds the rank of the lower one down, not up.
-    upper = calibrated.predict_interval(known[:1])[1][0, 1, 0]
-    return float((upper - mean[0]) / std[0])
+    return float(calibrated.predict_interval(np.array([[0.0, 1.0]]))[1][0, 1, 0])
 
 
 def limit(
@@ -261,28 +279,6 @@ class _KnownProba(ClassifierMixin, BaseEstimator):
 def least_rows(coverage: float) -> int:
     """Count the calibration rows that a coverage needs: more than 1 / (1 - coverage)."""
     return 1 + math.floor(max(1.0 / coverage, 1.0 / (1.0 - coverage)) + 1e-9)
-
-
-def _save(conformal: Any, path: str | Path, learnt: dict[str, float | None]) -> None:
-    _check_calibrated(conformal)
-    about = {"coverage": conformal.coverage, "n_calibration": conformal.n_calibration_}
-    save_model(path, conformal.estimator, metadata={_NOTES: about | learnt})
-
-
-def _loaded(kind: Any, path: str | Path, learnt: str) -> tuple[Any, float]:
-    saved = load_model(path)
-    notes = saved.metadata.get(_NOTES)
-    if not isinstance(notes, dict) or learnt not in notes:
-        raise ModelFileError(
-            f"model file {str(path)!r} holds no {kind.__name__}: "
-            f"{kind.__name__}(bayesprop.load(path)).calibrate(X, y) makes one"
-        )
-    try:
-        conformal = kind(saved.estimator, coverage=float(notes["coverage"]))
-        conformal.n_calibration_ = int(notes["n_calibration"])
-        return conformal, float(notes[learnt])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"model file {str(path)!r} has damaged notes: {error!r}") from error
 
 
 def _check(estimator: Any, coverage: float, *, classes: bool) -> None:

@@ -117,27 +117,26 @@ def log32(x):
 
 
 @_formula
+def _sextic(c, s):
+    """Sum of c[k] s^k for k up to 6."""
+    p = c[6] * s + c[5]
+    p = p * s + c[4]
+    p = p * s + c[3]
+    p = p * s + c[2]
+    p = p * s + c[1]
+    return p * s + c[0]
+
+
+@_formula
 def _sine(u):
     """sin(2 pi u) for |u| <= 1/2."""
-    s = u * u
-    p = _SINE[6] * s + _SINE[5]
-    p = p * s + _SINE[4]
-    p = p * s + _SINE[3]
-    p = p * s + _SINE[2]
-    p = p * s + _SINE[1]
-    return u * (p * s + _SINE[0])
+    return u * _sextic(_SINE, u * u)
 
 
 @_formula
 def _cosine(u):
     """cos(2 pi u) for |u| <= 1/2."""
-    s = u * u
-    p = _COSINE[6] * s + _COSINE[5]
-    p = p * s + _COSINE[4]
-    p = p * s + _COSINE[3]
-    p = p * s + _COSINE[2]
-    p = p * s + _COSINE[1]
-    return p * s + _COSINE[0]
+    return _sextic(_COSINE, u * u)
 
 
 @_formula
