@@ -16,6 +16,7 @@ import typer
 
 from bayesprop import cli_learning, cli_predict
 from bayesprop.commands import failures
+from bayesprop.commands.kept_programs import keep_programs
 from bayesprop.commands.options import (
     AsJson,
     Assignments,
@@ -70,6 +71,8 @@ def _bayesprop(
     del version  # its callback has answered
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
+    elif ctx.invoked_subcommand != "reproduce":  # whose seconds hold what compiling takes
+        keep_programs()
 
 
 @app.command(

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from bayesprop import __version__
+from bayesprop.cli import main
 
 COMMANDS = (
     "fit",
@@ -34,6 +35,16 @@ def test_help_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
     assert "Examples:" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "keeps"), [(["methods"], True), (["reproduce", "--list"], False)]
+)
+def test_programs_are_kept_except_by_experiments_which_time_them(monkeypatch, words, keeps):
+    calls = []
+    monkeypatch.setattr("bayesprop.cli.keep_programs", lambda: calls.append(1))
+    assert main(words) == 0
+    assert bool(calls) == keeps
 
 
 def test_module_runs_and_says_its_version():

@@ -6,6 +6,7 @@ form: maximising over it costs no parameter and no step size.
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -71,6 +72,7 @@ def adaptive_kl(layers: Layers) -> Float[Array, ""]:
     return total
 
 
+@jax.jit
 def weight_information(layers: Layers) -> list[Array]:
     """KL of every weight to its group's best prior, nats, layer by layer."""
     information = []

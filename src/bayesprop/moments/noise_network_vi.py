@@ -157,14 +157,16 @@ def _advance(
 
     def step(carry: _Carry, t: Array) -> tuple[_Carry, _Losses]:
         place = t % n_batches
-        order = jax.lax.cond(place == 0, lambda: order_of(t // n_batches), lambda: carry.order)
+        is_new = (place == 0) | (t == first_step)
+        order = jax.lax.cond(is_new, lambda: order_of(t // n_batches), lambda: carry.order)
         rows = jax.lax.dynamic_slice(order, (0, place * size), (n_members, size))
         batch = _Rows(data.x[rows], data.y[rows], data.weight[rows], data.n_total)
         schedule = _schedule(t, data.n_total, settings)
         (_, losses), gradient = slope_of(unravel(carry.flat), batch, log_floor, schedule)
         return _adam(carry, ravel_pytree(gradient)[0], t, order, settings), losses
 
-    start = _Carry(flat, slope, slope_square, order_of(first_step // n_batches))
+    order = jnp.zeros((n_members, n_rows), jnp.int32)
+    start = _Carry(flat, slope, slope_square, order)
     carry, losses = jax.lax.scan(step, start, first_step + jnp.arange(n_steps))
     return unravel(carry.flat), carry, losses
 
