@@ -143,6 +143,13 @@ def test_want_of_optuna_is_said_before_anything_runs(reproduce, monkeypatch):
         reproduce(pbp_baselines.EXPERIMENT, "yacht")
 
 
+@pytest.mark.parametrize("url", ["trials", "nosuch://host/trials", "sqlite:////nowhere/trials"])
+def test_a_database_that_cannot_be_opened_is_refused_before_any_cell(reproduce, monkeypatch, url):
+    monkeypatch.setenv(tuned_network.STORAGE, url)
+    with pytest.raises(NothingToRun, match=rf"TUNING_STORAGE must be the URL.* got '{url}': "):
+        reproduce(pbp_baselines.EXPERIMENT, "yacht")
+
+
 def test_the_database_of_trials_can_be_named(monkeypatch, tmp_path):
     monkeypatch.delenv(tuned_network.STORAGE, raising=False)
     assert tuned_network.storage(tmp_path) == tmp_path / "tuning.optuna.sqlite3"

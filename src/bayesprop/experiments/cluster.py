@@ -6,6 +6,7 @@ there in an error that joblib 1.6 never hears of, and the run would wait for eve
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -109,6 +110,8 @@ def connected(address: str, tell: Progress) -> Iterator[Cluster]:
     except ImportError as error:
         raise NoCluster("--cluster needs Dask: pip install 'bayesprop[cluster]'") from error
     try:
+        if not re.search(r":\d+$", address):  # Dask would look for a scheduler for ever
+            raise ValueError("an address without a port")
         client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False, name="bayesprop")
     except (OSError, ValueError) as error:
         raise NoCluster(

@@ -96,10 +96,26 @@ def cost(dataset: str, method: str, layers: int) -> float:
 
 
 def at_hand(asked: Selection) -> list[str]:
-    """Return the data sets to run; NothingToRun where there is none, or no Optuna."""
+    """Return the data sets to run; NothingToRun where there is none, no Optuna or no database."""
     if find_spec("optuna") is None:
         raise NothingToRun("tuned baselines need Optuna: pip install 'bayesprop[tune]'")
+    _check_storage(os.environ.get(STORAGE))
     return uci.at_hand(asked.parts, quick=asked.quick and not asked.named, progress=asked.tell)
+
+
+def _check_storage(url: str | None) -> None:
+    if not url:
+        return
+    from optuna.storages import RDBStorage
+
+    try:
+        RDBStorage(url)
+    except Exception as error:  # of whatever driver the URL names
+        told = " ".join(str(error).split())[:200]
+        raise NothingToRun(
+            f"{STORAGE} must be the URL of a database, such as postgresql://HOST/NAME or "
+            f"sqlite:////FOLDER/trials.sqlite3, got {url!r}: {told}"
+        ) from error
 
 
 def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
