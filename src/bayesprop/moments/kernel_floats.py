@@ -29,7 +29,7 @@ _PER_LN_2 = float(1.0 / np.log(2.0))
 _ROUND = 1.5 * 2.0**23  # added and taken away again: the nearest whole number
 _LARGEST = 88.0
 _PER_SQRT_2PI = float(1.0 / np.sqrt(2.0 * np.pi))
-_FURTHEST = 9.0  # phi(9)² = 1e-36 is still a normal float32
+_FURTHEST = 6.0  # of which phi = 6e-9
 _CENTRE = 3.0
 
 
@@ -141,13 +141,15 @@ def _inverse_square_root(x):
 def relu_moments(m, v):
     """Mean and variance of max(0, a), a ~ N(m, v), and their slopes: of the mean by m and v, ...
 
-    ... then of the variance by m and v. `numerics.activation_moments.relu_float32` has the same.
+    ... then of the variance by m and v. As `numerics.activation_moments.relu_float32`, but what is
+    further than six standard deviations from the kink does not feel it: numbers that shrink from
+    layer to layer would fall below the normal ones, at which processors are a hundred times slower.
     """
     per_std = _inverse_square_root(v)
     a = m * per_std
-    u = at_most(absolute(a), _FURTHEST)
+    u = absolute(a)
     r = 1.0 / (u + _CENTRE)
-    peak = exp(-0.5 * u * u)
+    peak = select(u > _FURTHEST, 0.0 * r, exp(-0.5 * u * u))
     tail = peak * r * _mills_near_c(1.0 - (2.0 * _CENTRE) * r)
     upper = select(a > 0.0, tail, 1.0 - tail)
     lower = 1.0 - upper

@@ -103,8 +103,11 @@ _FLOAT = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
 _BITS = {types.float64: _INT64, types.float32: _INT32}
 _ALIGNMENT = {types.float64: 8, types.float32: 4}
 LANES8, LANES16, LANES32 = Lanes(8), Lanes(16), Lanes(32)
-FLOATS16 = Lanes(16, types.float32)
-_MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32, FLOATS16)}
+FLOATS16, FLOATS32, FLOATS64 = (Lanes(count, types.float32) for count in (16, 32, 64))
+_MASKS = {
+    lanes: LaneMask(lanes.count)
+    for lanes in (LANES8, LANES16, LANES32, FLOATS16, FLOATS32, FLOATS64)
+}
 
 
 def _element(of: types.Type) -> Any:
@@ -226,7 +229,7 @@ def _loader(lanes: Lanes) -> Any:
 
 
 load8, load16, load32 = _loader(LANES8), _loader(LANES16), _loader(LANES32)
-load_floats = _loader(FLOATS16)
+load_floats, load_floats32, load_floats64 = (_loader(k) for k in (FLOATS16, FLOATS32, FLOATS64))
 """The lanes that begin at array[index]."""
 
 

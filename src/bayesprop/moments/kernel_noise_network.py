@@ -25,7 +25,6 @@ from bayesprop.moments.kernel_noise_layers import (
     IN_M,
     IN_Q,
     IN_STEP,
-    N_IN,
     N_OUT,
     OUT_M,
     OUT_STEP,
@@ -189,9 +188,7 @@ def _outputs(work, block, noise_weight, tilt_limit, per_row):
         m_at, v_at = mean[OUT_M] + to + BLOCK * j, mean[OUT_V] + to + BLOCK * j
         h_m_at, h_v_at = noise[OUT_M] + to + BLOCK * j, noise[OUT_V] + to + BLOCK * j
         h_m, h_v = load_floats(room, h_m_at), load_floats(room, h_v_at)
-        error = load_floats(room, m_at) - load_floats(
-            room, places.y + (block * n_out + j) * BLOCK
-        )
+        error = load_floats(room, m_at) - load_floats(room, places.y + (block * n_out + j) * BLOCK)
         at, sums = N_NUMBERS * j, places.sums + N_SUMS * BLOCK * j
         per_dof, half = spread_at(numbers, at), spread_at(numbers, at + 1)
         floor = spread_at(numbers, at + 4)
