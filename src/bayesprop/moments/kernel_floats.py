@@ -178,15 +178,10 @@ def _shuffler(left: list[int], right: list[int]):
 def _halves(size: int) -> tuple[list[int], list[int]]:
     """Even and odd runs of so many lanes: of a quarter register within each quarter."""
     if size >= 4:
-        runs = [list(range(at, at + size)) for at in range(0, 32, size)]
-        return sum(runs[0::2], []), sum(runs[1::2], [])
-    first = [
-        at + quarter + k
-        for quarter in range(0, 16, 4)
-        for at in (0, 16)
-        for k in range(0, 4)
-        if (k // size) % 2 == 0
-    ]
+        first = [lane for lane in range(32) if lane // size % 2 == 0]
+    else:
+        order = [at + quarter + k for quarter in (0, 4, 8, 12) for at in (0, 16) for k in range(4)]
+        first = [lane for lane in order if lane // size % 2 == 0]
     return first, [lane + size for lane in first]
 
 
@@ -202,7 +197,7 @@ def _folded_quarter(a, b, c, d):
 def totals(
     a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3
 ):  # fmt: skip
-    """Sums over the lanes of sixteen, in the order of the arguments."""
+    """Return the sum over the lanes of each of sixteen, in the order of the arguments."""
     column_0, column_1 = _folded_quarter(a0, b0, c0, d0), _folded_quarter(a1, b1, c1, d1)
     column_2, column_3 = _folded_quarter(a2, b2, c2, d2), _folded_quarter(a3, b3, c3, d3)
     return _fold1(_fold2(column_0, column_1), _fold2(column_2, column_3))

@@ -103,11 +103,8 @@ _FLOAT = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
 _BITS = {types.float64: _INT64, types.float32: _INT32}
 _ALIGNMENT = {types.float64: 8, types.float32: 4}
 LANES8, LANES16, LANES32 = Lanes(8), Lanes(16), Lanes(32)
-FLOATS16, FLOATS32, FLOATS64 = (Lanes(count, types.float32) for count in (16, 32, 64))
-_MASKS = {
-    lanes: LaneMask(lanes.count)
-    for lanes in (LANES8, LANES16, LANES32, FLOATS16, FLOATS32, FLOATS64)
-}
+FLOATS16 = Lanes(16, types.float32)
+_MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32, FLOATS16)}
 
 
 def _element(of: types.Type) -> Any:
@@ -134,6 +131,7 @@ def constant(of: types.Type, value: int) -> ir.Constant:
 
 
 def places(values: Sequence[int]) -> ir.Constant:
+    """Return what `shuffle_vector` takes for the choice of lanes."""
     return ir.Constant(ir.VectorType(_INT32, len(values)), list(values))
 
 
@@ -229,7 +227,7 @@ def _loader(lanes: Lanes) -> Any:
 
 
 load8, load16, load32 = _loader(LANES8), _loader(LANES16), _loader(LANES32)
-load_floats, load_floats32, load_floats64 = (_loader(k) for k in (FLOATS16, FLOATS32, FLOATS64))
+load_floats = _loader(FLOATS16)
 """The lanes that begin at array[index]."""
 
 

@@ -53,7 +53,7 @@ N_COLUMNS = 15
 
 @inlined
 def _certain(work, layer, at, to_m, to_v):
-    """First layer, one block, whose inputs have no variance; `at` is where the block begins."""
+    """Do the first layer, whose inputs have no variance, for the block that begins at `at`."""
     theta, derived, room = work.theta, work.derived, work.room
     n_in, n_out = layer[N_IN], layer[N_OUT]
     m_from, q_from = layer[IN_M] + at, layer[IN_Q] + at
@@ -89,7 +89,7 @@ def _store_four(room, at, a, b, c, d):
 
 @inlined
 def _uncertain(work, layer, at, to_m, to_v):
-    """A layer above the first, one block."""
+    """Do a layer above the first, one block."""
     theta, derived, room = work.theta, work.derived, work.room
     n_in, n_out = layer[N_IN], layer[N_OUT]
     m_from, v_from, q_from = layer[IN_M] + at, layer[IN_V] + at, layer[IN_Q] + at

@@ -48,21 +48,21 @@ class Rows(NamedTuple):
         weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
         if weight.shape != (len(x),):
             raise ValueError(f"weight must hold {len(x)} numbers, got shape {weight.shape}")
-        arrays = (np.ascontiguousarray(a, np.float32) for a in (x, y, weight / weight.mean()))
-        return cls(*arrays, float(weight.sum()))
+        x, y, each = (np.ascontiguousarray(a, np.float32) for a in (x, y, weight / weight.mean()))
+        return cls(x, y, each, float(weight.sum()))
 
 
 class Batches(NamedTuple):
-    """Batches in an epoch, and rows in each."""
+    """How many there are in an epoch, and rows in each."""
 
-    count: int
+    number: int
     size: int
 
     @classmethod
     def of(cls, n_rows: int, batch_size: int) -> Batches:
         """Come as close to that size as leaves out fewer rows than there are batches."""
-        count = max(1, round(n_rows / batch_size))
-        return cls(count, n_rows // count)
+        number = max(1, round(n_rows / batch_size))
+        return cls(number, n_rows // number)
 
 
 def row_orders(
@@ -74,11 +74,11 @@ def row_orders(
     ensemble averages out. The order depends on seed, member and epoch alone.
     """
     n_epochs = max(1, _ORDERED_AT_A_TIME // n_rows)
-    a_piece, last = n_epochs * batches.count, first_step + n_steps
+    a_piece, last = n_epochs * batches.number, first_step + n_steps
     for piece in range(first_step // a_piece, -(-last // a_piece)):
         rng = np.random.default_rng([seed % 2**32, member, piece])
         rows = np.tile(np.arange(n_rows, dtype=np.int32), (n_epochs, 1))
-        rows = rng.permuted(rows, axis=1)[:, : batches.count * batches.size].ravel()
+        rows = rng.permuted(rows, axis=1)[:, : batches.number * batches.size].ravel()
         begin = max(0, first_step - piece * a_piece)
         end = min(a_piece, last - piece * a_piece)
         yield rows[batches.size * begin : batches.size * end]
@@ -155,7 +155,8 @@ def _train_one(
             advance(work, rules, *rows[:3], part, batches.size, state.step + done, losses[now])
             done = now.stop
     learnt = (work.theta, work.slope, work.slope_square)
-    return _Learnt(*(values[plan.leaves] for values in learnt), losses)
+    theta, slope, slope_square = (values[plan.leaves] for values in learnt)
+    return _Learnt(theta, slope, slope_square, losses)
 
 
 def train(
@@ -189,7 +190,7 @@ def train(
                 learnt = list(pool.map(train_one, members))
             finally:  # without which Ctrl-C would wait for the whole fit
                 stop.set()
-    parameters, slope, slope_square, losses = (np.stack(part) for part in zip(*learnt, strict=True))
+    parameters, slope, slope_square, losses = map(np.stack, zip(*learnt, strict=True))
     structure = jax.tree.structure(state.members)
     after = state._replace(
         members=jax.tree.unflatten(structure, _together(parameters, state)),
