@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import product
 from threading import Event
 from typing import NamedTuple
 
@@ -16,14 +17,16 @@ import jax
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from bayesprop.moments.kernel_noise_layout import Vector, layout
+from bayesprop.moments.kernel_noise_layout import Layout, Vector, layout
 from bayesprop.moments.kernel_noise_network import Rules, advance
-from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT
+from bayesprop.moments.kernel_noise_predict import evaluate
+from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT, NoisyOutput
 from bayesprop.moments.noise_network_prior import SHAPE
 from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
 from bayesprop.numerics.cores import n_cores
 
 _ORDERED_AT_A_TIME = 100_000  # row numbers: starting a generator takes as long as 2000 of them
+_ROWS_AT_A_TIME, _ROWS_A_TASK = 128, 16_384
 _STEPS_AT_A_TIME = 500  # between looks at whether to stop
 
 
@@ -65,6 +68,15 @@ class Batches(NamedTuple):
         return cls(number, n_rows // number)
 
 
+def _plan(state: NoiseNetworkState, n_rows: int) -> Layout:
+    """Lay out a member for so many rows at a time."""
+    mean, noise = (
+        (state.n_inputs, *(layer.b_m.shape[-1] for layer in network))
+        for network in (state.members.mean, state.members.noise)
+    )
+    return layout(mean, noise, n_rows)
+
+
 def row_orders(
     seed: int, member: int, n_rows: int, batches: Batches, first_step: int, n_steps: int
 ) -> Iterator[Int[np.ndarray, " r"]]:
@@ -82,6 +94,10 @@ def row_orders(
         begin = max(0, first_step - piece * a_piece)
         end = min(a_piece, last - piece * a_piece)
         yield rows[batches.size * begin : batches.size * end]
+
+
+def _flat(state: NoiseNetworkState) -> Vector:
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.members)])
 
 
 def _by_member(flat: Vector, state: NoiseNetworkState) -> Float32[np.ndarray, "k p"]:
@@ -127,11 +143,7 @@ def _train_one(
 ) -> _Learnt:
     n_rows = len(rows.x)
     batches = Batches.of(n_rows, settings.batch_size)
-    mean, noise = (
-        (state.n_inputs, *(layer.b_m.shape[-1] for layer in network))
-        for network in (state.members.mean, state.members.noise)
-    )
-    plan = layout(mean, noise, batches.size)
+    plan = _plan(state, batches.size)
     work = plan.work(*member[1:], state.log_floor)
     rules = Rules(
         n_steps=float(settings.n_steps),
@@ -174,8 +186,7 @@ def train(
     n_threads
         Threads that share the members; None: one a core.
     """
-    flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.members)])
-    parts = (_by_member(a, state) for a in (flat, state.slope, state.slope_square))
+    parts = (_by_member(a, state) for a in (_flat(state), state.slope, state.slope_square))
     members = [_Member(k, *each) for k, each in enumerate(zip(*parts, strict=True))]
     stop = Event()
     train_one = partial(
@@ -199,3 +210,28 @@ def train(
         step=state.step + n_steps,
     )
     return after, losses
+
+
+def outputs(
+    state: NoiseNetworkState, x: Float[np.ndarray, "n d"], *, n_threads: int | None = None
+) -> NoisyOutput:
+    """Moments of every member at every row, (k, n, o), and dof (k, o); float64."""
+    x = np.ascontiguousarray(x, np.float32)
+    plan, parameters = _plan(state, _ROWS_AT_A_TIME), _by_member(_flat(state), state)
+    moments = np.empty((4, state.n_members, len(x), state.n_outputs))
+
+    def evaluate_some(member: int, first: int) -> None:
+        rows = slice(first, first + _ROWS_A_TASK)
+        work = plan.work(parameters[member], 0.0, 0.0, state.log_floor)
+        evaluate(work, SHAPE, x[rows], _ROWS_AT_A_TIME, *moments[:, member, rows])
+
+    tasks = list(product(range(state.n_members), range(0, len(x), _ROWS_A_TASK)))
+    n_threads = min(len(tasks), n_threads or n_cores())
+    if n_threads <= 1:
+        for task in tasks:
+            evaluate_some(*task)
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(evaluate_some, *zip(*tasks, strict=True)))
+    dof = LEAST_DOF + np.logaddexp(0.0, np.asarray(state.members.raw_dof, np.float64))
+    return NoisyOutput(*moments, dof)

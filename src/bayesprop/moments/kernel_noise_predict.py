@@ -1,0 +1,81 @@
+"""The compiled loop that evaluates one member of the noise-network recipe: `member_output`.
+
+The arrays are those of `kernel_noise_layers.py`.
+"""
+# pyright: reportArgumentType=false, reportCallIssue=false
+
+from __future__ import annotations
+
+from bayesprop.moments.kernel_floats import log_add_exp
+from bayesprop.moments.kernel_lanes import compiled, inlined, load_floats, spread_at, store
+from bayesprop.moments.kernel_noise_layers import (
+    BLOCK,
+    IN_M,
+    IN_Q,
+    IN_STEP,
+    N_OUT,
+    OUT_M,
+    OUT_STEP,
+    OUT_V,
+    forward,
+)
+from bayesprop.moments.kernel_noise_prior import prepare
+
+
+@inlined
+def _gather(work, x, start, size):
+    """Copy some rows, sixteen lanes a block; what is left of the last block stays as it was."""
+    room, layer = work.room, work.layers[0]
+    n_in, x_at, x_step, q_at = x.shape[1], layer[IN_M], layer[IN_STEP], layer[IN_Q]
+    for r in range(size):
+        at = x_at + r // BLOCK * x_step + r % BLOCK
+        for i in range(n_in):
+            room[at + BLOCK * i] = x[start + r, i]
+    for block in range((size + BLOCK - 1) // BLOCK):
+        for k in range(block * x_step, block * x_step + n_in * BLOCK, BLOCK):
+            value = load_floats(room, x_at + k)
+            store(room, q_at + k, value * value)
+
+
+@inlined
+def _scatter(room, at, out, start, n):
+    """Copy the numbers of n rows of one block."""
+    for r in range(n):
+        for j in range(out.shape[1]):
+            out[start + r, j] = room[at + BLOCK * j + r]
+
+
+@compiled
+def evaluate(work, shape, x, size, m, v, l_m, l_v):
+    """Write the moments of a member's outputs at every row, `size` rows of x at a time.
+
+    shape
+        Of the priors, which nothing here depends on.
+    m, v, l_m, l_v
+        As in `NoisyOutput`, (n, o).
+    """
+    layers, places, room = work.layers, work.places, work.room
+    mean, noise = layers[places.n_mean_layers - 1], layers[layers.shape[0] - 1]
+    for depth in range(layers.shape[0]):
+        prepare(work, layers[depth], work.modes[depth], shape)
+    for start in range(0, x.shape[0], size):
+        n = min(size, x.shape[0] - start)
+        _gather(work, x, start, n)
+        for block in range((n + BLOCK - 1) // BLOCK):
+            for network in range(2):
+                forward(
+                    work,
+                    layers[: places.n_mean_layers] if network == 0 else layers[places.n_mean_layers :],
+                    block,
+                )
+            to = block * noise[OUT_STEP]
+            for j in range(noise[N_OUT]):
+                at = noise[OUT_M] + to + BLOCK * j
+                around = load_floats(room, at) + spread_at(work.theta, places.log_noise + j)
+                store(room, at, log_add_exp(around, spread_at(work.log_floor, j)))
+            first, count = start + BLOCK * block, min(BLOCK, n - BLOCK * block)
+            mean_to = block * mean[OUT_STEP]
+            _scatter(room, mean[OUT_M] + mean_to, m, first, count)
+            _scatter(room, mean[OUT_V] + mean_to, v, first, count)
+            _scatter(room, noise[OUT_M] + to, l_m, first, count)
+            _scatter(room, noise[OUT_V] + to, l_v, first, count)
