@@ -15,7 +15,7 @@ from bayesprop.moments import kernel_floats, kernel_lanes
 from bayesprop.moments import noise_network_engine as engine
 from bayesprop.moments import noise_network_vi as nn
 from bayesprop.moments.gaussian_network import Layers
-from bayesprop.moments.noise_network_members import Member, Schedule, member_loss
+from bayesprop.moments.noise_network_members import Member, Schedule, member_loss, member_output
 
 N_STEPS = 1000
 
@@ -255,3 +255,24 @@ def test_formulas_are_those_of_float64():
     second = (x * x + v) * special.ndtr(a) + x * np.sqrt(v) * stats.norm.pdf(a)
     assert (np.abs(out[4] - mean) < 1e-6 * (np.sqrt(v) + np.abs(x))).all()
     assert (np.abs(out[5] - (second - mean**2)) < 4e-6 * v).all()
+
+
+@pytest.mark.parametrize(("sizes", "n_out"), [(((50,), (20,)), 1), (((30, 7), (5, 3)), 3)], ids=str)
+def test_outputs_are_those_of_every_member(monkeypatch: pytest.MonkeyPatch, sizes, n_out):
+    rows = table(1000, 4, n_out)
+    settings = nn.settings_for(
+        100, n_members=2, hidden_layer_sizes=sizes[0], noise_layer_sizes=sizes[1]
+    )
+    state = start_of(settings, 4, rows.y, step=5)
+    found = engine.outputs(state, rows.x, n_threads=1)
+    with jax.enable_x64(True):
+        for k, member in enumerate(state.each_member()):
+            wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), member)
+            expected = member_output(wide, jnp.float64(rows.x), jnp.float64(state.log_floor))
+            for ours, theirs in zip(found, expected, strict=True):
+                np.testing.assert_allclose(ours[k], theirs, rtol=2e-5, atol=2e-5)
+    monkeypatch.setattr(engine, "_ROWS_A_TASK", 100)
+    for ours, threaded in zip(found, engine.outputs(state, rows.x, n_threads=3), strict=True):
+        np.testing.assert_array_equal(ours, threaded)
+    assert engine.outputs(state, rows.x[:0]).m.shape == (2, 0, n_out)
+    assert engine.outputs(state, rows.x[:1]).m.shape == (2, 1, n_out)

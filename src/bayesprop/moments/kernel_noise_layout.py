@@ -37,7 +37,11 @@ class Layout(NamedTuple):
     places: Places
 
     def work(
-        self, parameters: Vector, slope: Vector | float, slope_square: Vector | float, log_floor: Vector
+        self,
+        parameters: Vector,
+        slope: Vector | float,
+        slope_square: Vector | float,
+        log_floor: Vector,
     ) -> Work:
         """Make the arrays of a member and fill in what it has learnt so far."""
         n_out = len(log_floor)

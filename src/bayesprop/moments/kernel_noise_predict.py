@@ -54,8 +54,8 @@ def evaluate(work, shape, x, size, m, v, l_m, l_v):
     m, v, l_m, l_v
         As in `NoisyOutput`, (n, o).
     """
-    layers, places, room = work.layers, work.places, work.room
-    mean, noise = layers[places.n_mean_layers - 1], layers[layers.shape[0] - 1]
+    layers, places, room, n_mean = work.layers, work.places, work.room, work.places.n_mean_layers
+    mean, noise = layers[n_mean - 1], layers[layers.shape[0] - 1]
     for depth in range(layers.shape[0]):
         prepare(work, layers[depth], work.modes[depth], shape)
     for start in range(0, x.shape[0], size):
@@ -63,11 +63,7 @@ def evaluate(work, shape, x, size, m, v, l_m, l_v):
         _gather(work, x, start, n)
         for block in range((n + BLOCK - 1) // BLOCK):
             for network in range(2):
-                forward(
-                    work,
-                    layers[: places.n_mean_layers] if network == 0 else layers[places.n_mean_layers :],
-                    block,
-                )
+                forward(work, layers[:n_mean] if network == 0 else layers[n_mean:], block)
             to = block * noise[OUT_STEP]
             for j in range(noise[N_OUT]):
                 at = noise[OUT_M] + to + BLOCK * j

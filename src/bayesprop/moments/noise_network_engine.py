@@ -1,6 +1,7 @@
-"""Training of the noise-network recipe by compiled loops, one member a thread.
+"""Training and prediction of the noise-network recipe by compiled loops, in threads.
 
-The arithmetic is that of `member_loss` (noise_network_members.py), in kernel_noise_*.py. What comes
+The arithmetic is that of `member_loss` and `member_output` (noise_network_members.py), in
+kernel_noise_*.py. What comes
 out depends neither on the number of threads nor on where training stops and goes on.
 """
 

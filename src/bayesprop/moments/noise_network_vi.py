@@ -7,23 +7,15 @@ from and what it does not do well: docs/default-recipe.md.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.gaussian_network import Layers, apply, draw
-from bayesprop.moments.noise_network_engine import Rows, train
-from bayesprop.moments.noise_network_members import (
-    LEAST_DOF,
-    Member,
-    NoisyOutput,
-    member_output,
-)
+from bayesprop.moments.noise_network_engine import Rows, outputs, train
+from bayesprop.moments.noise_network_members import LEAST_DOF
 from bayesprop.moments.noise_network_prior import weight_information
 from bayesprop.moments.noise_network_state import (
     NoiseNetworkSettings,
@@ -32,7 +24,6 @@ from bayesprop.moments.noise_network_state import (
     log_noise_floor,
     settings_for,
 )
-from bayesprop.numerics.compiled import WIDE_VECTORS
 
 __all__ = [
     "FitInfo",
@@ -53,7 +44,6 @@ DEAD_BELOW = 0.1
 """Nats a weight, on average over those that leave a hidden unit, below which it is called dead."""
 
 _N_TRACE = 100
-_CHUNK_ROWS, _CHUNKS_AT_A_TIME = 1024, 32
 
 
 class FitInfo(NamedTuple):
@@ -113,38 +103,6 @@ def dead_units(layers: Layers) -> list[bool]:
         for information in weight_information(layers)[1:]
         for unit in np.asarray(information).mean(axis=-1) < DEAD_BELOW
     ]
-
-
-@partial(jax.jit, compiler_options=WIDE_VECTORS)
-def _outputs(members: Member, x: Array, log_floor: Array) -> NoisyOutput:
-    """Evaluate one member after the other: all at once they would leave the cache."""
-    return jax.lax.map(lambda member: member_output(member, x, log_floor), members)
-
-
-def outputs(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoisyOutput:
-    """Moments of every member at every row, (k, n, o), and dof (k, o).
-
-    Chunk by chunk, of which some are computed at a time.
-    """
-    x = np.asarray(x, np.float32)
-    room = min(_CHUNK_ROWS, 1 << max(0, len(x) - 1).bit_length())
-    shape = (state.n_members, len(x), state.n_outputs)
-    m, v, l_m, l_v = (np.empty(shape) for _ in range(4))
-    members, log_floor = jax.tree.map(jnp.asarray, (state.members, state.log_floor))
-
-    def started(first: int) -> tuple[slice, NoisyOutput]:
-        rows = slice(first, min(first + room, len(x)))
-        padded = np.zeros((room, x.shape[1]), np.float32)
-        padded[: rows.stop - first] = x[rows]
-        return rows, _outputs(members, padded, log_floor)
-
-    firsts = range(0, len(x), room)
-    for group in range(0, len(firsts), _CHUNKS_AT_A_TIME):
-        for rows, got in [started(first) for first in firsts[group : group + _CHUNKS_AT_A_TIME]]:
-            for whole, part in zip((m, v, l_m, l_v), got[:-1], strict=True):
-                whole[:, rows] = np.asarray(part)[:, : rows.stop - rows.start]
-    dof = LEAST_DOF + np.logaddexp(0.0, np.asarray(state.members.raw_dof, np.float64))
-    return NoisyOutput(m, v, l_m, l_v, dof)
 
 
 def predict(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
