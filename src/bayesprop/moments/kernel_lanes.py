@@ -1,4 +1,4 @@
-"""Eight, sixteen or 32 float64 in vector registers, as one numba value.
+"""Eight, sixteen or 32 float64 in vector registers, or sixteen float32, as one numba value.
 
 A loop over plain floats is vectorised or not as the optimiser sees fit, on many machines at half
 the register width and behind overlap checks that cost as much as the loop. Here `load8` gives eight
@@ -65,16 +65,17 @@ def _source_stamp() -> tuple[tuple[str, int, int], ...]:
 
 
 class Lanes(types.Type):
-    """The numba type of a fixed number of float64."""
+    """The numba type of a fixed number of float64 or float32."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, element: types.Type = types.float64) -> None:
         self.count = count
-        super().__init__(name=f"float64x{count}")
+        self.element = element
+        super().__init__(name=f"{element}x{count}")
 
     def can_convert_from(self, typingctx: Any, other: types.Type) -> Any:
-        """Accept a float64, which spreads to all lanes."""
+        """Accept a float of their own kind or a float64, which spreads to all lanes."""
         del typingctx
-        return Conversion.safe if other == types.float64 else None
+        return Conversion.safe if other in (types.float64, self.element) else None
 
 
 class LaneMask(types.Type):
@@ -88,7 +89,7 @@ class LaneMask(types.Type):
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, lanes: Lanes) -> None:
-        super().__init__(dmm, lanes, _llvm(lanes, _DOUBLE))
+        super().__init__(dmm, lanes, _floats(lanes))
 
 
 @register_model(LaneMask)
@@ -97,9 +98,17 @@ class _LaneMaskModel(models.PrimitiveModel):
         super().__init__(dmm, mask, ir.VectorType(ir.IntType(1), mask.count))
 
 
-_DOUBLE, _INT64, _INT32 = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
+_INT64, _INT32 = ir.IntType(64), ir.IntType(32)
+_FLOAT = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
+_BITS = {types.float64: _INT64, types.float32: _INT32}
+_ALIGNMENT = {types.float64: 8, types.float32: 4}
 LANES8, LANES16, LANES32 = Lanes(8), Lanes(16), Lanes(32)
-_MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32)}
+FLOATS16 = Lanes(16, types.float32)
+_MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32, FLOATS16)}
+
+
+def _element(of: types.Type) -> Any:
+    return of.element if isinstance(of, Lanes) else of
 
 
 def _llvm(of: types.Type, element: ir.Type) -> Any:
@@ -107,27 +116,39 @@ def _llvm(of: types.Type, element: ir.Type) -> Any:
     return ir.VectorType(element, of.count) if isinstance(of, Lanes) else element
 
 
-def _constant(of: types.Type, value: int) -> ir.Constant:
-    kind = _llvm(of, _INT64)
+def _floats(of: types.Type) -> Any:
+    return _llvm(of, _FLOAT[_element(of)])
+
+
+def _integers_of(of: types.Type) -> Any:
+    return _llvm(of, _BITS[_element(of)])
+
+
+def constant(of: types.Type, value: int) -> ir.Constant:
+    """Return an integer in every lane, as wide as the floats."""
+    kind = _integers_of(of)
     return ir.Constant(kind, [value] * of.count if isinstance(of, Lanes) else value)
 
 
-def _integers(values: Sequence[int]) -> ir.Constant:
+def places(values: Sequence[int]) -> ir.Constant:
+    """Return what `shuffle_vector` takes for the choice of lanes."""
     return ir.Constant(ir.VectorType(_INT32, len(values)), list(values))
 
 
 def _spread(builder: ir.IRBuilder, value: Any, of: types.Type) -> Any:
     if not isinstance(of, Lanes):
         return value
-    nothing = ir.Constant(_llvm(of, _DOUBLE), ir.Undefined)
+    nothing = ir.Constant(_floats(of), ir.Undefined)
     first = builder.insert_element(nothing, value, ir.Constant(_INT32, 0))
-    return builder.shuffle_vector(first, nothing, _integers([0] * of.count))
+    return builder.shuffle_vector(first, nothing, places([0] * of.count))
 
 
 def _register_cast(lanes: Lanes) -> None:
-    @lower_cast(types.float64, lanes)
-    def spread(_context, builder, _fromty, _toty, value):
-        return _spread(builder, value, lanes)
+    def spread(context, builder, fromty, _toty, value):
+        return _spread(builder, context.cast(builder, value, fromty, lanes.element), lanes)
+
+    for kind in {types.float64, lanes.element}:
+        lower_cast(kind, lanes)(spread)
 
 
 def _register_operator(op: Callable, result: Callable, emit: Callable) -> None:
@@ -168,14 +189,14 @@ class _Call(NamedTuple):
 
     def bits(self, value: Any) -> Any:
         """Return the bits of the first argument as integers."""
-        return self.builder.bitcast(value, _llvm(self.kinds[0], _INT64))
+        return self.builder.bitcast(value, _integers_of(self.kinds[0]))
 
     def floats(self, bits: Any) -> Any:
         """Undo `bits`."""
-        return self.builder.bitcast(bits, _llvm(self.kinds[0], _DOUBLE))
+        return self.builder.bitcast(bits, _floats(self.kinds[0]))
 
 
-def _emitted_by(typing: Callable) -> Callable[[Callable], Any]:
+def emitted_by(typing: Callable) -> Callable[[Callable], Any]:
     """Make a compiled function of one that emits LLVM; `typing` gives its numba signature."""
 
     def decorate(emit: Callable) -> Any:
@@ -196,28 +217,29 @@ def _emitted_by(typing: Callable) -> Callable[[Callable], Any]:
 
 
 def _loader(lanes: Lanes) -> Any:
-    @_emitted_by(lambda array, index: lanes(array, index))
+    @emitted_by(lambda array, index: lanes(array, index))
     def load(call, array, index):
-        pointer = _llvm(lanes, _DOUBLE).as_pointer()
+        pointer = _floats(lanes).as_pointer()
         address = call.builder.bitcast(call.address(array, index), pointer)
-        return call.builder.load(address, align=8)
+        return call.builder.load(address, align=_ALIGNMENT[lanes.element])
 
     return load
 
 
 load8, load16, load32 = _loader(LANES8), _loader(LANES16), _loader(LANES32)
+load_floats = _loader(FLOATS16)
 """The lanes that begin at array[index]."""
 
 
-@_emitted_by(lambda array, index, value: types.void(array, index, value))
+@emitted_by(lambda array, index, value: types.void(array, index, value))
 def store(call, array, index, value):
     """Write lanes to array[index:]."""
     address = call.builder.bitcast(call.address(array, index), value.type.as_pointer())
-    call.builder.store(value, address, align=8)
+    call.builder.store(value, address, align=_ALIGNMENT[call.kinds[2].element])
     return call.context.get_dummy_value()
 
 
-@_emitted_by(lambda array, index: types.void(array, index))
+@emitted_by(lambda array, index: types.void(array, index))
 def prefetch(call, array, index):
     """Begin to bring the cache line of array[index] close, without waiting for it."""
     pointer, module = ir.IntType(8).as_pointer(), call.builder.module
@@ -229,26 +251,31 @@ def prefetch(call, array, index):
     return call.context.get_dummy_value()
 
 
-@_emitted_by(lambda _value: LANES8(types.float64))
+@emitted_by(lambda _value: LANES8(types.float64))
 def spread8(call, value):
     """Return eight lanes of one float."""
     return _spread(call.builder, value, LANES8)
 
 
-@_emitted_by(lambda array, index: LANES8(array, index))
+def _filled_by(array: Any) -> Lanes:
+    return LANES8 if array.dtype == types.float64 else FLOATS16
+
+
+@emitted_by(lambda array, index: _filled_by(array)(array, index))
 def spread_at(call, array, index):
-    """Return eight lanes of array[index]."""
-    return _spread(call.builder, call.builder.load(call.address(array, index)), LANES8)
+    """Return eight lanes of array[index], sixteen of a float32."""
+    value = call.builder.load(call.address(array, index))
+    return _spread(call.builder, value, _filled_by(call.kinds[0]))
 
 
-@_emitted_by(lambda lanes: types.float64(lanes))
+@emitted_by(lambda lanes: lanes.element(lanes))
 def total(call, lanes):
     """Return the sum of all lanes, added pairwise."""
     builder, count = call.builder, lanes.type.count
     while count > 1:
         count //= 2
         nothing = ir.Constant(lanes.type, ir.Undefined)
-        low, high = _integers(range(count)), _integers(range(count, 2 * count))
+        low, high = places(range(count)), places(range(count, 2 * count))
         lanes = builder.fadd(
             builder.shuffle_vector(lanes, nothing, low),
             builder.shuffle_vector(lanes, nothing, high),
@@ -261,13 +288,13 @@ def _select_signature(mask: types.Type, yes: types.Type, no: types.Type) -> Any:
     return kind(mask, kind, kind)
 
 
-@_emitted_by(_select_signature)
+@emitted_by(_select_signature)
 def select(call, mask, yes, no):
     """Return `yes` where the mask holds, else `no`."""
     return call.builder.select(mask, yes, no)
 
 
-@_emitted_by(lambda mask: types.boolean(mask))
+@emitted_by(lambda mask: types.boolean(mask))
 def everywhere(call, mask):
     """Whether a mask holds in all its lanes."""
     bits = call.builder.bitcast(mask, ir.IntType(mask.type.count))
@@ -280,24 +307,33 @@ def count_false(mask):
     return total(select(mask, spread8(0.0), spread8(1.0)))
 
 
-@_emitted_by(lambda x: x(x))
+def _per_kind(x: types.Type, of_float64: int, of_float32: int) -> ir.Constant:
+    return constant(x, of_float64 if _element(x) == types.float64 else of_float32)
+
+
+@emitted_by(lambda x: x(x))
 def absolute(call, x):
     """Return |x|."""
-    return call.floats(call.builder.and_(call.bits(x), _constant(call.kinds[0], 2**63 - 1)))
+    mask = _per_kind(call.kinds[0], 2**63 - 1, 2**31 - 1)
+    return call.floats(call.builder.and_(call.bits(x), mask))
 
 
-@_emitted_by(lambda x, shifted: x(x, shifted))
+@emitted_by(lambda x, shifted: x(x, shifted))
 def scaled_by_power(call, x, shifted):
-    """Return x * 2^k where `shifted` is k + 1.5 * 2^52, whose lowest bits are those of k."""
-    exponent = call.builder.shl(call.bits(shifted), _constant(call.kinds[0], 52))
+    """Return x * 2^k where `shifted` is k + 1.5 * 2^52, whose lowest bits are those of k.
+
+    Of float32, k + 1.5 * 2^23.
+    """
+    exponent = call.builder.shl(call.bits(shifted), _per_kind(call.kinds[0], 52, 23))
     return call.floats(call.builder.add(call.bits(x), exponent))
 
 
-@_emitted_by(lambda x: x(x))
+@emitted_by(lambda x: x(x))
 def rsqrt_guess(call, x):
     """Return 1 / sqrt(x) to 3.4 % for x > 0: the exponent bits halved and negated."""
-    half = call.builder.lshr(call.bits(x), _constant(call.kinds[0], 1))
-    return call.floats(call.builder.sub(_constant(call.kinds[0], 0x5FE6EB50C7B537A9), half))
+    half = call.builder.lshr(call.bits(x), constant(call.kinds[0], 1))
+    magic = _per_kind(call.kinds[0], 0x5FE6EB50C7B537A9, 0x5F3759DF)
+    return call.floats(call.builder.sub(magic, half))
 
 
 class _VolatileLoad(ir.LoadInstr):
@@ -309,9 +345,9 @@ class _VolatileLoad(ir.LoadInstr):
         buf.append("".join(text).replace("load", "load volatile", 1))
 
 
-def _constant_table(builder: Any, values: Sequence[float]) -> Any:
+def _constant_table(builder: Any, element: ir.Type, values: Sequence[float]) -> Any:
     """Return the address of a table of constants, which the optimiser takes for variables."""
-    kind, module = ir.ArrayType(_DOUBLE, len(values)), builder.module
+    kind, module = ir.ArrayType(element, len(values)), builder.module
     table: Any = ir.GlobalVariable(module, kind, module.get_unique_name("table"))
     table.initializer = ir.Constant(kind, list(values))
     address: Any = ir.GlobalVariable(module, table.type, module.get_unique_name("table_address"))
@@ -330,10 +366,11 @@ def polynomial(coefficients: Sequence[float]) -> Any:
     since there are not that many registers, kept on the stack, eight times larger.
     """
 
-    @_emitted_by(lambda x: x(x))
+    @emitted_by(lambda x: x(x))
     def evaluate(call, x):
         builder = call.builder
-        table = _constant_table(builder, coefficients)
+        element = _FLOAT[_element(call.kinds[0])]
+        table = _constant_table(builder, element, coefficients)
 
         def coefficient(k: int) -> Any:
             address = builder.gep(table, [ir.Constant(_INT32, 0), ir.Constant(_INT32, k)])

@@ -22,7 +22,9 @@ LEAST_DOF = 3.0
 
 DOF_START = 10.0
 LOG_NOISE_VAR_START = -1.5
-_TILT_LIMIT = 2.0  # of v_l / 2: exp of a log variance that nobody knows yet
+TILT_LIMIT = 2.0
+"""Most that is taken for v_l / 2: exp of a log variance that nobody knows yet."""
+
 _LOG_PI = LOG_2PI - float(np.log(2.0))
 
 stop = jax.lax.stop_gradient
@@ -143,7 +145,7 @@ def student_t_bound(
     square
         E[(y - f)²], y².
     """
-    e = jnp.exp(-l_m + jnp.minimum(0.5 * l_v, _TILT_LIMIT)) * square
+    e = jnp.exp(-l_m + jnp.minimum(0.5 * l_v, TILT_LIMIT)) * square
     constant = log_gamma_ratio(0.5 * dof) - 0.5 * (_LOG_PI + jnp.log(dof))
     tail = 0.5 * (dof + 1.0)[None, :] * jnp.log1p(e / dof[None, :])
     return constant[None, :] - 0.5 * l_m - tail

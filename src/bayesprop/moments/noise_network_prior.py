@@ -19,6 +19,9 @@ SHAPE = 4.48
 MODE_TIMES_FAN_IN = 4.0
 """Mode of that prior times the fan-in; the mode of a bias's is 1."""
 
+NOISE_VAR_TIMES_FAN_IN, LAST_NOISE_VAR_TIMES_FAN_IN = 4.0, 9.0
+"""Prior variance of a noise network's weights times the fan-in; a bias's is 1."""
+
 
 def _squares(m: Array, log_std: Array) -> Array:
     return m * m + jnp.exp(2.0 * log_std)
@@ -99,7 +102,8 @@ def noise_kl(layers: Layers) -> Float[Array, ""]:
     """
     total = jnp.zeros(())
     for depth, layer in enumerate(layers):
-        numerator = 9.0 if depth == len(layers) - 1 else 4.0
+        is_last = depth == len(layers) - 1
+        numerator = LAST_NOISE_VAR_TIMES_FAN_IN if is_last else NOISE_VAR_TIMES_FAN_IN
         total += _fixed_kl(layer.w_m, layer.w_log_std, numerator / layer.w_m.shape[0])
         total += _fixed_kl(layer.b_m, layer.b_log_std, 1.0)
     return total

@@ -13,17 +13,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.gaussian_network import Layers, apply, draw
+from bayesprop.moments.noise_network_engine import Rows, train
 from bayesprop.moments.noise_network_members import (
     LEAST_DOF,
     Member,
     NoisyOutput,
-    Schedule,
-    member_loss,
     member_output,
 )
 from bayesprop.moments.noise_network_prior import weight_information
@@ -54,7 +52,6 @@ __all__ = [
 DEAD_BELOW = 0.1
 """Nats a weight, on average over those that leave a hidden unit, below which it is called dead."""
 
-_MEAN_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
 _N_TRACE = 100
 _CHUNK_ROWS, _CHUNKS_AT_A_TIME = 1024, 32
 
@@ -77,100 +74,6 @@ class FitInfo(NamedTuple):
     smallest_dof: float
 
 
-class _Rows(NamedTuple):
-    x: Float[Array, "n d"]
-    y: Float[Array, "n o"]
-    weight: Float[Array, " n"]
-    n_total: Float[Array, ""]
-
-
-class _Carry(NamedTuple):
-    flat: Array
-    slope: Array
-    slope_square: Array
-    order: Array
-
-
-class _Losses(NamedTuple):
-    total: Array
-    fit: Array
-
-
-def _ensemble_loss(
-    members: Member, batch: _Rows, log_floor: Array, schedule: Schedule
-) -> tuple[Array, _Losses]:
-    """Sum of the members' losses, each on its own batch and with its own gradient."""
-    each = jax.vmap(member_loss, in_axes=(0, 0, 0, 0, None, None))
-    loss = each(members, batch.x, batch.y, batch.weight, log_floor, schedule)
-    return jnp.sum(loss.total), _Losses(jnp.mean(loss.total), jnp.mean(loss.fit))
-
-
-def _schedule(t: Array, n_total: Array, settings: NoiseNetworkSettings) -> Schedule:
-    done = t / settings.n_steps
-    return Schedule(
-        n_total=n_total,
-        kl_weight=jnp.minimum(1.0, done / settings.kl_warm_up),
-        noise_weight=0.5 + 0.5 * jnp.minimum(1.0, done / settings.noise_warm_up),
-    )
-
-
-def _adam(
-    carry: _Carry, g: Array, t: Array, order: Array, settings: NoiseNetworkSettings
-) -> _Carry:
-    """Take one step of Adam (Kingma & Ba 2015), its size falling by a cosine to 1 %."""
-    cosine = jnp.cos(jnp.pi * t / settings.n_steps)
-    step_size = settings.step_size * (0.01 + 0.495 * (1.0 + cosine))
-    m = _MEAN_DECAY * carry.slope + (1.0 - _MEAN_DECAY) * g
-    s = _SQUARE_DECAY * carry.slope_square + (1.0 - _SQUARE_DECAY) * g * g
-    m_corrected = m / (1.0 - _MEAN_DECAY ** (t + 1.0))
-    s_corrected = s / (1.0 - _SQUARE_DECAY ** (t + 1.0))
-    moved = carry.flat - step_size * m_corrected / (jnp.sqrt(s_corrected) + _EPSILON)
-    return _Carry(moved, m, s, order)
-
-
-@partial(jax.jit, static_argnames=("settings", "n_steps"))
-def _advance(
-    members: Member,
-    slope: Array,
-    slope_square: Array,
-    log_floor: Array,
-    seed: Array,
-    first_step: Array,
-    data: _Rows,
-    settings: NoiseNetworkSettings,
-    n_steps: int,
-) -> tuple[Member, _Carry, _Losses]:
-    """Take `n_steps` steps of the schedule from `first_step`, in one scan.
-
-    Every member has its own order of the rows: what their errors share, no ensemble averages out.
-    """
-    flat, unravel = ravel_pytree(members)
-    n_rows, n_members = data.x.shape[0], members.raw_dof.shape[0]
-    n_batches = max(1, round(n_rows / settings.batch_size))
-    size = n_rows // n_batches
-    key = jax.random.key(seed)
-    slope_of = jax.value_and_grad(_ensemble_loss, has_aux=True)
-
-    def order_of(epoch: Array) -> Array:
-        keys = jax.random.split(jax.random.fold_in(key, epoch), n_members)
-        return jax.vmap(partial(jax.random.permutation, x=n_rows))(keys)
-
-    def step(carry: _Carry, t: Array) -> tuple[_Carry, _Losses]:
-        place = t % n_batches
-        is_new = (place == 0) | (t == first_step)
-        order = jax.lax.cond(is_new, lambda: order_of(t // n_batches), lambda: carry.order)
-        rows = jax.lax.dynamic_slice(order, (0, place * size), (n_members, size))
-        batch = _Rows(data.x[rows], data.y[rows], data.weight[rows], data.n_total)
-        schedule = _schedule(t, data.n_total, settings)
-        (_, losses), gradient = slope_of(unravel(carry.flat), batch, log_floor, schedule)
-        return _adam(carry, ravel_pytree(gradient)[0], t, order, settings), losses
-
-    order = jnp.zeros((n_members, n_rows), jnp.int32)
-    start = _Carry(flat, slope, slope_square, order)
-    carry, losses = jax.lax.scan(step, start, first_step + jnp.arange(n_steps))
-    return unravel(carry.flat), carry, losses
-
-
 def fit(
     state: NoiseNetworkState,
     x: Float[np.ndarray, "n d"],
@@ -189,42 +92,16 @@ def fit(
     """
     remaining = settings.n_steps - state.step
     n_steps = remaining if n_steps is None else min(n_steps, remaining)
-    weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
-    data = _Rows(
-        jnp.asarray(x, jnp.float32),
-        jnp.asarray(y, jnp.float32),
-        jnp.asarray(weight / weight.mean(), jnp.float32),
-        jnp.asarray(weight.sum(), jnp.float32),
-    )
-    members, carry, losses = _advance(
-        state.members,
-        jnp.asarray(state.slope),
-        jnp.asarray(state.slope_square),
-        jnp.asarray(state.log_floor),
-        jnp.uint32(state.seed % 2**32),
-        jnp.int32(state.step),
-        data,
-        settings,
-        n_steps,
-    )
-    state = state._replace(
-        members=jax.tree.map(np.asarray, members),
-        slope=np.asarray(carry.slope),
-        slope_square=np.asarray(carry.slope_square),
-        step=state.step + n_steps,
-    )
-    return state, _info(state, losses)
+    rows = Rows.of(x, y, weight)
+    state, losses = train(state, rows, settings, n_steps)
+    return state, _info(state, losses.mean(axis=0, dtype=np.float64))
 
 
-def _info(state: NoiseNetworkState, losses: _Losses) -> FitInfo:
+def _info(state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"]) -> FitInfo:
     dead = [unit for member in state.each_member() for unit in dead_units(member.mean)]
-    stretches = min(_N_TRACE, len(losses.total))
-    total, data = (
-        np.asarray([part.mean() for part in np.array_split(np.asarray(trace), stretches)])
-        if stretches
-        else np.empty(0)
-        for trace in losses
-    )
+    stretches = min(_N_TRACE, len(losses))
+    parts = [part.mean(axis=0) for part in np.array_split(losses, stretches)] if stretches else []
+    total, data = np.reshape(parts, (-1, 2)).T
     least_dof = LEAST_DOF + np.logaddexp(0.0, state.members.raw_dof).min()
     return FitInfo(total, data, len(dead), int(np.sum(dead)), float(least_dof))
 

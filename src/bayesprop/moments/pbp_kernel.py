@@ -7,7 +7,6 @@ so that threads train models side by side.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -31,6 +30,7 @@ from bayesprop.moments.pbp_state import (
     Targets,
     least_information,
 )
+from bayesprop.numerics.cores import n_cores
 
 _CHUNK_ROWS = 16_384
 
@@ -154,7 +154,7 @@ def predict_moments(
         kernel_predict.predict_rows(pack(state), _frozen(x[rows]), m[rows], v[rows])
 
     starts = range(0, n, _CHUNK_ROWS)
-    n_threads = min(len(starts), n_threads or _n_cores())
+    n_threads = min(len(starts), n_threads or n_cores())
     if n_threads <= 1:
         for start in starts:
             predict(start)
@@ -242,10 +242,6 @@ def expected_entropies(
 
 def _outputs(m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
     return _frozen(m), _frozen(v), kernel_probit.scratch_for(m.shape[1])
-
-
-def _n_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _checked(

@@ -1,0 +1,330 @@
+"""Forward and backward through rectified layers of Gaussian weights, sixteen rows at a time.
+
+Roth & Pernkopf (2016), eq. 7-11. A layer whose inputs have mean m, variance v and second moment
+q = m² + v computes, with weights N(w, s) and biases N(b, t),
+
+    m_a = sum w m + b        v_a = sum (s q + w² v) + t
+
+so that, with G_m and G_v the slopes of the loss in m_a and v_a,
+
+    of m: sum w G_m + 2 m sum s G_v        of v: sum (s + w²) G_v
+    of w: sum_rows m G_m + 2 w sum_rows v G_v        of s: sum_rows q G_v
+
+Every array of rows lies in blocks of sixteen rows; a block holds one row of sixteen lanes for each
+unit, and rows for `PADDING` units more, whose numbers mean nothing. What a step needs, and where:
+
+theta, derived
+    Parameters, and in the same places the squares of weights and the variances.
+gradient
+    In the places of means the first sum of their slope, in those of log standard deviations the
+    slope in the variance; behind all that, in the places of weights, the second sum.
+room
+    Everything that has to do with rows.
+few
+    Room for sixteen numbers.
+layer
+    A row of a table whose columns are named below: sizes, and offsets in theta or in room.
+"""
+# pyright: reportArgumentType=false, reportCallIssue=false
+
+from __future__ import annotations
+
+from bayesprop.moments.kernel_floats import (
+    first_quarter,
+    last_quarter,
+    relu_moments,
+    second_quarter,
+    third_quarter,
+    totals,
+)
+from bayesprop.moments.kernel_lanes import FLOATS16, inlined, load_floats, spread_at, store
+
+BLOCK = FLOATS16.count
+PADDING = BLOCK
+
+# The columns of the table of layers. Inputs: mean, variance, second moment. OUT: slopes in the two
+# moments before the rectifier, of the last layer first these moments themselves. STEP: from block
+# to block. SLOPES: of the rectifier below this layer, of one block only. GROUPS: of the prior.
+N_IN, N_OUT, W_M, W_S, B_M, B_S = 0, 1, 2, 3, 4, 5
+IN_M, IN_V, IN_Q, IN_STEP, OUT_M, OUT_V, OUT_STEP, SLOPES = 6, 7, 8, 9, 10, 11, 12, 13
+GROUPS = 14
+N_COLUMNS = 15
+
+
+@inlined
+def _certain(work, layer, at, to_m, to_v):
+    """Do the first layer, whose inputs have no variance, for the block that begins at `at`."""
+    theta, derived, room = work.theta, work.derived, work.room
+    n_in, n_out = layer[N_IN], layer[N_OUT]
+    m_from, q_from = layer[IN_M] + at, layer[IN_Q] + at
+    for j in range(0, n_out, 4):
+        w, s, b, t = layer[W_M] + j, layer[W_S] + j, layer[B_M] + j, layer[B_S] + j
+        m0, m1 = spread_at(theta, b), spread_at(theta, b + 1)
+        m2, m3 = spread_at(theta, b + 2), spread_at(theta, b + 3)
+        v0, v1 = spread_at(derived, t), spread_at(derived, t + 1)
+        v2, v3 = spread_at(derived, t + 2), spread_at(derived, t + 3)
+        for i in range(n_in):
+            m, q = load_floats(room, m_from + BLOCK * i), load_floats(room, q_from + BLOCK * i)
+            m0 = m0 + m * spread_at(theta, w)
+            m1 = m1 + m * spread_at(theta, w + 1)
+            m2 = m2 + m * spread_at(theta, w + 2)
+            m3 = m3 + m * spread_at(theta, w + 3)
+            v0 = v0 + q * spread_at(derived, s)
+            v1 = v1 + q * spread_at(derived, s + 1)
+            v2 = v2 + q * spread_at(derived, s + 2)
+            v3 = v3 + q * spread_at(derived, s + 3)
+            w += n_out
+            s += n_out
+        _store_four(room, to_m + BLOCK * j, m0, m1, m2, m3)
+        _store_four(room, to_v + BLOCK * j, v0, v1, v2, v3)
+
+
+@inlined
+def _store_four(room, at, a, b, c, d):
+    store(room, at, a)
+    store(room, at + BLOCK, b)
+    store(room, at + 2 * BLOCK, c)
+    store(room, at + 3 * BLOCK, d)
+
+
+@inlined
+def _uncertain(work, layer, at, to_m, to_v):
+    """Do a layer above the first, one block."""
+    theta, derived, room = work.theta, work.derived, work.room
+    n_in, n_out = layer[N_IN], layer[N_OUT]
+    m_from, v_from, q_from = layer[IN_M] + at, layer[IN_V] + at, layer[IN_Q] + at
+    for j in range(0, n_out - 1, 4):
+        w, s, b, t = layer[W_M] + j, layer[W_S] + j, layer[B_M] + j, layer[B_S] + j
+        m0, m1 = spread_at(theta, b), spread_at(theta, b + 1)
+        m2, m3 = spread_at(theta, b + 2), spread_at(theta, b + 3)
+        v0, v1 = spread_at(derived, t), spread_at(derived, t + 1)
+        v2, v3 = spread_at(derived, t + 2), spread_at(derived, t + 3)
+        for i in range(n_in):
+            m, v = load_floats(room, m_from + BLOCK * i), load_floats(room, v_from + BLOCK * i)
+            q = load_floats(room, q_from + BLOCK * i)
+            m0 = m0 + m * spread_at(theta, w)
+            m1 = m1 + m * spread_at(theta, w + 1)
+            m2 = m2 + m * spread_at(theta, w + 2)
+            m3 = m3 + m * spread_at(theta, w + 3)
+            v0 = v0 + q * spread_at(derived, s)
+            v1 = v1 + q * spread_at(derived, s + 1)
+            v2 = v2 + q * spread_at(derived, s + 2)
+            v3 = v3 + q * spread_at(derived, s + 3)
+            v0 = v0 + v * spread_at(derived, w)
+            v1 = v1 + v * spread_at(derived, w + 1)
+            v2 = v2 + v * spread_at(derived, w + 2)
+            v3 = v3 + v * spread_at(derived, w + 3)
+            w += n_out
+            s += n_out
+        _store_four(room, to_m + BLOCK * j, m0, m1, m2, m3)
+        _store_four(room, to_v + BLOCK * j, v0, v1, v2, v3)
+    if n_out % 4 == 1:
+        j = n_out - 1
+        w, s, b, t = layer[W_M] + j, layer[W_S] + j, layer[B_M] + j, layer[B_S] + j
+        m_even, m_odd = spread_at(theta, b), 0.0 * spread_at(theta, b)
+        q_even, q_odd, v_even, v_odd = spread_at(derived, t), m_odd, m_odd, m_odd
+        for i in range(0, n_in - 1, 2):
+            here, there = BLOCK * i, BLOCK * (i + 1)
+            m_even = m_even + load_floats(room, m_from + here) * spread_at(theta, w)
+            v_even = v_even + load_floats(room, v_from + here) * spread_at(derived, w)
+            q_even = q_even + load_floats(room, q_from + here) * spread_at(derived, s)
+            m_odd = m_odd + load_floats(room, m_from + there) * spread_at(theta, w + n_out)
+            v_odd = v_odd + load_floats(room, v_from + there) * spread_at(derived, w + n_out)
+            q_odd = q_odd + load_floats(room, q_from + there) * spread_at(derived, s + n_out)
+            w += 2 * n_out
+            s += 2 * n_out
+        if n_in % 2 == 1:
+            here = BLOCK * (n_in - 1)
+            m_even = m_even + load_floats(room, m_from + here) * spread_at(theta, w)
+            v_even = v_even + load_floats(room, v_from + here) * spread_at(derived, w)
+            q_even = q_even + load_floats(room, q_from + here) * spread_at(derived, s)
+        store(room, to_m + BLOCK * j, m_even + m_odd)
+        store(room, to_v + BLOCK * j, (v_even + v_odd) + (q_even + q_odd))
+
+
+@inlined
+def _rectify(room, n_units, m_at, v_at, q_at, slopes):
+    """Replace the moments of one block by those of its positive part; write the slopes."""
+    size = BLOCK * n_units
+    for k in range(0, size, BLOCK):
+        m, v, m_by_m, m_by_v, v_by_m, v_by_v = relu_moments(
+            load_floats(room, m_at + k), load_floats(room, v_at + k)
+        )
+        store(room, m_at + k, m)
+        store(room, v_at + k, v)
+        store(room, q_at + k, m * m + v)
+        store(room, slopes + k, m_by_m)
+        store(room, slopes + size + k, m_by_v)
+        store(room, slopes + 2 * size + k, v_by_m)
+        store(room, slopes + 3 * size + k, v_by_v)
+
+
+@inlined
+def forward(work, layers, block):
+    """Send one block of rows through a network; its outputs' moments lie in OUT_M, OUT_V."""
+    last = layers.shape[0] - 1
+    for depth in range(last):
+        layer, above = layers[depth], layers[depth + 1]
+        at, to = block * layer[IN_STEP], block * above[IN_STEP]
+        to_m, to_v, to_q = above[IN_M] + to, above[IN_V] + to, above[IN_Q] + to
+        if depth == 0:
+            _certain(work, layer, at, to_m, to_v)
+        else:
+            _uncertain(work, layer, at, to_m, to_v)
+        _rectify(work.room, above[N_IN], to_m, to_v, to_q, above[SLOPES])
+    layer = layers[last]
+    to = block * layer[OUT_STEP]
+    _uncertain(work, layer, block * layer[IN_STEP], layer[OUT_M] + to, layer[OUT_V] + to)
+
+
+@inlined
+def _through(room, unit, m_at, g_m, g_v, slopes, size, direct, by_s, by_w):
+    """Write the slopes of the loss before the rectifier of one unit, from the three sums."""
+    at = BLOCK * unit
+    of_m = direct + 2.0 * load_floats(room, m_at + at) * by_s
+    of_v = by_s + by_w
+    m_by_m, m_by_v = load_floats(room, slopes + at), load_floats(room, slopes + size + at)
+    v_by_m = load_floats(room, slopes + 2 * size + at)
+    v_by_v = load_floats(room, slopes + 3 * size + at)
+    store(room, g_m + at, of_m * m_by_m + of_v * v_by_m)
+    store(room, g_v + at, of_m * m_by_v + of_v * v_by_v)
+
+
+@inlined
+def _below(work, layer, block, g_m, g_v):
+    """Send one block's slopes from a layer's outputs to before the rectifier below it."""
+    theta, derived, room = work.theta, work.derived, work.room
+    n_in, n_out, slopes = layer[N_IN], layer[N_OUT], layer[SLOPES]
+    m_at, size = layer[IN_M] + block * layer[IN_STEP], BLOCK * n_in
+    from_m = layer[OUT_M] + block * layer[OUT_STEP]
+    from_v = layer[OUT_V] + block * layer[OUT_STEP]
+    for i in range(0, n_in, 4):
+        w0, s0 = layer[W_M] + i * n_out, layer[W_S] + i * n_out
+        w1, w2, w3 = w0 + n_out, w0 + 2 * n_out, w0 + 3 * n_out
+        s1, s2, s3 = s0 + n_out, s0 + 2 * n_out, s0 + 3 * n_out
+        a0 = 0.0 * load_floats(theta, 0)
+        a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3 = a0, a0, a0, a0, a0, a0, a0, a0, a0, a0, a0
+        for j in range(n_out):
+            m, v = load_floats(room, from_m + BLOCK * j), load_floats(room, from_v + BLOCK * j)
+            a0 = a0 + m * spread_at(theta, w0 + j)
+            a1 = a1 + m * spread_at(theta, w1 + j)
+            a2 = a2 + m * spread_at(theta, w2 + j)
+            a3 = a3 + m * spread_at(theta, w3 + j)
+            b0 = b0 + v * spread_at(derived, s0 + j)
+            b1 = b1 + v * spread_at(derived, s1 + j)
+            b2 = b2 + v * spread_at(derived, s2 + j)
+            b3 = b3 + v * spread_at(derived, s3 + j)
+            c0 = c0 + v * spread_at(derived, w0 + j)
+            c1 = c1 + v * spread_at(derived, w1 + j)
+            c2 = c2 + v * spread_at(derived, w2 + j)
+            c3 = c3 + v * spread_at(derived, w3 + j)
+        _through(room, i, m_at, g_m, g_v, slopes, size, a0, b0, c0)
+        _through(room, i + 1, m_at, g_m, g_v, slopes, size, a1, b1, c1)
+        _through(room, i + 2, m_at, g_m, g_v, slopes, size, a2, b2, c2)
+        _through(room, i + 3, m_at, g_m, g_v, slopes, size, a3, b3, c3)
+
+
+@inlined
+def backward(work, layers, block):
+    """Send one block's slopes down to the first layer's outputs."""
+    for depth in range(layers.shape[0] - 1, 0, -1):
+        under = layers[depth - 1]
+        to = block * under[OUT_STEP]
+        _below(work, layers[depth], block, under[OUT_M] + to, under[OUT_V] + to)
+
+
+@inlined
+def _column(work, a, a_step, b, b_step, n_blocks):
+    """Products, summed over all rows, of sixteen units from a on with the unit b."""
+    room = work.room
+    t0 = 0.0 * load_floats(work.theta, 0)
+    t1, t2, t3, t4, t5, t6, t7, t8 = t0, t0, t0, t0, t0, t0, t0, t0
+    t9, t10, t11, t12, t13, t14, t15 = t0, t0, t0, t0, t0, t0, t0
+    for _ in range(n_blocks):
+        y = load_floats(room, b)
+        t0 = t0 + y * load_floats(room, a)
+        t1 = t1 + y * load_floats(room, a + 1 * BLOCK)
+        t2 = t2 + y * load_floats(room, a + 2 * BLOCK)
+        t3 = t3 + y * load_floats(room, a + 3 * BLOCK)
+        t4 = t4 + y * load_floats(room, a + 4 * BLOCK)
+        t5 = t5 + y * load_floats(room, a + 5 * BLOCK)
+        t6 = t6 + y * load_floats(room, a + 6 * BLOCK)
+        t7 = t7 + y * load_floats(room, a + 7 * BLOCK)
+        t8 = t8 + y * load_floats(room, a + 8 * BLOCK)
+        t9 = t9 + y * load_floats(room, a + 9 * BLOCK)
+        t10 = t10 + y * load_floats(room, a + 10 * BLOCK)
+        t11 = t11 + y * load_floats(room, a + 11 * BLOCK)
+        t12 = t12 + y * load_floats(room, a + 12 * BLOCK)
+        t13 = t13 + y * load_floats(room, a + 13 * BLOCK)
+        t14 = t14 + y * load_floats(room, a + 14 * BLOCK)
+        t15 = t15 + y * load_floats(room, a + 15 * BLOCK)
+        a += a_step
+        b += b_step
+    return totals(t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12, t13, t14, t15)
+
+
+@inlined
+def _square(work, a, a_step, b, b_step, n_blocks):
+    """Products, summed over all rows, of four units from a on with four from b on."""
+    room = work.room
+    t0 = 0.0 * load_floats(work.theta, 0)
+    t1, t2, t3, t4, t5, t6, t7, t8 = t0, t0, t0, t0, t0, t0, t0, t0
+    t9, t10, t11, t12, t13, t14, t15 = t0, t0, t0, t0, t0, t0, t0
+    for _ in range(n_blocks):
+        x0, x1 = load_floats(room, a), load_floats(room, a + BLOCK)
+        x2, x3 = load_floats(room, a + 2 * BLOCK), load_floats(room, a + 3 * BLOCK)
+        y = load_floats(room, b)
+        t0, t4, t8, t12 = t0 + x0 * y, t4 + x1 * y, t8 + x2 * y, t12 + x3 * y
+        y = load_floats(room, b + BLOCK)
+        t1, t5, t9, t13 = t1 + x0 * y, t5 + x1 * y, t9 + x2 * y, t13 + x3 * y
+        y = load_floats(room, b + 2 * BLOCK)
+        t2, t6, t10, t14 = t2 + x0 * y, t6 + x1 * y, t10 + x2 * y, t14 + x3 * y
+        y = load_floats(room, b + 3 * BLOCK)
+        t3, t7, t11, t15 = t3 + x0 * y, t7 + x1 * y, t11 + x2 * y, t15 + x3 * y
+        a += a_step
+        b += b_step
+    return totals(t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12, t13, t14, t15)
+
+
+@inlined
+def _spill(few, out, at, step, n_rows, n_columns):
+    """Write part of four rows of four."""
+    for row in range(min(4, n_rows)):
+        for column in range(n_columns):
+            out[at + row * step + column] = few[4 * row + column]
+
+
+@inlined
+def products(work, job, n_blocks):
+    """Write a table of the products of some units with others, summed over all rows.
+
+    job
+        First unit of the former, their step from block to block and number; the same of the
+        latter; and where the table begins in `gradient`.
+    """
+    few, out = work.few, work.gradient
+    a, a_step, n_a, b, b_step, n_b, to = job[0], job[1], job[2], job[3], job[4], job[5], job[6]
+    for j in range(0, n_b - 1, 4):
+        n_columns = min(4, n_b - j)
+        for i in range(0, n_a, 4):
+            found = _square(work, a + BLOCK * i, a_step, b + BLOCK * j, b_step, n_blocks)
+            at = to + i * n_b + j
+            if n_columns == 4 and i + 4 <= n_a:
+                store(out, at, first_quarter(found))
+                store(out, at + n_b, second_quarter(found))
+                store(out, at + 2 * n_b, third_quarter(found))
+                store(out, at + 3 * n_b, last_quarter(found))
+            else:
+                store(few, 0, found)
+                _spill(few, out, at, n_b, n_a - i, n_columns)
+    if n_b % 4 == 1:
+        j = n_b - 1
+        for i in range(0, n_a, BLOCK):
+            found = _column(work, a + BLOCK * i, a_step, b + BLOCK * j, b_step, n_blocks)
+            at = to + i * n_b + j
+            if n_b == 1 and i + BLOCK <= n_a:
+                store(out, at, found)
+            else:
+                store(few, 0, found)
+                for k in range(min(BLOCK, n_a - i)):
+                    out[at + k * n_b] = few[k]

@@ -1,0 +1,168 @@
+"""Where a member of the noise-network recipe lies in the arrays of its compiled loop."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float32, Int
+
+from bayesprop.moments.kernel_noise_layers import BLOCK
+from bayesprop.moments.kernel_noise_network import N_NUMBERS, N_SUMS, Places, Work
+from bayesprop.moments.kernel_noise_prior import BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED
+from bayesprop.moments.noise_network_prior import (
+    LAST_NOISE_VAR_TIMES_FAN_IN,
+    MODE_TIMES_FAN_IN,
+    NOISE_VAR_TIMES_FAN_IN,
+)
+
+Vector = Float32[np.ndarray, " p"]
+
+
+class Layout(NamedTuple):
+    """Places and sizes; what they mean: `kernel_noise_layers` and `Work`.
+
+    leaves
+        Places in theta of a member's parameters, in the order of `ravel_pytree`.
+    """
+
+    leaves: Int[np.ndarray, " p"]
+    n_theta: int
+    n_room: int
+    ones: int
+    layers: Int[np.ndarray, "l c"]
+    modes: Float[np.ndarray, " l"]
+    jobs: Int[np.ndarray, "j 7"]
+    places: Places
+
+    def work(
+        self, parameters: Vector, slope: Vector, slope_square: Vector, log_floor: Vector
+    ) -> Work:
+        """Make the arrays of a member and fill in what it has learnt so far."""
+        n_out = len(log_floor)
+        arrays = [_zeros(self.n_theta) for _ in range(5)]
+        for array, known in zip(arrays, (parameters, slope, slope_square), strict=False):
+            array[self.leaves] = known
+        theta, slope, slope_square, derived, pull = arrays
+        room = _zeros(self.n_room)
+        room[self.ones : self.ones + BLOCK] = 1.0
+        return Work(
+            theta=theta,
+            slope=slope,
+            slope_square=slope_square,
+            derived=derived,
+            gradient=_zeros(2 * self.n_theta),
+            pull=pull,
+            room=room,
+            few=_zeros(BLOCK),
+            numbers=_zeros(N_NUMBERS * n_out),
+            log_floor=np.ascontiguousarray(log_floor, np.float32),
+            layers=self.layers,
+            modes=self.modes,
+            bias_pulls=np.zeros(len(self.layers)),
+            jobs=self.jobs,
+            places=self.places,
+        )
+
+
+class _Places:
+    """Hands out places in an array that is still to be made."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def take(self, size: int) -> int:
+        at, self.size = self.size, self.size + _up(size)
+        return at
+
+
+def _up(n: int) -> int:
+    """Round up to whole registers."""
+    return -(-n // BLOCK) * BLOCK
+
+
+def _step(n_units: int) -> int:
+    """From block to block: sums are taken of sixteen units at a time."""
+    return _up(n_units) * BLOCK
+
+
+def _zeros(size: int) -> Vector:
+    """Return zeros that begin with a cache line, as all registers then do."""
+    room = np.zeros(size + BLOCK, np.float32)
+    start = -(room.ctypes.data // room.itemsize) % BLOCK
+    return room[start : start + size]
+
+
+def layout(mean_sizes: tuple[int, ...], noise_sizes: tuple[int, ...], batch_size: int) -> Layout:
+    """Lay out a member whose networks have these sizes, inputs first and outputs last."""
+    n_in, n_out, n_blocks = mean_sizes[0], mean_sizes[-1], -(-batch_size // BLOCK)
+    theta, room = _Places(), _Places()
+    leaves, layers, modes = [], [], []
+
+    def leaf(size: int) -> int:
+        at = theta.take(size)
+        leaves.append(at + np.arange(size))
+        return at
+
+    def rows(n_units: int, n_kinds: int) -> list[int]:
+        return [room.take(_step(n_units) * n_blocks) for _ in range(n_kinds)]
+
+    x, x_squared = rows(n_in, 2)
+    for sizes, is_noise in ((mean_sizes, False), (noise_sizes, True)):
+        inputs = [x, x, x_squared]
+        for depth, (n_below, n_above) in enumerate(pairwise(sizes)):
+            is_last = depth == len(sizes) - 2
+            n_weights = n_below * n_above
+            parts = [leaf(size) for size in (n_weights, n_weights, n_above, n_above)]
+            outputs, slopes = rows(n_above, 2), room.take(4 * _step(n_below))
+            groups, mode = _prior(n_below, is_noise=is_noise, depth=depth, is_last=is_last)
+            steps = _step(n_below), _step(n_above)
+            layers.append(
+                [n_below, n_above, *parts, *inputs, steps[0], *outputs, steps[1], slopes, groups]
+            )
+            modes.append(mode)
+            inputs = [] if is_last else rows(n_above, 3)
+    named = [leaf(n_out) for _ in range(3)]
+    theta.take(4 * max(*mean_sizes, *noise_sizes) + BLOCK)  # looked at, never used
+    ones = room.take(BLOCK)
+    places = Places(
+        len(mean_sizes) - 1,
+        *named,
+        y=room.take(n_out * BLOCK * n_blocks),
+        weight=room.take(BLOCK * n_blocks),
+        sums=room.take(n_out * BLOCK * N_SUMS),
+    )
+    jobs = [job for layer in layers for job in _jobs(layer, ones, theta.size)]
+    return Layout(
+        np.concatenate(leaves),
+        theta.size,
+        room.size + _step(BLOCK),
+        ones,
+        np.array(layers),
+        np.array(modes),
+        np.array(jobs),
+        places,
+    )
+
+
+def _prior(n_below: int, *, is_noise: bool, depth: int, is_last: bool) -> tuple[int, float]:
+    """Return the groups of a layer's weights, and the mode of their prior variances."""
+    if is_noise:
+        numerator = LAST_NOISE_VAR_TIMES_FAN_IN if is_last else NOISE_VAR_TIMES_FAN_IN
+        return FIXED, numerator / n_below
+    groups = BY_OUTPUT if is_last else BY_INPUT if depth == 0 else BY_MATRIX
+    return groups, MODE_TIMES_FAN_IN / n_below
+
+
+def _jobs(layer: list[int], ones: int, behind: int) -> list[list[int]]:
+    """List what `products` has to do for the slopes of a layer."""
+    n_in, n_out, w_m, w_s, b_m, b_s, m, v, q, step, g_m, g_v, above = layer[:13]
+    jobs = [
+        [m, step, n_in, g_m, above, n_out, w_m],
+        [q, step, n_in, g_v, above, n_out, w_s],
+        [g_m, above, n_out, ones, 0, 1, b_m],
+        [g_v, above, n_out, ones, 0, 1, b_s],
+    ]
+    is_first = v == m
+    return jobs if is_first else [*jobs, [v, step, n_in, g_v, above, n_out, behind + w_m]]

@@ -1,0 +1,294 @@
+"""The compiled loop that trains one member of the noise-network recipe; `member_loss`, by hand.
+
+The arrays are those of `kernel_noise_layers.py`; `noise_network_engine.py` lays them out. All is
+float32 but what is summed up once a step.
+"""
+# pyright: reportArgumentType=false, reportCallIssue=false
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from bayesprop.moments.kernel_floats import at_most, exp, log1p, log_add_exp
+from bayesprop.moments.kernel_lanes import (
+    compiled,
+    inlined,
+    load_floats,
+    select,
+    spread_at,
+    store,
+    total,
+)
+from bayesprop.moments.kernel_noise_layers import (
+    BLOCK,
+    IN_M,
+    IN_Q,
+    IN_STEP,
+    N_OUT,
+    OUT_M,
+    OUT_STEP,
+    OUT_V,
+    backward,
+    forward,
+    products,
+)
+from bayesprop.moments.kernel_noise_prior import descend, descend_plainly, prepare, rates_of
+
+_LOG_PI = math.log(math.pi)
+N_NUMBERS, N_SUMS = 5, 5
+_OWN, _SHARED, _OF_DOF, _OF_MEAN, _OF_NOISE = 0, 1, 2, 3, 4  # the sums over rows, by output
+
+
+class Work(NamedTuple):
+    """All that a member needs between calls and within a step.
+
+    layers
+        Of the mean network, then of the noise network; columns as in `kernel_noise_layers`.
+    modes
+        Of the prior variances of these layers' weights; where they are fixed, the variances.
+    jobs
+        What `products` has to do.
+    places
+        See the `Places` below.
+    numbers
+        What a step says of each output, see `_constants_of_noise`.
+    """
+
+    theta: Any
+    slope: Any
+    slope_square: Any
+    derived: Any
+    gradient: Any
+    pull: Any
+    room: Any
+    few: Any
+    numbers: Any
+    log_floor: Any
+    layers: Any
+    modes: Any
+    bias_pulls: Any
+    jobs: Any
+    places: Any
+
+
+class Places(NamedTuple):
+    """Number of the mean network's layers; offsets in theta (first three) and in room."""
+
+    n_mean_layers: int
+    log_noise: int
+    own_log_noise: int
+    raw_dof: int
+    y: int
+    weight: int
+    sums: int
+
+
+class Rules(NamedTuple):
+    """What a training run is told: float64. See `NoiseNetworkSettings` and `Schedule`."""
+
+    n_steps: float
+    step_size: float
+    kl_warm_up: float
+    noise_warm_up: float
+    n_total: float
+    shape: float
+    least_dof: float
+    tilt_limit: float
+
+
+@inlined
+def _gather(work, x, y, weight, order, start, size):
+    """Copy a batch; rows of sixteen lanes, those that are too many stay 0."""
+    room, layer, places = work.room, work.layers[0], work.places
+    n_in, n_out = x.shape[1], y.shape[1]
+    x_at, x_step, q_at = layer[IN_M], layer[IN_STEP], layer[IN_Q]
+    for r in range(size):
+        row, block, lane = order[start + r], r // BLOCK, r % BLOCK
+        at = x_at + block * x_step + lane
+        for i in range(n_in):
+            room[at + BLOCK * i] = x[row, i]
+        at = places.y + block * n_out * BLOCK + lane
+        for j in range(n_out):
+            room[at + BLOCK * j] = y[row, j]
+        room[places.weight + r] = weight[row]
+    for block in range((size + BLOCK - 1) // BLOCK):
+        for k in range(block * x_step, block * x_step + n_in * BLOCK, BLOCK):
+            value = load_floats(room, x_at + k)
+            store(room, q_at + k, value * value)
+
+
+@inlined
+def _log_gamma_ratio(a):
+    """Log Gamma(a + 1/2) - log Gamma(a), a >= 1, and its slope: `log_gamma_ratio`."""
+    r = 1.0 / (a + 3.0)
+    shift = a * (a + 1.0) * (a + 2.0) / ((a + 0.5) * (a + 1.5) * (a + 2.5))
+    value = math.log(shift) - 0.5 * math.log(r) - r / 8.0 + r**3 / 192.0 - r**5 / 640.0
+    slope = 0.5 * r + r**2 / 8.0 - r**4 / 64.0 + r**6 / 128.0
+    slope += 1.0 / a - 1.0 / (a + 0.5)
+    slope += 1.0 / (a + 1.0) - 1.0 / (a + 1.5)
+    slope += 1.0 / (a + 2.0) - 1.0 / (a + 2.5)
+    return value, slope
+
+
+@inlined
+def _constants_of_noise(work, j, least_dof):
+    """Write what the bound needs of output j; its constant term and the slope of that in dof.
+
+    One over the degrees of freedom, half of one more than they are, the two log noise variances
+    and the floor.
+    """
+    theta, numbers, places = work.theta, work.numbers, work.places
+    raw = float(theta[places.raw_dof + j])
+    dof = least_dof + max(raw, 0.0) + math.log1p(math.exp(-abs(raw)))
+    at = N_NUMBERS * j
+    numbers[at] = 1.0 / dof
+    numbers[at + 1] = 0.5 * (dof + 1.0)
+    numbers[at + 2] = theta[places.own_log_noise + j]
+    numbers[at + 3] = theta[places.log_noise + j]
+    numbers[at + 4] = work.log_floor[j]
+    ratio, slope = _log_gamma_ratio(0.5 * dof)
+    return ratio - 0.5 * (_LOG_PI + math.log(dof)), 0.5 * slope - 0.5 / dof
+
+
+@inlined
+def _bound(square, log_var, tilt, per_dof, half):
+    """`student_t_bound` but for its constant, and its slopes in the square, l_m and tilt; ...
+
+    ... then the log term, and the share u / (1 + u) of the tail.
+    """
+    scale = exp(tilt - log_var)
+    u = scale * square * per_dof
+    left = 1.0 / (1.0 + u)
+    share, log_term = u * left, log1p(u)
+    of_tilt = 0.0 - half * share
+    of_square = (0.0 - half) * per_dof * scale * left
+    value = (0.0 - 0.5) * log_var - half * log_term
+    return value, of_square, (0.0 - 0.5) - of_tilt, of_tilt, log_term, share
+
+
+@inlined
+def _add(room, at, value):
+    store(room, at, load_floats(room, at) + value)
+
+
+@inlined
+def _outputs(work, block, noise_weight, tilt_limit, per_row):
+    """Replace the outputs' moments by the slopes of the loss in them; add to the sums.
+
+    per_row
+        -1 / number of rows.
+    """
+    room, numbers, places = work.room, work.numbers, work.places
+    mean, noise = work.layers[places.n_mean_layers - 1], work.layers[work.layers.shape[0] - 1]
+    to, n_out = block * mean[OUT_STEP], mean[N_OUT]
+    weight = load_floats(room, places.weight + block * BLOCK)
+    share_of_row = per_row * weight
+    for j in range(n_out):
+        m_at, v_at = mean[OUT_M] + to + BLOCK * j, mean[OUT_V] + to + BLOCK * j
+        h_m_at, h_v_at = noise[OUT_M] + to + BLOCK * j, noise[OUT_V] + to + BLOCK * j
+        h_m, h_v = load_floats(room, h_m_at), load_floats(room, h_v_at)
+        error = load_floats(room, m_at) - load_floats(room, places.y + (block * n_out + j) * BLOCK)
+        at, sums = N_NUMBERS * j, places.sums + N_SUMS * BLOCK * j
+        per_dof, half = spread_at(numbers, at), spread_at(numbers, at + 1)
+        floor = spread_at(numbers, at + 4)
+
+        own = noise_weight * h_m + spread_at(numbers, at + 2)
+        seen = log_add_exp(own, floor)
+        tilt = at_most((0.5 * noise_weight * noise_weight) * h_v, tilt_limit)
+        square = error * error + load_floats(room, v_at)
+        value, of_square, of_l, _, _, _ = _bound(square, seen, tilt, per_dof, half)
+        store(room, m_at, share_of_row * of_square * (2.0 * error))
+        store(room, v_at, share_of_row * of_square)
+        _add(room, sums + BLOCK * _OWN, share_of_row * of_l * exp(own - seen))
+        _add(room, sums + BLOCK * _OF_MEAN, weight * value)
+
+        shared = h_m + spread_at(numbers, at + 3)
+        l_m = log_add_exp(shared, floor)
+        tilt = at_most(0.5 * h_v, tilt_limit)
+        value, _, of_l, of_tilt, log_term, share = _bound(error * error, l_m, tilt, per_dof, half)
+        slope = share_of_row * of_l * exp(shared - l_m)
+        store(room, h_m_at, slope)
+        # The limit has no slope; a NaN keeps its own.
+        of_v = select(0.5 * h_v > tilt_limit, 0.0 * h_v, 0.5 * of_tilt)
+        store(room, h_v_at, share_of_row * of_v)
+        _add(room, sums + BLOCK * _SHARED, slope)
+        _add(room, sums + BLOCK * _OF_DOF, weight * (half * per_dof * share - 0.5 * log_term))
+        _add(room, sums + BLOCK * _OF_NOISE, weight * value)
+
+
+@inlined
+def _slopes_of_noise(work, j, weights, constant_slope, per_row):
+    """Write the slopes of the noise parameters of output j, from the sums over all rows."""
+    gradient, places = work.gradient, work.places
+    at = places.sums + N_SUMS * BLOCK * j
+    gradient[places.own_log_noise + j] = total(load_floats(work.room, at + BLOCK * _OWN))
+    gradient[places.log_noise + j] = total(load_floats(work.room, at + BLOCK * _SHARED))
+    of_dof = float(total(load_floats(work.room, at + BLOCK * _OF_DOF)))
+    sigmoid = 1.0 / (1.0 + math.exp(-float(work.theta[places.raw_dof + j])))
+    gradient[places.raw_dof + j] = per_row * sigmoid * (of_dof + constant_slope * weights)
+
+
+@inlined
+def _both_networks(work, order, start, x, y, weight, size, noise_weight, rules):
+    """Write the slopes of the data's share of the loss; that share of the two networks."""
+    room, places, layers = work.room, work.places, work.layers
+    n_mean, n_out = places.n_mean_layers, y.shape[1]
+    n_blocks = (size + BLOCK - 1) // BLOCK
+    per_row = -1.0 / size
+    _gather(work, x, y, weight, order, start, size)
+    nothing = 0.0 * load_floats(work.theta, 0)
+    for k in range(0, N_SUMS * BLOCK * n_out, BLOCK):
+        store(room, places.sums + k, nothing)
+    for j in range(n_out):
+        _constants_of_noise(work, j, rules.least_dof)
+    for block in range(n_blocks):
+        for network in range(2):
+            forward(work, layers[:n_mean] if network == 0 else layers[n_mean:], block)
+        _outputs(work, block, noise_weight, rules.tilt_limit, per_row)
+        for network in range(2):
+            backward(work, layers[:n_mean] if network == 0 else layers[n_mean:], block)
+    for job in range(work.jobs.shape[0]):
+        products(work, work.jobs[job], n_blocks)
+    weights, of_mean, of_noise = 0.0, 0.0, 0.0
+    for r in range(size):
+        weights += room[places.weight + r]
+    for j in range(n_out):
+        at = places.sums + N_SUMS * BLOCK * j
+        constant, slope = _constants_of_noise(work, j, rules.least_dof)
+        of_mean += constant * weights + total(load_floats(room, at + BLOCK * _OF_MEAN))
+        of_noise += constant * weights + total(load_floats(room, at + BLOCK * _OF_NOISE))
+        _slopes_of_noise(work, j, weights, slope, per_row)
+    return per_row * of_mean, per_row * of_noise
+
+
+@compiled
+def advance(work, rules, x, y, weight, order, size, first_step, losses):
+    """Take a step of Adam for every row of `losses`; write total and data loss there, nats a row.
+
+    order
+        Row numbers, `size` for every step.
+    """
+    layers, n_mean, n_out = work.layers, work.places.n_mean_layers, y.shape[1]
+    for s in range(losses.shape[0]):
+        step = first_step + s
+        done = step / rules.n_steps
+        kl_weight = min(1.0, done / rules.kl_warm_up)
+        noise_weight = 0.5 + 0.5 * min(1.0, done / rules.noise_warm_up)
+        price = 0.0
+        for depth in range(layers.shape[0]):
+            share = kl_weight if depth < n_mean else 1.0
+            kl, pull = prepare(work, layers[depth], work.modes[depth], rules.shape)
+            work.bias_pulls[depth] = pull
+            price += share * kl
+        of_mean, of_noise = _both_networks(
+            work, order, s * size, x, y, weight, size, noise_weight, rules
+        )
+        rates = rates_of(step, rules.n_steps, rules.step_size)
+        for depth in range(layers.shape[0]):
+            share = (kl_weight if depth < n_mean else 1.0) / rules.n_total
+            descend(work, layers[depth], work.bias_pulls[depth], share, rates)
+        for at in (work.places.log_noise, work.places.own_log_noise, work.places.raw_dof):
+            descend_plainly(work, at, n_out, rates)
+        losses[s, 0] = of_mean + of_noise + price / rules.n_total
+        losses[s, 1] = of_noise

@@ -1,0 +1,175 @@
+"""Priors of the noise-network recipe and steps of Adam, sixteen parameters at a time.
+
+What `noise_network_prior.py` says of the priors, whose groups' best variances need no derivative,
+and Adam (Kingma & Ba 2015). The arrays are those of `kernel_noise_layers.py`, and
+
+pull
+    One over the prior variance, in the places of the weights.
+"""
+# pyright: reportArgumentType=false, reportCallIssue=false
+
+from __future__ import annotations
+
+import math
+
+from bayesprop.moments.kernel_floats import exp, square_root
+from bayesprop.moments.kernel_lanes import inlined, load_floats, spread_at, store, total
+from bayesprop.moments.kernel_noise_layers import (
+    B_M,
+    B_S,
+    BLOCK,
+    GROUPS,
+    N_IN,
+    N_OUT,
+    W_M,
+    W_S,
+)
+
+BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED = 0, 1, 2, 3
+"""Which weights share a prior variance; FIXED: it is given."""
+
+_MEAN_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
+
+
+@inlined
+def _derive(work, m_at, s_at, n):
+    """Write squares and variances of n parameters."""
+    for k in range(0, n, BLOCK):
+        m = load_floats(work.theta, m_at + k)
+        store(work.derived, m_at + k, m * m)
+        store(work.derived, s_at + k, exp(2.0 * load_floats(work.theta, s_at + k)))
+
+
+@inlined
+def _sum(values, at, n):
+    """Sum of n of the values."""
+    lanes = 0.0 * spread_at(values, at)
+    whole = n - n % BLOCK
+    for k in range(0, whole, BLOCK):
+        lanes = lanes + load_floats(values, at + k)
+    found = float(total(lanes))
+    for k in range(at + whole, at + n):
+        found += values[k]
+    return found
+
+
+@inlined
+def _squares(work, m_at, s_at, n):
+    """Sum of E[w²] of n parameters that lie side by side."""
+    return _sum(work.derived, m_at, n) + _sum(work.derived, s_at, n)
+
+
+@inlined
+def _fill(values, at, n, value):
+    """Write n or up to fifteen more."""
+    lanes = 0.0 * load_floats(values, 0) + value
+    for k in range(at, at + n, BLOCK):
+        store(values, k, lanes)
+
+
+@inlined
+def _group(squares, n, mode, shape):
+    """One over the best variance of a group of n weights, and what the group costs, nats."""
+    half = 0.5 * squares + (shape + 1.0) * mode
+    strength = 0.5 * n + shape + 1.0
+    return strength / half, strength * (math.log(half / strength) + 1.0)
+
+
+@inlined
+def _fixed(squares, n, var):
+    return 1.0 / var, 0.5 * (squares / var + n * (math.log(var) - 1.0))
+
+
+@inlined
+def prepare(work, layer, mode, shape):
+    """Write a layer's variances and the pull of its prior; its KL and the pull on the biases.
+
+    mode
+        Of the variances of weights; of FIXED groups the variance.
+    """
+    n_in, n_out, groups = layer[N_IN], layer[N_OUT], layer[GROUPS]
+    w, s, b, t, n = layer[W_M], layer[W_S], layer[B_M], layer[B_S], layer[N_IN] * layer[N_OUT]
+    _derive(work, w, s, n)
+    _derive(work, b, t, n_out)
+    price = -_sum(work.theta, s, n) - _sum(work.theta, t, n_out)
+    if groups == BY_INPUT:
+        for i in range(n_in):
+            row = i * n_out
+            pull, cost = _group(_squares(work, w + row, s + row, n_out), n_out, mode, shape)
+            _fill(work.pull, w + row, n_out, pull)
+            price += cost
+    elif groups == BY_OUTPUT and n_out > 1:
+        for j in range(n_out):
+            squares = 0.0
+            for k in range(j, n, n_out):
+                squares += work.derived[w + k] + work.derived[s + k]
+            pull, cost = _group(squares, n_in, mode, shape)
+            for k in range(w + j, w + n, n_out):
+                work.pull[k] = pull
+            price += cost
+    else:
+        squares = _squares(work, w, s, n)
+        if groups == FIXED:
+            pull, cost = _fixed(squares, n, mode)
+        else:
+            pull, cost = _group(squares, n, mode, shape)
+        _fill(work.pull, w, n, pull)
+        price += cost
+    squares = _squares(work, b, t, n_out)
+    if groups == FIXED:
+        pull, cost = _fixed(squares, n_out, 1.0)
+    else:
+        pull, cost = _group(squares, n_out, 1.0, shape)
+    return price + cost, pull
+
+
+@inlined
+def rates_of(step, n_steps, step_size):
+    """Size of a step of Adam, which falls by a cosine to 1 %, and its two corrections in it."""
+    cosine = math.cos(math.pi * step / n_steps)
+    size = step_size * (0.01 + 0.495 * (1.0 + cosine))
+    return size / (1.0 - _MEAN_DECAY ** (step + 1.0)), 1.0 / (1.0 - _SQUARE_DECAY ** (step + 1.0))
+
+
+@inlined
+def _adam(work, at, g, rates):
+    size, correction = rates
+    m = _MEAN_DECAY * load_floats(work.slope, at) + (1.0 - _MEAN_DECAY) * g
+    s = _SQUARE_DECAY * load_floats(work.slope_square, at) + (1.0 - _SQUARE_DECAY) * g * g
+    store(work.slope, at, m)
+    store(work.slope_square, at, s)
+    moved = size * m / (square_root(correction * s) + _EPSILON)
+    store(work.theta, at, load_floats(work.theta, at) - moved)
+
+
+@inlined
+def descend(work, layer, bias_pull, weight, rates):
+    """Move the parameters of a layer; `weight` is that of its KL in the loss."""
+    gradient, pull, derived = work.gradient, work.pull, work.derived
+    w, s, b, t, n = layer[W_M], layer[W_S], layer[B_M], layer[B_S], layer[N_IN] * layer[N_OUT]
+    cross = w + work.theta.size
+    for k in range(0, n, BLOCK):
+        m, var, toward_0 = (
+            load_floats(work.theta, w + k),
+            load_floats(derived, s + k),
+            weight * load_floats(pull, w + k),
+        )
+        of_m = load_floats(gradient, w + k) + m * (
+            2.0 * load_floats(gradient, cross + k) + toward_0
+        )
+        of_s = var * (2.0 * load_floats(gradient, s + k) + toward_0) - weight
+        _adam(work, w + k, of_m, rates)
+        _adam(work, s + k, of_s, rates)
+    toward_0 = weight * bias_pull
+    for k in range(0, layer[N_OUT], BLOCK):
+        of_m = load_floats(gradient, b + k) + toward_0 * load_floats(work.theta, b + k)
+        of_s = load_floats(derived, t + k) * (2.0 * load_floats(gradient, t + k) + toward_0)
+        _adam(work, b + k, of_m, rates)
+        _adam(work, t + k, of_s - weight, rates)
+
+
+@inlined
+def descend_plainly(work, at, n, rates):
+    """Move n parameters by their slopes alone."""
+    for k in range(at, at + n, BLOCK):
+        _adam(work, k, load_floats(work.gradient, k), rates)

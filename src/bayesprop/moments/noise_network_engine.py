@@ -1,0 +1,201 @@
+"""Training of the noise-network recipe by compiled loops, one member a thread.
+
+The arithmetic is that of `member_loss` (noise_network_members.py), in kernel_noise_*.py. What comes
+out depends neither on the number of threads nor on where training stops and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Event
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float, Float32, Int
+
+from bayesprop.moments.kernel_noise_layout import Vector, layout
+from bayesprop.moments.kernel_noise_network import Rules, advance
+from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT
+from bayesprop.moments.noise_network_prior import SHAPE
+from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
+from bayesprop.numerics.cores import n_cores
+
+_ORDERED_AT_A_TIME = 100_000  # row numbers: starting a generator takes as long as 2000 of them
+_STEPS_AT_A_TIME = 500  # between looks at whether to stop
+
+
+class Rows(NamedTuple):
+    """Standardised rows, their weights of mean 1, and the sum of these before."""
+
+    x: Float32[np.ndarray, "n d"]
+    y: Float32[np.ndarray, "n o"]
+    weight: Float32[np.ndarray, " n"]
+    n_total: float
+
+    @classmethod
+    def of(
+        cls,
+        x: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, "n o"],
+        weight: Float[np.ndarray, " n"] | None,
+    ) -> Rows:
+        """Take rows as the compiled loop does, which checks no bounds."""
+        if np.ndim(x) != 2 or np.ndim(y) != 2 or len(x) != len(y) or not len(x):
+            raise ValueError(f"x must be (n, d) and y (n, o), got {np.shape(x)} and {np.shape(y)}")
+        weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
+        if weight.shape != (len(x),):
+            raise ValueError(f"weight must hold {len(x)} numbers, got shape {weight.shape}")
+        x, y, each = (np.ascontiguousarray(a, np.float32) for a in (x, y, weight / weight.mean()))
+        return cls(x, y, each, float(weight.sum()))
+
+
+class Batches(NamedTuple):
+    """How many there are in an epoch, and rows in each."""
+
+    number: int
+    size: int
+
+    @classmethod
+    def of(cls, n_rows: int, batch_size: int) -> Batches:
+        """Come as close to that size as leaves out fewer rows than there are batches."""
+        number = max(1, round(n_rows / batch_size))
+        return cls(number, n_rows // number)
+
+
+def row_orders(
+    seed: int, member: int, n_rows: int, batches: Batches, first_step: int, n_steps: int
+) -> Iterator[Int[np.ndarray, " r"]]:
+    """Give the rows of `n_steps` steps from `first_step` on, in pieces.
+
+    Every epoch has its order, and every member its own: what the errors of all members share, no
+    ensemble averages out. The order depends on seed, member and epoch alone.
+    """
+    n_epochs = max(1, _ORDERED_AT_A_TIME // n_rows)
+    a_piece, last = n_epochs * batches.number, first_step + n_steps
+    for piece in range(first_step // a_piece, -(-last // a_piece)):
+        rng = np.random.default_rng([seed % 2**32, member, piece])
+        rows = np.tile(np.arange(n_rows, dtype=np.int32), (n_epochs, 1))
+        rows = rng.permuted(rows, axis=1)[:, : batches.number * batches.size].ravel()
+        begin = max(0, first_step - piece * a_piece)
+        end = min(a_piece, last - piece * a_piece)
+        yield rows[batches.size * begin : batches.size * end]
+
+
+def _by_member(flat: Vector, state: NoiseNetworkState) -> Float32[np.ndarray, "k p"]:
+    """Take apart what holds all members of one array of parameters before the next."""
+    sizes = [np.size(leaf) for leaf in jax.tree.leaves(state.members)]
+    parts = np.split(np.asarray(flat, np.float32), np.cumsum(sizes)[:-1])
+    return np.hstack([part.reshape(state.n_members, -1) for part in parts])
+
+
+def _together(rows: Float32[np.ndarray, "k p"], state: NoiseNetworkState) -> list[np.ndarray]:
+    """Undo `_by_member`, array by array."""
+    leaves = jax.tree.leaves(state.members)
+    ends = np.cumsum([np.size(leaf) // state.n_members for leaf in leaves])
+    parts = np.split(rows, ends[:-1], axis=1)
+    return [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
+
+
+class _Learnt(NamedTuple):
+    """What a member is after its steps, in one vector each, and its losses, (steps, 2)."""
+
+    parameters: Vector
+    slope: Vector
+    slope_square: Vector
+    losses: Float32[np.ndarray, "t 2"]
+
+
+class _Member(NamedTuple):
+    """Number, and what it has learnt so far."""
+
+    number: int
+    parameters: Vector
+    slope: Vector
+    slope_square: Vector
+
+
+def _train_one(
+    member: _Member,
+    state: NoiseNetworkState,
+    rows: Rows,
+    settings: NoiseNetworkSettings,
+    n_steps: int,
+    stop: Event,
+) -> _Learnt:
+    n_rows = len(rows.x)
+    batches = Batches.of(n_rows, settings.batch_size)
+    mean, noise = (
+        (state.n_inputs, *(layer.b_m.shape[-1] for layer in network))
+        for network in (state.members.mean, state.members.noise)
+    )
+    plan = layout(mean, noise, batches.size)
+    work = plan.work(*member[1:], state.log_floor)
+    rules = Rules(
+        n_steps=float(settings.n_steps),
+        step_size=settings.step_size,
+        kl_warm_up=settings.kl_warm_up,
+        noise_warm_up=settings.noise_warm_up,
+        n_total=rows.n_total,
+        shape=SHAPE,
+        least_dof=LEAST_DOF,
+        tilt_limit=TILT_LIMIT,
+    )
+    losses = np.empty((n_steps, 2), np.float32)
+    done, at_a_time = 0, _STEPS_AT_A_TIME * batches.size
+    orders = row_orders(state.seed, member.number, n_rows, batches, state.step, n_steps)
+    for order in orders:
+        for at in range(0, len(order), at_a_time):
+            if stop.is_set():
+                break
+            part = order[at : at + at_a_time]
+            now = slice(done, done + len(part) // batches.size)
+            advance(work, rules, *rows[:3], part, batches.size, state.step + done, losses[now])
+            done = now.stop
+    learnt = (work.theta, work.slope, work.slope_square)
+    theta, slope, slope_square = (values[plan.leaves] for values in learnt)
+    return _Learnt(theta, slope, slope_square, losses)
+
+
+def train(
+    state: NoiseNetworkState,
+    rows: Rows,
+    settings: NoiseNetworkSettings,
+    n_steps: int,
+    *,
+    n_threads: int | None = None,
+) -> tuple[NoiseNetworkState, Float32[np.ndarray, "k t 2"]]:
+    """Take `n_steps` steps; return the state after them, and every member's losses at every step.
+
+    Losses are `Loss.total` and `Loss.fit`, nats a row.
+
+    n_threads
+        Threads that share the members; None: one a core.
+    """
+    flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.members)])
+    parts = (_by_member(a, state) for a in (flat, state.slope, state.slope_square))
+    members = [_Member(k, *each) for k, each in enumerate(zip(*parts, strict=True))]
+    stop = Event()
+    train_one = partial(
+        _train_one, state=state, rows=rows, settings=settings, n_steps=n_steps, stop=stop
+    )
+    n_threads = min(len(members), n_threads or n_cores())
+    if n_threads == 1:
+        learnt = [train_one(member) for member in members]
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            try:
+                learnt = list(pool.map(train_one, members))
+            finally:  # without which Ctrl-C would wait for the whole fit
+                stop.set()
+    parameters, slope, slope_square, losses = map(np.stack, zip(*learnt, strict=True))
+    structure = jax.tree.structure(state.members)
+    after = state._replace(
+        members=jax.tree.unflatten(structure, _together(parameters, state)),
+        slope=np.concatenate([np.ravel(part) for part in _together(slope, state)]),
+        slope_square=np.concatenate([np.ravel(part) for part in _together(slope_square, state)]),
+        step=state.step + n_steps,
+    )
+    return after, losses
