@@ -241,7 +241,6 @@ def test_a_mixture_of_gaussians(tmp_path):
     assert parsed.tags["svg"] == 4 + 3 + 2
     assert "Something new: 2" in said
     assert "Odd name" in said
-    assert "Step" in said
     assert "nan" not in said.lower()
 
 

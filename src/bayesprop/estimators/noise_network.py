@@ -109,14 +109,18 @@ def sample(
 
 
 def report(info: recipe.FitInfo, n_rows: int, n_steps: int, seconds: float) -> FitReport:
-    """Account for a fit of the recipe; the trace has up to 100 stretches, not epochs."""
+    """Account for a fit of the recipe; the traces have up to 100 stretches of steps."""
     return FitReport(
         n_rows=n_rows,
-        n_epochs=len(info.loss),
+        n_epochs=n_steps,
         seconds=seconds,
         n_updates=n_steps,
         guards={"dead_units": info.n_dead_units},
-        trace={"loss": np.asarray(info.loss, float).tolist()},
+        trace={
+            "loss": np.asarray(info.loss, float).tolist(),
+            "data_loss": np.asarray(info.data_loss, float).tolist(),
+        },
+        step="step",
     )
 
 

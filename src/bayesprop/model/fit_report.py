@@ -33,9 +33,9 @@ class FitReport:
     guards
         How often each guard fired; all zero in a healthy fit.
     trace
-        One value an epoch: `mean_log_z` (nats a row, standardised units), `noise_std` (units of
-        the first target), `epistemic_share` (share of the predictive variance on the training
-        rows that more data would remove, 0 to 1).
+        One value an epoch, or for each of fewer stretches of equal length: `mean_log_z` (nats a
+        row, standardised units), `noise_std` (units of the first target), `epistemic_share` (share
+        of the predictive variance on the training rows that more data would remove, 0 to 1).
     log_evidence
         Estimates of log p(y | X), nats, by name.
     advice (`warnings`)

@@ -39,10 +39,17 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
+_NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
 def inlined(function: Callable) -> Any:
     """Compile a function that only compiled functions call."""
-    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return _jit(forceinline=True, **wrappers, **_OPTIONS)(function)
+    return _jit(forceinline=True, **_NO_WRAPPERS, **_OPTIONS)(function)
+
+
+def called(function: Callable) -> Any:
+    """Compile one with long loops, which inlined would be compiled again with all that call it."""
+    return _jit(**_NO_WRAPPERS, **_OPTIONS)(function)
 
 
 def compiled(function: Callable) -> Any:

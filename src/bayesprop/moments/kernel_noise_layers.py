@@ -37,7 +37,7 @@ from bayesprop.moments.kernel_floats import (
     third_quarter,
     totals,
 )
-from bayesprop.moments.kernel_lanes import FLOATS16, inlined, load_floats, spread_at, store
+from bayesprop.moments.kernel_lanes import FLOATS16, called, inlined, load_floats, spread_at, store
 
 BLOCK = FLOATS16.count
 PADDING = BLOCK
@@ -51,7 +51,7 @@ GROUPS = 14
 N_COLUMNS = 15
 
 
-@inlined
+@called
 def _certain(work, layer, at, to_m, to_v):
     """Do the first layer, whose inputs have no variance, for the block that begins at `at`."""
     theta, derived, room = work.theta, work.derived, work.room
@@ -87,7 +87,7 @@ def _store_four(room, at, a, b, c, d):
     store(room, at + 3 * BLOCK, d)
 
 
-@inlined
+@called
 def _uncertain(work, layer, at, to_m, to_v):
     """Do a layer above the first, one block."""
     theta, derived, room = work.theta, work.derived, work.room
@@ -142,7 +142,7 @@ def _uncertain(work, layer, at, to_m, to_v):
         store(room, to_v + BLOCK * j, (v_even + v_odd) + (q_even + q_odd))
 
 
-@inlined
+@called
 def _rectify(room, n_units, m_at, v_at, q_at, slopes):
     """Replace the moments of one block by those of its positive part; write the slopes."""
     size = BLOCK * n_units
@@ -159,7 +159,7 @@ def _rectify(room, n_units, m_at, v_at, q_at, slopes):
         store(room, slopes + 3 * size + k, v_by_v)
 
 
-@inlined
+@called
 def forward(work, layers, block):
     """Send one block of rows through a network; its outputs' moments lie in OUT_M, OUT_V."""
     last = layers.shape[0] - 1
@@ -190,7 +190,7 @@ def _through(room, unit, m_at, g_m, g_v, slopes, size, direct, by_s, by_w):
     store(room, g_v + at, of_m * m_by_v + of_v * v_by_v)
 
 
-@inlined
+@called
 def _below(work, layer, block, g_m, g_v):
     """Send one block's slopes from a layer's outputs to before the rectifier below it."""
     theta, derived, room = work.theta, work.derived, work.room
@@ -224,7 +224,7 @@ def _below(work, layer, block, g_m, g_v):
         _through(room, i + 3, m_at, g_m, g_v, slopes, size, a3, b3, c3)
 
 
-@inlined
+@called
 def backward(work, layers, block):
     """Send one block's slopes down to the first layer's outputs."""
     for depth in range(layers.shape[0] - 1, 0, -1):
@@ -233,7 +233,7 @@ def backward(work, layers, block):
         _below(work, layers[depth], block, under[OUT_M] + to, under[OUT_V] + to)
 
 
-@inlined
+@called
 def _column(work, a, a_step, b, b_step, n_blocks):
     """Products, summed over all rows, of sixteen units from a on with the unit b."""
     room = work.room
@@ -263,7 +263,7 @@ def _column(work, a, a_step, b, b_step, n_blocks):
     return totals(t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12, t13, t14, t15)
 
 
-@inlined
+@called
 def _square(work, a, a_step, b, b_step, n_blocks):
     """Products, summed over all rows, of four units from a on with four from b on."""
     room = work.room
@@ -294,7 +294,7 @@ def _spill(few, out, at, step, n_rows, n_columns):
             out[at + row * step + column] = few[4 * row + column]
 
 
-@inlined
+@called
 def products(work, job, n_blocks):
     """Write a table of the products of some units with others, summed over all rows.
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from bayesprop.moments.kernel_floats import at_most, exp, log1p, log_add_exp
 from bayesprop.moments.kernel_lanes import (
+    called,
     compiled,
     inlined,
     load_floats,
@@ -97,7 +98,7 @@ class Rules(NamedTuple):
     tilt_limit: float
 
 
-@inlined
+@called
 def _gather(work, x, y, weight, order, start, size):
     """Copy a batch; rows of sixteen lanes, those that are too many stay 0."""
     room, layer, places = work.room, work.layers[0], work.places
@@ -172,7 +173,7 @@ def _add(room, at, value):
     store(room, at, load_floats(room, at) + value)
 
 
-@inlined
+@called
 def _outputs(work, block, noise_weight, tilt_limit, per_row):
     """Replace the outputs' moments by the slopes of the loss in them; add to the sums.
 
@@ -229,7 +230,7 @@ def _slopes_of_noise(work, j, weights, constant_slope, per_row):
     gradient[places.raw_dof + j] = per_row * sigmoid * (of_dof + constant_slope * weights)
 
 
-@inlined
+@called
 def _both_networks(work, order, start, x, y, weight, size, noise_weight, rules):
     """Write the slopes of the data's share of the loss; that share of the two networks."""
     room, places, layers = work.room, work.places, work.layers

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from bayesprop.moments.kernel_floats import exp, square_root
-from bayesprop.moments.kernel_lanes import inlined, load_floats, spread_at, store, total
+from bayesprop.moments.kernel_lanes import called, inlined, load_floats, spread_at, store, total
 from bayesprop.moments.kernel_noise_layers import (
     B_M,
     B_S,
@@ -80,7 +80,7 @@ def _fixed(squares, n, var):
     return 1.0 / var, 0.5 * (squares / var + n * (math.log(var) - 1.0))
 
 
-@inlined
+@called
 def prepare(work, layer, mode, shape):
     """Write a layer's variances and the pull of its prior; its KL and the pull on the biases.
 
@@ -142,7 +142,7 @@ def _adam(work, at, g, rates):
     store(work.theta, at, load_floats(work.theta, at) - moved)
 
 
-@inlined
+@called
 def descend(work, layer, bias_pull, weight, rates):
     """Move the parameters of a layer; `weight` is that of its KL in the loss."""
     gradient, pull, derived = work.gradient, work.pull, work.derived

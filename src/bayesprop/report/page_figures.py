@@ -17,6 +17,8 @@ from bayesprop.report.words import label, number
 _UNITS = {
     "mean_log_z": "nats a row",
     "mean_log_likelihood": "nats a row",
+    "loss": "nats a row",
+    "data_loss": "nats a row",
     "kl": "nats",
     "epistemic_share": "% of variance",
 }
@@ -48,15 +50,15 @@ def trace(contents: PageContents, name: str, values: Sequence[float]) -> Figure:
     elif np.all(np.isfinite(course)):
         (course,), power = scaled(course)
     figure, ax = new_axes(SMALL)
-    steps = np.arange(1, len(course) + 1)
+    last = max(contents.fit.n_epochs, len(course))
+    steps = last / len(course) * np.arange(1, len(course) + 1)
     ax.plot(steps, course, color=BLUE, linewidth=1.6)
     if len(course) < 12:
         ax.plot(steps, course, "o", color=BLUE, markersize=3.5, markeredgewidth=0)
     set_limits(ax, steps, course[np.isfinite(course)])
     units = {**_UNITS, "noise_std": _unit_of_target(contents)}
     unit = units.get(name, label(name, 30).replace("_", " "))
-    step = contents.fit.step if len(course) == contents.fit.n_epochs else "step"
-    set_names(ax, step.capitalize(), times(unit, power))
+    set_names(ax, contents.fit.step.capitalize(), times(unit, power))
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     return fitted(figure, ax)
 

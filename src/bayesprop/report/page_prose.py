@@ -87,7 +87,12 @@ _TRACES = {
     "loss": (
         "Loss",
         "What the fit minimises. It should fall and level off; still falling means that more "
-        "epochs would help.",
+        "epochs would help. It rises where the price of complexity enters by degrees.",
+    ),
+    "data_loss": (
+        "Loss of the data",
+        "The part of it that the training rows make. It rises as the price of complexity enters: "
+        "the model lets go of what it had learnt by heart.",
     ),
     "kl": (
         "KL divergence",
