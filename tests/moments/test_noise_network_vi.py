@@ -276,14 +276,6 @@ def test_drawn_functions_have_the_predicted_moments(wave, fitted):
     assert (np.abs(below - 0.9) < 5.0 * np.sqrt(0.09 / n)).all()
 
 
-def test_chunks_change_nothing(wave, fitted, monkeypatch: pytest.MonkeyPatch):
-    x = wave[0]
-    whole = nn.outputs(fitted[0], x)
-    monkeypatch.setattr(nn, "_CHUNK_ROWS", 128)
-    for a, b in zip(whole, nn.outputs(fitted[0], x), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-
-
 def integers(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
     return np.clip(np.round(5.6 + 0.5 * x[:, 0] + 0.6 * rng.standard_normal(len(x))), 3, 8)
 

@@ -25,7 +25,8 @@ def keep_programs() -> Path | None:
     if "jax" in sys.modules or any(name in os.environ for name in own):
         return None
     try:
-        facts = {line for line in _CPU.read_text().splitlines() if line.startswith(("flags", "Features"))}
+        lines = _CPU.read_text().splitlines()
+        facts = {line for line in lines if line.startswith(("flags", "Features"))}
     except OSError:
         facts = {platform.processor()}
     kind = hashlib.sha256("\n".join([platform.machine(), *sorted(facts)]).encode()).hexdigest()[:12]

@@ -1,8 +1,8 @@
 """Training and prediction of the noise-network recipe by compiled loops, in threads.
 
 The arithmetic is that of `member_loss` and `member_output` (noise_network_members.py), in
-kernel_noise_*.py. What comes
-out depends neither on the number of threads nor on where training stops and goes on.
+kernel_noise_*.py. What comes out depends neither on the number of threads nor on where training
+stops and goes on.
 """
 
 from __future__ import annotations
@@ -235,4 +235,5 @@ def outputs(
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(evaluate_some, *zip(*tasks, strict=True)))
     dof = LEAST_DOF + np.logaddexp(0.0, np.asarray(state.members.raw_dof, np.float64))
-    return NoisyOutput(*moments, dof)
+    m, v, log_noise, log_noise_var = moments
+    return NoisyOutput(m, v, log_noise, log_noise_var, dof)
