@@ -51,7 +51,7 @@ HOMES_OF_HEAVY_IMPORTS = {
         "experiments",
     },  # the last: its models are rivals
     "matplotlib": {"report"},
-    "numba": {"moments", "sampling"},
+    "numba": {"numerics", "moments", "sampling"},
     "typer": {"cli", "cli_learning", "cli_predict", "commands"},
     "polars": {"data", "commands", "decisions"},
     "optax": {"moments", "sampling", "estimators", "experiments"},
@@ -89,6 +89,16 @@ def test_heavy_libraries_stay_where_they_belong(path: Path):
     for library, homes in HOMES_OF_HEAVY_IMPORTS.items():
         if any(name.split(".")[0] == library for name in imports_of(path)):
             assert part_of(path) in homes, f"{library} belongs in {sorted(homes)}"
+
+
+def test_only_kernels_of_the_numerics_are_compiled_by_numba():
+    # A method compiles what it likes; mathematics that it merely reads must not load a compiler.
+    numerics = [path for path in MODULES if part_of(path) == "numerics"]
+    compiled = {p.stem for p in numerics if any(n.startswith("numba") for n in imports_of(p))}
+    assert compiled
+    assert all(stem.startswith("kernel_") for stem in compiled)
+    read = {name for path in numerics if path.stem not in compiled for name in imports_of(path)}
+    assert not any(".kernel_" in name for name in read)
 
 
 def test_modules_are_short_and_named_after_their_subject():

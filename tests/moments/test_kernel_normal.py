@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from bayesprop.moments import kernel_gamma, kernel_lanes, kernel_normal
+from bayesprop.moments import kernel_gamma, kernel_normal
+from bayesprop.numerics import kernel_lanes
 
 
 def compiled(function):

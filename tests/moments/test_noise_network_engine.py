@@ -11,11 +11,11 @@ import optax
 import pytest
 from scipy import special, stats
 
-from bayesprop.moments import kernel_floats, kernel_lanes
 from bayesprop.moments import noise_network_engine as engine
 from bayesprop.moments import noise_network_vi as nn
 from bayesprop.moments.gaussian_network import Layers
 from bayesprop.moments.noise_network_members import Member, Schedule, member_loss, member_output
+from bayesprop.numerics import kernel_floats, kernel_lanes
 
 N_STEPS = 1000
 

@@ -12,7 +12,10 @@ the covariance, which for arms in one context are most of them.
 
 from __future__ import annotations
 
-from bayesprop.moments.kernel_lanes import (
+from bayesprop.moments.kernel_layers import n_blocks
+from bayesprop.moments.kernel_normal import roots
+from bayesprop.moments.kernel_workspace import BLOCK, N_OUT, N_ROWS, PAIR, WEIGHTS
+from bayesprop.numerics.kernel_lanes import (
     compiled,
     inlined,
     load8,
@@ -22,9 +25,6 @@ from bayesprop.moments.kernel_lanes import (
     store,
     total,
 )
-from bayesprop.moments.kernel_layers import n_blocks
-from bayesprop.moments.kernel_normal import roots
-from bayesprop.moments.kernel_workspace import BLOCK, N_OUT, N_ROWS, PAIR, WEIGHTS
 
 LEAST_PIVOT = 1e-13
 """What is left of a variance, as a share of it, below which it counts as rounding."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.moments.kernel_lanes import compiled, inlined
 from bayesprop.moments.kernel_normal import exp2
 from bayesprop.moments.kernel_workspace import BLOCK
 from bayesprop.moments.pbp_state import LARGEST_CAVITY_VAR
+from bayesprop.numerics.kernel_lanes import compiled, inlined
 
 _LOG2_E = 1.0 / math.log(2.0)
 _LARGEST_EXPONENT = 1000.0

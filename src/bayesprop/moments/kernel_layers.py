@@ -15,7 +15,19 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.moments.kernel_lanes import (
+from bayesprop.moments.kernel_normal import relu_moments
+from bayesprop.moments.kernel_sep import next_cavity
+from bayesprop.moments.kernel_workspace import (
+    BLOCK,
+    INPUTS,
+    N_OUT,
+    N_ROWS,
+    PAIR,
+    ROW_STEP,
+    UNIT_STEP,
+    WEIGHTS,
+)
+from bayesprop.numerics.kernel_lanes import (
     count_false,
     everywhere,
     inlined,
@@ -28,18 +40,6 @@ from bayesprop.moments.kernel_lanes import (
     spread_at,
     store,
     total,
-)
-from bayesprop.moments.kernel_normal import relu_moments
-from bayesprop.moments.kernel_sep import next_cavity
-from bayesprop.moments.kernel_workspace import (
-    BLOCK,
-    INPUTS,
-    N_OUT,
-    N_ROWS,
-    PAIR,
-    ROW_STEP,
-    UNIT_STEP,
-    WEIGHTS,
 )
 
 SMALLEST_VAR = 1e-100

@@ -29,7 +29,7 @@ layer
 
 from __future__ import annotations
 
-from bayesprop.moments.kernel_floats import (
+from bayesprop.numerics.kernel_floats import (
     first_quarter,
     last_quarter,
     relu_moments,
@@ -37,7 +37,7 @@ from bayesprop.moments.kernel_floats import (
     third_quarter,
     totals,
 )
-from bayesprop.moments.kernel_lanes import FLOATS16, called, inlined, load_floats, spread_at, store
+from bayesprop.numerics.kernel_lanes import FLOATS16, called, inlined, load_floats, spread_at, store
 
 BLOCK = FLOATS16.count
 PADDING = BLOCK

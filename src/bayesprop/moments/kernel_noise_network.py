@@ -10,17 +10,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from bayesprop.moments.kernel_floats import at_most, exp, log1p, log_add_exp
-from bayesprop.moments.kernel_lanes import (
-    called,
-    compiled,
-    inlined,
-    load_floats,
-    select,
-    spread_at,
-    store,
-    total,
-)
 from bayesprop.moments.kernel_noise_layers import (
     BLOCK,
     IN_M,
@@ -35,6 +24,17 @@ from bayesprop.moments.kernel_noise_layers import (
     products,
 )
 from bayesprop.moments.kernel_noise_prior import descend, descend_plainly, prepare, rates_of
+from bayesprop.numerics.kernel_floats import at_most, exp, log1p, log_add_exp
+from bayesprop.numerics.kernel_lanes import (
+    called,
+    compiled,
+    inlined,
+    load_floats,
+    select,
+    spread_at,
+    store,
+    total,
+)
 
 _LOG_PI = math.log(math.pi)
 N_NUMBERS, N_SUMS = 5, 5

@@ -6,8 +6,6 @@ The arrays are those of `kernel_noise_layers.py`.
 
 from __future__ import annotations
 
-from bayesprop.moments.kernel_floats import log_add_exp
-from bayesprop.moments.kernel_lanes import compiled, inlined, load_floats, spread_at, store
 from bayesprop.moments.kernel_noise_layers import (
     BLOCK,
     IN_M,
@@ -20,6 +18,8 @@ from bayesprop.moments.kernel_noise_layers import (
     forward,
 )
 from bayesprop.moments.kernel_noise_prior import prepare
+from bayesprop.numerics.kernel_floats import log_add_exp
+from bayesprop.numerics.kernel_lanes import compiled, inlined, load_floats, spread_at, store
 
 
 @inlined

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.moments.kernel_floats import exp, square_root
-from bayesprop.moments.kernel_lanes import called, inlined, load_floats, spread_at, store, total
 from bayesprop.moments.kernel_noise_layers import (
     B_M,
     B_S,
@@ -24,6 +22,8 @@ from bayesprop.moments.kernel_noise_layers import (
     W_M,
     W_S,
 )
+from bayesprop.numerics.kernel_floats import exp, square_root
+from bayesprop.numerics.kernel_lanes import called, inlined, load_floats, spread_at, store, total
 
 BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED = 0, 1, 2, 3
 """Which weights share a prior variance; FIXED: it is given."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from bayesprop.moments.kernel_lanes import (
+from bayesprop.numerics.kernel_lanes import (
     absolute,
     inlined,
     polynomial,

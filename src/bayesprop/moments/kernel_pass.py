@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from bayesprop.moments.kernel_gamma import absorb_gamma, is_valid
-from bayesprop.moments.kernel_lanes import compiled, inlined, prefetch
 from bayesprop.moments.kernel_layers import (
     absorb_and_propagate,
     absorb_hidden,
@@ -19,6 +18,7 @@ from bayesprop.moments.kernel_layers import (
 from bayesprop.moments.kernel_probit import meet_class
 from bayesprop.moments.kernel_sep import first_cavity, next_noise
 from bayesprop.moments.kernel_workspace import NEXT_REMOVED
+from bayesprop.numerics.kernel_lanes import compiled, inlined, prefetch
 
 LOG_2PI = math.log(2.0 * math.pi)
 _LARGEST_SLOPE_SQUARED = 1e200

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bayesprop.moments.kernel_lanes import compiled
 from bayesprop.moments.kernel_layers import propagate
+from bayesprop.numerics.kernel_lanes import compiled
 
 
 @compiled

@@ -19,7 +19,9 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.moments.kernel_lanes import (
+from bayesprop.moments.kernel_normal import LARGEST_ALPHA, exp2, normal_pdf, tail_integrals
+from bayesprop.moments.kernel_workspace import BLOCK
+from bayesprop.numerics.kernel_lanes import (
     absolute,
     compiled,
     everywhere,
@@ -30,8 +32,6 @@ from bayesprop.moments.kernel_lanes import (
     store,
     total,
 )
-from bayesprop.moments.kernel_normal import LARGEST_ALPHA, exp2, normal_pdf, tail_integrals
-from bayesprop.moments.kernel_workspace import BLOCK
 
 _REACH = 8.0
 _STEP, _STEP_A_CLASS = 0.48, 0.05

@@ -9,14 +9,6 @@ filtering has q.
 from __future__ import annotations
 
 from bayesprop.moments.kernel_gamma import is_valid
-from bayesprop.moments.kernel_lanes import (
-    count_false,
-    everywhere,
-    inlined,
-    load8,
-    select,
-    store,
-)
 from bayesprop.moments.kernel_workspace import (
     BLOCK,
     FROZEN_VAR,
@@ -24,6 +16,14 @@ from bayesprop.moments.kernel_workspace import (
     PAIR,
     REMOVED,
     SHARE,
+)
+from bayesprop.numerics.kernel_lanes import (
+    count_false,
+    everywhere,
+    inlined,
+    load8,
+    select,
+    store,
 )
 
 _FROZEN = 10.0 * FROZEN_VAR

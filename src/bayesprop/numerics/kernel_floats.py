@@ -11,7 +11,7 @@ from numba.core import cgutils
 from numpy.polynomial import Chebyshev, Polynomial
 from scipy import special
 
-from bayesprop.moments.kernel_lanes import (
+from bayesprop.numerics.kernel_lanes import (
     FLOATS16,
     absolute,
     constant,

@@ -60,15 +60,21 @@ def compiled(function: Callable) -> Any:
         return _jit(no_cfunc_wrapper=True, **_OPTIONS)(function)
     # numba compiles anew when the file of the entry point has changed. It must do so when any file
     # of the engine has, or it would run yesterday's code.
-    entry._cache._cache_file._source_stamp = _source_stamp()
+    folder = Path(function.__code__.co_filename).parent
+    entry._cache._cache_file._source_stamp = _source_stamp(folder)
     return entry
 
 
 @cache
-def _source_stamp() -> tuple[tuple[str, int, int], ...]:
-    here = Path(__file__).parent
-    files = sorted([*here.glob("kernel_*.py"), *here.glob("pbp_state.py")])
+def _source_stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Name, time and size of all that entry points of a folder may be made of."""
+    folders = {folder, Path(__file__).parent}
+    files = sorted(f for each in folders for f in each.glob("*.py") if _is_compiled(f.stem))
     return tuple((f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files)
+
+
+def _is_compiled(stem: str) -> bool:
+    return stem.startswith("kernel_") or stem == "pbp_state"
 
 
 class Lanes(types.Type):
