@@ -24,7 +24,7 @@ def test_threefry_13_equals_published_vectors():
 
 
 def test_threefry_with_20_rounds_is_that_of_jax(monkeypatch):
-    monkeypatch.setattr(fast_normal, "_ROUNDS", 20)
+    monkeypatch.setattr(fast_normal, "ROUNDS", 20)
     counter = jnp.arange(1000, dtype=jnp.uint32)
     first, second = jnp.uint32(123456789), jnp.uint32(987654321)
     ours = fast_normal._threefry(first, second, counter)

@@ -16,18 +16,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
-_ROUNDS = 13
-_ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
-_PARITY = 0x1BD11BDA
-_LANES = 32
+ROUNDS = 13
+ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
+PARITY = 0x1BD11BDA
+LANES = 32
 """The count is rounded up to this: the compiler turns no odd count into vector instructions."""
 
 # sin(2 pi u) / u and cos(2 pi u) as polynomials in u² on [0, 1/4], interpolated at the Chebyshev
 # nodes: powers of u², highest first; right to 3e-9 and 2e-8.
-_SINE = (
+SINE = (
     3.23778009, -14.8995784, 42.0258515, -76.7030056, 81.6051308, -41.3417004, 6.2831853,
 )  # fmt: skip
-_COSINE = (
+COSINE = (
     6.52770596, -25.9668846, 60.1674298, -85.4501134, 64.9391159, -19.7392045, 0.999999989,
 )  # fmt: skip
 
@@ -51,10 +51,21 @@ def normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
     if n >= 2**32:
         raise ValueError(f"shape must hold fewer than 2**32 numbers, got {shape}")
     first, second = _words(key)
-    n_pairs = -(-n // (2 * _LANES)) * _LANES
+    n_pairs = count_pairs(n)
     words = _threefry(first, second, jnp.arange(n_pairs, dtype=jnp.uint32))
     flat = jax.lax.optimization_barrier(jnp.stack(_pairs(words)).reshape(-1))
     return flat[:n].reshape(shape)
+
+
+def words_of(key: PRNGKeyArray) -> UInt32[Array, "2"]:
+    """Return the two words of a key that the numbers of `normal` come from."""
+    data = jax.random.key_data(key)
+    return data if data.shape == (2,) else jax.random.bits(key, (2,), jnp.uint32)
+
+
+def count_pairs(n: int) -> int:
+    """Count the pairs of which n numbers are made: cosines first, and then as many sines."""
+    return -(-n // (2 * LANES)) * LANES
 
 
 def _words(key: PRNGKeyArray) -> UInt32[Array, "2"]:
@@ -63,17 +74,16 @@ def _words(key: PRNGKeyArray) -> UInt32[Array, "2"]:
     What computed them would otherwise be computed again for every number, one at a time: twenty
     times the cost.
     """
-    data = jax.random.key_data(key)
-    words = data if data.shape == (2,) else jax.random.bits(key, (2,), jnp.uint32)
+    words = words_of(key)
     return jax.lax.cond(words[0] == words[1], lambda same: same + 0, lambda same: same, words)
 
 
 def _threefry(first: UInt32[Array, ""], second: UInt32[Array, ""], counter: Array) -> Words:
     """Threefry-2x32-13 at the counters (i, 0) (Salmon et al. 2011, section 3.2)."""
-    words = (first, second, first ^ second ^ jnp.uint32(_PARITY))
+    words = (first, second, first ^ second ^ jnp.uint32(PARITY))
     x, y = counter + words[0], jnp.full_like(counter, 0) + words[1]
-    for r in range(_ROUNDS):
-        turn = _ROTATIONS[r % 8]
+    for r in range(ROUNDS):
+        turn = ROTATIONS[r % 8]
         x = x + y
         y = ((y << turn) | (y >> (32 - turn))) ^ x
         if r % 4 == 3:
@@ -91,7 +101,7 @@ def _pairs(words: Words) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     u = _between_one_and_two(words.first) - (1.0 - 2.0**-24)
     v = _between_one_and_two(words.second) - 1.5
     radius = jnp.sqrt(-2.0 * jnp.log(u))
-    return radius * _horner(_COSINE, v * v), radius * (v * _horner(_SINE, v * v))
+    return radius * _horner(COSINE, v * v), radius * (v * _horner(SINE, v * v))
 
 
 def _between_one_and_two(word: UInt32[Array, " n"]) -> Float[Array, " n"]:

@@ -74,7 +74,8 @@ def _source_stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
 
 
 def _is_compiled(stem: str) -> bool:
-    return stem.startswith("kernel_") or stem == "pbp_state"
+    """Whether a module is compiled, or gives constants or tuples to those that are."""
+    return stem.startswith("kernel_") or stem in {"pbp_state", "fast_normal", "softplus"}
 
 
 class Lanes(types.Type):

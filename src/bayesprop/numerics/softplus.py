@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-_ODD = (1 / 13, 1 / 11, 1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0)
+ODD = (1 / 13, 1 / 11, 1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0)
 
 
 @jax.custom_jvp
@@ -33,7 +33,7 @@ def _log1p(small: Float[Array, "..."]) -> Float[Array, "..."]:
     if small.dtype == jnp.float64:
         return jnp.log1p(small)
     s = small / (2.0 + small)
-    total = jnp.full_like(s, _ODD[0])
-    for power in _ODD[1:]:
+    total = jnp.full_like(s, ODD[0])
+    for power in ODD[1:]:
         total = total * (s * s) + power
     return 2.0 * s * total

@@ -1,0 +1,316 @@
+"""Steps of Bayes by Backprop in compiled loops: what `bayes_by_backprop.update` does, by hand.
+
+For plain networks of rectified, leaky or linear units, Gaussian noise of known variance, one draw a
+step, Adam. All is float32. The parameters of the posterior lie one after another in flat vectors,
+layer by layer as in `model.networks`, (n_in + 1, n_out) each; everything that belongs to a
+parameter lies at the same place of other vectors. Rows of a batch lie in `room`, a table of
+activations a layer, whose column behind the last one holds the 1 of the biases.
+
+The inputs of a batch are kept as lists of what is not zero, by row and by column: contexts of
+bandits are mostly zeros.
+"""
+# pyright: reportArgumentType=false, reportCallIssue=false
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from bayesprop.numerics.kernel_floats import at_least, at_most, exp, square_root
+from bayesprop.numerics.kernel_lanes import (
+    FLOATS16,
+    absolute,
+    called,
+    compiled,
+    inlined,
+    load_floats,
+    polynomial,
+    select,
+    store,
+)
+from bayesprop.numerics.softplus import ODD
+from bayesprop.sampling.kernel_fast_normal import pair
+from bayesprop.sampling.kernel_products import multiply, multiply_sparse, turn
+
+LANES = FLOATS16.count
+_MEAN_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
+_FURTHEST = 60.0  # log odds beyond which the narrow part of a prior pulls no more
+_artanh = polynomial(tuple(2.0 * power for power in reversed(ODD)))
+
+# The columns of the table of layers. WEIGHTS: place in the vectors. TURNED: of the transpose,
+# whose rows are TURNED_STEP apart. IN: of the inputs in `room`. OUT: of the slopes in the outputs,
+# of the last layer first the outputs themselves.
+N_IN, N_OUT, WEIGHTS, TURNED, TURNED_STEP, IN, IN_STEP, OUT, OUT_STEP = range(9)
+
+
+class Work(NamedTuple):
+    """All that steps need, and what they change.
+
+    mean, rho
+        Of the posterior; beside them the averages of their slopes, and of the squares of these.
+    noise, std, std_slope
+        Of the present draw; the standard deviations, and their slopes in rho.
+    weights, turned
+        What was drawn, and the transposes of all layers but the first.
+    slopes
+        Of the likelihood's share of the cost in the weights.
+    room
+        Activations and slopes of a batch.
+    index, value, counts; rows, values, lengths
+        What is not zero in the inputs of a batch, row by row, and column by column.
+    layers
+        See the columns above.
+    """
+
+    mean: Any
+    mean_slope: Any
+    mean_square: Any
+    rho: Any
+    rho_slope: Any
+    rho_square: Any
+    noise: Any
+    std: Any
+    std_slope: Any
+    weights: Any
+    turned: Any
+    slopes: Any
+    room: Any
+    index: Any
+    value: Any
+    counts: Any
+    rows: Any
+    values: Any
+    lengths: Any
+    layers: Any
+
+
+class Rules(NamedTuple):
+    """What all steps obey, float64.
+
+    leak
+        Slope of the units below zero.
+    is_mixture
+        1: the prior is a scale mixture, and the KL sampled; 0: Gaussian, the KL in closed form.
+    wide_prec, sharper, log_odds
+        Precision of the prior or of its wide part; of a mixture half of what the narrow part has
+        more, and the log odds of the wide part at weight 0.
+    """
+
+    step_size: float
+    noise_prec: float
+    leak: float
+    is_mixture: int
+    wide_prec: float
+    sharper: float
+    log_odds: float
+
+
+@inlined
+def _weigh(work, at, noise):
+    """Draw sixteen weights: m + softplus(rho) e (Blundell et al. 2015, section 3.2)."""
+    rho = load_floats(work.rho, at)
+    small = exp(0.0 - absolute(rho))
+    per_both = 1.0 / ((2.0 + small) * (1.0 + small))
+    s = small * (1.0 + small) * per_both
+    std = at_least(rho, 0.0) + s * _artanh(s * s)
+    slope = select(rho > 0.0, 1.0, small) * (2.0 + small) * per_both
+    store(work.noise, at, noise)
+    store(work.std, at, std)
+    store(work.std_slope, at, slope)
+    store(work.weights, at, load_floats(work.mean, at) + std * noise)
+
+
+@called
+def draw(work, first, second):
+    """Draw all weights, by a key of two words."""
+    n_pairs = work.mean.size // 2
+    for k in range(0, n_pairs, LANES):
+        cosines, sines = pair(first, second, k)
+        _weigh(work, k, cosines)
+        _weigh(work, n_pairs + k, sines)
+    for depth in range(1, work.layers.shape[0]):
+        layer = work.layers[depth]
+        turn(
+            work.weights, layer[WEIGHTS], layer[N_IN], layer[N_OUT],
+            work.turned, layer[TURNED], layer[TURNED_STEP],
+        )  # fmt: skip
+
+
+@called
+def _gather(work, x, batch):
+    """List what is not zero in the rows of a batch, and the 1 of the biases."""
+    n_in, size = x.shape[1], batch.size
+    for i in range(n_in):
+        work.lengths[i] = 0
+    for r in range(size):
+        row, begin = batch[r], r * (n_in + 1)
+        end = begin
+        for i in range(n_in):
+            number = x[row, i]
+            work.index[end] = i
+            work.value[end] = number
+            end += int(number != 0.0)
+        work.index[end] = n_in
+        work.value[end] = 1.0
+        work.counts[r] = end + 1 - begin
+        for k in range(begin, end):
+            i = work.index[k]
+            at = i * size + work.lengths[i]
+            work.rows[at] = r
+            work.values[at] = work.value[k]
+            work.lengths[i] += 1
+        work.rows[n_in * size + r] = r
+        work.values[n_in * size + r] = 1.0
+    work.lengths[n_in] = size
+
+
+@called
+def _activate(room, at, step, n_rows, leak):
+    """Replace numbers below zero; 0 and 1 stay."""
+    for k in range(at, at + step * n_rows, LANES):
+        z = load_floats(room, k)
+        store(room, k, select(z > 0.0, z, leak * z))
+
+
+@called
+def _forward(work, size, leak):
+    """Send a batch through the drawn network; its outputs lie where the last slopes will."""
+    room, last = work.room, work.layers.shape[0] - 1
+    for depth in range(last + 1):
+        layer = work.layers[depth]
+        n_in, n_out = layer[N_IN], layer[N_OUT]
+        to, step = layer[OUT], layer[OUT_STEP]
+        if depth < last:
+            to, step = work.layers[depth + 1][IN], work.layers[depth + 1][IN_STEP]
+        if depth == 0:
+            multiply_sparse(
+                room, to, step, n_out, work.index, work.value, work.counts, size, n_in + 1,
+                work.weights, layer[WEIGHTS], n_out,
+            )  # fmt: skip
+        else:
+            multiply(
+                room, to, step, size, n_out, room, layer[IN], layer[IN_STEP], 1,
+                work.weights, layer[WEIGHTS], n_out, n_in + 1,
+            )  # fmt: skip
+        if depth < last:
+            _activate(room, to, step, size, leak)
+
+
+@called
+def _miss(work, y, batch, per_miss):
+    """Replace the outputs by the slopes of the cost in them."""
+    layer = work.layers[work.layers.shape[0] - 1]
+    for r in range(batch.size):
+        at = layer[OUT] + r * layer[OUT_STEP]
+        for j in range(layer[N_OUT]):
+            work.room[at + j] = per_miss * (work.room[at + j] - y[batch[r], j])
+
+
+@called
+def _gate(room, at, active, step, n_rows, leak):
+    """Send slopes from above the units to below."""
+    for k in range(0, step * n_rows, LANES):
+        slope = load_floats(room, at + k)
+        is_on = load_floats(room, active + k) > 0.0
+        store(room, at + k, select(is_on, slope, leak * slope))
+
+
+@called
+def _backward(work, size, leak):
+    """Write the slopes in all weights."""
+    room = work.room
+    for depth in range(work.layers.shape[0] - 1, 0, -1):
+        layer, under = work.layers[depth], work.layers[depth - 1]
+        n_in, n_out = layer[N_IN], layer[N_OUT]
+        multiply(
+            work.slopes, layer[WEIGHTS], n_out, n_in + 1, n_out, room, layer[IN], 1, layer[IN_STEP],
+            room, layer[OUT], layer[OUT_STEP], size,
+        )  # fmt: skip
+        multiply(
+            room, under[OUT], under[OUT_STEP], size, n_in, room, layer[OUT], layer[OUT_STEP], 1,
+            work.turned, layer[TURNED], layer[TURNED_STEP], n_out,
+        )  # fmt: skip
+        _gate(room, under[OUT], layer[IN], layer[IN_STEP], size, leak)
+    layer = work.layers[0]
+    n_in, n_out = layer[N_IN], layer[N_OUT]
+    multiply_sparse(
+        work.slopes, layer[WEIGHTS], n_out, n_out, work.rows, work.values, work.lengths,
+        n_in + 1, size, room, layer[OUT], layer[OUT_STEP],
+    )  # fmt: skip
+
+
+@inlined
+def _adam_averages(averages, squares, at, g):
+    m = _MEAN_DECAY * load_floats(averages, at) + (1.0 - _MEAN_DECAY) * g
+    s = _SQUARE_DECAY * load_floats(squares, at) + (1.0 - _SQUARE_DECAY) * g * g
+    store(averages, at, m)
+    store(squares, at, s)
+    return m, s
+
+
+@inlined
+def _adam(work, at, of_mean, of_rho, rates):
+    """Move sixteen means and rho (Kingma & Ba 2015); one division for both."""
+    size, correction = rates
+    m, s = _adam_averages(work.mean_slope, work.mean_square, at, of_mean)
+    n, t = _adam_averages(work.rho_slope, work.rho_square, at, of_rho)
+    a, b = square_root(correction * s) + _EPSILON, square_root(correction * t) + _EPSILON
+    sized = size / (a * b)
+    store(work.mean, at, load_floats(work.mean, at) - sized * b * m)
+    store(work.rho, at, load_floats(work.rho, at) - sized * a * n)
+
+
+@called
+def _descend_closed(work, rules, share, rates):
+    """Move all parameters; the prior is Gaussian, its KL in closed form."""
+    pull = share * rules.wide_prec
+    for k in range(0, work.mean.size, LANES):
+        slope, std = load_floats(work.slopes, k), load_floats(work.std, k)
+        of_mean = slope + pull * load_floats(work.mean, k)
+        of_std = slope * load_floats(work.noise, k) + pull * std - share / std
+        _adam(work, k, of_mean, of_std * load_floats(work.std_slope, k), rates)
+
+
+@called
+def _descend_sampled(work, rules, share, rates):
+    """Move all parameters; the prior is a scale mixture, at the drawn weights (eq. 3, 4, 7)."""
+    for k in range(0, work.mean.size, LANES):
+        w, std = load_floats(work.weights, k), load_floats(work.std, k)
+        # Not further: a quotient below the normal numbers costs a hundred times one above.
+        log_odds = at_most(rules.log_odds + rules.sharper * w * w, _FURTHEST)
+        odds = 1.0 + exp(log_odds)
+        per_both = share / (std * odds)
+        narrow = std * per_both
+        of_w = load_floats(work.slopes, k) + w * (
+            share * rules.wide_prec + 2.0 * rules.sharper * narrow
+        )
+        of_std = of_w * load_floats(work.noise, k) - odds * per_both
+        _adam(work, k, of_w, of_std * load_floats(work.std_slope, k), rates)
+
+
+@compiled
+def advance(work, rules, x, y, batches, keys, shares, first_step):
+    """Take a step for every row of `batches`, row numbers of x and y.
+
+    keys
+        Two words a step, of which its weights are drawn.
+    shares
+        Of the KL in each step's cost.
+    first_step
+        Steps of Adam that were taken before.
+    """
+    size = batches.shape[1]
+    for s in range(batches.shape[0]):
+        batch = batches[s]
+        draw(work, keys[s, 0], keys[s, 1])
+        _gather(work, x, batch)
+        _forward(work, size, rules.leak)
+        _miss(work, y, batch, rules.noise_prec / size)
+        _backward(work, size, rules.leak)
+        done = first_step + s + 1.0
+        corrected = rules.step_size / (1.0 - _MEAN_DECAY**done)
+        rates = corrected, 1.0 / (1.0 - _SQUARE_DECAY**done)
+        share = shares[s] / size
+        if rules.is_mixture:
+            _descend_sampled(work, rules, share, rates)
+        else:
+            _descend_closed(work, rules, share, rates)
