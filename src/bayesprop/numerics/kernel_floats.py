@@ -129,7 +129,7 @@ def log_add_exp(a, b):
 
 
 @inlined
-def _inverse_square_root(x):
+def inverse_square_root(x):
     """1 / sqrt(x) of a positive x by three of Newton's steps, a third of a root and a division."""
     half, y = 0.5 * x, rsqrt_guess(x)
     y = y * (1.5 - half * y * y)
@@ -145,7 +145,7 @@ def relu_moments(m, v):
     further than six standard deviations from the kink does not feel it: numbers that shrink from
     layer to layer would fall below the normal ones, at which processors are a hundred times slower.
     """
-    per_std = _inverse_square_root(v)
+    per_std = inverse_square_root(v)
     a = m * per_std
     u = absolute(a)
     r = 1.0 / (u + _CENTRE)

@@ -1,4 +1,4 @@
-"""Eight, sixteen or 32 float64 in vector registers, or sixteen float32, as one numba value.
+"""Eight, sixteen or 32 float64 in vector registers, or as many float32, as one numba value.
 
 A loop over plain floats is vectorised or not as the optimiser sees fit, on many machines at half
 the register width and behind overlap checks that cost as much as the loop. Here `load8` gives eight
@@ -117,8 +117,10 @@ _FLOAT = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
 _BITS = {types.float64: _INT64, types.float32: _INT32}
 _ALIGNMENT = {types.float64: 8, types.float32: 4}
 LANES8, LANES16, LANES32 = Lanes(8), Lanes(16), Lanes(32)
-FLOATS16 = Lanes(16, types.float32)
-_MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32, FLOATS16)}
+FLOATS16, FLOATS32 = Lanes(16, types.float32), Lanes(32, types.float32)
+_MASKS = {
+    lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32, FLOATS16, FLOATS32)
+}
 
 
 def _element(of: types.Type) -> Any:
@@ -241,7 +243,7 @@ def _loader(lanes: Lanes) -> Any:
 
 
 load8, load16, load32 = _loader(LANES8), _loader(LANES16), _loader(LANES32)
-load_floats = _loader(FLOATS16)
+load_floats, load_floats32 = _loader(FLOATS16), _loader(FLOATS32)
 """The lanes that begin at array[index]."""
 
 

@@ -119,7 +119,8 @@ def replay(
     for name in Flat._fields[:6]:
         getattr(work, name)[:n] = getattr(flat, name)
     rows, words, shares = map(np.asarray, plan)
-    batches, keys = rows.astype(np.int64), words.astype(np.int64)
+    batches = rows.astype(np.int64)
+    keys = np.vstack([words, words[:1]]).astype(np.int64)  # the last draw is not used
     first = int(flat.n_steps)
     advance(
         work, steps.rules(), _seen(x), _seen(y), batches, keys, shares.astype(np.float64), first

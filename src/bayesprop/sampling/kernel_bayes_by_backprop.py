@@ -15,14 +15,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesprop.numerics.kernel_floats import at_least, at_most, exp, square_root
+from bayesprop.numerics.kernel_floats import at_least, at_most, exp, inverse_square_root
 from bayesprop.numerics.kernel_lanes import (
     FLOATS16,
+    FLOATS32,
     absolute,
     called,
     compiled,
     inlined,
     load_floats,
+    load_floats32,
     polynomial,
     select,
     store,
@@ -31,7 +33,7 @@ from bayesprop.numerics.softplus import ODD
 from bayesprop.sampling.kernel_fast_normal import pair
 from bayesprop.sampling.kernel_products import multiply, multiply_sparse, turn
 
-LANES = FLOATS16.count
+LANES, _TWICE = FLOATS16.count, FLOATS32.count
 _MEAN_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
 _FURTHEST = 60.0  # log odds beyond which the narrow part of a prior pulls no more
 _artanh = polynomial(tuple(2.0 * power for power in reversed(ODD)))
@@ -106,8 +108,8 @@ class Rules(NamedTuple):
 
 @inlined
 def _weigh(work, at, noise):
-    """Draw sixteen weights: m + softplus(rho) e (Blundell et al. 2015, section 3.2)."""
-    rho = load_floats(work.rho, at)
+    """Draw 32 weights: m + softplus(rho) e (Blundell et al. 2015, section 3.2)."""
+    rho = load_floats32(work.rho, at)
     small = exp(0.0 - absolute(rho))
     per_both = 1.0 / ((2.0 + small) * (1.0 + small))
     s = small * (1.0 + small) * per_both
@@ -116,17 +118,22 @@ def _weigh(work, at, noise):
     store(work.noise, at, noise)
     store(work.std, at, std)
     store(work.std_slope, at, slope)
-    store(work.weights, at, load_floats(work.mean, at) + std * noise)
+    store(work.weights, at, load_floats32(work.mean, at) + std * noise)
 
 
 @called
-def draw(work, first, second):
+def _draw(work, first, second):
     """Draw all weights, by a key of two words."""
     n_pairs = work.mean.size // 2
-    for k in range(0, n_pairs, LANES):
+    for k in range(0, n_pairs, _TWICE):
         cosines, sines = pair(first, second, k)
         _weigh(work, k, cosines)
         _weigh(work, n_pairs + k, sines)
+
+
+@called
+def _turn(work):
+    """Write the transposes of all layers but the first."""
     for depth in range(1, work.layers.shape[0]):
         layer = work.layers[depth]
         turn(
@@ -240,8 +247,8 @@ def _backward(work, size, leak):
 
 @inlined
 def _adam_averages(averages, squares, at, g):
-    m = _MEAN_DECAY * load_floats(averages, at) + (1.0 - _MEAN_DECAY) * g
-    s = _SQUARE_DECAY * load_floats(squares, at) + (1.0 - _SQUARE_DECAY) * g * g
+    m = _MEAN_DECAY * load_floats32(averages, at) + (1.0 - _MEAN_DECAY) * g
+    s = _SQUARE_DECAY * load_floats32(squares, at) + (1.0 - _SQUARE_DECAY) * g * g
     store(averages, at, m)
     store(squares, at, s)
     return m, s
@@ -249,42 +256,59 @@ def _adam_averages(averages, squares, at, g):
 
 @inlined
 def _adam(work, at, of_mean, of_rho, rates):
-    """Move sixteen means and rho (Kingma & Ba 2015); one division for both."""
+    """Move 32 means and rho (Kingma & Ba 2015); one division for both, and no root."""
     size, correction = rates
     m, s = _adam_averages(work.mean_slope, work.mean_square, at, of_mean)
     n, t = _adam_averages(work.rho_slope, work.rho_square, at, of_rho)
-    a, b = square_root(correction * s) + _EPSILON, square_root(correction * t) + _EPSILON
+    s, t = correction * s, correction * t
+    a, b = s * inverse_square_root(s) + _EPSILON, t * inverse_square_root(t) + _EPSILON
     sized = size / (a * b)
-    store(work.mean, at, load_floats(work.mean, at) - sized * b * m)
-    store(work.rho, at, load_floats(work.rho, at) - sized * a * n)
+    store(work.mean, at, load_floats32(work.mean, at) - sized * b * m)
+    store(work.rho, at, load_floats32(work.rho, at) - sized * a * n)
 
 
-@called
-def _descend_closed(work, rules, share, rates):
-    """Move all parameters; the prior is Gaussian, its KL in closed form."""
+@inlined
+def _descend_closed(work, at, rules, share, rates):
+    """Move 32 parameters; the prior is Gaussian, its KL in closed form."""
+    slope, std = load_floats32(work.slopes, at), load_floats32(work.std, at)
     pull = share * rules.wide_prec
-    for k in range(0, work.mean.size, LANES):
-        slope, std = load_floats(work.slopes, k), load_floats(work.std, k)
-        of_mean = slope + pull * load_floats(work.mean, k)
-        of_std = slope * load_floats(work.noise, k) + pull * std - share / std
-        _adam(work, k, of_mean, of_std * load_floats(work.std_slope, k), rates)
+    of_mean = slope + pull * load_floats32(work.mean, at)
+    of_std = slope * load_floats32(work.noise, at) + pull * std - share / std
+    _adam(work, at, of_mean, of_std * load_floats32(work.std_slope, at), rates)
 
 
-@called
-def _descend_sampled(work, rules, share, rates):
-    """Move all parameters; the prior is a scale mixture, at the drawn weights (eq. 3, 4, 7)."""
-    for k in range(0, work.mean.size, LANES):
-        w, std = load_floats(work.weights, k), load_floats(work.std, k)
-        # Not further: a quotient below the normal numbers costs a hundred times one above.
-        log_odds = at_most(rules.log_odds + rules.sharper * w * w, _FURTHEST)
-        odds = 1.0 + exp(log_odds)
-        per_both = share / (std * odds)
-        narrow = std * per_both
-        of_w = load_floats(work.slopes, k) + w * (
-            share * rules.wide_prec + 2.0 * rules.sharper * narrow
-        )
-        of_std = of_w * load_floats(work.noise, k) - odds * per_both
-        _adam(work, k, of_w, of_std * load_floats(work.std_slope, k), rates)
+@inlined
+def _descend_sampled(work, at, rules, share, rates):
+    """Move 32; the prior is a scale mixture, at the drawn weights (eq. 3, 4 and 7)."""
+    w, std = load_floats32(work.weights, at), load_floats32(work.std, at)
+    # Not further: a quotient below the normal numbers costs a hundred times one above.
+    log_odds = at_most(rules.log_odds + rules.sharper * w * w, _FURTHEST)
+    odds = 1.0 + exp(log_odds)
+    per_both = share / (std * odds)
+    of_w = load_floats32(work.slopes, at) + w * (
+        share * rules.wide_prec + 2.0 * rules.sharper * (std * per_both)
+    )
+    of_std = of_w * load_floats32(work.noise, at) - odds * per_both
+    _adam(work, at, of_w, of_std * load_floats32(work.std_slope, at), rates)
+
+
+def _descender(descend: Any) -> Any:
+    """Make the loop that moves all parameters and draws the next weights."""
+
+    @called
+    def descend_and_draw(work, rules, share, rates, first, second):
+        n_pairs = work.mean.size // 2
+        for k in range(0, n_pairs, _TWICE):
+            descend(work, k, rules, share, rates)
+            descend(work, n_pairs + k, rules, share, rates)
+            cosines, sines = pair(first, second, k)
+            _weigh(work, k, cosines)
+            _weigh(work, n_pairs + k, sines)
+
+    return descend_and_draw
+
+
+_closed, _sampled = _descender(_descend_closed), _descender(_descend_sampled)
 
 
 @compiled
@@ -292,16 +316,17 @@ def advance(work, rules, x, y, batches, keys, shares, first_step):
     """Take a step for every row of `batches`, row numbers of x and y.
 
     keys
-        Two words a step, of which its weights are drawn.
+        Two words a step, of which its weights are drawn, and two more.
     shares
         Of the KL in each step's cost.
     first_step
         Steps of Adam that were taken before.
     """
     size = batches.shape[1]
+    _draw(work, keys[0, 0], keys[0, 1])
     for s in range(batches.shape[0]):
         batch = batches[s]
-        draw(work, keys[s, 0], keys[s, 1])
+        _turn(work)
         _gather(work, x, batch)
         _forward(work, size, rules.leak)
         _miss(work, y, batch, rules.noise_prec / size)
@@ -309,8 +334,8 @@ def advance(work, rules, x, y, batches, keys, shares, first_step):
         done = first_step + s + 1.0
         corrected = rules.step_size / (1.0 - _MEAN_DECAY**done)
         rates = corrected, 1.0 / (1.0 - _SQUARE_DECAY**done)
-        share = shares[s] / size
+        share, first, second = shares[s] / size, keys[s + 1, 0], keys[s + 1, 1]
         if rules.is_mixture:
-            _descend_sampled(work, rules, share, rates)
+            _sampled(work, rules, share, rates, first, second)
         else:
-            _descend_closed(work, rules, share, rates)
+            _closed(work, rules, share, rates, first, second)

@@ -1,4 +1,4 @@
-"""The normals of `numerics.fast_normal`, sixteen pairs at a time: the same counters, words, formula.
+"""The normals of `numerics.fast_normal`, 32 pairs at a time: the same counters, words, formula.
 
 They differ from JAX's in the last bits only, so that what is drawn does not depend on who draws it.
 """
@@ -13,23 +13,23 @@ from numba.extending import intrinsic
 
 from bayesprop.numerics.fast_normal import COSINE, PARITY, ROTATIONS, ROUNDS, SINE
 from bayesprop.numerics.kernel_floats import log, square_root
-from bayesprop.numerics.kernel_lanes import FLOATS16, inlined, polynomial
+from bayesprop.numerics.kernel_lanes import FLOATS32, inlined, polynomial
 
 _INT32 = ir.IntType(32)
-_WORDS = ir.VectorType(_INT32, FLOATS16.count)
-_PAIR = types.UniTuple(FLOATS16, 2)
+_WORDS = ir.VectorType(_INT32, FLOATS32.count)
+_PAIR = types.UniTuple(FLOATS32, 2)
 _sine, _cosine = (polynomial(tuple(reversed(powers))) for powers in (SINE, COSINE))
 
 
 def _constant(value: int) -> ir.Constant:
-    return ir.Constant(_WORDS, [value % 2**32] * FLOATS16.count)
+    return ir.Constant(_WORDS, [value % 2**32] * FLOATS32.count)
 
 
 def _everywhere(builder: Any, word: Any) -> Any:
     """Put the lower half of a whole number in all lanes."""
     nothing = ir.Constant(_WORDS, ir.Undefined)
     first = builder.insert_element(nothing, builder.trunc(word, _INT32), ir.Constant(_INT32, 0))
-    return builder.shuffle_vector(first, nothing, ir.Constant(_WORDS, [0] * FLOATS16.count))
+    return builder.shuffle_vector(first, nothing, ir.Constant(_WORDS, [0] * FLOATS32.count))
 
 
 def _threefry(builder: Any, first: Any, second: Any, counter: Any) -> tuple[Any, Any]:
@@ -51,13 +51,13 @@ def _threefry(builder: Any, first: Any, second: Any, counter: Any) -> tuple[Any,
 
 @intrinsic
 def _uniforms(_typing, first, second, counter):
-    """Return the two words of sixteen counters from one on, as floats from 1 to 2."""
+    """Return the two words of 32 counters from one on, as floats from 1 to 2."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         first, second, begin = (_everywhere(builder, word) for word in args)
-        lane = ir.Constant(_WORDS, list(range(FLOATS16.count)))
+        lane = ir.Constant(_WORDS, list(range(FLOATS32.count)))
         words = _threefry(builder, first, second, builder.add(begin, lane))
-        floats = ir.VectorType(ir.FloatType(), FLOATS16.count)
+        floats = ir.VectorType(ir.FloatType(), FLOATS32.count)
         found = []
         for word in words:
             upper = builder.lshr(word, _constant(9))
@@ -70,7 +70,7 @@ def _uniforms(_typing, first, second, counter):
 
 @inlined
 def pair(first, second, counter):
-    """Draw the pairs of sixteen counters from `counter` on, for a key of two words (int64)."""
+    """Draw the pairs of 32 counters from `counter` on, for a key of two words (int64)."""
     upper, lower = _uniforms(first, second, counter)
     u, v = upper - (1.0 - 2.0**-24), lower - 1.5
     radius, square = square_root(-2.0 * log(u)), v * v
