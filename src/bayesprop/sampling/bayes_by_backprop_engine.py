@@ -27,11 +27,24 @@ from bayesprop.sampling.bayes_by_backprop import (
     Params,
     kl_share,
 )
-from bayesprop.sampling.kernel_bayes_by_backprop import LANES, Rules, Work, advance
+from bayesprop.sampling.kernel_bayes_by_backprop import (
+    LANES,
+    MEAN,
+    MEAN_SLOPE,
+    MEAN_SQUARE,
+    N_NUMBERS,
+    RHO,
+    RHO_SLOPE,
+    RHO_SQUARE,
+    Rules,
+    Work,
+    advance,
+)
 
 Vector = Float32[np.ndarray, " p"]
 LEAKS = {"relu": 0.0, "leaky_relu": 0.01, "identity": 1.0}
 """Activations that the loops know, and their slopes below zero."""
+_KEPT = MEAN, MEAN_SLOPE, MEAN_SQUARE, RHO, RHO_SLOPE, RHO_SQUARE
 
 
 class Steps(NamedTuple):
@@ -115,9 +128,8 @@ def replay(
     plan = _plan(at, n_steps=n_steps, batch_size=batch_size, kl_weights=steps.kl_weights)
     flat = _flattened(state)
     work = workspace(_sizes(state), batch_size)
-    n = sum(leaf.size for leaf in state.q.m)
-    for name in Flat._fields[:6]:
-        getattr(work, name)[:n] = getattr(flat, name)
+    for place, vector in zip(_KEPT, flat, strict=False):
+        _put(work, place, np.asarray(vector))
     rows, words, shares = map(np.asarray, plan)
     batches = rows.astype(np.int64)
     keys = np.vstack([words, words[:1]]).astype(np.int64)  # the last draw is not used
@@ -125,10 +137,28 @@ def replay(
     advance(
         work, steps.rules(), _seen(x), _seen(y), batches, keys, shares.astype(np.float64), first
     )
-    parts = [getattr(work, name)[:n] for name in Flat._fields[:6]]
+    n = sum(leaf.size for leaf in state.q.m)
+    parts = [_taken(work, place, n) for place in _KEPT]
     if not all(np.isfinite(part).all() for part in parts):
         return Replayed(state, True)
     return Replayed(_rebuilt(state, Flat(*parts, np.int32(first + n_steps))), False)
+
+
+def _by_32(work: Work) -> Float32[np.ndarray, "g 9 32"]:
+    return work.beliefs.reshape(-1, N_NUMBERS, 2 * LANES)
+
+
+def _put(work: Work, place: int, vector: Vector) -> None:
+    """Give numbers to all parameters."""
+    numbers, n = _by_32(work)[:, place // (2 * LANES)], len(vector) // (2 * LANES)
+    numbers[:n] = vector[: n * 2 * LANES].reshape(n, -1)
+    rest = vector[n * 2 * LANES :]
+    numbers[n, : len(rest)] = rest
+
+
+def _taken(work: Work, place: int, n: int) -> Vector:
+    """Undo `_put`."""
+    return _by_32(work)[:, place // (2 * LANES)].ravel()[:n]
 
 
 def _seen(array: Array) -> Float32[np.ndarray, "..."]:
@@ -201,10 +231,9 @@ def workspace(sizes: tuple[int, ...], batch_size: int) -> Work:
         turned += step * _up(n_out) if depth else 0
     n = 2 * count_pairs(at)
     behind = LANES * (max(sizes) + LANES)  # what tiles and blocks may read behind the last weight
-    vectors = {name: _zeros(n) for name in Work._fields[:9]}
     n_entries = batch_size * (sizes[0] + 1)
     return Work(
-        **vectors,
+        beliefs=_zeros(N_NUMBERS * n),
         weights=_zeros(n + behind),
         turned=_zeros(turned + behind),
         slopes=_zeros(n + LANES),

@@ -43,14 +43,20 @@ _artanh = polynomial(tuple(2.0 * power for power in reversed(ODD)))
 # of the last layer first the outputs themselves.
 N_IN, N_OUT, WEIGHTS, TURNED, TURNED_STEP, IN, IN_STEP, OUT, OUT_STEP = range(9)
 
+# Places in `Work.beliefs`: of the posterior, with the averages of slopes and of their squares that
+# Adam keeps; then the noise of the present draw, std, and the slope of std in rho.
+MEAN, MEAN_SLOPE, MEAN_SQUARE, RHO, RHO_SLOPE, RHO_SQUARE, _NOISE, _STD, _STD_SLOPE = range(
+    0, 9 * _TWICE, _TWICE
+)
+N_NUMBERS = 9
+
 
 class Work(NamedTuple):
     """All that steps need, and what they change.
 
-    mean, rho
-        Of the posterior; beside them the averages of their slopes, and of the squares of these.
-    noise, std, std_slope
-        Of the present draw; the standard deviations, and their slopes in rho.
+    beliefs
+        Of every parameter the nine numbers named above, each for 32 parameters side by side: one
+        stream through the memory, where nine would get in each other's way.
     weights, turned
         What was drawn, and the transposes of all layers but the first.
     slopes
@@ -63,15 +69,7 @@ class Work(NamedTuple):
         See the columns above.
     """
 
-    mean: Any
-    mean_slope: Any
-    mean_square: Any
-    rho: Any
-    rho_slope: Any
-    rho_square: Any
-    noise: Any
-    std: Any
-    std_slope: Any
+    beliefs: Any
     weights: Any
     turned: Any
     slopes: Any
@@ -109,22 +107,23 @@ class Rules(NamedTuple):
 @inlined
 def _weigh(work, at, noise):
     """Draw 32 weights: m + softplus(rho) e (Blundell et al. 2015, section 3.2)."""
-    rho = load_floats32(work.rho, at)
+    beliefs, here = work.beliefs, N_NUMBERS * at
+    rho = load_floats32(beliefs, here + RHO)
     small = exp(0.0 - absolute(rho))
     per_both = 1.0 / ((2.0 + small) * (1.0 + small))
     s = small * (1.0 + small) * per_both
     std = at_least(rho, 0.0) + s * _artanh(s * s)
     slope = select(rho > 0.0, 1.0, small) * (2.0 + small) * per_both
-    store(work.noise, at, noise)
-    store(work.std, at, std)
-    store(work.std_slope, at, slope)
-    store(work.weights, at, load_floats32(work.mean, at) + std * noise)
+    store(beliefs, here + _NOISE, noise)
+    store(beliefs, here + _STD, std)
+    store(beliefs, here + _STD_SLOPE, slope)
+    store(work.weights, at, load_floats32(beliefs, here + MEAN) + std * noise)
 
 
 @called
 def _draw(work, first, second):
     """Draw all weights, by a key of two words."""
-    n_pairs = work.mean.size // 2
+    n_pairs = work.beliefs.size // (2 * N_NUMBERS)
     for k in range(0, n_pairs, _TWICE):
         cosines, sines = pair(first, second, k)
         _weigh(work, k, cosines)
@@ -246,41 +245,43 @@ def _backward(work, size, leak):
 
 
 @inlined
-def _adam_averages(averages, squares, at, g):
-    m = _MEAN_DECAY * load_floats32(averages, at) + (1.0 - _MEAN_DECAY) * g
-    s = _SQUARE_DECAY * load_floats32(squares, at) + (1.0 - _SQUARE_DECAY) * g * g
-    store(averages, at, m)
-    store(squares, at, s)
+def _averages(beliefs, average, square, g):
+    m = _MEAN_DECAY * load_floats32(beliefs, average) + (1.0 - _MEAN_DECAY) * g
+    s = _SQUARE_DECAY * load_floats32(beliefs, square) + (1.0 - _SQUARE_DECAY) * g * g
+    store(beliefs, average, m)
+    store(beliefs, square, s)
     return m, s
 
 
 @inlined
-def _adam(work, at, of_mean, of_rho, rates):
+def _adam(beliefs, here, of_mean, of_rho, rates):
     """Move 32 means and rho (Kingma & Ba 2015); one division for both, and no root."""
     size, correction = rates
-    m, s = _adam_averages(work.mean_slope, work.mean_square, at, of_mean)
-    n, t = _adam_averages(work.rho_slope, work.rho_square, at, of_rho)
+    m, s = _averages(beliefs, here + MEAN_SLOPE, here + MEAN_SQUARE, of_mean)
+    n, t = _averages(beliefs, here + RHO_SLOPE, here + RHO_SQUARE, of_rho)
     s, t = correction * s, correction * t
     a, b = s * inverse_square_root(s) + _EPSILON, t * inverse_square_root(t) + _EPSILON
     sized = size / (a * b)
-    store(work.mean, at, load_floats32(work.mean, at) - sized * b * m)
-    store(work.rho, at, load_floats32(work.rho, at) - sized * a * n)
+    store(beliefs, here + MEAN, load_floats32(beliefs, here + MEAN) - sized * b * m)
+    store(beliefs, here + RHO, load_floats32(beliefs, here + RHO) - sized * a * n)
 
 
 @inlined
 def _descend_closed(work, at, rules, share, rates):
     """Move 32 parameters; the prior is Gaussian, its KL in closed form."""
-    slope, std = load_floats32(work.slopes, at), load_floats32(work.std, at)
+    beliefs, here = work.beliefs, N_NUMBERS * at
+    slope, std = load_floats32(work.slopes, at), load_floats32(beliefs, here + _STD)
     pull = share * rules.wide_prec
-    of_mean = slope + pull * load_floats32(work.mean, at)
-    of_std = slope * load_floats32(work.noise, at) + pull * std - share / std
-    _adam(work, at, of_mean, of_std * load_floats32(work.std_slope, at), rates)
+    of_mean = slope + pull * load_floats32(beliefs, here + MEAN)
+    of_std = slope * load_floats32(beliefs, here + _NOISE) + pull * std - share / std
+    _adam(beliefs, here, of_mean, of_std * load_floats32(beliefs, here + _STD_SLOPE), rates)
 
 
 @inlined
 def _descend_sampled(work, at, rules, share, rates):
     """Move 32; the prior is a scale mixture, at the drawn weights (eq. 3, 4 and 7)."""
-    w, std = load_floats32(work.weights, at), load_floats32(work.std, at)
+    beliefs, here = work.beliefs, N_NUMBERS * at
+    w, std = load_floats32(work.weights, at), load_floats32(beliefs, here + _STD)
     # Not further: a quotient below the normal numbers costs a hundred times one above.
     log_odds = at_most(rules.log_odds + rules.sharper * w * w, _FURTHEST)
     odds = 1.0 + exp(log_odds)
@@ -288,8 +289,8 @@ def _descend_sampled(work, at, rules, share, rates):
     of_w = load_floats32(work.slopes, at) + w * (
         share * rules.wide_prec + 2.0 * rules.sharper * (std * per_both)
     )
-    of_std = of_w * load_floats32(work.noise, at) - odds * per_both
-    _adam(work, at, of_w, of_std * load_floats32(work.std_slope, at), rates)
+    of_std = of_w * load_floats32(beliefs, here + _NOISE) - odds * per_both
+    _adam(beliefs, here, of_w, of_std * load_floats32(beliefs, here + _STD_SLOPE), rates)
 
 
 def _descender(descend: Any) -> Any:
@@ -297,7 +298,7 @@ def _descender(descend: Any) -> Any:
 
     @called
     def descend_and_draw(work, rules, share, rates, first, second):
-        n_pairs = work.mean.size // 2
+        n_pairs = work.beliefs.size // (2 * N_NUMBERS)
         for k in range(0, n_pairs, _TWICE):
             descend(work, k, rules, share, rates)
             descend(work, n_pairs + k, rules, share, rates)
