@@ -33,6 +33,7 @@ from bayesprop.sampling.kernel_bayes_by_backprop import (
     MEAN_SLOPE,
     MEAN_SQUARE,
     N_NUMBERS,
+    PIECE,
     RHO,
     RHO_SLOPE,
     RHO_SQUARE,
@@ -144,7 +145,7 @@ def replay(
     return Replayed(_rebuilt(state, Flat(*parts, np.int32(first + n_steps))), False)
 
 
-def _by_32(work: Work) -> Float32[np.ndarray, "g 9 32"]:
+def _by_32(work: Work) -> Float32[np.ndarray, "g k 32"]:
     return work.beliefs.reshape(-1, N_NUMBERS, 2 * LANES)
 
 
@@ -234,6 +235,7 @@ def workspace(sizes: tuple[int, ...], batch_size: int) -> Work:
     n_entries = batch_size * (sizes[0] + 1)
     return Work(
         beliefs=_zeros(N_NUMBERS * n),
+        odds=_zeros(PIECE),
         weights=_zeros(n + behind),
         turned=_zeros(turned + behind),
         slopes=_zeros(n + LANES),

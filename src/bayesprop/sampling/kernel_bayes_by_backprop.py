@@ -49,6 +49,7 @@ MEAN, MEAN_SLOPE, MEAN_SQUARE, RHO, RHO_SLOPE, RHO_SQUARE, _NOISE, _STD, _STD_SL
     0, 9 * _TWICE, _TWICE
 )
 N_NUMBERS = 9
+PIECE = 256
 
 
 class Work(NamedTuple):
@@ -57,6 +58,8 @@ class Work(NamedTuple):
     beliefs
         Of every parameter the nine numbers named above, each for 32 parameters side by side: one
         stream through the memory, where nine would get in each other's way.
+    odds
+        Of the narrow part of the prior at a piece of the weights, and 1 more.
     weights, turned
         What was drawn, and the transposes of all layers but the first.
     slopes
@@ -70,6 +73,7 @@ class Work(NamedTuple):
     """
 
     beliefs: Any
+    odds: Any
     weights: Any
     turned: Any
     slopes: Any
@@ -105,29 +109,43 @@ class Rules(NamedTuple):
 
 
 @inlined
-def _weigh(work, at, noise):
-    """Draw 32 weights: m + softplus(rho) e (Blundell et al. 2015, section 3.2)."""
-    beliefs, here = work.beliefs, N_NUMBERS * at
-    rho = load_floats32(beliefs, here + RHO)
-    small = exp(0.0 - absolute(rho))
-    per_both = 1.0 / ((2.0 + small) * (1.0 + small))
-    s = small * (1.0 + small) * per_both
-    std = at_least(rho, 0.0) + s * _artanh(s * s)
-    slope = select(rho > 0.0, 1.0, small) * (2.0 + small) * per_both
-    store(beliefs, here + _NOISE, noise)
-    store(beliefs, here + _STD, std)
-    store(beliefs, here + _STD_SLOPE, slope)
-    store(work.weights, at, load_floats32(beliefs, here + MEAN) + std * noise)
+def _draw_some(work, begin, end, first, second):
+    """Draw weights, and as many from the middle on: m + softplus(rho) e (section 3.2)."""
+    half = _middle(work)
+    for k in range(begin, end, _TWICE):
+        cosines, sines = pair(first, second, k)
+        store(work.beliefs, N_NUMBERS * k + _NOISE, cosines)
+        store(work.beliefs, N_NUMBERS * (half + k) + _NOISE, sines)
+    _weigh(work, begin, end)
+    _weigh(work, half + begin, half + end)
+
+
+@inlined
+def _middle(work):
+    return work.beliefs.size // (2 * N_NUMBERS)
+
+
+@inlined
+def _weigh(work, begin, end):
+    beliefs = work.beliefs
+    for k in range(begin, end, _TWICE):
+        at = N_NUMBERS * k
+        rho = load_floats32(beliefs, at + RHO)
+        small = exp(0.0 - absolute(rho))
+        per_both = 1.0 / ((2.0 + small) * (1.0 + small))
+        s = small * (1.0 + small) * per_both
+        std = at_least(rho, 0.0) + s * _artanh(s * s)
+        slope = select(rho > 0.0, 1.0, small) * (2.0 + small) * per_both
+        store(beliefs, at + _STD, std)
+        store(beliefs, at + _STD_SLOPE, slope)
+        drawn = load_floats32(beliefs, at + MEAN) + std * load_floats32(beliefs, at + _NOISE)
+        store(work.weights, k, drawn)
 
 
 @called
 def _draw(work, first, second):
     """Draw all weights, by a key of two words."""
-    n_pairs = work.beliefs.size // (2 * N_NUMBERS)
-    for k in range(0, n_pairs, _TWICE):
-        cosines, sines = pair(first, second, k)
-        _weigh(work, k, cosines)
-        _weigh(work, n_pairs + k, sines)
+    _draw_some(work, 0, _middle(work), first, second)
 
 
 @called
@@ -245,71 +263,86 @@ def _backward(work, size, leak):
 
 
 @inlined
-def _averages(beliefs, average, square, g):
-    m = _MEAN_DECAY * load_floats32(beliefs, average) + (1.0 - _MEAN_DECAY) * g
-    s = _SQUARE_DECAY * load_floats32(beliefs, square) + (1.0 - _SQUARE_DECAY) * g * g
-    store(beliefs, average, m)
-    store(beliefs, square, s)
-    return m, s
+def _average(beliefs, at, of_mean, of_rho):
+    """Let Adam's averages of 32 slopes and of their squares follow (Kingma & Ba 2015)."""
+    for average, square, g in ((MEAN_SLOPE, MEAN_SQUARE, of_mean), (RHO_SLOPE, RHO_SQUARE, of_rho)):
+        m, s = load_floats32(beliefs, at + average), load_floats32(beliefs, at + square)
+        store(beliefs, at + average, _MEAN_DECAY * m + (1.0 - _MEAN_DECAY) * g)
+        store(beliefs, at + square, _SQUARE_DECAY * s + (1.0 - _SQUARE_DECAY) * g * g)
 
 
 @inlined
-def _adam(beliefs, here, of_mean, of_rho, rates):
-    """Move 32 means and rho (Kingma & Ba 2015); one division for both, and no root."""
-    size, correction = rates
-    m, s = _averages(beliefs, here + MEAN_SLOPE, here + MEAN_SQUARE, of_mean)
-    n, t = _averages(beliefs, here + RHO_SLOPE, here + RHO_SQUARE, of_rho)
-    s, t = correction * s, correction * t
-    a, b = s * inverse_square_root(s) + _EPSILON, t * inverse_square_root(t) + _EPSILON
-    sized = size / (a * b)
-    store(beliefs, here + MEAN, load_floats32(beliefs, here + MEAN) - sized * b * m)
-    store(beliefs, here + RHO, load_floats32(beliefs, here + RHO) - sized * a * n)
+def _learn_closed(work, begin, end, rules, share):
+    """Take slopes; the prior is Gaussian, its KL in closed form."""
+    beliefs, pull = work.beliefs, share * rules.wide_prec
+    for k in range(begin, end, _TWICE):
+        at = N_NUMBERS * k
+        slope, std = load_floats32(work.slopes, k), load_floats32(beliefs, at + _STD)
+        of_mean = slope + pull * load_floats32(beliefs, at + MEAN)
+        of_std = slope * load_floats32(beliefs, at + _NOISE) + pull * std - share / std
+        _average(beliefs, at, of_mean, of_std * load_floats32(beliefs, at + _STD_SLOPE))
 
 
 @inlined
-def _descend_closed(work, at, rules, share, rates):
-    """Move 32 parameters; the prior is Gaussian, its KL in closed form."""
-    beliefs, here = work.beliefs, N_NUMBERS * at
-    slope, std = load_floats32(work.slopes, at), load_floats32(beliefs, here + _STD)
-    pull = share * rules.wide_prec
-    of_mean = slope + pull * load_floats32(beliefs, here + MEAN)
-    of_std = slope * load_floats32(beliefs, here + _NOISE) + pull * std - share / std
-    _adam(beliefs, here, of_mean, of_std * load_floats32(beliefs, here + _STD_SLOPE), rates)
+def _learn_sampled(work, begin, end, rules, share):
+    """Take slopes; the prior is a scale mixture, at the drawn weights (eq. 3, 4 and 7)."""
+    beliefs, weights = work.beliefs, work.weights
+    for k in range(begin, end, _TWICE):
+        w = load_floats32(weights, k)
+        # Not further: a quotient below the normal numbers costs a hundred times one above.
+        log_odds = at_most(rules.log_odds + rules.sharper * w * w, _FURTHEST)
+        store(work.odds, k - begin, 1.0 + exp(log_odds))
+    for k in range(begin, end, _TWICE):
+        at = N_NUMBERS * k
+        std, odds = load_floats32(beliefs, at + _STD), load_floats32(work.odds, k - begin)
+        per_both = share / (std * odds)
+        of_w = load_floats32(work.slopes, k) + load_floats32(weights, k) * (
+            share * rules.wide_prec + 2.0 * rules.sharper * (std * per_both)
+        )
+        of_std = of_w * load_floats32(beliefs, at + _NOISE) - odds * per_both
+        _average(beliefs, at, of_w, of_std * load_floats32(beliefs, at + _STD_SLOPE))
 
 
 @inlined
-def _descend_sampled(work, at, rules, share, rates):
-    """Move 32; the prior is a scale mixture, at the drawn weights (eq. 3, 4 and 7)."""
-    beliefs, here = work.beliefs, N_NUMBERS * at
-    w, std = load_floats32(work.weights, at), load_floats32(beliefs, here + _STD)
-    # Not further: a quotient below the normal numbers costs a hundred times one above.
-    log_odds = at_most(rules.log_odds + rules.sharper * w * w, _FURTHEST)
-    odds = 1.0 + exp(log_odds)
-    per_both = share / (std * odds)
-    of_w = load_floats32(work.slopes, at) + w * (
-        share * rules.wide_prec + 2.0 * rules.sharper * (std * per_both)
-    )
-    of_std = of_w * load_floats32(beliefs, here + _NOISE) - odds * per_both
-    _adam(beliefs, here, of_w, of_std * load_floats32(beliefs, here + _STD_SLOPE), rates)
+def _move(work, begin, end, rates):
+    """Take a step of Adam; one division for mean and rho, and no root."""
+    beliefs, (size, correction) = work.beliefs, rates
+    for k in range(begin, end, _TWICE):
+        at = N_NUMBERS * k
+        s = correction * load_floats32(beliefs, at + MEAN_SQUARE)
+        t = correction * load_floats32(beliefs, at + RHO_SQUARE)
+        a = s * inverse_square_root(s) + _EPSILON
+        b = t * inverse_square_root(t) + _EPSILON
+        sized = size / (a * b)
+        of_mean = sized * b * load_floats32(beliefs, at + MEAN_SLOPE)
+        of_rho = sized * a * load_floats32(beliefs, at + RHO_SLOPE)
+        store(beliefs, at + MEAN, load_floats32(beliefs, at + MEAN) - of_mean)
+        store(beliefs, at + RHO, load_floats32(beliefs, at + RHO) - of_rho)
 
 
-def _descender(descend: Any) -> Any:
-    """Make the loop that moves all parameters and draws the next weights."""
+def _descender(learn: Any) -> Any:
+    """Make the loop that moves all parameters and draws the next weights.
+
+    In pieces that stay close, and in short loops: a processor looks ahead so many instructions, and
+    finds independent ones only where few depend on each other.
+    """
 
     @called
-    def descend_and_draw(work, rules, share, rates, first, second):
-        n_pairs = work.beliefs.size // (2 * N_NUMBERS)
-        for k in range(0, n_pairs, _TWICE):
-            descend(work, k, rules, share, rates)
-            descend(work, n_pairs + k, rules, share, rates)
-            cosines, sines = pair(first, second, k)
-            _weigh(work, k, cosines)
-            _weigh(work, n_pairs + k, sines)
+    def descend_and_draw(work, rules, share, rates, first, second, is_back):
+        half = _middle(work)
+        last = (half - 1) // PIECE
+        for piece in range(last + 1):
+            begin = PIECE * (last - piece if is_back else piece)
+            end = min(begin + PIECE, half)
+            for shift in (0, half):
+                learn(work, shift + begin, shift + end, rules, share)
+                _move(work, shift + begin, shift + end, rates)
+            _draw_some(work, begin, end, first, second)
 
     return descend_and_draw
 
 
-_closed, _sampled = _descender(_descend_closed), _descender(_descend_sampled)
+_closed, _sampled = _descender(_learn_closed), _descender(_learn_sampled)
 
 
 @compiled
@@ -336,7 +369,8 @@ def advance(work, rules, x, y, batches, keys, shares, first_step):
         corrected = rules.step_size / (1.0 - _MEAN_DECAY**done)
         rates = corrected, 1.0 / (1.0 - _SQUARE_DECAY**done)
         share, first, second = shares[s] / size, keys[s + 1, 0], keys[s + 1, 1]
+        is_back = s % 2 == 1  # what was seen last is still close
         if rules.is_mixture:
-            _sampled(work, rules, share, rates, first, second)
+            _sampled(work, rules, share, rates, first, second, is_back)
         else:
-            _closed(work, rules, share, rates, first, second)
+            _closed(work, rules, share, rates, first, second, is_back)
