@@ -118,9 +118,7 @@ _BITS = {types.float64: _INT64, types.float32: _INT32}
 _ALIGNMENT = {types.float64: 8, types.float32: 4}
 LANES8, LANES16, LANES32 = Lanes(8), Lanes(16), Lanes(32)
 FLOATS16, FLOATS32 = Lanes(16, types.float32), Lanes(32, types.float32)
-_MASKS = {
-    lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32, FLOATS16, FLOATS32)
-}
+_MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32, FLOATS16, FLOATS32)}
 
 
 def _element(of: types.Type) -> Any:

@@ -8,35 +8,26 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jaxtyping import Array, Float, Float32, Int, Int64, PRNGKeyArray
+from jaxtyping import Array, Float, Float32, Int, Int64
 
-from bayesprop.model.mean_field import MeanField
 from bayesprop.model.priors import NormalPrior, Prior, ScaleMixturePrior
 from bayesprop.numerics.fast_normal import count_pairs, words_of
 from bayesprop.numerics.loops import plan_replay
 from bayesprop.sampling.bayes_by_backprop import (
     BayesByBackpropState,
     KLWeights,
-    Params,
     kl_share,
 )
 from bayesprop.sampling.kernel_bayes_by_backprop import (
     LANES,
-    MEAN,
-    MEAN_SLOPE,
-    MEAN_SQUARE,
     N_NUMBERS,
     PIECE,
-    RHO,
-    RHO_SLOPE,
-    RHO_SQUARE,
     Rules,
     Work,
     advance,
@@ -45,7 +36,7 @@ from bayesprop.sampling.kernel_bayes_by_backprop import (
 Vector = Float32[np.ndarray, " p"]
 LEAKS = {"relu": 0.0, "leaky_relu": 0.01, "identity": 1.0}
 """Activations that the loops know, and their slopes below zero."""
-_KEPT = MEAN, MEAN_SLOPE, MEAN_SQUARE, RHO, RHO_SLOPE, RHO_SQUARE
+_TOGETHER = 2 * LANES
 
 
 class Steps(NamedTuple):
@@ -95,18 +86,6 @@ class Replayed(NamedTuple):
     is_undone: bool
 
 
-class Flat(NamedTuple):
-    """All numbers of a state as vectors of one order, and the steps of Adam that were taken."""
-
-    mean: Vector
-    mean_slope: Vector
-    mean_square: Vector
-    rho: Vector
-    rho_slope: Vector
-    rho_square: Vector
-    n_steps: Int[Array, ""]
-
-
 def replay(
     steps: Steps,
     state: BayesByBackpropState,
@@ -127,39 +106,20 @@ def replay(
     """
     at = np.array([*key, n_rows], np.uint32)
     plan = _plan(at, n_steps=n_steps, batch_size=batch_size, kl_weights=steps.kl_weights)
-    flat = _flattened(state)
     work = workspace(_sizes(state), batch_size)
-    for place, vector in zip(_KEPT, flat, strict=False):
-        _put(work, place, np.asarray(vector))
+    _put(work, _flattened(state))
     rows, words, shares = map(np.asarray, plan)
     batches = rows.astype(np.int64)
     keys = np.vstack([words, words[:1]]).astype(np.int64)  # the last draw is not used
-    first = int(flat.n_steps)
-    advance(
-        work, steps.rules(), _seen(x), _seen(y), batches, keys, shares.astype(np.float64), first
-    )
-    n = sum(leaf.size for leaf in state.q.m)
-    parts = [_taken(work, place, n) for place in _KEPT]
-    if not all(np.isfinite(part).all() for part in parts):
+    first = int(state.optimizer[0].count)
+    shares = shares.astype(np.float64)
+    advance(work, steps.rules(), _seen(x).reshape(-1), _seen(y), batches, keys, shares, first)
+    shapes = tuple(leaf.shape for leaf in state.q.m)
+    kept = _taken(work, sum(map(math.prod, shapes)))
+    if not np.isfinite(kept).all():
         return Replayed(state, True)
-    return Replayed(_rebuilt(state, Flat(*parts, np.int32(first + n_steps))), False)
-
-
-def _by_32(work: Work) -> Float32[np.ndarray, "g k 32"]:
-    return work.beliefs.reshape(-1, N_NUMBERS, 2 * LANES)
-
-
-def _put(work: Work, place: int, vector: Vector) -> None:
-    """Give numbers to all parameters."""
-    numbers, n = _by_32(work)[:, place // (2 * LANES)], len(vector) // (2 * LANES)
-    numbers[:n] = vector[: n * 2 * LANES].reshape(n, -1)
-    rest = vector[n * 2 * LANES :]
-    numbers[n, : len(rest)] = rest
-
-
-def _taken(work: Work, place: int, n: int) -> Vector:
-    """Undo `_put`."""
-    return _by_32(work)[:, place // (2 * LANES)].ravel()[:n]
+    count, structure = np.int32(first + n_steps), jax.tree.structure(state)
+    return Replayed(_rebuilt(kept, count, structure=structure, shapes=shapes), False)
 
 
 def _seen(array: Array) -> Float32[np.ndarray, "..."]:
@@ -187,35 +147,43 @@ def _plan(
 
 
 @jax.jit
-def _flattened(state: BayesByBackpropState) -> Flat:
+def _flattened(state: BayesByBackpropState) -> list[Float[Array, " p"]]:
+    """Return a vector of each of the first six numbers of `Work.beliefs`."""
     adam = state.optimizer[0]
-
-    def vector(tree: Any) -> Array:
-        return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])
-
     sides = (state.q, adam.mu.q, adam.nu.q)
-    vectors = [vector(getattr(q, name)) for name in ("m", "rho") for q in sides]
-    return Flat(*vectors, adam.count)
+    kept = [getattr(q, name) for name in ("m", "rho") for q in sides]
+    return [jnp.concatenate([leaf.ravel() for leaf in leaves]) for leaves in kept]
 
 
-@jax.jit
-def _rebuilt(like: BayesByBackpropState, flat: Flat) -> BayesByBackpropState:
-    adam = like.optimizer[0]
+def _put(work: Work, vectors: list[Array]) -> None:
+    """Give them to the loops."""
+    groups = work.beliefs.reshape(-1, N_NUMBERS, _TOGETHER)
+    for place, vector in enumerate(map(np.asarray, vectors)):
+        whole = len(vector) // _TOGETHER
+        groups[:whole, place] = vector[: whole * _TOGETHER].reshape(whole, _TOGETHER)
+        rest = vector[whole * _TOGETHER :]
+        groups[whole : whole + 1, place, : len(rest)] = rest
 
-    def tree(vector: Any) -> Any:
-        leaves, structure = jax.tree.flatten(like.q.m)
-        ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
+
+def _taken(work: Work, n: int) -> Float32[np.ndarray, "6 p"]:
+    """Undo `_put`, of n parameters."""
+    groups = work.beliefs.reshape(-1, N_NUMBERS, _TOGETHER)[:, :6]
+    return np.ascontiguousarray(groups.swapaxes(0, 1)).reshape(6, -1)[:, :n]
+
+
+@partial(jax.jit, static_argnames=("structure", "shapes"))
+def _rebuilt(
+    kept: Any, n_steps: Any, *, structure: Any, shapes: tuple[tuple[int, ...], ...]
+) -> BayesByBackpropState:
+    """Undo `_flattened`."""
+    ends = list(accumulate(map(math.prod, shapes)))[:-1]
+
+    def leaves(vector: Array) -> list[Array]:
         parts = jnp.split(vector, ends)
-        shaped = [part.reshape(leaf.shape) for part, leaf in zip(parts, leaves, strict=True)]
-        return structure.unflatten(shaped)
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
-    q, mu, nu = (
-        MeanField(tree(flat[k]), tree(flat[3 + k])) for k in range(3)
-    )
-    moments = optax.ScaleByAdamState(
-        flat.n_steps, Params(mu, like.likelihood), Params(nu, like.likelihood)
-    )
-    return BayesByBackpropState(q, like.likelihood, (moments, *like.optimizer[1:]))
+    q, mu, nu = ([*leaves(kept[side]), *leaves(kept[3 + side])] for side in range(3))
+    return structure.unflatten([*q, n_steps, *mu, *nu])
 
 
 def workspace(sizes: tuple[int, ...], batch_size: int) -> Work:

@@ -31,7 +31,12 @@ from bayesprop.numerics.kernel_lanes import (
 )
 from bayesprop.numerics.softplus import ODD
 from bayesprop.sampling.kernel_fast_normal import pair
-from bayesprop.sampling.kernel_products import multiply, multiply_sparse, turn
+from bayesprop.sampling.kernel_products import (
+    list_what_is_not_0,
+    multiply,
+    multiply_sparse,
+    turn,
+)
 
 LANES, _TWICE = FLOATS16.count, FLOATS32.count
 _MEAN_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.999, 1e-8
@@ -130,8 +135,10 @@ def _weigh(work, begin, end):
     beliefs = work.beliefs
     for k in range(begin, end, _TWICE):
         at = N_NUMBERS * k
-        rho = load_floats32(beliefs, at + RHO)
-        small = exp(0.0 - absolute(rho))
+        store(beliefs, at + _STD, exp(0.0 - absolute(load_floats32(beliefs, at + RHO))))
+    for k in range(begin, end, _TWICE):
+        at = N_NUMBERS * k
+        rho, small = load_floats32(beliefs, at + RHO), load_floats32(beliefs, at + _STD)
         per_both = 1.0 / ((2.0 + small) * (1.0 + small))
         s = small * (1.0 + small) * per_both
         std = at_least(rho, 0.0) + s * _artanh(s * s)
@@ -145,7 +152,9 @@ def _weigh(work, begin, end):
 @called
 def _draw(work, first, second):
     """Draw all weights, by a key of two words."""
-    _draw_some(work, 0, _middle(work), first, second)
+    half = _middle(work)
+    for begin in range(0, half, PIECE):
+        _draw_some(work, begin, min(begin + PIECE, half), first, second)
 
 
 @called
@@ -162,17 +171,12 @@ def _turn(work):
 @called
 def _gather(work, x, batch):
     """List what is not zero in the rows of a batch, and the 1 of the biases."""
-    n_in, size = x.shape[1], batch.size
+    n_in, size = work.layers[0, N_IN], batch.size
     for i in range(n_in):
         work.lengths[i] = 0
     for r in range(size):
         row, begin = batch[r], r * (n_in + 1)
-        end = begin
-        for i in range(n_in):
-            number = x[row, i]
-            work.index[end] = i
-            work.value[end] = number
-            end += int(number != 0.0)
+        end = list_what_is_not_0(x, row * n_in, n_in, work.index, work.value, begin)
         work.index[end] = n_in
         work.value[end] = 1.0
         work.counts[r] = end + 1 - begin
@@ -347,7 +351,7 @@ _closed, _sampled = _descender(_learn_closed), _descender(_learn_sampled)
 
 @compiled
 def advance(work, rules, x, y, batches, keys, shares, first_step):
-    """Take a step for every row of `batches`, row numbers of x and y.
+    """Take a step for every row of `batches`, row numbers of x, which is flat, and y.
 
     keys
         Two words a step, of which its weights are drawn, and two more.

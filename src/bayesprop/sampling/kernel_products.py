@@ -23,7 +23,7 @@ LANES = FLOATS16.count
 _INT64, _INT32, _INT1 = ir.IntType(64), ir.IntType(32), ir.IntType(1)
 _FLOATS = ir.VectorType(ir.FloatType(), LANES)
 _NOTHING = ir.Constant(_FLOATS, ir.Undefined)
-_WIDEST, _WIDEST_SPARSE = 4, 8  # registers of a tile's row
+_WIDEST, _NARROW, _WIDEST_SPARSE = 4, 2, 8  # registers of a tile's row
 
 
 class _Emitter:
@@ -65,20 +65,25 @@ class _Emitter:
         """Store sixteen floats."""
         self.builder.store(value, self._address(array, index), align=4)
 
-    def write_some(self, array: Any, index: Any, value: Any, count: Any) -> None:
-        """Store the first `count` of sixteen floats, all if it is larger."""
-        builder = self.builder
-        lanes = ir.VectorType(_INT64, LANES)
+    def first_few(self, count: Any) -> Any:
+        """Return a mask of the first `count` of sixteen lanes, of all if it is larger."""
+        builder, lanes = self.builder, ir.VectorType(_INT64, LANES)
         nothing = ir.Constant(lanes, ir.Undefined)
         first = builder.insert_element(nothing, count, ir.Constant(_INT32, 0))
         spread = builder.shuffle_vector(first, nothing, places([0] * LANES))
-        mask = builder.icmp_signed("<", ir.Constant(lanes, list(range(LANES))), spread)
-        kinds = [_FLOATS, _FLOATS.as_pointer(), _INT32, ir.VectorType(_INT1, LANES)]
-        kind = ir.FunctionType(ir.VoidType(), kinds)
-        name = "llvm.masked.store.v16f32.p0"
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
-        address = self._address(array, index)
-        builder.call(function, [value, address, ir.Constant(_INT32, 4), mask])
+        return builder.icmp_signed("<", ir.Constant(lanes, list(range(LANES))), spread)
+
+    def masked(self, name: str, result: Any, *args: Any) -> Any:
+        """Call an intrinsic of LLVM."""
+        kind = ir.FunctionType(result, [arg.type for arg in args])
+        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.masked.{name}")
+        return self.builder.call(function, args)
+
+    def write_some(self, array: Any, index: Any, value: Any, count: Any) -> None:
+        """Store the first `count` of sixteen floats, all if it is larger."""
+        address, by_four = self._address(array, index), ir.Constant(_INT32, 4)
+        mask = self.first_few(count)
+        self.masked("store.v16f32.p0", ir.VoidType(), value, address, by_four, mask)
 
     def tile(
         self, n_rows: int, width: int, n_terms: Any, factors: Callable[[Any], tuple[list, list]]
@@ -139,7 +144,7 @@ def _typed(emit: Callable[[_Emitter], None], kinds: tuple) -> tuple[Any, Callabl
     return types.void(*kinds), generate
 
 
-def _tile_product(n_rows: int) -> Any:
+def _tile_product(n_rows: int, widest: int) -> Any:
     """Make the function that writes a tile of so many rows of a product of two tables."""
 
     def emit(call: _Emitter) -> None:
@@ -163,7 +168,7 @@ def _tile_product(n_rows: int) -> Any:
                     call.write(out, place, value)
                 call.write_some(out, places[-1], values[-1], left)
 
-        call.by_width(n_columns, _WIDEST, of_width)
+        call.by_width(n_columns, widest, of_width)
 
     @intrinsic
     def product(
@@ -175,7 +180,8 @@ def _tile_product(n_rows: int) -> Any:
     return product
 
 
-_four_rows, _one_row = _tile_product(4), _tile_product(1)
+_four_rows, _one_row = _tile_product(4, _WIDEST), _tile_product(1, _WIDEST)
+_eight_rows = _tile_product(8, _NARROW)
 
 
 @called
@@ -192,12 +198,21 @@ def multiply(
         Where the second table begins, and from term to term; its columns lie side by side.
     """
     for c in range(0, n_columns, LANES * _WIDEST):
-        left, whole = n_columns - c, n_rows - n_rows % 4
-        for r in range(0, whole, 4):
-            _four_rows(
-                out, to + r * out_step + c, out_step, left, a, at + r * a_row, a_row, a_term,
-                b, b_at + c, b_step, n_terms,
-            )  # fmt: skip
+        left = n_columns - c
+        if left > LANES * _NARROW:
+            whole = n_rows - n_rows % 4
+            for r in range(0, whole, 4):
+                _four_rows(
+                    out, to + r * out_step + c, out_step, left, a, at + r * a_row, a_row, a_term,
+                    b, b_at + c, b_step, n_terms,
+                )  # fmt: skip
+        else:
+            whole = n_rows - n_rows % 8
+            for r in range(0, whole, 8):
+                _eight_rows(
+                    out, to + r * out_step + c, out_step, left, a, at + r * a_row, a_row, a_term,
+                    b, b_at + c, b_step, n_terms,
+                )  # fmt: skip
         for r in range(whole, n_rows):
             _one_row(
                 out, to + r * out_step + c, out_step, left, a, at + r * a_row, a_row, a_term,
@@ -277,3 +292,52 @@ def turn(a, at, n_rows, n_columns, out, to, out_step):
     for r in range(0, n_rows, LANES):
         for c in range(0, n_columns, LANES):
             _turn_block(a, at + r * n_columns + c, n_columns, out, to + c * out_step + r, out_step)
+
+
+def _emit_list(call: _Emitter, x: Any, index: Any, value: Any, numbers: Any) -> Any:
+    builder = call.builder
+    begin, n_columns, to = numbers
+    end = cgutils.alloca_once_value(builder, to)
+    builder.store(to, end)
+    lanes = ir.VectorType(_INT32, LANES)
+    n_blocks = builder.sdiv(builder.add(n_columns, _lanes(1)), _lanes(1))
+    with cgutils.for_range(builder, n_blocks) as loop:
+        first, place = builder.mul(loop.index, _lanes(1)), builder.load(end)
+        is_there = call.first_few(builder.sub(n_columns, first))
+        address = call._address(x, builder.add(begin, first))
+        zero = ir.Constant(_FLOATS, [0.0] * LANES)
+        name, by_four = "load.v16f32.p0", ir.Constant(_INT32, 4)
+        found = call.masked(name, _FLOATS, address, by_four, is_there, zero)
+        mask = builder.fcmp_unordered("!=", found, zero)
+        number = builder.add(
+            builder.shuffle_vector(
+                builder.insert_element(
+                    ir.Constant(lanes, ir.Undefined),
+                    builder.trunc(first, _INT32),
+                    ir.Constant(_INT32, 0),
+                ),
+                ir.Constant(lanes, ir.Undefined),
+                places([0] * LANES),
+            ),
+            ir.Constant(lanes, list(range(LANES))),
+        )
+        to_value, to_index = (builder.gep(array, [place]) for array in (value, index))
+        call.masked("compressstore.v16f32", ir.VoidType(), found, to_value, mask)
+        call.masked("compressstore.v16i32", ir.VoidType(), number, to_index, mask)
+        bits = builder.bitcast(mask, ir.IntType(LANES))
+        builder.store(builder.add(place, builder.zext(builder.ctpop(bits), _INT64)), end)
+    return builder.load(end)
+
+
+@intrinsic
+def list_what_is_not_0(_typing, x, begin, n_columns, index, value, to):
+    """Write columns and numbers of what is not zero among x[begin:][:n_columns] from `to` on.
+
+    Returns where they end. x is flat.
+    """
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        call = _Emitter(context, builder, sig, args)
+        return _emit_list(call, *call.arrays, call.numbers)
+
+    return types.int64(x, begin, n_columns, index, value, to), generate
