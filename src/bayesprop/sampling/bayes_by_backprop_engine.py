@@ -104,9 +104,11 @@ def replay(
     key
         A seed, and a number to fold in.
     """
+    sizes = _sizes(state)
+    _check(sizes, x, y, n_rows)
     at = np.array([*key, n_rows], np.uint32)
     plan = _plan(at, n_steps=n_steps, batch_size=batch_size, kl_weights=steps.kl_weights)
-    work = workspace(_sizes(state), batch_size)
+    work = workspace(sizes, batch_size)
     _put(work, _flattened(state))
     rows, words, shares = map(np.asarray, plan)
     batches = rows.astype(np.int64)
@@ -125,6 +127,16 @@ def replay(
 def _seen(array: Array) -> Float32[np.ndarray, "..."]:
     """Look at an array of the device without a copy; `np.asarray` would keep it from donation."""
     return np.from_dlpack(array)
+
+
+def _check(sizes: tuple[int, ...], x: Array, y: Array, n_rows: int) -> None:
+    """Refuse what the loops, which check no bounds, would read past."""
+    n = len(x)
+    if x.shape != (n, sizes[0]) or y.shape != (n, sizes[-1]) or not 1 <= n_rows <= n:
+        raise ValueError(
+            f"x must be (m, {sizes[0]}), y (m, {sizes[-1]}) and n_rows from 1 to m, got {x.shape}, "
+            f"{y.shape} and {n_rows}"
+        )
 
 
 def _sizes(state: BayesByBackpropState) -> tuple[int, ...]:
