@@ -73,8 +73,8 @@ def test_a_step_follows_the_gradient_of_the_free_energy(case):
     steps = engine.Steps(activation, 0.2, prior, kl_weights, 1e-3)
     state, (x, y) = start_of(steps, sizes), memory(sizes[0], sizes[-1], zeros=zeros)
     n_rows = 30
-    after, is_undone = engine.replay(
-        steps, state, KEY, x, y, n_rows, n_steps=1, batch_size=batch_size
+    after, is_undone = engine.Replayer(steps)(
+        state, KEY, x, y, n_rows, n_steps=1, batch_size=batch_size
     )
     assert not is_undone
     key = jax.random.fold_in(jax.random.key(KEY[0]), KEY[1])
@@ -113,9 +113,9 @@ def test_steps_are_those_of_optax_on_the_rows_and_draws_of_jax(prior):
     sizes, n_steps, sixteen = (6, 5, 1), 60, {"n_steps": 60, "batch_size": 16}
     state, (x, y) = start_of(steps, sizes), memory(6, 1, zeros=0.4)
     update = method_of(steps, 1).update
-    ours = wanted = state
+    replay, ours, wanted = engine.Replayer(steps), state, state
     for number in range(2):
-        ours = engine.replay(steps, ours, (5, number), x, y, 40, **sixteen).state
+        ours = replay(ours, (5, number), x, y, 40, **sixteen).state
         key = jax.random.fold_in(jax.random.key(5), number)
         rows = Rows(x, y, jnp.ones(40))
         wanted = loops.replay(update, wanted, key, rows, jnp.asarray(40), **sixteen).state
@@ -251,4 +251,4 @@ def test_what_does_not_fit_is_refused():
     state = start_of(steps, (4, 3, 1))
     for wrong in ((x[:, :3], y, 5), (x, y[:30], 5), (x, y, 41), (x, y, 0)):
         with pytest.raises(ValueError, match=r"x must be \(m, 4\), y \(m, 1\) and n_rows from 1"):
-            engine.replay(steps, state, KEY, *wrong, n_steps=1, batch_size=2)
+            engine.Replayer(steps)(state, KEY, *wrong, n_steps=1, batch_size=2)

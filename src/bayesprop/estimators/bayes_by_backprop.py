@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Literal
 
 import jax
@@ -22,7 +22,7 @@ from bayesprop.estimators.trained_network import (
 )
 from bayesprop.model.method import GradientMethod
 from bayesprop.model.network_likelihoods import KnownNoise
-from bayesprop.model.priors import ClosedPrior, NormalPrior, Prior, ScaleMixturePrior
+from bayesprop.model.priors import ClosedPrior, NormalPrior, ScaleMixturePrior
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop, mean
 
 OPTIMIZERS = {
@@ -74,7 +74,7 @@ class _BackpropFitting(PrunableNetwork, TrainedFitting):
         if not isinstance(self.optimizer, optax.GradientTransformation):
             check_choice("optimizer", self.optimizer, tuple(OPTIMIZERS))
 
-    def _prior(self) -> Prior:
+    def _prior(self) -> NormalPrior | ScaleMixturePrior:
         if self.prior == "normal":
             return NormalPrior(float(self.prior_std) ** 2)
         return ScaleMixturePrior(*map(float, self.prior_mixture))
@@ -121,7 +121,9 @@ class _BackpropFitting(PrunableNetwork, TrainedFitting):
             kl_weights=self.kl_weights,
             learning_rate=float(self.learning_rate),
         )
-        return partial(engine.replay, steps)
+        if getattr(self, "_replayer", None) is None or self._replayer.steps != steps:
+            self._replayer = engine.Replayer(steps)
+        return self._replayer
 
     def _n_draws(self) -> int:
         return 1 if self.prediction == "mean" else self.n_draws

@@ -86,47 +86,65 @@ class Replayed(NamedTuple):
     is_undone: bool
 
 
-def replay(
-    steps: Steps,
-    state: BayesByBackpropState,
-    key: tuple[int, int],
-    x: Float[Array, "m d"],
-    y: Float[Array, "m o"],
-    n_rows: int,
-    *,
-    n_steps: int,
-    batch_size: int,
-) -> Replayed:
-    """Take n_steps, each on a batch drawn with replacement from the first n_rows rows.
+class Replayer:
+    """Does what `numerics.loops.replay` does with rows of weight one, for one model at a time.
 
-    As `numerics.loops.replay` with rows of weight one.
-
-    key
-        A seed, and a number to fold in.
+    Goes on where it stopped if it is given the very state that it returned; any other it reads
+    first. A copy of it begins anew.
     """
-    sizes = _sizes(state)
-    _check(sizes, x, y, n_rows)
-    at = np.array([*key, n_rows], np.uint32)
-    plan = _plan(at, n_steps=n_steps, batch_size=batch_size, kl_weights=steps.kl_weights)
-    work = workspace(sizes, batch_size)
-    _put(work, _flattened(state))
-    rows, words, shares = map(np.asarray, plan)
-    batches = rows.astype(np.int64)
-    keys = np.vstack([words, words[:1]]).astype(np.int64)  # the last draw is not used
-    first = int(state.optimizer[0].count)
-    shares = shares.astype(np.float64)
-    advance(work, steps.rules(), _seen(x).reshape(-1), _seen(y), batches, keys, shares, first)
-    shapes = tuple(leaf.shape for leaf in state.q.m)
-    kept = _taken(work, sum(map(math.prod, shapes)))
-    if not np.isfinite(kept).all():
-        return Replayed(state, True)
-    count, structure = np.int32(first + n_steps), jax.tree.structure(state)
-    return Replayed(_rebuilt(kept, count, structure=structure, shapes=shapes), False)
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self._work: Work | None = None
+        self._stands_for: tuple[BayesByBackpropState, int] | None = None
+
+    def __reduce__(self) -> tuple[type[Replayer], tuple[Steps]]:
+        return Replayer, (self.steps,)
+
+    def __call__(
+        self,
+        state: BayesByBackpropState,
+        key: tuple[int, int],
+        x: Float[Array, "m d"],
+        y: Float[Array, "m o"],
+        n_rows: int,
+        *,
+        n_steps: int,
+        batch_size: int,
+    ) -> Replayed:
+        """Take n_steps, each on a batch drawn with replacement from the first n_rows rows.
+
+        key
+            A seed, and a number to fold in.
+        """
+        _check(_sizes(state), x, y, n_rows)
+        at, kl_weights = np.array([*key, n_rows], np.uint32), self.steps.kl_weights
+        plan = _plan(at, n_steps=n_steps, batch_size=batch_size, kl_weights=kl_weights)
+        work = self._workspace(state, batch_size)
+        self._stands_for = None
+        rows, words, shares = map(np.asarray, plan)
+        batches = rows.astype(np.int64)
+        keys = np.vstack([words, words[:1]]).astype(np.int64)  # the last draw is not used
+        count, shares = int(state.optimizer[0].count), shares.astype(np.float64)
+        flat = _seen(x).reshape(-1)
+        advance(work, self.steps.rules(), flat, _seen(y), batches, keys, shares, count)
+        after = _read(work, state, count + n_steps)
+        if after is None:
+            return Replayed(state, True)
+        self._stands_for = after, batch_size
+        return Replayed(after, False)
+
+    def _workspace(self, state: BayesByBackpropState, batch_size: int) -> Work:
+        known = self._stands_for
+        if self._work is None or known is None or known[0] is not state or known[1] != batch_size:
+            self._work = workspace(_sizes(state), batch_size)
+            _write(self._work, state)
+        return self._work
 
 
 def _seen(array: Array) -> Float32[np.ndarray, "..."]:
     """Look at an array of the device without a copy; `np.asarray` would keep it from donation."""
-    return np.from_dlpack(array)
+    return np.from_dlpack(cast(Any, array))
 
 
 def _check(sizes: tuple[int, ...], x: Array, y: Array, n_rows: int) -> None:
@@ -158,44 +176,41 @@ def _plan(
     return rows, jax.vmap(words_of)(keys), jax.vmap(share)(jnp.arange(n_steps))
 
 
-@jax.jit
-def _flattened(state: BayesByBackpropState) -> list[Float[Array, " p"]]:
-    """Return a vector of each of the first six numbers of `Work.beliefs`."""
+def _write(work: Work, state: BayesByBackpropState) -> None:
+    """Give a state to the loops."""
     adam = state.optimizer[0]
-    sides = (state.q, adam.mu.q, adam.nu.q)
-    kept = [getattr(q, name) for name in ("m", "rho") for q in sides]
-    return [jnp.concatenate([leaf.ravel() for leaf in leaves]) for leaves in kept]
-
-
-def _put(work: Work, vectors: list[Array]) -> None:
-    """Give them to the loops."""
     groups = work.beliefs.reshape(-1, N_NUMBERS, _TOGETHER)
-    for place, vector in enumerate(map(np.asarray, vectors)):
-        whole = len(vector) // _TOGETHER
-        groups[:whole, place] = vector[: whole * _TOGETHER].reshape(whole, _TOGETHER)
-        rest = vector[whole * _TOGETHER :]
-        groups[whole : whole + 1, place, : len(rest)] = rest
+    kept = [getattr(q, name) for name in ("m", "rho") for q in (state.q, adam.mu.q, adam.nu.q)]
+    for place, leaves in enumerate(kept):
+        numbers = np.zeros(len(groups) * _TOGETHER, np.float32)
+        flat = np.concatenate([np.ravel(leaf) for leaf in leaves])
+        numbers[: len(flat)] = flat
+        groups[:, place] = numbers.reshape(-1, _TOGETHER)
 
 
-def _taken(work: Work, n: int) -> Float32[np.ndarray, "6 p"]:
-    """Undo `_put`, of n parameters."""
+def _read(work: Work, like: BayesByBackpropState, n_steps: int) -> BayesByBackpropState | None:
+    """Undo `_write`; None where a number is not finite.
+
+    The arrays are NumPy's: those of the optimiser are looked at when they are saved.
+    """
+    shapes = [leaf.shape for leaf in like.q.m]
+    sizes = [math.prod(shape) for shape in shapes]
     groups = work.beliefs.reshape(-1, N_NUMBERS, _TOGETHER)[:, :6]
-    return np.ascontiguousarray(groups.swapaxes(0, 1)).reshape(6, -1)[:, :n]
-
-
-@partial(jax.jit, static_argnames=("structure", "shapes"))
-def _rebuilt(
-    kept: Any, n_steps: Any, *, structure: Any, shapes: tuple[tuple[int, ...], ...]
-) -> BayesByBackpropState:
-    """Undo `_flattened`."""
-    ends = list(accumulate(map(math.prod, shapes)))[:-1]
-
-    def leaves(vector: Array) -> list[Array]:
-        parts = jnp.split(vector, ends)
-        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
-
-    q, mu, nu = ([*leaves(kept[side]), *leaves(kept[3 + side])] for side in range(3))
-    return structure.unflatten([*q, n_steps, *mu, *nu])
+    kept = np.ascontiguousarray(groups.swapaxes(0, 1)).reshape(6, -1)[:, : sum(sizes)]
+    if not np.isfinite(kept).all():
+        return None
+    kept.flags.writeable = False
+    ends = list(accumulate(sizes))
+    leaves = [
+        [
+            vector[end - size : end].reshape(shape)
+            for end, size, shape in zip(ends, sizes, shapes, strict=True)
+        ]
+        for vector in kept
+    ]
+    q, mu, nu = (leaves[side] + leaves[3 + side] for side in range(3))
+    count = np.asarray(n_steps, np.int32)
+    return jax.tree.structure(like).unflatten([*q, count, *mu, *nu])
 
 
 def workspace(sizes: tuple[int, ...], batch_size: int) -> Work:

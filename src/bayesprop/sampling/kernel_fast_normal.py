@@ -2,6 +2,7 @@
 
 They differ from JAX's in the last bits only, so that what is drawn does not depend on who draws it.
 """
+# pyright: reportCallIssue=false
 
 from __future__ import annotations
 
