@@ -64,7 +64,7 @@ class Work(NamedTuple):
         Of every parameter the nine numbers named above, each for 32 parameters side by side: one
         stream through the memory, where nine would get in each other's way.
     odds
-        Of the narrow part of the prior at a piece of the weights, and 1 more.
+        Of the wide part of the prior at a piece of the weights, and 1 more.
     weights, turned
         What was drawn, and the transposes of all layers but the first.
     slopes

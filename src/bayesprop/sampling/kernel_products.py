@@ -20,9 +20,9 @@ from numba.extending import intrinsic
 from bayesprop.numerics.kernel_lanes import FLOATS16, called, places
 
 LANES = FLOATS16.count
-_INT64, _INT32, _INT1 = ir.IntType(64), ir.IntType(32), ir.IntType(1)
+_INT64, _INT32 = ir.IntType(64), ir.IntType(32)
 _FLOATS = ir.VectorType(ir.FloatType(), LANES)
-_NOTHING = ir.Constant(_FLOATS, ir.Undefined)
+_ZERO = ir.Constant(_FLOATS, [0.0] * LANES)
 _WIDEST, _NARROW, _WIDEST_SPARSE = 4, 2, 8  # registers of a tile's row
 
 
@@ -50,28 +50,26 @@ class _Emitter:
         return self.builder.load(self.builder.gep(array, [index]))
 
     def spread(self, number: Any) -> Any:
-        """Put a float in all lanes."""
-        first = self.builder.insert_element(_NOTHING, number, ir.Constant(_INT32, 0))
-        return self.builder.shuffle_vector(first, _NOTHING, places([0] * LANES))
+        """Put a number in all lanes."""
+        nothing = ir.Constant(ir.VectorType(number.type, LANES), ir.Undefined)
+        first = self.builder.insert_element(nothing, number, ir.Constant(_INT32, 0))
+        return self.builder.shuffle_vector(first, nothing, places([0] * LANES))
 
-    def _address(self, array: Any, index: Any) -> Any:
+    def address(self, array: Any, index: Any) -> Any:
+        """Point to sixteen floats."""
         return self.builder.bitcast(self.builder.gep(array, [index]), _FLOATS.as_pointer())
 
     def sixteen(self, array: Any, index: Any) -> Any:
         """Load sixteen floats."""
-        return self.builder.load(self._address(array, index), align=4)
+        return self.builder.load(self.address(array, index), align=4)
 
     def write(self, array: Any, index: Any, value: Any) -> None:
         """Store sixteen floats."""
-        self.builder.store(value, self._address(array, index), align=4)
+        self.builder.store(value, self.address(array, index), align=4)
 
     def first_few(self, count: Any) -> Any:
         """Return a mask of the first `count` of sixteen lanes, of all if it is larger."""
-        builder, lanes = self.builder, ir.VectorType(_INT64, LANES)
-        nothing = ir.Constant(lanes, ir.Undefined)
-        first = builder.insert_element(nothing, count, ir.Constant(_INT32, 0))
-        spread = builder.shuffle_vector(first, nothing, places([0] * LANES))
-        return builder.icmp_signed("<", ir.Constant(lanes, list(range(LANES))), spread)
+        return self.builder.icmp_signed("<", _counted(_INT64), self.spread(count))
 
     def masked(self, name: str, result: Any, *args: Any) -> Any:
         """Call an intrinsic of LLVM."""
@@ -81,7 +79,7 @@ class _Emitter:
 
     def write_some(self, array: Any, index: Any, value: Any, count: Any) -> None:
         """Store the first `count` of sixteen floats, all if it is larger."""
-        address, by_four = self._address(array, index), ir.Constant(_INT32, 4)
+        address, by_four = self.address(array, index), ir.Constant(_INT32, 4)
         mask = self.first_few(count)
         self.masked("store.v16f32.p0", ir.VoidType(), value, address, by_four, mask)
 
@@ -94,13 +92,12 @@ class _Emitter:
             From the number of the term to the spread numbers of the column, and the registers.
         """
         builder = self.builder
-        zero = ir.Constant(_FLOATS, [0.0] * LANES)
         sums = [
             [cgutils.alloca_once(builder, _FLOATS) for _ in range(width)] for _ in range(n_rows)
         ]
         for row in sums:
             for place in row:
-                builder.store(zero, place)
+                builder.store(_ZERO, place)
         with cgutils.for_range(builder, n_terms) as loop:
             column, registers = factors(loop.index)
             for row, left in zip(sums, column, strict=True):
@@ -124,6 +121,11 @@ class _Emitter:
             emit(registers)
             builder.branch(after)
         builder.position_at_end(after)
+
+
+def _counted(kind: Any) -> ir.Constant:
+    """0, 1, 2, ... in sixteen lanes."""
+    return ir.Constant(ir.VectorType(kind, LANES), list(range(LANES)))
 
 
 def _lanes(registers: int) -> ir.Constant:
@@ -294,38 +296,24 @@ def turn(a, at, n_rows, n_columns, out, to, out_step):
             _turn_block(a, at + r * n_columns + c, n_columns, out, to + c * out_step + r, out_step)
 
 
-def _emit_list(call: _Emitter, x: Any, index: Any, value: Any, numbers: Any) -> Any:
-    builder = call.builder
-    begin, n_columns, to = numbers
-    end = cgutils.alloca_once_value(builder, to)
+def _emit_list(call: _Emitter) -> Any:
+    builder, (x, index, value) = call.builder, call.arrays
+    begin, n_columns, to = call.numbers
+    end, by_four = cgutils.alloca_once(builder, _INT64), ir.Constant(_INT32, 4)
     builder.store(to, end)
-    lanes = ir.VectorType(_INT32, LANES)
-    n_blocks = builder.sdiv(builder.add(n_columns, _lanes(1)), _lanes(1))
+    n_blocks = builder.sdiv(builder.add(n_columns, ir.Constant(_INT64, LANES - 1)), _lanes(1))
     with cgutils.for_range(builder, n_blocks) as loop:
         first, place = builder.mul(loop.index, _lanes(1)), builder.load(end)
         is_there = call.first_few(builder.sub(n_columns, first))
-        address = call._address(x, builder.add(begin, first))
-        zero = ir.Constant(_FLOATS, [0.0] * LANES)
-        name, by_four = "load.v16f32.p0", ir.Constant(_INT32, 4)
-        found = call.masked(name, _FLOATS, address, by_four, is_there, zero)
-        mask = builder.fcmp_unordered("!=", found, zero)
-        number = builder.add(
-            builder.shuffle_vector(
-                builder.insert_element(
-                    ir.Constant(lanes, ir.Undefined),
-                    builder.trunc(first, _INT32),
-                    ir.Constant(_INT32, 0),
-                ),
-                ir.Constant(lanes, ir.Undefined),
-                places([0] * LANES),
-            ),
-            ir.Constant(lanes, list(range(LANES))),
-        )
-        to_value, to_index = (builder.gep(array, [place]) for array in (value, index))
-        call.masked("compressstore.v16f32", ir.VoidType(), found, to_value, mask)
-        call.masked("compressstore.v16i32", ir.VoidType(), number, to_index, mask)
-        bits = builder.bitcast(mask, ir.IntType(LANES))
-        builder.store(builder.add(place, builder.zext(builder.ctpop(bits), _INT64)), end)
+        address = call.address(x, builder.add(begin, first))
+        found = call.masked("load.v16f32.p0", _FLOATS, address, by_four, is_there, _ZERO)
+        is_listed = builder.fcmp_unordered("!=", found, _ZERO)
+        number = builder.add(call.spread(builder.trunc(first, _INT32)), _counted(_INT32))
+        for array, what, kind in ((value, found, "f32"), (index, number, "i32")):
+            to_here = builder.gep(array, [place])
+            call.masked(f"compressstore.v16{kind}", ir.VoidType(), what, to_here, is_listed)
+        count = builder.ctpop(builder.bitcast(is_listed, ir.IntType(LANES)))
+        builder.store(builder.add(place, builder.zext(count, _INT64)), end)
     return builder.load(end)
 
 
@@ -337,7 +325,6 @@ def list_what_is_not_0(_typing, x, begin, n_columns, index, value, to):
     """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        call = _Emitter(context, builder, sig, args)
-        return _emit_list(call, *call.arrays, call.numbers)
+        return _emit_list(_Emitter(context, builder, sig, args))
 
     return types.int64(x, begin, n_columns, index, value, to), generate
