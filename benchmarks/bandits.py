@@ -47,11 +47,16 @@ def practising(network: object) -> ReplayedRewards:
 
 def bandits() -> dict[str, Bandit]:
     """Return agents by name."""
-    backprop = BayesByBackpropRegressor(SIZES, noise=0.01, learning_rate=1e-3)
+    settings = {"noise": 0.01, "learning_rate": 1e-3}
+    backprop = BayesByBackpropRegressor(SIZES, **settings)
+    mixture = BayesByBackpropRegressor(SIZES, prior="mixture", **settings)
     point = PointNetworkRegressor(SIZES, noise=1.0, learning_rate=1e-3, weight_decay=0.0)
     return {
         "Bayes by Backprop, 64 steps of 64": ThompsonSampler(
             practising(backprop), ARMS, n_averaged=2
+        ),
+        "the same with the scale mixture prior": ThompsonSampler(
+            practising(mixture), ARMS, n_averaged=2
         ),
         "epsilon-greedy, 64 steps of 64": EpsilonGreedy(practising(point), ARMS),
         "neural-linear, 64 steps every 20": ThompsonSampler(NeuralLinearRewards(), ARMS),
@@ -75,14 +80,22 @@ def interaction(bandit: Bandit) -> Callable[[np.ndarray], object]:
     return lambda context: bandit.settle(bandit.select(context), float(context[0]))
 
 
-def timed(once: Callable[[np.ndarray], object]) -> list[float]:
-    """Milliseconds of each interaction, the first twenty left out."""
+def timed(once: Callable[[np.ndarray], object]) -> list[tuple[float, float]]:
+    """Milliseconds of each interaction, and of the processor; the first twenty left out."""
     found = []
     for context in contexts(N_INTERACTIONS):
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), time.process_time()
         once(context)
-        found.append(1e3 * (time.perf_counter() - started))
+        busy = time.process_time() - busy
+        found.append((1e3 * (time.perf_counter() - started), 1e3 * busy))
     return found[20:]
+
+
+def line(name: str, found: list[tuple[float, float]]) -> tuple[str, ...]:
+    """Summarise: best, median and mean time, and the processor's median."""
+    taken, busy = zip(*found, strict=True)
+    values = min(taken), median(taken), sum(taken) / len(taken), median(busy)
+    return name, *(f"{value:.2f}" for value in values)
 
 
 def in_torch() -> Callable[[np.ndarray], object]:
@@ -122,23 +135,19 @@ def in_torch() -> Callable[[np.ndarray], object]:
 
 
 def main() -> None:
-    """Print best and median milliseconds of every agent."""
+    """Print milliseconds of every agent."""
     lines = []
     for name, bandit in bandits().items():
         fill(bandit)
-        found = timed(interaction(bandit))
-        mean = sum(found) / len(found)
-        lines.append((name, f"{min(found):.2f}", f"{median(found):.2f}", f"{mean:.2f}"))
+        lines.append(line(name, timed(interaction(bandit))))
     try:
         found = timed(in_torch())
     except ImportError:
-        lines.append(("Bayes by Backprop in torch: torch is not installed", "", "", ""))
+        lines.append(("Bayes by Backprop in torch: torch is not installed", "", "", "", ""))
     else:
-        mean = sum(found) / len(found)
-        name = "Bayes by Backprop in torch, eager, learning only"
-        lines.append((name, f"{min(found):.2f}", f"{median(found):.2f}", f"{mean:.2f}"))
-    head = ("agent", "best", "median", "mean")
-    print_table("One interaction of a bandit, milliseconds", head, lines, right=(1, 2, 3))
+        lines.append(line("Bayes by Backprop in torch, eager, learning only", found))
+    head = ("agent", "best", "median", "mean", "processor")
+    print_table("One interaction of a bandit, milliseconds", head, lines, right=(1, 2, 3, 4))
 
 
 if __name__ == "__main__":
