@@ -276,6 +276,21 @@ def test_drawn_functions_have_the_predicted_moments(wave, fitted):
     assert (np.abs(below - 0.9) < 5.0 * np.sqrt(0.09 / n)).all()
 
 
+def test_noise_that_nobody_knows_is_bounded(wave, fitted):
+    x, n, members = wave[0][:3], 6000, fitted[0].members
+    last = members.noise[-1]._replace(w_log_std=members.noise[-1].w_log_std + np.float32(6.0))
+    state = fitted[0]._replace(members=members._replace(noise=(*members.noise[:-1], last)))
+    told = nn.outputs(state, x)
+    assert (told.l_v > 100.0).all()
+    out = nn.predict(state, x)
+    variance = np.exp(told.l_m + nn.TILT_LIMIT) * (told.dof / (told.dof - 2.0))[:, None]
+    np.testing.assert_allclose(out.noise_var, variance.mean(axis=0), rtol=1e-6)
+    y = nn.sample_functions(np.random.default_rng(10), state, x, n, include_noise=True)
+    for level in (0.5, 0.9):
+        below = np.mean(y < out.quantile(level), axis=0)
+        assert (np.abs(below - level) < 5.0 * np.sqrt(level * (1.0 - level) / n)).all()
+
+
 def integers(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
     return np.clip(np.round(5.6 + 0.5 * x[:, 0] + 0.6 * rng.standard_normal(len(x))), 3, 8)
 

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.gaussian_network import Layers, apply, draw
 from bayesprop.moments.noise_network_engine import Rows, outputs, train
-from bayesprop.moments.noise_network_members import LEAST_DOF
+from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT
 from bayesprop.moments.noise_network_prior import weight_information
 from bayesprop.moments.noise_network_state import (
     NoiseNetworkSettings,
@@ -42,6 +42,12 @@ __all__ = [
 
 DEAD_BELOW = 0.1
 """Nats a weight, on average over those that leave a hidden unit, below which it is called dead."""
+
+MOST_LOG_NOISE_VAR = 2.0 * TILT_LIMIT
+"""Variance of the log noise variance beyond which the bound sees none, and no more is predicted.
+
+What the bound does not see keeps its prior: a log-normal whose mean can be e to the hundredth.
+"""
 
 _N_TRACE = 100
 
@@ -112,7 +118,7 @@ def predict(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoiseMixtu
         f_mean=out.m,
         f_var=out.v,
         log_noise_mean=out.l_m,
-        log_noise_var=out.l_v,
+        log_noise_var=np.minimum(out.l_v, MOST_LOG_NOISE_VAR),
         dof=np.broadcast_to(out.dof[:, None, :], out.m.shape),
     )
 
@@ -133,15 +139,18 @@ def sample_functions(
     if isinstance(rng, np.random.RandomState):
         rng = np.random.default_rng(rng.randint(2**31))
     each, x = state.each_member(), np.asarray(x, np.float64)
+    said = outputs(state, x) if include_noise else None
     draws = np.empty((n, len(x), state.n_outputs))
     for s in range(n):
-        member = each[rng.integers(len(each))]
+        k = rng.integers(len(each))
+        member = each[k]
         draws[s] = apply(draw(rng, member.mean), x)
-        if include_noise:
+        if said is not None:
             raw = member.log_noise + apply(draw(rng, member.noise), x)
-            dof = LEAST_DOF + np.logaddexp(0.0, member.raw_dof)
-            t = rng.standard_t(dof, size=raw.shape)
-            draws[s] += np.exp(0.5 * np.logaddexp(raw, state.log_floor)) * t
+            shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(said.l_v[k], MOST_LOG_NOISE_VAR))
+            away = np.logaddexp(raw, state.log_floor) - said.l_m[k]
+            t = rng.standard_t(said.dof[k], size=raw.shape)
+            draws[s] += np.exp(0.5 * (said.l_m[k] + shrinkage * away)) * t
     return draws
 
 
