@@ -356,6 +356,8 @@ def test_sizes_follow_the_rows_and_can_be_overridden():
         ({"n_members": 0}, "n_members must be an int >= 1, got 0"),
         ({"step_size": 1.5}, "step_size must be between 0 and 1"),
         ({"kl_warm_up": 0.0}, r"kl_warm_up must be in \(0, 1\]"),
+        ({"noise_shares": (0.5, 1.5)}, "noise_shares must hold numbers from 0 to 1"),
+        ({"noise_shares": ()}, "noise_shares must hold numbers from 0 to 1"),
         ({"hidden_layer_sizes": ()}, "hidden_layer_sizes must hold at least one int"),
     ],
 )

@@ -92,6 +92,7 @@ class Rules(NamedTuple):
     step_size: float
     kl_warm_up: float
     noise_warm_up: float
+    noise_share: float
     n_total: float
     shape: float
     least_dof: float
@@ -275,7 +276,8 @@ def advance(work, rules, x, y, weight, order, size, first_step, losses):
         step = first_step + s
         done = step / rules.n_steps
         kl_weight = min(1.0, done / rules.kl_warm_up)
-        noise_weight = 0.5 + 0.5 * min(1.0, done / rules.noise_warm_up)
+        warmth = min(1.0, done / rules.noise_warm_up)
+        noise_weight = 0.5 + (rules.noise_share - 0.5) * warmth
         price = 0.0
         for depth in range(layers.shape[0]):
             share = kl_weight if depth < n_mean else 1.0

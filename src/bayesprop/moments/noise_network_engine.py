@@ -151,6 +151,7 @@ def _train_one(
         step_size=settings.step_size,
         kl_warm_up=settings.kl_warm_up,
         noise_warm_up=settings.noise_warm_up,
+        noise_share=settings.noise_shares[member.number % len(settings.noise_shares)],
         n_total=rows.n_total,
         shape=SHAPE,
         least_dof=LEAST_DOF,

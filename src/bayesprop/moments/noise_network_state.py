@@ -32,7 +32,10 @@ class NoiseNetworkSettings:
         Adam's steps, rows in each, and the first step size, which falls by a cosine to 1 %.
     kl_warm_up, noise_warm_up
         Shares of the steps over which the weight of the KL rises from 0 to 1, and the share of the
-        noise network that the mean network sees from 1/2 to 1.
+        noise network that the mean network sees goes from 1/2 to its last value.
+    noise_shares
+        These last values, which the members take in turn, from 0 (the mean network weighs all rows
+        alike: better means) to 1 (by their noise: better densities).
     """
 
     hidden_layer_sizes: tuple[int, ...] = (50,)
@@ -43,6 +46,7 @@ class NoiseNetworkSettings:
     step_size: float = 0.01
     kl_warm_up: float = 0.8
     noise_warm_up: float = 0.3
+    noise_shares: tuple[float, ...] = (0.5, 1.0)
 
     def __post_init__(self) -> None:
         for name in ("n_members", "n_steps", "batch_size"):
@@ -53,6 +57,9 @@ class NoiseNetworkSettings:
         for name in ("kl_warm_up", "noise_warm_up"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must be in (0, 1], got {getattr(self, name)!r}")
+        shares = self.noise_shares
+        if not shares or not all(0.0 <= share <= 1.0 for share in shares):
+            raise ValueError(f"noise_shares must hold numbers from 0 to 1, got {shares!r}")
         for name in ("hidden_layer_sizes", "noise_layer_sizes"):
             sizes = getattr(self, name)
             if not sizes or min(sizes) < 1:
