@@ -152,8 +152,10 @@ def test_adaptive_kl_changes_as_its_definition(member: parts.Member):
         total = 0.0
         for depth, layer in enumerate(layers):
             square = np.float64(layer.w_m) ** 2 + np.exp(2 * np.float64(layer.w_log_std))
-            groups = list(square) if depth == 0 else list(square.T)
-            modes = [4.0 / layer.w_m.shape[0]] * len(groups) + [1.0]
+            parts = np.split(square, [8]) if depth else [square]
+            groups = list(square) if depth == 0 else [*parts[0].T, *parts[1].T]
+            modes = [4.0 / layer.w_m.shape[0]] * len(groups) if depth == 0 else [4 / 8, 4 / D]
+            modes.append(1.0)
             groups.append(np.float64(layer.b_m) ** 2 + np.exp(2 * np.float64(layer.b_log_std)))
             for group, mode in zip(groups, modes, strict=True):
                 rate = (prior.SHAPE + 1.0) * mode

@@ -89,7 +89,7 @@ def init_member(
     n_out = sizes[-1]
     start = np.full(n_out, LOG_NOISE_VAR_START, np.float32)
     return Member(
-        mean=init_layers(rng, sizes),
+        mean=init_layers(rng, sizes, is_direct=True),
         noise=init_layers(rng, (sizes[0], *noise_sizes, n_out), zero_output=True),
         log_noise=start,
         own_log_noise=start,

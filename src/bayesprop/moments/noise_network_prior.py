@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesprop.moments.gaussian_network import Layers
+from bayesprop.moments.gaussian_network import Layers, n_units_below
 
 SHAPE = 4.48
 """Shape of the inverse-gamma prior of a weight variance."""
@@ -48,28 +48,32 @@ def group_variance(squares: Array, *, axes: tuple[int, ...], mode: float) -> Arr
     return half / (0.5 * n + SHAPE + 1.0)
 
 
-def _group_axes(depth: int, n_layers: int) -> tuple[int, ...]:
-    """Axes of one group: a row per input below, a column per output on top, else the matrix."""
-    if depth == n_layers - 1:
-        return (0,)
-    return (1,) if depth == 0 else (0, 1)
+def _groups(layers: Layers, depth: int) -> list[tuple[slice, tuple[int, ...]]]:
+    """Rows of a layer's weights, and the axes of one group among them.
+
+    A row per input below, a column per output on top, of the hidden units and of the inputs that
+    the last layer takes; else the matrix.
+    """
+    rows = slice(len(layers[depth].w_m))
+    if depth < len(layers) - 1:
+        return [(rows, (1,) if depth == 0 else (0, 1))]
+    n_units = n_units_below(layers, depth)
+    parts = slice(n_units), slice(n_units, rows.stop)
+    return [(part, (0,)) for part in parts if part.start != part.stop]
 
 
 def adaptive_kl(layers: Layers) -> Float[Array, ""]:
     """KL of all weights to their groups' best priors, with the price of those, nats + constant.
 
     Groups are each input's row in the first layer (automatic relevance), the whole matrix between,
-    each output's column in the last layer, and the biases of a layer.
+    each output's columns in the last layer, of hidden units and of inputs, and a layer's biases.
     """
     total = jnp.zeros(())
     for depth, layer in enumerate(layers):
         squares = _squares(layer.w_m, layer.w_log_std)
-        total += _grouped_kl(
-            squares,
-            layer.w_log_std,
-            axes=_group_axes(depth, len(layers)),
-            mode=MODE_TIMES_FAN_IN / layer.w_m.shape[0],
-        )
+        for rows, axes in _groups(layers, depth):
+            mode = MODE_TIMES_FAN_IN / len(layer.w_m[rows])
+            total += _grouped_kl(squares[rows], layer.w_log_std[rows], axes=axes, mode=mode)
         bias_squares = _squares(layer.b_m, layer.b_log_std)
         total += _grouped_kl(bias_squares, layer.b_log_std, axes=(0,), mode=1.0)
     return total
@@ -81,10 +85,13 @@ def weight_information(layers: Layers) -> list[Array]:
     information = []
     for depth, layer in enumerate(layers):
         squares = _squares(layer.w_m, layer.w_log_std)
-        prior_var = group_variance(
-            squares,
-            axes=_group_axes(depth, len(layers)),
-            mode=MODE_TIMES_FAN_IN / layer.w_m.shape[0],
+        prior_var = jnp.vstack(
+            [
+                jnp.broadcast_to(
+                    group_variance(part, axes=axes, mode=MODE_TIMES_FAN_IN / len(part)), part.shape
+                )
+                for part, axes in ((squares[rows], axes) for rows, axes in _groups(layers, depth))
+            ]
         )
         information.append(0.5 * (squares / prior_var - 1.0 + jnp.log(prior_var)) - layer.w_log_std)
     return information

@@ -175,8 +175,8 @@ class NoiseNetworkState(NamedTuple):
     def _check(self) -> None:
         """Raise ValueError unless the arrays belong to one ensemble."""
         n_members, n_out = np.shape(self.members.raw_dof)
-        for name in _NETWORKS:
-            _check_network(getattr(self.members, name), n_members, self.n_inputs, n_out)
+        for network, n_direct in ((self.members.mean, self.n_inputs), (self.members.noise, 0)):
+            _check_network(network, n_members, self.n_inputs, n_out, n_direct)
         if any(np.shape(getattr(self.members, name)) != (n_members, n_out) for name in _VECTORS):
             raise ValueError(f"the noise parameters must have shape ({n_members}, {n_out})")
         if self.log_floor.shape != (n_out,):
@@ -201,9 +201,10 @@ def _layers_of(arrays: dict[str, np.ndarray], network: str) -> Layers:
     )
 
 
-def _check_network(layers: Layers, n_members: int, n_in: int, n_out: int) -> None:
+def _check_network(layers: Layers, n_members: int, n_in: int, n_out: int, n_direct: int) -> None:
     sizes = [n_in, *(layer.b_m.shape[-1] for layer in layers)]
-    for layer, (fan_in, fan_out) in zip(layers, pairwise(sizes), strict=True):
+    for depth, (layer, (fan_in, fan_out)) in enumerate(zip(layers, pairwise(sizes), strict=True)):
+        fan_in += n_direct if depth == len(layers) - 1 else 0
         if any(w.shape != (n_members, fan_in, fan_out) for w in (layer.w_m, layer.w_log_std)):
             raise ValueError("the layers do not fit together")
         if any(b.shape != (n_members, fan_out) for b in (layer.b_m, layer.b_log_std)):

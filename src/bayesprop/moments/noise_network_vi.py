@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.moments.gaussian_network import Layers, apply, draw
+from bayesprop.moments.gaussian_network import Layers, apply, draw, n_units_below
 from bayesprop.moments.noise_network_engine import Rows, outputs, train
 from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT
 from bayesprop.moments.noise_network_prior import weight_information
@@ -106,8 +106,10 @@ def dead_units(layers: Layers) -> list[bool]:
     """Say of every hidden unit whether the weights that leave it kept their prior."""
     return [
         bool(unit)
-        for information in weight_information(layers)[1:]
-        for unit in np.asarray(information).mean(axis=-1) < DEAD_BELOW
+        for depth, information in enumerate(weight_information(layers))
+        if depth > 0
+        for unit in np.asarray(information)[: n_units_below(layers, depth)].mean(axis=-1)
+        < DEAD_BELOW
     ]
 
 
@@ -161,8 +163,10 @@ def input_relevance(state: NoiseNetworkState) -> Float[np.ndarray, " d"]:
     """
     shares = np.zeros(state.n_inputs)
     for member in state.each_member():
-        paths = np.ones(state.n_outputs)
-        for layer in reversed(member.mean):
-            paths = np.square(np.asarray(layer.w_m, np.float64)) @ paths
-        shares += paths / paths.sum()
+        paths, direct = np.ones(state.n_outputs), np.zeros(state.n_inputs)
+        for depth, layer in reversed([*enumerate(member.mean)]):
+            found = np.square(np.asarray(layer.w_m, np.float64)) @ paths
+            paths, past = np.split(found, [n_units_below(member.mean, depth)])
+            direct += past if len(past) else 0.0
+        shares += (paths + direct) / (paths + direct).sum()
     return shares / shares.sum()
