@@ -16,7 +16,7 @@ from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.gaussian_network import Layers, apply, draw, n_units_below
 from bayesprop.moments.noise_network_engine import Rows, outputs, train
 from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT
-from bayesprop.moments.noise_network_prior import weight_information
+from bayesprop.moments.noise_network_prior import Priors, weight_information
 from bayesprop.moments.noise_network_state import (
     NoiseNetworkSettings,
     NoiseNetworkState,
@@ -90,11 +90,12 @@ def fit(
     n_steps = remaining if n_steps is None else min(n_steps, remaining)
     rows = Rows.of(x, y, weight)
     state, losses = train(state, rows, settings, n_steps)
-    return state, _info(state, losses.mean(axis=0, dtype=np.float64))
+    return state, _info(state, losses.mean(axis=0, dtype=np.float64), Priors(*settings.priors))
 
 
-def _info(state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"]) -> FitInfo:
-    dead = [unit for member in state.each_member() for unit in dead_units(member.mean)]
+def _info(state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"], priors: Priors) -> FitInfo:
+    each = state.each_member()
+    dead = [unit for member in each for unit in dead_units(member.mean, priors.mean)]
     stretches = min(_N_TRACE, len(losses))
     parts = [part.mean(axis=0) for part in np.array_split(losses, stretches)] if stretches else []
     total, data = np.reshape(parts, (-1, 2)).T
@@ -102,11 +103,15 @@ def _info(state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"]) -> FitInfo
     return FitInfo(total, data, len(dead), int(np.sum(dead)), float(least_dof))
 
 
-def dead_units(layers: Layers) -> list[bool]:
-    """Say of every hidden unit whether the weights that leave it kept their prior."""
+def dead_units(layers: Layers, spread: float) -> list[bool]:
+    """Say of every hidden unit whether the weights that leave it kept their prior.
+
+    spread
+        `Priors.mean`.
+    """
     return [
         bool(unit)
-        for depth, information in enumerate(weight_information(layers))
+        for depth, information in enumerate(weight_information(layers, spread))
         if depth > 0
         for unit in np.asarray(information)[: n_units_below(layers, depth)].mean(axis=-1)
         < DEAD_BELOW
