@@ -16,7 +16,7 @@ from bayesprop.moments.noise_network_prior import Priors
 
 MANY_ROWS = 5_000
 VERY_MANY_ROWS = 30_000
-FEW_ROWS, FEW_ROWS_PRIORS = 150, Priors(mean=1.0, noise=1.0, last_noise=0.1)
+FEW_ROWS, FEW_ROWS_PRIORS = 150, Priors(mean=0.25, noise=1.0, last_noise=0.1)
 FEW_VALUES = 20
 LEAST_NOISE_STD = 1e-3
 """Least standard deviation of the noise, as a share of the target's."""
