@@ -46,8 +46,8 @@ class Work(NamedTuple):
 
     layers
         Of the mean network, then of the noise network; columns as in `kernel_noise_layers`.
-    modes
-        Of the prior variances of these layers' weights; where they are fixed, the variances.
+    spreads
+        Of the priors of these layers' weights: variances times the fan-in, see `Priors`.
     jobs
         What `products` has to do.
     places
@@ -67,7 +67,7 @@ class Work(NamedTuple):
     numbers: Any
     log_floor: Any
     layers: Any
-    modes: Any
+    spreads: Any
     bias_pulls: Any
     jobs: Any
     places: Any
@@ -281,7 +281,7 @@ def advance(work, rules, x, y, weight, order, size, first_step, losses):
         price = 0.0
         for depth in range(layers.shape[0]):
             share = kl_weight if depth < n_mean else 1.0
-            kl, pull = prepare(work, layers[depth], work.modes[depth], rules.shape)
+            kl, pull = prepare(work, layers[depth], work.spreads[depth], rules.shape)
             work.bias_pulls[depth] = pull
             price += share * kl
         of_mean, of_noise = _both_networks(

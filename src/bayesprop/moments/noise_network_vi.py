@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.moments.gaussian_network import Layers, apply, draw
+from bayesprop.moments.gaussian_network import Layers, apply, draw, n_units_below
 from bayesprop.moments.noise_network_engine import Rows, outputs, train
 from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT
-from bayesprop.moments.noise_network_prior import weight_information
+from bayesprop.moments.noise_network_prior import Priors, weight_information
 from bayesprop.moments.noise_network_state import (
     NoiseNetworkSettings,
     NoiseNetworkState,
@@ -90,11 +90,12 @@ def fit(
     n_steps = remaining if n_steps is None else min(n_steps, remaining)
     rows = Rows.of(x, y, weight)
     state, losses = train(state, rows, settings, n_steps)
-    return state, _info(state, losses.mean(axis=0, dtype=np.float64))
+    return state, _info(state, losses.mean(axis=0, dtype=np.float64), Priors(*settings.priors))
 
 
-def _info(state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"]) -> FitInfo:
-    dead = [unit for member in state.each_member() for unit in dead_units(member.mean)]
+def _info(state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"], priors: Priors) -> FitInfo:
+    each = state.each_member()
+    dead = [unit for member in each for unit in dead_units(member.mean, priors.mean)]
     stretches = min(_N_TRACE, len(losses))
     parts = [part.mean(axis=0) for part in np.array_split(losses, stretches)] if stretches else []
     total, data = np.reshape(parts, (-1, 2)).T
@@ -102,12 +103,18 @@ def _info(state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"]) -> FitInfo
     return FitInfo(total, data, len(dead), int(np.sum(dead)), float(least_dof))
 
 
-def dead_units(layers: Layers) -> list[bool]:
-    """Say of every hidden unit whether the weights that leave it kept their prior."""
+def dead_units(layers: Layers, spread: float) -> list[bool]:
+    """Say of every hidden unit whether the weights that leave it kept their prior.
+
+    spread
+        `Priors.mean`.
+    """
     return [
         bool(unit)
-        for information in weight_information(layers)[1:]
-        for unit in np.asarray(information).mean(axis=-1) < DEAD_BELOW
+        for depth, information in enumerate(weight_information(layers, spread))
+        if depth > 0
+        for unit in np.asarray(information)[: n_units_below(layers, depth)].mean(axis=-1)
+        < DEAD_BELOW
     ]
 
 
@@ -161,8 +168,10 @@ def input_relevance(state: NoiseNetworkState) -> Float[np.ndarray, " d"]:
     """
     shares = np.zeros(state.n_inputs)
     for member in state.each_member():
-        paths = np.ones(state.n_outputs)
-        for layer in reversed(member.mean):
-            paths = np.square(np.asarray(layer.w_m, np.float64)) @ paths
-        shares += paths / paths.sum()
+        paths, direct = np.ones(state.n_outputs), np.zeros(state.n_inputs)
+        for depth, layer in reversed([*enumerate(member.mean)]):
+            found = np.square(np.asarray(layer.w_m, np.float64)) @ paths
+            paths, past = np.split(found, [n_units_below(member.mean, depth)])
+            direct += past if len(past) else 0.0
+        shares += (paths + direct) / (paths + direct).sum()
     return shares / shares.sum()
