@@ -15,13 +15,14 @@ from bayesprop.moments import noise_network_engine as engine
 from bayesprop.moments import noise_network_vi as nn
 from bayesprop.moments.gaussian_network import Layers
 from bayesprop.moments.noise_network_members import Member, Schedule, member_loss, member_output
+from bayesprop.moments.noise_network_prior import Priors
 from bayesprop.numerics import kernel_floats, kernel_lanes
 
 N_STEPS = 1000
 
 
 def settings_of(**given) -> nn.NoiseNetworkSettings:
-    return nn.settings_for(100, n_steps=N_STEPS, n_members=1, **given)
+    return nn.settings_for(1000, n_steps=N_STEPS, n_members=1, **given)
 
 
 def unsure(layers: Layers, rng: np.random.Generator) -> Layers:
@@ -60,7 +61,7 @@ def table(n: int, d: int, n_out: int, *, weighted: bool = False) -> engine.Rows:
 def schedule_at(step: int, rows: engine.Rows, settings: nn.NoiseNetworkSettings) -> Schedule:
     """Say again, in other words, where training stands."""
     done = step / settings.n_steps
-    ramp = np.interp(done, [0.0, settings.noise_warm_up], [0.5, 1.0])
+    ramp = np.interp(done, [0.0, settings.noise_warm_up], [0.5, settings.noise_shares[0]])
     return Schedule(rows.n_total, np.interp(done, [0.0, settings.kl_warm_up], [0.0, 1.0]), ramp)
 
 
@@ -69,22 +70,29 @@ def rows_of_step(state, rows: engine.Rows, settings, step: int) -> np.ndarray:
     return next(engine.row_orders(state.seed, 0, len(rows.x), batches, step, 1))
 
 
-# Hidden units, noise units, rows, inputs, outputs, batch size, step, weights.
+WIDE, NARROW = Priors(), Priors(1.0, 2.0, 0.1)
+# Hidden units, noise units, rows, inputs, outputs, batch size, step, weights, share of the noise,
+# whether the last layer takes the inputs too, priors.
 CASES = [
-    ((50,), (20,), 64, 10, 1, 64, 900, False),
-    ((8,), (5,), 100, 3, 1, 64, 100, True),
-    ((8,), (5,), 21, 3, 3, 64, 500, True),
-    ((13, 7), (5,), 37, 4, 1, 16, 500, False),
-    ((13, 7), (6, 3), 90, 4, 2, 30, 0, True),
-    ((5, 6, 9), (17,), 90, 1, 5, 30, 700, True),
+    ((50,), (20,), 64, 10, 1, 64, 900, False, 1.0, False, WIDE),
+    ((8,), (5,), 100, 3, 1, 64, 100, True, 0.5, True, NARROW),
+    ((8,), (5,), 21, 3, 3, 64, 500, True, 0.0, False, NARROW),
+    ((13, 7), (5,), 37, 4, 1, 16, 500, False, 1.0, True, WIDE),
+    ((13, 7), (6, 3), 90, 4, 2, 30, 0, True, 1.0, True, NARROW),
+    ((5, 6, 9), (17,), 90, 1, 5, 30, 700, True, 0.7, True, WIDE),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_step_follows_the_gradient_of_the_loss(case):
-    hidden, noise, n, d, n_out, batch_size, step, weighted = case
+    hidden, noise, n, d, n_out, batch_size, step, weighted, share, is_direct, priors = case
     settings = settings_of(
-        hidden_layer_sizes=hidden, noise_layer_sizes=noise, batch_size=batch_size
+        hidden_layer_sizes=hidden,
+        noise_layer_sizes=noise,
+        batch_size=batch_size,
+        noise_shares=(share,),
+        is_direct=is_direct,
+        priors=priors,
     )
     rows = table(n, d, n_out, weighted=weighted)
     state = start_of(settings, d, rows.y, step)
@@ -99,7 +107,7 @@ def test_a_step_follows_the_gradient_of_the_loss(case):
         schedule = schedule_at(step, rows, settings)
 
         def loss(member: Member):
-            found = member_loss(member, x, y, weight, floor, schedule)
+            found = member_loss(member, x, y, weight, floor, schedule, priors)
             return found.total, found
 
         (_, found), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(member)
@@ -124,9 +132,9 @@ def test_steps_are_those_of_optax():
 
     @jax.jit
     def moved(member, memory, x, y, weight, schedule):
-        slope = jax.grad(lambda member: member_loss(member, x, y, weight, floor, schedule).total)(
-            member
-        )
+        slope = jax.grad(
+            lambda member: member_loss(member, x, y, weight, floor, schedule, WIDE).total
+        )(member)
         change, memory = rule.update(slope, memory, member)
         return optax.apply_updates(member, change), memory
 
@@ -160,6 +168,19 @@ def test_neither_pauses_nor_threads_change_anything(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(engine, "_STEPS_AT_A_TIME", 7)
     same(whole, trained([1, 299, 400]))
     assert len({float(m.mean[0].w_m[0, 0]) for m in whole.each_member()}) == 3
+
+
+def test_members_take_the_shares_of_the_noise_in_turn():
+    rows = table(50, 2, 1)
+
+    def trained(*shares: float) -> np.ndarray:
+        settings = nn.settings_for(50, n_members=3, n_steps=40, noise_shares=shares)
+        after, _ = engine.train(nn.init(5, 2, rows.y, settings), rows, settings, 40)
+        return after.members.mean[0].w_m
+
+    mixed, low, high = trained(0.2, 1.0), trained(0.2), trained(1.0)
+    np.testing.assert_array_equal(mixed, np.stack([low[0], high[1], low[2]]))
+    assert not np.array_equal(low, high)
 
 
 def test_an_epoch_takes_no_row_twice_and_members_differ(monkeypatch: pytest.MonkeyPatch):
@@ -261,8 +282,9 @@ def test_formulas_are_those_of_float64():
 def test_outputs_are_those_of_every_member(monkeypatch: pytest.MonkeyPatch, sizes, n_out):
     rows = table(1000, 4, n_out)
     settings = nn.settings_for(
-        100, n_members=2, hidden_layer_sizes=sizes[0], noise_layer_sizes=sizes[1]
+        100 * n_out, n_members=2, hidden_layer_sizes=sizes[0], noise_layer_sizes=sizes[1]
     )
+    assert settings.is_direct == (n_out == 1)
     state = start_of(settings, 4, rows.y, step=5)
     found = engine.outputs(state, rows.x, n_threads=1)
     with jax.enable_x64(True):

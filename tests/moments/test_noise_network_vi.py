@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +18,7 @@ from bayesprop.moments import noise_network_members as parts
 from bayesprop.moments import noise_network_prior as prior
 from bayesprop.moments import noise_network_vi as nn
 
+PRIORS = prior.Priors(4.0, 4.0, 9.0)
 SETTINGS = nn.NoiseNetworkSettings(
     hidden_layer_sizes=(8,), noise_layer_sizes=(5,), n_members=2, n_steps=800, batch_size=50
 )
@@ -38,7 +41,7 @@ def spread(layers: gn.Layers, rng: np.random.Generator, log_std: float) -> gn.La
 @pytest.fixture(scope="module")
 def member() -> parts.Member:
     rng = np.random.default_rng(0)
-    start = parts.init_member(rng, (D, 8, 1), (5,))
+    start = parts.init_member(rng, (D, 8, 1), (5,), is_direct=True)
     return start._replace(
         mean=spread(start.mean, rng, np.log(0.3)), noise=spread(start.noise, rng, np.log(0.2))
     )
@@ -152,8 +155,10 @@ def test_adaptive_kl_changes_as_its_definition(member: parts.Member):
         total = 0.0
         for depth, layer in enumerate(layers):
             square = np.float64(layer.w_m) ** 2 + np.exp(2 * np.float64(layer.w_log_std))
-            groups = list(square) if depth == 0 else list(square.T)
-            modes = [4.0 / layer.w_m.shape[0]] * len(groups) + [1.0]
+            parts = np.split(square, [8]) if depth else [square]
+            groups = list(square) if depth == 0 else [*parts[0].T, *parts[1].T]
+            modes = [4.0 / layer.w_m.shape[0]] * len(groups) if depth == 0 else [4 / 8, 4 / D]
+            modes.append(1.0)
             groups.append(np.float64(layer.b_m) ** 2 + np.exp(2 * np.float64(layer.b_log_std)))
             for group, mode in zip(groups, modes, strict=True):
                 rate = (prior.SHAPE + 1.0) * mode
@@ -164,7 +169,7 @@ def test_adaptive_kl_changes_as_its_definition(member: parts.Member):
         return total
 
     other = spread(member.mean, np.random.default_rng(5), np.log(0.05))
-    change = float(prior.adaptive_kl(other) - prior.adaptive_kl(member.mean))
+    change = float(prior.adaptive_kl(other, 4.0) - prior.adaptive_kl(member.mean, 4.0))
     assert change == pytest.approx(price(other) - price(member.mean), rel=1e-4)
 
 
@@ -180,7 +185,7 @@ def test_noise_kl_is_the_sum_of_integrals(member: parts.Member):
             w = m[..., None] + np.exp(log_std)[..., None] * z
             ratio = stats.norm.logpdf(z) - log_std[..., None] - stats.norm.logpdf(w, 0.0, p_std)
             total += integrate.simpson(stats.norm.pdf(z) * ratio, x=z, axis=-1).sum()
-    assert float(prior.noise_kl(member.noise)) == pytest.approx(total, rel=1e-4)
+    assert float(prior.noise_kl(member.noise, PRIORS)) == pytest.approx(total, rel=1e-4)
 
 
 def test_neither_network_sends_gradients_to_the_other(member: parts.Member):
@@ -190,7 +195,7 @@ def test_neither_network_sends_gradients_to_the_other(member: parts.Member):
     schedule = parts.Schedule(30.0, 0.6, 0.8)
 
     def total(member: parts.Member) -> jax.Array:
-        return parts.member_loss(member, x, y, weight, floor, schedule).total
+        return parts.member_loss(member, x, y, weight, floor, schedule, PRIORS).total
 
     def cut(member: parts.Member, other: parts.Member) -> jax.Array:
         """Both losses written with two members: what each would be minimised over alone."""
@@ -202,7 +207,7 @@ def test_neither_network_sends_gradients_to_the_other(member: parts.Member):
         own_dof = 3.0 + jax.nn.softplus(member.raw_dof)
         l_m = jnp.logaddexp(member.log_noise[None] + g.m, floor[None])
         of_noise = parts.student_t_bound((e.m - y) ** 2, l_m, g.v, own_dof)
-        price = 0.6 * prior.adaptive_kl(member.mean) + prior.noise_kl(member.noise)
+        price = 0.6 * prior.adaptive_kl(member.mean, 4.0) + prior.noise_kl(member.noise, PRIORS)
         return -jnp.mean(of_mean) - jnp.mean(of_noise) + price / 30.0
 
     got = jax.jit(jax.grad(total))(member)
@@ -217,7 +222,7 @@ def test_weights_count_as_copies(member: parts.Member):
     copies, floor = np.array([1, 3, 0, 2]), jnp.full(1, -9.0)
     rows, schedule = np.repeat(np.arange(4), copies), parts.Schedule(6.0, 0.5, 1.0)
     weight = jnp.float32(copies / copies.mean())
-    loss = jax.jit(parts.member_loss)
+    loss = jax.jit(partial(parts.member_loss, priors=PRIORS))
     got = loss(member, x, y, weight, floor, schedule)
     want = loss(member, x[rows], y[rows], jnp.ones(6), floor, schedule)
     assert float(got.total) == pytest.approx(float(want.total), rel=1e-5)
@@ -276,6 +281,21 @@ def test_drawn_functions_have_the_predicted_moments(wave, fitted):
     assert (np.abs(below - 0.9) < 5.0 * np.sqrt(0.09 / n)).all()
 
 
+def test_noise_that_nobody_knows_is_bounded(wave, fitted):
+    x, n, members = wave[0][:3], 6000, fitted[0].members
+    last = members.noise[-1]._replace(w_log_std=members.noise[-1].w_log_std + np.float32(6.0))
+    state = fitted[0]._replace(members=members._replace(noise=(*members.noise[:-1], last)))
+    told = nn.outputs(state, x)
+    assert (told.l_v > 100.0).all()
+    out = nn.predict(state, x)
+    variance = np.exp(told.l_m + nn.TILT_LIMIT) * (told.dof / (told.dof - 2.0))[:, None]
+    np.testing.assert_allclose(out.noise_var, variance.mean(axis=0), rtol=1e-6)
+    y = nn.sample_functions(np.random.default_rng(10), state, x, n, include_noise=True)
+    for level in (0.5, 0.9):
+        below = np.mean(y < out.quantile(level), axis=0)
+        assert (np.abs(below - level) < 5.0 * np.sqrt(level * (1.0 - level) / n)).all()
+
+
 def integers(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
     return np.clip(np.round(5.6 + 0.5 * x[:, 0] + 0.6 * rng.standard_normal(len(x))), 3, 8)
 
@@ -331,8 +351,12 @@ def test_sizes_follow_the_rows_and_can_be_overridden():
     assert nn.settings_for(300).hidden_layer_sizes == (50,)
     assert nn.settings_for(8000).hidden_layer_sizes == (50, 50)
     assert nn.settings_for(40_000, n_members=1).n_members == 1
-    settings = nn.settings_for(300, n_steps=7)
-    assert nn.NoiseNetworkSettings.from_dict(settings.to_dict()) == settings
+    assert nn.settings_for(149).is_direct
+    assert not nn.settings_for(150).is_direct
+    for n_rows in (20, 300):
+        settings = nn.settings_for(n_rows, n_steps=7)
+        stored = json.loads(json.dumps(settings.to_dict()))
+        assert nn.NoiseNetworkSettings.from_dict(stored) == settings
 
 
 @pytest.mark.parametrize(
@@ -341,12 +365,33 @@ def test_sizes_follow_the_rows_and_can_be_overridden():
         ({"n_members": 0}, "n_members must be an int >= 1, got 0"),
         ({"step_size": 1.5}, "step_size must be between 0 and 1"),
         ({"kl_warm_up": 0.0}, r"kl_warm_up must be in \(0, 1\]"),
+        ({"noise_shares": (0.5, 1.5)}, "noise_shares must hold numbers from 0 to 1"),
+        ({"priors": (4.0, 0.0, 9.0)}, "priors must hold three numbers > 0"),
+        ({"noise_shares": ()}, "noise_shares must hold numbers from 0 to 1"),
         ({"hidden_layer_sizes": ()}, "hidden_layer_sizes must hold at least one int"),
     ],
 )
 def test_wrong_settings_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         nn.settings_for(100, **change)
+
+
+def test_a_straight_line_is_found_in_a_dozen_rows():
+    rng = np.random.default_rng(12)
+    x = rng.standard_normal((12, 5))
+    y = (x @ np.array([1.0, -0.5, 0.0, 0.3, 0.0]))[:, None]
+    y = y / y.std() + 0.1 * rng.standard_normal((12, 1))
+    settings = nn.settings_for(12, n_steps=4000, n_members=2)
+    state, _ = nn.fit(nn.init(1, 5, y, settings), x, y, settings)
+    again = nn.NoiseNetworkState.from_arrays(state.to_arrays())
+    out = nn.predict(again, x)
+    assert np.mean((out.mean - y) ** 2) < 0.2
+    assert np.sqrt(out.noise_var).max() < 2.0
+    relevance = nn.input_relevance(again)
+    assert relevance.sum() == pytest.approx(1.0)
+    assert relevance[0] > relevance[1] > relevance[2]
+    f = nn.sample_functions(np.random.default_rng(8), again, x[:3], 3000)
+    assert (np.abs(f.mean(axis=0) - out.mean[:3]) < 4.5 * f.std(axis=0) / np.sqrt(3000)).all()
 
 
 def test_arrays_that_do_not_fit_are_refused(fitted):

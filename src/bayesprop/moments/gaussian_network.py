@@ -45,6 +45,7 @@ def init_layers(
     first_std: float = 0.01,
     bias_std: float = 0.5,
     zero_output: bool = False,
+    is_direct: bool = False,
 ) -> Layers:
     """Draw initial means and almost no variance.
 
@@ -56,6 +57,9 @@ def init_layers(
         Spread of the hidden biases.
     zero_output
         Whether the means of the last layer start at zero.
+    is_direct
+        Whether the last layer takes the inputs too, in rows behind those of the hidden units, so
+        that a network with every unit asleep is a linear model. These means start at zero.
     """
     layers = []
     for depth, (fan_in, fan_out) in enumerate(pairwise(sizes)):
@@ -71,7 +75,18 @@ def init_layers(
             np.full_like(b_m, log_std),
         )
         layers.append(GaussianLayer(*(np.float32(v) for v in values)))
+    if is_direct:
+        w_m, w_log_std, *biases = layers[-1]
+        shape = (sizes[0], sizes[-1])
+        log_std = np.full(shape, np.log(first_std / np.sqrt(sizes[0])), np.float32)
+        weights = np.vstack([w_m, np.zeros(shape, np.float32)]), np.vstack([w_log_std, log_std])
+        layers[-1] = GaussianLayer(*weights, *biases)
     return tuple(layers)
+
+
+def n_units_below(layers: Layers, depth: int) -> int:
+    """Count the inputs of a layer that the layer below puts out; those behind are the network's."""
+    return layers[depth].w_m.shape[-2] if depth == 0 else layers[depth - 1].b_m.shape[-1]
 
 
 def propagate(layers: Layers, x: Float[Array, "b d"]) -> Gaussian:
@@ -80,6 +95,8 @@ def propagate(layers: Layers, x: Float[Array, "b d"]) -> Gaussian:
     for depth, layer in enumerate(layers):
         if depth > 0:
             m, v = relu(m, v)
+        if len(layer.w_m) > m.shape[1]:
+            m, v = jnp.hstack([m, x]), jnp.hstack([v, jnp.zeros_like(x)])
         w_v = jnp.exp(2.0 * layer.w_log_std)
         b_v = jnp.exp(2.0 * layer.b_log_std)
         m_a = m @ layer.w_m + layer.b_m[None, :]
@@ -106,6 +123,8 @@ def draw(rng: np.random.Generator, layers: Layers) -> list[tuple[np.ndarray, np.
 
 def apply(drawn: list[tuple[np.ndarray, np.ndarray]], x: Float[np.ndarray, "n d"]) -> np.ndarray:
     """Compute the outputs of a drawn network; (n, o)."""
+    z = x
     for depth, (w, b) in enumerate(drawn):
-        x = (np.maximum(x, 0.0) if depth > 0 else x) @ w + b
-    return x
+        z = np.maximum(z, 0.0) if depth > 0 else z
+        z = (np.hstack([z, x]) if len(w) > z.shape[1] else z) @ w + b
+    return z

@@ -45,10 +45,11 @@ PADDING = BLOCK
 # The columns of the table of layers. Inputs: mean, variance, second moment. OUT: slopes in the two
 # moments before the rectifier, of the last layer first these moments themselves. STEP: from block
 # to block. SLOPES: of the rectifier below this layer, of one block only. GROUPS: of the prior.
+# N_UNITS: how many of the inputs are units; behind them the last layer of the mean takes x.
 N_IN, N_OUT, W_M, W_S, B_M, B_S = 0, 1, 2, 3, 4, 5
 IN_M, IN_V, IN_Q, IN_STEP, OUT_M, OUT_V, OUT_STEP, SLOPES = 6, 7, 8, 9, 10, 11, 12, 13
-GROUPS = 14
-N_COLUMNS = 15
+GROUPS, N_UNITS = 14, 15
+N_COLUMNS = 16
 
 
 @called
@@ -159,6 +160,18 @@ def _rectify(room, n_units, m_at, v_at, q_at, slopes):
         store(room, slopes + 3 * size + k, v_by_v)
 
 
+@inlined
+def _pass_on(room, first, last, block):
+    """Copy a block of inputs behind the units that the last layer takes."""
+    n_units, by = last[N_UNITS], block * first[IN_STEP]
+    x, q, to = first[IN_M] + by, first[IN_Q] + by, block * last[IN_STEP] + BLOCK * n_units
+    for k in range(0, BLOCK * (last[N_IN] - n_units), BLOCK):
+        value = load_floats(room, x + k)
+        store(room, last[IN_M] + to + k, value)
+        store(room, last[IN_V] + to + k, 0.0 * value)
+        store(room, last[IN_Q] + to + k, load_floats(room, q + k))
+
+
 @called
 def forward(work, layers, block):
     """Send one block of rows through a network; its outputs' moments lie in OUT_M, OUT_V."""
@@ -171,8 +184,9 @@ def forward(work, layers, block):
             _certain(work, layer, at, to_m, to_v)
         else:
             _uncertain(work, layer, at, to_m, to_v)
-        _rectify(work.room, above[N_IN], to_m, to_v, to_q, above[SLOPES])
+        _rectify(work.room, above[N_UNITS], to_m, to_v, to_q, above[SLOPES])
     layer = layers[last]
+    _pass_on(work.room, layers[0], layer, block)
     to = block * layer[OUT_STEP]
     _uncertain(work, layer, block * layer[IN_STEP], layer[OUT_M] + to, layer[OUT_V] + to)
 
@@ -194,11 +208,11 @@ def _through(room, unit, m_at, g_m, g_v, slopes, size, direct, by_s, by_w):
 def _below(work, layer, block, g_m, g_v):
     """Send one block's slopes from a layer's outputs to before the rectifier below it."""
     theta, derived, room = work.theta, work.derived, work.room
-    n_in, n_out, slopes = layer[N_IN], layer[N_OUT], layer[SLOPES]
-    m_at, size = layer[IN_M] + block * layer[IN_STEP], BLOCK * n_in
+    n_units, n_out, slopes = layer[N_UNITS], layer[N_OUT], layer[SLOPES]
+    m_at, size = layer[IN_M] + block * layer[IN_STEP], BLOCK * n_units
     from_m = layer[OUT_M] + block * layer[OUT_STEP]
     from_v = layer[OUT_V] + block * layer[OUT_STEP]
-    for i in range(0, n_in, 4):
+    for i in range(0, n_units, 4):
         w0, s0 = layer[W_M] + i * n_out, layer[W_S] + i * n_out
         w1, w2, w3 = w0 + n_out, w0 + 2 * n_out, w0 + 3 * n_out
         s1, s2, s3 = s0 + n_out, s0 + 2 * n_out, s0 + 3 * n_out

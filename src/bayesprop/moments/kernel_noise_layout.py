@@ -11,11 +11,7 @@ from jaxtyping import Float, Float32, Int
 from bayesprop.moments.kernel_noise_layers import BLOCK
 from bayesprop.moments.kernel_noise_network import N_NUMBERS, N_SUMS, Places, Work
 from bayesprop.moments.kernel_noise_prior import BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED
-from bayesprop.moments.noise_network_prior import (
-    LAST_NOISE_VAR_TIMES_FAN_IN,
-    MODE_TIMES_FAN_IN,
-    NOISE_VAR_TIMES_FAN_IN,
-)
+from bayesprop.moments.noise_network_prior import Priors
 
 Vector = Float32[np.ndarray, " p"]
 
@@ -32,7 +28,7 @@ class Layout(NamedTuple):
     n_room: int
     ones: int
     layers: Int[np.ndarray, "l c"]
-    modes: Float[np.ndarray, " l"]
+    spreads: Float[np.ndarray, " l"]
     jobs: Int[np.ndarray, "j 7"]
     places: Places
 
@@ -63,7 +59,7 @@ class Layout(NamedTuple):
             numbers=_zeros(N_NUMBERS * n_out),
             log_floor=np.ascontiguousarray(log_floor, np.float32),
             layers=self.layers,
-            modes=self.modes,
+            spreads=self.spreads,
             bias_pulls=np.zeros(len(self.layers)),
             jobs=self.jobs,
             places=self.places,
@@ -98,11 +94,22 @@ def _zeros(size: int) -> Vector:
     return room[start : start + size]
 
 
-def layout(mean_sizes: tuple[int, ...], noise_sizes: tuple[int, ...], batch_size: int) -> Layout:
-    """Lay out a member whose networks have these sizes, inputs first and outputs last."""
+def layout(
+    mean_sizes: tuple[int, ...],
+    noise_sizes: tuple[int, ...],
+    batch_size: int,
+    priors: Priors,
+    *,
+    is_direct: bool,
+) -> Layout:
+    """Lay out a member whose networks have these sizes, inputs first and outputs last.
+
+    is_direct
+        Whether the last layer of the mean network takes the inputs too.
+    """
     n_in, n_out, n_blocks = mean_sizes[0], mean_sizes[-1], -(-batch_size // BLOCK)
     theta, room = _Places(), _Places()
-    leaves, layers, modes = [], [], []
+    leaves, layers, spreads = [], [], []
 
     def leaf(size: int) -> int:
         at = theta.take(size)
@@ -114,19 +121,17 @@ def layout(mean_sizes: tuple[int, ...], noise_sizes: tuple[int, ...], batch_size
 
     x, x_squared = rows(n_in, 2)
     for sizes, is_noise in ((mean_sizes, False), (noise_sizes, True)):
-        inputs = [x, x, x_squared]
         for depth, (n_below, n_above) in enumerate(pairwise(sizes)):
-            is_last = depth == len(sizes) - 2
+            is_last, n_units = depth == len(sizes) - 2, n_below
+            n_below += n_in if is_direct and is_last and not is_noise else 0
             n_weights = n_below * n_above
             parts = [leaf(size) for size in (n_weights, n_weights, n_above, n_above)]
-            outputs, slopes = rows(n_above, 2), room.take(4 * _step(n_below))
-            groups, mode = _prior(n_below, is_noise=is_noise, depth=depth, is_last=is_last)
-            steps = _step(n_below), _step(n_above)
-            layers.append(
-                [n_below, n_above, *parts, *inputs, steps[0], *outputs, steps[1], slopes, groups]
-            )
-            modes.append(mode)
-            inputs = [] if is_last else rows(n_above, 3)
+            inputs = rows(n_below, 3) if depth else [x, x, x_squared]
+            outputs, slopes = rows(n_above, 2), room.take(4 * _step(n_units))
+            groups, spread = _prior(priors, is_noise=is_noise, depth=depth, is_last=is_last)
+            numbers = [*parts, *inputs, _step(n_below), *outputs, _step(n_above), slopes, groups]
+            layers.append([n_below, n_above, *numbers, n_units])
+            spreads.append(spread)
     named = [leaf(n_out) for _ in range(3)]
     theta.take(4 * max(*mean_sizes, *noise_sizes) + BLOCK)  # looked at, never used
     ones = room.take(BLOCK)
@@ -144,19 +149,17 @@ def layout(mean_sizes: tuple[int, ...], noise_sizes: tuple[int, ...], batch_size
         room.size + _step(BLOCK),
         ones,
         np.array(layers),
-        np.array(modes),
+        np.array(spreads),
         np.array(jobs),
         places,
     )
 
 
-def _prior(n_below: int, *, is_noise: bool, depth: int, is_last: bool) -> tuple[int, float]:
-    """Return the groups of a layer's weights, and the mode of their prior variances."""
+def _prior(priors: Priors, *, is_noise: bool, depth: int, is_last: bool) -> tuple[int, float]:
+    """Return the groups of a layer's weights, and their prior's number."""
     if is_noise:
-        numerator = LAST_NOISE_VAR_TIMES_FAN_IN if is_last else NOISE_VAR_TIMES_FAN_IN
-        return FIXED, numerator / n_below
-    groups = BY_OUTPUT if is_last else BY_INPUT if depth == 0 else BY_MATRIX
-    return groups, MODE_TIMES_FAN_IN / n_below
+        return FIXED, priors.last_noise if is_last else priors.noise
+    return BY_OUTPUT if is_last else BY_INPUT if depth == 0 else BY_MATRIX, priors.mean
 
 
 def _jobs(layer: list[int], ones: int, behind: int) -> list[list[int]]:

@@ -46,8 +46,8 @@ class Work(NamedTuple):
 
     layers
         Of the mean network, then of the noise network; columns as in `kernel_noise_layers`.
-    modes
-        Of the prior variances of these layers' weights; where they are fixed, the variances.
+    spreads
+        Of the priors of these layers' weights: variances times the fan-in, see `Priors`.
     jobs
         What `products` has to do.
     places
@@ -67,7 +67,7 @@ class Work(NamedTuple):
     numbers: Any
     log_floor: Any
     layers: Any
-    modes: Any
+    spreads: Any
     bias_pulls: Any
     jobs: Any
     places: Any
@@ -92,6 +92,7 @@ class Rules(NamedTuple):
     step_size: float
     kl_warm_up: float
     noise_warm_up: float
+    noise_share: float
     n_total: float
     shape: float
     least_dof: float
@@ -275,11 +276,12 @@ def advance(work, rules, x, y, weight, order, size, first_step, losses):
         step = first_step + s
         done = step / rules.n_steps
         kl_weight = min(1.0, done / rules.kl_warm_up)
-        noise_weight = 0.5 + 0.5 * min(1.0, done / rules.noise_warm_up)
+        warmth = min(1.0, done / rules.noise_warm_up)
+        noise_weight = 0.5 + (rules.noise_share - 0.5) * warmth
         price = 0.0
         for depth in range(layers.shape[0]):
             share = kl_weight if depth < n_mean else 1.0
-            kl, pull = prepare(work, layers[depth], work.modes[depth], rules.shape)
+            kl, pull = prepare(work, layers[depth], work.spreads[depth], rules.shape)
             work.bias_pulls[depth] = pull
             price += share * kl
         of_mean, of_noise = _both_networks(

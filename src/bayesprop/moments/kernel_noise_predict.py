@@ -57,7 +57,7 @@ def evaluate(work, shape, x, size, m, v, l_m, l_v):
     layers, places, room, n_mean = work.layers, work.places, work.room, work.places.n_mean_layers
     mean, noise = layers[n_mean - 1], layers[layers.shape[0] - 1]
     for depth in range(layers.shape[0]):
-        prepare(work, layers[depth], work.modes[depth], shape)
+        prepare(work, layers[depth], work.spreads[depth], shape)
     for start in range(0, x.shape[0], size):
         n = min(size, x.shape[0] - start)
         _gather(work, x, start, n)

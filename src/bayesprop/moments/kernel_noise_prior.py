@@ -19,6 +19,7 @@ from bayesprop.moments.kernel_noise_layers import (
     GROUPS,
     N_IN,
     N_OUT,
+    N_UNITS,
     W_M,
     W_S,
 )
@@ -80,14 +81,29 @@ def _fixed(squares, n, var):
     return 1.0 / var, 0.5 * (squares / var + n * (math.log(var) - 1.0))
 
 
+@inlined
+def _group_by_output(work, w, s, n_in, n_out, spread, shape):
+    """Write the pull on weights from n_in inputs, a group for every output; what it costs."""
+    price = 0.0
+    for j in range(n_out):
+        squares = 0.0
+        for k in range(j, n_in * n_out, n_out):
+            squares += work.derived[w + k] + work.derived[s + k]
+        pull, cost = _group(squares, n_in, spread / n_in, shape)
+        for k in range(j, n_in * n_out, n_out):
+            work.pull[w + k] = pull
+        price += cost
+    return price
+
+
 @called
-def prepare(work, layer, mode, shape):
+def prepare(work, layer, spread, shape):
     """Write a layer's variances and the pull of its prior; its KL and the pull on the biases.
 
-    mode
-        Of the variances of weights; of FIXED groups the variance.
+    spread
+        Of the prior, as in `Priors`.
     """
-    n_in, n_out, groups = layer[N_IN], layer[N_OUT], layer[GROUPS]
+    n_in, n_out, groups, n_units = layer[N_IN], layer[N_OUT], layer[GROUPS], layer[N_UNITS]
     w, s, b, t, n = layer[W_M], layer[W_S], layer[B_M], layer[B_S], layer[N_IN] * layer[N_OUT]
     _derive(work, w, s, n)
     _derive(work, b, t, n_out)
@@ -95,24 +111,22 @@ def prepare(work, layer, mode, shape):
     if groups == BY_INPUT:
         for i in range(n_in):
             row = i * n_out
-            pull, cost = _group(_squares(work, w + row, s + row, n_out), n_out, mode, shape)
+            squares = _squares(work, w + row, s + row, n_out)
+            pull, cost = _group(squares, n_out, spread / n_in, shape)
             _fill(work.pull, w + row, n_out, pull)
             price += cost
-    elif groups == BY_OUTPUT and n_out > 1:
-        for j in range(n_out):
-            squares = 0.0
-            for k in range(j, n, n_out):
-                squares += work.derived[w + k] + work.derived[s + k]
-            pull, cost = _group(squares, n_in, mode, shape)
-            for k in range(w + j, w + n, n_out):
-                work.pull[k] = pull
-            price += cost
+    elif groups == BY_OUTPUT:
+        price += _group_by_output(work, w, s, n_units, n_out, spread, shape)
+        if n_in > n_units:
+            past = n_units * n_out
+            n_direct = n_in - n_units
+            price += _group_by_output(work, w + past, s + past, n_direct, n_out, spread, shape)
     else:
         squares = _squares(work, w, s, n)
         if groups == FIXED:
-            pull, cost = _fixed(squares, n, mode)
+            pull, cost = _fixed(squares, n, spread / n_in)
         else:
-            pull, cost = _group(squares, n, mode, shape)
+            pull, cost = _group(squares, n, spread / n_in, shape)
         _fill(work.pull, w, n, pull)
         price += cost
     squares = _squares(work, b, t, n_out)

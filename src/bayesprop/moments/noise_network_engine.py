@@ -22,7 +22,7 @@ from bayesprop.moments.kernel_noise_layout import Layout, Vector, layout
 from bayesprop.moments.kernel_noise_network import Rules, advance
 from bayesprop.moments.kernel_noise_predict import evaluate
 from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT, NoisyOutput
-from bayesprop.moments.noise_network_prior import SHAPE
+from bayesprop.moments.noise_network_prior import SHAPE, Priors
 from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
 from bayesprop.numerics.cores import n_cores
 
@@ -69,13 +69,13 @@ class Batches(NamedTuple):
         return cls(number, n_rows // number)
 
 
-def _plan(state: NoiseNetworkState, n_rows: int) -> Layout:
+def _plan(state: NoiseNetworkState, n_rows: int, priors: Priors) -> Layout:
     """Lay out a member for so many rows at a time."""
     mean, noise = (
         (state.n_inputs, *(layer.b_m.shape[-1] for layer in network))
         for network in (state.members.mean, state.members.noise)
     )
-    return layout(mean, noise, n_rows)
+    return layout(mean, noise, n_rows, priors, is_direct=state.is_direct)
 
 
 def row_orders(
@@ -144,13 +144,14 @@ def _train_one(
 ) -> _Learnt:
     n_rows = len(rows.x)
     batches = Batches.of(n_rows, settings.batch_size)
-    plan = _plan(state, batches.size)
+    plan = _plan(state, batches.size, Priors(*settings.priors))
     work = plan.work(*member[1:], state.log_floor)
     rules = Rules(
         n_steps=float(settings.n_steps),
         step_size=settings.step_size,
         kl_warm_up=settings.kl_warm_up,
         noise_warm_up=settings.noise_warm_up,
+        noise_share=settings.noise_shares[member.number % len(settings.noise_shares)],
         n_total=rows.n_total,
         shape=SHAPE,
         least_dof=LEAST_DOF,
@@ -218,7 +219,8 @@ def outputs(
 ) -> NoisyOutput:
     """Moments of every member at every row, (k, n, o), and dof (k, o); float64."""
     x = np.ascontiguousarray(x, np.float32)
-    plan, parameters = _plan(state, _ROWS_AT_A_TIME), _by_member(_flat(state), state)
+    plan = _plan(state, _ROWS_AT_A_TIME, Priors())  # of which outputs do not depend
+    parameters = _by_member(_flat(state), state)
     moments = np.empty((4, state.n_members, len(x), state.n_outputs))
 
     def evaluate_some(member: int, first: int) -> None:

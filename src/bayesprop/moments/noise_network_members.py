@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesprop.moments.gaussian_network import Layers, Values, init_layers, propagate
-from bayesprop.moments.noise_network_prior import adaptive_kl, noise_kl
+from bayesprop.moments.noise_network_prior import Priors, adaptive_kl, noise_kl
 from bayesprop.numerics.gaussian import LOG_2PI
 
 LEAST_DOF = 3.0
@@ -83,13 +83,17 @@ class Schedule(NamedTuple):
 
 
 def init_member(
-    rng: np.random.Generator, sizes: tuple[int, ...], noise_sizes: tuple[int, ...]
+    rng: np.random.Generator,
+    sizes: tuple[int, ...],
+    noise_sizes: tuple[int, ...],
+    *,
+    is_direct: bool,
 ) -> Member:
     """Start nearly deterministic, with the same noise everywhere."""
     n_out = sizes[-1]
     start = np.full(n_out, LOG_NOISE_VAR_START, np.float32)
     return Member(
-        mean=init_layers(rng, sizes),
+        mean=init_layers(rng, sizes, is_direct=is_direct),
         noise=init_layers(rng, (sizes[0], *noise_sizes, n_out), zero_output=True),
         log_noise=start,
         own_log_noise=start,
@@ -169,6 +173,7 @@ def member_loss(
     weight: Float[Array, " b"],
     log_floor: Float[Array, " o"],
     schedule: Schedule,
+    priors: Priors,
 ) -> Loss:
     """Two losses in one sum, gradients cut both ways.
 
@@ -184,5 +189,6 @@ def member_loss(
     of_mean = student_t_bound(f.v + error, seen, schedule.noise_weight**2 * stop(h.v), stop(dof))
     l_m = floored(member.log_noise[None, :] + h.m, log_floor)
     fit = -_mean_over_rows(student_t_bound(stop(error), l_m, h.v, dof), weight)
-    price = schedule.kl_weight * adaptive_kl(member.mean) + noise_kl(member.noise)
+    price = schedule.kl_weight * adaptive_kl(member.mean, priors.mean)
+    price += noise_kl(member.noise, priors)
     return Loss(fit - _mean_over_rows(of_mean, weight) + price / schedule.n_total, fit)

@@ -6,21 +6,31 @@ form: maximising over it costs no parameter and no step size.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesprop.moments.gaussian_network import Layers
+from bayesprop.moments.gaussian_network import Layers, n_units_below
 
 SHAPE = 4.48
 """Shape of the inverse-gamma prior of a weight variance."""
 
-MODE_TIMES_FAN_IN = 4.0
-"""Mode of that prior times the fan-in; the mode of a bias's is 1."""
 
-NOISE_VAR_TIMES_FAN_IN, LAST_NOISE_VAR_TIMES_FAN_IN = 4.0, 9.0
-"""Prior variance of a noise network's weights times the fan-in; a bias's is 1."""
+class Priors(NamedTuple):
+    """How far weights may lie from 0: variances times the fan-in of a layer. Those of biases are 1.
+
+    mean
+        Mode of the prior of a variance in a mean network.
+    noise, last_noise
+        Variance in a noise network, below its last layer and in it.
+    """
+
+    mean: float = 4.0
+    noise: float = 4.0
+    last_noise: float = 9.0
 
 
 def _squares(m: Array, log_std: Array) -> Array:
@@ -48,45 +58,49 @@ def group_variance(squares: Array, *, axes: tuple[int, ...], mode: float) -> Arr
     return half / (0.5 * n + SHAPE + 1.0)
 
 
-def _group_axes(depth: int, n_layers: int) -> tuple[int, ...]:
-    """Axes of one group: a row per input below, a column per output on top, else the matrix."""
-    if depth == n_layers - 1:
-        return (0,)
-    return (1,) if depth == 0 else (0, 1)
+def _groups(layers: Layers, depth: int) -> list[tuple[slice, tuple[int, ...]]]:
+    """Rows of a layer's weights, and the axes of one group among them.
+
+    A row per input below, a column per output on top, of the hidden units and of the inputs that
+    the last layer takes; else the matrix.
+    """
+    rows = slice(len(layers[depth].w_m))
+    if depth < len(layers) - 1:
+        return [(rows, (1,) if depth == 0 else (0, 1))]
+    n_units = n_units_below(layers, depth)
+    parts = slice(n_units), slice(n_units, rows.stop)
+    return [(part, (0,)) for part in parts if part.start != part.stop]
 
 
-def adaptive_kl(layers: Layers) -> Float[Array, ""]:
+def adaptive_kl(layers: Layers, spread: float) -> Float[Array, ""]:
     """KL of all weights to their groups' best priors, with the price of those, nats + constant.
 
     Groups are each input's row in the first layer (automatic relevance), the whole matrix between,
-    each output's column in the last layer, and the biases of a layer.
+    each output's columns in the last layer, of hidden units and of inputs, and a layer's biases.
     """
     total = jnp.zeros(())
     for depth, layer in enumerate(layers):
         squares = _squares(layer.w_m, layer.w_log_std)
-        total += _grouped_kl(
-            squares,
-            layer.w_log_std,
-            axes=_group_axes(depth, len(layers)),
-            mode=MODE_TIMES_FAN_IN / layer.w_m.shape[0],
-        )
+        for rows, axes in _groups(layers, depth):
+            mode = spread / len(layer.w_m[rows])
+            total += _grouped_kl(squares[rows], layer.w_log_std[rows], axes=axes, mode=mode)
         bias_squares = _squares(layer.b_m, layer.b_log_std)
         total += _grouped_kl(bias_squares, layer.b_log_std, axes=(0,), mode=1.0)
     return total
 
 
 @jax.jit
-def weight_information(layers: Layers) -> list[Array]:
-    """KL of every weight to its group's best prior, nats, layer by layer."""
+def weight_information(layers: Layers, spread: float) -> list[Array]:
+    """KL of every weight to its group's best prior, nats, layer by layer; `spread` as in Priors."""
     information = []
     for depth, layer in enumerate(layers):
         squares = _squares(layer.w_m, layer.w_log_std)
-        prior_var = group_variance(
-            squares,
-            axes=_group_axes(depth, len(layers)),
-            mode=MODE_TIMES_FAN_IN / layer.w_m.shape[0],
-        )
-        information.append(0.5 * (squares / prior_var - 1.0 + jnp.log(prior_var)) - layer.w_log_std)
+        parts = []
+        for rows, axes in _groups(layers, depth):
+            part = squares[rows]
+            prior_var = group_variance(part, axes=axes, mode=spread / len(part))
+            parts.append(0.5 * (part / prior_var - 1.0 + jnp.log(prior_var)))
+        information.append(jnp.vstack(parts) - layer.w_log_std)
     return information
 
 
@@ -95,15 +109,12 @@ def _fixed_kl(m: Array, log_std: Array, prior_var: float) -> Float[Array, ""]:
     return jnp.sum(0.5 * (ratio - 1.0 + np.log(prior_var)) - log_std)
 
 
-def noise_kl(layers: Layers) -> Float[Array, ""]:
-    """KL of a noise network to its prior, nats.
-
-    Weights N(0, 4 / fan_in), in the last layer N(0, 9 / fan_in), biases N(0, 1).
-    """
+def noise_kl(layers: Layers, priors: Priors) -> Float[Array, ""]:
+    """KL of a noise network to its fixed prior, nats."""
     total = jnp.zeros(())
     for depth, layer in enumerate(layers):
         is_last = depth == len(layers) - 1
-        numerator = LAST_NOISE_VAR_TIMES_FAN_IN if is_last else NOISE_VAR_TIMES_FAN_IN
-        total += _fixed_kl(layer.w_m, layer.w_log_std, numerator / layer.w_m.shape[0])
+        spread = priors.last_noise if is_last else priors.noise
+        total += _fixed_kl(layer.w_m, layer.w_log_std, spread / layer.w_m.shape[0])
         total += _fixed_kl(layer.b_m, layer.b_log_std, 1.0)
     return total

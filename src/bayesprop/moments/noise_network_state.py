@@ -12,9 +12,11 @@ from jaxtyping import Float
 
 from bayesprop.moments.gaussian_network import GaussianLayer, Layers
 from bayesprop.moments.noise_network_members import Member, init_member
+from bayesprop.moments.noise_network_prior import Priors
 
 MANY_ROWS = 5_000
 VERY_MANY_ROWS = 30_000
+FEW_ROWS, FEW_ROWS_PRIORS = 150, Priors(mean=0.25, noise=1.0, last_noise=0.1)
 FEW_VALUES = 20
 LEAST_NOISE_STD = 1e-3
 """Least standard deviation of the noise, as a share of the target's."""
@@ -32,7 +34,14 @@ class NoiseNetworkSettings:
         Adam's steps, rows in each, and the first step size, which falls by a cosine to 1 %.
     kl_warm_up, noise_warm_up
         Shares of the steps over which the weight of the KL rises from 0 to 1, and the share of the
-        noise network that the mean network sees from 1/2 to 1.
+        noise network that the mean network sees goes from 1/2 to its last value.
+    noise_shares
+        These last values, which the members take in turn, from 0 (the mean network weighs all rows
+        alike: better means) to 1 (by their noise: better densities).
+    is_direct
+        Whether the last layers of the mean networks take the inputs too.
+    priors
+        See `Priors`.
     """
 
     hidden_layer_sizes: tuple[int, ...] = (50,)
@@ -43,6 +52,9 @@ class NoiseNetworkSettings:
     step_size: float = 0.01
     kl_warm_up: float = 0.8
     noise_warm_up: float = 0.3
+    noise_shares: tuple[float, ...] = (0.5, 1.0)
+    is_direct: bool = False
+    priors: tuple[float, float, float] = Priors()
 
     def __post_init__(self) -> None:
         for name in ("n_members", "n_steps", "batch_size"):
@@ -53,6 +65,11 @@ class NoiseNetworkSettings:
         for name in ("kl_warm_up", "noise_warm_up"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must be in (0, 1], got {getattr(self, name)!r}")
+        shares = self.noise_shares
+        if not shares or not all(0.0 <= share <= 1.0 for share in shares):
+            raise ValueError(f"noise_shares must hold numbers from 0 to 1, got {shares!r}")
+        if len(self.priors) != len(Priors._fields) or not all(each > 0.0 for each in self.priors):
+            raise ValueError(f"priors must hold three numbers > 0, got {self.priors!r}")
         for name in ("hidden_layer_sizes", "noise_layer_sizes"):
             sizes = getattr(self, name)
             if not sizes or min(sizes) < 1:
@@ -81,9 +98,12 @@ def settings_for(n_rows: int, **overrides: Any) -> NoiseNetworkSettings:
     """Sizes that fit the number of rows, any of which can be overridden by name.
 
     Up to 5000 rows one hidden layer of 50, five members and batches of 64; then two layers, two
-    members and batches of 128; beyond 30 000 rows two layers of 100.
+    members and batches of 128; beyond 30 000 rows two layers of 100. Below 150 rows a linear model
+    beside the network, and narrower priors: wide ones are narrowed by rows alone.
     """
     chosen: dict[str, Any] = {}
+    if n_rows < FEW_ROWS:
+        chosen = {"is_direct": True, "priors": FEW_ROWS_PRIORS}
     if n_rows >= MANY_ROWS:
         chosen = {"hidden_layer_sizes": (50, 50), "batch_size": 128, "n_members": 2}
     if n_rows >= VERY_MANY_ROWS:
@@ -120,6 +140,12 @@ class NoiseNetworkState(NamedTuple):
     def n_outputs(self) -> int:
         """Columns of y."""
         return len(self.log_floor)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the last layers of the mean networks take the inputs too."""
+        *_, below, last = self.members.mean
+        return last.w_m.shape[-2] > below.b_m.shape[-1]
 
     @property
     def n_members(self) -> int:
@@ -168,8 +194,9 @@ class NoiseNetworkState(NamedTuple):
     def _check(self) -> None:
         """Raise ValueError unless the arrays belong to one ensemble."""
         n_members, n_out = np.shape(self.members.raw_dof)
-        for name in _NETWORKS:
-            _check_network(getattr(self.members, name), n_members, self.n_inputs, n_out)
+        for network in (self.members.mean, self.members.noise):
+            n_direct = self.n_inputs if network is self.members.mean and self.is_direct else 0
+            _check_network(network, n_members, self.n_inputs, n_out, n_direct)
         if any(np.shape(getattr(self.members, name)) != (n_members, n_out) for name in _VECTORS):
             raise ValueError(f"the noise parameters must have shape ({n_members}, {n_out})")
         if self.log_floor.shape != (n_out,):
@@ -194,9 +221,10 @@ def _layers_of(arrays: dict[str, np.ndarray], network: str) -> Layers:
     )
 
 
-def _check_network(layers: Layers, n_members: int, n_in: int, n_out: int) -> None:
+def _check_network(layers: Layers, n_members: int, n_in: int, n_out: int, n_direct: int) -> None:
     sizes = [n_in, *(layer.b_m.shape[-1] for layer in layers)]
-    for layer, (fan_in, fan_out) in zip(layers, pairwise(sizes), strict=True):
+    for depth, (layer, (fan_in, fan_out)) in enumerate(zip(layers, pairwise(sizes), strict=True)):
+        fan_in += n_direct if depth == len(layers) - 1 else 0
         if any(w.shape != (n_members, fan_in, fan_out) for w in (layer.w_m, layer.w_log_std)):
             raise ValueError("the layers do not fit together")
         if any(b.shape != (n_members, fan_out) for b in (layer.b_m, layer.b_log_std)):
@@ -225,7 +253,10 @@ def init(
     """Draw the initial networks; y, standardised, gives the floor of the noise."""
     rng = np.random.default_rng(seed)
     sizes = (n_inputs, *settings.hidden_layer_sizes, y.shape[1])
-    each = [init_member(rng, sizes, settings.noise_layer_sizes) for _ in range(settings.n_members)]
+    each = [
+        init_member(rng, sizes, settings.noise_layer_sizes, is_direct=settings.is_direct)
+        for _ in range(settings.n_members)
+    ]
     members = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
     zeros = np.zeros(sum(np.size(leaf) for leaf in jax.tree.leaves(members)), np.float32)
     return NoiseNetworkState(members, zeros, zeros, log_noise_floor(y), seed, 0)

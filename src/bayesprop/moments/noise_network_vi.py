@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.moments.gaussian_network import Layers, apply, draw
+from bayesprop.moments.gaussian_network import Layers, apply, draw, n_units_below
 from bayesprop.moments.noise_network_engine import Rows, outputs, train
-from bayesprop.moments.noise_network_members import LEAST_DOF
-from bayesprop.moments.noise_network_prior import weight_information
+from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT
+from bayesprop.moments.noise_network_prior import Priors, weight_information
 from bayesprop.moments.noise_network_state import (
     NoiseNetworkSettings,
     NoiseNetworkState,
@@ -42,6 +42,12 @@ __all__ = [
 
 DEAD_BELOW = 0.1
 """Nats a weight, on average over those that leave a hidden unit, below which it is called dead."""
+
+MOST_LOG_NOISE_VAR = 2.0 * TILT_LIMIT
+"""Variance of the log noise variance beyond which the bound sees none, and no more is predicted.
+
+What the bound does not see keeps its prior: a log-normal whose mean can be e to the hundredth.
+"""
 
 _N_TRACE = 100
 
@@ -84,11 +90,12 @@ def fit(
     n_steps = remaining if n_steps is None else min(n_steps, remaining)
     rows = Rows.of(x, y, weight)
     state, losses = train(state, rows, settings, n_steps)
-    return state, _info(state, losses.mean(axis=0, dtype=np.float64))
+    return state, _info(state, losses.mean(axis=0, dtype=np.float64), Priors(*settings.priors))
 
 
-def _info(state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"]) -> FitInfo:
-    dead = [unit for member in state.each_member() for unit in dead_units(member.mean)]
+def _info(state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"], priors: Priors) -> FitInfo:
+    each = state.each_member()
+    dead = [unit for member in each for unit in dead_units(member.mean, priors.mean)]
     stretches = min(_N_TRACE, len(losses))
     parts = [part.mean(axis=0) for part in np.array_split(losses, stretches)] if stretches else []
     total, data = np.reshape(parts, (-1, 2)).T
@@ -96,12 +103,18 @@ def _info(state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"]) -> FitInfo
     return FitInfo(total, data, len(dead), int(np.sum(dead)), float(least_dof))
 
 
-def dead_units(layers: Layers) -> list[bool]:
-    """Say of every hidden unit whether the weights that leave it kept their prior."""
+def dead_units(layers: Layers, spread: float) -> list[bool]:
+    """Say of every hidden unit whether the weights that leave it kept their prior.
+
+    spread
+        `Priors.mean`.
+    """
     return [
         bool(unit)
-        for information in weight_information(layers)[1:]
-        for unit in np.asarray(information).mean(axis=-1) < DEAD_BELOW
+        for depth, information in enumerate(weight_information(layers, spread))
+        if depth > 0
+        for unit in np.asarray(information)[: n_units_below(layers, depth)].mean(axis=-1)
+        < DEAD_BELOW
     ]
 
 
@@ -112,7 +125,7 @@ def predict(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoiseMixtu
         f_mean=out.m,
         f_var=out.v,
         log_noise_mean=out.l_m,
-        log_noise_var=out.l_v,
+        log_noise_var=np.minimum(out.l_v, MOST_LOG_NOISE_VAR),
         dof=np.broadcast_to(out.dof[:, None, :], out.m.shape),
     )
 
@@ -133,15 +146,18 @@ def sample_functions(
     if isinstance(rng, np.random.RandomState):
         rng = np.random.default_rng(rng.randint(2**31))
     each, x = state.each_member(), np.asarray(x, np.float64)
+    said = outputs(state, x) if include_noise else None
     draws = np.empty((n, len(x), state.n_outputs))
     for s in range(n):
-        member = each[rng.integers(len(each))]
+        k = rng.integers(len(each))
+        member = each[k]
         draws[s] = apply(draw(rng, member.mean), x)
-        if include_noise:
+        if said is not None:
             raw = member.log_noise + apply(draw(rng, member.noise), x)
-            dof = LEAST_DOF + np.logaddexp(0.0, member.raw_dof)
-            t = rng.standard_t(dof, size=raw.shape)
-            draws[s] += np.exp(0.5 * np.logaddexp(raw, state.log_floor)) * t
+            shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(said.l_v[k], MOST_LOG_NOISE_VAR))
+            away = np.logaddexp(raw, state.log_floor) - said.l_m[k]
+            t = rng.standard_t(said.dof[k], size=raw.shape)
+            draws[s] += np.exp(0.5 * (said.l_m[k] + shrinkage * away)) * t
     return draws
 
 
@@ -152,8 +168,10 @@ def input_relevance(state: NoiseNetworkState) -> Float[np.ndarray, " d"]:
     """
     shares = np.zeros(state.n_inputs)
     for member in state.each_member():
-        paths = np.ones(state.n_outputs)
-        for layer in reversed(member.mean):
-            paths = np.square(np.asarray(layer.w_m, np.float64)) @ paths
-        shares += paths / paths.sum()
+        paths, direct = np.ones(state.n_outputs), np.zeros(state.n_inputs)
+        for depth, layer in reversed([*enumerate(member.mean)]):
+            found = np.square(np.asarray(layer.w_m, np.float64)) @ paths
+            paths, past = np.split(found, [n_units_below(member.mean, depth)])
+            direct += past if len(past) else 0.0
+        shares += (paths + direct) / (paths + direct).sum()
     return shares / shares.sum()
