@@ -228,7 +228,7 @@ def test_practice_in_loops_is_practice_in_jax(settings, monkeypatch):
         {"local_reparameterisation": True},
         {"activation": "erf"},
     ],
-    ids=str,
+    ids=["learned", "input", "sgd", "own-adam", "two-draws", "local", "erf"],
 )
 def test_other_settings_are_left_to_jax(settings):
     assert begun(**settings)._compiled_replay() is None

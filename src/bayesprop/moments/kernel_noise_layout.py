@@ -12,6 +12,7 @@ from bayesprop.moments.kernel_noise_layers import BLOCK
 from bayesprop.moments.kernel_noise_network import N_NUMBERS, N_SUMS, Places, Work
 from bayesprop.moments.kernel_noise_prior import BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED
 from bayesprop.moments.noise_network_prior import Priors
+from bayesprop.numerics.aligned import aligned_zeros, round_up
 
 Vector = Float32[np.ndarray, " p"]
 
@@ -41,22 +42,22 @@ class Layout(NamedTuple):
     ) -> Work:
         """Make the arrays of a member and fill in what it has learnt so far."""
         n_out = len(log_floor)
-        arrays = [_zeros(self.n_theta) for _ in range(5)]
+        arrays = [aligned_zeros(self.n_theta, np.float32) for _ in range(5)]
         for array, known in zip(arrays, (parameters, slope, slope_square), strict=False):
             array[self.leaves] = known
         theta, slope, slope_square, derived, pull = arrays
-        room = _zeros(self.n_room)
+        room = aligned_zeros(self.n_room, np.float32)
         room[self.ones : self.ones + BLOCK] = 1.0
         return Work(
             theta=theta,
             slope=slope,
             slope_square=slope_square,
             derived=derived,
-            gradient=_zeros(2 * self.n_theta),
+            gradient=aligned_zeros(2 * self.n_theta, np.float32),
             pull=pull,
             room=room,
-            few=_zeros(BLOCK),
-            numbers=_zeros(N_NUMBERS * n_out),
+            few=aligned_zeros(BLOCK, np.float32),
+            numbers=aligned_zeros(N_NUMBERS * n_out, np.float32),
             log_floor=np.ascontiguousarray(log_floor, np.float32),
             layers=self.layers,
             spreads=self.spreads,
@@ -73,25 +74,13 @@ class _Places:
         self.size = 0
 
     def take(self, size: int) -> int:
-        at, self.size = self.size, self.size + _up(size)
+        at, self.size = self.size, self.size + round_up(size, BLOCK)
         return at
-
-
-def _up(n: int) -> int:
-    """Round up to whole registers."""
-    return -(-n // BLOCK) * BLOCK
 
 
 def _step(n_units: int) -> int:
     """From block to block: sums are taken of sixteen units at a time."""
-    return _up(n_units) * BLOCK
-
-
-def _zeros(size: int) -> Vector:
-    """Return zeros that begin with a cache line, as all registers then do."""
-    room = np.zeros(size + BLOCK, np.float32)
-    start = -(room.ctypes.data // room.itemsize) % BLOCK
-    return room[start : start + size]
+    return round_up(n_units, BLOCK) * BLOCK
 
 
 def layout(

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.moments.pbp_state import PBPState
+from bayesprop.numerics.aligned import aligned_zeros, round_up
 
 BLOCK = 8
 PAIR = 2 * BLOCK
@@ -98,22 +99,11 @@ class _Plan(NamedTuple):
     n_units: int
 
 
-def _padded(n: int, step: int) -> int:
-    return -(-n // step) * step
-
-
-def _aligned(size: int) -> Float[np.ndarray, " size"]:
-    """Return zeros that start at a cache line: a register that spans two costs twice."""
-    buffer = np.zeros(size + 8)
-    start = -(buffer.ctypes.data // 8) % 8
-    return buffer[start : start + size]
-
-
 def _places(n_rows: int, n_out: int, *, last: bool) -> Int[np.ndarray, "o i"]:
     """Return where the mean of the weight from input i to unit o lies, within its layer."""
     unit, row = np.arange(n_out)[:, None], np.arange(n_rows)
     if last:
-        return unit * 2 * _padded(n_rows, BLOCK) + row // BLOCK * PAIR + row % BLOCK
+        return unit * 2 * round_up(n_rows, BLOCK) + row // BLOCK * PAIR + row % BLOCK
     return (unit // BLOCK * n_rows + row) * PAIR + unit % BLOCK
 
 
@@ -128,9 +118,9 @@ def _plan(sizes: tuple[int, ...]) -> _Plan:
         places.append(where[:n_out].ravel())
         ones.extend(where[n_out:, -1])
         n_weights += 2 * (
-            n_out * _padded(n_rows, BLOCK) if last else n_rows * _padded(n_out + 1, BLOCK)
+            n_out * round_up(n_rows, BLOCK) if last else n_rows * round_up(n_out + 1, BLOCK)
         )
-        n_units += _padded(n_rows, UNIT_STEP)
+        n_units += round_up(n_rows, UNIT_STEP)
     blank = np.zeros(n_weights)
     blank.reshape(-1, 2, BLOCK)[:, 1] = FROZEN_VAR
     blank[ones] = np.sqrt([n_rows for n_rows, *_ in layers[:-1]])
@@ -143,7 +133,7 @@ def _plan(sizes: tuple[int, ...]) -> _Plan:
 def pack(state: PBPState) -> Workspace:
     """Copy what a pass over the data needs."""
     plan, n_outputs = _plan(state.layer_sizes), state.layer_sizes[-1]
-    weights = _aligned(len(plan.blank))
+    weights = aligned_zeros(len(plan.blank))
     weights[:] = plan.blank
     weights[plan.places] = _flatten(state.m)
     weights[plan.places + BLOCK] = _flatten(state.v)
@@ -151,8 +141,8 @@ def pack(state: PBPState) -> Workspace:
         plan.layers,
         1.0 / np.sqrt(plan.layers[:, N_ROWS]),
         weights,
-        *_aligned(9 * plan.n_units).reshape(9, -1),
-        _aligned(ROW_STEP * int(plan.layers[0, N_ROWS])),
+        *aligned_zeros(9 * plan.n_units).reshape(9, -1),
+        aligned_zeros(ROW_STEP * int(plan.layers[0, N_ROWS])),
         *np.zeros((4, n_outputs)),
         np.array(state.noise_shape, dtype=np.float64),
         np.array(state.noise_rate, dtype=np.float64),
@@ -175,7 +165,7 @@ def pack_sites(state: PBPState) -> Sites:
 def pack_average(state: PBPState) -> AverageFactor:
     """Copy what a pass of stochastic EP needs besides the workspace."""
     plan = _plan(state.layer_sizes)
-    average = _aligned(len(plan.blank))
+    average = aligned_zeros(len(plan.blank))
     average[plan.places] = _flatten(state.lik_prec_mean)
     average[plan.places + BLOCK] = _flatten(state.lik_prec)
     noise_average = np.stack([state.lik_noise_shape, state.lik_noise_rate]).astype(np.float64)

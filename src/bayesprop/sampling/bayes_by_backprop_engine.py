@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Int, Int64
 
 from bayesprop.model.priors import NormalPrior, Prior, ScaleMixturePrior
+from bayesprop.numerics.aligned import aligned_zeros, round_up
 from bayesprop.numerics.fast_normal import count_pairs, words_of
 from bayesprop.numerics.loops import plan_replay
 from bayesprop.sampling.bayes_by_backprop import (
@@ -221,19 +222,19 @@ def workspace(sizes: tuple[int, ...], batch_size: int) -> Work:
     for depth, (n_in, n_out) in enumerate(pairwise(sizes)):
         inputs, in_step = room.take(n_in + 1, ones=n_in) if depth else (0, 0)
         outputs, out_step = room.take(n_out + (depth < len(sizes) - 2))
-        step = _up(n_in)
+        step = round_up(n_in, LANES)
         layers.append([n_in, n_out, at, turned, step, inputs, in_step, outputs, out_step])
         at += (n_in + 1) * n_out
-        turned += step * _up(n_out) if depth else 0
+        turned += step * round_up(n_out, LANES) if depth else 0
     n = 2 * count_pairs(at)
     behind = LANES * (max(sizes) + LANES)  # what tiles and blocks may read behind the last weight
     n_entries = batch_size * (sizes[0] + 1)
     return Work(
-        beliefs=_zeros(N_NUMBERS * n),
-        odds=_zeros(PIECE),
-        weights=_zeros(n + behind),
-        turned=_zeros(turned + behind),
-        slopes=_zeros(n + LANES),
+        beliefs=aligned_zeros(N_NUMBERS * n, np.float32),
+        odds=aligned_zeros(PIECE, np.float32),
+        weights=aligned_zeros(n + behind, np.float32),
+        turned=aligned_zeros(turned + behind, np.float32),
+        slopes=aligned_zeros(n + LANES, np.float32),
         room=room.filled(),
         index=np.zeros(n_entries + 1, np.int32),
         value=np.zeros(n_entries + 1, np.float32),
@@ -254,7 +255,7 @@ class _Room:
 
     def take(self, n_columns: int, *, ones: int | None = None) -> tuple[int, int]:
         """Return place and step of a table; `ones` is the column of 1."""
-        at, step = self.size, _up(n_columns)
+        at, step = self.size, round_up(n_columns, LANES)
         self.size += self.batch_size * step
         if ones is not None:
             self.ones.append(at + ones + step * np.arange(self.batch_size))
@@ -262,19 +263,7 @@ class _Room:
 
     def filled(self) -> Vector:
         """Make the array."""
-        found = _zeros(self.size + LANES * LANES)
+        found = aligned_zeros(self.size + LANES * LANES, np.float32)
         for places in self.ones:
             found[places] = 1.0
         return found
-
-
-def _up(n: int) -> int:
-    """Round up to whole registers."""
-    return -(-n // LANES) * LANES
-
-
-def _zeros(size: int) -> Vector:
-    """Return zeros that begin with a cache line, as all registers then do."""
-    room = np.zeros(size + LANES, np.float32)
-    start = -(room.ctypes.data // room.itemsize) % LANES
-    return room[start : start + size]
