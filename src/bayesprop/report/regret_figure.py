@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from bayesprop.report.picture_files import save
 from bayesprop.report.svg import BLUE, INK, ORANGE
 
-_COLOURS = (BLUE, ORANGE, INK, "0.55", "#2a9d8f", "#8e44ad", "#b5651d", "#c2185b", "#6b8e23")
+_COLOURS = (BLUE, ORANGE, INK, "0.55", "#2a9d8f", "#8e44ad", "#d4ac0d", "#c2185b", "#6b8e23")
 
 
 class Band(NamedTuple):
@@ -25,7 +25,7 @@ class Band(NamedTuple):
 
 
 def draw(stem: Path, *, bands: Mapping[str, Band], n_interactions: int, uniform: float) -> None:
-    """Write `<stem>.png` and `<stem>.svg`.
+    """Write `<stem>.png` and `<stem>.svg`; regret on a logarithmic scale, as agents differ by tens.
 
     bands
         By agent; the first is drawn on top.
@@ -34,20 +34,22 @@ def draw(stem: Path, *, bands: Mapping[str, Band], n_interactions: int, uniform:
     """
     figure = Figure(figsize=(7.0, 4.2), layout="constrained")
     axes = figure.subplots()
-    top = 1.1 * max(float(band.high[-1]) for band in bands.values())
+    places = np.arange(1, max(len(band.mean) for band in bands.values()) + 1)
     for order, (label, band) in enumerate(bands.items()):
         colour = _COLOURS[order % len(_COLOURS)]
         at = n_interactions * np.arange(1, len(band.mean) + 1) / len(band.mean)
         line = f"{label}: {band.mean[-1]:,.0f}"
         axes.plot(at, band.mean, color=colour, linewidth=1.6, label=line, zorder=20 - order)
         axes.fill_between(at, band.low, band.high, color=colour, alpha=0.13, linewidth=0)
-    end = min(n_interactions, top / uniform)
-    axes.plot((0, end), (0, end * uniform), ":", color="0.4", linewidth=1.2, label="uniform")
+    at = n_interactions * places / len(places)
+    axes.plot(at, uniform * at, ":", color="0.4", linewidth=1.2, label="uniform")
+    early = [float(band.low[len(band.low) // 50]) for band in bands.values()]
     axes.set(
         xlabel="interactions",
         ylabel="cumulative expected regret",
         xlim=(0, n_interactions),
-        ylim=(0, top),
+        yscale="log",
+        ylim=(max(0.7 * min(early), 1.0), 1.2 * uniform * n_interactions),
     )
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     save(figure, stem)
