@@ -38,7 +38,7 @@ def _facts(saved: SavedModel) -> dict[str, Any]:
         "parameters": parameters,
         "layer_sizes": [
             estimator.n_features_in_,
-            *np.atleast_1d(parameters.get("hidden_layer_sizes", [])).tolist(),
+            *_hidden_sizes(estimator),
             estimator.n_outputs_ if classes is None else len(classes),
         ],
         "target": None if saved.table is None else saved.table.target_name,
@@ -54,6 +54,16 @@ def _facts(saved: SavedModel) -> dict[str, Any]:
         "command": notes.command or None,
         "config": notes.config or None,
     }
+
+
+def _hidden_sizes(estimator: Any) -> list[int]:
+    """Return the hidden layers in use: chosen by the user, or by the recipe for the rows it had."""
+    sizes = estimator.get_params(deep=False).get("hidden_layer_sizes", ())
+    if sizes is None and hasattr(estimator.state_, "members"):
+        sizes = [layer.b_m.shape[-1] for layer in estimator.state_.members.mean[:-1]]
+    elif sizes is None:
+        sizes = estimator._hidden_sizes()
+    return np.atleast_1d(np.asarray(sizes, int)).tolist()
 
 
 def _features(saved: SavedModel) -> list[dict[str, Any]]:
@@ -90,15 +100,19 @@ def _show(facts: dict[str, Any]) -> None:
         "layers": " - ".join(str(size) for size in facts["layer_sizes"]),
         "target": _target(facts),
         "rows": _rows(facts),
-        "fit": f"{fit['n_epochs']} epochs in {fit['seconds']:.2f} s",
+        "fit": f"{fit['n_epochs']} {fit['step']}s in {fit['seconds']:.2f} s",
         "guards": ", ".join(f"{name} {count}" for name, count in fit["guards"].items()),
-        "last epoch": ", ".join(f"{k} {figure(v[-1])}" for k, v in fit["trace"].items() if v),
+        f"last {fit['step']}": ", ".join(
+            f"{k} {figure(v[-1])}" for k, v in fit["trace"].items() if v
+        ),
         "evidence": ", ".join(f"{k} {figure(v)} nats" for k, v in fit["log_evidence"].items()),
         "versions": ", ".join(f"{name} {value}" for name, value in facts["versions"].items()),
         "command": facts["command"] or "not recorded: saved from Python",
     }
     for name, text in rows.items():
-        print(f"{name:<11}{one_line(text.replace('_', ' ') if name in _WORDY else text)}")
+        if not text:
+            continue
+        print(f"{name:<11}{one_line(text.replace('_', ' ') if name.startswith(_WORDY) else text)}")
     for sentence in fit["warnings"]:
         print(f"{'warning':<11}{one_line(sentence)}")
     print()
@@ -108,7 +122,7 @@ def _show(facts: dict[str, Any]) -> None:
         print_scores("held-out rows", facts["held_out"], facts["unit"] or "")
 
 
-_WORDY = ("guards", "last epoch")
+_WORDY = ("guards", "last ")
 
 
 def _target(facts: dict[str, Any]) -> str:
