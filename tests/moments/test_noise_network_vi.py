@@ -382,14 +382,22 @@ def test_a_straight_line_is_found_in_few_rows():
     y = (x @ np.array([1.0, -0.5, 0.0, 0.3, 0.0]))[:, None]
     y = y / y.std() + 0.1 * rng.standard_normal((40, 1))
     settings = nn.settings_for(40, n_steps=4000, n_members=2)
-    state, _ = nn.fit(nn.init(1, 5, y, settings), x, y, settings)
+    state, info = nn.fit(nn.init(1, 5, y, settings), x, y, settings)
+    assert info.n_units == 2 * 50
     again = nn.NoiseNetworkState.from_arrays(state.to_arrays())
     out = nn.predict(again, x)
     assert np.mean((out.mean - y) ** 2) < 0.1
     assert np.sqrt(out.noise_var).max() < 1.0
     relevance = nn.input_relevance(again)
-    assert relevance.sum() == pytest.approx(1.0)
     assert relevance[0] > relevance[1] > relevance[2]
+    shares = []
+    for member in again.each_member():
+        below, above = (np.square(np.float64(layer.w_m)) for layer in member.mean)
+        paths = [
+            sum(below[i, j] * above[j, 0] for j in range(50)) + above[50 + i, 0] for i in range(5)
+        ]
+        shares.append(np.array(paths) / sum(paths))
+    np.testing.assert_allclose(relevance, np.mean(shares, axis=0), rtol=1e-6)
     f = nn.sample_functions(np.random.default_rng(8), again, x[:3], 3000)
     assert (np.abs(f.mean(axis=0) - out.mean[:3]) < 4.5 * f.std(axis=0) / np.sqrt(3000)).all()
 
@@ -404,6 +412,10 @@ def test_arrays_that_do_not_fit_are_refused(fitted):
     ):
         with pytest.raises(ValueError, match=message):
             nn.NoiseNetworkState.from_arrays(arrays | {name: value})
+    for network in ("mean", "noise"):
+        shallow = {k: v for k, v in arrays.items() if not k.startswith(f"{network}.1.")}
+        with pytest.raises(ValueError, match="must have a hidden layer"):
+            nn.NoiseNetworkState.from_arrays(shallow)
     del arrays["noise.0.b_m"]
     with pytest.raises(ValueError, match="missing"):
         nn.NoiseNetworkState.from_arrays(arrays)

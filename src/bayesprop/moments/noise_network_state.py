@@ -194,6 +194,8 @@ class NoiseNetworkState(NamedTuple):
     def _check(self) -> None:
         """Raise ValueError unless the arrays belong to one ensemble."""
         n_members, n_out = np.shape(self.members.raw_dof)
+        if min(map(len, (self.members.mean, self.members.noise))) < 2:
+            raise ValueError("both networks must have a hidden layer")
         for network in (self.members.mean, self.members.noise):
             n_direct = self.n_inputs if network is self.members.mean and self.is_direct else 0
             _check_network(network, n_members, self.n_inputs, n_out, n_direct)
