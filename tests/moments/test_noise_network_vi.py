@@ -409,6 +409,11 @@ def test_arrays_that_do_not_fit_are_refused(fitted):
         ("slope", arrays["slope"][:-1], "must have shape"),
         ("raw_dof", arrays["raw_dof"][:, :0], "must have 0 units"),
         ("log_noise", np.full_like(arrays["log_noise"], np.nan), "must be finite"),
+        ("log_floor", np.full_like(arrays["log_floor"], np.nan), "must be finite"),
+        ("slope", np.full_like(arrays["slope"], np.inf), "must be finite"),
+        ("mean.0.w_m", arrays["mean.0.w_m"].astype("U8"), "must be finite numbers"),
+        ("mean.0.w_m", arrays["mean.0.w_m"].ravel(), "do not fit together"),
+        ("noise.0.b_m", np.float32(1.0), "do not fit together"),
     ):
         with pytest.raises(ValueError, match=message):
             nn.NoiseNetworkState.from_arrays(arrays | {name: value})

@@ -193,10 +193,18 @@ class NoiseNetworkState(NamedTuple):
 
     def _check(self) -> None:
         """Raise ValueError unless the arrays belong to one ensemble."""
-        n_members, n_out = np.shape(self.members.raw_dof)
-        if min(map(len, (self.members.mean, self.members.noise))) < 2:
+        networks = self.members.mean, self.members.noise
+        leaves = [*jax.tree.leaves(self.members), self.slope, self.slope_square, self.log_floor]
+        if not all(np.asarray(a).dtype.kind in "fiu" and np.isfinite(a).all() for a in leaves):
+            raise ValueError("the parameters must be finite numbers")
+        if min(map(len, networks)) < 2:
             raise ValueError("both networks must have a hidden layer")
-        for network in (self.members.mean, self.members.noise):
+        if np.ndim(self.members.raw_dof) != 2 or not all(
+            np.ndim(layer.w_m) == 3 and np.ndim(layer.b_m) == 2 for net in networks for layer in net
+        ):
+            raise ValueError("the layers do not fit together")
+        n_members, n_out = np.shape(self.members.raw_dof)
+        for network in networks:
             n_direct = self.n_inputs if network is self.members.mean and self.is_direct else 0
             _check_network(network, n_members, self.n_inputs, n_out, n_direct)
         if any(np.shape(getattr(self.members, name)) != (n_members, n_out) for name in _VECTORS):
@@ -206,8 +214,6 @@ class NoiseNetworkState(NamedTuple):
         n_parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(self.members))
         if self.slope.shape != (n_parameters,) or self.slope_square.shape != (n_parameters,):
             raise ValueError(f"slope and slope_square must have shape ({n_parameters},)")
-        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(self.members)):
-            raise ValueError("the parameters must be finite")
 
 
 _NETWORKS = ("mean", "noise")
