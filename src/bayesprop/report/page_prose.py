@@ -37,6 +37,12 @@ _GUARDS = {
         "prior. No trouble: it counts weights that the table cannot determine, many of them with "
         "several hidden layers.",
     ),
+    "dead_units": (
+        "Hidden units asleep",
+        "What leaves such a unit kept its prior: the table gave it nothing to say. No trouble: it "
+        "is how a network that is larger than its table needs stays simple. Below 150 rows a "
+        "linear model beside the network may say it all.",
+    ),
     "epochs_undone": (
         "Epochs undone",
         "An epoch left the finite numbers, so the weights are those from before it, and training "
