@@ -126,6 +126,10 @@ def section(rows: Sequence[Row]) -> str:
             f"probabilities averaged over draws of its weights, {config['n_repeats']} times.",
             f"![Errors of averages over draws, and of the closed form]({NAME}.svg)",
             markdown.table(("prediction", "test error, %", "std over repeats"), lines),
+            f"The paper prints a picture only; in its words, a few draws do poorly, and the more "
+            f"are averaged, the closer they come to the closed form. Here {result['n_draws'][-1]} "
+            f"draws end {errors[-1].mean() - 100 * result['closed_form_error']:+.3f} points from "
+            "it, and cost as many passes.",
             markdown.origin(finished),
         )
     ) + markdown.failures(rows)

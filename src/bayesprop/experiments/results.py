@@ -1,6 +1,9 @@
-"""Put the sections of all experiments that have rows into one page.
+"""Put the sections of all experiments that have rows into one page, and their rows beside it.
 
 `python -m bayesprop.experiments.results --rows results --docs docs/results.md`
+
+Published rows are read like any others: `--rows docs/rows` writes the page anew after its words
+have changed, and `docs/rows/NAME.jsonl` copied into `results` is a run to go on with.
 """
 
 from __future__ import annotations
@@ -20,20 +23,22 @@ Every section is written from the rows of the command that it names, by
 `python -m bayesprop.experiments.results`; do not edit it by hand.
 """
 
+_ROWS = "rows"  # folder beside the page
+
 
 def write_results(rows_folder: Path, page: Path) -> list[str]:
     """Replace the section of every experiment that has rows below a folder; return their names.
 
-    Other sections stay as they are. Pictures are copied beside the page.
+    Other sections stay as they are. Pictures are copied beside the page, rows to `rows` there.
     """
     text = page.read_text("utf-8") if page.exists() else _TITLE
     written = []
     for name, found in _found(rows_folder):
         experiment = EXPERIMENTS[name].load()
-        text = _with_section(text, name, experiment.section(row_files.read(found)))
-        picture = found.with_suffix(".svg")
-        if picture.exists():
-            shutil.copyfile(picture, page.parent / picture.name)
+        section = experiment.section(row_files.read(found))
+        text = _with_section(text, name, f"{section}\n\n[All rows]({_ROWS}/{found.name}).")
+        _copy(found, page.parent / _ROWS)
+        _copy(found.with_suffix(".svg"), page.parent)
         written.append(name)
     write_atomically(page, lambda file: file.write(text.encode()))
     return written
@@ -45,6 +50,13 @@ def _found(folder: Path) -> Iterator[tuple[str, Path]]:
         files = sorted(folder.rglob(f"{name}.jsonl"), key=lambda path: path.stat().st_mtime)
         if files:
             yield name, files[-1]
+
+
+def _copy(file: Path, folder: Path) -> None:
+    """Copy a file, if there is one, and if it does not lie in the folder anyway."""
+    if file.exists() and file.resolve().parent != folder.resolve():
+        folder.mkdir(exist_ok=True)
+        shutil.copyfile(file, folder / file.name)
 
 
 def _with_section(text: str, name: str, section: str) -> str:
