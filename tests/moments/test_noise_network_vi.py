@@ -353,6 +353,10 @@ def test_sizes_follow_the_rows_and_can_be_overridden():
     assert nn.settings_for(40_000, n_members=1).n_members == 1
     assert nn.settings_for(149).is_direct
     assert not nn.settings_for(150).is_direct
+    assert nn.settings_for(200, 200).n_steps == nn.settings_for(200).n_steps == 20_000
+    assert nn.settings_for(200, 201).n_steps == nn.settings_for(9000, 9001).n_steps == 4000
+    assert nn.settings_for(20, 21, n_steps=9).n_steps == 9
+    assert nn.settings_for(20, 21).is_direct
     for n_rows in (20, 300):
         settings = nn.settings_for(n_rows, n_steps=7)
         stored = json.loads(json.dumps(settings.to_dict()))

@@ -56,7 +56,8 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
         Units of every hidden layer; (), not with "network", is a linear model. None: (50,), with
         "network" larger for more than 5000 rows.
     n_epochs : int or None
-        Passes over the rows, or steps of "lbfgs". None: 200; with "network" 20 000 steps.
+        Passes over the rows, or steps of "lbfgs". None: 200; with "network" 20 000 steps,
+        4000 if there are more columns than rows.
     noise : "network", "learned", "input" or float
         See above; one variance learnt for every output; a log variance that is an output of the
         same network; or the variance itself, in y².

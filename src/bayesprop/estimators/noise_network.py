@@ -68,8 +68,8 @@ def check(model: Any) -> None:
         check_positive("learning_rate", model.learning_rate)
 
 
-def settings(model: Any, n_rows: int) -> recipe.NoiseNetworkSettings:
-    """Return what the user set, and for the rest the recipe's own choice by the number of rows."""
+def settings(model: Any, n_rows: int, n_inputs: int) -> recipe.NoiseNetworkSettings:
+    """Return what the user set, and for the rest the recipe's own choice by the table's size."""
     given = {
         theirs: getattr(model, ours)
         for ours, theirs in _SETTINGS.items()
@@ -77,11 +77,11 @@ def settings(model: Any, n_rows: int) -> recipe.NoiseNetworkSettings:
     }
     if "hidden_layer_sizes" in given:
         given["hidden_layer_sizes"] = model._hidden_sizes()
-    chosen = recipe.settings_for(n_rows, **given)
+    chosen = recipe.settings_for(n_rows, n_inputs, **given)
     if model.n_epochs is None:
         return chosen
     n_batches = max(1, round(n_rows / chosen.batch_size))
-    return recipe.settings_for(n_rows, **given, n_steps=model.n_epochs * n_batches)
+    return recipe.settings_for(n_rows, n_inputs, **given, n_steps=model.n_epochs * n_batches)
 
 
 def fit(
@@ -89,7 +89,7 @@ def fit(
 ) -> tuple[recipe.NoiseNetworkState, recipe.FitInfo]:
     """Fit standardised rows from the start."""
     model.seed_ = int(check_random_state(model.random_state).randint(2**31))
-    chosen = settings(model, len(x))
+    chosen = settings(model, *x.shape)
     model.n_iter_ = chosen.n_steps
     start = recipe.init(model.seed_, x.shape[1], y, chosen)
     return recipe.fit(start, x, y, chosen, weight=weight)

@@ -17,6 +17,8 @@ from bayesprop.moments.noise_network_prior import Priors
 MANY_ROWS = 5_000
 VERY_MANY_ROWS = 30_000
 FEW_ROWS, FEW_ROWS_PRIORS = 150, Priors(mean=0.25, noise=1.0, last_noise=0.1)
+WIDE_STEPS = 4_000
+"""Steps where the table has more columns than rows."""
 FEW_VALUES = 20
 LEAST_NOISE_STD = 1e-3
 """Least standard deviation of the noise, as a share of the target's."""
@@ -94,18 +96,20 @@ def _with_tuples(stored: dict[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
 
 
-def settings_for(n_rows: int, **overrides: Any) -> NoiseNetworkSettings:
-    """Sizes that fit the number of rows, any of which can be overridden by name.
+def settings_for(n_rows: int, n_inputs: int = 1, **overrides: Any) -> NoiseNetworkSettings:
+    """Sizes that fit the table, any of which can be overridden by name.
 
     Up to 5000 rows one hidden layer of 50, five members and batches of 64; then two layers, two
     members and batches of 128; beyond 30 000 rows two layers of 100. Below 150 rows a linear model
-    beside the network, and narrower priors: wide ones are narrowed by rows alone.
+    beside the network, and narrower priors: wide ones are narrowed by rows alone. A table of more
+    columns than rows gets a fifth of the steps: so many weights of which the rows say nothing
+    outweigh the rows if training goes on.
     """
-    chosen: dict[str, Any] = {}
+    chosen: dict[str, Any] = {"n_steps": WIDE_STEPS} if n_inputs > n_rows else {}
     if n_rows < FEW_ROWS:
-        chosen = {"is_direct": True, "priors": FEW_ROWS_PRIORS}
+        chosen |= {"is_direct": True, "priors": FEW_ROWS_PRIORS}
     if n_rows >= MANY_ROWS:
-        chosen = {"hidden_layer_sizes": (50, 50), "batch_size": 128, "n_members": 2}
+        chosen |= {"hidden_layer_sizes": (50, 50), "batch_size": 128, "n_members": 2}
     if n_rows >= VERY_MANY_ROWS:
         chosen["hidden_layer_sizes"] = (100, 100)
     return NoiseNetworkSettings(**(chosen | overrides))
