@@ -24,8 +24,8 @@ from bayesprop.methods import make
 
 NAME = "mnist-strangers"
 LEAST_AUROC = 0.95
-# Beside the settings that all share. Likelihood weights, priors and epochs are those that the tables
-# of the papers' digits have or chose by their validation digits.
+# Beside the settings that all share. Likelihood weights, priors and epochs are those that the
+# papers' tables of digits have, or chose by their validation digits.
 METHODS: dict[str, dict[str, Any]] = {
     "network": {"weight_decay": 1.0},
     "deep-ensemble": {"weight_decay": 1.0},

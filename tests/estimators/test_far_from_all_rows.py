@@ -1,0 +1,42 @@
+"""Rows far outside of the training data: every regressor says something finite about them."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes
+
+from bayesprop.methods import make
+
+X, Y = load_diabetes(return_X_y=True)
+MODELS = {
+    "closed-form-vi": {"n_epochs": 50},
+    "closed-form-vi, input": {"noise": "input", "n_epochs": 30, "kl_warm_up": 15},
+    "bayes-by-backprop": {"noise": "input", "n_epochs": 20},
+    "graves-vi": {"n_epochs": 20},
+    "mc-dropout": {"n_epochs": 20},
+    "network": {"noise": "input", "n_epochs": 20},
+    "deep-ensemble": {"n_epochs": 20},
+    "laplace": {"n_epochs": 20},
+    "pbp": {"n_epochs": 5},
+    "linear": {},
+}
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_far_rows_get_finite_predictions_in_silence(name):
+    model = make(name.partition(",")[0], task="regression", random_state=0, **MODELS[name])
+    model.fit(X[:200], Y[:200])
+    for times in (100.0, 1e4, 1e8):
+        far = times * X[:4]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            said = model.predict_dist(far)
+            found = said.mean, said.std, said.interval(0.9), said.log_prob(Y[:4]), said.crps(Y[:4])
+            mean, std = model.predict(far, return_std=True)
+        for values in (*found, mean, std):
+            assert np.isfinite(values).all(), times
+        assert (said.std > 0).all()
+        assert (said.interval(0.9)[:, 0] < said.interval(0.9)[:, 1]).all()
