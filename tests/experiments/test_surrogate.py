@@ -68,3 +68,12 @@ def test_cost_is_the_likelihood_at_the_best_scale_and_its_slopes_are_right(trial
     prior = [0.5 * np.sum(((at - means) / widths) ** 2) for at in (logs, other)]
     found = surrogate.cost(other, points, y)[0] - value - prior[1] + prior[0]
     assert found == pytest.approx(at_best_scale(other) - at_best_scale(logs), abs=1e-5)
+
+
+def test_a_function_without_noise_seen_at_near_points():
+    points = 0.5 + 1e-7 * np.arange(30.0)[:, None] * np.ones(3)
+    points[::3] = np.random.default_rng(0).uniform(size=(10, 3))
+    surrogate = Surrogate.fit(points, points @ [1.0, 2.0, 3.0])
+    said = surrogate(points)
+    assert np.isfinite(said.std).all()
+    np.testing.assert_allclose(said.mean, points @ [1.0, 2.0, 3.0], rtol=1e-3)

@@ -22,6 +22,8 @@ _LOG_LENGTH = (np.log(0.5), 1.0)
 _LOG_NOISE = (np.log(1e-2), 2.0)
 """Mean and standard deviation of the priors, for points in the unit cube; the noise is relative to
 the variance of the function."""
+_LEAST_LOG_NOISE = np.log(1e-8)
+"""Less, and the covariance of near points is no longer positive definite in rounded numbers."""
 
 _ROOT_5 = np.sqrt(5.0)
 
@@ -62,7 +64,10 @@ class Surrogate:
         y = (values - shift) / scale
         start = np.full(points.shape[1] + 1, _LOG_LENGTH[0])
         start[-1] = _LOG_NOISE[0]
-        found = optimize.minimize(cost, start, (points, y), method="L-BFGS-B", jac=True)
+        bounds = [(None, None)] * points.shape[1] + [(_LEAST_LOG_NOISE, None)]
+        found = optimize.minimize(
+            cost, start, (points, y), method="L-BFGS-B", jac=True, bounds=bounds
+        )
         lengths, noise = np.exp(found.x[:-1]), np.exp(found.x[-1])
         covariance = _matern(_squares(points, points, lengths).sum(axis=-1))
         cholesky = linalg.cholesky(covariance + noise * np.eye(len(y)), lower=True)
