@@ -126,7 +126,7 @@ def test_degenerate_tables_end_finite(params, case, c):
 def test_errors_name_the_parameter():
     X, y = load_iris(return_X_y=True)
     for params, message in (
-        ({"posterior": "exact"}, "posterior must be one of laplace, vi"),
+        ({"posterior": "exact"}, "posterior must be one of vi, laplace"),
         ({"covariance": "kron"}, "covariance must be one of full, diagonal"),
         ({"prediction": "map"}, "prediction must be one of quadrature, probit, monte-carlo"),
         ({"prior_prec": 0.0}, "prior_prec must be a finite number > 0"),

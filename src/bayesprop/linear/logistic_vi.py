@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy import linalg, special
+from scipy import linalg
 
 from bayesprop.linear.logistic import (
     FitInfo,
@@ -38,6 +38,7 @@ from bayesprop.numerics.gaussian_logits import Logits, logit_nodes
 _N_PAIRS = 64
 _HALVINGS = 40
 _SLACK = 1e-9
+_EXACT, _NODES_EXACT = 1e-8, 1e-3
 _NODES_SLACK = 1e-3  # relative: the points integrate value and derivatives with errors of their own
 
 
@@ -91,9 +92,11 @@ def expectations(at: Logits) -> Expected:
     found = Expected(np.empty(n), np.empty((n, c)), np.empty((n, c, c)))
     for part in chunks(n, 2 * _N_PAIRS * c):
         f = logit_nodes(Logits(at.mean[part], at.cov[part]), _N_PAIRS)
-        p = special.softmax(f, axis=-1)
-        log_normaliser = np.asarray(special.logsumexp(f, axis=-1))
-        found.log_normaliser[part] = log_normaliser.mean(axis=1)
+        largest = f.max(axis=-1, keepdims=True)
+        p = np.exp(f - largest)
+        total = p.sum(axis=-1, keepdims=True)
+        p /= total
+        found.log_normaliser[part] = (largest + np.log(total))[..., 0].mean(axis=1)
         found.proba[part] = mean = p.mean(axis=1)
         square = p.transpose(0, 2, 1) @ p / f.shape[1]
         found.curvature[part] = mean[:, :, None] * np.eye(c) - square
@@ -121,13 +124,16 @@ def variational(
     *,
     covariance: str = "full",
     max_steps: int = 200,
-    tolerance: float = 1e-8,
+    tolerance: float | None = None,
 ) -> Fitted:
     """Maximise the ELBO over Gaussians with a full covariance, or a "diagonal" one (mean-field).
 
     tolerance
-        Largest squared length of the natural gradient at the end, nats.
+        Largest squared length of the natural gradient at the end, nats. None: 1e-8 with two
+        classes, with more 1e-3 a row, which is no more than the points err.
     """
+    if tolerance is None:
+        tolerance = _EXACT if data.n_logits == 1 else _NODES_EXACT * float(data.weight.sum())
     is_full = covariance == "full"
     mode = find_mode(data, prior, max_steps=max_steps)
     point = _at(data, prior, mode.weights, _structured(mode.prec, is_full))
