@@ -56,7 +56,7 @@ def test_killed_at_any_moment_nothing_is_lost_or_doubled(how, tmp_path):
         [sys.executable, script, how, tmp_path / "bandit"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert int(done.stdout) >= {"random": 10, "everywhere": 50}[how]  # kills that hit
+    assert int(done.stdout) >= {"random": 12, "everywhere": 50}[how]  # kills that hit
 
 
 @pytest.mark.parametrize("every", [1, 3, 1000])
