@@ -24,7 +24,7 @@ from bayesprop.methods import make
 
 NAME = "mnist-strangers"
 LEAST_AUROC = 0.95
-# Beside the settings that all share. Likelihood weights, priors and epochs are those that the
+# Beside the settings that all share. Weight decay, likelihood weight and epochs are those that the
 # papers' tables of digits have, or chose by their validation digits.
 METHODS: dict[str, dict[str, Any]] = {
     "network": {"weight_decay": 1.0},
@@ -121,7 +121,9 @@ def section(rows: Sequence[Row]) -> str:
     config = finished[-1].config if finished else vars(Config())
     kinds = (
         "Trained on all 60000 training digits of MNIST; 10000 test digits against the 10000 test "
-        "pictures of Fashion-MNIST, which no choice was made on."
+        "pictures of Fashion-MNIST. Epochs and the likelihood weight of the closed form are those "
+        "of the papers' tables of digits, taken after a first run, of 20 epochs and weight 1, had "
+        "missed the bar: 0.936, 0.944, 0.908, 0.948 and 0.883, in the order below (commit 2185c57)."
         if config["known"] == "mnist"
         else "Digits of scikit-learn against the same in shuffled pixels."
     )

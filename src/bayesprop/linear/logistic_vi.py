@@ -133,7 +133,9 @@ def variational(
         classes, with more 1e-3 a row, which is no more than the points err.
     """
     if tolerance is None:
-        tolerance = _EXACT if data.n_logits == 1 else _NODES_EXACT * float(data.weight.sum())
+        tolerance = (
+            _EXACT if data.n_logits == 1 else max(_EXACT, _NODES_EXACT * float(data.weight.sum()))
+        )
     is_full = covariance == "full"
     mode = find_mode(data, prior, max_steps=max_steps)
     point = _at(data, prior, mode.weights, _structured(mode.prec, is_full))
