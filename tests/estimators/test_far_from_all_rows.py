@@ -13,6 +13,12 @@ from bayesprop.methods import make
 X, Y = load_diabetes(return_X_y=True)
 MODELS = {
     "closed-form-vi": {"n_epochs": 50},
+    "closed-form-vi, draws": {
+        "noise": "input",
+        "prediction": "draws",
+        "n_epochs": 30,
+        "kl_warm_up": 15,
+    },
     "closed-form-vi, input": {"noise": "input", "n_epochs": 30, "kl_warm_up": 15},
     "bayes-by-backprop": {"noise": "input", "n_epochs": 20},
     "graves-vi": {"n_epochs": 20},
@@ -36,7 +42,8 @@ def test_far_rows_get_finite_predictions_in_silence(name):
             said = model.predict_dist(far)
             found = said.mean, said.std, said.interval(0.9), said.log_prob(Y[:4]), said.crps(Y[:4])
             mean, std = model.predict(far, return_std=True)
-        for values in (*found, mean, std):
+            drawn = model.sample_y(far, 5, random_state=0, include_noise=True)
+        for values in (*found, mean, std, drawn):
             assert np.isfinite(values).all(), times
         assert (said.std > 0).all()
         assert (said.interval(0.9)[:, 0] < said.interval(0.9)[:, 1]).all()
