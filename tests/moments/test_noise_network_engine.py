@@ -62,7 +62,8 @@ def schedule_at(step: int, rows: engine.Rows, settings: nn.NoiseNetworkSettings)
     """Say again, in other words, where training stands."""
     done = step / settings.n_steps
     ramp = np.interp(done, [0.0, settings.noise_warm_up], [0.5, settings.noise_shares[0]])
-    return Schedule(rows.n_total, np.interp(done, [0.0, settings.kl_warm_up], [0.0, 1.0]), ramp)
+    kl_weight = np.interp(done, [0.0, settings.kl_warm_up], [0.0, 1.0])
+    return Schedule(rows.n_total, kl_weight, ramp, settings.mean_least_dofs[0])
 
 
 def rows_of_step(state, rows: engine.Rows, settings, step: int) -> np.ndarray:
@@ -72,25 +73,26 @@ def rows_of_step(state, rows: engine.Rows, settings, step: int) -> np.ndarray:
 
 WIDE, NARROW = Priors(), Priors(1.0, 2.0, 0.1)
 # Hidden units, noise units, rows, inputs, outputs, batch size, step, weights, share of the noise,
-# whether the last layer takes the inputs too, priors.
+# least degrees of freedom for the mean, whether the last layer takes the inputs too, priors.
 CASES = [
-    ((50,), (20,), 64, 10, 1, 64, 900, False, 1.0, False, WIDE),
-    ((8,), (5,), 100, 3, 1, 64, 100, True, 0.5, True, NARROW),
-    ((8,), (5,), 21, 3, 3, 64, 500, True, 0.0, False, NARROW),
-    ((13, 7), (5,), 37, 4, 1, 16, 500, False, 1.0, True, WIDE),
-    ((13, 7), (6, 3), 90, 4, 2, 30, 0, True, 1.0, True, NARROW),
-    ((5, 6, 9), (17,), 90, 1, 5, 30, 700, True, 0.7, True, WIDE),
+    ((50,), (20,), 64, 10, 1, 64, 900, False, 1.0, 30.0, False, WIDE),
+    ((8,), (5,), 100, 3, 1, 64, 100, True, 0.5, 3.0, True, NARROW),
+    ((8,), (5,), 21, 3, 3, 64, 500, True, 0.0, 11.0, False, NARROW),
+    ((13, 7), (5,), 37, 4, 1, 16, 500, False, 1.0, 3.0, True, WIDE),
+    ((13, 7), (6, 3), 90, 4, 2, 30, 0, True, 1.0, 1e6, True, NARROW),
+    ((5, 6, 9), (17,), 90, 1, 5, 30, 700, True, 0.7, 9.0, True, WIDE),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_step_follows_the_gradient_of_the_loss(case):
-    hidden, noise, n, d, n_out, batch_size, step, weighted, share, is_direct, priors = case
+    hidden, noise, n, d, n_out, batch_size, step, weighted, share, dof, is_direct, priors = case
     settings = settings_of(
         hidden_layer_sizes=hidden,
         noise_layer_sizes=noise,
         batch_size=batch_size,
         noise_shares=(share,),
+        mean_least_dofs=(dof,),
         is_direct=is_direct,
         priors=priors,
     )
@@ -170,15 +172,18 @@ def test_neither_pauses_nor_threads_change_anything(monkeypatch: pytest.MonkeyPa
     assert len({float(m.mean[0].w_m[0, 0]) for m in whole.each_member()}) == 3
 
 
-def test_members_take_the_shares_of_the_noise_in_turn():
+@pytest.mark.parametrize(
+    ("name", "values"), [("noise_shares", (0.2, 1.0)), ("mean_least_dofs", (30.0, 3.0))]
+)
+def test_members_take_settings_of_the_mean_in_turn(name, values):
     rows = table(50, 2, 1)
 
-    def trained(*shares: float) -> np.ndarray:
-        settings = nn.settings_for(50, n_members=3, n_steps=40, noise_shares=shares)
+    def trained(*values: float) -> np.ndarray:
+        settings = nn.settings_for(50, n_members=3, n_steps=40, **{name: values})
         after, _ = engine.train(nn.init(5, 2, rows.y, settings), rows, settings, 40)
         return after.members.mean[0].w_m
 
-    mixed, low, high = trained(0.2, 1.0), trained(0.2), trained(1.0)
+    mixed, low, high = trained(*values), trained(values[0]), trained(values[1])
     np.testing.assert_array_equal(mixed, np.stack([low[0], high[1], low[2]]))
     assert not np.array_equal(low, high)
 

@@ -192,7 +192,7 @@ def test_neither_network_sends_gradients_to_the_other(member: parts.Member):
     rng = np.random.default_rng(6)
     x, y = jnp.float32(rng.standard_normal((30, D))), jnp.float32(rng.standard_normal((30, 1)))
     weight, floor = jnp.ones(30), jnp.full(1, -9.0)
-    schedule = parts.Schedule(30.0, 0.6, 0.8)
+    schedule = parts.Schedule(30.0, 0.6, 0.8, 11.0)
 
     def total(member: parts.Member) -> jax.Array:
         return parts.member_loss(member, x, y, weight, floor, schedule, PRIORS).total
@@ -200,11 +200,11 @@ def test_neither_network_sends_gradients_to_the_other(member: parts.Member):
     def cut(member: parts.Member, other: parts.Member) -> jax.Array:
         """Both losses written with two members: what each would be minimised over alone."""
         f, h = gn.propagate(member.mean, x), gn.propagate(other.noise, x)
-        dof = 3.0 + jax.nn.softplus(other.raw_dof)
+        thin = jnp.full(1, 11.0)  # more than the noise network's own: see below
         seen = jnp.logaddexp(member.own_log_noise[None] + 0.8 * h.m, floor[None])
-        of_mean = parts.student_t_bound(f.v + (f.m - y) ** 2, seen, 0.64 * h.v, dof)
+        of_mean = parts.student_t_bound(f.v + (f.m - y) ** 2, seen, 0.64 * h.v, thin)
         g, e = gn.propagate(member.noise, x), gn.propagate(other.mean, x)
-        own_dof = 3.0 + jax.nn.softplus(member.raw_dof)
+        own_dof = 3.0 + jax.nn.softplus(member.raw_dof)  # 10 to start with
         l_m = jnp.logaddexp(member.log_noise[None] + g.m, floor[None])
         of_noise = parts.student_t_bound((e.m - y) ** 2, l_m, g.v, own_dof)
         price = 0.6 * prior.adaptive_kl(member.mean, 4.0) + prior.noise_kl(member.noise, PRIORS)
@@ -220,7 +220,7 @@ def test_weights_count_as_copies(member: parts.Member):
     rng = np.random.default_rng(7)
     x, y = jnp.float32(rng.standard_normal((4, D))), jnp.float32(rng.standard_normal((4, 1)))
     copies, floor = np.array([1, 3, 0, 2]), jnp.full(1, -9.0)
-    rows, schedule = np.repeat(np.arange(4), copies), parts.Schedule(6.0, 0.5, 1.0)
+    rows, schedule = np.repeat(np.arange(4), copies), parts.Schedule(6.0, 0.5, 1.0, 3.0)
     weight = jnp.float32(copies / copies.mean())
     loss = jax.jit(partial(parts.member_loss, priors=PRIORS))
     got = loss(member, x, y, weight, floor, schedule)
@@ -372,6 +372,8 @@ def test_sizes_follow_the_rows_and_can_be_overridden():
         ({"noise_shares": (0.5, 1.5)}, "noise_shares must hold numbers from 0 to 1"),
         ({"priors": (4.0, 0.0, 9.0)}, "priors must hold three numbers > 0"),
         ({"noise_shares": ()}, "noise_shares must hold numbers from 0 to 1"),
+        ({"mean_least_dofs": (2.0, 30.0)}, "mean_least_dofs must hold finite numbers >= 3"),
+        ({"mean_least_dofs": ()}, "mean_least_dofs must hold finite numbers >= 3"),
         ({"hidden_layer_sizes": ()}, "hidden_layer_sizes must hold at least one int"),
     ],
 )

@@ -63,7 +63,7 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
         See above; one variance learnt for every output; a log variance that is an output of the
         same network; or the variance itself, in y².
     n_members : int or None
-        Networks of the ensemble; "network" only. None: 5 up to 5000 rows, then 2.
+        Networks of the ensemble; "network" only. None: 6 up to 5000 rows, then 2.
     batch_size : int or None
         Rows of a step; all if there are fewer. None: 32; with "network" 128 above 5000 rows.
     learning_rate : float or None

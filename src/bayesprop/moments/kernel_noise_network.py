@@ -37,7 +37,7 @@ from bayesprop.numerics.kernel_lanes import (
 )
 
 _LOG_PI = math.log(math.pi)
-N_NUMBERS, N_SUMS = 5, 5
+N_NUMBERS, N_SUMS = 7, 5
 _OWN, _SHARED, _OF_DOF, _OF_MEAN, _OF_NOISE = 0, 1, 2, 3, 4  # the sums over rows, by output
 
 
@@ -96,6 +96,7 @@ class Rules(NamedTuple):
     n_total: float
     shape: float
     least_dof: float
+    mean_least_dof: float
     tilt_limit: float
 
 
@@ -134,23 +135,30 @@ def _log_gamma_ratio(a):
 
 
 @inlined
-def _constants_of_noise(work, j, least_dof):
-    """Write what the bound needs of output j; its constant term and the slope of that in dof.
+def _constants_of_noise(work, j, rules):
+    """Write what the bound needs of output j; its constant term, the slope of that in dof, ...
 
-    One over the degrees of freedom, half of one more than they are, the two log noise variances
-    and the floor.
+    ... and the constant term of the mean network's bound.
+
+    One over the degrees of freedom, half of one more than they are, the two log noise variances,
+    the floor; the first two once more, as the mean network takes them.
     """
     theta, numbers, places = work.theta, work.numbers, work.places
     raw = float(theta[places.raw_dof + j])
-    dof = least_dof + max(raw, 0.0) + math.log1p(math.exp(-abs(raw)))
+    dof = rules.least_dof + max(raw, 0.0) + math.log1p(math.exp(-abs(raw)))
     at = N_NUMBERS * j
     numbers[at] = 1.0 / dof
     numbers[at + 1] = 0.5 * (dof + 1.0)
     numbers[at + 2] = theta[places.own_log_noise + j]
     numbers[at + 3] = theta[places.log_noise + j]
     numbers[at + 4] = work.log_floor[j]
+    seen = max(dof, rules.mean_least_dof)
+    numbers[at + 5] = 1.0 / seen
+    numbers[at + 6] = 0.5 * (seen + 1.0)
     ratio, slope = _log_gamma_ratio(0.5 * dof)
-    return ratio - 0.5 * (_LOG_PI + math.log(dof)), 0.5 * slope - 0.5 / dof
+    constant = ratio - 0.5 * (_LOG_PI + math.log(dof))
+    ratio, _ = _log_gamma_ratio(0.5 * seen)
+    return constant, 0.5 * slope - 0.5 / dof, ratio - 0.5 * (_LOG_PI + math.log(seen))
 
 
 @inlined
@@ -199,7 +207,8 @@ def _outputs(work, block, noise_weight, tilt_limit, per_row):
         seen = log_add_exp(own, floor)
         tilt = at_most((0.5 * noise_weight * noise_weight) * h_v, tilt_limit)
         square = error * error + load_floats(room, v_at)
-        value, of_square, of_l, _, _, _ = _bound(square, seen, tilt, per_dof, half)
+        its_per_dof, its_half = spread_at(numbers, at + 5), spread_at(numbers, at + 6)
+        value, of_square, of_l, _, _, _ = _bound(square, seen, tilt, its_per_dof, its_half)
         store(room, m_at, share_of_row * of_square * (2.0 * error))
         store(room, v_at, share_of_row * of_square)
         _add(room, sums + BLOCK * _OWN, share_of_row * of_l * exp(own - seen))
@@ -243,7 +252,7 @@ def _both_networks(work, order, start, x, y, weight, size, noise_weight, rules):
     for k in range(0, N_SUMS * BLOCK * n_out, BLOCK):
         store(room, places.sums + k, nothing)
     for j in range(n_out):
-        _constants_of_noise(work, j, rules.least_dof)
+        _constants_of_noise(work, j, rules)
     for block in range(n_blocks):
         for network in range(2):
             forward(work, layers[:n_mean] if network == 0 else layers[n_mean:], block)
@@ -257,8 +266,8 @@ def _both_networks(work, order, start, x, y, weight, size, noise_weight, rules):
         weights += room[places.weight + r]
     for j in range(n_out):
         at = places.sums + N_SUMS * BLOCK * j
-        constant, slope = _constants_of_noise(work, j, rules.least_dof)
-        of_mean += constant * weights + total(load_floats(room, at + BLOCK * _OF_MEAN))
+        constant, slope, of_its_own = _constants_of_noise(work, j, rules)
+        of_mean += of_its_own * weights + total(load_floats(room, at + BLOCK * _OF_MEAN))
         of_noise += constant * weights + total(load_floats(room, at + BLOCK * _OF_NOISE))
         _slopes_of_noise(work, j, weights, slope, per_row)
     return per_row * of_mean, per_row * of_noise

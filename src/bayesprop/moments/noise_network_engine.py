@@ -134,6 +134,10 @@ class _Member(NamedTuple):
     slope_square: Vector
 
 
+def _turn(values: tuple[float, ...], member: int) -> float:
+    return values[member % len(values)]
+
+
 def _train_one(
     member: _Member,
     state: NoiseNetworkState,
@@ -151,10 +155,11 @@ def _train_one(
         step_size=settings.step_size,
         kl_warm_up=settings.kl_warm_up,
         noise_warm_up=settings.noise_warm_up,
-        noise_share=settings.noise_shares[member.number % len(settings.noise_shares)],
+        noise_share=_turn(settings.noise_shares, member.number),
         n_total=rows.n_total,
         shape=SHAPE,
         least_dof=LEAST_DOF,
+        mean_least_dof=_turn(settings.mean_least_dofs, member.number),
         tilt_limit=TILT_LIMIT,
     )
     losses = np.empty((n_steps, 2), np.float32)

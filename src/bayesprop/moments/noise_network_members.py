@@ -75,11 +75,14 @@ class Schedule(NamedTuple):
         Share of the KL of the mean, 0 to 1.
     noise_weight
         Share of the noise network's output that the mean network sees, 0 to 1.
+    least_dof
+        Least degrees of freedom that the mean network takes the noise to have.
     """
 
     n_total: Values
     kl_weight: Values
     noise_weight: Values
+    least_dof: Values
 
 
 def init_member(
@@ -178,15 +181,17 @@ def member_loss(
     """Two losses in one sum, gradients cut both ways.
 
     The mean network maximises the bound of its expected log-likelihood under the noise
-    own_log_noise + noise_weight stop(h). The noise network explains stop((m - y)²), without v:
-    the predictive adds v again, and noise that holds it too is counted twice. It carries its whole
-    KL from the first step.
+    own_log_noise + noise_weight stop(h), with tails no heavier than those of least_dof: with heavy
+    ones it would leave far rows alone that a better mean can reach. The noise network explains
+    stop((m - y)²), without v: the predictive adds v again, and noise that holds it too is counted
+    twice. It carries its whole KL from the first step.
     """
     f, h = propagate(member.mean, x), propagate(member.noise, x)
     error = (f.m - y) ** 2
     dof = degrees_of_freedom(member.raw_dof)
     seen = floored(member.own_log_noise[None, :] + schedule.noise_weight * stop(h.m), log_floor)
-    of_mean = student_t_bound(f.v + error, seen, schedule.noise_weight**2 * stop(h.v), stop(dof))
+    its_dof = jnp.maximum(stop(dof), schedule.least_dof)
+    of_mean = student_t_bound(f.v + error, seen, schedule.noise_weight**2 * stop(h.v), its_dof)
     l_m = floored(member.log_noise[None, :] + h.m, log_floor)
     fit = -_mean_over_rows(student_t_bound(stop(error), l_m, h.v, dof), weight)
     price = schedule.kl_weight * adaptive_kl(member.mean, priors.mean)

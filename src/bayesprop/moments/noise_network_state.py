@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.moments.gaussian_network import GaussianLayer, Layers
-from bayesprop.moments.noise_network_members import Member, init_member
+from bayesprop.moments.noise_network_members import LEAST_DOF, Member, init_member
 from bayesprop.moments.noise_network_prior import Priors
 
 MANY_ROWS = 5_000
@@ -40,6 +41,9 @@ class NoiseNetworkSettings:
     noise_shares
         These last values, which the members take in turn, from 0 (the mean network weighs all rows
         alike: better means) to 1 (by their noise: better densities).
+    mean_least_dofs
+        Least degrees of freedom that the mean networks take the noise to have, which the members
+        take in turn: 3, as the noise networks say; many, a Gaussian, which leaves no row alone.
     is_direct
         Whether the last layers of the mean networks take the inputs too.
     priors
@@ -48,13 +52,14 @@ class NoiseNetworkSettings:
 
     hidden_layer_sizes: tuple[int, ...] = (50,)
     noise_layer_sizes: tuple[int, ...] = (20,)
-    n_members: int = 5
+    n_members: int = 6
     n_steps: int = 20_000
     batch_size: int = 64
     step_size: float = 0.01
     kl_warm_up: float = 0.8
     noise_warm_up: float = 0.3
     noise_shares: tuple[float, ...] = (0.5, 1.0)
+    mean_least_dofs: tuple[float, ...] = (30.0, 3.0, 30.0, 3.0, 3.0, 3.0)
     is_direct: bool = False
     priors: tuple[float, float, float] = Priors()
 
@@ -70,6 +75,9 @@ class NoiseNetworkSettings:
         shares = self.noise_shares
         if not shares or not all(0.0 <= share <= 1.0 for share in shares):
             raise ValueError(f"noise_shares must hold numbers from 0 to 1, got {shares!r}")
+        dofs = self.mean_least_dofs
+        if not dofs or not all(LEAST_DOF <= dof < math.inf for dof in dofs):
+            raise ValueError(f"mean_least_dofs must hold finite numbers >= 3, got {dofs!r}")
         if len(self.priors) != len(Priors._fields) or not all(each > 0.0 for each in self.priors):
             raise ValueError(f"priors must hold three numbers > 0, got {self.priors!r}")
         for name in ("hidden_layer_sizes", "noise_layer_sizes"):
@@ -92,14 +100,10 @@ class NoiseNetworkSettings:
         return cls(**values)
 
 
-def _with_tuples(stored: dict[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
-
-
 def settings_for(n_rows: int, n_inputs: int = 1, **overrides: Any) -> NoiseNetworkSettings:
     """Sizes that fit the table, any of which can be overridden by name.
 
-    Up to 5000 rows one hidden layer of 50, five members and batches of 64; then two layers, two
+    Up to 5000 rows one hidden layer of 50, six members and batches of 64; then two layers, two
     members and batches of 128; beyond 30 000 rows two layers of 100. Below 150 rows a linear model
     beside the network, and narrower priors: wide ones are narrowed by rows alone. A table of more
     columns than rows gets a fifth of the steps: so many weights of which the rows say nothing
