@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from bayesprop.commands import reproduce
 from bayesprop.experiments import rows
 from bayesprop.experiments.protocol import Cell, Experiment
 from bayesprop.experiments.registry import Entry
@@ -67,12 +68,21 @@ def test_list(cli, tmp_path):
     assert cli("reproduce", "pbp-toy", "--list", "--json").json["parts"] == list(PARTS)
 
 
+def test_progress_goes_into_a_log(cli, tmp_path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reproduce, "_SECONDS_BETWEEN_LINES", 0.0)
+    words = ("reproduce", "pbp-table1", "--quick", "--only", "boston", "--out", tmp_path)
+    lines = cli(*words).err.splitlines()
+    assert lines[0].startswith("pbp-table1: 0 of 2 cells done before")
+    assert lines[2].startswith("pbp-table1: 2 of 2 cells, about 0 s left (")
+    assert cli(*words, "--quiet").err == ""
+
+
 def test_run(cli, tmp_path):
     words = ("--quick", "--jobs", 2, "--only", "boston", "--only", "yacht", "--seed", 4)
     result = cli("reproduce", "pbp-table1", *words, "--out", tmp_path, "--json")
     files = sorted(str(file) for file in tmp_path.iterdir())
     assert result.json == {"experiment": "pbp-table1", "out": str(tmp_path), "files": files}
-    assert result.err == ""  # progress is for terminals
+    assert result.err == ""  # a log gets a line a minute
     found = rows.read(tmp_path / "pbp-table1.jsonl")
     assert {(row.cell["part"], row.cell["split"], row.result["value"]) for row in found} == {
         (part, split, 4.0 + split) for part in ("boston", "yacht") for split in range(2)

@@ -41,7 +41,7 @@ def warn(sentences: Iterable[str]) -> None:
 def note(text: str, *, quiet: bool = False) -> None:
     """Print a line for a person on stderr."""
     if not quiet:
-        print(one_line(text), file=sys.stderr)
+        print(one_line(text), file=sys.stderr, flush=True)
 
 
 def print_table(

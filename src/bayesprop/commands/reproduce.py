@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from bayesprop.commands.failures import InputError, did_you_mean, listing, one_l
 
 if TYPE_CHECKING:
     from bayesprop.experiments.registry import Entry
+
+_SECONDS_BETWEEN_LINES = 60.0
 
 
 @dataclass(frozen=True)
@@ -146,12 +149,28 @@ def _find(experiments: dict[str, Entry], name: str | None) -> Entry:
 
 @contextmanager
 def _line(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Yield what shows one changing line of progress, on a terminal only."""
-    if quiet or not sys.stderr.isatty():
+    """Yield what shows progress: one changing line of a terminal, of a log a line a minute."""
+    if quiet:
         yield lambda _text: None
+        return
+    if not sys.stderr.isatty():
+        yield _now_and_then()
         return
     from rich.console import Console
     from rich.text import Text
 
     with Console(stderr=True).status("") as status:
         yield lambda text: status.update(Text(one_line(text)))
+
+
+def _now_and_then() -> Callable[[str], None]:
+    """Return what prints a line if the last one, or the start, is a minute ago."""
+    last = time.monotonic()
+
+    def tell(text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            note(text)
+
+    return tell
