@@ -20,7 +20,7 @@ KNOWN = json.loads(Path(__file__).with_name("identities.json").read_text("utf-8"
 @pytest.mark.parametrize("name", list(KNOWN))
 @pytest.mark.parametrize("form", ["full", "quick"])
 def test_cells_keep_their_names(name, form, monkeypatch):
-    def at_hand(datasets, *, quick, progress):
+    def at_hand(datasets, *, quick):
         return [d for d in datasets if not quick or registry.describe(d).n <= uci.SMALL_ROWS]
 
     monkeypatch.setattr(uci, "at_hand", at_hand)

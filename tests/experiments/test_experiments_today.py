@@ -21,12 +21,13 @@ def test_every_regressor_and_set_is_in_it():
 
 def test_cells(monkeypatch):
     monkeypatch.setattr(uci, "loaded", lambda dataset: None)
-    told: list[str] = []
+    peer = PEERS["NGBoost"].__class__
+    monkeypatch.setattr(peer, "missing", None)
     experiment = uci_today.EXPERIMENT
 
     def listed(*only: str, quick: bool = False) -> list[dict]:
         config = experiment.settings()
-        asked = experiment.select(config, only or None, quick=quick, tell=told.append)
+        asked = experiment.select(config, only or None, quick=quick)
         return [cell.key for cell in experiment.cells(config, asked)]
 
     few = listed("yacht", "kin8nm", "pbp")
@@ -37,7 +38,9 @@ def test_cells(monkeypatch):
     assert {key["split"] for key in quick} == {0, 1}
     assert "mcmc" not in {key["method"] for key in quick}
     assert "protein" not in {key["dataset"] for key in quick}
-    monkeypatch.setattr(PEERS["NGBoost"].__class__, "missing", "NGBoost: pip install ngboost")
+    monkeypatch.setattr(peer, "missing", "NGBoost: pip install ngboost")
+    with pytest.warns(UserWarning, match="left out: NGBoost: pip install"):
+        assert listed("NGBoost", "yacht", "pbp") == listed("yacht", "pbp")
     with pytest.raises(protocol.NothingToRun, match="pip install ngboost"):
         listed("NGBoost")
 

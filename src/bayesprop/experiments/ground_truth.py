@@ -111,7 +111,7 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
     """List fits to ten draws of every set (quick: two of the cubic); the parts are data sets."""
     datasets = [part for part in asked.parts if not asked.quick or part == "cubic"]
     real = [dataset for dataset in datasets if dataset != "cubic"]
-    found = uci.at_hand(real, quick=False, progress=asked.tell) if real else []
+    found = uci.at_hand(real, quick=False) if real else []
     return [
         Cell({"dataset": dataset, "method": method, "repeat": repeat})
         for repeat in range(2 if asked.quick else _N_REPEATS)

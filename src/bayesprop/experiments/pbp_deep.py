@@ -41,9 +41,7 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
             {"dataset": dataset, "split": split, "layers": layers, "mode": mode},
             uci.cost(dataset, *(uci.hidden_units(dataset),) * layers),
         )
-        for dataset in uci.at_hand(
-            asked.parts, quick=asked.quick and not asked.named, progress=asked.tell
-        )
+        for dataset in uci.at_hand(asked.parts, quick=asked.quick and not asked.named)
         for split in range(uci.n_splits(dataset, quick=asked.quick))
         for layers in LAYERS
         for mode in MODES

@@ -53,7 +53,7 @@ class Watched(NamedTuple):
 
 def cells(_config: Config, asked: Selection) -> list[Cell]:
     """List fits of Boston's 20 standard splits (quick: 2)."""
-    uci.at_hand([_DATASET], quick=asked.quick, progress=asked.tell)
+    uci.at_hand([_DATASET], quick=asked.quick)
     splits = range(uci.n_splits(_DATASET, quick=asked.quick))
     return [Cell({"dataset": _DATASET, "split": split}) for split in splits]
 

@@ -39,7 +39,7 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
     """
     found = [part for part in asked.parts if part != YEAR_SHAPED]
     if found:
-        found = uci.at_hand(found, quick=asked.quick and not asked.named, progress=asked.tell)
+        found = uci.at_hand(found, quick=asked.quick and not asked.named)
     fits = [
         Cell({"dataset": dataset, "split": split, "hidden": hidden}, uci.cost(dataset, hidden))
         for dataset in found

@@ -107,7 +107,7 @@ def cells(_config: Config, asked: Selection, *, datasets: Sequence[str] = DATASE
     """
     named = asked.parts if asked.named else []
     sets = [part for part in named if part not in COLUMNS]
-    found = uci.at_hand(sets or datasets, quick=asked.quick and not sets, progress=asked.tell)
+    found = uci.at_hand(sets or datasets, quick=asked.quick and not sets)
     methods = [part for part in named if part in COLUMNS]
     methods = methods or ([_QUICK_METHOD] if asked.quick else list(COLUMNS))
     return [

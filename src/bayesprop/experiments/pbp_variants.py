@@ -35,7 +35,7 @@ class Config:
 
 def cells(_config: Config, asked: Selection) -> list[Cell]:
     """List the fits of every variant. Quick: two splits of each set."""
-    datasets = uci.at_hand(asked.parts, quick=False, progress=asked.tell)
+    datasets = uci.at_hand(asked.parts, quick=False)
     return [
         Cell({"dataset": dataset, "split": split, "variant": variant}, uci.cost(dataset, 50))
         for split in range(max(uci.n_splits(dataset, quick=asked.quick) for dataset in datasets))

@@ -57,7 +57,6 @@ class Selection:
     parts: list[str]
     named: bool = False
     quick: bool = False
-    tell: Progress = silent
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -106,12 +105,7 @@ class Experiment:
         return list(self.parts(config) if callable(self.parts) else self.parts)
 
     def select(
-        self,
-        config: Any,
-        only: Sequence[str] | None = None,
-        *,
-        quick: bool = False,
-        tell: Progress = silent,
+        self, config: Any, only: Sequence[str] | None = None, *, quick: bool = False
     ) -> Selection:
         """Choose the parts that the user named, all by default."""
         known = self.parts_of(config)
@@ -121,7 +115,7 @@ class Experiment:
                 f"no part {unknown[0]!r} in this experiment; there are {', '.join(known)}"
             )
         parts = [part for part in known if part in (only or known)]
-        return Selection(parts, bool(only), quick, tell)
+        return Selection(parts, bool(only), quick)
 
 
 def run(
@@ -153,7 +147,7 @@ def run(
     Raises NothingToRun, and CellsFailed at the end where a cell has no result.
     """
     config = experiment.settings(seed=seed, quick=quick)
-    asked = experiment.select(config, only, quick=quick, tell=tell)
+    asked = experiment.select(config, only, quick=quick)
     cells = experiment.cells(config, asked)
     if not cells:
         form = " in the quick form" if quick else ""

@@ -100,7 +100,7 @@ def at_hand(asked: Selection) -> list[str]:
     if find_spec("optuna") is None:
         raise NothingToRun("tuned baselines need Optuna: pip install 'bayesprop[tune]'")
     _check_storage(os.environ.get(STORAGE))
-    return uci.at_hand(asked.parts, quick=asked.quick and not asked.named, progress=asked.tell)
+    return uci.at_hand(asked.parts, quick=asked.quick and not asked.named)
 
 
 def _check_storage(url: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +16,7 @@ from bayesprop.data import registry
 from bayesprop.data.errors import TableError
 from bayesprop.data.sources import Loaded
 from bayesprop.data.splits import Split, standard_splits
-from bayesprop.experiments.protocol import NothingToRun, Progress
+from bayesprop.experiments.protocol import NothingToRun
 
 DATASETS = (
     "boston",
@@ -54,8 +55,8 @@ def n_splits(dataset: str, *, quick: bool) -> int:
     return min(full, QUICK_SPLITS) if quick else full
 
 
-def at_hand(datasets: Sequence[str], *, quick: bool, progress: Progress) -> list[str]:
-    """Return the data sets that can be had, small ones only if `quick`; tell which cannot.
+def at_hand(datasets: Sequence[str], *, quick: bool) -> list[str]:
+    """Return the data sets that can be had, small ones only if `quick`; warn of the others.
 
     Raises NothingToRun where none is left.
     """
@@ -66,11 +67,12 @@ def at_hand(datasets: Sequence[str], *, quick: bool, progress: Progress) -> list
             loaded(dataset)
         except TableError as error:
             missing.append(str(error))
-            progress(f"left out: {error}")
         else:
             found.append(dataset)
     if not found:
         raise NothingToRun(missing[0] if missing else "--quick runs only the smaller data sets")
+    for line in missing:
+        warnings.warn(f"left out: {line}", stacklevel=3)
     return found
 
 

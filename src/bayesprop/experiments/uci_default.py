@@ -53,7 +53,7 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
     """List the splits of every set; parts are sets. Quick: two splits of the smaller ones."""
     known = [part for part in asked.parts if part in BARS]
     if known:
-        known = uci.at_hand(known, quick=asked.quick and not asked.named, progress=asked.tell)
+        known = uci.at_hand(known, quick=asked.quick and not asked.named)
     fits = [
         Cell({"dataset": dataset, "split": split}, uci.cost(dataset, 50))
         for dataset in known

@@ -58,12 +58,12 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
     if quick and not names_methods:
         methods = [method for method in methods if method in _QUICK]
     lacking = {m: line for m in methods if m in PEERS and (line := PEERS[m].missing)}
-    for line in lacking.values():
-        asked.tell(f"left out: {line}")
     methods = [method for method in methods if method not in lacking]
     if not methods:
         raise NothingToRun(f"nothing to compare: {'; '.join(lacking.values())}")
-    sets = uci.at_hand(sets, quick=quick and not asked.named, progress=asked.tell)
+    for line in lacking.values():
+        warnings.warn(f"left out: {line}", stacklevel=2)
+    sets = uci.at_hand(sets, quick=quick and not asked.named)
     found = [
         Cell(
             {"dataset": dataset, "method": method, "split": split},
