@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -72,7 +73,9 @@ def check_imports(tree: ast.AST) -> None:
                 continue
             module = importlib.import_module(node.module)
             for name in node.names:
-                assert name.name == "*" or hasattr(module, name.name), f"{node.module}: {name.name}"
+                is_there = name.name == "*" or hasattr(module, name.name)
+                whole = f"{node.module}.{name.name}"
+                assert is_there or importlib.util.find_spec(whole) is not None, whole
 
 
 def test_what_a_block_shows_is_compared_up_to_digits(tmp_path: Path):
