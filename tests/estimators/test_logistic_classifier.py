@@ -12,9 +12,10 @@ import bayesprop
 from bayesprop import BayesianLogisticClassifier
 
 CASES = [
-    {"posterior": posterior, "covariance": covariance}
+    {"posterior": posterior, "covariance": covariance, "prior_prec": prior_prec}
     for posterior in ("laplace", "vi")
     for covariance in ("full", "diagonal")
+    for prior_prec in (1.0, "evidence", "ard")
 ]
 SETS = {"two": load_breast_cancer, "three": load_iris}
 
@@ -25,7 +26,7 @@ def test_is_right_saved_and_loaded(name, params, tmp_path):
     X, y = SETS[name](return_X_y=True)
     labels = np.array(["a", "b", "c"])[y]
     model = BayesianLogisticClassifier(**params).fit(X[::2], labels[::2])
-    assert model.fit_report_.guards == {"not_converged": 0}
+    assert model.fit_report_.guards["not_converged"] == 0
     assert model.score(X[1::2], labels[1::2]) > 0.93
     assert model.log_likelihood(X[1::2], labels[1::2]) > -0.35
     model.save(tmp_path / "m")
@@ -113,7 +114,7 @@ def test_degenerate_tables_end_finite(params, case, c):
     else:
         X = X * np.array([1e12, 1e-12])
     model = BayesianLogisticClassifier(**params).fit(X, y)
-    assert model.fit_report_.guards == {"not_converged": 0}
+    assert model.fit_report_.guards["not_converged"] == 0
     for prediction in ("quadrature", "probit"):
         model.set_params(prediction=prediction)
         for rows in (X, X + 1e3 * X.std(axis=0)):
@@ -130,6 +131,7 @@ def test_errors_name_the_parameter():
         ({"covariance": "kron"}, "covariance must be one of full, diagonal"),
         ({"prediction": "map"}, "prediction must be one of quadrature, probit, monte-carlo"),
         ({"prior_prec": 0.0}, "prior_prec must be a finite number > 0"),
+        ({"prior_prec": "bayes"}, "prior_prec must be a number > 0, 'evidence' or 'ard'"),
         ({"n_draws": 0}, "n_draws must be an int >= 1"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -140,3 +142,27 @@ def test_errors_name_the_parameter():
         BayesianLogisticClassifier().fit(np.ones((4, 30_000)), [0, 1, 0, 1])
     with pytest.warns(UserWarning, match="raise max_steps"):
         BayesianLogisticClassifier(max_steps=1).fit(X, y)
+
+
+def test_the_evidence_chooses_a_prior_that_a_stream_keeps():
+    X, y = load_iris(return_X_y=True)
+    even, odd = (X[::2], y[::2]), (X[1::2], y[1::2])
+    model = BayesianLogisticClassifier().fit(*even)
+    fixed = BayesianLogisticClassifier(prior_prec=1.0).fit(*even)
+    np.testing.assert_array_equal(fixed.prior_prec_, [0.01, 1.0, 1.0, 1.0, 1.0])
+    assert model.log_evidence_ > fixed.log_evidence_ + 5.0
+    assert model.log_likelihood(*odd) > fixed.log_likelihood(*odd) + 0.05
+    chosen = model.prior_prec_
+    assert chosen[0] == 0.01
+    assert 0.01 <= chosen[1] < 0.2
+    np.testing.assert_array_equal(model.partial_fit(*odd).prior_prec_, chosen)
+    assert set(model.fit_report_.guards) == {"not_converged"}
+
+
+def test_a_column_given_twice_halves_the_prior_of_each():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[:, [4, 8, 9]]
+    both = np.hstack([X, X])
+    once, twice = (BayesianLogisticClassifier().fit(x, y) for x in (X, both))
+    assert twice.prior_prec_[1] == pytest.approx(2.0 * once.prior_prec_[1], rel=0.1)
+    assert np.abs(once.predict_proba(X) - twice.predict_proba(both)).max() < 0.01

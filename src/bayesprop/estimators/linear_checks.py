@@ -1,4 +1,4 @@
-"""What linear regression refuses, advises, and believes of a file."""
+"""What linear models refuse, advise, and believe of a file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,7 @@ EVIDENCE, ARD, CONJUGATE = "evidence", "ard", "conjugate"
 def check_settings(estimator: Any) -> None:
     """Raise ValueError for hyper-parameters that are wrong, or do not go together."""
     for name, words in (("prior_prec", (EVIDENCE, ARD)), ("noise", (EVIDENCE, CONJUGATE))):
-        value = getattr(estimator, name)
-        if not isinstance(value, str):
-            check_positive(name, value)
-        elif value not in words:
-            known = " or ".join(map(repr, words))
-            raise ValueError(f"{name} must be a number > 0, {known}, got {value!r}")
+        check_number_or(name, getattr(estimator, name), words)
     if estimator.noise == CONJUGATE and isinstance(estimator.prior_prec, str):
         raise ValueError(
             "prior_prec must be a number > 0 with noise='conjugate', got "
@@ -30,6 +25,15 @@ def check_settings(estimator: Any) -> None:
     check_positive("intercept_prec", estimator.intercept_prec)
     check_int("max_steps", estimator.max_steps)
     _check_noise_prior(estimator.noise_prior)
+
+
+def check_number_or(name: str, value: Any, words: tuple[str, ...]) -> None:
+    """Raise ValueError unless a hyper-parameter is a number > 0 or one of some words."""
+    if not isinstance(value, str):
+        check_positive(name, value)
+    elif value not in words:
+        known = " or ".join(map(repr, words))
+        raise ValueError(f"{name} must be a number > 0, {known}, got {value!r}")
 
 
 def _check_noise_prior(value: Any) -> None:

@@ -47,6 +47,7 @@ from bayesprop.estimators.weight_table import (
 )
 from bayesprop.linear import evidence, regression
 from bayesprop.linear.bases import Basis
+from bayesprop.linear.precisions import FIXED
 from bayesprop.linear.regression import LinearPosterior, NoisePrior, Statistics
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import GaussianPredictive, Predictive
@@ -298,8 +299,8 @@ class BayesianLinearRegressor(_Fitted):
         """Say which weights share a precision that is to be found."""
         if self.prior_prec == ARD:
             return np.arange(-1, k - 1)
-        free = 0 if self.prior_prec == EVIDENCE else evidence.FIXED
-        return np.where(np.arange(k) == 0, evidence.FIXED, free)
+        free = 0 if self.prior_prec == EVIDENCE else FIXED
+        return np.where(np.arange(k) == 0, FIXED, free)
 
     def _choice(self) -> BasisChoice:
         return BasisChoice(self.basis, self.degree, self.n_centres, self.width)

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
 from bayesprop.estimators.classification import BayesianClassifier
 from bayesprop.estimators.inputs import standardised_inputs
+from bayesprop.estimators.linear_checks import ARD, EVIDENCE, check_number_or
 from bayesprop.estimators.stored import (
     classifier_header,
     estimator_header,
@@ -30,13 +32,16 @@ from bayesprop.estimators.weight_table import (
     input_names,
     weight_table,
 )
-from bayesprop.linear import logistic, logistic_predictive
-from bayesprop.linear.logistic import Fitted, GaussianPrior, GaussianWeights
+from bayesprop.linear import logistic, logistic_evidence, logistic_predictive
+from bayesprop.linear.logistic import Fitted, GaussianPrior, GaussianWeights, Rows
+from bayesprop.linear.logistic_evidence import Maximised
 from bayesprop.linear.logistic_vi import variational
+from bayesprop.linear.precisions import FIXED
 from bayesprop.model.fit_report import FitReport
 from bayesprop.numerics.gaussian_logits import PREDICTIONS
 
-POSTERIORS: dict[str, Callable[..., Fitted]] = {"vi": variational, "laplace": logistic.laplace}
+_VI = "vi"
+POSTERIORS: dict[str, Callable[..., Fitted]] = {_VI: variational, "laplace": logistic.laplace}
 _MONTE_CARLO = "monte-carlo"
 _MOST_WEIGHTS = 20_000
 
@@ -45,6 +50,7 @@ class _Fitted(BayesianClassifier):
     """What a fit leaves."""
 
     posterior_: GaussianWeights
+    prior_prec_: np.ndarray
     log_evidence_: float
     n_iter_: int
 
@@ -68,14 +74,17 @@ class BayesianLogisticClassifier(_Fitted):
     prediction : {"quadrature", "probit", "monte-carlo"}
         How the weights are averaged over: integrals of the logits of every row, to 1e-9 with two
         classes; the probit's closed form; or `n_draws` draws of the weights.
-    prior_prec : float
-        Precision of the prior of every weight, standardised inputs; 1 / C of scikit-learn.
+    prior_prec : float, "evidence" or "ard"
+        Precision of the prior of every weight, standardised inputs; 1 / C of scikit-learn. Or the
+        one that the evidence prefers (MacKay 1992), at least 0.01; or one for each column
+        (automatic relevance determination), which leaves idle columns without weight. `partial_fit`
+        keeps what the first rows chose.
     intercept_prec : float
-        Precision of the prior of the intercepts.
+        Precision of the prior of the intercepts, which evidence does not move.
     n_draws : int
         Draws of "monte-carlo".
     max_steps : int
-        Most Newton steps, and most steps of "vi".
+        Most Newton steps, most steps of "vi", and most of the maximisation of the evidence.
     random_state : int, RandomState or None
         Seeds the draws; nothing else is random.
 
@@ -84,6 +93,8 @@ class BayesianLogisticClassifier(_Fitted):
     posterior_ : GaussianWeights
         Of the weights of standardised inputs, the intercept first, class after class. Two classes
         have one logit, that of `classes_[1]`; more have one each.
+    prior_prec_ : ndarray of shape (d + 1,)
+        Precision of the prior of every column's weights, the intercept first.
     log_evidence_ : float
         Estimate of log p(y | X), nats: Laplace's, or with "vi" a lower bound. After `partial_fit`,
         the sum over the calls.
@@ -109,7 +120,7 @@ class BayesianLogisticClassifier(_Fitted):
     posterior: Literal["vi", "laplace"] = field(default="vi", kw_only=False)
     covariance: Literal["full", "diagonal"] = "full"
     prediction: Literal["quadrature", "probit", "monte-carlo"] = "quadrature"
-    prior_prec: float = 1.0
+    prior_prec: Any = EVIDENCE
     intercept_prec: float = 0.01
     n_draws: int = 1000
     max_steps: int = 200
@@ -128,7 +139,7 @@ class BayesianLogisticClassifier(_Fitted):
         """
         self._check_hyper_parameters()
         X, codes, weight = self._check_rows(X, y, sample_weight, reset=True)
-        return self._begin(X, weight)._absorb(X, codes, weight)
+        return self._begin(X, codes, weight)
 
     @unharmed
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -144,8 +155,11 @@ class BayesianLogisticClassifier(_Fitted):
         is_first = not hasattr(self, "posterior_")
         X, codes, weight = self._check_stream(X, y, classes, sample_weight, is_first=is_first)
         if is_first:
-            self._begin(X, weight)
-        return self._absorb(X, codes, weight)
+            return self._begin(X, codes, weight)
+        started, data = time.perf_counter(), self._data(X, codes, weight)
+        inverse = np.linalg.inv(self.posterior_.root)
+        so_far = GaussianPrior(self.posterior_.mean, inverse.T @ inverse)
+        return self._absorb(self._approximate(data, so_far), started, len(X))
 
     def weights(self, coverage: float = 0.9) -> dict[str, np.ndarray]:
         """Table of the weights: columns class, feature, mean, std, lower, upper, of equal length.
@@ -166,9 +180,9 @@ class BayesianLogisticClassifier(_Fitted):
         names = [INTERCEPT, *input_names(self)]
         return weight_table(classes, "class", names, mean, std, coverage=coverage)
 
-    def _begin(self, X: np.ndarray, weight: np.ndarray | None) -> Self:
-        """Learn the scaling; the posterior is the prior."""
-        n_weights = self._n_logits() * (X.shape[1] + 1)
+    def _begin(self, X: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> Self:
+        """Learn scaling, prior and posterior from the first rows."""
+        started, n_weights = time.perf_counter(), self._n_logits() * (X.shape[1] + 1)
         if n_weights > _MOST_WEIGHTS:
             gigabytes = 8e-9 * n_weights**2
             raise ValueError(
@@ -177,52 +191,82 @@ class BayesianLogisticClassifier(_Fitted):
                 "ClosedFormVIClassifier with hidden_layer_sizes=()"
             )
         self.x_scaler_ = Standardiser.fit(X, weight)
-        prec = np.full(X.shape[1] + 1, float(self.prior_prec))
-        prec[0] = self.intercept_prec
-        prior = logistic.isotropic_prior(prec, self._n_logits())
-        self.posterior_ = GaussianWeights(prior.mean, np.diag(np.diag(prior.prec) ** -0.5))
         self.log_evidence_ = 0.0
-        return self
-
-    def _absorb(self, X: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> Self:
-        started = time.perf_counter()
-        phi = _columns(standardised_inputs(self, X))
-        data = logistic.rows(phi, codes, len(self.classes_), weight)
-        found = POSTERIORS[self.posterior](
-            data, self._prior(), covariance=self.covariance, max_steps=self.max_steps
+        data = self._data(X, codes, weight)
+        is_number = not isinstance(self.prior_prec, str)
+        prec = np.full(data.phi.shape[1], float(self.prior_prec) if is_number else 1.0)
+        prec[0] = self.intercept_prec
+        self.prior_prec_ = prec
+        if is_number:
+            found = self._approximate(data, logistic.isotropic_prior(prec, data.n_logits))
+            return self._absorb(found, started, len(X))
+        columns = np.arange(-1, len(prec) - 1)
+        groups = columns if self.prior_prec == ARD else np.where(columns < 0, FIXED, 0)
+        best = logistic_evidence.maximise(
+            data,
+            prec,
+            groups,
+            self._approximate,
+            is_bound=self.posterior == _VI,
+            max_steps=self.max_steps,
         )
+        self.prior_prec_ = best.prior_prec
+        return self._absorb(best.fitted, started, len(X), best)
+
+    def _data(self, X: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> Rows:
+        phi = _columns(standardised_inputs(self, X))
+        return logistic.rows(phi, codes, len(self.classes_), weight)
+
+    @property
+    def _approximate(self) -> Callable[..., Fitted]:
+        return partial(
+            POSTERIORS[self.posterior], covariance=self.covariance, max_steps=self.max_steps
+        )
+
+    def _absorb(
+        self, found: Fitted, started: float, n_rows: int, best: Maximised | None = None
+    ) -> Self:
+        """Keep a posterior, and say how it was found."""
         self.posterior_, info = found.posterior, found.info
         self.log_evidence_ += info.log_evidence
-        self.n_iter_ = max(len(info.trace) - 1, 1)
-        advice = self._advice(info)
+        trace = info.trace if best is None else best.trace
+        self.n_iter_ = max(len(trace) - 1, 1)
+        advice = self._advice(info, best)
         for sentence in advice:
-            warnings.warn(sentence, stacklevel=3)
-        is_vi = self.posterior == "vi"
+            warnings.warn(sentence, stacklevel=4)
+        is_vi = self.posterior == _VI
+        name = "elbo" if is_vi else "log_joint" if best is None else "log_evidence"
+        is_found = info.converged if best is None else best.converged
+        guards = {"not_converged": int(not is_found)}
+        if best is not None:
+            guards |= {"steps_repaired": best.n_repaired, "priors_at_widest": best.n_widest}
         self.fit_report_ = FitReport(
-            n_rows=len(X),
+            n_rows=n_rows,
             n_epochs=self.n_iter_,
             seconds=time.perf_counter() - started,
             n_updates=self.n_iter_,
-            guards={"not_converged": int(not info.converged)},
-            trace={"elbo" if is_vi else "log_joint": info.trace[1:] or info.trace},
+            guards=guards,
+            trace={name: trace[1:] or trace},
             log_evidence={"lower bound" if is_vi else "laplace": self.log_evidence_},
             warnings=advice,
             step="step",
         )
         return self
 
-    def _prior(self) -> GaussianPrior:
-        """Turn the posterior of the rows so far into the prior of the next."""
-        inverse = np.linalg.inv(self.posterior_.root)
-        return GaussianPrior(self.posterior_.mean, inverse.T @ inverse)
-
-    def _advice(self, info: logistic.FitInfo) -> list[str]:
-        if info.converged:
-            return []
-        return [
-            f"the posterior was not found in {self.max_steps} steps (squared gradient "
-            f"{info.residual:.2g} in its own metric): raise max_steps, or prior_prec"
-        ]
+    def _advice(self, info: logistic.FitInfo, best: Maximised | None) -> list[str]:
+        if not info.converged:
+            return [
+                f"the posterior was not found in {self.max_steps} steps (squared gradient "
+                f"{info.residual:.2g} in its own metric): raise max_steps, or give prior_prec a "
+                "larger number"
+            ]
+        if best is not None and not best.converged:
+            return [
+                f"the evidence was not maximised in {self.max_steps} steps (it still rises by "
+                f"{best.gradient:.2g} nats a unit of log precision): raise max_steps, or give "
+                "prior_prec a number"
+            ]
+        return []
 
     def _n_logits(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
@@ -240,7 +284,7 @@ class BayesianLogisticClassifier(_Fitted):
         check_choice("covariance", self.covariance, ("full", "diagonal"))
         ways = (*PREDICTIONS, _MONTE_CARLO)
         check_choice("prediction", self.prediction, ways)
-        check_positive("prior_prec", self.prior_prec)
+        check_number_or("prior_prec", self.prior_prec, (EVIDENCE, ARD))
         check_positive("intercept_prec", self.intercept_prec)
         check_int("n_draws", self.n_draws)
         check_int("max_steps", self.max_steps)
@@ -248,7 +292,8 @@ class BayesianLogisticClassifier(_Fitted):
     def _to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Everything that `_from_stored` needs: a JSON-ready header and named arrays."""
         header = estimator_header(self) | classifier_header(self)
-        return header | {"log_evidence": self.log_evidence_}, self.posterior_._asdict()
+        arrays = self.posterior_._asdict() | {"prior_prec": self.prior_prec_}
+        return header | {"log_evidence": self.log_evidence_}, arrays
 
     @classmethod
     def _from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
@@ -256,12 +301,14 @@ class BayesianLogisticClassifier(_Fitted):
         model = restored(cls, header)
         restore_classifier(model, header)
         model._check_hyper_parameters()
-        p = model._n_logits() * (model.n_features_in_ + 1)
-        for name, shape in (("mean", (p,)), ("root", (p, p))):
+        k = model.n_features_in_ + 1
+        p = model._n_logits() * k
+        for name, shape in (("mean", (p,)), ("root", (p, p)), ("prior_prec", (k,))):
             array = arrays[name]
             if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
                 raise ValueError(f"array {name} must be finite, float64 of shape {shape}")
         model.posterior_ = GaussianWeights(arrays["mean"], arrays["root"])
+        model.prior_prec_ = arrays["prior_prec"]
         model.log_evidence_ = float(header["log_evidence"])
         return model
 

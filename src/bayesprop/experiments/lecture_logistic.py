@@ -44,7 +44,7 @@ class AtTheMode:
     """Logistic regression at its most probable weights, as if they were known."""
 
     def __init__(self) -> None:
-        self._laplace = BayesianLogisticClassifier(intercept_prec=1.0)
+        self._laplace = BayesianLogisticClassifier(prior_prec=1.0, intercept_prec=1.0)
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         """Find the mode; the curvature there is not used."""
@@ -79,7 +79,12 @@ def model(config: Config, method: str, seed: int) -> Any:
         )
     posterior, prediction = _LOGISTIC[method]
     return BayesianLogisticClassifier(
-        posterior, prediction=prediction, intercept_prec=1.0, n_draws=1000, random_state=seed
+        posterior,
+        prediction=prediction,
+        prior_prec=1.0,
+        intercept_prec=1.0,
+        n_draws=1000,
+        random_state=seed,
     )
 
 

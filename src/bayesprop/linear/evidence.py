@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.linear import precisions
+from bayesprop.linear.precisions import FIXED, Groups, Weights
 from bayesprop.linear.regression import (
     LinearPosterior,
     Solved,
@@ -22,7 +24,6 @@ from bayesprop.linear.regression import (
     solve,
 )
 
-FIXED = -1
 _MOST, _LEAST = 1e12, 1e-12  # of a precision, times what the data say; of a noise variance
 _SLACK = 1e-10
 
@@ -60,10 +61,8 @@ class Maximised(NamedTuple):
 class _Free(NamedTuple):
     """What may move, and how far."""
 
-    groups: Int[np.ndarray, " k"]
+    groups: Groups
     noise: bool
-    most_prec: Float[np.ndarray, " k"]
-    least_prec: Float[np.ndarray, " k"]
     least_noise: float
     tolerance: float
 
@@ -71,21 +70,19 @@ class _Free(NamedTuple):
 class _Point(NamedTuple):
     """Values of the hyper-parameters of one output, and all that follows from them.
 
-    well_determined
-        MacKay's gamma of every weight: 1 where the data decide, 0 where the prior does.
-    square
-        Of the posterior mean, beside `var`, the posterior variance of every weight.
     error
         Sum of squared residuals of the mean.
     """
 
-    prec: Float[np.ndarray, " k"]
+    weights: Weights
     noise_var: float
     log_evidence: float
-    well_determined: Float[np.ndarray, " k"]
-    square: Float[np.ndarray, " k"]
-    var: Float[np.ndarray, " k"]
     error: float
+
+    @property
+    def n_well_determined(self) -> float:
+        """MacKay's gamma of all weights together."""
+        return float(np.sum(self.weights.well_determined))
 
 
 def maximise(
@@ -121,7 +118,7 @@ def maximise(
         )
         for output in range(state.target.shape[1])
     ]
-    precs = np.stack([point.prec for point, _ in found])
+    precs = np.stack([point.weights.prec for point, _ in found])
     noise = np.array([point.noise_var for point, _ in found])
     return Maximised(known_noise(state, precs, noise), precs, tuple(info for _, info in found))
 
@@ -173,10 +170,12 @@ def _start(
     total = float(np.sum(square_phi[is_free]))
     usual = np.where(square_phi > 0.0, square_phi, total if total > 0.0 else 1.0) / square_y
     free = _Free(
-        groups=groups,
+        groups=Groups(
+            groups,
+            least=np.where(is_free, _LEAST * usual, 0.0),
+            most=np.where(is_free, _MOST * n * usual, np.inf),
+        ),
         noise=noise_var is None,
-        most_prec=np.where(is_free, _MOST * n * usual, np.inf),
-        least_prec=np.where(is_free, _LEAST * usual, 0.0),
         least_noise=_LEAST * square_y,
         tolerance=tolerance,
     )
@@ -188,59 +187,35 @@ def _start(
 
 def _at(state: Statistics, output: int, prec: np.ndarray, noise_var: float) -> _Point:
     solved: Solved = solve(state, output, prec * noise_var)
-    var = noise_var * np.sum(solved.root**2, axis=1)
-    square = solved.mean**2
+    weights = Weights(prec, solved.mean**2, noise_var * np.sum(solved.root**2, axis=1))
     return _Point(
-        prec=prec,
+        weights=weights,
         noise_var=noise_var,
         log_evidence=gaussian_log_evidence(state, solved, prec * noise_var, noise_var),
-        well_determined=np.clip(1.0 - prec * var, 0.0, 1.0),
-        square=square,
-        var=var,
-        error=max(solved.penalised - noise_var * float(np.sum(prec * square)), 0.0),
+        error=max(solved.penalised - noise_var * float(np.sum(prec * weights.square)), 0.0),
     )
 
 
 def _gradient(state: Statistics, point: _Point, free: _Free) -> float:
     """Largest derivative by a log precision, without those that push against a bound."""
-    by_weight = 0.5 * (point.well_determined - point.prec * point.square)
-    largest = 0.0
-    for group in np.unique(free.groups[free.groups != FIXED]):
-        members = free.groups == group
-        slope = float(np.sum(by_weight[members]))
-        is_most = slope > 0.0 and bool(np.all(point.prec[members] >= free.most_prec[members]))
-        is_least = slope < 0.0 and bool(np.all(point.prec[members] <= free.least_prec[members]))
-        largest = largest if is_most or is_least else max(largest, abs(slope))
+    largest = precisions.gradient(point.weights, free.groups)
     if free.noise and point.noise_var > free.least_noise:
-        left = state.weight_sum - float(np.sum(point.well_determined))
+        left = state.weight_sum - point.n_well_determined
         largest = max(largest, 0.5 * abs(left - point.error / point.noise_var))
     return largest
 
 
 def _mackay(state: Statistics, point: _Point, free: _Free) -> tuple[np.ndarray, float]:
     """Prior precision gamma / m², noise variance error / (n - gamma)."""
-    prec = _per_group(point, free, point.well_determined, point.square)
-    left = state.weight_sum - float(np.sum(point.well_determined))
+    left = state.weight_sum - point.n_well_determined
     noise = point.error / left if left > 0.0 else free.least_noise
-    return prec, max(noise, free.least_noise) if free.noise else point.noise_var
+    noise = max(noise, free.least_noise) if free.noise else point.noise_var
+    return precisions.mackay(point.weights, free.groups), noise
 
 
 def _em(state: Statistics, point: _Point, free: _Free) -> tuple[np.ndarray, float]:
     """Prior precision 1 / E[w²], noise variance E[residual²]: slower, and never downhill."""
-    prec = _per_group(point, free, np.ones_like(point.square), point.square + point.var)
-    spent = point.noise_var * float(np.sum(point.well_determined))
+    spent = point.noise_var * point.n_well_determined
     noise = (point.error + spent) / max(state.weight_sum, 1.0)
-    return prec, max(noise, free.least_noise) if free.noise else point.noise_var
-
-
-def _per_group(point: _Point, free: _Free, above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Divide above by below, both summed over the weights that share a precision."""
-    prec = point.prec.copy()
-    for group in np.unique(free.groups[free.groups != FIXED]):
-        members = free.groups == group
-        numerator, denominator = float(np.sum(above[members])), float(np.sum(below[members]))
-        most, least = np.max(free.most_prec[members]), np.min(free.least_prec[members])
-        if numerator > 0.0:
-            ratio = numerator / denominator if denominator > 0.0 else most
-            prec[members] = np.clip(ratio, least, most)
-    return prec
+    noise = max(noise, free.least_noise) if free.noise else point.noise_var
+    return precisions.em(point.weights, free.groups), noise

@@ -165,14 +165,22 @@ def curvature(p: Float[np.ndarray, "n l"], f: Float[np.ndarray, "n l"]) -> np.nd
 
 
 def find_mode(
-    data: Rows, prior: GaussianPrior, *, max_steps: int = 200, tolerance: float = 1e-10
+    data: Rows,
+    prior: GaussianPrior,
+    *,
+    start: GaussianWeights | None = None,
+    max_steps: int = 200,
+    tolerance: float = 1e-10,
 ) -> Mode:
     """Maximise the log joint density by Newton's method with a backtracking line search.
 
+    start
+        Begins at its mean; None: at the prior's.
     tolerance
         Largest Newton decrement g' H^-1 g at the end, nats.
     """
-    w, value = prior.mean.copy(), log_joint(data, prior, prior.mean)
+    w = (prior if start is None else start).mean.copy()
+    value = log_joint(data, prior, w)
     trace, decrement, prec = [value], np.inf, prior.prec
     for _ in range(max_steps + 1):
         f = logits(w, data.phi)
@@ -203,6 +211,7 @@ def laplace(
     prior: GaussianPrior,
     *,
     covariance: str = "full",
+    start: GaussianWeights | None = None,
     max_steps: int = 200,
     tolerance: float = 1e-10,
 ) -> Fitted:
@@ -210,7 +219,7 @@ def laplace(
 
     The evidence is that of the structure chosen; Bishop (2006), eq. 4.137.
     """
-    mode = find_mode(data, prior, max_steps=max_steps, tolerance=tolerance)
+    mode = find_mode(data, prior, start=start, max_steps=max_steps, tolerance=tolerance)
     if covariance == "full":
         return Fitted(GaussianWeights(mode.weights, inverse_root(mode.prec)), mode.info)
     diagonal = np.diag(mode.prec)

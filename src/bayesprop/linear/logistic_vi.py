@@ -123,11 +123,14 @@ def variational(
     prior: GaussianPrior,
     *,
     covariance: str = "full",
+    start: GaussianWeights | None = None,
     max_steps: int = 200,
     tolerance: float | None = None,
 ) -> Fitted:
     """Maximise the ELBO over Gaussians with a full covariance, or a "diagonal" one (mean-field).
 
+    start
+        Of that structure; None: Laplace's approximation.
     tolerance
         Largest squared length of the natural gradient at the end, nats. None: 1e-8 with two
         classes, with more 1e-3 a row, which is no more than the points err.
@@ -137,8 +140,7 @@ def variational(
             _EXACT if data.n_logits == 1 else max(_EXACT, _NODES_EXACT * float(data.weight.sum()))
         )
     is_full = covariance == "full"
-    mode = find_mode(data, prior, max_steps=max_steps)
-    point = _at(data, prior, mode.weights, _structured(mode.prec, is_full))
+    point = _start(data, prior, start, is_full, max_steps)
     slack = _SLACK if data.n_logits == 1 else _NODES_SLACK
     trace, residual, share = [point.elbo], np.inf, 1.0
     before: _Move | None = None
@@ -160,6 +162,20 @@ def variational(
         trace.append(point.elbo)
     info = FitInfo(trace, residual, residual <= tolerance, point.elbo)
     return Fitted(point.q, info)
+
+
+def _start(
+    data: Rows,
+    prior: GaussianPrior,
+    start: GaussianWeights | None,
+    is_full: bool,
+    max_steps: int,
+) -> _Point:
+    if start is None:
+        mode = find_mode(data, prior, max_steps=max_steps)
+        return _at(data, prior, mode.weights, _structured(mode.prec, is_full))
+    inverse = np.linalg.inv(start.root)
+    return _at(data, prior, start.mean, _structured(inverse.T @ inverse, is_full))
 
 
 def _move(point: _Point, is_full: bool) -> _Move:
