@@ -141,13 +141,13 @@ def _settings(rows: Sequence[Row]) -> str:
         return ""
     config = rows[-1].config
     return (
-        f"Data: {config['dataset']}. Plain networks: SGD, step {config['sgd_step']:g}. Dropout: "
-        "half of the hidden units, a fifth of the inputs. DropConnect: half of the weights, one "
-        f"mask a batch. Bayes by Backprop: Adam, step {config['bbb_step']:g} falling to zero along "
-        f"a cosine, {config['n_samples']} draw a step, {config['kl_weights']} KL weights, standard "
-        f"deviations from {config['init_std']:g}; mixture prior ({config['share']:g}, "
-        f"{config['wide_std']:g}, {config['narrow_std']:.2g}), normal prior N(0, "
-        f"{config['prior_std']:g}²)."
+        f"Data: {config['dataset']}. Steps fall to zero along a cosine. Plain networks: SGD, step "
+        f"{config['sgd_step']:g}, momentum {config['momentum']:g}. Dropout: half of the hidden "
+        "units, a fifth of the inputs. DropConnect: half of the weights, one mask a batch. Bayes "
+        f"by Backprop: Adam, step {config['bbb_step']:g}, {config['n_samples']} draw a step, "
+        f"{config['kl_weights']} KL weights, standard deviations from {config['init_std']:g}; "
+        f"mixture prior ({config['share']:g}, {config['wide_std']:g}, "
+        f"{config['narrow_std']:.2g}), normal prior N(0, {config['prior_std']:g}²)."
     )
 
 
