@@ -51,9 +51,9 @@ def test_it_fits_when_the_rows_have_grown_by_a_share():
 
 def test_the_last_fit_is_one_to_the_last_rows():
     rows, numbers, paid = data(27)
-    rewards = begun(first=5, growth=0.5, buffer_size=10)
+    rewards = begun(first=5, growth=0.5, buffer_size=10, keep="last")
     learn_each(rewards, rows, numbers, paid)
-    other = begun(first=5, growth=0.5, buffer_size=10)
+    other = begun(first=5, growth=0.5, buffer_size=10, keep="last")
     other.learn(rows, ARMS, numbers, paid)  # more than it can remember
     wanted = BayesianLinearRegressor(random_state=4).fit(ARMS.inputs(rows, numbers)[17:], paid[17:])
     at = ARMS.inputs(rows[[0, 0]], BOTH)
@@ -62,6 +62,30 @@ def test_the_last_fit_is_one_to_the_last_rows():
     learn_each(rewards, *data(3))
     learn_each(other, *data(3))
     np.testing.assert_array_equal(rewards._x[np.argsort(rewards._y)], other._x[other._y.argsort()])
+
+
+def test_the_memory_is_an_even_sample_of_all_rows():
+    n, size, counts = 60, 6, np.zeros(60)
+    paid = np.arange(n, dtype=float)
+    rows, numbers, n_runs = np.zeros((n, 2)), np.zeros(n, int), 400
+    for seed in range(n_runs):
+        rewards = RefittedRewards(BayesianLinearRegressor(), first=6, growth=1e9, buffer_size=size)
+        rewards.begin(2, ARMS, seed)
+        rewards.learn(rows, ARMS, numbers, paid)
+        assert len(np.unique(rewards._y)) == size
+        counts[rewards._y.astype(int)] += 1
+    share = size / n
+    assert np.abs(counts / n_runs - share).max() < 4.5 * np.sqrt(share * (1 - share) / n_runs)
+
+
+def test_a_sample_is_the_same_however_the_rows_come():
+    rows, numbers, paid = data(40)
+    one, other = (begun(first=5, growth=0.5, buffer_size=10) for _ in range(2))
+    learn_each(one, rows, numbers, paid)
+    for part in (slice(0, 7), slice(7, 31), slice(31, 40)):
+        other.learn(rows[part], ARMS, numbers[part], paid[part])
+    np.testing.assert_array_equal(one._x, other._x)
+    np.testing.assert_array_equal(one._y, other._y)
 
 
 def test_before_the_first_fit_all_arms_are_the_same():

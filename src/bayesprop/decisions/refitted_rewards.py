@@ -8,7 +8,7 @@ fits grow with the memory, so that n rewards cost about log n fits.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -17,7 +17,7 @@ from sklearn.base import clone
 from bayesprop.decisions.arms import Arms
 from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, unwrapped
 from bayesprop.decisions.rewards import Belief, Rewards
-from bayesprop.estimators.checks import check_int, check_positive
+from bayesprop.estimators.checks import check_choice, check_int, check_positive
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 
@@ -39,7 +39,11 @@ class RefittedRewards(Rewards):
         Unfitted, a pipeline too; of this library if the bandit is to be saved. Every fit has its
         own seed.
     buffer_size : int
-        Rows remembered, the last ones.
+        Rows remembered.
+    keep : {"sample", "last"}
+        Which rows, when there are more: an even sample of all that came (Vitter 1985, algorithm
+        R), which still holds what an agent that has learnt no longer does; or the last ones, for
+        rewards that drift.
     first : int
         Rows of the first fit.
     growth : float
@@ -48,6 +52,7 @@ class RefittedRewards(Rewards):
 
     estimator: Any = field(kw_only=False)
     buffer_size: int = 4096
+    keep: Literal["sample", "last"] = "sample"
     first: int = 20
     growth: float = 0.2
 
@@ -75,16 +80,39 @@ class RefittedRewards(Rewards):
     ) -> None:
         """Remember rows, and fit if there are enough new ones; a fit that fails learns nothing."""
         x, n_seen = arms.inputs(contexts, numbers), self._n_seen + len(rewards)
+        rows, places = self._places(len(rewards))
         if n_seen >= self.n_at_next_fit:
-            places = np.arange(max(0, self._n_seen - self.buffer_size), self._n_seen)
-            places %= self.buffer_size
-            table = np.vstack([self._x[places], x])[-self.buffer_size :]
-            paid = np.concatenate([self._y[places], rewards])[-self.buffer_size :]
-            self._fit(table, paid)
+            table, paid = self._x.copy(), self._y.copy()
+            table[places], paid[places] = x[rows], rewards[rows]
+            self._fit(*self._in_order(table, paid, n_seen))
             self._n_fitted, self._n_fits = n_seen, self._n_fits + 1
-        places = np.arange(self._n_seen, n_seen)[-self.buffer_size :] % self.buffer_size
-        self._x[places], self._y[places] = x[-self.buffer_size :], rewards[-self.buffer_size :]
+        self._x[places], self._y[places] = x[rows], rewards[rows]
         self._n_seen = n_seen
+
+    def _places(self, n_new: int) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
+        """Return which new rows are remembered, and where: for each place its last row."""
+        number = np.arange(self._n_seen, self._n_seen + n_new)
+        if self.keep == "last":
+            place = number % self.buffer_size
+        else:
+            drawn = [
+                np.random.default_rng((self._seed, n)).integers(n + 1)
+                for n in number[number >= self.buffer_size]
+            ]
+            place = np.concatenate([number[number < self.buffer_size], np.array(drawn, int)])
+        _, last = np.unique(place[::-1], return_index=True)
+        rows = n_new - 1 - last
+        rows = rows[place[rows] < self.buffer_size]
+        return rows, place[rows]
+
+    def _in_order(
+        self, x: Float[np.ndarray, "b w"], y: Float[np.ndarray, " b"], n_seen: int
+    ) -> tuple[Float[np.ndarray, "n w"], Float[np.ndarray, " n"]]:
+        """Return the rows of a memory; the last ones in the order in which they came."""
+        if n_seen <= self.buffer_size or self.keep == "sample":
+            return x[:n_seen], y[:n_seen]
+        turn = -(n_seen % self.buffer_size)
+        return np.roll(x, turn, axis=0), np.roll(y, turn)
 
     @property
     def n_at_next_fit(self) -> int:
@@ -187,6 +215,7 @@ class RefittedRewards(Rewards):
             )
         for name in ("buffer_size", "first"):
             check_int(name, getattr(self, name))
+        check_choice("keep", self.keep, ("sample", "last"))
         if self.first > self.buffer_size:
             raise ValueError(
                 f"first must be <= buffer_size, {self.buffer_size}, got {self.first}: raise the "
