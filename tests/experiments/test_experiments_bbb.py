@@ -91,6 +91,21 @@ def test_training_goes_on_from_its_file(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize(
+    ("kind", "own", "foreign"),
+    [
+        ("sgd", {"momentum": 0.5}, {"bbb_step": 0.1, "narrow_std": 0.1, "units": (32, 64)}),
+        ("bbb-normal", {"prior_std": 2.0}, {"sgd_step": 0.3, "share": 0.9, "n_draws": 3}),
+        ("bbb-mixture", {"share": 0.9}, {"sgd_step": 0.3, "prior_std": 2.0}),
+    ],
+)
+def test_a_network_is_trained_anew_for_its_own_settings_alone(tmp_path, kind, own, foreign):
+    base = digit_networks.QUICK | {"n_epochs": (1, 1, 1)}
+    for settings, n_files in ((base, 1), (base | foreign, 1), (base | own, 2)):
+        digit_networks.trained(Config(**settings), kind, 32, Scratch(tmp_path, silent))
+        assert len(list((tmp_path / "networks").glob("*.npz"))) == n_files
+
+
 def _interrupt(text):
     raise KeyboardInterrupt(text)
 
