@@ -215,7 +215,8 @@ _PROTOCOL = (
     "Rewards are divided by 10, Adam's step size is 1e-4, of Bayes by Backprop 5e-5. Its prior is "
     "the scale mixture of the paper, half N(0, 1) and half N(0, 0.0025²), its likelihood Gaussian "
     "of std 0.1 in rewards, and two draws are averaged. Neural-linear remembers 32 768 rows and "
-    "practises every 20; PBP recalls the last 20."
+    "practises every 20; PBP recalls the last 20, and Laplace is fitted anew to an even sample of "
+    "4096 of all rows."
 )
 _NOTE = (
     "*Of uniform's*: the last fifth against choosing evenly, which regrets 4.910 a step. "
