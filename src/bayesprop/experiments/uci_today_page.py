@@ -193,7 +193,8 @@ def _time(seconds: Seconds, *, unit: float) -> str:
 
 def _who(methods: Sequence[str]) -> str:
     """Say what was compared, how it was set, and what is missing."""
-    absent = [PEERS[m].missing or f"{m}: not run" for m in PEERS if m not in methods]
+    absent = [f"{m}: not run" for m in OURS if m not in methods]
+    absent += [PEERS[m].missing or f"{m}: not run" for m in PEERS if m not in methods]
     lines = [
         f"- this library: {', '.join(m for m in methods if m in OURS)} (`bayesprop methods`)",
         *(f"- {name}: {peer.how}" for name, peer in PEERS.items() if name in methods),
