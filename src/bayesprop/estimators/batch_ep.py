@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ import jax
 import numpy as np
 from sklearn.utils import check_random_state
 
+from bayesprop.estimators.advice import warn
 from bayesprop.estimators.checks import check_int, check_positive
 from bayesprop.estimators.inputs import CHUNK_ROWS, padded
 from bayesprop.estimators.pbp_fitting import hidden_sizes
@@ -210,8 +210,7 @@ class BatchEPRegressor(BayesianRegressor):
             )
         if np.ptp(y, axis=0).min() == 0.0:
             advice.append("the target is constant: there is nothing to learn from it")
-        for sentence in advice:
-            warnings.warn(sentence, stacklevel=5)
+        warn(advice)
         return FitReport(
             n_rows=len(X),
             n_epochs=self.n_iter_,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -16,6 +15,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from bayesprop.estimators.advice import warn
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
 from bayesprop.estimators.inputs import FURTHEST_FLOAT32_INPUT, standardised_inputs
 from bayesprop.estimators.network import device_rows
@@ -197,8 +197,7 @@ class ChainFitting(_Fitted):
     def _report(self, n_rows: int, seconds: float) -> FitReport:
         found = self.diagnostics_
         advice = [_ONE_CHAIN] if found is None else diagnostics.advice(found)
-        for sentence in advice:
-            warnings.warn(sentence, stacklevel=5)
+        warn(advice)
         return FitReport(
             n_rows=n_rows,
             n_epochs=self.n_draws,

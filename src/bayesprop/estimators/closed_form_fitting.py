@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from functools import lru_cache, partial
 from typing import Any
@@ -11,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprop.estimators.advice import warn
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
 from bayesprop.estimators.inputs import CHUNK_ROWS, padded
 from bayesprop.estimators.network import Built, NetworkFitting, device_rows
@@ -125,8 +125,7 @@ class ClosedFormFitting(NetworkFitting):
 
     def _report(self, trained: Trained, n_rows: int, seconds: float) -> FitReport:
         advice = self._advice(trained)
-        for sentence in advice:
-            warnings.warn(sentence, stacklevel=5)
+        warn(advice)
         dead = vi.dead_units(trained.state.params.q)
         if any(count == size for count, size in zip(dead, self._hidden_sizes(), strict=True)):
             advice.append(_ALL_DEAD)

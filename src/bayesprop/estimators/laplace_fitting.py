@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple, Self
@@ -14,6 +13,7 @@ import numpy as np
 import optax
 from sklearn.utils import check_random_state
 
+from bayesprop.estimators.advice import warn
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
 from bayesprop.estimators.inputs import CHUNK_ROWS, padded
 from bayesprop.estimators.network import Built, device_rows
@@ -219,8 +219,7 @@ class LaplaceFitting(SteppedFitting):
     ) -> FitReport:
         trained, fitted = rounds[-1]
         advice = self._advice(trained) + self._advice_on(fitted)
-        for sentence in advice:
-            warnings.warn(sentence, stacklevel=5)
+        warn(advice)
         trace: dict[str, list[float]] = {name: [] for name in trained.trace}
         for name, values in trace.items():
             values += [value for one in rounds for value in one.trained.trace[name]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ from jaxtyping import Float
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from bayesprop.estimators.advice import warn
 from bayesprop.estimators.basis_columns import (
     BasisChoice,
     basis_from_stored,
@@ -252,8 +252,7 @@ class BayesianLinearRegressor(_Fitted):
         log_scale = state.weight_sum * float(np.sum(np.log(self.y_scaler_.scale)))
         self.log_evidence_ = float(np.sum(self.posterior_.log_evidence)) - log_scale
         advice = fit_advice(state, infos, self.max_steps)
-        for sentence in advice:
-            warnings.warn(sentence, stacklevel=3)
+        warn(advice)
         traces = [info.trace for info in infos]
         self.n_iter_ = max((len(trace) for trace in traces), default=1)
         self.fit_report_ = FitReport(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.data.standardise import Standardiser
+from bayesprop.estimators.advice import warn
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
 from bayesprop.estimators.classification import BayesianClassifier
 from bayesprop.estimators.inputs import standardised_inputs
@@ -232,8 +232,7 @@ class BayesianLogisticClassifier(_Fitted):
         trace = info.trace if best is None else best.trace
         self.n_iter_ = max(len(trace) - 1, 1)
         advice = self._advice(info, best)
-        for sentence in advice:
-            warnings.warn(sentence, stacklevel=4)
+        warn(advice)
         is_vi = self.posterior == _VI
         name = "elbo" if is_vi else "log_joint" if best is None else "log_evidence"
         is_found = info.converged if best is None else best.converged

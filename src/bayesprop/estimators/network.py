@@ -7,7 +7,6 @@ prediction from draws, and the way to a file and back.
 from __future__ import annotations
 
 import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.utils import check_random_state
 
+from bayesprop.estimators.advice import warn
 from bayesprop.estimators.checks import check_int
 from bayesprop.estimators.drawn import DrawsClassifier, DrawsRegressor
 from bayesprop.estimators.inputs import (
@@ -136,8 +136,7 @@ class NetworkFitting(ABC):
 
     def _report(self, trained: Trained, n_rows: int, seconds: float) -> FitReport:
         advice = self._advice(trained)
-        for sentence in advice:
-            warnings.warn(sentence, stacklevel=5)
+        warn(advice)
         n_epochs = len(trained.trace["loss"])
         return FitReport(
             n_rows=n_rows,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
@@ -13,6 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from bayesprop.estimators.advice import warn
 from bayesprop.estimators.checks import check_int
 from bayesprop.estimators.inputs import CHUNK_ROWS
 from bayesprop.estimators.pbp_fitting import (
@@ -239,7 +239,7 @@ class PBPRegressor(BayesianRegressor):
             advice.append(
                 "the target is constant: there is nothing to learn from it; check the column"
             )
-            warnings.warn(advice[-1], stacklevel=5)
+            warn(advice)
         advice += advice_on_updates(guards, n_updates)
         if not all(np.isfinite(m).all() for m in self.state_.m):
             advice.append("the fit left the finite numbers; set reference=False")
