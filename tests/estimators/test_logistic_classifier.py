@@ -166,3 +166,10 @@ def test_a_column_given_twice_halves_the_prior_of_each():
     once, twice = (BayesianLogisticClassifier().fit(x, y) for x in (X, both))
     assert twice.prior_prec_[1] == pytest.approx(2.0 * once.prior_prec_[1], rel=0.1)
     assert np.abs(once.predict_proba(X) - twice.predict_proba(both)).max() < 0.01
+
+
+def test_a_file_with_an_impossible_prior_is_refused():
+    header, arrays = BayesianLogisticClassifier().fit(*load_iris(return_X_y=True))._to_stored()
+    for bad in (np.zeros(5), np.full(5, np.nan), np.ones(4)):
+        with pytest.raises(ValueError, match="array prior_prec must be"):
+            BayesianLogisticClassifier._from_stored(header, arrays | {"prior_prec": bad})

@@ -96,7 +96,7 @@ class RefittedRewards(Rewards):
             place = number % self.buffer_size
         else:
             drawn = [
-                np.random.default_rng((self._seed, n)).integers(n + 1)
+                np.random.default_rng((self._seed % _SEEDS, n)).integers(n + 1)
                 for n in number[number >= self.buffer_size]
             ]
             place = np.concatenate([number[number < self.buffer_size], np.array(drawn, int)])

@@ -306,6 +306,8 @@ class BayesianLogisticClassifier(_Fitted):
             array = arrays[name]
             if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
                 raise ValueError(f"array {name} must be finite, float64 of shape {shape}")
+        if not (arrays["prior_prec"] > 0.0).all():
+            raise ValueError("array prior_prec must be positive")
         model.posterior_ = GaussianWeights(arrays["mean"], arrays["root"])
         model.prior_prec_ = arrays["prior_prec"]
         model.log_evidence_ = float(header["log_evidence"])

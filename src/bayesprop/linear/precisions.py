@@ -68,7 +68,9 @@ def em(weights: Weights, groups: Groups) -> Float[np.ndarray, " k"]:
     return _per_group(weights, groups, ones, weights.square + weights.var)
 
 
-def _per_group(weights: Weights, groups: Groups, above: np.ndarray, below: np.ndarray):
+def _per_group(
+    weights: Weights, groups: Groups, above: np.ndarray, below: np.ndarray
+) -> Float[np.ndarray, " k"]:
     """Divide above by below, both summed over the weights that share a precision."""
     prec = weights.prec.copy()
     for group in groups.free:
