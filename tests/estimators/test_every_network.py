@@ -5,8 +5,10 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+import sklearn
 
 import bayesprop
+from bayesprop.estimators import training
 from bayesprop.methods import METHODS, REGRESSION, make
 
 TINY = {"hidden_layer_sizes": (4,), "n_epochs": 2, "random_state": 0}
@@ -71,6 +73,22 @@ def test_rows_far_away_have_predictions_or_are_refused(fitted):
     assert (far >= 0.0)[:, 1].all()  # a noise that depends on the input may be infinite
     with pytest.raises(ValueError, match=r"X must lie within .* in row 2, column 1"):
         model.predict(np.where(np.arange(72).reshape(24, 3) == 7, 1e60, X))
+
+
+def test_an_epoch_is_compiled_for_one_kind_of_state(fitted, monkeypatch):
+    # A weakly typed leaf at the start makes the second epoch another program.
+    model, task, _ = fitted
+    kinds = set()
+    inner = training._epoch
+
+    def listening(method, state, *args):
+        kinds.add(str(jax.tree.map(jax.typeof, state)))
+        assert not any(leaf.weak_type for leaf in jax.tree.leaves(state))
+        return inner(method, state, *args)
+
+    monkeypatch.setattr(training, "_epoch", listening)
+    sklearn.clone(model).fit(X, targets(task))
+    assert len(kinds) <= 1
 
 
 def test_a_saved_model_is_the_same_model(fitted, tmp_path):

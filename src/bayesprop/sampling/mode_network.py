@@ -69,7 +69,7 @@ def mode_network(
     inner = penalised_network(regularised_apply, likelihood, optimizer, penalty=penalty)
 
     def init(key: PRNGKeyArray, weights: Any) -> ModeState:
-        precs = jnp.full(len(jax.tree.leaves(weights)), prior_prec)
+        precs = jnp.full(len(jax.tree.leaves(weights)), prior_prec, jnp.float32)
         return pack(inner.init(key, _Regularised(weights, precs)))
 
     def pack(state: PointState) -> ModeState:
