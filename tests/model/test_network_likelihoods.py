@@ -108,3 +108,12 @@ def test_information_is_the_expected_second_derivative(likelihood, params):
         parts = [second(params, f, mean + z * jnp.sqrt(var)) for z in nodes]
         expected = -sum(w * part for w, part in zip(weights / weights.sum(), parts, strict=True))
     np.testing.assert_allclose(likelihood.information(params, f), expected, atol=2e-5)
+
+
+def test_noise_that_depends_on_the_input_stays_within_what_a_target_can_have():
+    # On the row of protein that lies furthest out the exponential gave 20 000 standard deviations.
+    far = jnp.array([[0.0, 30.0], [0.0, 2.0], [0.0, -300.0]])
+    std = np.sqrt(InputNoise(1).observe((), far).v[:, 0])
+    assert 30.0 < std[0] < 40.0
+    np.testing.assert_allclose(std[1], np.exp(1.0), rtol=1e-6)
+    assert 0.0 < std[2] < 1e-4

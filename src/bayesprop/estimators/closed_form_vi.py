@@ -18,7 +18,7 @@ from bayesprop.estimators.network import NetworkClassifier, NetworkRegressor
 from bayesprop.estimators.noise import INPUT, check_noise, gaussian_likelihood
 from bayesprop.estimators.noise_network import NETWORK
 from bayesprop.estimators.regression import BayesianRegressor
-from bayesprop.model.network_likelihoods import MOST_LOG_NOISE, Categorical
+from bayesprop.model.network_likelihoods import LEAST_LOG_NOISE, MOST_LOG_NOISE, Categorical
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.moments import closed_form_vi as vi
@@ -208,7 +208,7 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
         return NoiseMixturePredictive.of(
             f_mean=m[None, :, :o],
             f_var=v[None, :, :o],
-            log_noise_mean=np.clip(m[None, :, o:], -MOST_LOG_NOISE, MOST_LOG_NOISE),
+            log_noise_mean=np.clip(m[None, :, o:], LEAST_LOG_NOISE, MOST_LOG_NOISE),
             log_noise_var=np.minimum(v[None, :, o:], MOST_LOG_NOISE_VAR),
             dof=np.full((1, len(m), o), _NO_TAIL),
         )

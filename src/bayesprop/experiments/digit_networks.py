@@ -72,7 +72,7 @@ class Config:
     full_ink: float = 126.0
     units: tuple[int, ...] = (400, 800, 1200)
     batch_size: int = 128
-    n_epochs: tuple[int, int, int] = (60, 100, 60)
+    n_epochs: tuple[int, int, int] = (60, 200, 60)
     sgd_step: float = 0.02
     momentum: float = 0.9
     bbb_step: float = 1e-3

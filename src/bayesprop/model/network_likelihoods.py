@@ -19,11 +19,12 @@ from bayesprop.numerics import softmax_expectations
 from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, log_pdf
 
 LOG_NOISE_VAR_START = -2.0
-MOST_LOG_NOISE = 20.0
-"""Noise that depends on the input has a log variance, in standardised units, of at most this size.
+LEAST_LOG_NOISE, MOST_LOG_NOISE = -20.0, 7.0
+"""Noise that depends on the input has a log variance, in standardised units, between these.
 
-Far from all rows the outputs of a rectified network grow without end, and their exponential leaves
-the numbers: 2e-9 and 5e8 of the target's variance say as much.
+Far from all rows the outputs of a rectified network grow without end, and their exponential at once:
+one strange row would have a standard deviation of thousands of the target's. More than 33 of them,
+or less than a twenty-thousandth, says nothing else.
 """
 
 
@@ -126,9 +127,9 @@ class InputNoise(GaussianNoise):
         return 2 * self.n_targets
 
     def observe(self, params: Any, f: Float[Array, "... k"]) -> Gaussian:
-        """Split the outputs into means and variances, these within `MOST_LOG_NOISE`."""
+        """Split the outputs into means and variances, these within bounds."""
         del params
-        log_var = jnp.clip(f[..., self.n_targets :], -MOST_LOG_NOISE, MOST_LOG_NOISE)
+        log_var = jnp.clip(f[..., self.n_targets :], LEAST_LOG_NOISE, MOST_LOG_NOISE)
         return Gaussian(f[..., : self.n_targets], jnp.exp(log_var))
 
     def expected_log_prob(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.model.network_likelihoods import MOST_LOG_NOISE
+from bayesprop.model.network_likelihoods import LEAST_LOG_NOISE, MOST_LOG_NOISE
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.gaussian_network import Layers, apply, draw, n_units_below
 from bayesprop.moments.noise_network_engine import Rows, outputs, train
@@ -125,7 +125,7 @@ def predict(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoiseMixtu
     return NoiseMixturePredictive.of(
         f_mean=out.m,
         f_var=out.v,
-        log_noise_mean=np.clip(out.l_m, -MOST_LOG_NOISE, MOST_LOG_NOISE),
+        log_noise_mean=np.clip(out.l_m, LEAST_LOG_NOISE, MOST_LOG_NOISE),
         log_noise_var=np.minimum(out.l_v, MOST_LOG_NOISE_VAR),
         dof=np.broadcast_to(out.dof[:, None, :], out.m.shape),
     )
@@ -158,7 +158,7 @@ def sample_functions(
             shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(said.l_v[k], MOST_LOG_NOISE_VAR))
             away = np.logaddexp(raw, state.log_floor) - said.l_m[k]
             t = rng.standard_t(said.dof[k], size=raw.shape)
-            log_var = np.clip(said.l_m[k] + shrinkage * away, -MOST_LOG_NOISE, MOST_LOG_NOISE)
+            log_var = np.clip(said.l_m[k] + shrinkage * away, LEAST_LOG_NOISE, MOST_LOG_NOISE)
             draws[s] += np.exp(0.5 * log_var) * t
     return draws
 
