@@ -22,9 +22,9 @@ LOG_NOISE_VAR_START = -2.0
 LEAST_LOG_NOISE, MOST_LOG_NOISE = -20.0, 7.0
 """Noise that depends on the input has a log variance, in standardised units, between these.
 
-Far from all rows the outputs of a rectified network grow without end, and their exponential at once:
-one strange row would have a standard deviation of thousands of the target's. More than 33 of them,
-or less than a twenty-thousandth, says nothing else.
+Far from all rows the outputs of a rectified network grow without end, and their exponential at
+once: one strange row would have a standard deviation of thousands of the target's. More than 33 of
+them, or less than a twenty-thousandth, says nothing else.
 """
 
 
