@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import bayesprop
 from bayesprop import MCMCClassifier, MCMCRegressor
+from bayesprop.sampling import mcmc
 from bayesprop.sampling.diagnostics import diagnose
 
 RNG = np.random.default_rng(0)
@@ -117,6 +118,14 @@ def test_every_sampler_fits_a_network(sampler):
     np.testing.assert_array_equal(
         mean, MCMCRegressor((3,), sampler=sampler, step_size=1e-3, **FEW).fit(X, Y).predict(X)
     )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_row_more_is_no_new_program():
+    MCMCRegressor((2,), **FEW).fit(X[:33], Y[:33])
+    n_programs = mcmc._run_chain._cache_size()
+    MCMCRegressor((2,), **FEW).fit(X[:34], Y[:34])
+    assert mcmc._run_chain._cache_size() == n_programs
 
 
 def test_one_chain_says_what_it_cannot_tell():

@@ -35,6 +35,9 @@ from bayesprop.sampling.sgmcmc import DYNAMICS, Dynamics, StochasticPlan, sample
 _LOOKED_AT = 8
 """Training rows whose predictions are part of the diagnostics."""
 
+_BLOCK = 16
+"""Tables are filled up to a multiple of this with rows that weigh nothing."""
+
 _MOST_TRACED = 500
 """Draws of a chain that the fit report keeps, evenly spaced."""
 
@@ -159,7 +162,7 @@ class ChainFitting(_Fitted):
             target_acceptance=float(self.target_acceptance),
             n_leapfrog=int(self.n_leapfrog),
         )
-        return sample_chains(_density(model).whole, starts, key, plan, data=(rows,))
+        return sample_chains(_density(model).whole, starts, key, plan, data=(_in_blocks(rows),))
 
     def _diagnosed(self, model: PosteriorModel, rows: Rows) -> Diagnostics | None:
         """Compare the chains by what is identified: weights can swap, predictions cannot."""
@@ -276,6 +279,16 @@ class _Density:
     def __init__(self, model: PosteriorModel) -> None:
         self.whole = partial(posterior.log_posterior, model)
         self.estimate = partial(posterior.log_posterior_estimate, model)
+
+
+def _in_blocks(rows: Rows) -> Rows:
+    """Fill up the last block: a table that grows by a row is no new program to compile."""
+    missing = -len(rows.weight) % _BLOCK
+
+    def filled(part: Any) -> Any:
+        return jnp.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1))
+
+    return jax.tree.map(filled, rows)
 
 
 @lru_cache(maxsize=64)
