@@ -32,6 +32,7 @@ from bayesprop.report.class_unsure import AnsweredRow, describe, least_sure, mos
 from bayesprop.report.class_verdict import judge
 from bayesprop.report.conformal import Sets, sets
 from bayesprop.report.effects import effects
+from bayesprop.report.linear_weights import weights_of
 from bayesprop.report.page_contents import (
     MISSING_BASELINES,
     PageContents,
@@ -112,7 +113,8 @@ def collect(
     compared = [compare(predicted, models[name], name, y) for name in list(models)[1:]]
     reference = judged if train is None else train
     pictures = Pictures.of(metadata, judged.X)
-    features = features_of(encoding, feature_names(estimator, encoding, reference), reference.X)
+    names = feature_names(estimator, encoding, reference)
+    features = features_of(encoding, names, reference.X)
     # What sets a picture apart is not a pixel.
     told = features if pictures is None else ()
     standardise = standardiser_of(estimator, reference).transform
@@ -132,6 +134,7 @@ def collect(
         effects=effects(predict, reference.X, told, probabilities(predicted.classes), seed=seed),
         fit=estimator.fit_report_,
         is_standardised=standardises(estimator),
+        weights=weights_of(estimator, names) if pictures is None else None,
         classes=tuple(map(str, predicted.classes)),
         verdict=judge(predicted, y),
         mean_confidence=float(np.mean(predicted.confidence)),

@@ -167,3 +167,16 @@ def _uncertainty(contents: ClassContents) -> str:
         "own uncertainty, which more data would reduce. The rest is noise: classes that these "
         "features do not tell apart."
     )
+
+
+def weights_sentence(contents: ClassContents) -> str:
+    """Say what a weight of the logits is."""
+    what = (
+        f"the log odds of {label(contents.positive, 40)}"
+        if contents.positive
+        else "the logit of its class, of which only differences between classes count"
+    )
+    return (
+        f"One unit more of a column, the others as they are, adds its weight to {what}; the "
+        "interval holds 90 % of what the rows leave possible."
+    )

@@ -20,6 +20,7 @@ from bayesprop.report.calibration import (
 )
 from bayesprop.report.conformal import Stretched, stretched
 from bayesprop.report.effects import MOMENTS, effects
+from bayesprop.report.linear_weights import weights_of
 from bayesprop.report.page_contents import (
     MISSING_BASELINES,
     PageContents,
@@ -112,7 +113,8 @@ def collect(
     found = scores(models, judged.y)
     compared = [compare(predicted, models[name], name, judged.y) for name in list(models)[1:]]
     reference = judged if train is None else train
-    features = features_of(encoding, feature_names(estimator, encoding, reference), reference.X)
+    names = feature_names(estimator, encoding, reference)
+    features = features_of(encoding, names, reference.X)
     return ReportContents(
         about=about(estimator, encoding, metadata),
         kind=kind,
@@ -134,6 +136,7 @@ def collect(
         conformal=stretched(predicted, judged.y, kind=kind),
         fit=estimator.fit_report_,
         is_standardised=standardises(estimator),
+        weights=weights_of(estimator, names),
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from bayesprop.data.standardise import Standardiser
 from bayesprop.model.fit_report import FitReport
 from bayesprop.report.effects import Effects
+from bayesprop.report.linear_weights import Weights
 from bayesprop.report.scoring import Comparison, Score
 from bayesprop.report.unsure import Rows
 
@@ -55,6 +56,8 @@ class PageContents:
         Share of the predictive variance, or of the predictive entropy, that is epistemic.
     is_standardised
         Whether the model standardises its inputs.
+    weights
+        Of a linear model.
     """
 
     about: About
@@ -68,6 +71,7 @@ class PageContents:
     effects: Effects
     fit: FitReport
     is_standardised: bool
+    weights: Weights | None
 
 
 def judged_rows(train: Rows | None, test: Rows | None) -> tuple[Rows, str]:

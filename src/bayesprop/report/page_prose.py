@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bayesprop.report.calibration import MIN_ROWS
+from bayesprop.report.linear_weights import WeightLine
 from bayesprop.report.page_contents import PageContents
 from bayesprop.report.words import alike, join, label, number, percent, plural
 
@@ -277,3 +278,8 @@ def other_effects(contents: PageContents) -> str:
         listed.append(f"{more:,} more that move it less")
     how = ", measured on a coarser grid" if contents.effects.screened else ""
     return f"The others, with the movement of the average prediction{how}: {join(listed)}."
+
+
+def weight_numbers(line: WeightLine) -> list[str]:
+    """Write a weight and its interval with as many decimals as the interval deserves."""
+    return alike([line.mean, line.low, line.high], (line.high - line.low) / 3.0)

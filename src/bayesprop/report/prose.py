@@ -104,3 +104,12 @@ def _uncertainty(contents: ReportContents) -> str:
         "the model's own uncertainty, which more data would reduce. The rest is noise: scatter "
         "that these features do not explain."
     )
+
+
+def weights_sentence(contents: ReportContents) -> str:
+    """Say what a weight of the line is."""
+    return (
+        f"One unit more of a column, the others as they are, adds its weight to the predicted "
+        f"{label(contents.about.target, 40)}; the interval holds 90 % of what the rows leave "
+        "possible."
+    )

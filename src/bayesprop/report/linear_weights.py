@@ -1,0 +1,74 @@
+"""The weights of a linear model as lines of a table, the surest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MAX_LINES = 20
+
+
+@dataclass(frozen=True)
+class WeightLine:
+    """One weight, in the target's unit (or in logits) per unit of its column.
+
+    of
+        The class whose logit it belongs to; "" for a regressor.
+    low, high
+        Bounds of the central 90 % of its posterior.
+    """
+
+    of: str
+    column: str
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the interval leaves zero out."""
+        return self.low > 0.0 or self.high < 0.0
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The lines of the table, and how many less sure ones it leaves out."""
+
+    lines: tuple[WeightLine, ...]
+    n_more: int
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Classes that have weights of their own, in the order of the lines."""
+        return tuple(dict.fromkeys(line.of for line in self.lines if line.of))
+
+
+def weights_of(estimator: Any, names: Sequence[str]) -> Weights | None:
+    """Return the weights but for intercepts; None where the estimator has no table of them.
+
+    names
+        What the page calls the columns of X.
+    """
+    if not hasattr(estimator, "weights"):
+        return None
+    table = estimator.weights(coverage=0.9)
+    own = [str(name) for name in dict.fromkeys(table["feature"])]
+    # A basis makes columns of its own.
+    called = dict(zip(own[1:], names, strict=True)) if len(own) == len(names) + 1 else {}
+    classes = table["class"] if "class" in table else np.full(len(table["mean"]), "")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sureness = np.nan_to_num(np.abs(table["mean"]) / table["std"])
+    is_slope = table["feature"] != own[0]
+    order = [i for i in np.argsort(-sureness, kind="stable") if is_slope[i]]
+    lines = tuple(
+        WeightLine(
+            str(classes[i]),
+            called.get(str(table["feature"][i]), str(table["feature"][i])),
+            *(float(table[part][i]) for part in ("mean", "lower", "upper")),
+        )
+        for i in order[:MAX_LINES]
+    )
+    return Weights(lines, len(order) - len(lines)) if lines else None

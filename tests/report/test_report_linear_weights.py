@@ -1,0 +1,69 @@
+"""The weights of a line in the report: the right number beside the right name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from page_reader import HOSTILE, Page, plain
+
+from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
+from bayesprop.report.linear_weights import MAX_LINES, weights_of
+from bayesprop.report.write import Rows, write_report
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(200, 3)) * [1.0, 20.0, 0.1]
+SLOPES = np.array([2.0, 0.0, -50.0])
+Y = 7.0 + X @ SLOPES + RNG.normal(size=200)
+
+
+def said(path, model, y):
+    # No encoding: the page calls the columns as the model does, x1 and so on.
+    rows = Rows(X, y, tuple(map(str, range(len(y)))))
+    write_report(
+        path / "r.html", estimator=model, encoding=None, train=rows, test=None, metadata={}
+    )
+    return plain(Page((path / "r.html").read_text()).said)
+
+
+def test_weights_are_those_of_least_squares_surest_first():
+    found = weights_of(BayesianLinearRegressor().fit(X, Y), ["a", HOSTILE[0], "c"])
+    design = np.column_stack([np.ones(200), X])
+    exact, squares, *_ = np.linalg.lstsq(design, Y, rcond=None)
+    std = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * squares / 196)
+    assert [line.column for line in found.lines] == ["c", "a", HOSTILE[0]]
+    assert [line.is_sure for line in found.lines] == [True, True, False]
+    for line, i in zip(found.lines, (3, 1, 2), strict=True):
+        assert line.mean == pytest.approx(exact[i], abs=0.1 * std[i])
+        # 1.645 standard deviations either side, the noise being known but for a tenth.
+        assert line.high - line.low == pytest.approx(3.29 * std[i], rel=0.1)
+    assert found.n_more == 0
+
+
+def test_a_page_shows_them_and_says_what_they_mean(tmp_path):
+    page = said(tmp_path, BayesianLinearRegressor().fit(X, Y), Y)
+    assert "One unit more of a column" in page
+    assert "adds its weight to the predicted y" in page
+    two = np.where(np.median(Y) > Y, "low", "high")
+    page = said(tmp_path, BayesianLogisticClassifier().fit(X, two), two)
+    assert "adds its weight to the log odds of low" in page
+    three = np.array(["bottom", "middle", "top"])[np.digitize(Y, np.quantile(Y, [1 / 3, 2 / 3]))]
+    page = said(tmp_path, BayesianLogisticClassifier().fit(X, three), three)
+    assert "only differences between classes count" in page
+
+
+def test_every_class_has_its_own_and_the_least_sure_are_counted():
+    wide = RNG.normal(size=(90, 12))
+    model = BayesianLogisticClassifier().fit(wide, np.arange(90) % 3)
+    found = weights_of(model, [f"column {i}" for i in range(12)])
+    assert set(found.classes) == {"0", "1", "2"}
+    assert len(found.lines) == MAX_LINES
+    assert found.n_more == 36 - MAX_LINES
+
+
+def test_columns_of_a_basis_keep_their_names():
+    found = weights_of(BayesianLinearRegressor(basis="polynomial").fit(X, Y), ["a", "b", "c"])
+    assert "a" not in {line.column for line in found.lines}
+
+
+def test_a_model_without_a_table_of_weights_has_none():
+    assert weights_of(object(), ["a"]) is None
