@@ -286,7 +286,8 @@ def _in_blocks(rows: Rows) -> Rows:
     missing = -len(rows.weight) % _BLOCK
 
     def filled(part: Any) -> Any:
-        return jnp.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1))
+        # By NumPy, which compiles nothing.
+        return jnp.asarray(np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1)))
 
     return jax.tree.map(filled, rows)
 

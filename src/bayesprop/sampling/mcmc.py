@@ -115,7 +115,7 @@ def sample_chains(
     """
     positions = [jax.tree.map(jnp.asarray, start) for start in starts]
     for number, position in enumerate(positions):
-        value = float(log_density(position, *data))
+        value = float(_value(log_density, position, data))
         if not np.isfinite(value):
             raise ValueError(
                 f"the log density must be finite at every start, got {value} at that of chain "
@@ -136,6 +136,11 @@ def sample_chains(
     with ThreadPoolExecutor(workers) as threads:
         found = list(threads.map(one, range(len(positions))))
     return Chains(*jax.tree.map(lambda *parts: np.stack(parts), *found))
+
+
+@partial(jax.jit, static_argnums=0)
+def _value(log_density: LogDensity, position: Any, data: tuple[Any, ...]) -> Array:
+    return log_density(position, *data)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
