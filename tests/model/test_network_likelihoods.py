@@ -117,3 +117,6 @@ def test_noise_that_depends_on_the_input_stays_within_what_a_target_can_have():
     assert 30.0 < std[0] < 40.0
     np.testing.assert_allclose(std[1], np.exp(1.0), rtol=1e-6)
     assert 0.0 < std[2] < 1e-4
+    # Where training has gone too far it must find back.
+    slope = jax.grad(InputNoise(1).log_prob, argnums=1)((), far[0] / 2.0, jnp.zeros(1))
+    assert float(slope[1]) < -0.4

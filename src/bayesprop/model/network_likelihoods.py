@@ -20,12 +20,14 @@ from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, log_pdf
 
 LOG_NOISE_VAR_START = -2.0
 LEAST_LOG_NOISE, MOST_LOG_NOISE = -20.0, 7.0
-"""Noise that depends on the input has a log variance, in standardised units, between these.
+"""Predicted noise that depends on the input has a log variance, standardised, between these.
 
 Far from all rows the outputs of a rectified network grow without end, and their exponential at
 once: one strange row would have a standard deviation of thousands of the target's. More than 33 of
-them, or less than a twenty-thousandth, says nothing else.
+them, or less than a twenty-thousandth, says nothing else. In training it may be larger on its way:
+where it is cut off it has no gradient to come back by.
 """
+_MOST_IN_TRAINING = 20.0
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,16 @@ class InputNoise(GaussianNoise):
     def observe(self, params: Any, f: Float[Array, "... k"]) -> Gaussian:
         """Split the outputs into means and variances, these within bounds."""
         del params
-        log_var = jnp.clip(f[..., self.n_targets :], LEAST_LOG_NOISE, MOST_LOG_NOISE)
+        return self._split(f, MOST_LOG_NOISE)
+
+    def log_prob(self, params: Any, f: Float[Array, " k"], y: Float[Array, " o"]) -> Array:
+        """Log N(y | mean, noise variance), summed over the targets, as training sees it."""
+        del params
+        mean, noise_var = self._split(f, _MOST_IN_TRAINING)
+        return jnp.sum(log_pdf(y, mean, noise_var))
+
+    def _split(self, f: Float[Array, "... k"], most: float) -> Gaussian:
+        log_var = jnp.clip(f[..., self.n_targets :], LEAST_LOG_NOISE, most)
         return Gaussian(f[..., : self.n_targets], jnp.exp(log_var))
 
     def expected_log_prob(
