@@ -29,7 +29,7 @@ def draw(stem: Path, *, panels: Mapping[str, Mapping[str, Mapping[str, Curve]]])
     panels
         By data set and method, the curves "random" (dashed) and "active".
     """
-    figure = Figure(figsize=(3.2 * len(panels), 3.2), layout="constrained")
+    figure = Figure(figsize=(3.2 * len(panels), 3.6), layout="constrained")
     all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (dataset, methods) in zip(all_axes, panels.items(), strict=True):
         for (method, curves), colour in zip(methods.items(), _COLOURS, strict=False):
@@ -39,5 +39,7 @@ def draw(stem: Path, *, panels: Mapping[str, Mapping[str, Mapping[str, Curve]]])
                 axes.plot(at, mean, line, color=colour, linewidth=1.4, label=label)
                 axes.fill_between(at, mean - se, mean + se, color=colour, alpha=0.15, linewidth=0)
         axes.set(title=dataset, xlabel="rows added", ylabel="test RMSE")
-    all_axes[0].legend(frameon=False, fontsize=8)
+    shown = max(all_axes, key=lambda axes: len(axes.lines)).get_legend_handles_labels()
+    columns = {"loc": "outside lower center", "ncols": max(1, len(shown[0]) // 2)}
+    figure.legend(*shown, **columns, frameon=False, fontsize=8)
     save(figure, stem)
