@@ -62,3 +62,8 @@ def test_mnist_on_the_bundled_digits(reproduce, tmp_path, monkeypatch):
 def test_sections_without_rows():
     for experiment in ALL:
         assert "Nothing has been run." in experiment.section([])
+
+
+def test_falling_steps_are_whole_for_half_of_the_epochs():
+    shares = [closed_form_mnist._share(epoch, 60) for epoch in range(60)]
+    assert shares == [1.0] * 30 + [0.5] * 10 + [0.25] * 10 + [0.1] * 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from page_reader import HOSTILE, Page, plain
 
@@ -16,9 +17,9 @@ SLOPES = np.array([2.0, 0.0, -50.0])
 Y = 7.0 + X @ SLOPES + RNG.normal(size=200)
 
 
-def said(path, model, y):
+def said(path, model, y, x=X):
     # No encoding: the page calls the columns as the model does, x1 and so on.
-    rows = Rows(X, y, tuple(map(str, range(len(y)))))
+    rows = Rows(x, y, tuple(map(str, range(len(y)))))
     write_report(
         path / "r.html", estimator=model, encoding=None, train=rows, test=None, metadata={}
     )
@@ -58,6 +59,23 @@ def test_every_class_has_its_own_and_the_least_sure_are_counted():
     assert set(found.classes) == {"0", "1", "2"}
     assert len(found.lines) == MAX_LINES
     assert found.n_more == 36 - MAX_LINES
+
+
+def test_a_column_may_be_called_as_the_intercept_is():
+    frame = pl.DataFrame(X, schema=["intercept", "b", "c"])
+    model = BayesianLinearRegressor().fit(frame, Y)
+    found = weights_of(model, ["intercept", "b", "c"])
+    by_name = {line.column: line.mean for line in found.lines}
+    assert [by_name[n] for n in ("intercept", "c")] == pytest.approx([2.0, -50.0], rel=0.2)
+
+
+def test_constant_columns_and_weights_put_out_are_shown(tmp_path):
+    x = X.copy()
+    x[:, 1] = 5.0
+    for prior in ("evidence", "ard"):
+        model = BayesianLinearRegressor(prior).fit(x, Y)
+        assert len(weights_of(model, ["a", "b", "c"]).lines) == 3
+        assert "One unit more" in said(tmp_path, model, Y, x)
 
 
 def test_columns_of_a_basis_keep_their_names():

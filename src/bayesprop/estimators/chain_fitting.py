@@ -281,6 +281,11 @@ class _Density:
         self.estimate = partial(posterior.log_posterior_estimate, model)
 
 
+@lru_cache(maxsize=64)
+def _density(model: PosteriorModel) -> _Density:
+    return _Density(model)
+
+
 def _in_blocks(rows: Rows) -> Rows:
     """Fill up the last block: a table that grows by a row is no new program to compile."""
     missing = -len(rows.weight) % _BLOCK
@@ -290,11 +295,6 @@ def _in_blocks(rows: Rows) -> Rows:
         return jnp.asarray(np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1)))
 
     return jax.tree.map(filled, rows)
-
-
-@lru_cache(maxsize=64)
-def _density(model: PosteriorModel) -> _Density:
-    return _Density(model)
 
 
 @lru_cache(maxsize=8)

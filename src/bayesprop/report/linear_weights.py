@@ -55,18 +55,18 @@ def weights_of(estimator: Any, names: Sequence[str]) -> Weights | None:
     if not hasattr(estimator, "weights"):
         return None
     table = estimator.weights(coverage=0.9)
-    own = [str(name) for name in dict.fromkeys(table["feature"])]
-    # A basis makes columns of its own.
-    called = dict(zip(own[1:], names, strict=True)) if len(own) == len(names) + 1 else {}
     classes = table["class"] if "class" in table else np.full(len(table["mean"]), "")
+    # By place, not by name: a column may be called "intercept", too. A basis has its own columns.
+    n_columns = len(classes) // len(set(classes.tolist()))
+    columns = [str(name) for name in table["feature"][1:n_columns]]
+    columns = list(names) if len(columns) == len(names) else columns
     with np.errstate(divide="ignore", invalid="ignore"):
         sureness = np.nan_to_num(np.abs(table["mean"]) / table["std"])
-    is_slope = table["feature"] != own[0]
-    order = [i for i in np.argsort(-sureness, kind="stable") if is_slope[i]]
+    order = [i for i in np.argsort(-sureness, kind="stable") if i % n_columns]
     lines = tuple(
         WeightLine(
             str(classes[i]),
-            called.get(str(table["feature"][i]), str(table["feature"][i])),
+            columns[i % n_columns - 1],
             *(float(table[part][i]) for part in ("mean", "lower", "upper")),
         )
         for i in order[:MAX_LINES]
