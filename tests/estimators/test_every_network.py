@@ -75,19 +75,21 @@ def test_rows_far_away_have_predictions_or_are_refused(fitted):
         model.predict(np.where(np.arange(72).reshape(24, 3) == 7, 1e60, X))
 
 
-def test_an_epoch_is_compiled_for_one_kind_of_state(fitted, monkeypatch):
-    # A weakly typed leaf at the start makes the second epoch another program.
+def test_an_epoch_is_compiled_once_for_any_number_of_rows(fitted, monkeypatch):
+    # A weakly typed leaf at the start makes the second epoch another program, and so does a shape.
     model, task, _ = fitted
     kinds = set()
     inner = training._epoch
 
     def listening(method, state, *args):
-        kinds.add(str(jax.tree.map(jax.typeof, state)))
+        *args, batch_size = args
+        kinds.add((batch_size, str(jax.tree.map(jax.typeof, (state, args)))))
         assert not any(leaf.weak_type for leaf in jax.tree.leaves(state))
-        return inner(method, state, *args)
+        return inner(method, state, *args, batch_size)
 
     monkeypatch.setattr(training, "_epoch", listening)
-    sklearn.clone(model).fit(X, targets(task))
+    for n_rows in (24, 23, 17):
+        sklearn.clone(model).fit(X[:n_rows], targets(task)[:n_rows])
     assert len(kinds) <= 1
 
 

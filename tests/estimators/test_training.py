@@ -43,7 +43,7 @@ def counting(breaks_after=np.inf):
 
 def run(method, n_epochs, state=None, **options):
     state = method.init(None, None) if state is None else state
-    return train(method, state, DATA, seed=3, batch_size=4, n_epochs=n_epochs, **options)
+    return train(method, state, DATA, n_rows=4, seed=3, batch_size=4, n_epochs=n_epochs, **options)
 
 
 def test_a_trace_holds_a_value_an_epoch():

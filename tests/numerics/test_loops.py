@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bayesprop.numerics import loops
+from bayesprop.numerics.filling import filled
 from bayesprop.numerics.loops import Rows
 
 
@@ -35,12 +36,14 @@ def watch(key, state, batch):
     return history, {"first": batch.x[0, 0], "size": jnp.float32(n)}
 
 
-def run(n, batch_size, weight=None, seed=0):
+def run(n, batch_size, weight=None, seed=0, n_slots=None):
     data = Rows(
-        jnp.arange(n, dtype=jnp.float32)[:, None],
-        {"a": jnp.arange(n)},
-        jnp.ones(n) if weight is None else jnp.asarray(weight, jnp.float32),
+        np.arange(n, dtype=np.float32)[:, None],
+        {"a": np.arange(n)},
+        np.ones(n, np.float32) if weight is None else np.asarray(weight, np.float32),
     )
+    if n_slots is not None:
+        data = filled(*data, n_slots)._replace(x=jnp.arange(n_slots, dtype=jnp.float32)[:, None])
     count = -(-n // batch_size)
     empty = Seen(
         jnp.full((count, batch_size), -1.0),
@@ -49,7 +52,9 @@ def run(n, batch_size, weight=None, seed=0):
         jnp.zeros(count, jnp.int32),
         jnp.zeros(count, jnp.uint32),
     )
-    seen, info = loops.epoch(watch, empty, jax.random.key(seed), data, batch_size=batch_size)
+    n_rows = None if n_slots is None else n
+    key = jax.random.key(seed)
+    seen, info = loops.epoch(watch, empty, key, data, n_rows, batch_size=batch_size)
     return jax.tree.map(np.asarray, seen), info
 
 
@@ -91,6 +96,26 @@ def test_orders_are_uniform():
     places = np.argmin(np.asarray(orders), axis=1)
     shares = np.bincount(places, minlength=n) / n_epochs
     assert (np.abs(shares - 1 / n) < 5.0 * np.sqrt(0.25 * 0.75 / n_epochs)).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 100, 1625, 1626, 3000])
+def test_an_order_is_that_of_jax_however_much_room_there_is(n):
+    key = jax.random.key(n)
+    for n_slots in (n, n + 1, 4096):
+        order = np.asarray(loops.permutation(key, n, n_slots))
+        np.testing.assert_array_equal(order[:n], jax.random.permutation(key, n))
+        np.testing.assert_array_equal(order[n:], np.arange(n, n_slots))
+
+
+@pytest.mark.parametrize(("n", "batch_size"), [(10, 3), (12, 4), (5, 5), (3, 7), (1, 1)])
+def test_rows_that_fill_a_table_up_change_nothing_and_compile_nothing(n, batch_size):
+    weight = np.random.default_rng(n).uniform(0.5, 2.0, n)
+    wanted, info = run(n, batch_size, weight)
+    seen, filled_info = run(n, batch_size, weight, n_slots=32)
+    np.testing.assert_allclose(seen.n_total, weight.sum(), rtol=1e-6)
+    alike = seen._replace(n_total=wanted.n_total)
+    jax.tree.map(np.testing.assert_array_equal, alike, wanted)
+    assert filled_info == info
 
 
 def test_infos_are_averaged_over_batches():

@@ -26,6 +26,7 @@ from bayesprop.model.layers import activation as activation_named
 from bayesprop.model.network_likelihoods import Categorical, NetworkLikelihood
 from bayesprop.model.networks import mlp_apply
 from bayesprop.model.posterior import SIX, GammaPrior, Position, PosteriorModel
+from bayesprop.numerics.filling import blocks, filled
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.diagnostics import Diagnostics
@@ -35,7 +36,6 @@ from bayesprop.sampling.sgmcmc import DYNAMICS, Dynamics, StochasticPlan, sample
 _LOOKED_AT = 8
 """Training rows whose predictions are part of the diagnostics."""
 
-_BLOCK = 16
 """Tables are filled up to a multiple of this with rows that weigh nothing."""
 
 _MOST_TRACED = 500
@@ -162,7 +162,8 @@ class ChainFitting(_Fitted):
             target_acceptance=float(self.target_acceptance),
             n_leapfrog=int(self.n_leapfrog),
         )
-        return sample_chains(_density(model).whole, starts, key, plan, data=(_in_blocks(rows),))
+        rows = filled(*rows, blocks(len(rows.weight)))
+        return sample_chains(_density(model).whole, starts, key, plan, data=(rows,))
 
     def _diagnosed(self, model: PosteriorModel, rows: Rows) -> Diagnostics | None:
         """Compare the chains by what is identified: weights can swap, predictions cannot."""
@@ -284,17 +285,6 @@ class _Density:
 @lru_cache(maxsize=64)
 def _density(model: PosteriorModel) -> _Density:
     return _Density(model)
-
-
-def _in_blocks(rows: Rows) -> Rows:
-    """Fill up the last block: a table that grows by a row is no new program to compile."""
-    missing = -len(rows.weight) % _BLOCK
-
-    def filled(part: Any) -> Any:
-        # By NumPy, which compiles nothing.
-        return jnp.asarray(np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1)))
-
-    return jax.tree.map(filled, rows)
 
 
 @lru_cache(maxsize=8)

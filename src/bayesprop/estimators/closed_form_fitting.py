@@ -21,6 +21,7 @@ from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import plain_apply
 from bayesprop.moments import closed_form_vi as vi
 from bayesprop.moments.closed_form_lbfgs import fit_lbfgs
+from bayesprop.numerics.filling import blocks, slots
 from bayesprop.numerics.gaussian import Gaussian
 
 PREDICTIONS = ("expected", "mean", "draws")
@@ -99,14 +100,14 @@ class ClosedFormFitting(NetworkFitting):
     def _train(
         self, built: Built, state: Any, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None
     ) -> Trained:
-        rows = device_rows(x, y, weight)
         if self._value("optimizer") == "adam":
             return train(
                 built.method,
                 state,
-                rows,
+                device_rows(x, y, weight, slots(len(x))),
+                n_rows=len(x),
                 seed=self.seed_,
-                batch_size=min(self._value("batch_size"), len(x)),
+                batch_size=self._value("batch_size"),
                 n_epochs=self._value("n_epochs"),
                 first_epoch=self.n_iter_,
                 verbose=self.verbose,
@@ -114,7 +115,7 @@ class ClosedFormFitting(NetworkFitting):
         found = fit_lbfgs(
             self._model(),
             state.params,
-            rows,
+            device_rows(x, y, weight, blocks(len(x))),
             tol=LBFGS_TOLERANCE,
             max_steps=self._value("n_epochs"),
         )

@@ -23,7 +23,7 @@ from bayesprop.estimators.training import Trained, train
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Apply, Draw, GradientMethod
 from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.numerics.loops import Rows
+from bayesprop.numerics.filling import blocks, filled, slots
 from bayesprop.numerics.precision import in_float64
 from bayesprop.sampling import laplace
 from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen, tangent_apply
@@ -182,12 +182,14 @@ class LaplaceFitting(SteppedFitting):
         self, network: Built, mode: ModeState, data: tuple, n_epochs: int, evidence: Evidence
     ) -> Round:
         """Train some epochs, and approximate the posterior."""
+        x, y, weight = data
         trained = train(
             network.method,
             mode,
-            device_rows(*data),
+            device_rows(x, y, weight, slots(len(x))),
+            n_rows=len(x),
             seed=self.seed_,
-            batch_size=min(self.batch_size, len(data[0])),
+            batch_size=self.batch_size,
             n_epochs=n_epochs,
             first_epoch=self.n_iter_,
             verbose=self.verbose,
@@ -289,7 +291,8 @@ def _approximated(model: LaplaceModel, mode: Draw, data: tuple, **settings: Any)
     """Approximate the posterior, in float64."""
     x, y, weight = data
     weight = np.ones(len(x)) if weight is None else weight
-    return laplace.laplace(model, _wide(mode), Rows(*map(jnp.asarray, (x, y, weight))), **settings)
+    rows = filled(x, y, weight, blocks(len(x), 64))
+    return laplace.laplace(model, _wide(mode), rows, **settings)
 
 
 @in_float64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.priors import NormalPrior
+from bayesprop.numerics.filling import blocks, slots
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling import draws
 from bayesprop.sampling.deep_ensemble import (
@@ -135,16 +137,17 @@ class MemberFitting(SteppedFitting):
     ) -> Trained:
         held_out, validate = self._held_out(len(x)), None
         if held_out.any():
-            validate = partial(_loss, built, _rows(x, y, weight, held_out))
-        data = _rows(x, y, weight, ~held_out)
+            validate = partial(_loss, built, _rows(x, y, weight, held_out, blocks))
+        data = _rows(x, y, weight, ~held_out, slots)
         orders_key = jax.random.fold_in(jax.random.key(self.seed_), _ORDERS_FOLD)
         n_rows = int(np.sum(~held_out))
         trained = train(
             self._built_members().in_own_orders,
             Lessons(state, data, jnp.sum(data.weight)),
-            own_orders(orders_key, data, n_members=self.n_members),
+            own_orders(orders_key, data, n_rows, n_members=self.n_members),
+            n_rows=n_rows,
             seed=self.seed_,
-            batch_size=min(self.batch_size, n_rows),
+            batch_size=self.batch_size,
             n_epochs=self.n_epochs,
             first_epoch=self.n_iter_,
             validate=validate,
@@ -205,8 +208,15 @@ class MemberClassifier(TrainedClassifier, MemberFitting):
         return proba[: len(x)], entropy[: len(x)]
 
 
-def _rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None, chosen: np.ndarray) -> Rows:
-    return device_rows(x[chosen], y[chosen], None if weight is None else weight[chosen])
+def _rows(
+    x: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray | None,
+    chosen: np.ndarray,
+    room: Callable[[int], int],
+) -> Rows:
+    weight = None if weight is None else weight[chosen]
+    return device_rows(x[chosen], y[chosen], weight, room(int(np.sum(chosen))))
 
 
 def _loss(built: Built, rows: Rows, state: Lessons) -> float:

@@ -32,6 +32,7 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Apply, GradientMethod
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import init_weights
+from bayesprop.numerics.filling import filled, slots
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling import draws
 
@@ -126,9 +127,10 @@ class NetworkFitting(ABC):
         return train(
             built.method,
             state,
-            device_rows(x, y, weight),
+            device_rows(x, y, weight, slots(len(x))),
+            n_rows=len(x),
             seed=self.seed_,
-            batch_size=min(self.batch_size, len(x)),
+            batch_size=self.batch_size,
             n_epochs=self.n_epochs,
             first_epoch=self.n_iter_,
             verbose=self.verbose,
@@ -218,8 +220,15 @@ def _started(init: Callable[[Any, Any], Any], sizes: tuple[int, ...], seed: int)
     return init(key_state, init_weights(key_weights, sizes))
 
 
-def device_rows(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Rows:
-    """Put rows on the device, in float32; codes of classes stay whole numbers."""
-    kind = jnp.int32 if np.issubdtype(y.dtype, np.integer) else jnp.float32
-    ones = np.ones(len(x)) if weight is None else weight
-    return Rows(jnp.asarray(x, jnp.float32), jnp.asarray(y, kind), jnp.asarray(ones, jnp.float32))
+def device_rows(
+    x: np.ndarray, y: np.ndarray, weight: np.ndarray | None, n_slots: int | None = None
+) -> Rows:
+    """Put rows on the device, in float32; codes of classes stay whole numbers.
+
+    n_slots
+        Room for how many rows: the rest is filled with rows of weight zero (None: no filling).
+    """
+    kind = np.int32 if np.issubdtype(y.dtype, np.integer) else np.float32
+    weight = np.ones(len(x)) if weight is None else weight
+    columns = x.astype(np.float32), y.astype(kind), weight.astype(np.float32)
+    return filled(*columns, len(x) if n_slots is None else n_slots)

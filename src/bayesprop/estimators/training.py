@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.method import GradientMethod, Info
 from bayesprop.numerics import loops
+from bayesprop.numerics.filling import blocks
 from bayesprop.numerics.loops import Rows
 
 Loss = Callable[[Any], float]
@@ -42,6 +43,7 @@ def train(
     state: Any,
     data: Rows,
     *,
+    n_rows: int,
     seed: int,
     batch_size: int,
     n_epochs: int,
@@ -52,11 +54,16 @@ def train(
 ) -> Trained:
     """Run epochs first_epoch, first_epoch + 1, ...; epoch e has its own key whatever came before.
 
+    n_rows
+        How many rows there are, the first ones; what follows in `data` only fills it up.
+    batch_size
+        Rows of a step; all of them if there are fewer.
     validate
         Loss of a state on rows held out; lower is better. The best state is returned, and
         training stops after `patience` epochs without a better one (None: never).
     """
     root = jax.random.key(seed)
+    batch_size = min(batch_size, blocks(n_rows))
     trace: dict[str, list[float]] = {"loss": [], "mean_log_likelihood": [], "kl": []}
     if validate is not None:
         trace["validation_loss"] = []
@@ -64,7 +71,7 @@ def train(
     for epoch in range(first_epoch, first_epoch + n_epochs):
         before = state
         key = jax.random.fold_in(root, epoch)
-        state, told = _epoch(method, state, key, data, batch_size)
+        state, told = _epoch(method, state, key, data, n_rows, batch_size)
         *values, is_sound = np.asarray(told).tolist()
         if not is_sound:
             return Trained(before if validate is None else best, trace, 1, best_epoch)
@@ -85,10 +92,15 @@ def train(
 
 @partial(jax.jit, static_argnames=("method", "batch_size"))
 def _epoch(
-    method: GradientMethod, state: Any, key: PRNGKeyArray, data: Rows, batch_size: int
+    method: GradientMethod,
+    state: Any,
+    key: PRNGKeyArray,
+    data: Rows,
+    n_rows: int,
+    batch_size: int,
 ) -> tuple[Any, Float[Array, " 4"]]:
     """Train an epoch; tell its info, and 1 if loss and mean are finite: one small array a call."""
-    state, info = loops.epoch(method.update, state, key, data, batch_size=batch_size)
+    state, info = loops.epoch(method.update, state, key, data, n_rows, batch_size=batch_size)
     sound = jnp.isfinite(info.loss)
     for leaf in jax.tree.leaves(method.mean(state)):
         sound &= jnp.isfinite(leaf).all()

@@ -1,4 +1,4 @@
-"""Training loops that stay on the device: one jitted scan over the mini-batches of an epoch."""
+"""Training loops that stay on the device: one jitted loop over the mini-batches of an epoch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from bayesprop.numerics.threefry import unrolled
+
+_ROWS_A_SORT = (2.0**32 - 1.0) ** (1.0 / 3.0)
+"""A sort by 32 random bits shuffles so many rows: with more, ties would be felt (as in JAX)."""
 
 
 class Batch(NamedTuple):
@@ -31,12 +35,15 @@ class Batch(NamedTuple):
     y: Any
     weight: Float[Array, " b"]
     place: Int[Array, ""]
-    n_batches: int | Float[Array, ""]
+    n_batches: int | Int[Array, ""] | Float[Array, ""]
     n_total: Float[Array, ""]
 
 
 class Rows(NamedTuple):
-    """A data set on the device; `weight` is one for every row unless the user weighted them."""
+    """A data set on the device; `weight` is one for every row unless the user weighted them.
+
+    Rows of weight zero may follow, which fill it up (`filling.py`): few shapes, few compilations.
+    """
 
     x: Float[Array, "n ..."]
     y: Any
@@ -51,15 +58,42 @@ class _Order(NamedTuple):
     is_real: Bool[Array, "c b"]
 
 
-def count_batches(n_rows: int, batch_size: int) -> int:
+def count_batches(n_rows: Any, batch_size: int) -> Any:
     """Count the batches of an epoch; the last one may be short."""
-    return -(-n_rows // batch_size)
+    return (n_rows + batch_size - 1) // batch_size
 
 
-def shuffled(key: PRNGKeyArray, n_rows: int, batch_size: int) -> _Order:
-    """Partition all rows at random into batches; padding repeats rows and is marked not real."""
-    count = count_batches(n_rows, batch_size)
-    order = jax.random.permutation(key, n_rows)
+def permutation(
+    key: PRNGKeyArray, n_rows: int | Int[Array, ""], n_slots: int
+) -> Int[Array, " n_slots"]:
+    """Put 0 to n_rows - 1 in random order, and the numbers from there to n_slots after them.
+
+    The order is that of `jax.random.permutation(key, n_rows)` whatever n_slots is, because JAX's
+    default generator gives the same first bits however many are asked for.
+    """
+    slots = order = jnp.arange(n_slots)
+    reach = 1.0
+    while reach < n_slots:
+        key, key_sort = jax.random.split(key)
+        bits = jax.random.bits(key_sort, (n_slots,), jnp.uint32)
+        last = jnp.where(slots < n_rows, bits, np.uint32(2**32 - 1))
+        _, sorted_again = jax.lax.sort_key_val(last, order)
+        order = jnp.where(n_rows > reach, sorted_again, order)
+        reach *= _ROWS_A_SORT
+    return order
+
+
+def shuffled(
+    key: PRNGKeyArray, n_rows: int | Int[Array, ""], batch_size: int, n_slots: int | None = None
+) -> _Order:
+    """Partition all rows at random into batches; padding repeats rows and is marked not real.
+
+    n_slots
+        Room for how many rows: batches beyond `count_batches(n_rows, batch_size)` are all padding.
+    """
+    n_slots = int(n_rows) if n_slots is None else n_slots
+    order = permutation(key, n_rows, n_slots)
+    count = count_batches(n_slots, batch_size)
     slot = jnp.arange(count * batch_size)
     rows = order[slot % n_rows].reshape(count, batch_size)
     return _Order(rows, (slot < n_rows).reshape(count, batch_size))
@@ -67,35 +101,51 @@ def shuffled(key: PRNGKeyArray, n_rows: int, batch_size: int) -> _Order:
 
 @partial(jax.jit, static_argnames=("update", "batch_size"))
 def epoch(
-    update: Update, state: Any, key: PRNGKeyArray, data: Rows, *, batch_size: int
+    update: Update,
+    state: Any,
+    key: PRNGKeyArray,
+    data: Rows,
+    n_rows: int | Int[Array, ""] | None = None,
+    *,
+    batch_size: int,
 ) -> tuple[Any, Any]:
     """Visit every row once, in random batches; return the state and the mean info of the batches.
 
     update
         (key, state, batch) -> (state, info); a pure function whose identity keys the compilation:
         build it once for one configuration.
+    n_rows
+        How many rows there are, the first ones; the others only fill `data` up, are never visited
+        and change nothing. None: all of them.
     """
-    n_rows = data.weight.shape[0]
+    n_slots = data.weight.shape[0]
+    n_rows = n_slots if n_rows is None else n_rows
     key_order, key_steps = jax.random.split(key)
-    order = shuffled(key_order, n_rows, batch_size)
+    order = shuffled(key_order, n_rows, batch_size, n_slots)
     count = count_batches(n_rows, batch_size)
     n_total = jnp.sum(data.weight)
 
-    def step(state: Any, at: tuple[Array, Array, Array]) -> tuple[Any, Any]:
-        place, rows, is_real = at
+    def step(place: Array, state: Any) -> tuple[Any, Any]:
+        rows = order.rows[place]
         batch = Batch(
             x=data.x[rows],
             y=jax.tree.map(lambda y: y[rows], data.y),
-            weight=jnp.where(is_real, data.weight[rows], 0.0),
+            weight=jnp.where(order.is_real[place], data.weight[rows], 0.0),
             place=place,
             n_batches=count,
             n_total=n_total,
         )
         return update(jax.random.fold_in(key_steps, place), state, batch)
 
-    places = (jnp.arange(count), order.rows, order.is_real)
-    state, infos = jax.lax.scan(step, state, places)
-    return state, jax.tree.map(jnp.mean, infos)
+    def add(place: Array, sums: tuple[Any, Any]) -> tuple[Any, Any]:
+        state, total = sums
+        state, info = step(place, state)
+        return state, jax.tree.map(jnp.add, total, info)
+
+    _, info = jax.eval_shape(step, jnp.zeros((), int), state)
+    nothing = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), info)
+    state, total = jax.lax.fori_loop(0, count, add, (state, nothing))
+    return state, jax.tree.map(lambda one: jnp.mean(one) / count, total)
 
 
 class Plan(NamedTuple):

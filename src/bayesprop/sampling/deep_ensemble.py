@@ -7,6 +7,7 @@ of its own; the prediction is the equal mixture of what the members predict.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayesprop.model.method import Draw, GradientMethod, Info
-from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.numerics.loops import Batch, Rows, permutation
 
 _LARGE_NETWORK = 100_000
 
@@ -85,12 +86,20 @@ def in_own_orders(member: GradientMethod, *, n_members: int) -> GradientMethod:
     return GradientMethod(ensemble.init, update, sample, mean)
 
 
-def own_orders(key: PRNGKeyArray, data: Rows, *, n_members: int) -> Rows:
-    """Numbers of the rows, in an order of its own for every member; to be shuffled as rows are."""
-    n_rows = data.weight.shape[0]
-    orders = jax.vmap(lambda key: jax.random.permutation(key, n_rows))
+@partial(jax.jit, static_argnames="n_members")
+def own_orders(
+    key: PRNGKeyArray, data: Rows, n_rows: int | Int[Array, ""] | None = None, *, n_members: int
+) -> Rows:
+    """Numbers of the rows, in an order of its own for every member; to be shuffled as rows are.
+
+    n_rows
+        As in `loops.epoch`.
+    """
+    n_slots = data.weight.shape[0]
+    n_rows = n_slots if n_rows is None else n_rows
+    orders = jax.vmap(lambda key: permutation(key, n_rows, n_slots))
     columns = orders(jax.random.split(key, n_members)).T
-    return Rows(columns, (), jnp.ones(n_rows))
+    return Rows(columns, (), jnp.ones(n_slots))
 
 
 def one_by_one(members: Any) -> list[Any]:

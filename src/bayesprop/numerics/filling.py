@@ -1,0 +1,43 @@
+"""Tables filled up with rows of weight zero: few shapes, few compilations.
+
+JAX compiles a program for every shape that it meets, which takes seconds. A table that grows by a
+row, as in active learning, or loses a fold, as in cross-validation, should be no new program.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprop.numerics.loops import Rows
+
+_LEAST_STEP = 64
+_BLOCK = 16
+
+
+def slots(n_rows: int) -> int:
+    """Say how much room a table gets whose filling is shuffled, but not visited.
+
+    The next multiple of 64, or of an eighth of the power of two below n_rows where that is more.
+    """
+    power = 1 << max(n_rows - 1, 1).bit_length() - 1
+    return blocks(n_rows, max(_LEAST_STEP, power // 8))
+
+
+def blocks(n_rows: int, size: int = _BLOCK) -> int:
+    """Say how much room a table gets whose filling costs time: the next multiple of `size`."""
+    return -(-n_rows // size) * size
+
+
+def filled(x: Any, y: Any, weight: Any, n_slots: int) -> Rows:
+    """Append rows of zeros, of weight zero, and put the table on the device."""
+
+    def longer(part: Any) -> Any:
+        # By NumPy, which compiles nothing.
+        missing = n_slots - len(part)
+        return jnp.asarray(np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1)))
+
+    return Rows(*jax.tree.map(longer, (x, y, weight)))
