@@ -17,6 +17,7 @@ from bayesprop.decisions.acquisition import ACQUISITIONS, find, predictive_varia
 from bayesprop.decisions.functions import Functions, functions_of, joined
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.mixture_predictive import MixturePredictive
+from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.student_t_predictive import StudentTPredictive
 
@@ -42,6 +43,26 @@ def test_mutual_information_of_a_gaussian_is_a_nested_expectation():
     score = acquisition.mutual_information(doubt.of_numbers(one))[0]
     assert abs(score - ratio.mean()) < 4.0 * ratio.std() / np.sqrt(n)
     assert score == pytest.approx(0.5 * np.log1p(epistemic / noise))
+
+
+def test_mutual_information_of_an_ensemble_that_is_unsure_of_its_noise():
+    """Two members with one mean and two noises: the equivalent mixture of draws says the same."""
+    noises = np.array([[0.01], [1.0]])
+    nothing = np.zeros((2, 1))
+    ensemble = NoiseMixturePredictive.of(
+        f_mean=nothing, f_var=nothing, log_noise_mean=np.log(noises), log_noise_var=nothing,
+        dof=np.full((2, 1), 1e6),
+    )  # fmt: skip
+    mixture = MixturePredictive.of(nothing, noises)
+    found, wanted = (
+        acquisition.mutual_information(doubt.of_numbers(one))[0] for one in (ensemble, mixture)
+    )
+    assert found == pytest.approx(wanted, abs=1e-5)
+    y = np.linspace(-8.0, 8.0, 100_001)
+    densities = stats.norm.pdf(y, 0.0, np.sqrt(noises))
+    ratios = special.rel_entr(densities, densities.mean(axis=0))
+    exact = np.trapezoid(ratios, y).mean()
+    assert found > exact > 0.4  # a bound from above: the mixture is less than a Gaussian
 
 
 def test_mutual_information_of_a_student_t_by_draws_of_its_noise():

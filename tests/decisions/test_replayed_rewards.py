@@ -6,7 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from bayesprop import BatchEPRegressor, BayesByBackpropRegressor, ThompsonSampler
+from bayesprop import (
+    BatchEPRegressor,
+    BayesByBackpropRegressor,
+    PointNetworkRegressor,
+    ThompsonSampler,
+)
 from bayesprop.decisions.arms import Arms
 from bayesprop.decisions.replayed_rewards import ReplayedRewards
 from bayesprop.estimators import online_network
@@ -75,6 +80,24 @@ def test_what_it_believes_are_moments_of_what_it_draws():
     assert (drawn != other).any()
     wanted = rewards.model_.predict(ARMS.inputs(rows[[0, 0]], BOTH))  # of the estimator itself
     assert (np.abs(wanted - drawn.mean(axis=0)) < 5.0 * std / np.sqrt(few)).all()
+
+
+def test_it_believes_every_member_of_an_ensemble_once():
+    net = PointNetworkRegressor((4,), n_members=5, noise=0.1)
+    rewards = ReplayedRewards(net, n_steps=5, batch_size=8, buffer_size=16, reward_scale=2.0)
+    rewards.begin(2, ARMS, 0)
+    rows, numbers, paid = data(8)
+    rewards.learn(rows, ARMS, numbers, paid)
+    belief = rewards.believe(rows[0], ARMS, BOTH)
+    wanted = rewards.model_.predict_dist(ARMS.inputs(rows[[0, 0]], BOTH))
+    np.testing.assert_allclose(belief.mean, wanted.mean, rtol=1e-5)
+    np.testing.assert_allclose(belief.var, wanted.epistemic_var, rtol=1e-5)
+
+
+def test_shares_of_the_kl_by_batches_of_an_epoch_are_refused():
+    net = BayesByBackpropRegressor((4,), kl_weights="geometric")
+    with pytest.raises(ValueError, match="kl_weights must be 'uniform'"):
+        ReplayedRewards(net).begin(2, ARMS, 0)
 
 
 def test_the_unit_of_rewards_does_not_matter():

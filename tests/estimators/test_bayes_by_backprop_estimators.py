@@ -14,6 +14,7 @@ from bayesprop.estimators.bayes_by_backprop import (
     BayesByBackpropClassifier,
     BayesByBackpropRegressor,
 )
+from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
 from bayesprop.estimators.graves_vi import GravesVIClassifier, GravesVIRegressor
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.estimators.pruning import prune
@@ -191,6 +192,33 @@ class TestPruning:
         zeros = sum(np.count_nonzero(m == 0.0) for m in small.state_.m)
         assert zeros == small.pruned_.n_removed
         assert small.score(X, y) > 0.8 * model.score(X, y)
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            ClosedFormVIRegressor((20,), n_epochs=20, noise="learned", random_state=0),
+            PBPRegressor((20,), n_epochs=5, random_state=0),
+            PBPRegressor((20,), n_epochs=1, random_state=0, engine="jax"),
+            PBPRegressor((20,), n_epochs=1, random_state=0, activation="leaky_relu"),
+        ],
+        ids=["closed-form-vi", "pbp", "pbp-jax", "pbp-leaky"],
+    )
+    def test_of_networks_of_moments_to_the_last_weight(self, model, diabetes, tmp_path):
+        X, y = diabetes[0][:100], diabetes[1][:100]
+        model.fit(X, y)
+        for share in (0.9, 0.95, 0.98, 1.0):  # units that lost every weight among them
+            small = prune(model, share)
+            assert np.isfinite(small.predict(X, return_std=True)).all(), share
+            small.save(tmp_path / "small")
+            again = bayesprop.load(tmp_path / "small")
+            np.testing.assert_array_equal(again.predict(X), small.predict(X))
+            assert again.pruned_ == small.pruned_
+        with pytest.raises(ValueError, match="warm_start must be False to fit a pruned model"):
+            small.set_params(warm_start=True).fit(X, y)
+        if hasattr(small, "partial_fit"):
+            with pytest.raises(ValueError, match="partial_fit needs a model that was not pruned"):
+                small.partial_fit(X, y)
+        assert not hasattr(small.set_params(warm_start=False).fit(X, y), "pruned_")
 
     def test_others_are_refused(self, diabetes):
         from sklearn.linear_model import LinearRegression

@@ -26,6 +26,7 @@ MODELS = {
     "network": {"noise": "input", "n_epochs": 20},
     "deep-ensemble": {"n_epochs": 20},
     "laplace": {"n_epochs": 20},
+    "laplace, input": {"noise": "input", "n_epochs": 20},
     "pbp": {"n_epochs": 5},
     "linear": {},
 }

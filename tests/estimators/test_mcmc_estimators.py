@@ -71,6 +71,21 @@ def test_joint_draws_are_functions(linear):
     np.testing.assert_allclose(by_hand[1], 0.0, atol=1e-5)
 
 
+def test_as_many_joint_draws_as_there_are_come_in_a_random_order(linear):
+    one, other = (linear.sample_y(X[:3], 2000, random_state=seed) for seed in (1, 2))
+    assert linear._n_draws() == 2000
+    assert (one != other).any()
+    np.testing.assert_array_equal(np.sort(one), np.sort(other))
+
+
+def test_a_walk_without_warm_up_walks():
+    settings = {"sampler": "random-walk", "n_warmup": 0, "n_draws": 300, "n_chains": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MCMCRegressor((), noise=16.0, weight_precision=1.0, **settings).fit(X, Y)
+    assert np.std(model.state_.draws.weights[0]) > 1e-3
+
+
 def test_round_trip(linear, tmp_path):
     linear.save(tmp_path / "m.bayesprop")
     back = bayesprop.load(tmp_path / "m.bayesprop")
@@ -158,6 +173,7 @@ def test_steps_that_explode_leave_the_earlier_fit():
     [
         ({"sampler": "gibbs"}, "sampler must be one of nuts"),
         ({"n_chains": 0}, "n_chains must be an int >= 1"),
+        ({"n_warmup": 0}, "n_warmup must be an int >= 1"),
         ({"target_acceptance": 1.0}, "target_acceptance must be < 1"),
         ({"weight_precision": -1.0}, "weight_precision must be a number > 0 or"),
         ({"step_size": 0.0}, "step_size must be a finite number > 0"),

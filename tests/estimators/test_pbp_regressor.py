@@ -76,6 +76,39 @@ def test_units_of_inputs_and_target_do_not_matter():
     assert gap == pytest.approx(-np.log(1e3), abs=1e-6)
     evidence = [m.fit_report_.log_evidence["prequential"] for m in (base, moved)]
     assert evidence[1] - evidence[0] == pytest.approx(-80 * np.log(1e3), abs=1e-3)
+    twice = [
+        PBPRegressor((8,), 5, random_state=0).fit(x, scale * y, sample_weight=np.full(80, 2.0))
+        for scale in (1.0, 1e3)
+    ]
+    evidence = [m.fit_report_.log_evidence["prequential"] for m in twice]
+    assert evidence[1] - evidence[0] == pytest.approx(-160 * np.log(1e3), abs=1e-3)
+
+
+def test_a_target_of_another_shape_is_refused(fitted):
+    model, x, y = fitted
+    assert model.log_likelihood(x, y[:, None]) == model.log_likelihood(x, y)
+    pair = PBPRegressor((3,), 1, random_state=0).fit(x, np.column_stack([y, -y]))
+    with pytest.raises(ValueError, match=r"y must have the shape .*2\), got \(2, "):
+        pair.log_likelihood(x, np.stack([y, -y]))
+
+
+@pytest.mark.parametrize("at", [0, 5])
+def test_a_row_of_weight_zero_is_absent_from_the_scaling(at):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(50, 2)), rng.normal(size=50)
+    x[:, 1] = 0.7
+    weight = rng.uniform(0.5, 2.0, 50)
+    weight[at] = 0.0
+    x[at], y[at] = (3.0, 1000.0), 1e5
+    model = PBPRegressor((3,), 1, random_state=0).fit(x, y, sample_weight=weight)
+    kept = weight > 0.0
+    without = PBPRegressor((3,), 1, random_state=0).fit(x[kept], y[kept], weight[kept])
+    for found, wanted in (
+        (model.x_scaler_, without.x_scaler_),
+        (model.y_scaler_, without.y_scaler_),
+    ):
+        np.testing.assert_array_equal(found.mean * found.unit, wanted.mean * wanted.unit)
+        np.testing.assert_array_equal(found.scale, wanted.scale)
 
 
 def test_drawn_functions_have_the_predicted_moments(fitted):

@@ -36,6 +36,8 @@ class Standardiser:
     ) -> Standardiser:
         """Learn shift and scale.
 
+        Rows of weight zero count as absent, also where a column is constant without them.
+
         With `reference`, as the authors' code: NumPy's standard deviation, guarded only where it
         is exactly zero. A constant column whose computed deviation is 2e-13 then becomes a column
         of ones, which moves the published figures of the naval set.
@@ -43,6 +45,8 @@ class Standardiser:
         if reference:
             std = np.std(x, axis=0)
             return cls(np.ones(x.shape[1]), np.mean(x, axis=0), np.where(std == 0.0, 1.0, std))
+        if sample_weight is not None:
+            x, sample_weight = x[sample_weight > 0.0], sample_weight[sample_weight > 0.0]
         largest = np.max(np.abs(x), axis=0, initial=0.0)
         _, exponent = np.frexp(np.where(largest > 0.0, largest, 1.0))
         unit = np.ldexp(1.0, np.clip(exponent, -1021, 1023))

@@ -16,6 +16,7 @@ from scipy import special
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.mixture_predictive import MixturePredictive
+from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.model.student_t_predictive import StudentTPredictive
 
@@ -97,6 +98,9 @@ def of_numbers(predicted: Predictive) -> Doubt:
         noise_entropy = 0.5 * (_LOG_2PI_E + np.log(noise))
         if isinstance(predicted, MixturePredictive):
             log_var = np.log(predicted.noise_vars).mean(axis=0).reshape(var.shape)
+            noise_entropy = 0.5 * (_LOG_2PI_E + log_var)
+        if isinstance(predicted, NoiseMixturePredictive):
+            log_var = predicted.mean_log_noise_var.reshape(var.shape)
             noise_entropy = 0.5 * (_LOG_2PI_E + log_var)
     if isinstance(predicted, StudentTPredictive):
         entropy, noise_entropy = _student_t_entropies(predicted)

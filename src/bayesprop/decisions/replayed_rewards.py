@@ -83,7 +83,10 @@ class ReplayedRewards(Rewards):
     ) -> Belief:
         """Moments over the networks of a prediction, n_draws of the estimator."""
         rows, n_draws = self._rows(context, arms, numbers), self.model_._n_draws()
-        drawn = online_network.functions(self.model_, rows, self.model_.seed_, n_draws)
+        if getattr(self.model_, "n_members", 1) > 1:
+            drawn = online_network.members(self.model_, rows)
+        else:
+            drawn = online_network.functions(self.model_, rows, self.model_.seed_, n_draws)
         return Belief(drawn.mean(axis=0), drawn.var(axis=0))
 
     def draw(
@@ -143,6 +146,12 @@ class ReplayedRewards(Rewards):
             raise ValueError(
                 "estimator must be a regressor trained by gradient steps, such as "
                 f"BayesByBackpropRegressor; got {type(self.estimator).__name__}"
+            )
+        kl_weights = getattr(self.estimator, "kl_weights", "uniform")
+        if kl_weights != "uniform":
+            raise ValueError(
+                "kl_weights must be 'uniform' for an estimator that practises on a memory, which "
+                f"has no epochs whose batches could share the KL; got {kl_weights!r}"
             )
         check_positive("reward_scale", self.reward_scale)
         for name in ("buffer_size", "n_steps", "batch_size", "every"):

@@ -86,7 +86,7 @@ class ChainFitting(_Fitted):
         check_choice("sampler", self.sampler, (*SAMPLERS, *DYNAMICS))
         for name in ("n_chains", "n_draws", "thin", "n_leapfrog", "batch_size"):
             check_int(name, getattr(self, name))
-        check_int("n_warmup", self.n_warmup, least=0)
+        check_int("n_warmup", self.n_warmup, least=int(self.sampler in ("nuts", "hmc")))
         check_positive("step_size", self.step_size)
         check_positive("target_acceptance", self.target_acceptance)
         if self.target_acceptance >= 1.0:

@@ -15,14 +15,14 @@ from bayesprop.estimators.checks import check_choice, check_int
 from bayesprop.estimators.closed_form_fitting import ClosedFormFitting
 from bayesprop.estimators.inputs import padded
 from bayesprop.estimators.network import NetworkClassifier, NetworkRegressor
-from bayesprop.estimators.noise import INPUT, check_noise, gaussian_likelihood
+from bayesprop.estimators.noise import INPUT, check_noise, gaussian_likelihood, of_input_outputs
 from bayesprop.estimators.noise_network import NETWORK
+from bayesprop.estimators.pruned import forget
 from bayesprop.estimators.regression import BayesianRegressor
-from bayesprop.model.network_likelihoods import LEAST_LOG_NOISE, MOST_LOG_NOISE, Categorical
+from bayesprop.model.network_likelihoods import Categorical
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.moments import closed_form_vi as vi
-from bayesprop.moments.noise_network_vi import MOST_LOG_NOISE_VAR
 from bayesprop.numerics import softmax_expectations
 
 _OWN = {
@@ -39,7 +39,6 @@ _OWN = {
     "prediction": "expected",
     "n_draws": 100,
 }
-_NO_TAIL = 1e6
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -170,6 +169,7 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
     def _fit_rows(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Self:
         if not self._is_recipe:
             return super()._fit_rows(x, y, weight)
+        forget(self)
         started = time.perf_counter()
         self.state_, info = noise_network.fit(self, x, y, weight)
         seconds = time.perf_counter() - started
@@ -205,13 +205,7 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
             likelihood = gaussian_likelihood(self.noise, self.y_scaler_.scale)
             noise_var = likelihood.observe(self.state_.params.likelihood, jnp.asarray(m)).v
             return GaussianPredictive(m, v, np.asarray(noise_var, np.float64))
-        return NoiseMixturePredictive.of(
-            f_mean=m[None, :, :o],
-            f_var=v[None, :, :o],
-            log_noise_mean=np.clip(m[None, :, o:], LEAST_LOG_NOISE, MOST_LOG_NOISE),
-            log_noise_var=np.minimum(v[None, :, o:], MOST_LOG_NOISE_VAR),
-            dof=np.full((1, len(m), o), _NO_TAIL),
-        )
+        return of_input_outputs(m, v, o)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive mean of y, and with `return_std` also the total predictive std, in y."""

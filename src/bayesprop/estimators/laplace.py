@@ -11,7 +11,7 @@ import numpy as np
 from bayesprop.estimators.checks import check_choice
 from bayesprop.estimators.inputs import padded
 from bayesprop.estimators.laplace_fitting import LaplaceFitting, linear_draws
-from bayesprop.estimators.noise import INPUT
+from bayesprop.estimators.noise import INPUT, of_input_outputs
 from bayesprop.estimators.regression import BayesianRegressor
 from bayesprop.estimators.trained_network import TrainedClassifier, TrainedRegressor
 from bayesprop.model.network_likelihoods import GaussianNoise
@@ -19,8 +19,6 @@ from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds
 from bayesprop.sampling import draws
-
-_NO_TAIL = 1e6
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -129,13 +127,7 @@ class LaplaceRegressor(TrainedRegressor, LaplaceFitting):
         if self.noise != INPUT:
             noise_var = self._likelihood().observe(self.state_.mode.likelihood, jnp.asarray(f)).v
             return GaussianPredictive(f, v, np.asarray(noise_var, np.float64))
-        return NoiseMixturePredictive.of(
-            f_mean=f[None, :, :o],
-            f_var=v[None, :, :o],
-            log_noise_mean=f[None, :, o:],
-            log_noise_var=v[None, :, o:],
-            dof=np.full((1, len(f), o), _NO_TAIL),
-        )
+        return of_input_outputs(f, v, o)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive mean of y, and with `return_std` also the total predictive std, in y."""

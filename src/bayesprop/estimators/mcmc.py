@@ -122,6 +122,13 @@ class MCMCRegressor(ChainFitting, DrawsRegressor):
         )
         return draws.Observed(*(part[:, : len(x)] for part in found))
 
+    def _sample_standardised(
+        self, rng: Any, x: np.ndarray, n_samples: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        m, noise_var = super()._sample_standardised(rng, x, n_samples)
+        order = rng.permutation(n_samples)  # as many as there are draws come in the chains' order
+        return m[order], noise_var[order]
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MCMCClassifier(ChainFitting, DrawsClassifier):

@@ -26,6 +26,7 @@ from bayesprop.estimators.inputs import (
     padded,
     standardised_inputs,
 )
+from bayesprop.estimators.pruned import forget, goes_on
 from bayesprop.estimators.stored_network import network_header, restore_network
 from bayesprop.estimators.training import Trained, train
 from bayesprop.model.fit_report import FitReport
@@ -100,7 +101,7 @@ class NetworkFitting(ABC):
         return (self.n_features_in_, *self._hidden_sizes(), likelihood.n_outputs)
 
     def _goes_on(self) -> bool:
-        return bool(self.warm_start) and hasattr(self, "state_")
+        return goes_on(self)
 
     def _initial_state(self, built: Built) -> Any:
         return _started(built.method.init, self._sizes(built.likelihood), self.seed_)
@@ -108,12 +109,13 @@ class NetworkFitting(ABC):
     def _fit_rows(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Self:
         """Train on standardised rows; y as the likelihood takes it."""
         started = time.perf_counter()
-        goes_on = self._goes_on()
-        if not goes_on:
+        is_start = not self._goes_on()
+        forget(self)
+        if is_start:
             self.seed_ = int(check_random_state(self.random_state).randint(2**31))
             self.n_iter_ = 0
         built = self._build()
-        state = self.state_ if goes_on else self._initial_state(built)
+        state = self._initial_state(built) if is_start else self.state_
         trained = self._train(built, state, x, y, weight)
         self.state_ = trained.state
         self.n_iter_ += len(trained.trace["loss"])

@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from bayesprop.estimators.checks import check_positive
 from bayesprop.model.network_likelihoods import (
+    LEAST_LOG_NOISE,
+    MOST_LOG_NOISE,
     GaussianNoise,
     InputNoise,
     KnownNoise,
     LearnedNoise,
 )
+from bayesprop.model.noise_mixture import NoiseMixturePredictive
+from bayesprop.moments.noise_network_vi import MOST_LOG_NOISE_VAR
 
 LEARNED, INPUT = "learned", "input"
+_NO_TAIL = 1e6
 
 
 def check_noise(noise: Any) -> None:
@@ -48,3 +54,22 @@ def gaussian_likelihood(noise: Any, y_scale: np.ndarray) -> GaussianNoise:
             f"the variance {noise!r}"
         )
     return KnownNoise(n_targets, variances.pop())
+
+
+def of_input_outputs(
+    m: Float[np.ndarray, "n k"], v: Float[np.ndarray, "n k"], n_targets: int
+) -> NoiseMixturePredictive:
+    """Predict standardised targets whose noise depends on the input.
+
+    m, v
+        Moments of the network's outputs: of the targets, and then of their log noise variances,
+        which are bounded as those of `InputNoise` are. (n, 2 n_targets)
+    """
+    f, noise = slice(n_targets), slice(n_targets, None)
+    return NoiseMixturePredictive.of(
+        f_mean=m[None, :, f],
+        f_var=v[None, :, f],
+        log_noise_mean=np.clip(m[None, :, noise], LEAST_LOG_NOISE, MOST_LOG_NOISE),
+        log_noise_var=np.minimum(v[None, :, noise], MOST_LOG_NOISE_VAR),
+        dof=np.full((1, len(m), n_targets), _NO_TAIL),
+    )

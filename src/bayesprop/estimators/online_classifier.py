@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.classification import BayesianClassifier
+from bayesprop.estimators.pruned import check_streams, forget, goes_on
 from bayesprop.estimators.unharmed import unharmed
 
 
@@ -35,10 +36,11 @@ class OnlineClassifier(BayesianClassifier):
             (n,), not negative: each row's likelihood is raised to this power; 0 leaves it out.
         """
         self._check_hyper_parameters()
-        goes_on = self.warm_start and hasattr(self, "state_")
-        X, codes, weight = self._check_rows(X, y, sample_weight, reset=not goes_on)
+        is_start = not goes_on(self)
+        X, codes, weight = self._check_rows(X, y, sample_weight, reset=is_start)
         rng = check_random_state(self.random_state)
-        if not goes_on:
+        forget(self)
+        if is_start:
             self._start(rng, X, weight)
         rows = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
         orders = (rng.permutation(rows) for _ in range(self.n_epochs))
@@ -54,6 +56,7 @@ class OnlineClassifier(BayesianClassifier):
             All labels there will be, in the first call; None: those of its y.
         """
         self._check_hyper_parameters()
+        check_streams(self)
         is_first = not hasattr(self, "state_")
         X, codes, weight = self._check_stream(X, y, classes, sample_weight, is_first=is_first)
         if is_first:

@@ -126,6 +126,12 @@ def functions(
     return model.y_scaler_.inverse_mean(np.asarray(drawn, np.float64)[..., None])[..., 0]
 
 
+def members(model: Any, x: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "s k"]:
+    """Evaluate every member of an ensemble once, in the units of the targets."""
+    means = model._predictive_standardised(x).means
+    return model.y_scaler_.inverse_mean(means[..., :1])[..., 0]
+
+
 @partial(jax.jit, static_argnames=("apply", "sample", "observe", "n_draws"))
 def _functions(
     apply: Apply, sample: Any, observe: Any, seed: Any, state: Any, x: Array, *, n_draws: int

@@ -22,6 +22,7 @@ from bayesprop.estimators.pbp_fitting import (
     flat_average_factor,
     hidden_sizes,
 )
+from bayesprop.estimators.pruned import check_streams, forget, goes_on
 from bayesprop.estimators.regression import BayesianRegressor
 from bayesprop.estimators.stored import (
     check_sizes,
@@ -125,10 +126,11 @@ class PBPRegressor(BayesianRegressor):
             (n,), not negative: each row's likelihood is raised to this power; 0 leaves it out.
         """
         engine = self._checked_engine()
-        goes_on = self.warm_start and hasattr(self, "state_")
-        X, y, weight = self._check_rows(X, y, sample_weight, reset=not goes_on)
+        is_start = not goes_on(self)
+        X, y, weight = self._check_rows(X, y, sample_weight, reset=is_start)
         rng = check_random_state(self.random_state)
-        if not goes_on:
+        forget(self)
+        if is_start:
             self._standardise(X, y, weight, reference=self.reference)
             self._start(rng, X.shape[1])
         rows = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
@@ -142,6 +144,7 @@ class PBPRegressor(BayesianRegressor):
         The first call on an unfitted model learns the scaling from its rows (two at least).
         """
         engine = self._checked_engine()
+        check_streams(self)
         is_first = not hasattr(self, "state_")
         X, y, weight = self._check_rows(X, y, sample_weight, reset=is_first)
         if is_first:
@@ -197,6 +200,7 @@ class PBPRegressor(BayesianRegressor):
         is_start = self.n_iter_ == 0
         x, t = self._standardised(X), self.y_scaler_.transform(y)
         n_rows = len(x) if weight is None else int(np.count_nonzero(weight))
+        mass = float(len(x) if weight is None else np.sum(weight))
         total, trace = PBPInfo(), {"mean_log_z": [], "noise_std": [], "epistemic_share": []}
         first = None
         for state, info in engine.epochs(self.state_, x, t, orders, weight):
@@ -204,13 +208,13 @@ class PBPRegressor(BayesianRegressor):
             self.n_iter_ += 1
             total = total + info
             first = first or info
-            trace["mean_log_z"].append(info.log_z / n_rows)
+            trace["mean_log_z"].append(info.log_z / mass)
             trace["noise_std"].append(self._noise_std())
             trace["epistemic_share"].append(info.epistemic_share / n_rows)
             if self.verbose:
                 self._say(trace)
         trace["epistemic_share"][-1] = self._epistemic_share(engine, x[:_SHARE_ROWS])
-        log_scale = n_rows * float(np.sum(np.log(self.y_scaler_.scale)))
+        log_scale = mass * float(np.sum(np.log(self.y_scaler_.scale)))
         n_updates = n_visits * sum(m.size for m in self.state_.m)
         self.fit_report_ = FitReport(
             n_rows=len(X),

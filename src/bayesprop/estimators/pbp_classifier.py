@@ -122,13 +122,14 @@ class PBPClassifier(OnlineClassifier):
         started, engine = time.perf_counter(), self._checked_engine()
         x, targets = self._standardised(X), self._targets(codes)
         n_rows = len(x) if weight is None else int(np.count_nonzero(weight))
+        mass = float(len(x) if weight is None else np.sum(weight))
         total, first = PBPInfo(), None
         trace = {"mean_log_z": [], "variance_removed": []}
         for state, info in engine.epochs(self.state_, x, targets, orders, weight):
             self.state_ = state
             self.n_iter_ += 1
             total, first = total + info, first or info
-            trace["mean_log_z"].append(info.log_z / n_rows)
+            trace["mean_log_z"].append(info.log_z / mass)
             trace["variance_removed"].append(info.epistemic_share / n_rows)
             if self.verbose:
                 latest = trace["mean_log_z"][-1]

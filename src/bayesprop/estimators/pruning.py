@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -17,30 +16,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.network import NetworkFitting
+from bayesprop.estimators.pruned import Pruned
 from bayesprop.estimators.stored_network import network_header, restore_network
 from bayesprop.model import mean_field, pruning
 
 _NO_STD = -200.0  # softplus and exp of it are 0 in float32, and it is a number that can be stored
 _M, _RHO, _KEPT = ".q.m", ".q.rho", "kept"
-
-
-@dataclass(frozen=True)
-class Pruned:
-    """What was removed from an estimator.
-
-    share, by_layer
-        As asked for.
-    n_weights, n_removed
-        Counts over the whole network.
-    threshold
-        Signal-to-noise, |mean| / std, below which the share of all weights lay.
-    """
-
-    share: float
-    by_layer: bool
-    n_weights: int
-    n_removed: int
-    threshold: float
 
 
 class _Gaussians(NamedTuple):
@@ -63,7 +44,8 @@ def prune(estimator: Any, share: float, *, by_layer: bool = False) -> Any:
         Whether every layer loses that share of its own weights.
 
     The copy predicts as its class does, in mean and draws; its `pruned_` says what was removed. It
-    cannot be trained further: `fit` starts afresh. Raises ValueError for another share, TypeError
+    cannot be trained further: `fit` starts afresh, `partial_fit` and warm starts are refused.
+    Raises ValueError for another share, TypeError
     for another estimator.
     """
     check_is_fitted(estimator)
@@ -118,31 +100,13 @@ def _without(state: Any, masks: Any) -> Any:
 
 
 class PrunableNetwork(NetworkFitting):
-    """Mixed into estimators whose state has a `MeanField` q and an `optimizer`."""
-
-    pruned_: Pruned
-
-    def _goes_on(self) -> bool:
-        if not super()._goes_on():
-            return False
-        if hasattr(self, "pruned_"):
-            raise ValueError(
-                "warm_start must be False to fit a pruned model, which kept nothing of its "
-                "training, got True: go on with the model before pruning"
-            )
-        return True
-
-    def _fit_rows(self, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Self:
-        if hasattr(self, "pruned_"):
-            del self.pruned_
-        return super()._fit_rows(x, y, weight)
+    """Mixed into estimators whose state has a `MeanField` q and an `optimizer`: stored small."""
 
     def _to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Everything that `_from_stored` needs: a JSON-ready header and named arrays."""
         header, arrays = network_header(self)
         if not hasattr(self, "pruned_"):
             return header, arrays
-        header["pruned"] = asdict(self.pruned_)
         header["shapes"] = {name: list(a.shape) for name, a in arrays.items()}
         return header, _packed(arrays)
 
@@ -157,9 +121,7 @@ class PrunableNetwork(NetworkFitting):
         if "pruned" not in header:
             return restore_network(cls, header, arrays, shape_of_state)
         dense = _unpacked(arrays, header["shapes"])
-        model = restore_network(cls, header, dense, shape_of_state)
-        model.pruned_ = Pruned(**header["pruned"])
-        return model
+        return restore_network(cls, header, dense, shape_of_state)
 
 
 def _packed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

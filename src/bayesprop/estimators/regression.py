@@ -139,7 +139,10 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
     def log_likelihood(self, X: Any, y: Any) -> float:
         """Mean log density of y, nats a row, in the original units (outputs are summed)."""
         predictive = self.predict_dist(X)
-        y = np.asarray(y, dtype=np.float64).reshape(np.shape(predictive.mean))
+        y, shape = np.asarray(y, dtype=np.float64), np.shape(predictive.mean)
+        if y.shape != shape and not (y.size == len(X) == np.prod(shape)):
+            raise ValueError(f"y must have the shape of the predictions, {shape}, got {y.shape}")
+        y = y.reshape(shape)
         return float(np.sum(predictive.log_prob(y)) / len(y))
 
     def save(self, path: str | Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from numbers import Integral
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from bayesprop.data.standardise import Standardiser
+from bayesprop.estimators.pruned import Pruned
 from bayesprop.methods import METHODS, estimator_class
 from bayesprop.model.fit_report import FitReport
 
@@ -29,6 +31,7 @@ def estimator_header(estimator: Any) -> dict[str, Any]:
         "n_iter": estimator.n_iter_,
         "x_scaler": estimator.x_scaler_.to_dict(),
         "fit_report": estimator.fit_report_.to_dict(),
+        **({"pruned": asdict(estimator.pruned_)} if hasattr(estimator, "pruned_") else {}),
     }
 
 
@@ -76,6 +79,8 @@ def restored(cls: type, header: dict[str, Any]) -> Any:
     model.n_iter_ = header["n_iter"]
     model.x_scaler_ = checked_scaler(header, "x_scaler", model.n_features_in_)
     model.fit_report_ = FitReport.from_dict(header["fit_report"])
+    if "pruned" in header:
+        model.pruned_ = Pruned(**header["pruned"])
     if model.n_features_in_ < 1 or (names is not None and len(names) != model.n_features_in_):
         raise ValueError(f"the header names {names!r} for {model.n_features_in_} inputs")
     return model

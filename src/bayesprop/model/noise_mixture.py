@@ -112,6 +112,14 @@ class NoiseMixturePredictive(Predictive):
     broad_mean: Moments
     broad_var: Moments
 
+    @property
+    def mean_log_noise_var(self) -> Moments:
+        """Log variance of the noise, in nats, averaged over the members and what each says of it.
+
+        Less than the log of `noise_var` by what is unsure about the noise.
+        """
+        return np.mean(self.log_noise_mean + np.log(self.dof / (self.dof - 2.0)), axis=0)
+
     @classmethod
     def of(
         cls,

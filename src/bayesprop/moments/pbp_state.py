@@ -130,10 +130,12 @@ class PBPState(NamedTuple):
             raise ValueError("the prior parameters must be scalars")
         if any(w.dtype != np.float64 for w in self.to_arrays().values()):
             raise ValueError("the arrays must be float64")
-        if not all(np.isfinite(m).all() for m in self.m) or not all(
-            (v > 0.0).all() for v in self.v
-        ):
-            raise ValueError("the weights must have finite means and positive variances")
+        for m, v in zip(self.m, self.v, strict=True):
+            is_removed = (m == 0.0) & (v == 0.0)
+            if not (np.isfinite(m) & ((v > 0.0) | is_removed)).all():
+                raise ValueError(
+                    "the weights must have finite means, and positive variances unless removed"
+                )
 
     @property
     def layer_sizes(self) -> tuple[int, ...]:

@@ -21,6 +21,8 @@ _TAIL_DEPTH = 40
 _SQRT_2PI = 2.5066282746310002
 _FURTHEST = 12.0  # phi(12) = 2e-32 is still a normal float32
 _CENTRE = 3.0
+# Inputs that are certain, as those of a unit that lost all its weights, divide by no zero.
+_LEAST_STD_64, _LEAST_VAR_32 = 1e-100, 1e-30
 
 
 def identity(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
@@ -64,7 +66,7 @@ def relu_float64(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
     variance = v [Phi + a² Phi Q + a phi (Q - Phi) - phi²], Q = Phi(-a).
     """
     std = jnp.sqrt(v)
-    a = m / std
+    a = m / jnp.maximum(std, _LEAST_STD_64)
     density = jnp.exp(-0.5 * a * a) / _SQRT_2PI
     lower, upper = 0.5 * erfc(-a / jnp.sqrt(2.0)), 0.5 * erfc(a / jnp.sqrt(2.0))
     mean = m * lower + std * density
@@ -80,7 +82,7 @@ def relu_float64(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
 @relu_float64.defjvp
 def _relu_float64_jvp(primals: tuple, tangents: tuple) -> tuple[Gaussian, Gaussian]:
     (m, v), (dm, dv) = primals, tangents
-    std = jnp.sqrt(v)
+    std = jnp.maximum(jnp.sqrt(v), _LEAST_STD_64)
     a = m / std
     density = jnp.exp(-0.5 * a * a) / _SQRT_2PI
     lower, upper = 0.5 * erfc(-a / jnp.sqrt(2.0)), 0.5 * erfc(a / jnp.sqrt(2.0))
@@ -102,7 +104,7 @@ def relu_float32(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
 
 def _relu_and_slopes(m: Array, v: Array) -> tuple[Gaussian, _Slopes]:
     # sqrt(1 / v): XLA turns m / sqrt(v) into a reciprocal square root that it cannot vectorise.
-    per_std = jnp.sqrt(1.0 / v)
+    per_std = jnp.sqrt(1.0 / jnp.maximum(v, _LEAST_VAR_32))
     a = m * per_std
     density, lower, upper = _bell(a)
     mean = m * lower + v * per_std * density

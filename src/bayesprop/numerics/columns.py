@@ -20,7 +20,12 @@ class ColumnMoments(NamedTuple):
 def mean_and_std(
     x: Float[np.ndarray, "n k"], weight: Float[np.ndarray, " n"] | None = None
 ) -> ColumnMoments:
-    """Mean and standard deviation; a column constant up to rounding has its value and 1."""
+    """Mean and standard deviation; a column constant up to rounding has its value and 1.
+
+    Rows of weight zero count as absent.
+    """
+    if weight is not None:
+        x, weight = x[weight > 0.0], weight[weight > 0.0]
     largest = np.max(np.abs(x), axis=0)
     unit = np.where(largest > 0.0, largest, 1.0)
     scaled = x / unit

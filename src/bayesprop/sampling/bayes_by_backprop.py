@@ -179,14 +179,13 @@ def bayes_by_backprop(
         slopes = jax.tree.map(lambda slope: a_row * slope, slopes)
         steps, memory = optimizer.update(slopes, state.optimizer, params)
         moved = cast(Params, optax.apply_updates(params, steps))
-        n_rows = jnp.maximum(jnp.sum(batch.weight), jnp.finfo(jnp.float32).tiny)
         kl_now = jax.lax.cond(
             batch.place == 0,
             lambda: batch.n_batches * _kl(prior, state.q, draw_noise(key, state.q.m), kl),
             lambda: jnp.zeros(()),
         )
         loss = a_row * (kl_now / batch.n_batches - log_likelihood)
-        info = Info(loss, log_likelihood / n_rows, kl_now)
+        info = Info(loss, a_row * log_likelihood, kl_now)
         return BayesByBackpropState(*moved, memory), info
 
     return GradientMethod(init, update, sample, mean)

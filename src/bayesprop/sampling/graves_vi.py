@@ -144,8 +144,7 @@ def graves_vi(
         steps, memory = optimizer.update(uphill, state.optimizer, params)
         moved = cast(Params, optax.apply_updates(params, steps))
         kl = kl_to_prior(state.q, prior)
-        n_rows = jnp.maximum(jnp.sum(batch.weight), jnp.finfo(jnp.float32).tiny)
-        info = Info(a_row * (share * kl - slopes.total), slopes.total / n_rows, kl)
+        info = Info(a_row * (share * kl - slopes.total), a_row * slopes.total, kl)
         return BayesByBackpropState(*moved, memory), info
 
     return GradientMethod(init, update, sample, mean)

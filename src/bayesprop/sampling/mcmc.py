@@ -216,6 +216,12 @@ def _walk_step(
     return normal_random_walk(density, scale.size * scale.spread).step
 
 
+def _spread(mean: Array, square: Array) -> Array:
+    """Take standard deviations from the moments of the walk so far; 1 where it has not moved."""
+    variance = square - mean**2
+    return jnp.sqrt(jnp.where(variance > 1e-12, variance, 1.0))
+
+
 def _warm_walk(
     density: Callable[[Array], Array], start: Array, key: Array, n_warmup: int
 ) -> tuple[Any, _Scale]:
@@ -228,8 +234,8 @@ def _warm_walk(
     def adapt(carry: tuple, at: tuple) -> tuple[tuple, None]:
         state, log_size, mean, square = carry
         t, key = at
-        spread = jnp.sqrt(jnp.maximum(square - mean**2, 1e-12))
-        scale = _Scale(jnp.exp(log_size), jnp.where(t < n_warmup // 4, 1.0, spread))
+        spread = jnp.where(t < n_warmup // 4, 1.0, _spread(mean, square))
+        scale = _Scale(jnp.exp(log_size), spread)
         state, info = _walk_step(density, scale)(key, state)
         found = state.position
         gain = 1.0 / (t + 1.0)
@@ -242,5 +248,4 @@ def _warm_walk(
     times = (jnp.arange(n_warmup), jax.random.split(key, n_warmup))
     start_carry = (first, jnp.log(size).astype(start.dtype), start, start**2)
     (state, log_size, mean, square), _ = jax.lax.scan(adapt, start_carry, times)
-    spread = jnp.sqrt(jnp.maximum(square - mean**2, 1e-12))
-    return state, _Scale(jnp.exp(log_size), spread)
+    return state, _Scale(jnp.exp(log_size), _spread(mean, square))

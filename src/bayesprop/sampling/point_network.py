@@ -97,9 +97,9 @@ def penalised_network(
             moved = log_likelihood(params, key, batch, attacked(params, key, batch))
             fitted = 0.5 * (total + moved)
         cost = penalty(params[0])
-        loss = (cost / batch.n_batches - fitted) * batch.n_batches / batch.n_total
-        n_rows = jnp.maximum(jnp.sum(batch.weight), jnp.finfo(total.dtype).tiny)
-        return loss, Info(loss, total / n_rows, cost)
+        a_row = batch.n_batches / batch.n_total
+        loss = (cost / batch.n_batches - fitted) * a_row
+        return loss, Info(loss, a_row * total, cost)
 
     def init(key: PRNGKeyArray, weights: Any) -> PointState:
         del key
