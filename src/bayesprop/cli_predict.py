@@ -25,7 +25,8 @@ def predict(
         ),
     ] = None,
     quantiles: Annotated[
-        str | None, typer.Option(metavar="LEVELS", help="Also these quantiles: 0.05,0.5,0.95.")
+        list[str] | None,
+        typer.Option(metavar="LEVELS", help="Also these quantiles: 0.05,0.5,0.95; repeatable."),
     ] = None,
     calibrate: Annotated[
         str | None,
@@ -67,7 +68,7 @@ def predict(
             table=table,
             out=out,
             intervals=tuple(interval or ()),
-            quantiles=quantiles,
+            quantiles=",".join(quantiles) if quantiles else None,
             keep=keep,
             quiet=quiet,
             abstain_above=abstain_above,

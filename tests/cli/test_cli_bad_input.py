@@ -307,3 +307,67 @@ def test_a_model_file_with_broken_numbers_predicts_nothing(cli, house_model, hou
         assert result.code == 2
         assert (result.out, "finite" in result.error) == ("", True)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_category_means_the_same_in_any_company(cli, tmp_path):
+    codes = ("1.10", "1.1", "01")
+    rows = "".join(f"{i % 7},{codes[i % 3]},{10 * (i % 3) + 0.01 * (i % 5)}\n" for i in range(90))
+    (tmp_path / "t.csv").write_text("a,code,y\n" + rows.replace("01,", "x1,"))
+    fit = ("fit", tmp_path / "t.csv", "--target", "y", "--method", "linear", "--quiet")
+    assert cli(*fit, "--out", tmp_path / "m").code == 0
+    (tmp_path / "one.csv").write_text("a,code\n0,1.10\n")
+    (tmp_path / "two.csv").write_text("a,code\n0,1.10\n0,x1\n")
+    one, two = (cli("predict", tmp_path / "m", tmp_path / f"{n}.csv") for n in ("one", "two"))
+    np.testing.assert_allclose(numbers(one.out), numbers(two.out)[: len(numbers(one.out))])
+    assert "level" not in one.err
+
+
+def test_rows_of_weight_zero_judge_nothing(cli, tmp_path):
+    kept = [(i % 11, 2 * (i % 11) + 0.1 * (i % 3)) for i in range(60)]
+    lines = [f"{a},{y},1\n" for a, y in kept] + [f"{i},1000,0\n" for i in range(30)]
+    (tmp_path / "w.csv").write_text("a,y,w\n" + "".join(lines))
+    fit = ("fit", tmp_path / "w.csv", "--target", "y", "--weights", "w", "--method", "linear")
+    told = cli(*fit, "--out", tmp_path / "m", "--json")
+    assert told.json["rows"] == {"train": 54, "held_out": 6}
+    assert told.json["held_out"]["model"]["rmse"] < 0.5
+    assert told.json["held_out"]["constant"]["rmse"] < 20.0
+    assert "30 rows left out: of weight 0" in told.json["warnings"]
+
+
+def test_numbers_with_a_stray_word_are_used_as_categories_aloud(cli, tmp_path):
+    rows = "".join(f"{'?' if i == 5 else i % 4},{i % 4}.5\n" for i in range(60))
+    (tmp_path / "t.csv").write_text("rooms,y\n" + rows)
+    fit = ("fit", tmp_path / "t.csv", "--target", "y", "--method", "linear", "--json")
+    told = cli(*fit, "--task", "regression", "--out", tmp_path / "m")
+    assert any("column 'rooms' holds numbers, but '?'" in one for one in told.json["warnings"])
+
+
+def test_rows_that_were_learnt_before_are_known_again(cli, tmp_path):
+    for name, start in (("t", 0), ("new", 7)):
+        rows = "".join(f"{i},{i * i % 7},{2 * i + i % 3}\n" for i in range(start, start + 30))
+        (tmp_path / f"{name}.csv").write_text(HEADER + rows)
+    table, new, model = tmp_path / "t.csv", tmp_path / "new.csv", tmp_path / "m"
+    assert cli("fit", table, "--target", "y", "--out", model, *FAST).code == 0
+    assert "too sure" not in cli("update", model, new).err
+    assert "learnt these 30 rows" in cli("update", model, new).err
+    assert "was fitted on some of these 30 rows" in cli("update", model, table).err
+    assert "learnt these 30 rows" in cli("evaluate", model, new).err
+    assert "117 in training" in cli("inspect", model).out
+
+
+def test_no_table_that_is_read_is_written_to(cli, house_model, houses, tmp_path):
+    own = tmp_path / "own.csv"
+    own.write_bytes(houses.read_bytes())
+    for words in (
+        ("predict", house_model, houses, "--calibrate", own, "--out", own),
+        ("suggest", house_model, houses, "--reference", own, "--out", own,
+         "--acquisition", "expected-entropy-reduction"),
+    ):  # fmt: skip
+        refused = cli(*words)
+        assert refused.code == 2
+        assert "would overwrite an input" in refused.error
+        assert own.read_bytes() == houses.read_bytes()
+    (tmp_path / "sub").mkdir()
+    two_names = ("--out", tmp_path / "m.html", "--report", tmp_path / "sub" / ".." / "m.html")
+    refused = cli("fit", houses, "--target", "price", *FAST, *two_names)
+    assert "--report and --out must be two different files" in refused.error

@@ -60,3 +60,9 @@ def test_a_folder_and_a_missing_folder_are_refused(tmp_path):
         write_atomically(tmp_path, lambda file: file.write(b""))
     with pytest.raises(FileNotFoundError):
         write_atomically(tmp_path / "none" / "file", lambda file: file.write(b""))
+
+
+def test_names_as_long_as_the_system_allows(tmp_path):
+    path = tmp_path / ("模" * 80 + ".csv")  # 244 of 255 bytes
+    write_atomically(path, lambda file: file.write(b"x"))
+    assert path.read_bytes() == b"x"

@@ -254,3 +254,9 @@ def test_any_target_is_refused_in_one_line_or_found_again(values):
     assert set(found) == set(encoding.classes)
     for place, label in zip(known.places, found, strict=True):
         assert visible(label) == visible(values[place]) or float(label) == float(values[place])
+
+
+def test_a_class_that_reads_as_no_number_is_a_word():
+    target = pl.Series("who", ["Nan", "Bob", "Nan", "Bob"])
+    classes = fit_classes(target)
+    assert class_codes(target, classes).to_list() == [1, 0, 1, 0]

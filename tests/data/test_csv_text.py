@@ -9,8 +9,8 @@ from bayesprop.data import csv_text
 from bayesprop.data.errors import TableError, TableWarning
 
 
-def read(text, **kwargs):
-    content = text if isinstance(text, bytes) else text.encode()
+def read(table, **kwargs):
+    content = table if isinstance(table, bytes) else table.encode()
     return csv_text.parse(content, "'t.csv'", **kwargs).to_dict(as_series=False)
 
 
@@ -36,6 +36,11 @@ def read(text, **kwargs):
         ("0,1\n3,4\n", {"0": [3], "1": [4]}),
         ("<script>,a b\n1,2\n", {"<script>": [1], "a b": [2]}),
         ("é,β\n1,2\n", {"é": [1], "β": [2]}),
+        ("sep=;\na;b\n1;2\n", {"a": [1], "b": [2]}),
+        ("SEP=,\r\na,b\r\n1,2\r\n", {"a": [1], "b": [2]}),
+        ("price (net, EUR);area\n1;2\n", {"price (net, EUR)": [1], "area": [2]}),
+        ("area;price (net, EUR)\n1;2\n", {"area": [1], "price (net, EUR)": [2]}),
+        ("a,b\n1,None\n", {"a": [1], "b": [None]}),
     ],
 )
 def test_usual_text_is_understood(text, expected):
@@ -129,3 +134,27 @@ def test_the_compiled_reader_agrees_with_the_exact_one_or_stands_back(rows, end)
 
 def test_the_compiled_reader_serves_plain_text():
     assert csv_text._fast("a,b\n1,2\n,4\n", ",", ["a", "b"]) is not None
+
+
+def test_columns_that_stay_text_do_so_whatever_the_other_rows_hold():
+    kept = read("a,code,flag\n1,1.10,True\n2,01,False\n", text=("code", "flag"))
+    assert kept == {"a": [1, 2], "code": ["1.10", "01"], "flag": ["True", "False"]}
+    with pytest.warns(TableWarning, match="decimal commas"):
+        kept = read("code;a\n1,10;2,5\n", text=("code",))
+    assert kept == {"code": ["1,10"], "a": [2.5]}
+
+
+@pytest.mark.filterwarnings("ignore::bayesprop.data.errors.TableWarning")
+def test_dots_that_part_thousands_are_no_decimal_points():
+    with pytest.raises(
+        TableError, match=r"column 'b' holds '2\.593' in a table with decimal commas"
+    ):
+        read("a;b\n1,5;2.593\n2,5;773\n")
+    assert read("a;b\n1,5;0.593\n2,5;1.250\n")["b"] == [0.593, 1.25]
+    assert read("a;b\n1;2.593\n2;773\n")["b"] == [2.593, 773.0]
+
+
+def test_a_header_longer_than_a_field_of_the_csv_module_is_read():
+    names = [f"gene_{i:06d}" for i in range(14_000)]
+    found = read(",".join(names) + "\n" + ",".join(["1"] * 14_000) + "\n")
+    assert list(found) == names

@@ -157,3 +157,11 @@ def test_targets_of_the_wrong_kind_are_named(name, task):
         model.fit(X, np.array(["a", 1] * 12, dtype=object))
     with pytest.raises(ValueError, match="at least two classes, got one class only: 'a'"):
         model.fit(X, np.full(24, "a"))
+
+
+@pytest.mark.parametrize("name", [name for name, task in ALL if task == REGRESSION])
+def test_a_constant_target_is_said(name):
+    params = SETTINGS[name] | PARTICULAR.get((name, REGRESSION), {})
+    with pytest.warns(UserWarning, match="the target is constant"):
+        model = make(name, **params).fit(X, np.full(24, 3.0))
+    assert any("the target is constant" in one for one in model.fit_report_.warnings)

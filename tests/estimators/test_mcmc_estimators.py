@@ -124,8 +124,10 @@ REST = pytest.mark.exhaustive
 )
 @pytest.mark.filterwarnings("ignore:the chains disagree", "ignore:the draws are worth")
 @pytest.mark.filterwarnings("ignore:draws that diverged")
-def test_every_sampler_fits_a_network(sampler):
+def test_every_sampler_fits_a_network(sampler, tmp_path):
     model = MCMCRegressor((3,), sampler=sampler, step_size=1e-3, **FEW).fit(X, Y)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(bayesprop.load(tmp_path / "model").predict(X), model.predict(X))
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all()
     assert (std > 0.0).all()

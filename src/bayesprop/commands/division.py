@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from bayesprop.commands.console import warn
 from bayesprop.commands.failures import InputError, listing, one_line
 from bayesprop.commands.sources import known_set, require_column, table_name
-from bayesprop.data.tables import class_codes, fit_classes, usable_rows
+from bayesprop.data.tables import UsableRows, class_codes, fit_classes, usable_rows
 from bayesprop.methods import CLASSIFICATION
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ def divide(options: Asked, frame: pl.DataFrame, target: str, task: str | None) -
     warn(usable.warnings)
     weight = weights_of(options, frame, target)
     frame = frame.drop(options.weights or ())
+    usable = _weighing(usable, weight)
     n, n_test = len(usable.places), round(options.test_fraction * len(usable.places))
     if n - n_test < 2:
         rows = f"{n} row{'' if n == 1 else 's'}"
@@ -129,6 +130,20 @@ def divide(options: Asked, frame: pl.DataFrame, target: str, task: str | None) -
         for rows in (usable.places[~is_test], usable.places[is_test])
     )
     return Parts(usable.task, train, test, usable.frame.select(target), usable.warnings)
+
+
+def _weighing(usable: UsableRows, weight: Float[np.ndarray, " n"] | None) -> UsableRows:
+    """Leave rows of weight zero out: nothing is learnt from them, and nothing judged by them."""
+    if weight is None or np.all(weighs := weight[usable.places] > 0.0):
+        return usable
+    n = int(np.sum(~weighs))
+    sentence = f"{n} row{'s' * (n != 1)} left out: of weight 0"
+    warn([sentence])
+    return usable._replace(
+        frame=usable.frame.filter(weighs),
+        places=usable.places[weighs],
+        warnings=[*usable.warnings, sentence],
+    )
 
 
 def _held_out(target: pl.Series, task: str, n_test: int, seed: int) -> np.ndarray:

@@ -110,7 +110,7 @@ def _check_paths(options: Options) -> None:
     check_output(options.out, "--out", [options.table])
     if options.report is not None:
         check_output(options.report, "--report", [options.table])
-        if options.report.absolute() == options.out.absolute():
+        if options.report.resolve() == options.out.resolve():
             raise InputError("--report and --out must be two different files")
 
 

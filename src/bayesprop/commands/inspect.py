@@ -133,8 +133,9 @@ def _target(facts: dict[str, Any]) -> str:
 
 
 def _rows(facts: dict[str, Any]) -> str:
-    held_out = (facts["rows"] or {}).get("held_out")
-    return f"{facts['fit']['n_rows']} in training" + (f", {held_out} held out" if held_out else "")
+    rows = facts["rows"] or {}
+    n_train, held_out = rows.get("train", facts["fit"]["n_rows"]), rows.get("held_out")
+    return f"{n_train} in training" + (f", {held_out} held out" if held_out else "")
 
 
 def _show_features(features: list[dict[str, Any]]) -> None:

@@ -23,9 +23,10 @@ from bayesprop.commands.sources import (
     encoding_of,
     open_model,
     parse_levels,
+    table_of,
 )
 from bayesprop.data.atomic import write_atomically
-from bayesprop.data.tables import class_text, read_table, write_table
+from bayesprop.data.tables import class_text, write_table
 from bayesprop.model.predictive import GaussianPredictive
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def run(options: Options) -> None:
     _check_out(options)
     saved = open_model(options.model)
     with progress(f"reading {options.table}", quiet=options.quiet):
-        frame = read_table(options.table)
+        frame = table_of(saved, options.table)
     encoding = encoding_of(saved)
     rule = Abstaining.asked_for(options.abstain_above, options.by, classes=bool(encoding.classes))
     layout = _class_layout(options, encoding, frame) if encoding.classes else numbers
@@ -165,7 +166,8 @@ def run(options: Options) -> None:
 
 def _check_out(options: Options) -> None:
     if options.out != "-":
-        check_table_output(options.out, [options.table, options.model], or_be=", or be -")
+        inputs = [options.table, options.model, *([options.calibrate] if options.calibrate else [])]
+        check_table_output(options.out, inputs, or_be=", or be -")
 
 
 def check_table_output(out: str, inputs: Sequence[str | Path], *, or_be: str = "") -> None:

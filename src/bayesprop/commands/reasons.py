@@ -65,7 +65,8 @@ def why(
     sentences = [f"{target} would be {expected}", _worth(scored)]
     if unlike:
         sentences.append(f"unlike the training rows in {'; '.join(unlike)}")
-    return ". ".join(sentence[:1].upper() + sentence[1:] for sentence in sentences) + "."
+    said, *others = sentences  # the first begins with the name of a column, which stays as it is
+    return ". ".join([said, *(other[:1].upper() + other[1:] for other in others)]) + "."
 
 
 def _expected(predicted: Predictive, unit: str) -> str:

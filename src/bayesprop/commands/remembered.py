@@ -24,6 +24,8 @@ class Remembered:
         Counts of rows: "train" and "held_out".
     target_sha256
         Digest of the target of the whole table, to know the table again.
+    learnt
+        The same of every table that the model has learnt since.
     held_out
         The metrics of the fit on the rows that it held out.
     picture
@@ -35,6 +37,7 @@ class Remembered:
     unit: str
     seed: int
     target_sha256: str
+    learnt: tuple[str, ...]
     rows: dict[str, int]
     config: dict[str, Any]
     held_out: Scores | None
@@ -56,12 +59,14 @@ def remember(saved: SavedModel) -> Remembered:
     """Read the notes of a model file."""
     notes = saved.metadata
     rows = _typed(notes, "rows", dict)
+    updates = [one for one in _typed(notes, "updates", list) if isinstance(one, dict)]
     return Remembered(
         command=_typed(notes, "command", str),
         source=_typed(notes, "source", str),
         unit=_typed(notes, "unit", str),
         seed=_typed(notes, "seed", int),
         target_sha256=_typed(notes, "target_sha256", str),
+        learnt=tuple(str(one.get("target_sha256", "")) for one in updates),
         rows={key: rows[key] for key in ("train", "held_out") if isinstance(rows.get(key), int)},
         config=_typed(notes, "config", dict),
         held_out=_scores(_typed(notes, "held_out", dict)),

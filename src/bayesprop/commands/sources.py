@@ -78,6 +78,13 @@ def encoding_of(saved: SavedModel) -> TableEncoding:
     return saved.table
 
 
+def table_of(saved: SavedModel, source: str) -> pl.DataFrame:
+    """Read a table for a fitted model: what it knows as text stays text."""
+    from bayesprop.data.tables import read_table
+
+    return read_table(source, encoding_of(saved).text_columns)
+
+
 class Judged(NamedTuple):
     """The rows of a table whose target is known, encoded; `row_numbers` count from 1."""
 
@@ -89,16 +96,13 @@ class Judged(NamedTuple):
 
 def rows_to_judge(saved: SavedModel, source: str) -> Judged:
     """Read a table that holds the target of a model."""
-    from bayesprop.data.tables import read_table
-
-    encoding = encoding_of(saved)
-    frame = read_table(source)
+    encoding, frame = encoding_of(saved), table_of(saved, source)
     require_column(frame, encoding.target_name, source)
     encoded = encoding.encode(frame)  # whole, so that messages name rows of the table
     known = encoding.known_target(frame)
     if not len(known.places):
         raise InputError(f"no row of {table_name(source)} has a value of {encoding.target_name}")
-    remarks = [*_seen_before(saved, known.values, source), *known.warnings, *encoded.warnings]
+    remarks = [*_flattered(saved, known.values, source), *known.warnings, *encoded.warnings]
     return Judged(encoded.X[known.places], known.values, known.places + 1, remarks)
 
 
@@ -107,14 +111,23 @@ def fingerprint(target: Shaped[np.ndarray, " n"]) -> str:
     return hashlib.sha256(np.ascontiguousarray(target).tobytes()).hexdigest()
 
 
-def _seen_before(saved: SavedModel, target: np.ndarray, source: str) -> list[str]:
-    notes = remember(saved)
-    if notes.target_sha256 != fingerprint(target):
+def seen_before(saved: SavedModel, target: np.ndarray, source: str) -> str | None:
+    """Say what the model has learnt of a table, None where that is nothing that is known."""
+    notes, mark = remember(saved), fingerprint(target)
+    if mark in notes.learnt:
+        return f"the model has learnt these {len(target)} rows of {table_name(source)}"
+    if mark != notes.target_sha256:
+        return None
+    n_fitted = "some" if notes.learnt else notes.rows.get("train", "some")
+    return f"the model was fitted on {n_fitted} of these {len(target)} rows of {table_name(source)}"
+
+
+def _flattered(saved: SavedModel, target: np.ndarray, source: str) -> list[str]:
+    seen = seen_before(saved, target, source)
+    if seen is None:
         return []
-    return [
-        f"the model was fitted on {notes.rows.get('train', 'some')} of these {len(target)} rows of "
-        f"{table_name(source)}: the figures flatter it; `bayesprop inspect` shows the held-out ones"
-    ]
+    where = "; `bayesprop inspect` shows the held-out ones" if remember(saved).held_out else ""
+    return [f"{seen}: the figures flatter it{where}"]
 
 
 def parse_levels(text: str, option: str) -> tuple[float, ...]:

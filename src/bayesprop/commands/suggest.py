@@ -18,8 +18,8 @@ from bayesprop.commands.predict import MAX_CLASS_COLUMNS, check_table_output
 from bayesprop.commands.reasons import Scored, unlike_training, why
 from bayesprop.commands.remembered import remember
 from bayesprop.commands.scores import predict_rows
-from bayesprop.commands.sources import encoding_of, open_model, require_column
-from bayesprop.data.tables import class_text, read_table, write_table
+from bayesprop.commands.sources import encoding_of, open_model, require_column, table_of
+from bayesprop.data.tables import class_text, write_table
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.decisions.batches import BATCHES, Chosen
@@ -123,11 +123,12 @@ def _check(options: Options) -> None:
     if needs != (options.reference is not None):
         raise InputError(f"--reference goes with --acquisition {EXPECTED_ENTROPY_REDUCTION}")
     if options.out is not None:
-        check_table_output(str(options.out), [options.table, options.model])
+        inputs = [options.table, options.model, *([options.reference] if options.reference else [])]
+        check_table_output(str(options.out), inputs)
 
 
 def _candidates(options: Options, saved: SavedModel) -> Candidates:
-    frame = read_table(options.table)
+    frame = table_of(saved, options.table)
     encoded = encoding_of(saved).encode(frame)
     cost = None
     if options.cost is not None:
@@ -144,7 +145,7 @@ def _candidates(options: Options, saved: SavedModel) -> Candidates:
 def _reference(options: Options, saved: SavedModel) -> Float[np.ndarray, "m k"] | None:
     if options.reference is None:
         return None
-    return encoding_of(saved).encode(read_table(options.reference)).X
+    return encoding_of(saved).encode(table_of(saved, options.reference)).X
 
 
 def _remarks(chosen: Chosen) -> list[str]:

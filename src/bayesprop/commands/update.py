@@ -24,9 +24,11 @@ from bayesprop.commands.sources import (
     fingerprint,
     open_model,
     require_column,
+    seen_before,
     table_name,
+    table_of,
 )
-from bayesprop.data.tables import TableEncoding, read_table
+from bayesprop.data.tables import TableEncoding
 from bayesprop.store import save_model
 
 if TYPE_CHECKING:
@@ -97,6 +99,8 @@ def run(options: Options) -> None:
         )
     with progress(f"reading {options.table}", quiet=options.quiet):
         rows, remarks = _measured(options.table, saved)
+        if (seen := seen_before(saved, rows.y, options.table)) is not None:
+            remarks.append(f"{seen}: to learn them twice makes it too sure of them")
     warn(remarks)
     notes = remember(saved)
     before = score(predict_rows(saved.estimator, rows.X), notes.baselines, rows.X, rows.y)
@@ -116,7 +120,7 @@ def run(options: Options) -> None:
 
 def _measured(table: str, saved: SavedModel) -> tuple[Rows, list[str]]:
     """Read the rows of a table that have a target."""
-    encoding, frame = encoding_of(saved), read_table(table)
+    encoding, frame = encoding_of(saved), table_of(saved, table)
     require_column(frame, encoding.target_name, table)
     encoded = encoding.encode(frame)
     known = encoding.known_target(frame)
@@ -189,7 +193,7 @@ def _refitted(options: Options, saved: SavedModel, notes: Remembered, rows: Rows
 
 def _parts(table: str, saved: SavedModel, notes: Remembered) -> Parts:
     """Divide the table of the fit as the fit did; refuse another table."""
-    encoding, frame = encoding_of(saved), read_table(table)
+    encoding, frame = encoding_of(saved), table_of(saved, table)
     require_column(frame, encoding.target_name, table)
     choices = _choices(table, notes)
     parts = divide(choices, frame, encoding.target_name, encoding.task)
@@ -241,7 +245,12 @@ def _metadata(
             "baselines": None if baselines is None else baselines.to_dict(),
             "updates": [
                 *_updates(saved),
-                {"source": options.table, "rows": len(rows.y), "refitted": bool(options.known)},
+                {
+                    "source": options.table,
+                    "rows": len(rows.y),
+                    "refitted": bool(options.known),
+                    "target_sha256": fingerprint(rows.y),
+                },
             ],
         }
     )

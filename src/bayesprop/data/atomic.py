@@ -24,7 +24,7 @@ def write_atomically(path: str | Path, write: Callable[[BinaryIO], object]) -> N
         return
     if place.is_dir():
         raise IsADirectoryError(21, "is a folder, not a file", str(path))
-    draft = place.with_name(f".{place.name[:100]}.{secrets.token_hex(6)}.tmp")
+    draft = place.with_name(f".bayesprop-{secrets.token_hex(8)}.tmp")
     try:
         with draft.open("xb") as file:
             if place.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -180,9 +181,10 @@ def _meaning(label: Any) -> Any:
     if label.lower() in ("true", "false"):
         return label.lower() == "true"
     try:
-        return float(label)
+        number = float(label)
     except ValueError:
         return label
+    return label if math.isnan(number) else number  # a word such as "Nan" equals itself
 
 
 def _refuse_unknown(values: pl.Series, unknown: list[Any], classes: tuple[Label, ...]) -> None:

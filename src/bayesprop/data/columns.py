@@ -212,17 +212,24 @@ def _fit_text(text: pl.Series) -> FittedColumn:
     column = CategoryColumn(
         name, tuple(sorted(ordered[:MAX_LEVELS])), tuple(sorted(ordered[MAX_LEVELS:])), missing > 0
     )
-    return FittedColumn(name, column, _category_sentence(column, looks_like_number(known).all()))
+    return FittedColumn(name, column, _category_sentence(column, known))
 
 
-def _category_sentence(column: CategoryColumn, is_number_like: bool) -> str | None:
-    name = quoted(column.name)
+def _category_sentence(column: CategoryColumn, known: pl.Series) -> str | None:
+    name, plain = quoted(column.name), is_number(known)
+    if plain.sum() >= len(known) / 2 and not plain.all():
+        stray = known.filter(~plain)
+        return (
+            f"column {name} holds numbers, but {quoted(stray[0])} in"
+            f" {counted(len(stray), 'row')}: used as {len(column.levels)} categories; leave the"
+            " field empty if the number is missing"
+        )
     if column.rare:
         return (
             f"column {name}: its {len(column.levels)} commonest levels have a column each, the"
             f" other {len(column.rare)} share one code"
         )
-    if is_number_like:
+    if looks_like_number(known).all():
         return (
             f"column {name} is text such as {quoted(column.levels[0])}: used as"
             f" {len(column.levels)} categories, not as numbers"

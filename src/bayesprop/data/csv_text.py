@@ -5,45 +5,55 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 
 import polars as pl
 
 from bayesprop.data.errors import TableError, TableWarning, counted, listed, quoted
-from bayesprop.data.text import cleaned, typed, with_decimal_points
+from bayesprop.data.text import cleaned, has_thousands_dots, typed, with_decimal_points
 
 _SEPARATORS = (",", ";", "\t", "|")
+_NAMED_SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)
 _CHUNK = 50_000  # rows held as Python strings at a time
 
 
-def parse(content: bytes, where: str, separator: str | None = None) -> pl.DataFrame:
+def parse(
+    content: bytes, where: str, separator: str | None = None, *, text: Collection[str] = ()
+) -> pl.DataFrame:
     """Read delimited text with a header line into typed columns.
 
     where
         What messages call the table.
     separator
-        None: the one that the header line has most of.
+        None: the one that the header line has most of, or that a first line such as "sep=;" names.
+    text
+        Columns that stay text, as it stands in the file.
 
     TableError on an empty or ragged table, a header without rows, two columns of one name.
     """
-    text = _decoded(content, where)
-    if not text.strip():
+    body = _decoded(content, where)
+    if not body.strip():
         raise TableError(f"{where} is empty: it needs a header line and rows")
-    text = text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n")
-    separator = separator or _separator(text)
-    header = _header(text, separator, where)
+    body = body.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n")
+    if named := _NAMED_SEPARATOR.match(body):  # as spreadsheets write it
+        body, separator = body[named.end() :], separator or named[1]
+    separator = separator or _separator(body)
+    header = _header(body, separator, where)
     names, keep = _column_names(header, where)
-    frame = _fast(text, separator, header)
-    frame = _exact(text, separator, header, where) if frame is None else frame
+    frame = _fast(body, separator, header)
+    frame = _exact(body, separator, header, where) if frame is None else frame
     if frame.is_empty():
         raise TableError(f"{where} has a header line but no rows")
     columns = [cleaned(frame[f"{i}"]).alias(names[i]) for i in range(len(header))]
     used = [
         column for i, column in enumerate(columns) if keep[i] or column.null_count() < len(frame)
     ]
-    return pl.DataFrame(_all_typed(used, separator))
+    words = [column for column in used if column.name in text]
+    others = _all_typed([column for column in used if column.name not in text], separator)
+    return pl.DataFrame([*words, *others]).select(column.name for column in used)
 
 
 def _all_typed(columns: list[pl.Series], separator: str) -> list[pl.Series]:
@@ -52,8 +62,20 @@ def _all_typed(columns: list[pl.Series], separator: str) -> list[pl.Series]:
     pointed = {column.name: with_decimal_points(column) for column in columns}
     with_commas = [name for name, column in pointed.items() if column is not None]
     if with_commas:
+        for column in columns:
+            _refuse_thousands(column)
         _warn(f"decimal commas read as decimal points in {listed(with_commas)}")
     return [typed(column if (p := pointed[column.name]) is None else p) for column in columns]
+
+
+def _refuse_thousands(column: pl.Series) -> None:
+    """Raise TableError where a dot among decimal commas would be taken for a decimal point."""
+    dotted = column.filter(has_thousands_dots(column))
+    if len(dotted):
+        raise TableError(
+            f"column {quoted(column.name)} holds {quoted(dotted[0])} in a table with decimal"
+            " commas, where a dot parts thousands: write it without the dot"
+        )
 
 
 def _decoded(content: bytes, where: str) -> str:
@@ -76,10 +98,24 @@ def _strictly(content: bytes, encoding: str, where: str) -> str:
 
 
 def _separator(text: str) -> str:
-    """Return the separator that the header line has most of, outside quotes; commas win ties."""
-    line = text[: text.find("\n")]
-    counts = {one: len(next(csv.reader([line], delimiter=one))) for one in _SEPARATORS}
-    return max(_SEPARATORS, key=lambda one: counts[one])
+    """Return the separator that the header line has most of, outside quotes.
+
+    Of equals the one that the next line has as many of, and then the comma.
+    """
+    header, first = [*text.split("\n", 2)[:2], ""][:2]
+
+    def fits(one: str) -> tuple[int, bool]:
+        n_columns = _count_fields(header, one)
+        return n_columns, n_columns == _count_fields(first, one)
+
+    return max(_SEPARATORS, key=fits)
+
+
+def _count_fields(line: str, separator: str) -> int:
+    try:
+        return len(next(csv.reader([line], delimiter=separator), []))
+    except csv.Error:  # a field without end: told, with its line, where the rows are read
+        return 0
 
 
 def _rows(text: str, separator: str, where: str) -> Iterator[tuple[int, list[str]]]:

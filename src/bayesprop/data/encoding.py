@@ -120,6 +120,16 @@ class TableEncoding:
             names[unique] = None
         return list(names)
 
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Columns whose levels are known, and the target if its classes are words.
+
+        They are to be read as text: "1.10" is another level than "1.1".
+        """
+        words = [column.name for column in self.columns if isinstance(column, CategoryColumn)]
+        is_word = bool(self.classes) and all(isinstance(label, str) for label in self.classes)
+        return (*words, *([self.target_name] if is_word else []))
+
     def encode(self, frame: pl.DataFrame) -> EncodedRows:
         """Return a table's rows as numbers, with sentences on unseen levels and filled gaps.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +42,17 @@ _COMMAS, _TABS, _PARQUET = {".csv", ".txt"}, {".tsv", ".tab"}, {".parquet", ".pq
 _KINDS = ".csv, .tsv or .parquet"
 
 
-def read_table(source: str) -> pl.DataFrame:
+def read_table(source: str, text: Collection[str] = ()) -> pl.DataFrame:
     """Read a table: a .csv, .tsv or .parquet file, "-" for CSV from standard input, a data set.
 
     A name of the registry wins over a file of that name (which is then `./name`). In text, the
     separator of a CSV is found in its header line; empty fields, NA, NaN and null are missing; a
-    column is numbers or true/false if every value is. What had to be guessed comes as
-    TableWarning. Raises TableError, in one line.
+    column is numbers or true/false if every value is, unless it is one of `text`: a column whose
+    levels a model knows means the same whatever the other rows of this table hold. What had to be
+    guessed comes as TableWarning. Raises TableError, in one line.
     """
     if source == "-":
-        return parse(_standard_input(), "standard input")
+        return parse(_standard_input(), "standard input", text=text)
     if source in registry.names():
         return _frame(registry.load(source))
     path, where = Path(source), quoted(source, 200)
@@ -60,9 +61,9 @@ def read_table(source: str) -> pl.DataFrame:
     if kind in _PARQUET:
         return _parquet(content, where)
     if kind in _TABS:
-        return parse(content, where, "\t")
+        return parse(content, where, "\t", text=text)
     if kind in _COMMAS:
-        return parse(content, where)
+        return parse(content, where, text=text)
     raise TableError(f"{where} must end in {_KINDS}: save the table as one of these")
 
 

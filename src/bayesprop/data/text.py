@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", "null")
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", "null", "None")
 _DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
 _TIME = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$"
 _MARKED_NUMBER = r"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*[^\d\s]{0,6}$"
+_THOUSANDS = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$"
 _DECIMAL_COMMA = r"^[+-]?\d*,?\d+([eE][+-]?\d+)?$"
 
 
@@ -40,6 +41,13 @@ def with_decimal_points(text: pl.Series) -> pl.Series | None:
     if not known.str.contains(",", literal=True).any():
         return None
     return text.str.replace(",", ".", literal=True)
+
+
+def has_thousands_dots(text: pl.Series) -> pl.Series:
+    """Say of every value whether it is a number such as "2.593", if numbers have no other dots."""
+    dotted = text.str.contains(r"^[+-]?[\d.]*\.[\d.]*$").fill_null(False)
+    parted = text.str.contains(_THOUSANDS).fill_null(False)
+    return parted if (parted == dotted).all() else pl.repeat(False, len(text), eager=True)
 
 
 def is_number(text: pl.Series) -> pl.Series:

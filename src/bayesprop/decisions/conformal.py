@@ -233,6 +233,8 @@ def limit(
     with warnings.catch_warnings():
         # A class that no calibration row has: the promise is over all rows and holds.
         warnings.filterwarnings("ignore", message=".*has less labels.*", category=UserWarning)
+        # Many classes and few rows: that they are classes is known.
+        warnings.filterwarnings("ignore", message=".*number of unique classes.*")
         calibrated = conformal(
             _KnownProba(classes), confidence_level=coverage, conformity_score="lac", prefit=True
         ).conformalize(proba, y)

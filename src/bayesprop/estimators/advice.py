@@ -6,6 +6,8 @@ import sys
 import warnings
 from collections.abc import Iterable
 
+CONSTANT_TARGET = "the target is constant: there is nothing to learn from it; check the column"
+
 
 def warn(sentences: Iterable[str]) -> None:
     """Issue a UserWarning for each sentence, placed at the nearest line outside this package.

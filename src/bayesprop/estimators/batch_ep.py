@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bayesprop.estimators.advice import warn
+from bayesprop.estimators.advice import CONSTANT_TARGET, warn
 from bayesprop.estimators.checks import check_int, check_positive
 from bayesprop.estimators.inputs import CHUNK_ROWS, padded
 from bayesprop.estimators.pbp_fitting import hidden_sizes
@@ -209,7 +209,7 @@ class BatchEPRegressor(BayesianRegressor):
                 "cavity and were skipped: look for extreme values or weights in the table"
             )
         if np.ptp(y, axis=0).min() == 0.0:
-            advice.append("the target is constant: there is nothing to learn from it")
+            advice.append(CONSTANT_TARGET)
         warn(advice)
         return FitReport(
             n_rows=len(X),

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import jax
 import numpy as np
 
 from bayesprop.data.standardise import Standardiser
+from bayesprop.estimators.advice import CONSTANT_TARGET, warn
 from bayesprop.estimators.checks import check_int
 from bayesprop.estimators.classification import BayesianClassifier
 from bayesprop.estimators.inputs import CHUNK_ROWS
@@ -61,7 +63,12 @@ class DrawsRegressor(BatchFitting, BayesianRegressor):
         X, y, weight = self._check_rows(X, y, sample_weight, reset=not goes_on)
         if not goes_on:
             self._standardise(X, y, weight, reference=False)
-        return self._fit_rows(self._standardised(X), self.y_scaler_.transform(y), weight)
+        self._fit_rows(self._standardised(X), self.y_scaler_.transform(y), weight)
+        if np.ptp(y if weight is None else y[weight > 0.0], axis=0).min() == 0.0:
+            warn([CONSTANT_TARGET])
+            advice = [CONSTANT_TARGET, *self.fit_report_.warnings]
+            self.fit_report_ = replace(self.fit_report_, warnings=advice)
+        return self
 
     @abstractmethod
     def _observations(self, x: np.ndarray, key: Any, n_draws: int) -> draws.Observed:

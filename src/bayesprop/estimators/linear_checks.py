@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesprop.estimators.advice import CONSTANT_TARGET
 from bayesprop.estimators.checks import check_int, check_positive
 from bayesprop.linear.evidence import EvidenceInfo
 from bayesprop.linear.regression import Statistics
@@ -50,11 +51,11 @@ def fit_advice(state: Statistics, infos: tuple[EvidenceInfo, ...], max_steps: in
     advice = []
     is_constant = ~np.any(np.vstack([state.target, state.residual]), axis=0)
     if is_constant.any():
-        advice.append("the target is constant: there is nothing to learn from it; check the column")
+        advice.append(CONSTANT_TARGET)
     elif any(info.at_bound for info in infos):
         advice.append(
             "the columns explain the target without noise: there are too few rows for them, or "
-            "the target was computed from them; give noise a number, or 'conjugate'"
+            "the target was computed from them; give noise a number"
         )
     if not all(info.converged for info in infos):
         worst = max(info.gradient for info in infos)

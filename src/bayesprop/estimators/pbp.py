@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.advice import warn
+from bayesprop.estimators.advice import CONSTANT_TARGET, warn
 from bayesprop.estimators.checks import check_int
 from bayesprop.estimators.inputs import CHUNK_ROWS
 from bayesprop.estimators.pbp_fitting import (
@@ -240,9 +240,7 @@ class PBPRegressor(BayesianRegressor):
     ) -> list[str]:
         advice = []
         if is_start and np.ptp(y, axis=0).min() == 0.0:
-            advice.append(
-                "the target is constant: there is nothing to learn from it; check the column"
-            )
+            advice.append(CONSTANT_TARGET)
             warn(advice)
         advice += advice_on_updates(guards, n_updates)
         if not all(np.isfinite(m).all() for m in self.state_.m):

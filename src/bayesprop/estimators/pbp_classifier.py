@@ -166,7 +166,7 @@ class PBPClassifier(OnlineClassifier):
         m, v = self._checked_engine().predict_moments(self.state_, x)
         proba = np.exp(pbp_kernel.log_class_probabilities(m, v))
         if m.shape[1] == 1:
-            return proba, probit_gaussian.expected_entropy(m[:, 0], v[:, 0])
+            return proba, np.maximum(probit_gaussian.expected_entropy(m[:, 0], v[:, 0]), 0.0)
         nodes = gaussian_nodes.gaussian_nodes(m.shape[1], _N_PAIRS)
         return proba, pbp_kernel.expected_entropies(m, v, nodes)
 

@@ -54,7 +54,11 @@ def restore_network(
     for name, (_, leaf) in zip(names, expected, strict=True):
         array = arrays[name]
         if array.shape != leaf.shape or array.dtype != leaf.dtype or not np.isfinite(array).all():
-            raise ValueError(f"array {name} must be finite, {leaf.dtype} of shape {leaf.shape}")
+            finite = "" if np.isfinite(array).all() else ", not all of it finite"
+            raise ValueError(
+                f"array {name} must be finite {leaf.dtype} of shape {leaf.shape}, got "
+                f"{array.dtype} of shape {array.shape}{finite}"
+            )
         leaves.append(jax.numpy.asarray(array))
     model.state_ = jax.tree.unflatten(structure, leaves)
     return model

@@ -141,6 +141,9 @@ def standings(fields: Mapping[str, Field], score: Score) -> dict[str, Standing]:
 def critical_difference(n_methods: int, n_sets: int) -> float:
     """Difference of average ranks that chance exceeds once in 20, of all pairs (Nemenyi 1963).
 
+    n_methods
+        All that were ranked together on some set: with fewer on another it is a bound from above.
+
     NaN for more than 20 methods, or fewer than two.
     """
     if not 2 <= n_methods < 2 + len(_NEMENYI):

@@ -118,15 +118,15 @@ def _ranks(
         ]
         for method in sorted(methods, key=lambda m: places["crps"][m].mean)
     ]
-    n_whole = sum(place.is_complete for place in places["crps"].values())
+    n_ranked = len(places["crps"])
     about = (
         f"Rank among the methods compared on a set, 1 the best, averaged over {len(found)} sets. "
         "A method that is too slow for some sets is ranked on the others."
     )
-    gap = critical_difference(n_whole, len(found))
+    gap = critical_difference(n_ranked, len(found))
     if np.isfinite(gap):
         about += (
-            f" By sets alone, average ranks of {n_whole} methods would have to differ by "
+            f" By sets alone, average ranks of {n_ranked} methods would have to differ by "
             f"{gap:.1f} to tell a pair apart (Nemenyi 1963, 5 %); the differences within sets, in "
             "the tables below, are sharper."
         )
@@ -219,7 +219,7 @@ def draw(rows: Sequence[Row], stem: Path) -> None:
                 title=score.title,
                 ranks={m: list(standing.ranks.values()) for m, standing in place.items()},
                 partial=partial,
-                critical=critical_difference(len(place) - len(partial), len(found)),
+                critical=critical_difference(len(place), len(found)),
             )
         )
         order = list(place) if score.key == "crps" else order

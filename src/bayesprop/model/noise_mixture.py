@@ -31,6 +31,7 @@ _CHUNK_ELEMENTS = 2**21
 _N_NEWTON, _TOLERANCE = 60, 1e-9
 _N_CRPS = 48
 _FURTHEST_LEVEL = 1e-7
+_FURTHEST = 1e150  # whose square is a number
 
 
 class _Components(NamedTuple):
@@ -198,11 +199,13 @@ class NoiseMixturePredictive(Predictive):
 
     def log_prob(self, y: Moments) -> Moments:
         """Log density of each observation, nats, in the original units of y."""
-        return self._elementwise(_log_density, self._checked(y))
+        y = self._checked(y)
+        found = self._elementwise(_log_density, np.clip(y, -_FURTHEST, _FURTHEST))
+        return np.where(np.isinf(y), -np.inf, found)
 
     def cdf(self, y: Moments) -> Moments:
         """Probability of a value at or below each observation (the PIT), 0 to 1."""
-        return self._elementwise(_distribution, self._checked(y))
+        return np.clip(self._elementwise(_distribution, self._checked(y)), 0.0, 1.0)
 
     def quantile(self, level: float) -> Moments:
         """Value that a new observation stays below with probability `level`."""

@@ -28,9 +28,13 @@ class ConstantBaseline:
 
     @classmethod
     def fit(cls, y: Float[np.ndarray, " n"]) -> ConstantBaseline:
-        """Take mean and variance (ddof 0) of the targets; a std of at least 1e-6 of the largest."""
+        """Take mean and variance (ddof 0) of the targets.
+
+        Of equal targets the std is 1e-6 of their size: a variance of zero has no density.
+        """
+        is_constant = float(np.ptp(y)) == 0.0
         least = (1e-6 * (float(np.max(np.abs(y))) or 1.0)) ** 2
-        return cls(float(np.mean(y)), max(float(np.var(y)), least))
+        return cls(float(np.mean(y)), least if is_constant else float(np.var(y)))
 
     def predict_dist(self, x: Float[np.ndarray, "n d"]) -> GaussianPredictive:
         """Predict every row alike."""

@@ -85,9 +85,13 @@ def sample_stochastic(
     with ThreadPoolExecutor(workers) as threads:
         found = list(threads.map(one, range(len(starts))))
     draws, log_density = jax.tree.map(lambda *parts: np.stack(parts), *found)
-    ones = np.ones(len(starts))
+    ones = np.ones(len(starts), log_density.dtype)
     return Chains(
-        draws, log_density, np.zeros(log_density.shape, bool), ones, ones * plan.step_size
+        draws,
+        log_density,
+        np.zeros(log_density.shape, bool),
+        ones,
+        ones * log_density.dtype.type(plan.step_size),
     )
 
 
