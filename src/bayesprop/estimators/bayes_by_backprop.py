@@ -51,7 +51,8 @@ def _by_mean(*args: Any, **settings: Any) -> GradientMethod:
 class _BackpropFitting(PrunableNetwork, TrainedFitting):
     """What both have."""
 
-    n_epochs: int = field(default=200, kw_only=False)
+    n_epochs: int = field(default=400, kw_only=False)
+    learning_rate: float = 3e-3
     prior: Literal["normal", "mixture"] = "normal"
     prior_std: float = PRIOR_STD
     prior_mixture: Sequence[float] = MIXTURE

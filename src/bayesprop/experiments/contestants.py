@@ -18,7 +18,7 @@ _SECONDS = {
     "pbp": (0.1, 0.1),
     "batch-ep": (0.0, 90.0),
     "linear": (0.1, 0.0),
-    "bayes-by-backprop": (2.0, 1.0),
+    "bayes-by-backprop": (2.5, 2.0),
     "graves-vi": (3.0, 1.2),
     "laplace": (1.0, 1.5),
     "mc-dropout": (1.0, 0.8),

@@ -39,6 +39,7 @@ def model(config: Config, method: str, seed: int) -> Any:
             config.n_vi_epochs,
             prior="normal",
             prior_std=config.prior_std,
+            learning_rate=1e-2,
             random_state=seed,
         )
     if method == "closed-form-vi":
