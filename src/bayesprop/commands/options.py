@@ -52,7 +52,11 @@ TaskName = Annotated[
     ),
 ]
 Weights = Annotated[
-    str | None, typer.Option(metavar="COL", help="Column of row weights, not a feature.")
+    str | None,
+    typer.Option(
+        metavar="COL",
+        help="Column of row weights in the fit, not a feature; rows of weight 0 are left out.",
+    ),
 ]
 Drop = Annotated[
     list[str] | None, typer.Option(metavar="COL", help="Column to leave out; repeatable.")

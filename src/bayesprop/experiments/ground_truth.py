@@ -34,7 +34,7 @@ LABELS = {
     "batch-ep": "batch EP",
     "laplace": "Laplace",
     "mc-dropout": "MC dropout",
-    "bayes-by-backprop": "Bayes by Backprop",
+    "bayes-by-backprop": "Bayes by Backprop, 200 steps",
     "graves-vi": "VI (Graves 2011)",
     "deep-ensemble": "deep ensemble, learned noise",
     "network": "BP: one network",
@@ -47,6 +47,7 @@ SETTINGS: Mapping[str, dict[str, Any]] = {
     "closed-form-vi": {"noise": "learned"},
     "deep-ensemble": {"noise": "learned"},
     "network": {"weight_decay": 1.0},
+    "bayes-by-backprop": {"n_epochs": 200, "learning_rate": 1e-2},
 }
 _DATASETS = ("cubic", "boston", "energy", "yacht")
 _N_REPEATS = 10
