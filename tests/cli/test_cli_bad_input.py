@@ -332,6 +332,11 @@ def test_rows_of_weight_zero_judge_nothing(cli, tmp_path):
     assert told.json["held_out"]["model"]["rmse"] < 0.5
     assert told.json["held_out"]["constant"]["rmse"] < 20.0
     assert "30 rows left out: of weight 0" in told.json["warnings"]
+    streaming = ("fit", tmp_path / "w.csv", "--target", "y", "--weights", "w", *FAST)
+    assert cli(*streaming, "--out", tmp_path / "m").code == 0
+    learnt = cli("update", tmp_path / "m", tmp_path / "w.csv", "--json").json
+    assert learnt["rows"]["new"] == 60
+    assert learnt["before"]["constant"]["rmse"] < 20.0
 
 
 def test_numbers_with_a_stray_word_are_used_as_categories_aloud(cli, tmp_path):

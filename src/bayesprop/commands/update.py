@@ -126,11 +126,15 @@ def _measured(table: str, saved: SavedModel) -> tuple[Rows, list[str]]:
     known = encoding.known_target(frame)
     if not len(known.places):
         raise InputError(f"no row of {table_name(table)} has a value of {encoding.target_name}")
+    remarks = [*known.warnings, *encoded.warnings]
     weight = weights_of(_choices(table, remember(saved)), frame, encoding.target_name)
-    rows = Rows(
-        encoded.X[known.places], known.values, None if weight is None else weight[known.places]
-    )
-    return rows, [*known.warnings, *encoded.warnings]
+    if weight is None:
+        return Rows(encoded.X[known.places], known.values, None), remarks
+    weighs = weight[known.places] > 0.0  # rows of weight 0 teach nothing, and judge nothing
+    if not weighs.any():
+        raise InputError(f"no row of {table_name(table)} has a target and a weight above 0")
+    places = known.places[weighs]
+    return Rows(encoded.X[places], known.values[weighs], weight[places]), remarks
 
 
 def _choices(table: str, notes: Remembered) -> FitChoices:
