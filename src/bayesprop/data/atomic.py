@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+_NAME_BYTES = 200  # of a draft's own name, of the 255 that a system allows
+
 
 def write_atomically(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a new file, then put it in the place of `path`.
@@ -24,7 +26,8 @@ def write_atomically(path: str | Path, write: Callable[[BinaryIO], object]) -> N
         return
     if place.is_dir():
         raise IsADirectoryError(21, "is a folder, not a file", str(path))
-    draft = place.with_name(f".bayesprop-{secrets.token_hex(8)}.tmp")
+    name = os.fsdecode(os.fsencode(place.name)[:_NAME_BYTES])
+    draft = place.with_name(f".{name}.{secrets.token_hex(6)}.tmp")
     try:
         with draft.open("xb") as file:
             if place.exists():
