@@ -336,6 +336,8 @@ def test_rows_of_weight_zero_judge_nothing(cli, tmp_path):
     assert cli(*streaming, "--out", tmp_path / "m").code == 0
     learnt = cli("update", tmp_path / "m", tmp_path / "w.csv", "--json").json
     assert learnt["rows"]["new"] == 60
+    assert any("was fitted on" in one for one in learnt["warnings"])
+    assert "has learnt these 90 rows" in cli("evaluate", tmp_path / "m", tmp_path / "w.csv").err
     assert learnt["before"]["constant"]["rmse"] < 20.0
 
 

@@ -13,7 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, load
-from bayesprop.decisions.conformal import ConformalClassifier, ConformalRegressor, stretch
+from bayesprop.decisions.conformal import (
+    ConformalClassifier,
+    ConformalRegressor,
+    limit,
+    stretch,
+)
 from bayesprop.store import ModelFileError, save_model
 
 N_CALIBRATION, COVERAGE = 19, 0.9  # the 18th of 19 scores: covers with probability 18 / 20
@@ -204,3 +209,12 @@ def test_a_limit_is_a_probability(classifier, tmp_path):
     save_model(tmp_path / "model", classifier, metadata={"conformal": notes})
     with pytest.raises(ModelFileError, match=r"damaged notes.*limit 1\.5 of 30 rows"):
         ConformalClassifier.load(tmp_path / "model")
+
+
+@pytest.mark.filterwarnings("error")
+def test_many_classes_and_few_rows_are_no_warning():
+    """The limit leaves out one row of thirty: coverage .9 takes the 28th largest probability."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(30), 30)
+    own = np.sort(np.diagonal(proba))[::-1]
+    assert limit(proba, np.arange(30), np.arange(30), 0.9) == own[math.ceil(0.9 * 31) - 1]

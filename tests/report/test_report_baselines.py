@@ -102,3 +102,9 @@ def test_wide_tables_say_why_there_is_no_linear_baseline():
     assert wide.linear is None
     assert "1,001" in wide.note
     assert Baselines.fit(np.zeros((1, 3)), y[:1]).linear is None
+
+
+def test_a_constant_baseline_of_large_numbers_keeps_their_spread():
+    y = 1e9 + np.array([-3.0, -1.0, 1.0, 3.0])
+    assert ConstantBaseline.fit(y).var == 5.0
+    assert ConstantBaseline.fit(np.full(4, 1e9)).var == 1e6

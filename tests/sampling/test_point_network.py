@@ -14,6 +14,7 @@ from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.priors import LaplacePrior, NormalPrior
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.sampling.graves_vi import graves_vi
 from bayesprop.sampling.point_network import point_network
 
 N, D = 60, 3
@@ -130,3 +131,20 @@ def test_draws_are_the_network_itself():
         for w, kept in zip(weights, draw.weights, strict=True):
             np.testing.assert_array_equal(w, kept)
         assert draw.likelihood == ()
+
+
+@pytest.mark.parametrize("method", [point_network, graves_vi], ids=["point", "graves"])
+def test_every_row_counts_once_in_the_trace_whatever_the_batches(method):
+    """Frozen and certain, the mean log-likelihood is that of the rows, also with a short batch."""
+    x, y = regression()
+    weight = np.linspace(0.5, 1.5, N)
+    settings = {"init_std": 1e-7} if method is graves_vi else {}
+    frozen = method(plain_apply, KnownNoise(1, 0.25), optax.sgd(0.0), **settings)
+    state = frozen.init(jax.random.key(0), init_weights(jax.random.key(1), (D, 1)))
+    residual = y - np.column_stack([x, np.ones(N)]) @ np.asarray(frozen.mean(state).weights[0])
+    log_p = -0.5 * (np.log(2.0 * np.pi * 0.25) + residual[:, 0] ** 2 / 0.25)
+    for size in (N, N - 1, 7):
+        data = rows(x, y, weight)
+        _, info = loops.epoch(frozen.update, state, jax.random.key(2), data, batch_size=size)
+        found = float(info.mean_log_likelihood)
+        assert found == pytest.approx(np.average(log_p, weights=weight), rel=1e-4)

@@ -73,7 +73,7 @@ class Part(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Training and held-out rows; `target` is that of both, in the order of the table."""
+    """Training and held-out rows; `target` is that of every row which has one, in their order."""
 
     task: str
     train: Part
@@ -116,6 +116,7 @@ def divide(options: Asked, frame: pl.DataFrame, target: str, task: str | None) -
     warn(usable.warnings)
     weight = weights_of(options, frame, target)
     frame = frame.drop(options.weights or ())
+    target_of_all = usable.frame.select(target)  # by which the table is known again
     usable = _weighing(usable, weight)
     n, n_test = len(usable.places), round(options.test_fraction * len(usable.places))
     if n - n_test < 2:
@@ -129,7 +130,7 @@ def divide(options: Asked, frame: pl.DataFrame, target: str, task: str | None) -
         Part(frame[rows], rows + 1, None if weight is None else weight[rows])
         for rows in (usable.places[~is_test], usable.places[is_test])
     )
-    return Parts(usable.task, train, test, usable.frame.select(target), usable.warnings)
+    return Parts(usable.task, train, test, target_of_all, usable.warnings)
 
 
 def _weighing(usable: UsableRows, weight: Float[np.ndarray, " n"] | None) -> UsableRows:

@@ -73,6 +73,14 @@ class Rows(NamedTuple):
     weight: Float[np.ndarray, " n"] | None
 
 
+class Measured(NamedTuple):
+    """The rows of a table to learn; `target` is that of rows of weight 0, too."""
+
+    rows: Rows
+    target: Shaped[np.ndarray, " n"]
+    remarks: list[str]
+
+
 class Updated(NamedTuple):
     """The model after it has learnt; `held_out` is None where no rows are held out."""
 
@@ -98,8 +106,8 @@ def run(options: Options) -> None:
             "to, and any that it has learnt since, by --with, for a fit to all rows"
         )
     with progress(f"reading {options.table}", quiet=options.quiet):
-        rows, remarks = _measured(options.table, saved)
-        if (seen := seen_before(saved, rows.y, options.table)) is not None:
+        rows, target, remarks = _measured(options.table, saved)
+        if (seen := seen_before(saved, target, options.table)) is not None:
             remarks.append(f"{seen}: to learn them twice makes it too sure of them")
     warn(remarks)
     notes = remember(saved)
@@ -113,12 +121,12 @@ def run(options: Options) -> None:
         learn = _refitted if options.known else _streamed
         updated = learn(options, saved, notes, rows)
     warn(updated.warnings)
-    metadata = _metadata(options, saved, notes, rows, updated)
+    metadata = _metadata(options, saved, notes, target, updated)
     save_model(out, updated.estimator, table=saved.table, metadata=metadata)
     _tell(options, saved, out, rows, before, updated, [*remarks, *updated.warnings])
 
 
-def _measured(table: str, saved: SavedModel) -> tuple[Rows, list[str]]:
+def _measured(table: str, saved: SavedModel) -> Measured:
     """Read the rows of a table that have a target."""
     encoding, frame = encoding_of(saved), table_of(saved, table)
     require_column(frame, encoding.target_name, table)
@@ -129,12 +137,13 @@ def _measured(table: str, saved: SavedModel) -> tuple[Rows, list[str]]:
     remarks = [*known.warnings, *encoded.warnings]
     weight = weights_of(_choices(table, remember(saved)), frame, encoding.target_name)
     if weight is None:
-        return Rows(encoded.X[known.places], known.values, None), remarks
+        return Measured(Rows(encoded.X[known.places], known.values, None), known.values, remarks)
     weighs = weight[known.places] > 0.0  # rows of weight 0 teach nothing, and judge nothing
     if not weighs.any():
         raise InputError(f"no row of {table_name(table)} has a target and a weight above 0")
     places = known.places[weighs]
-    return Rows(encoded.X[places], known.values[weighs], weight[places]), remarks
+    rows = Rows(encoded.X[places], known.values[weighs], weight[places])
+    return Measured(rows, known.values, remarks)
 
 
 def _choices(table: str, notes: Remembered) -> FitChoices:
@@ -173,7 +182,7 @@ def _refitted(options: Options, saved: SavedModel, notes: Remembered, rows: Rows
     started = time.perf_counter()
     encoding = encoding_of(saved)
     parts = _parts(options.known[0], saved, notes)
-    later = [_measured(table, saved)[0] for table in options.known[1:]]
+    later = [_measured(table, saved).rows for table in options.known[1:]]
     train = _joined([_rows(encoding, parts.train), *later, rows])
     remarks = _forgotten(options, notes, len(train.y) - len(rows.y))
     weight = {} if train.weight is None else {"sample_weight": train.weight}
@@ -235,7 +244,11 @@ def _forgotten(options: Options, notes: Remembered, n_known: int) -> list[str]:
 
 
 def _metadata(
-    options: Options, saved: SavedModel, notes: Remembered, rows: Rows, updated: Updated
+    options: Options,
+    saved: SavedModel,
+    notes: Remembered,
+    target: Shaped[np.ndarray, " n"],
+    updated: Updated,
 ) -> dict[str, Any]:
     """Return the notes of the fit, as they are after the update."""
     commands = (notes.command, shlex.join(["bayesprop", *options.words]))
@@ -251,9 +264,9 @@ def _metadata(
                 *_updates(saved),
                 {
                     "source": options.table,
-                    "rows": len(rows.y),
+                    "rows": len(target),
                     "refitted": bool(options.known),
-                    "target_sha256": fingerprint(rows.y),
+                    "target_sha256": fingerprint(target),
                 },
             ],
         }
