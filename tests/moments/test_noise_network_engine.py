@@ -17,6 +17,7 @@ from bayesprop.moments.gaussian_network import Layers
 from bayesprop.moments.noise_network_members import Member, Schedule, member_loss, member_output
 from bayesprop.moments.noise_network_prior import Priors
 from bayesprop.numerics import kernel_floats, kernel_lanes
+from bayesprop.numerics.activation_moments import soft_relu
 
 N_STEPS = 1000
 
@@ -48,7 +49,10 @@ def start_of(
         name: getattr(members, name) + np.float32(rng.standard_normal(members.raw_dof.shape))
         for name in ("log_noise", "own_log_noise", "raw_dof")
     }
-    members = Member(unsure(members.mean, rng), unsure(members.noise, rng), **numbers)
+    widths = tuple(np.float32(rng.normal(-1.0, 0.7, w.shape)) for w in members.log_widths)
+    members = Member(
+        unsure(members.mean, rng), unsure(members.noise, rng), **numbers, log_widths=widths
+    )
     return state._replace(members=members, step=step)
 
 
@@ -251,7 +255,7 @@ def test_rows_that_do_not_fit_are_refused(x, y, weight, message):
 
 
 @kernel_lanes.compiled
-def formulas(x, v, out):
+def formulas(x, v, softness, out):
     """Every formula of sixteen lanes, a row each."""
     for k in range(0, x.size, 16):
         a, b = kernel_lanes.load_floats(x, k), kernel_lanes.load_floats(v, k)
@@ -262,17 +266,22 @@ def formulas(x, v, out):
         moments = kernel_floats.relu_moments(a, b)
         kernel_lanes.store(out[4], k, moments[0])
         kernel_lanes.store(out[5], k, moments[1])
+        moments = kernel_floats.soft_relu_moments(a, b, kernel_lanes.load_floats(softness, k))
+        kernel_lanes.store(out[6], k, moments[0])
+        kernel_lanes.store(out[7], k, moments[1])
 
 
 def test_formulas_are_those_of_float64():
     rng = np.random.default_rng(0)
     x = (6.0 * rng.standard_normal(1600)).astype(np.float32)
     v = np.exp(3.0 * rng.standard_normal(1600)).astype(np.float32)
+    softness = np.exp(3.0 * rng.standard_normal(1600)).astype(np.float32)
+    softness[1:200] = 0.0
     x[0] = np.nan
-    out = np.zeros((6, 1600), np.float32)
-    formulas(x, v, out)
-    assert np.isnan(out[[0, 3, 4, 5], 0]).all()
-    x, v, out = (a[..., 1:].astype(np.float64) for a in (x, v, out))
+    out = np.zeros((8, 1600), np.float32)
+    formulas(x, v, softness, out)
+    assert np.isnan(out[[0, 3, 4, 5, 6, 7], 0]).all()
+    x, v, softness, out = (a[..., 1:].astype(np.float64) for a in (x, v, softness, out))
     for got, want in zip(out, (np.exp(x), np.log(v), np.log1p(v)), strict=False):
         np.testing.assert_allclose(got, want, rtol=3e-7)
     np.testing.assert_allclose(out[3], np.logaddexp(x, v), rtol=3e-7, atol=1e-6)
@@ -281,6 +290,11 @@ def test_formulas_are_those_of_float64():
     second = (x * x + v) * special.ndtr(a) + x * np.sqrt(v) * stats.norm.pdf(a)
     assert (np.abs(out[4] - mean) < 1e-6 * (np.sqrt(v) + np.abs(x))).all()
     assert (np.abs(out[5] - (second - mean**2)) < 4e-6 * v).all()
+    with jax.enable_x64(True):
+        soft = jax.tree.map(np.asarray, soft_relu(*(jnp.asarray(a) for a in (x, v, softness))))
+    assert (np.abs(out[6] - soft.m) < 1e-6 * (np.sqrt(v + softness) + np.abs(x))).all()
+    assert (np.abs(out[7] - soft.v) < 5e-6 * v).all()
+    np.testing.assert_allclose(out[6:, :199], out[4:6, :199], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("sizes", "n_out"), [(((50,), (20,)), 1), (((30, 7), (5, 3)), 3)], ids=str)

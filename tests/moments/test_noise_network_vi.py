@@ -93,8 +93,9 @@ def test_relu_slopes_are_finite_differences():
 def test_moments_are_those_of_drawn_networks(member: parts.Member):
     rng, n = np.random.default_rng(2), 20_000
     x = np.array([[0.3, -1.0], [2.0, 1.5]])
-    draws = np.stack([gn.apply(gn.draw(rng, member.mean), x)[:, 0] for _ in range(n)])
-    got = jax.jit(gn.propagate)(member.mean, jnp.asarray(x, jnp.float32))
+    widths = (member.log_widths[0] + np.linspace(-4.0, 2.0, 8).astype(np.float32),)
+    draws = np.stack([gn.apply(gn.draw(rng, member.mean), x, widths)[:, 0] for _ in range(n)])
+    got = jax.jit(gn.propagate)(member.mean, jnp.asarray(x, jnp.float32), widths)
     mean_se = draws.std(axis=0) / np.sqrt(n)
     var_se = ((draws - draws.mean(axis=0)) ** 2).std(axis=0) / np.sqrt(n)
     assert (np.abs(draws.mean(axis=0) - got.m[:, 0]) < 4.5 * mean_se).all()
@@ -199,11 +200,13 @@ def test_neither_network_sends_gradients_to_the_other(member: parts.Member):
 
     def cut(member: parts.Member, other: parts.Member) -> jax.Array:
         """Both losses written with two members: what each would be minimised over alone."""
-        f, h = gn.propagate(member.mean, x), gn.propagate(other.noise, x)
+        f = gn.propagate(member.mean, x, member.log_widths)
+        h = gn.propagate(other.noise, x)
         thin = jnp.full(1, 11.0)  # more than the noise network's own: see below
         seen = jnp.logaddexp(member.own_log_noise[None] + 0.8 * h.m, floor[None])
         of_mean = parts.student_t_bound(f.v + (f.m - y) ** 2, seen, 0.64 * h.v, thin)
-        g, e = gn.propagate(member.noise, x), gn.propagate(other.mean, x)
+        g = gn.propagate(member.noise, x)
+        e = gn.propagate(other.mean, x, other.log_widths)
         own_dof = 3.0 + jax.nn.softplus(member.raw_dof)  # 10 to start with
         l_m = jnp.logaddexp(member.log_noise[None] + g.m, floor[None])
         of_noise = parts.student_t_bound((e.m - y) ** 2, l_m, g.v, own_dof)
@@ -420,6 +423,8 @@ def test_arrays_that_do_not_fit_are_refused(fitted):
         ("mean.0.w_m", arrays["mean.0.w_m"].astype("U8"), "must be finite numbers"),
         ("mean.0.w_m", arrays["mean.0.w_m"].ravel(), "do not fit together"),
         ("noise.0.b_m", np.float32(1.0), "do not fit together"),
+        ("log_widths.0", arrays["log_widths.0"][:, :-1], "widths must have the shapes"),
+        ("log_widths.1", arrays["log_widths.0"], "widths must have the shapes"),
     ):
         with pytest.raises(ValueError, match=message):
             nn.NoiseNetworkState.from_arrays(arrays | {name: value})
@@ -427,6 +432,23 @@ def test_arrays_that_do_not_fit_are_refused(fitted):
         shallow = {k: v for k, v in arrays.items() if not k.startswith(f"{network}.1.")}
         with pytest.raises(ValueError, match="must have a hidden layer"):
             nn.NoiseNetworkState.from_arrays(shallow)
-    del arrays["noise.0.b_m"]
-    with pytest.raises(ValueError, match="missing"):
-        nn.NoiseNetworkState.from_arrays(arrays)
+    for name, message in (("noise.0.b_m", "missing"), ("log_widths.0", "the shapes")):
+        without = {key: value for key, value in arrays.items() if key != name}
+        with pytest.raises(ValueError, match=message):
+            nn.NoiseNetworkState.from_arrays(without)
+
+
+def test_kinks_get_the_width_of_the_function():
+    """A smooth function is learnt by rounder units than a sharp one."""
+    x = np.random.default_rng(14).uniform(-2.0, 2.0, (200, 1))
+    widths = []
+    for f in (x**2, np.abs(x - 0.5)):
+        y = (f - f.mean()) / f.std()
+        settings = nn.settings_for(200, hidden_layer_sizes=(10,), n_members=2, n_steps=4000)
+        state, _ = nn.fit(nn.init(1, 1, y, settings), x, y, settings)
+        used = [
+            np.exp(member.log_widths[0])[~np.array(nn.dead_units(member.mean, 4.0))]
+            for member in state.each_member()
+        ]
+        widths.append(np.median(np.concatenate(used)))
+    assert widths[0] > 1.5 * widths[1]

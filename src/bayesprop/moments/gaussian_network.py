@@ -1,4 +1,4 @@
-"""Rectified networks of independent Gaussian weights, a batch at a time, in float32.
+"""Networks of independent Gaussian weights and rectifiers, a batch at a time, in float32.
 
 The layers of closed-form variational inference (Roth & Pernkopf 2016, eq. 7-11), written for whole
 batches: x @ w of a matrix, not of one example, is what makes training fast.
@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy import special
 
-from bayesprop.numerics.activation_moments import relu
-from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.activation_moments import relu, soft_relu
+from bayesprop.numerics.gaussian import LOG_2PI, Gaussian
 
 Values = Any
 """NumPy arrays between calls, JAX arrays within one."""
@@ -89,12 +90,19 @@ def n_units_below(layers: Layers, depth: int) -> int:
     return layers[depth].w_m.shape[-2] if depth == 0 else layers[depth - 1].b_m.shape[-1]
 
 
-def propagate(layers: Layers, x: Float[Array, "b d"]) -> Gaussian:
-    """Mean and variance of the outputs at certain inputs (Roth & Pernkopf 2016, eq. 7-11)."""
+def propagate(
+    layers: Layers, x: Float[Array, "b d"], log_widths: tuple[Values, ...] | None = None
+) -> Gaussian:
+    """Mean and variance of the outputs at certain inputs (Roth & Pernkopf 2016, eq. 7-11).
+
+    log_widths
+        Log width of every hidden unit's kink, layer by layer, (h,); None: rectifiers.
+    """
     m, v = x, jnp.zeros_like(x)
     for depth, layer in enumerate(layers):
         if depth > 0:
-            m, v = relu(m, v)
+            width = None if log_widths is None else log_widths[depth - 1]
+            m, v = relu(m, v) if width is None else soft_relu(m, v, jnp.exp(2.0 * width)[None, :])
         if len(layer.w_m) > m.shape[1]:
             m, v = jnp.hstack([m, x]), jnp.hstack([v, jnp.zeros_like(x)])
         w_v = jnp.exp(2.0 * layer.w_log_std)
@@ -121,10 +129,22 @@ def draw(rng: np.random.Generator, layers: Layers) -> list[tuple[np.ndarray, np.
     return drawn
 
 
-def apply(drawn: list[tuple[np.ndarray, np.ndarray]], x: Float[np.ndarray, "n d"]) -> np.ndarray:
-    """Compute the outputs of a drawn network; (n, o)."""
+def apply(
+    drawn: list[tuple[np.ndarray, np.ndarray]],
+    x: Float[np.ndarray, "n d"],
+    log_widths: tuple[Values, ...] | None = None,
+) -> np.ndarray:
+    """Compute the outputs of a drawn network; (n, o). `log_widths` as in `propagate`."""
     z = x
     for depth, (w, b) in enumerate(drawn):
-        z = np.maximum(z, 0.0) if depth > 0 else z
+        if depth > 0:
+            width = None if log_widths is None else np.exp(np.float64(log_widths[depth - 1]))
+            z = np.maximum(z, 0.0) if width is None else _soft_relu(z, width)
         z = (np.hstack([z, x]) if len(w) > z.shape[1] else z) @ w + b
     return z
+
+
+def _soft_relu(a: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """E[max(0, a + width e)], e ~ N(0, 1)."""
+    z = a / width
+    return a * special.ndtr(z) + width * np.exp(-0.5 * z * z - 0.5 * LOG_2PI)

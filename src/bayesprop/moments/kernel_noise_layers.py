@@ -1,4 +1,4 @@
-"""Forward and backward through rectified layers of Gaussian weights, sixteen rows at a time.
+"""Forward and backward through layers of Gaussian weights, sixteen rows at a time.
 
 Roth & Pernkopf (2016), eq. 7-11. A layer whose inputs have mean m, variance v and second moment
 q = m² + v computes, with weights N(w, s) and biases N(b, t),
@@ -34,6 +34,7 @@ from bayesprop.numerics.kernel_floats import (
     last_quarter,
     relu_moments,
     second_quarter,
+    soft_relu_moments,
     third_quarter,
     totals,
 )
@@ -46,10 +47,11 @@ PADDING = BLOCK
 # moments before the rectifier, of the last layer first these moments themselves. STEP: from block
 # to block. SLOPES: of the rectifier below this layer, of one block only. GROUPS: of the prior.
 # N_UNITS: how many of the inputs are units; behind them the last layer of the mean takes x.
+# WIDTHS: in theta, log widths of the kinks above this layer, their squares in derived; OUT_WIDTHS:
+# slopes in these squares, steps as OUT. Both -1 where there is no kink or a sharp one.
 N_IN, N_OUT, W_M, W_S, B_M, B_S = 0, 1, 2, 3, 4, 5
 IN_M, IN_V, IN_Q, IN_STEP, OUT_M, OUT_V, OUT_STEP, SLOPES = 6, 7, 8, 9, 10, 11, 12, 13
-GROUPS, N_UNITS = 14, 15
-N_COLUMNS = 16
+GROUPS, N_UNITS, WIDTHS, OUT_WIDTHS = 14, 15, 16, 17
 
 
 @called
@@ -82,10 +84,22 @@ def _certain(work, layer, at, to_m, to_v):
 
 @inlined
 def _store_four(room, at, a, b, c, d):
+    _store_four_apart(room, at, BLOCK, a, b, c, d)
+
+
+@inlined
+def _store_four_apart(room, at, step, a, b, c, d):
     store(room, at, a)
-    store(room, at + BLOCK, b)
-    store(room, at + 2 * BLOCK, c)
-    store(room, at + 3 * BLOCK, d)
+    store(room, at + step, b)
+    store(room, at + 2 * step, c)
+    store(room, at + 3 * step, d)
+
+
+@inlined
+def _store_moments(room, m_at, v_at, q_at, m, v):
+    store(room, m_at, m)
+    store(room, v_at, v)
+    store(room, q_at, m * m + v)
 
 
 @called
@@ -151,13 +165,24 @@ def _rectify(room, n_units, m_at, v_at, q_at, slopes):
         m, v, m_by_m, m_by_v, v_by_m, v_by_v = relu_moments(
             load_floats(room, m_at + k), load_floats(room, v_at + k)
         )
-        store(room, m_at + k, m)
-        store(room, v_at + k, v)
-        store(room, q_at + k, m * m + v)
-        store(room, slopes + k, m_by_m)
-        store(room, slopes + size + k, m_by_v)
-        store(room, slopes + 2 * size + k, v_by_m)
-        store(room, slopes + 3 * size + k, v_by_v)
+        _store_moments(room, m_at + k, v_at + k, q_at + k, m, v)
+        _store_four_apart(room, slopes + k, size, m_by_m, m_by_v, v_by_m, v_by_v)
+
+
+@called
+def _rectify_softly(work, n_units, widths, m_at, v_at, q_at, slopes):
+    """Do that where kinks have these widths, counted from one unit to the next."""
+    room, derived, size = work.room, work.derived, BLOCK * n_units
+    for unit in range(n_units):
+        k = BLOCK * unit
+        m, v, m_by_m, m_by_v, v_by_m, v_by_v, v_by_width = soft_relu_moments(
+            load_floats(room, m_at + k),
+            load_floats(room, v_at + k),
+            spread_at(derived, widths + unit),
+        )
+        _store_moments(room, m_at + k, v_at + k, q_at + k, m, v)
+        _store_four_apart(room, slopes + k, size, m_by_m, m_by_v, v_by_m, v_by_v)
+        store(room, slopes + 4 * size + k, v_by_width)
 
 
 @inlined
@@ -184,7 +209,11 @@ def forward(work, layers, block):
             _certain(work, layer, at, to_m, to_v)
         else:
             _uncertain(work, layer, at, to_m, to_v)
-        _rectify(work.room, above[N_UNITS], to_m, to_v, to_q, above[SLOPES])
+        n_units, widths, slopes = above[N_UNITS], layer[WIDTHS], above[SLOPES]
+        if widths < 0:
+            _rectify(work.room, n_units, to_m, to_v, to_q, slopes)
+        else:
+            _rectify_softly(work, n_units, widths, to_m, to_v, to_q, slopes)
     layer = layers[last]
     _pass_on(work.room, layers[0], layer, block)
     to = block * layer[OUT_STEP]
@@ -192,8 +221,13 @@ def forward(work, layers, block):
 
 
 @inlined
-def _through(room, unit, m_at, g_m, g_v, slopes, size, direct, by_s, by_w):
-    """Write the slopes of the loss before the rectifier of one unit, from the three sums."""
+def _through(room, unit, m_at, to, slopes, size, direct, by_s, by_w):
+    """Write the slopes of the loss before the rectifier of one unit, from the three sums.
+
+    to
+        Where those in means, variances and squared widths go.
+    """
+    g_m, g_v, g_width = to
     at = BLOCK * unit
     of_m = direct + 2.0 * load_floats(room, m_at + at) * by_s
     of_v = by_s + by_w
@@ -202,10 +236,13 @@ def _through(room, unit, m_at, g_m, g_v, slopes, size, direct, by_s, by_w):
     v_by_v = load_floats(room, slopes + 3 * size + at)
     store(room, g_m + at, of_m * m_by_m + of_v * v_by_m)
     store(room, g_v + at, of_m * m_by_v + of_v * v_by_v)
+    if g_width >= 0:
+        v_by_width = load_floats(room, slopes + 4 * size + at)
+        store(room, g_width + at, of_m * m_by_v + of_v * v_by_width)
 
 
 @called
-def _below(work, layer, block, g_m, g_v):
+def _below(work, layer, block, to):
     """Send one block's slopes from a layer's outputs to before the rectifier below it."""
     theta, derived, room = work.theta, work.derived, work.room
     n_units, n_out, slopes = layer[N_UNITS], layer[N_OUT], layer[SLOPES]
@@ -232,10 +269,10 @@ def _below(work, layer, block, g_m, g_v):
             c1 = c1 + v * spread_at(derived, w1 + j)
             c2 = c2 + v * spread_at(derived, w2 + j)
             c3 = c3 + v * spread_at(derived, w3 + j)
-        _through(room, i, m_at, g_m, g_v, slopes, size, a0, b0, c0)
-        _through(room, i + 1, m_at, g_m, g_v, slopes, size, a1, b1, c1)
-        _through(room, i + 2, m_at, g_m, g_v, slopes, size, a2, b2, c2)
-        _through(room, i + 3, m_at, g_m, g_v, slopes, size, a3, b3, c3)
+        _through(room, i, m_at, to, slopes, size, a0, b0, c0)
+        _through(room, i + 1, m_at, to, slopes, size, a1, b1, c1)
+        _through(room, i + 2, m_at, to, slopes, size, a2, b2, c2)
+        _through(room, i + 3, m_at, to, slopes, size, a3, b3, c3)
 
 
 @called
@@ -243,8 +280,9 @@ def backward(work, layers, block):
     """Send one block's slopes down to the first layer's outputs."""
     for depth in range(layers.shape[0] - 1, 0, -1):
         under = layers[depth - 1]
-        to = block * under[OUT_STEP]
-        _below(work, layers[depth], block, under[OUT_M] + to, under[OUT_V] + to)
+        at = block * under[OUT_STEP]
+        of_widths = under[OUT_WIDTHS] + at if under[OUT_WIDTHS] >= 0 else -1
+        _below(work, layers[depth], block, (under[OUT_M] + at, under[OUT_V] + at, of_widths))
 
 
 @called

@@ -8,7 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from bayesprop.moments.kernel_noise_layers import BLOCK
+from bayesprop.moments.kernel_noise_layers import (
+    BLOCK,
+    N_OUT,
+    OUT_WIDTHS,
+    WIDTHS,
+)
 from bayesprop.moments.kernel_noise_network import N_NUMBERS, N_SUMS, Places, Work
 from bayesprop.moments.kernel_noise_prior import BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED
 from bayesprop.moments.noise_network_prior import Priors
@@ -116,12 +121,15 @@ def layout(
             n_weights = n_below * n_above
             parts = [leaf(size) for size in (n_weights, n_weights, n_above, n_above)]
             inputs = rows(n_below, 3) if depth else [x, x, x_squared]
-            outputs, slopes = rows(n_above, 2), room.take(4 * _step(n_units))
+            outputs, slopes = rows(n_above, 2), room.take(5 * _step(n_units))
             groups, spread = _prior(priors, is_noise=is_noise, depth=depth, is_last=is_last)
             numbers = [*parts, *inputs, _step(n_below), *outputs, _step(n_above), slopes, groups]
-            layers.append([n_below, n_above, *numbers, n_units])
+            of_widths = -1 if is_noise or is_last else rows(n_above, 1)[0]
+            layers.append([n_below, n_above, *numbers, n_units, -1, of_widths])
             spreads.append(spread)
     named = [leaf(n_out) for _ in range(3)]
+    for layer in layers[: len(mean_sizes) - 2]:
+        layer[WIDTHS] = leaf(layer[N_OUT])
     theta.take(4 * max(*mean_sizes, *noise_sizes) + BLOCK)  # looked at, never used
     ones = room.take(BLOCK)
     places = Places(
@@ -160,5 +168,7 @@ def _jobs(layer: list[int], ones: int, behind: int) -> list[list[int]]:
         [g_m, above, n_out, ones, 0, 1, b_m],
         [g_v, above, n_out, ones, 0, 1, b_s],
     ]
+    if layer[WIDTHS] >= 0:
+        jobs.append([layer[OUT_WIDTHS], above, n_out, ones, 0, 1, layer[WIDTHS]])
     is_first = v == m
     return jobs if is_first else [*jobs, [v, step, n_in, g_v, above, n_out, behind + w_m]]

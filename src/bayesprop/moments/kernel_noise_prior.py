@@ -22,6 +22,7 @@ from bayesprop.moments.kernel_noise_layers import (
     N_UNITS,
     W_M,
     W_S,
+    WIDTHS,
 )
 from bayesprop.numerics.kernel_floats import exp, square_root
 from bayesprop.numerics.kernel_lanes import called, inlined, load_floats, spread_at, store, total
@@ -98,7 +99,9 @@ def _group_by_output(work, w, s, n_in, n_out, spread, shape):
 
 @called
 def prepare(work, layer, spread, shape):
-    """Write a layer's variances and the pull of its prior; its KL and the pull on the biases.
+    """Write a layer's variances, squared widths and the pull of its prior; ...
+
+    ... return its KL and the pull on the biases.
 
     spread
         Of the prior, as in `Priors`.
@@ -107,6 +110,9 @@ def prepare(work, layer, spread, shape):
     w, s, b, t, n = layer[W_M], layer[W_S], layer[B_M], layer[B_S], layer[N_IN] * layer[N_OUT]
     _derive(work, w, s, n)
     _derive(work, b, t, n_out)
+    if layer[WIDTHS] >= 0:
+        for k in range(layer[WIDTHS], layer[WIDTHS] + n_out, BLOCK):
+            store(work.derived, k, exp(2.0 * load_floats(work.theta, k)))
     price = -_sum(work.theta, s, n) - _sum(work.theta, t, n_out)
     if groups == BY_INPUT:
         for i in range(n_in):
@@ -180,6 +186,9 @@ def descend(work, layer, bias_pull, weight, rates):
         of_s = load_floats(derived, t + k) * (2.0 * load_floats(gradient, t + k) + toward_0)
         _adam(work, b + k, of_m, rates)
         _adam(work, t + k, of_s - weight, rates)
+    if layer[WIDTHS] >= 0:
+        for k in range(layer[WIDTHS], layer[WIDTHS] + layer[N_OUT], BLOCK):
+            _adam(work, k, 2.0 * load_floats(derived, k) * load_floats(gradient, k), rates)
 
 
 @inlined

@@ -22,6 +22,8 @@ LEAST_DOF = 3.0
 
 DOF_START = 10.0
 LOG_NOISE_VAR_START = -1.5
+WIDTH_START = 0.25
+"""Of every kink; activations before it have a standard deviation of about 1.4."""
 TILT_LIMIT = 2.0
 """Most that is taken for v_l / 2: exp of a log variance that nobody knows yet."""
 
@@ -39,6 +41,8 @@ class Member(NamedTuple):
         The same as the mean network sees it, fitted to its own loss, (o,).
     raw_dof
         softplus⁻¹(degrees of freedom - 3), (o,).
+    log_widths
+        Log width of the kink of every hidden unit of the mean network, layer by layer, (h,).
     """
 
     mean: Layers
@@ -46,6 +50,7 @@ class Member(NamedTuple):
     log_noise: Values
     own_log_noise: Values
     raw_dof: Values
+    log_widths: tuple[Values, ...]
 
 
 class NoisyOutput(NamedTuple):
@@ -101,6 +106,7 @@ def init_member(
         log_noise=start,
         own_log_noise=start,
         raw_dof=_raw_dof(n_out),
+        log_widths=tuple(np.full(n, np.log(WIDTH_START), np.float32) for n in sizes[1:-1]),
     )
 
 
@@ -122,7 +128,7 @@ def member_output(
     member: Member, x: Float[Array, "b d"], log_floor: Float[Array, " o"]
 ) -> NoisyOutput:
     """Moments of a member's outputs; the two networks are independent."""
-    f, h = propagate(member.mean, x), propagate(member.noise, x)
+    f, h = propagate(member.mean, x, member.log_widths), propagate(member.noise, x)
     l_m = floored(member.log_noise[None, :] + h.m, log_floor)
     return NoisyOutput(f.m, f.v, l_m, h.v, degrees_of_freedom(member.raw_dof))
 
@@ -186,7 +192,7 @@ def member_loss(
     stop((m - y)²), without v: the predictive adds v again, and noise that holds it too is counted
     twice. It carries its whole KL from the first step.
     """
-    f, h = propagate(member.mean, x), propagate(member.noise, x)
+    f, h = propagate(member.mean, x, member.log_widths), propagate(member.noise, x)
     error = (f.m - y) ** 2
     dof = degrees_of_freedom(member.raw_dof)
     seen = floored(member.own_log_noise[None, :] + schedule.noise_weight * stop(h.m), log_floor)

@@ -174,6 +174,8 @@ class NoiseNetworkState(NamedTuple):
             for depth, layer in enumerate(getattr(self.members, network)):
                 for part, value in layer._asdict().items():
                     arrays[f"{network}.{depth}.{part}"] = np.asarray(value)
+        for depth, widths in enumerate(self.members.log_widths):
+            arrays[f"{_WIDTHS}.{depth}"] = np.asarray(widths)
         for name in _TRAINING:
             arrays[name] = np.asarray(getattr(self, name))
         return arrays
@@ -182,10 +184,9 @@ class NoiseNetworkState(NamedTuple):
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> NoiseNetworkState:
         """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
         try:
-            members = Member(
-                *(_layers_of(arrays, name) for name in _NETWORKS),
-                *(arrays[name] for name in _VECTORS),
-            )
+            mean, noise = (_layers_of(arrays, name) for name in _NETWORKS)
+            vectors = {name: arrays[name] for name in _VECTORS}
+            members = Member(mean, noise, **vectors, log_widths=_widths_of(arrays))
             state = cls(
                 members,
                 arrays["slope"],
@@ -215,6 +216,9 @@ class NoiseNetworkState(NamedTuple):
         for network in networks:
             n_direct = self.n_inputs if network is self.members.mean and self.is_direct else 0
             _check_network(network, n_members, self.n_inputs, n_out, n_direct)
+        units = [layer.b_m.shape for layer in self.members.mean[:-1]]
+        if [np.shape(widths) for widths in self.members.log_widths] != units:
+            raise ValueError(f"the widths must have the shapes of the hidden units, {units}")
         if any(np.shape(getattr(self.members, name)) != (n_members, n_out) for name in _VECTORS):
             raise ValueError(f"the noise parameters must have shape ({n_members}, {n_out})")
         if self.log_floor.shape != (n_out,):
@@ -226,6 +230,7 @@ class NoiseNetworkState(NamedTuple):
 
 _NETWORKS = ("mean", "noise")
 _VECTORS = ("log_noise", "own_log_noise", "raw_dof")
+_WIDTHS = "log_widths"
 _TRAINING = ("slope", "slope_square", "log_floor", "seed", "step")
 
 
@@ -235,6 +240,11 @@ def _layers_of(arrays: dict[str, np.ndarray], network: str) -> Layers:
         GaussianLayer(*(arrays[f"{network}.{depth}.{part}"] for part in GaussianLayer._fields))
         for depth in range(n_layers)
     )
+
+
+def _widths_of(arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+    n_layers = sum(name.startswith(f"{_WIDTHS}.") for name in arrays)
+    return tuple(arrays[f"{_WIDTHS}.{depth}"] for depth in range(n_layers))
 
 
 def _check_network(layers: Layers, n_members: int, n_in: int, n_out: int, n_direct: int) -> None:

@@ -152,7 +152,7 @@ def sample_functions(
     for s in range(n):
         k = rng.integers(len(each))
         member = each[k]
-        draws[s] = apply(draw(rng, member.mean), x)
+        draws[s] = apply(draw(rng, member.mean), x, member.log_widths)
         if said is not None:
             raw = member.log_noise + apply(draw(rng, member.noise), x)
             shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(said.l_v[k], MOST_LOG_NOISE_VAR))

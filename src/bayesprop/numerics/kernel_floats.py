@@ -1,4 +1,4 @@
-"""Formulas of sixteen float32 at a time: exponential, logarithm, the moments of a rectifier.
+"""Formulas of sixteen float32 at a time: exponential, logarithm, the moments of rectifiers.
 
 To a few units in the last place, without branches. NaN goes in and comes out.
 """
@@ -138,6 +138,17 @@ def inverse_square_root(x):
 
 
 @inlined
+def _bell(a):
+    """phi(a), Phi(a) and Phi(-a)."""
+    u = absolute(a)
+    r = 1.0 / (u + _CENTRE)
+    peak = select(u > _FURTHEST, 0.0 * r, exp(-0.5 * u * u))
+    tail = peak * r * _mills_near_c(1.0 - (2.0 * _CENTRE) * r)
+    upper = select(a > 0.0, tail, 1.0 - tail)
+    return peak * _PER_SQRT_2PI, 1.0 - upper, upper
+
+
+@inlined
 def relu_moments(m, v):
     """Mean and variance of max(0, a), a ~ N(m, v), and their slopes: of the mean by m and v, ...
 
@@ -147,19 +158,48 @@ def relu_moments(m, v):
     """
     per_std = inverse_square_root(v)
     a = m * per_std
-    u = absolute(a)
-    r = 1.0 / (u + _CENTRE)
-    peak = select(u > _FURTHEST, 0.0 * r, exp(-0.5 * u * u))
-    tail = peak * r * _mills_near_c(1.0 - (2.0 * _CENTRE) * r)
-    upper = select(a > 0.0, tail, 1.0 - tail)
-    lower = 1.0 - upper
-    density = peak * _PER_SQRT_2PI
+    density, lower, upper = _bell(a)
     mean = m * lower + v * per_std * density
     share = lower + a * a * lower * upper + a * density * (upper - lower) - density * density
     density = density * per_std
     by_v = lower - mean * density
     by_m = 2.0 * mean * upper
     return at_least(mean, 0.0), v * at_least(share, 0.0), lower, 0.5 * density, by_m, by_v
+
+
+@inlined
+def soft_relu_moments(m, v, softness):
+    """Do that for a rectifier with a rounded kink, `numerics.activation_moments.soft_relu`; ...
+
+    ... last, the slope of the variance by the softness. That of the mean is the one by v.
+
+    softness
+        Square of the kink's width, in the units of v.
+    """
+    spread = v + softness
+    per_std = inverse_square_root(spread)
+    a = m * per_std
+    density, lower, upper = _bell(a)
+    mean = m * lower + spread * per_std * density
+    share = lower + a * a * lower * upper + a * density * (upper - lower) - density * density
+    of_line, of_bend = lower * lower, density * density
+    rest = share - of_line - 0.5 * of_bend
+    doubt = v * per_std * per_std
+    square, cube = doubt * doubt, doubt * doubt * doubt
+    var = v * of_line + 0.5 * v * doubt * of_bend + cube * spread * rest
+    turn = a * lower * density
+    rest_by_m = 2.0 * (mean * upper * per_std - lower * density) + a * of_bend
+    by_m = (2.0 * doubt * lower * density - a * square * of_bend + cube * rest_by_m) * (
+        spread * per_std
+    )
+    rest_by_spread = (
+        lower - mean * density * per_std - of_line + turn - 0.5 * of_bend * (1.0 + a * a)
+    )
+    by_softness = 0.5 * square * of_bend * (a * a - 1.0) - doubt * turn
+    by_softness = by_softness + cube * (rest_by_spread - 3.0 * rest)
+    by_v = of_line + doubt * of_bend + 3.0 * square * rest + by_softness
+    half = 0.5 * density * per_std
+    return at_least(mean, 0.0), at_least(var, 0.0), lower, half, by_m, by_v, by_softness
 
 
 def _shuffler(left: list[int], right: list[int]):
