@@ -95,6 +95,8 @@ class Rules(NamedTuple):
     noise_share: float
     n_total: float
     shape: float
+    log_width: float
+    width_precision: float
     least_dof: float
     mean_least_dof: float
     tilt_limit: float
@@ -290,7 +292,7 @@ def advance(work, rules, x, y, weight, order, size, first_step, losses):
         price = 0.0
         for depth in range(layers.shape[0]):
             share = kl_weight if depth < n_mean else 1.0
-            kl, pull = prepare(work, layers[depth], work.spreads[depth], rules.shape)
+            kl, pull = prepare(work, layers[depth], work.spreads[depth], rules)
             work.bias_pulls[depth] = pull
             price += share * kl
         of_mean, of_noise = _both_networks(
@@ -299,7 +301,7 @@ def advance(work, rules, x, y, weight, order, size, first_step, losses):
         rates = rates_of(step, rules.n_steps, rules.step_size)
         for depth in range(layers.shape[0]):
             share = (kl_weight if depth < n_mean else 1.0) / rules.n_total
-            descend(work, layers[depth], work.bias_pulls[depth], share, rates)
+            descend(work, layers[depth], work.bias_pulls[depth], share, rates, rules)
         for at in (work.places.log_noise, work.places.own_log_noise, work.places.raw_dof):
             descend_plainly(work, at, n_out, rates)
         losses[s, 0] = of_mean + of_noise + price / rules.n_total

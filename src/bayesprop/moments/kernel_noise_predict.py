@@ -17,7 +17,7 @@ from bayesprop.moments.kernel_noise_layers import (
     OUT_V,
     forward,
 )
-from bayesprop.moments.kernel_noise_prior import prepare
+from bayesprop.moments.kernel_noise_prior import derive
 from bayesprop.numerics.kernel_floats import log_add_exp
 from bayesprop.numerics.kernel_lanes import compiled, inlined, load_floats, spread_at, store
 
@@ -46,18 +46,16 @@ def _scatter(room, at, out, start, n):
 
 
 @compiled
-def evaluate(work, shape, x, size, m, v, l_m, l_v):
+def evaluate(work, x, size, m, v, l_m, l_v):
     """Write the moments of a member's outputs at every row, `size` rows of x at a time.
 
-    shape
-        Of the priors, which nothing here depends on.
     m, v, l_m, l_v
         As in `NoisyOutput`, (n, o).
     """
     layers, places, room, n_mean = work.layers, work.places, work.room, work.places.n_mean_layers
     mean, noise = layers[n_mean - 1], layers[layers.shape[0] - 1]
     for depth in range(layers.shape[0]):
-        prepare(work, layers[depth], work.spreads[depth], shape)
+        derive(work, layers[depth])
     for start in range(0, x.shape[0], size):
         n = min(size, x.shape[0] - start)
         _gather(work, x, start, n)

@@ -98,22 +98,40 @@ def _group_by_output(work, w, s, n_in, n_out, spread, shape):
 
 
 @called
-def prepare(work, layer, spread, shape):
-    """Write a layer's variances, squared widths and the pull of its prior; ...
+def derive(work, layer):
+    """Write a layer's squares of means, variances and squared widths."""
+    n_in, n_out, widths = layer[N_IN], layer[N_OUT], layer[WIDTHS]
+    _derive(work, layer[W_M], layer[W_S], n_in * n_out)
+    _derive(work, layer[B_M], layer[B_S], n_out)
+    if widths >= 0:
+        for k in range(widths, widths + n_out, BLOCK):
+            store(work.derived, k, exp(2.0 * load_floats(work.theta, k)))
 
-    ... return its KL and the pull on the biases.
+
+@inlined
+def _price_of_widths(work, at, n, rules):
+    """-log N(log width | rules.log_width, 1 / rules.width_precision), summed, but for constants."""
+    price = 0.0
+    for k in range(at, at + n):
+        away = float(work.theta[k]) - rules.log_width
+        price += 0.5 * rules.width_precision * away * away
+    return price
+
+
+@called
+def prepare(work, layer, spread, rules):
+    """Derive, and write the pull of a layer's prior; its KL and the pull on the biases.
 
     spread
         Of the prior, as in `Priors`.
     """
     n_in, n_out, groups, n_units = layer[N_IN], layer[N_OUT], layer[GROUPS], layer[N_UNITS]
     w, s, b, t, n = layer[W_M], layer[W_S], layer[B_M], layer[B_S], layer[N_IN] * layer[N_OUT]
-    _derive(work, w, s, n)
-    _derive(work, b, t, n_out)
-    if layer[WIDTHS] >= 0:
-        for k in range(layer[WIDTHS], layer[WIDTHS] + n_out, BLOCK):
-            store(work.derived, k, exp(2.0 * load_floats(work.theta, k)))
+    shape = rules.shape
+    derive(work, layer)
     price = -_sum(work.theta, s, n) - _sum(work.theta, t, n_out)
+    if layer[WIDTHS] >= 0:
+        price += _price_of_widths(work, layer[WIDTHS], n_out, rules)
     if groups == BY_INPUT:
         for i in range(n_in):
             row = i * n_out
@@ -163,7 +181,7 @@ def _adam(work, at, g, rates):
 
 
 @called
-def descend(work, layer, bias_pull, weight, rates):
+def descend(work, layer, bias_pull, weight, rates, rules):
     """Move the parameters of a layer; `weight` is that of its KL in the loss."""
     gradient, pull, derived = work.gradient, work.pull, work.derived
     w, s, b, t, n = layer[W_M], layer[W_S], layer[B_M], layer[B_S], layer[N_IN] * layer[N_OUT]
@@ -188,7 +206,9 @@ def descend(work, layer, bias_pull, weight, rates):
         _adam(work, t + k, of_s - weight, rates)
     if layer[WIDTHS] >= 0:
         for k in range(layer[WIDTHS], layer[WIDTHS] + layer[N_OUT], BLOCK):
-            _adam(work, k, 2.0 * load_floats(derived, k) * load_floats(gradient, k), rates)
+            away = load_floats(work.theta, k) - rules.log_width
+            of_width = 2.0 * load_floats(derived, k) * load_floats(gradient, k)
+            _adam(work, k, of_width + (weight * rules.width_precision) * away, rates)
 
 
 @inlined

@@ -22,7 +22,7 @@ from bayesprop.moments.kernel_noise_layout import Layout, Vector, layout
 from bayesprop.moments.kernel_noise_network import Rules, advance
 from bayesprop.moments.kernel_noise_predict import evaluate
 from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT, NoisyOutput
-from bayesprop.moments.noise_network_prior import SHAPE, Priors
+from bayesprop.moments.noise_network_prior import LOG_WIDTH, SHAPE, WIDTH_PRECISION, Priors
 from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
 from bayesprop.numerics.cores import n_cores
 
@@ -158,6 +158,8 @@ def _train_one(
         noise_share=_turn(settings.noise_shares, member.number),
         n_total=rows.n_total,
         shape=SHAPE,
+        log_width=LOG_WIDTH,
+        width_precision=WIDTH_PRECISION,
         least_dof=LEAST_DOF,
         mean_least_dof=_turn(settings.mean_least_dofs, member.number),
         tilt_limit=TILT_LIMIT,
@@ -231,7 +233,7 @@ def outputs(
     def evaluate_some(member: int, first: int) -> None:
         rows = slice(first, first + _ROWS_A_TASK)
         work = plan.work(parameters[member], 0.0, 0.0, state.log_floor)
-        evaluate(work, SHAPE, x[rows], _ROWS_AT_A_TIME, *moments[:, member, rows])
+        evaluate(work, x[rows], _ROWS_AT_A_TIME, *moments[:, member, rows])
 
     tasks = list(product(range(state.n_members), range(0, len(x), _ROWS_A_TASK)))
     n_threads = min(len(tasks), n_threads or n_cores())

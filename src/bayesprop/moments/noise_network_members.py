@@ -14,7 +14,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesprop.moments.gaussian_network import Layers, Values, init_layers, propagate
-from bayesprop.moments.noise_network_prior import Priors, adaptive_kl, noise_kl
+from bayesprop.moments.noise_network_prior import (
+    LOG_WIDTH,
+    Priors,
+    adaptive_kl,
+    noise_kl,
+    width_price,
+)
 from bayesprop.numerics.gaussian import LOG_2PI
 
 LEAST_DOF = 3.0
@@ -22,8 +28,6 @@ LEAST_DOF = 3.0
 
 DOF_START = 10.0
 LOG_NOISE_VAR_START = -1.5
-WIDTH_START = 0.25
-"""Of every kink; activations before it have a standard deviation of about 1.4."""
 TILT_LIMIT = 2.0
 """Most that is taken for v_l / 2: exp of a log variance that nobody knows yet."""
 
@@ -106,7 +110,7 @@ def init_member(
         log_noise=start,
         own_log_noise=start,
         raw_dof=_raw_dof(n_out),
-        log_widths=tuple(np.full(n, np.log(WIDTH_START), np.float32) for n in sizes[1:-1]),
+        log_widths=tuple(np.full(n, LOG_WIDTH, np.float32) for n in sizes[1:-1]),
     )
 
 
@@ -200,6 +204,8 @@ def member_loss(
     of_mean = student_t_bound(f.v + error, seen, schedule.noise_weight**2 * stop(h.v), its_dof)
     l_m = floored(member.log_noise[None, :] + h.m, log_floor)
     fit = -_mean_over_rows(student_t_bound(stop(error), l_m, h.v, dof), weight)
-    price = schedule.kl_weight * adaptive_kl(member.mean, priors.mean)
+    price = schedule.kl_weight * (
+        adaptive_kl(member.mean, priors.mean) + width_price(member.log_widths)
+    )
     price += noise_kl(member.noise, priors)
     return Loss(fit - _mean_over_rows(of_mean, weight) + price / schedule.n_total, fit)

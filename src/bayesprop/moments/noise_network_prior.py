@@ -18,6 +18,9 @@ from bayesprop.moments.gaussian_network import Layers, n_units_below
 SHAPE = 4.48
 """Shape of the inverse-gamma prior of a weight variance."""
 
+LOG_WIDTH, WIDTH_PRECISION = float(np.log(0.5)), 0.3
+"""Mean and precision of the Gaussian prior of the log width of a kink."""
+
 
 class Priors(NamedTuple):
     """How far weights may lie from 0: variances times the fan-in of a layer. Those of biases are 1.
@@ -87,6 +90,12 @@ def adaptive_kl(layers: Layers, spread: float) -> Float[Array, ""]:
         bias_squares = _squares(layer.b_m, layer.b_log_std)
         total += _grouped_kl(bias_squares, layer.b_log_std, axes=(0,), mode=1.0)
     return total
+
+
+def width_price(log_widths: tuple[Array, ...]) -> Float[Array, ""]:
+    """-log prior of the widths of all kinks, nats + constant: their most probable values."""
+    squares = [jnp.sum((each - LOG_WIDTH) ** 2) for each in log_widths]
+    return 0.5 * WIDTH_PRECISION * sum(squares, start=jnp.zeros(()))
 
 
 @jax.jit

@@ -1,8 +1,8 @@
 """Closed-form variational regression that learns its noise and needs no tuning.
 
-An ensemble of rectified networks with Gaussian weights, trained on the closed-form expected
-log-likelihood of Student-t noise whose scale depends on the input. The recipe, what it was chosen
-from and what it does not do well: docs/default-recipe.md.
+An ensemble of networks with Gaussian weights, and rectifiers with kinks of learnt width, trained on
+the closed-form expected log-likelihood of Student-t noise whose scale depends on the input. The
+recipe, what it was chosen from and what it does not do well: docs/default-recipe.md.
 """
 
 from __future__ import annotations
