@@ -169,7 +169,7 @@ def test_names_that_are_not_text_stay_text(cli, tmp_path):
         pytest.param({"rooms": None}, "rooms", id="column lacks"),
         pytest.param({"area": "inf"}, "finite", id="inf"),
         pytest.param({"area": "large"}, "large", id="text"),
-        pytest.param({"area": "1e300"}, "1e", id="far away"),
+        pytest.param({"area": "1e300"}, "data row 1: area must lie within", id="far away"),
     ],
 )
 def test_bad_rows_to_predict(cli, house_model, change, expected):
@@ -179,6 +179,19 @@ def test_bad_rows_to_predict(cli, house_model, change, expected):
     assert result.code == 2
     assert expected in result.error
     assert result.out == ""
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "suggest", "report", "update"])
+def test_a_far_value_is_named_by_row_and_column(cli, house_model, tmp_path, command):
+    rows = [{"area": 100, "rooms": 3, "town": "Ulm", "price": 500.0} for _ in range(4)]
+    rows[2]["area"] = "1e300"
+    table = tmp_path / "far.csv"
+    table.write_text(as_csv(rows))
+    out = () if command in ("evaluate", "suggest") else ("--out", tmp_path / "out.csv")
+    result = cli(command, house_model, table, *out)
+    assert result.code == 2
+    assert result.error.startswith("error: data row 3: area must lie within 1e+")
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_unseen_category_and_missing_values(cli, house_model):

@@ -203,7 +203,8 @@ def _judged(
         estimator.fit(X, y, **weight)
         seconds = time.perf_counter() - started
         said.update(estimator.fit_report_.warnings)
-        return score(predict_rows(estimator, X_test), None, X_test, y_test)["model"], seconds
+        predictive = predict_rows(estimator, X_test, encoding, parts.test.row_numbers)
+        return score(predictive, None, X_test, y_test)["model"], seconds
 
 
 def _constant(task: str, y: np.ndarray) -> ConstantBaseline | FrequencyBaseline:

@@ -27,7 +27,9 @@ def run(model: Path, table: str, *, as_json: bool, quiet: bool) -> None:
     notes = remember(saved)
     with progress(f"evaluating {table}", quiet=quiet):
         rows = rows_to_judge(saved, table)
-        predictive = predict_rows(saved.estimator, rows.features)
+        predictive = predict_rows(
+            saved.estimator, rows.features, encoding_of(saved), rows.row_numbers
+        )
         scores = score(predictive, notes.baselines, rows.features, rows.target)
         counted = confusion(predictive, rows.target)
     warn(rows.warnings)

@@ -147,7 +147,8 @@ def _fit(options: Options, method: str, estimator: Any, parts: Parts, target: st
         return Fitted(method, estimator, encoding, train, None, baselines, None, remarks)
     encoded = encoding.encode(parts.test.frame)
     test = _rows(encoding, parts.test, encoded.X)
-    scores = score(predict_rows(estimator, test.X), baselines, test.X, test.y)
+    predictive = predict_rows(estimator, test.X, encoding, test.row_ids)
+    scores = score(predictive, baselines, test.X, test.y)
     warn(encoded.warnings)
     remarks += encoded.warnings
     return Fitted(method, estimator, encoding, train, test, baselines, scores, remarks)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import polars as pl
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bayesprop.data.tables import TableEncoding
     from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import Predictive
+    from bayesprop.store import SavedModel
 
 CHUNK_ROWS = 65_536
 MAX_CLASS_COLUMNS, LIKELIEST_CLASSES = 20, 5
@@ -156,7 +157,7 @@ def run(options: Options) -> None:
     with progress(f"predicting {len(frame)} rows", quiet=busy):
         _write(
             options,
-            _predictions(saved.estimator, encoded.X, layout, frame if options.keep else None, rule),
+            _predictions(saved, encoded.X, layout, frame if options.keep else None, rule),
         )
     if rule is not None:
         rule.tell(quiet=options.quiet)
@@ -217,7 +218,7 @@ def _check_names(frame: pl.DataFrame, names: Sequence[str]) -> None:
 
 
 def _predictions(
-    estimator: Any,
+    saved: SavedModel,
     x: Float[np.ndarray, "n k"],
     layout: Layout,
     kept: pl.DataFrame | None,
@@ -225,7 +226,9 @@ def _predictions(
 ) -> Iterator[pl.DataFrame]:
     """Yield the predictions of some rows at a time, so that memory stays bounded."""
     for start in range(0, len(x), CHUNK_ROWS):
-        predictive = predict_rows(estimator, x[start : start + CHUNK_ROWS], first_row=start + 1)
+        chunk = x[start : start + CHUNK_ROWS]
+        numbers = range(start + 1, start + 1 + len(chunk))
+        predictive = predict_rows(saved.estimator, chunk, encoding_of(saved), numbers)
         predicted = pl.DataFrame(layout.columns(predictive))
         if rule is not None:
             predicted = rule.applied(predicted, predictive)

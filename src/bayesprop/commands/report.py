@@ -12,7 +12,7 @@ from bayesprop.commands.console import note, print_json, progress, warn
 from bayesprop.commands.failures import writing
 from bayesprop.commands.remembered import remember
 from bayesprop.commands.scores import predict_rows
-from bayesprop.commands.sources import check_output, open_model, rows_to_judge
+from bayesprop.commands.sources import check_output, encoding_of, open_model, rows_to_judge
 from bayesprop.report.write import Rows, write_report
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def run(
     with progress(f"reading {table}", quiet=quiet):
         judged = rows_to_judge(saved, table)
     warn(judged.warnings)
-    predict_rows(saved.estimator, judged.features)  # refuses rows that have no finite prediction
+    # Refuses rows that have no finite prediction.
+    predict_rows(saved.estimator, judged.features, encoding_of(saved), judged.row_numbers)
     rows = Rows(judged.features, judged.target, [str(row) for row in judged.row_numbers])
     commands = (remember(saved).command, shlex.join(["bayesprop", *words]))
     command = " && ".join(line for line in commands if line)

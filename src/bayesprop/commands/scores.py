@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,13 +11,15 @@ from jaxtyping import Float, Shaped
 
 from bayesprop import class_metrics, metrics
 from bayesprop.commands.console import figure, print_table
-from bayesprop.commands.failures import InputError, one_line
+from bayesprop.commands.failures import InputError, one_line, refusals_of_estimator
 from bayesprop.data.tables import class_text
+from bayesprop.estimators.inputs import FarInputError
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.class_baselines import ClassBaselines
 
 if TYPE_CHECKING:
+    from bayesprop.data.tables import TableEncoding
     from bayesprop.model.predictive import Predictive
 
 MAX_SHOWN_CLASSES = 10
@@ -68,17 +72,42 @@ def score(
     return scores
 
 
-def predict_rows(estimator: Any, features: Float[np.ndarray, "n k"], first_row: int = 1) -> Any:
-    """Predict some rows; refuse values too far from the training table for a finite answer."""
+@contextmanager
+def far_rows_by_name(
+    features: Float[np.ndarray, "n k"],
+    encoding: TableEncoding,
+    row_numbers: Sequence[Any] | np.ndarray,
+) -> Iterator[None]:
+    """Tell a refusal of a far value in the table's words, not by places in a matrix."""
     try:
+        yield
+    except FarInputError as error:  # which may have seen a few of the rows, in another order
+        found = np.flatnonzero(features[:, error.column] == error.value)
+        row = f"data row {row_numbers[found[0]]}: " if len(found) else ""
+        name = one_line(encoding.feature_names[error.column])
+        raise InputError(
+            f"{row}{name} must lie within {error.furthest:g} standard deviations of its mean in "
+            f"the training table, got {error.value:g}"
+        ) from error
+
+
+def predict_rows(
+    estimator: Any,
+    features: Float[np.ndarray, "n k"],
+    encoding: TableEncoding,
+    row_numbers: Sequence[Any] | np.ndarray,
+) -> Any:
+    """Predict some rows; refuse values too far from the training table for a finite answer.
+
+    row_numbers
+        What the table calls the rows, for the message.
+    """
+    with refusals_of_estimator(ValueError), far_rows_by_name(features, encoding, row_numbers):
         predictive = estimator.predict_dist(features)
-    except ValueError as error:
-        after = f", after data row {first_row - 1}" if first_row > 1 else ""
-        raise InputError(one_line(f"{error} (rows count from 0{after})")) from error
     of_classes = isinstance(predictive, ClassPredictive)
     good = (_good_classes if of_classes else _good_numbers)(predictive)
     if not np.all(good):
-        row = first_row + int(np.argmin(good))
+        row = row_numbers[int(np.argmin(good))]
         raise InputError(
             f"data row {row}: the prediction is not finite; its values lie too far from the "
             "training table"

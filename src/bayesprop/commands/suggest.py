@@ -17,7 +17,7 @@ from bayesprop.commands.failures import InputError, did_you_mean, one_line, refu
 from bayesprop.commands.predict import MAX_CLASS_COLUMNS, check_table_output
 from bayesprop.commands.reasons import Scored, unlike_training, why
 from bayesprop.commands.remembered import remember
-from bayesprop.commands.scores import predict_rows
+from bayesprop.commands.scores import far_rows_by_name, predict_rows
 from bayesprop.commands.sources import encoding_of, open_model, require_column, table_of
 from bayesprop.data.tables import class_text, write_table
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
@@ -70,6 +70,9 @@ def run(options: Options) -> None:
     with (
         progress(f"scoring {len(candidates.frame)} candidates", quiet=options.quiet),
         refusals_of_estimator(ValueError),
+        far_rows_by_name(
+            candidates.features, encoding_of(saved), range(1, 1 + len(candidates.frame))
+        ),
     ):
         estimator = saved.estimator
         learner = ActiveLearner(
@@ -166,8 +169,9 @@ def suggestions(
     options: Options, saved: SavedModel, candidates: Candidates, chosen: Chosen
 ) -> list[dict[str, Any]]:
     """Describe each chosen row, best first; `row` counts from 1."""
-    predicted = predict_rows(saved.estimator, candidates.features[chosen.indices])
     encoding, notes = encoding_of(saved), remember(saved)
+    features, numbers = candidates.features[chosen.indices], np.asarray(chosen.indices) + 1
+    predicted = predict_rows(saved.estimator, features, encoding, numbers)
     found = []
     for at, (index, score) in enumerate(zip(chosen.indices, chosen.scores, strict=True)):
         alone = float(chosen.pool_scores[index])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from bayesprop.commands.console import note, plain, print_json, progress, warn
 from bayesprop.commands.division import Part, Parts, divide, weights_of
@@ -66,11 +66,16 @@ class FitChoices:
 
 
 class Rows(NamedTuple):
-    """Encoded rows with a target; `weight` is None for equal weights."""
+    """Encoded rows with a target; `weight` is None for equal weights.
+
+    numbers
+        Of the rows in their table, from 1.
+    """
 
     X: Float[np.ndarray, "n k"]
     y: Shaped[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"] | None
+    numbers: Int[np.ndarray, " n"]
 
 
 class Measured(NamedTuple):
@@ -111,7 +116,8 @@ def run(options: Options) -> None:
             remarks.append(f"{seen}: to learn them twice makes it too sure of them")
     warn(remarks)
     notes = remember(saved)
-    before = score(predict_rows(saved.estimator, rows.X), notes.baselines, rows.X, rows.y)
+    predictive = predict_rows(saved.estimator, rows.X, encoding_of(saved), rows.numbers)
+    before = score(predictive, notes.baselines, rows.X, rows.y)
     with (
         progress(f"learning {len(rows.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError),
@@ -137,12 +143,13 @@ def _measured(table: str, saved: SavedModel) -> Measured:
     remarks = [*known.warnings, *encoded.warnings]
     weight = weights_of(_choices(table, remember(saved)), frame, encoding.target_name)
     if weight is None:
-        return Measured(Rows(encoded.X[known.places], known.values, None), known.values, remarks)
+        rows = Rows(encoded.X[known.places], known.values, None, known.places + 1)
+        return Measured(rows, known.values, remarks)
     weighs = weight[known.places] > 0.0  # rows of weight 0 teach nothing, and judge nothing
     if not weighs.any():
         raise InputError(f"no row of {table_name(table)} has a target and a weight above 0")
     places = known.places[weighs]
-    rows = Rows(encoded.X[places], known.values[weighs], weight[places])
+    rows = Rows(encoded.X[places], known.values[weighs], weight[places], places + 1)
     return Measured(rows, known.values, remarks)
 
 
@@ -192,7 +199,8 @@ def _refitted(options: Options, saved: SavedModel, notes: Remembered, rows: Rows
     held_out, n_held_out = None, len(parts.test.frame)
     if n_held_out:
         test = _rows(encoding, parts.test)
-        held_out = score(predict_rows(estimator, test.X), baselines, test.X, test.y)
+        predictive = predict_rows(estimator, test.X, encoding, test.numbers)
+        held_out = score(predictive, baselines, test.X, test.y)
     return Updated(
         estimator=estimator,
         n_train=len(train.y),
@@ -220,7 +228,8 @@ def _parts(table: str, saved: SavedModel, notes: Remembered) -> Parts:
 
 
 def _rows(encoding: TableEncoding, part: Part) -> Rows:
-    return Rows(encoding.encode(part.frame).X, encoding.target(part.frame), part.weight)
+    features, target = encoding.encode(part.frame).X, encoding.target(part.frame)
+    return Rows(features, target, part.weight, part.row_numbers)
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
@@ -229,6 +238,7 @@ def _joined(parts: Sequence[Rows]) -> Rows:
         np.concatenate([part.X for part in parts]),
         np.concatenate([part.y for part in parts]),
         np.concatenate(weights) if weights else None,
+        np.concatenate([part.numbers for part in parts]),
     )
 
 

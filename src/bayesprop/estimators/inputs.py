@@ -13,6 +13,29 @@ FURTHEST_INPUT = 1e50
 FURTHEST_FLOAT32_INPUT = 1e12
 
 
+class FarInputError(ValueError):
+    """A value beyond all reason; every number that the message names is an attribute.
+
+    row, column
+        Where it is, as counted from 0.
+    value, furthest
+        The value itself, and how many training standard deviations from the mean are allowed.
+    name
+        What the estimator calls the column.
+    """
+
+    def __init__(self, row: int, column: int, value: float, furthest: float, name: Any) -> None:
+        super().__init__(row, column, value, furthest, name)  # what a copy is made of
+        self.row, self.column, self.name = row, column, name
+        self.value, self.furthest = value, furthest
+
+    def __str__(self) -> str:
+        return (
+            f"X must lie within {self.furthest:g} training standard deviations of the "
+            f"training mean, got {self.value:g} in row {self.row}, column {self.name}"
+        )
+
+
 def standardised_inputs(
     estimator: Any,
     X: Float[np.ndarray, "n d"],
@@ -20,7 +43,7 @@ def standardised_inputs(
     *,
     furthest: float = FURTHEST_INPUT,
 ) -> Float[np.ndarray, "n d"]:
-    """Standardise rows as the fit did; ValueError names one beyond all reason.
+    """Standardise rows as the fit did; FarInputError names one beyond all reason.
 
     first_row
         Number of the first of these rows, for the message.
@@ -31,11 +54,8 @@ def standardised_inputs(
     if max(x.max(initial=0.0), -x.min(initial=0.0)) > furthest:
         row, column = np.argwhere(np.abs(x) > furthest)[0]
         names = getattr(estimator, "feature_names_in_", np.arange(X.shape[1]))
-        raise ValueError(
-            f"X must lie within {furthest:g} training standard deviations of the "
-            f"training mean, got {X[row, column]:g} in row {first_row + row}, "
-            f"column {names[column]}"
-        )
+        value = float(X[row, column])
+        raise FarInputError(first_row + int(row), int(column), value, furthest, names[column])
     return x
 
 
