@@ -15,7 +15,6 @@ from jaxtyping import Array, Float
 
 from bayesprop.moments.gaussian_network import Layers, Values, init_layers, propagate
 from bayesprop.moments.noise_network_prior import (
-    LOG_WIDTH,
     Priors,
     adaptive_kl,
     noise_kl,
@@ -28,6 +27,7 @@ LEAST_DOF = 3.0
 
 DOF_START = 10.0
 LOG_NOISE_VAR_START = -1.5
+WIDTH_START = 0.25
 TILT_LIMIT = 2.0
 """Most that is taken for v_l / 2: exp of a log variance that nobody knows yet."""
 
@@ -110,7 +110,7 @@ def init_member(
         log_noise=start,
         own_log_noise=start,
         raw_dof=_raw_dof(n_out),
-        log_widths=tuple(np.full(n, LOG_WIDTH, np.float32) for n in sizes[1:-1]),
+        log_widths=tuple(np.full(n, np.log(WIDTH_START), np.float32) for n in sizes[1:-1]),
     )
 
 
