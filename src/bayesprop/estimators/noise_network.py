@@ -115,7 +115,7 @@ def report(info: recipe.FitInfo, n_rows: int, n_steps: int, seconds: float) -> F
         n_epochs=n_steps,
         seconds=seconds,
         n_updates=n_steps,
-        guards={"dead_units": info.n_dead_units},
+        guards={"dead_units": info.n_dead_units, "members_again": info.n_started_again},
         trace={
             "loss": np.asarray(info.loss, float).tolist(),
             "data_loss": np.asarray(info.data_loss, float).tolist(),

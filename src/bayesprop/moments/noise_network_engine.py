@@ -101,15 +101,15 @@ def _flat(state: NoiseNetworkState) -> Vector:
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.members)])
 
 
-def _by_member(flat: Vector, state: NoiseNetworkState) -> Float32[np.ndarray, "k p"]:
+def by_member(flat: Vector, state: NoiseNetworkState) -> Float32[np.ndarray, "k p"]:
     """Take apart what holds all members of one array of parameters before the next."""
     sizes = [np.size(leaf) for leaf in jax.tree.leaves(state.members)]
     parts = np.split(np.asarray(flat, np.float32), np.cumsum(sizes)[:-1])
     return np.hstack([part.reshape(state.n_members, -1) for part in parts])
 
 
-def _together(rows: Float32[np.ndarray, "k p"], state: NoiseNetworkState) -> list[np.ndarray]:
-    """Undo `_by_member`, array by array."""
+def together(rows: Float32[np.ndarray, "k p"], state: NoiseNetworkState) -> list[np.ndarray]:
+    """Undo `by_member`, array by array."""
     leaves = jax.tree.leaves(state.members)
     ends = np.cumsum([np.size(leaf) // state.n_members for leaf in leaves])
     parts = np.split(rows, ends[:-1], axis=1)
@@ -186,17 +186,22 @@ def train(
     settings: NoiseNetworkSettings,
     n_steps: int,
     *,
+    first_member: int = 0,
     n_threads: int | None = None,
 ) -> tuple[NoiseNetworkState, Float32[np.ndarray, "k t 2"]]:
     """Take `n_steps` steps; return the state after them, and every member's losses at every step.
 
     Losses are `Loss.total` and `Loss.fit`, nats a row.
 
+    first_member
+        Number of the state's first member in its ensemble, which gives it its order of the rows
+        and its turn in the settings.
     n_threads
         Threads that share the members; None: one a core.
     """
-    parts = (_by_member(a, state) for a in (_flat(state), state.slope, state.slope_square))
-    members = [_Member(k, *each) for k, each in enumerate(zip(*parts, strict=True))]
+    parts = (by_member(a, state) for a in (_flat(state), state.slope, state.slope_square))
+    each = enumerate(zip(*parts, strict=True), first_member)
+    members = [_Member(k, *values) for k, values in each]
     stop = Event()
     train_one = partial(
         _train_one, state=state, rows=rows, settings=settings, n_steps=n_steps, stop=stop
@@ -213,9 +218,9 @@ def train(
     parameters, slope, slope_square, losses = map(np.stack, zip(*learnt, strict=True))
     structure = jax.tree.structure(state.members)
     after = state._replace(
-        members=jax.tree.unflatten(structure, _together(parameters, state)),
-        slope=np.concatenate([np.ravel(part) for part in _together(slope, state)]),
-        slope_square=np.concatenate([np.ravel(part) for part in _together(slope_square, state)]),
+        members=jax.tree.unflatten(structure, together(parameters, state)),
+        slope=np.concatenate([np.ravel(part) for part in together(slope, state)]),
+        slope_square=np.concatenate([np.ravel(part) for part in together(slope_square, state)]),
         step=state.step + n_steps,
     )
     return after, losses
@@ -227,7 +232,7 @@ def outputs(
     """Moments of every member at every row, (k, n, o), and dof (k, o); float64."""
     x = np.ascontiguousarray(x, np.float32)
     plan = _plan(state, _ROWS_AT_A_TIME, Priors())  # of which outputs do not depend
-    parameters = _by_member(_flat(state), state)
+    parameters = by_member(_flat(state), state)
     moments = np.empty((4, state.n_members, len(x), state.n_outputs))
 
     def evaluate_some(member: int, first: int) -> None:

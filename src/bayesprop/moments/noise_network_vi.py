@@ -18,6 +18,7 @@ from bayesprop.moments.gaussian_network import Layers, apply, draw, n_units_belo
 from bayesprop.moments.noise_network_engine import Rows, outputs, train
 from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT
 from bayesprop.moments.noise_network_prior import Priors, weight_information
+from bayesprop.moments.noise_network_restarts import gave_up, start_again
 from bayesprop.moments.noise_network_state import (
     NoiseNetworkSettings,
     NoiseNetworkState,
@@ -62,6 +63,8 @@ class FitInfo(NamedTuple):
         Hidden units of the mean networks, and how many of them say nothing to the layer above.
     smallest_dof
         Least degrees of freedom of the noise in any member; 3 is as heavy as its tails can be.
+    n_started_again
+        Members that gave up on some rows and were trained from a second start.
     """
 
     loss: np.ndarray
@@ -69,6 +72,7 @@ class FitInfo(NamedTuple):
     n_units: int
     n_dead_units: int
     smallest_dof: float
+    n_started_again: int
 
 
 def fit(
@@ -82,6 +86,8 @@ def fit(
 ) -> tuple[NoiseNetworkState, FitInfo]:
     """Train to the end of the schedule, or `n_steps` further; stopping changes nothing.
 
+    At the end, members that gave up on some rows start again.
+
     x, y
         Standardised.
     weight
@@ -91,17 +97,23 @@ def fit(
     n_steps = remaining if n_steps is None else min(n_steps, remaining)
     rows = Rows.of(x, y, weight)
     state, losses = train(state, rows, settings, n_steps)
-    return state, _info(state, losses.mean(axis=0, dtype=np.float64), Priors(*settings.priors))
+    again = gave_up(state, rows) if state.step == settings.n_steps else []
+    for member in again:
+        state = start_again(state, rows, settings, member)
+    priors = Priors(*settings.priors)
+    return state, _info(state, losses.mean(axis=0, dtype=np.float64), priors, len(again))
 
 
-def _info(state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"], priors: Priors) -> FitInfo:
+def _info(
+    state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"], priors: Priors, n_again: int
+) -> FitInfo:
     each = state.each_member()
     dead = [unit for member in each for unit in dead_units(member.mean, priors.mean)]
     stretches = min(_N_TRACE, len(losses))
     parts = [part.mean(axis=0) for part in np.array_split(losses, stretches)] if stretches else []
     total, data = np.reshape(parts, (-1, 2)).T
     least_dof = LEAST_DOF + np.logaddexp(0.0, state.members.raw_dof).min()
-    return FitInfo(total, data, len(dead), int(np.sum(dead)), float(least_dof))
+    return FitInfo(total, data, len(dead), int(np.sum(dead)), float(least_dof), n_again)
 
 
 def dead_units(layers: Layers, spread: float) -> list[bool]:

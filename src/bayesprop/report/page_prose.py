@@ -44,6 +44,11 @@ _GUARDS = {
         "is how a network that is larger than its table needs stays simple. Below 150 rows a "
         "linear model beside the network may say it all.",
     ),
+    "members_again": (
+        "Networks started again",
+        "A network of the ensemble had given up on rows that the others fit, and was trained from "
+        "another start. No trouble, if they are few.",
+    ),
     "epochs_undone": (
         "Epochs undone",
         "An epoch left the finite numbers, so the weights are those from before it, and training "
