@@ -69,7 +69,10 @@ def columns(basis: Basis | None, X: np.ndarray, x: np.ndarray) -> np.ndarray:
     phi = x if basis is None else basis(X if isinstance(basis, Given) else x)
     if not (np.abs(phi) < 1e100).all():
         row = int(np.argmin((np.abs(phi) < 1e100).all(axis=1)))
-        raise ValueError(f"X must lie nearer to the training table: the basis overflows, row {row}")
+        raise ValueError(
+            "X must lie nearer to the training table: the basis overflows in row "
+            f"{row} (rows count from 0)"
+        )
     return np.hstack([np.ones((len(phi), 1)), phi])
 
 
