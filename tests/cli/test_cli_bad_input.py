@@ -183,14 +183,21 @@ def test_bad_rows_to_predict(cli, house_model, change, expected):
 
 @pytest.mark.parametrize("command", ["predict", "evaluate", "suggest", "report", "update"])
 def test_a_far_value_is_named_by_row_and_column(cli, house_model, tmp_path, command):
-    rows = [{"area": 100, "rooms": 3, "town": "Ulm", "price": 500.0} for _ in range(4)]
+    rows = [{"area": 100, "rooms": 3, "town": "Ulm", "price": 500.0} for _ in range(12)]
     rows[2]["area"] = "1e300"
     table = tmp_path / "far.csv"
     table.write_text(as_csv(rows))
     out = () if command in ("evaluate", "suggest") else ("--out", tmp_path / "out.csv")
+    expected = "error: data row 3: area must lie within 1e+"
     result = cli(command, house_model, table, *out)
     assert result.code == 2
-    assert result.error.startswith("error: data row 3: area must lie within 1e+")
+    assert result.error.startswith(expected)
+    if command == "predict":
+        rows[2]["area"] = 100
+        good = tmp_path / "good.csv"
+        good.write_text(as_csv(rows))
+        result = cli("predict", house_model, good, "--calibrate", table, *out)
+        assert result.error.splitlines()[-1].startswith(expected)
     assert not (tmp_path / "out.csv").exists()
 
 

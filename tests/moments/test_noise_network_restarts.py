@@ -42,6 +42,17 @@ def given_up(state: nn.NoiseNetworkState, member: int) -> nn.NoiseNetworkState:
     return state._replace(members=state.members._replace(mean=layers, log_noise=log_noise))
 
 
+def test_a_long_table_is_judged_by_some_of_its_rows(table, fitted, monkeypatch):
+    monkeypatch.setattr(restarts, "_MOST_ROWS", 60)
+    state, (x, y) = given_up(fitted[0], 1), table
+    assert restarts.gave_up(state, Rows.of(x, y, None)) == [1]
+    fourth = Rows.of(x[::4], y[::4], None)
+    for ours, theirs in zip(
+        restarts._on_rows(state, Rows.of(x, y, None)), restarts._on_rows(state, fourth), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
 def test_members_that_learnt_all_rows_stay(table, fitted):
     state, info = fitted
     assert info.n_started_again == 0

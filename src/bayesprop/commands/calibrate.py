@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from bayesprop.commands.console import figure, note, progress, warn
 from bayesprop.commands.failures import InputError, refusals_of_estimator
-from bayesprop.commands.sources import rows_to_judge, table_name
+from bayesprop.commands.scores import far_rows_by_name
+from bayesprop.commands.sources import encoding_of, rows_to_judge, table_name
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel
@@ -36,7 +37,10 @@ def stretches(
 
     with progress(f"calibrating on {table}", quiet=quiet):
         rows = rows_to_judge(saved, table)
-        with refusals_of_estimator(ValueError, ImportError):
+        with (
+            refusals_of_estimator(ValueError, ImportError),
+            far_rows_by_name(rows.features, encoding_of(saved), rows.row_numbers),
+        ):
             found = tuple(
                 ConformalRegressor(saved.estimator, coverage=level)
                 .calibrate(rows.features, rows.target)
