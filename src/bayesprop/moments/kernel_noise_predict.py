@@ -1,4 +1,4 @@
-"""The compiled loop that evaluates one member of the noise-network recipe: `member_output`.
+"""The compiled loops that evaluate one member of the noise-network recipe: `member_output`.
 
 The arrays are those of `kernel_noise_layers.py`.
 """
@@ -6,6 +6,7 @@ The arrays are those of `kernel_noise_layers.py`.
 
 from __future__ import annotations
 
+from bayesprop.moments.kernel_noise_deviations import deviate, look
 from bayesprop.moments.kernel_noise_layers import (
     BLOCK,
     IN_M,
@@ -46,9 +47,11 @@ def _scatter(room, at, out, start, n):
 
 
 @compiled
-def evaluate(work, x, size, m, v, l_m, l_v):
+def evaluate(work, aside, x, size, m, v, l_m, l_v):
     """Write the moments of a member's outputs at every row, `size` rows of x at a time.
 
+    aside
+        What else is asked for; without deviations, variances are those of independent weights.
     m, v, l_m, l_v
         As in `NoisyOutput`, (n, o).
     """
@@ -62,12 +65,16 @@ def evaluate(work, x, size, m, v, l_m, l_v):
         for block in range((n + BLOCK - 1) // BLOCK):
             for network in range(2):
                 forward(work, layers[:n_mean] if network == 0 else layers[n_mean:], block)
+            first, count = start + BLOCK * block, min(BLOCK, n - BLOCK * block)
+            if aside.z.shape[0] > 0:
+                look(room, layers[:n_mean], aside, block, first, count)
+            if aside.n_deviations > 0:
+                deviate(work, layers[:n_mean], aside, block, first, count)
             to = block * noise[OUT_STEP]
             for j in range(noise[N_OUT]):
                 at = noise[OUT_M] + to + BLOCK * j
                 around = load_floats(room, at) + spread_at(work.theta, places.log_noise + j)
                 store(room, at, log_add_exp(around, spread_at(work.log_floor, j)))
-            first, count = start + BLOCK * block, min(BLOCK, n - BLOCK * block)
             mean_to = block * mean[OUT_STEP]
             _scatter(room, mean[OUT_M] + mean_to, m, first, count)
             _scatter(room, mean[OUT_V] + mean_to, v, first, count)

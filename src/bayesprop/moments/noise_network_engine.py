@@ -18,12 +18,15 @@ import jax
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
+from bayesprop.moments.kernel_noise_deviations import Aside
+from bayesprop.moments.kernel_noise_layers import BLOCK, PADDING
 from bayesprop.moments.kernel_noise_layout import Layout, Vector, layout
 from bayesprop.moments.kernel_noise_network import Rules, advance
 from bayesprop.moments.kernel_noise_predict import evaluate
 from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT, NoisyOutput
 from bayesprop.moments.noise_network_prior import LOG_WIDTH, SHAPE, WIDTH_PRECISION, Priors
 from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
+from bayesprop.numerics.aligned import aligned_zeros
 from bayesprop.numerics.cores import n_cores
 
 _ORDERED_AT_A_TIME = 100_000  # row numbers: starting a generator takes as long as 2000 of them
@@ -134,7 +137,8 @@ class _Member(NamedTuple):
     slope_square: Vector
 
 
-def _turn(values: tuple[float, ...], member: int) -> float:
+def turn(values: tuple[float, ...], member: int) -> float:
+    """Return the value of settings that members take in turn."""
     return values[member % len(values)]
 
 
@@ -155,13 +159,13 @@ def _train_one(
         step_size=settings.step_size,
         kl_warm_up=settings.kl_warm_up,
         noise_warm_up=settings.noise_warm_up,
-        noise_share=_turn(settings.noise_shares, member.number),
+        noise_share=turn(settings.noise_shares, member.number),
         n_total=rows.n_total,
         shape=SHAPE,
         log_width=LOG_WIDTH,
         width_precision=WIDTH_PRECISION,
         least_dof=LEAST_DOF,
-        mean_least_dof=_turn(settings.mean_least_dofs, member.number),
+        mean_least_dof=turn(settings.mean_least_dofs, member.number),
         tilt_limit=TILT_LIMIT,
     )
     losses = np.empty((n_steps, 2), np.float32)
@@ -226,6 +230,27 @@ def train(
     return after, losses
 
 
+_NOBODY_ASKS = np.empty((0, 0), np.float32)
+
+
+def _aside(
+    state: NoiseNetworkState,
+    member: int,
+    *,
+    far: np.ndarray | None = None,
+    z: np.ndarray = _NOBODY_ASKS,
+    gains: np.ndarray = _NOBODY_ASKS,
+) -> Aside:
+    """Lay out what the loop is told of a member besides its moments, or asked for."""
+    n_deviations, n_weights = state.deviations.shape[1:]
+    values = aligned_zeros(n_deviations * n_weights + PADDING, np.float32)
+    values[: n_deviations * n_weights] = state.deviations[member].ravel()
+    most = max(layer.b_m.shape[-1] for layer in state.members.mean)
+    moved = aligned_zeros(2 * (most + PADDING) * BLOCK, np.float32)
+    far = np.empty((0, 0, 0), np.float32) if far is None else far
+    return Aside(values, n_deviations, n_weights, moved, far, z, gains)
+
+
 def outputs(
     state: NoiseNetworkState, x: Float[np.ndarray, "n d"], *, n_threads: int | None = None
 ) -> NoisyOutput:
@@ -238,7 +263,8 @@ def outputs(
     def evaluate_some(member: int, first: int) -> None:
         rows = slice(first, first + _ROWS_A_TASK)
         work = plan.work(parameters[member], 0.0, 0.0, state.log_floor)
-        evaluate(work, x[rows], _ROWS_AT_A_TIME, *moments[:, member, rows])
+        aside = _aside(state, member)
+        evaluate(work, aside, x[rows], _ROWS_AT_A_TIME, *moments[:, member, rows])
 
     tasks = list(product(range(state.n_members), range(0, len(x), _ROWS_A_TASK)))
     n_threads = min(len(tasks), n_threads or n_cores())
@@ -251,3 +277,35 @@ def outputs(
     dof = LEAST_DOF + np.logaddexp(0.0, np.asarray(state.members.raw_dof, np.float64))
     m, v, log_noise, log_noise_var = moments
     return NoisyOutput(m, v, log_noise, log_noise_var, dof)
+
+
+def activations(
+    state: NoiseNetworkState, x: Float[np.ndarray, "n d"], member: int
+) -> tuple[Float32[np.ndarray, "n h"], Float32[np.ndarray, "n h"]]:
+    """Return the expected activations of a mean network's hidden units, and their slopes.
+
+    Slopes of the expected activations in the means of what comes in; layers side by side.
+    """
+    n_units = sum(layer.b_m.shape[-1] for layer in state.members.mean[:-1])
+    z, gains = (np.empty((len(x), n_units), np.float32) for _ in range(2))
+    _evaluate_alone(state, x, member, z=z, gains=gains)
+    return z, gains
+
+
+def moves(
+    state: NoiseNetworkState, x: Float[np.ndarray, "n d"], member: int
+) -> Float32[np.ndarray, "n s o"]:
+    """How far each of a member's deviations moves the means of its outputs."""
+    far = np.empty((len(x), state.deviations.shape[1], state.n_outputs), np.float32)
+    _evaluate_alone(state, x, member, far=far)
+    return far
+
+
+def _evaluate_alone(
+    state: NoiseNetworkState, x: Float[np.ndarray, "n d"], member: int, **asked: np.ndarray
+) -> None:
+    plan = _plan(state, _ROWS_AT_A_TIME, Priors())
+    work = plan.work(by_member(_flat(state), state)[member], 0.0, 0.0, state.log_floor)
+    moments = np.empty((4, len(x), state.n_outputs))
+    x = np.ascontiguousarray(x, np.float32)
+    evaluate(work, _aside(state, member, **asked), x, _ROWS_AT_A_TIME, *moments)

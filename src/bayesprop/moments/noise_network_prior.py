@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -54,10 +53,10 @@ def _grouped_kl(
     return jnp.sum(strength * (jnp.log(half / strength) + 1.0)) - jnp.sum(log_std)
 
 
-def group_variance(squares: Array, *, axes: tuple[int, ...], mode: float) -> Array:
+def group_variance(squares: np.ndarray, *, axes: tuple[int, ...], mode: float) -> np.ndarray:
     """Prior variance v* of every group; the axes of a group are kept with length 1."""
     n = int(np.prod([squares.shape[axis] for axis in axes]))
-    half = 0.5 * jnp.sum(squares, axis=axes, keepdims=True) + (SHAPE + 1.0) * mode
+    half = 0.5 * squares.sum(axis=axes, keepdims=True) + (SHAPE + 1.0) * mode
     return half / (0.5 * n + SHAPE + 1.0)
 
 
@@ -98,18 +97,32 @@ def width_price(log_widths: tuple[Array, ...]) -> Float[Array, ""]:
     return 0.5 * WIDTH_PRECISION * sum(squares, start=jnp.zeros(()))
 
 
-@jax.jit
-def weight_information(layers: Layers, spread: float) -> list[Array]:
-    """KL of every weight to its group's best prior, nats, layer by layer; `spread` as in Priors."""
-    information = []
+def prior_variances(layers: Layers, spread: float) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Best prior variance of every weight, (i, o), and bias, (o,); `spread` as in Priors."""
+    variances = []
     for depth, layer in enumerate(layers):
-        squares = _squares(layer.w_m, layer.w_log_std)
+        squares = _expected_squares(layer.w_m, layer.w_log_std)
         parts = []
         for rows, axes in _groups(layers, depth):
             part = squares[rows]
-            prior_var = group_variance(part, axes=axes, mode=spread / len(part))
-            parts.append(0.5 * (part / prior_var - 1.0 + jnp.log(prior_var)))
-        information.append(jnp.vstack(parts) - layer.w_log_std)
+            of_group = group_variance(part, axes=axes, mode=spread / len(part))
+            parts.append(np.broadcast_to(of_group, part.shape))
+        biases = _expected_squares(layer.b_m, layer.b_log_std)
+        of_biases = group_variance(biases, axes=(0,), mode=1.0)
+        variances.append((np.vstack(parts), np.broadcast_to(of_biases, biases.shape)))
+    return variances
+
+
+def _expected_squares(m: np.ndarray, log_std: np.ndarray) -> np.ndarray:
+    return np.square(m, dtype=np.float64) + np.exp(2.0 * np.asarray(log_std, np.float64))
+
+
+def weight_information(layers: Layers, spread: float) -> list[np.ndarray]:
+    """KL of every weight to its group's best prior, nats, layer by layer; `spread` as in Priors."""
+    information = []
+    for layer, (prior_var, _) in zip(layers, prior_variances(layers, spread), strict=True):
+        ratio = _expected_squares(layer.w_m, layer.w_log_std) / prior_var
+        information.append(0.5 * (ratio - 1.0 + np.log(prior_var)) - layer.w_log_std)
     return information
 
 

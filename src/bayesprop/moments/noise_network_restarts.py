@@ -75,6 +75,7 @@ def start_again(
         slope=np.zeros(n, np.float32),
         slope_square=np.zeros(n, np.float32),
         log_floor=state.log_floor,
+        deviations=drawn.deviations[member : member + 1],
     )
     fresh, _ = train(fresh, rows, settings, settings.n_steps, first_member=member)
     replaced = _with_member(state, member, fresh)

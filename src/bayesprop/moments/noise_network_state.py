@@ -128,6 +128,9 @@ class NoiseNetworkState(NamedTuple):
         Adam's running means of the gradient and its square, one flat vector each.
     log_floor
         Log of the least noise variance of every target, (o,).
+    deviations
+        Of all weights of the mean networks, (k, s, p), whose outer products add up to the
+        covariance; none before training has ended. See noise_network_deviations.py.
     seed, step
         The number that fixes the order of the rows, and the steps taken so far.
     """
@@ -136,6 +139,7 @@ class NoiseNetworkState(NamedTuple):
     slope: Float[np.ndarray, " p"]
     slope_square: Float[np.ndarray, " p"]
     log_floor: Float[np.ndarray, " o"]
+    deviations: Float[np.ndarray, "k s p"]
     seed: int
     step: int
 
@@ -159,6 +163,16 @@ class NoiseNetworkState(NamedTuple):
     def n_members(self) -> int:
         """Networks in the ensemble."""
         return len(self.members.raw_dof)
+
+    def without_deviations(self) -> NoiseNetworkState:
+        """Return the state with independent weights, as training left them."""
+        none = np.zeros((self.n_members, 0, self.n_mean_weights), np.float32)
+        return self._replace(deviations=none)
+
+    @property
+    def n_mean_weights(self) -> int:
+        """Weights and biases of one mean network."""
+        return sum(part[0].size for layer in self.members.mean for part in (layer.w_m, layer.b_m))
 
     def each_member(self) -> list[Member]:
         """Take the members apart."""
@@ -192,6 +206,7 @@ class NoiseNetworkState(NamedTuple):
                 arrays["slope"],
                 arrays["slope_square"],
                 arrays["log_floor"],
+                arrays["deviations"],
                 int(arrays["seed"]),
                 int(arrays["step"]),
             )
@@ -203,7 +218,8 @@ class NoiseNetworkState(NamedTuple):
     def _check(self) -> None:
         """Raise ValueError unless the arrays belong to one ensemble."""
         networks = self.members.mean, self.members.noise
-        leaves = [*jax.tree.leaves(self.members), self.slope, self.slope_square, self.log_floor]
+        others = self.slope, self.slope_square, self.log_floor, self.deviations
+        leaves = [*jax.tree.leaves(self.members), *others]
         if not all(np.asarray(a).dtype.kind in "fiu" and np.isfinite(a).all() for a in leaves):
             raise ValueError("the parameters must be finite numbers")
         if min(map(len, networks)) < 2:
@@ -223,15 +239,18 @@ class NoiseNetworkState(NamedTuple):
             raise ValueError(f"the noise parameters must have shape ({n_members}, {n_out})")
         if self.log_floor.shape != (n_out,):
             raise ValueError(f"log_floor must have shape ({n_out},)")
+        if self.deviations.shape != (n_members, *self.deviations.shape[1:2], self.n_mean_weights):
+            raise ValueError(f"deviations must have shape ({n_members}, s, {self.n_mean_weights})")
         n_parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(self.members))
         if self.slope.shape != (n_parameters,) or self.slope_square.shape != (n_parameters,):
             raise ValueError(f"slope and slope_square must have shape ({n_parameters},)")
 
 
+_NO_DEVIATIONS = np.zeros((0, 0, 0), np.float32)
 _NETWORKS = ("mean", "noise")
 _VECTORS = ("log_noise", "own_log_noise", "raw_dof")
 _WIDTHS = "log_widths"
-_TRAINING = ("slope", "slope_square", "log_floor", "seed", "step")
+_TRAINING = ("slope", "slope_square", "log_floor", "deviations", "seed", "step")
 
 
 def _layers_of(arrays: dict[str, np.ndarray], network: str) -> Layers:
@@ -285,4 +304,6 @@ def init(
     ]
     members = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
     zeros = np.zeros(sum(np.size(leaf) for leaf in jax.tree.leaves(members)), np.float32)
-    return NoiseNetworkState(members, zeros, zeros, log_noise_floor(y), seed, 0)
+    floor = log_noise_floor(y)
+    state = NoiseNetworkState(members, zeros, zeros, floor, _NO_DEVIATIONS, seed, 0)
+    return state.without_deviations()

@@ -15,7 +15,8 @@ from jaxtyping import Float
 from bayesprop.model.network_likelihoods import LEAST_LOG_NOISE, MOST_LOG_NOISE
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.gaussian_network import Layers, apply, draw, n_units_below
-from bayesprop.moments.noise_network_engine import Rows, outputs, train
+from bayesprop.moments.noise_network_deviations import with_deviations
+from bayesprop.moments.noise_network_engine import Rows, moves, outputs, train
 from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT
 from bayesprop.moments.noise_network_prior import Priors, weight_information
 from bayesprop.moments.noise_network_restarts import gave_up, start_again
@@ -52,6 +53,7 @@ What the bound does not see keeps its prior: a log-normal whose mean can be e to
 """
 
 _N_TRACE = 100
+_ROWS_AT_A_TIME = 50_000
 
 
 class FitInfo(NamedTuple):
@@ -86,7 +88,8 @@ def fit(
 ) -> tuple[NoiseNetworkState, FitInfo]:
     """Train to the end of the schedule, or `n_steps` further; stopping changes nothing.
 
-    At the end, members that gave up on some rows start again.
+    At the end, members that gave up on some rows start again, and the weights of every mean network
+    get their covariances.
 
     x, y
         Standardised.
@@ -97,9 +100,12 @@ def fit(
     n_steps = remaining if n_steps is None else min(n_steps, remaining)
     rows = Rows.of(x, y, weight)
     state, losses = train(state, rows, settings, n_steps)
-    again = gave_up(state, rows) if state.step == settings.n_steps else []
-    for member in again:
-        state = start_again(state, rows, settings, member)
+    again = []
+    if state.step == settings.n_steps:
+        again = gave_up(state, rows)
+        for member in again:
+            state = start_again(state, rows, settings, member)
+        state = with_deviations(state, rows, settings)
     priors = Priors(*settings.priors)
     return state, _info(state, losses.mean(axis=0, dtype=np.float64), priors, len(again))
 
@@ -153,25 +159,49 @@ def sample_functions(
 ) -> Float[np.ndarray, "s n o"]:
     """Draw networks, and return their means at all rows, or with noise new observations.
 
+    Linear in the deviations of the weights, as the variances of `predict` are; where there are
+    none, with independent weights.
+
     rng
         A Generator or RandomState of NumPy.
     """
     if isinstance(rng, np.random.RandomState):
         rng = np.random.default_rng(rng.randint(2**31))
-    each, x = state.each_member(), np.asarray(x, np.float64)
-    said = outputs(state, x) if include_noise else None
+    x = np.asarray(x, np.float64)
+    said, drawn = outputs(state, x), rng.integers(state.n_members, size=n)
     draws = np.empty((n, len(x), state.n_outputs))
-    for s in range(n):
-        k = rng.integers(len(each))
-        member = each[k]
-        draws[s] = apply(draw(rng, member.mean), x, member.log_widths)
-        if said is not None:
+    for k, member in enumerate(state.each_member()):
+        its = np.flatnonzero(drawn == k)
+        if len(its):
+            draws[its] = _means(rng, state, x, said.m[k], k, len(its))
+        for s in its if include_noise else ():
             raw = member.log_noise + apply(draw(rng, member.noise), x)
             shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(said.l_v[k], MOST_LOG_NOISE_VAR))
             away = np.logaddexp(raw, state.log_floor) - said.l_m[k]
             t = rng.standard_t(said.dof[k], size=raw.shape)
             log_var = np.clip(said.l_m[k] + shrinkage * away, LEAST_LOG_NOISE, MOST_LOG_NOISE)
             draws[s] += np.exp(0.5 * log_var) * t
+    return draws
+
+
+def _means(
+    rng: np.random.Generator,
+    state: NoiseNetworkState,
+    x: Float[np.ndarray, "n d"],
+    m: Float[np.ndarray, "n o"],
+    k: int,
+    n: int,
+) -> Float[np.ndarray, "s n o"]:
+    """Draw n mean networks of member k, whose expected outputs are m."""
+    if not state.deviations.size:
+        member = state.each_member()[k]
+        draws = [apply(draw(rng, member.mean), x, member.log_widths) for _ in range(n)]
+        return np.stack(draws)
+    steps = rng.standard_normal((n, state.deviations.shape[1]))
+    draws = np.empty((n, *m.shape))
+    for first in range(0, len(x), _ROWS_AT_A_TIME):
+        part = slice(first, first + _ROWS_AT_A_TIME)
+        draws[:, part] = m[part] + np.tensordot(steps, moves(state, x[part], k), axes=(1, 1))
     return draws
 
 

@@ -1,0 +1,167 @@
+"""What the weights of a mean network know of each other, found when training has ended.
+
+Training gives every weight a variance of its own. Where no row lies that is too small, and among
+the rows too large, because what one weight does another can undo. A Gaussian of full covariance S
+has, where the objective of training is stationary and by the Gauss-Newton approximation,
+
+    1 / S = diag(1 / v*) + sum_rows J' r J
+
+with v* the best variances of the priors, J the slopes of the mean in the weights, and r the
+precision that the bound of training sees in a row. The variance of the mean is then J S J', which
+is known to grow between the rows where independent weights do not (Foong et al. 2019, "In-between
+uncertainty"; Immer et al. 2021 for the linear form of the prediction).
+
+S itself would be too large to keep and to multiply by. Kept are a few deviations of all weights
+whose outer products add up to S on average, drawn orthogonal, so that few of them suffice.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import jax
+import numpy as np
+from jaxtyping import Float
+from scipy import linalg
+from threadpoolctl import threadpool_limits
+
+from bayesprop.moments.gaussian_network import Layers, n_units_below
+from bayesprop.moments.noise_network_engine import Rows, activations, outputs, turn
+from bayesprop.moments.noise_network_members import TILT_LIMIT, NoisyOutput
+from bayesprop.moments.noise_network_prior import Priors, prior_variances
+from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
+from bayesprop.numerics.cores import n_cores
+
+N_DEVIATIONS = 96
+"""Of all members together: the relative standard error of a variance is sqrt(2 / 96), a seventh."""
+
+MOST_WEIGHTS = 20_000
+"""Weights of a mean network beyond which they stay independent."""
+
+_MOST_ROWS, _MOST_NUMBERS = 4096, 3 * 10**7  # of J: its rows, and rows times weights
+
+
+def with_deviations(
+    state: NoiseNetworkState, rows: Rows, settings: NoiseNetworkSettings
+) -> NoiseNetworkState:
+    """Return the state with the deviations of its members, unless their networks are too large.
+
+    Of a long table some rows are looked at, which then count for all.
+    """
+    state, n_weights = state.without_deviations(), state.n_mean_weights
+    is_finite = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.members))
+    if n_weights > MOST_WEIGHTS or not is_finite:
+        return state
+    n = min(len(rows.x), max(1, min(_MOST_ROWS, _MOST_NUMBERS // n_weights) // state.n_outputs))
+    rng = np.random.default_rng([state.seed % 2**32, 2])
+    some = np.sort(rng.permutation(len(rows.x))[:n])
+    x, y, weight = rows.x[some], rows.y[some], rows.weight[some].astype(np.float64)
+    counts = weight * rows.n_total / weight.sum()
+    said = outputs(state, x)
+    each, spread = state.each_member(), Priors(*settings.priors).mean
+
+    def of_member(k: int) -> np.ndarray:
+        j = slopes(each[k].mean, x, *activations(state, x, k)).reshape(-1, n_weights)
+        r = counts[:, None] * row_precisions(state, settings, said, y, k)
+        prior_var = _flat(prior_variances(each[k].mean, spread))
+        own = np.random.default_rng([state.seed % 2**32, 2, k])
+        return deviations(own, j, r.ravel(), prior_var, -(-N_DEVIATIONS // len(each)))
+
+    # Matrices this small gain nothing from threads of their own, and lose where a core is busy.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_cores()) as pool:
+        found = list(pool.map(of_member, range(len(each))))
+    return state._replace(deviations=np.float32(found))
+
+
+def _flat(layers: list[tuple[np.ndarray, np.ndarray]]) -> Float[np.ndarray, " p"]:
+    return np.concatenate([np.ravel(part) for layer in layers for part in layer])
+
+
+def slopes(
+    layers: Layers,
+    x: Float[np.ndarray, "n d"],
+    z: Float[np.ndarray, "n h"],
+    gains: Float[np.ndarray, "n h"],
+) -> Float[np.ndarray, "n o p"]:
+    """Slopes of the outputs' means in the means of all weights.
+
+    Layer by layer, and of a layer the weights input by input, then the biases.
+
+    z, gains
+        As `activations` gives them.
+    """
+    ends = np.cumsum([0, *(layer.b_m.size for layer in layers[:-1])])
+    units = [slice(*pair) for pair in pairwise(ends)]
+    n, n_out = len(x), layers[-1].b_m.size
+    above = np.broadcast_to(np.eye(n_out), (n, n_out, n_out))
+    parts = []
+    for depth, layer in reversed([*enumerate(layers)]):
+        inputs = x if depth == 0 else z[:, units[depth - 1]]
+        if len(layer.w_m) > inputs.shape[1]:
+            inputs = np.hstack([inputs, x])
+        of_weights = np.asarray(inputs, np.float64)[:, None, :, None] * above[:, :, None, :]
+        parts += [above, of_weights.reshape(n, n_out, -1)]
+        if depth > 0:
+            w = np.asarray(layer.w_m, np.float64)[: n_units_below(layers, depth)]
+            above = (above @ w.T) * gains[:, None, units[depth - 1]]
+    return np.concatenate(parts[::-1], axis=2)
+
+
+def row_precisions(
+    state: NoiseNetworkState,
+    settings: NoiseNetworkSettings,
+    said: NoisyOutput,
+    y: Float[np.ndarray, "n o"],
+    k: int,
+) -> Float[np.ndarray, "n o"]:
+    """Minus twice the slope in E[(y - f)²] of the `student_t_bound` that member k maximises.
+
+    said
+        What all members say of the rows, with independent weights.
+    """
+    share = turn(settings.noise_shares, k)
+    dof = np.maximum(said.dof[k], turn(settings.mean_least_dofs, k))
+    below = np.minimum(state.log_floor - said.l_m[k], -1e-6)
+    h = said.l_m[k] + np.log1p(-np.exp(below)) - state.members.log_noise[k]
+    seen = np.logaddexp(state.members.own_log_noise[k] + share * h, state.log_floor)
+    scale = np.exp(np.minimum(0.5 * share**2 * said.l_v[k], TILT_LIMIT) - seen)
+    return scale * (dof + 1.0) / (dof + scale * ((said.m[k] - y) ** 2 + said.v[k]))
+
+
+def deviations(
+    rng: np.random.Generator,
+    j: Float[np.ndarray, "n p"],
+    r: Float[np.ndarray, " n"],
+    prior_var: Float[np.ndarray, " p"],
+    number: int,
+) -> Float[np.ndarray, "s p"]:
+    """Vectors whose outer products add up to (diag(1 / prior_var) + j' diag(r) j)^-1 on average.
+
+    Exactly, if there are as many of them as weights. With fewer rows than weights, those of the
+    posterior are made of those of the prior by Matheron's rule, at the price of a matrix as large
+    as the rows.
+    """
+    spread = np.sqrt(prior_var)
+    j = j * spread * np.sqrt(r)[:, None]
+    n, p = j.shape
+    if n >= p:
+        gram = j.T @ j
+        gram[np.diag_indices(p)] += 1.0
+        root = linalg.cholesky(gram, lower=True, overwrite_a=True)
+        found = linalg.solve_triangular(root, _orthogonal(rng, p, number), trans="T", lower=True)
+    else:
+        gram = j @ j.T
+        gram[np.diag_indices(n)] += 1.0
+        root = linalg.cho_factor(gram, lower=True, overwrite_a=True)
+        of_weights, of_rows = np.split(_orthogonal(rng, p + n, number), [p])
+        found = of_weights - j.T @ linalg.cho_solve(root, j @ of_weights + of_rows)
+    return found.T * spread
+
+
+def _orthogonal(rng: np.random.Generator, n: int, number: int) -> Float[np.ndarray, "n s"]:
+    """Orthogonal columns in random directions; the mean of their outer products' sum is 1."""
+    if number >= n:
+        return np.eye(n)
+    columns, _ = np.linalg.qr(rng.standard_normal((n, number)))
+    return columns * np.sqrt(n / number)

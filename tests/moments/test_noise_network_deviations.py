@@ -1,0 +1,221 @@
+"""The joint covariance of a mean network's weights against autodiff, inverses, copies of rows."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bayesprop.moments import noise_network_deviations as dev
+from bayesprop.moments import noise_network_engine as engine
+from bayesprop.moments import noise_network_vi as nn
+from bayesprop.moments.gaussian_network import GaussianLayer, Layers
+from bayesprop.moments.noise_network_members import Member, member_output, student_t_bound
+from bayesprop.moments.noise_network_prior import Priors, prior_variances
+from bayesprop.numerics.activation_moments import soft_relu
+
+# Hidden units, inputs, outputs, whether the last layer takes the inputs too.
+CASES = [
+    ((50,), 3, 1, False),
+    ((3,), 1, 1, True),
+    ((9, 6), 4, 1, False),
+    ((5, 2, 7), 2, 3, True),
+    ((8,), 2, 6, False),
+]
+
+
+def settings_of(case, **given) -> nn.NoiseNetworkSettings:
+    hidden, _, _, is_direct = case
+    chosen = {"hidden_layer_sizes": hidden, "noise_layer_sizes": (4,), "is_direct": is_direct}
+    return nn.settings_for(1000, **(chosen | {"n_members": 2, "n_steps": 50} | given))
+
+
+def unsure(layers: Layers, rng: np.random.Generator) -> Layers:
+    return tuple(
+        GaussianLayer(
+            *(
+                np.float32(rng.normal(-1.5 if "std" in name else 0.0, 0.5, np.shape(part)))
+                for name, part in layer._asdict().items()
+            )
+        )
+        for layer in layers
+    )
+
+
+def ensemble(
+    case, settings: nn.NoiseNetworkSettings, n: int
+) -> tuple[nn.NoiseNetworkState, engine.Rows]:
+    """Return an ensemble with doubt in every weight, and rows."""
+    _, d, n_out, _ = case
+    rng = np.random.default_rng(n)
+    rows = engine.Rows.of(
+        rng.standard_normal((n, d)), rng.standard_normal((n, n_out)), rng.uniform(0.2, 3.0, n)
+    )
+    state = nn.init(3, d, rows.y, settings)
+    widths = tuple(np.float32(rng.normal(-1.0, 0.7, w.shape)) for w in state.members.log_widths)
+    members = Member(
+        unsure(state.members.mean, rng),
+        unsure(state.members.noise, rng),
+        *(np.float32(rng.standard_normal((2, n_out))) for _ in range(3)),
+        log_widths=widths,
+    )
+    return state._replace(members=members, step=settings.n_steps), rows
+
+
+def expected(weights, member: Member, x: jax.Array) -> jax.Array:
+    """Expected outputs as a function of the means of weights, variances held where they are."""
+    z, v = x, jnp.zeros_like(x)
+    for depth, (layer, (w, b)) in enumerate(zip(member.mean, weights, strict=True)):
+        if len(w) > len(z):
+            z, v = jnp.concatenate([z, x]), jnp.concatenate([v, jnp.zeros_like(x)])
+        fixed = jax.lax.stop_gradient(z)
+        v = (fixed**2 + v) @ jnp.exp(2.0 * layer.w_log_std) + v @ layer.w_m**2
+        v = v + jnp.exp(2.0 * layer.b_log_std)
+        z = z @ w + b
+        if depth < len(weights) - 1:
+            width = jnp.exp(2.0 * member.log_widths[depth])
+            moments = soft_relu(z[None], v[None], width[None])
+            z, v = moments.m[0], jax.lax.stop_gradient(moments.v[0])
+    return z
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_slopes_are_those_of_autodiff_and_deviations_move_along_them(case):
+    settings = settings_of(case)
+    state, rows = ensemble(case, settings, 37)
+    state = dev.with_deviations(state, rows, settings)
+    assert state.deviations.shape == (2, min(48, state.n_mean_weights), state.n_mean_weights)
+    out = engine.outputs(state, rows.x)
+    for k, member in enumerate(state.each_member()):
+        found = dev.slopes(member.mean, rows.x, *engine.activations(state, rows.x, k))
+        with jax.enable_x64(True):
+            wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), member)
+            weights = [(layer.w_m, layer.b_m) for layer in wide.mean]
+            slope = jax.vmap(jax.jacrev(lambda w, x: expected(w, wide, x)), (None, 0))  # noqa: B023
+            parts = jax.tree.leaves(slope(weights, jnp.float64(rows.x)))
+            want = np.concatenate([np.reshape(p, (*p.shape[:2], -1)) for p in parts], axis=2)
+            m = member_output(wide, jnp.float64(rows.x), jnp.float64(state.log_floor)).m
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+        moves = engine.moves(state, rows.x, k)
+        np.testing.assert_allclose(
+            moves, np.einsum("nop,sp->nso", found, state.deviations[k]), rtol=1e-3, atol=1e-5
+        )
+        np.testing.assert_allclose(out.v[k], np.sum(np.float64(moves) ** 2, axis=1), rtol=1e-5)
+        np.testing.assert_allclose(out.m[k], m, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(("n", "p"), [(40, 7), (5, 30)])
+def test_deviations_add_up_to_the_covariance(n: int, p: int):
+    rng = np.random.default_rng(n)
+    j, r, prior_var = rng.standard_normal((n, p)), rng.gamma(2.0, size=n), rng.gamma(2.0, size=p)
+    want = np.linalg.inv(np.diag(1.0 / prior_var) + j.T @ np.diag(r) @ j)
+    whole = dev.deviations(rng, j, r, prior_var, n + p)
+    np.testing.assert_allclose(whole.T @ whole, want, rtol=1e-9, atol=1e-12)
+    few = np.array([dev.deviations(rng, j, r, prior_var, 4) for _ in range(3000)])
+    products = np.einsum("tsi,tsj->tij", few, few)
+    error = products.std(axis=0) / np.sqrt(len(few))
+    assert few.shape[1:] == (4, p)
+    assert (np.abs(products.mean(axis=0) - want) < 5.0 * error).all()
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_a_row_counts_as_much_as_the_bound_bends(k: int):
+    case = CASES[3]
+    settings = settings_of(case, noise_shares=(0.5, 1.0), mean_least_dofs=(30.0, 3.0))
+    state, rows = ensemble(case, settings, 20)
+    said = engine.outputs(state, rows.x)
+    with jax.enable_x64(True):
+        member = jax.tree.map(jnp.float64, state.each_member()[k])
+        floor = jnp.float64(state.log_floor)
+        share, least = settings.noise_shares[k], settings.mean_least_dofs[k]
+        noise = member_output(
+            member._replace(log_noise=jnp.zeros(3)), jnp.float64(rows.x), floor - 99
+        )
+        own = member.own_log_noise[None] + share * noise.l_m
+        seen = jnp.logaddexp(own, floor[None])
+        dof = jnp.maximum(noise.dof, least)
+        square = jnp.asarray((said.m[k] - rows.y) ** 2 + said.v[k])
+        slope = jax.grad(lambda s: student_t_bound(s, seen, share**2 * noise.l_v, dof).sum())
+        want = -2.0 * slope(square)
+    np.testing.assert_allclose(
+        dev.row_precisions(state, settings, said, rows.y, k), want, rtol=1e-4
+    )
+
+
+def variances(state, rows: engine.Rows, settings, x: np.ndarray) -> np.ndarray:
+    return engine.outputs(dev.with_deviations(state, rows, settings), x).v
+
+
+def test_variances_are_those_of_the_inverse_and_weights_count_as_copies(monkeypatch):
+    monkeypatch.setattr(dev, "N_DEVIATIONS", 10**4)  # all there are
+    case = CASES[2]
+    settings = settings_of(case)
+    state, rows = ensemble(case, settings, 200)
+    times = np.random.default_rng(0).integers(1, 4, 200)
+    once = engine.Rows.of(rows.x, rows.y, times.astype(float))
+    copies = engine.Rows.of(np.repeat(rows.x, times, 0), np.repeat(rows.y, times, 0), None)
+    x = np.random.default_rng(1).normal(0.0, 2.0, (10, 4)).astype(np.float32)
+    found = variances(state, once, settings, x)
+    np.testing.assert_allclose(found, variances(state, copies, settings, x), rtol=1e-3)
+    said = engine.outputs(state, rows.x)
+    for k, member in enumerate(state.each_member()):
+        j = dev.slopes(member.mean, rows.x, *engine.activations(state, rows.x, k))[:, 0]
+        r = times * dev.row_precisions(state, settings, said, rows.y, k)[:, 0]
+        each = prior_variances(member.mean, Priors(*settings.priors).mean)
+        prior_var = np.concatenate([np.ravel(part) for pair in each for part in pair])
+        covariance = np.linalg.inv(np.diag(1.0 / prior_var) + j.T @ np.diag(r) @ j)
+        new = dev.slopes(member.mean, x, *engine.activations(state, x, k))[:, 0]
+        want = np.einsum("ni,ij,nj->n", new, covariance, new)
+        np.testing.assert_allclose(found[k, :, 0], want, rtol=2e-3)
+
+
+def test_some_rows_of_a_long_table_count_for_all(monkeypatch):
+    monkeypatch.setattr(dev, "N_DEVIATIONS", 10**4)
+    case = CASES[1]
+    settings = settings_of(case)
+    state, rows = ensemble(case, settings, 4000)
+    whole = variances(state, rows, settings, rows.x[:100])
+    monkeypatch.setattr(dev, "_MOST_ROWS", 1000)
+    some = variances(state, rows, settings, rows.x[:100])
+    np.testing.assert_allclose(np.median(some / whole), 1.0, atol=0.15)
+
+
+def test_networks_that_are_too_large_keep_independent_weights(monkeypatch):
+    settings = settings_of(CASES[0])
+    state, rows = ensemble(CASES[0], settings, 30)
+    monkeypatch.setattr(dev, "MOST_WEIGHTS", state.n_mean_weights - 1)
+    assert dev.with_deviations(state, rows, settings).deviations.size == 0
+    draws = nn.sample_functions(np.random.default_rng(0), state, rows.x[:3], 4000)
+    said = nn.predict(state, rows.x[:3])
+    error = draws.std(axis=0) / np.sqrt(len(draws))
+    assert (np.abs(draws.mean(axis=0) - said.mean) < 5.0 * error).all()
+
+
+@pytest.fixture(scope="module")
+def with_a_gap() -> nn.NoiseNetworkState:
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(-2.0, -0.7, 60), rng.uniform(0.7, 2.0, 60)])[:, None]
+    y = np.sin(2.0 * x) + 0.1 * rng.standard_normal(x.shape)
+    settings = nn.settings_for(len(x), n_steps=6000, n_members=3, is_direct=False)
+    return nn.fit(nn.init(1, 1, y, settings), x, y, settings)[0]
+
+
+def test_doubt_grows_where_there_are_no_rows(with_a_gap):
+    among, between = np.linspace(-1.7, -1.0, 9)[:, None], np.linspace(-0.3, 0.3, 9)[:, None]
+    of_rows, of_gap = (nn.predict(with_a_gap, x).f_var.mean() for x in (among, between))
+    assert of_gap > 4.0 * of_rows
+    independent = nn.predict(with_a_gap.without_deviations(), between)
+    assert of_gap > 2.0 * independent.f_var.mean()
+
+
+def test_drawn_functions_vary_together_as_they_are_said_to(with_a_gap):
+    x = np.array([[-1.5], [-0.2], [0.1], [1.2]])
+    draws = nn.sample_functions(np.random.default_rng(2), with_a_gap, x, 20_000)[:, :, 0]
+    moves = [np.float64(engine.moves(with_a_gap, x, k)[:, :, 0]) for k in range(3)]
+    means = engine.outputs(with_a_gap, x).m[:, :, 0]
+    want = np.mean([m @ m.T for m in moves], axis=0) + np.cov(means.T, bias=True)
+    away = draws - means.mean(axis=0)
+    products = away[:, :, None] * away[:, None, :]
+    error = products.std(axis=0) / np.sqrt(len(draws))
+    assert (np.abs(products.mean(axis=0) - want) < 5.0 * error).all()
