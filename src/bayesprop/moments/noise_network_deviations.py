@@ -39,7 +39,7 @@ N_DEVIATIONS = 96
 MOST_WEIGHTS = 20_000
 """Weights of a mean network beyond which they stay independent."""
 
-_MOST_ROWS, _MOST_NUMBERS = 4096, 3 * 10**7  # of J: its rows, and rows times weights
+_MOST_ROWS, _MOST_NUMBERS = 2048, 3 * 10**7  # of J: its rows, and rows times weights
 
 
 def with_deviations(
@@ -94,18 +94,21 @@ def slopes(
     ends = np.cumsum([0, *(layer.b_m.size for layer in layers[:-1])])
     units = [slice(*pair) for pair in pairwise(ends)]
     n, n_out = len(x), layers[-1].b_m.size
-    above = np.broadcast_to(np.eye(n_out), (n, n_out, n_out))
-    parts = []
+    found = np.empty((n, n_out, sum(layer.w_m.size + layer.b_m.size for layer in layers)))
+    above, end = np.broadcast_to(np.eye(n_out), (n, n_out, n_out)), found.shape[2]
     for depth, layer in reversed([*enumerate(layers)]):
         inputs = x if depth == 0 else z[:, units[depth - 1]]
         if len(layer.w_m) > inputs.shape[1]:
             inputs = np.hstack([inputs, x])
-        of_weights = np.asarray(inputs, np.float64)[:, None, :, None] * above[:, :, None, :]
-        parts += [above, of_weights.reshape(n, n_out, -1)]
+        biases = end - layer.b_m.size
+        found[:, :, biases:end] = above
+        end = biases - layer.w_m.size
+        of_weights = found[:, :, end:biases].reshape(n, n_out, *layer.w_m.shape)
+        np.multiply(inputs[:, None, :, None], above[:, :, None, :], out=of_weights)
         if depth > 0:
             w = np.asarray(layer.w_m, np.float64)[: n_units_below(layers, depth)]
             above = (above @ w.T) * gains[:, None, units[depth - 1]]
-    return np.concatenate(parts[::-1], axis=2)
+    return found
 
 
 def row_precisions(
@@ -141,9 +144,13 @@ def deviations(
     Exactly, if there are as many of them as weights. With fewer rows than weights, those of the
     posterior are made of those of the prior by Matheron's rule, at the price of a matrix as large
     as the rows.
+
+    j
+        Is written over.
     """
     spread = np.sqrt(prior_var)
-    j = j * spread * np.sqrt(r)[:, None]
+    j *= spread
+    j *= np.sqrt(r)[:, None]
     n, p = j.shape
     if n >= p:
         gram = j.T @ j
