@@ -161,3 +161,31 @@ def test_guards_are_counted_and_padding_changes_nothing():
     kept, info = ebp.data_pass(start, bad, y, np.array([3]))
     assert info.rows_refused == 1
     np.testing.assert_array_equal(kept.h[0], start.h[0])
+
+
+@pytest.mark.parametrize("weights", ["real", "binary"])
+def test_a_weighted_row_is_absorbed_like_its_copies(weights):
+    rng = np.random.default_rng(3)
+    x = 3.0 * rng.normal(size=(40, 4))
+    y = np.where(x[:, :1] + rng.normal(size=(40, 1)) > 0.0, 1.0, -1.0)
+    times = rng.integers(0, 6, 40)
+    start = ebp.init(rng, (4, 5, 1))
+    weighted, info = ebp.data_pass(start, x, y, np.arange(40), times.astype(float), weights=weights)
+    copies, told = ebp.data_pass(start, x, y, np.repeat(np.arange(40), times), weights=weights)
+    for a, b in zip(weighted.h, copies.h, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    assert info.steps_shortened == told.steps_shortened
+    halves, _ = ebp.data_pass(start, x, y, np.arange(40), np.full(40, 0.5), weights=weights)
+    assert np.isfinite(ebp.posterior_log_odds(halves, x, weights=weights)).all()
+
+
+@pytest.mark.parametrize("weight", [5.0, 1e3, 1e300])
+def test_heavy_rows_do_not_run_away(weight):
+    x = np.linspace(-2.0, 2.0, 50)[:, None]
+    y = np.where(x > 0.1, 1.0, -1.0)
+    state = ebp.init(np.random.default_rng(0), (1, 1))
+    for _ in range(3):
+        state, _ = ebp.data_pass(state, x, y, np.arange(50), np.full(50, weight), weights="real")
+    odds = ebp.posterior_log_odds(state, x, weights="real")
+    assert np.isfinite(odds).all()
+    assert np.mean((odds > 0.0) == (y > 0.0)) > 0.9

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from bayesprop.moments import noise_network_deviations as dev
 from bayesprop.moments import noise_network_engine as engine
@@ -85,7 +88,7 @@ def test_slopes_are_those_of_autodiff_and_deviations_move_along_them(case):
     settings = settings_of(case)
     state, rows = ensemble(case, settings, 37)
     state = dev.with_deviations(state, rows, settings)
-    assert state.deviations.shape == (2, min(48, state.n_mean_weights), state.n_mean_weights)
+    assert state.deviations.shape == (2, min(24, state.n_mean_weights), state.n_mean_weights)
     out = engine.outputs(state, rows.x)
     for k, member in enumerate(state.each_member()):
         found = dev.slopes(member.mean, rows.x, *engine.activations(state, rows.x, k))
@@ -176,7 +179,8 @@ def test_some_rows_of_a_long_table_count_for_all(monkeypatch):
     settings = settings_of(case)
     state, rows = ensemble(case, settings, 4000)
     whole = variances(state, rows, settings, rows.x[:100])
-    monkeypatch.setattr(dev, "_MOST_ROWS", 1000)
+    monkeypatch.setattr(dev, "ENOUGH_ROWS", 1000)
+    monkeypatch.setattr(dev, "_MOST_PRODUCTS", 0)
     some = variances(state, rows, settings, rows.x[:100])
     np.testing.assert_allclose(np.median(some / whole), 1.0, atol=0.15)
 
@@ -186,10 +190,55 @@ def test_networks_that_are_too_large_keep_independent_weights(monkeypatch):
     state, rows = ensemble(CASES[0], settings, 30)
     monkeypatch.setattr(dev, "MOST_WEIGHTS", state.n_mean_weights - 1)
     assert dev.with_deviations(state, rows, settings).deviations.size == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(dev, "ENOUGH_ROWS", 20)
+    monkeypatch.setattr(dev, "_MOST_NUMBERS", 20 * state.n_mean_weights - 1)
+    assert dev.with_deviations(state, rows, settings).deviations.size == 0  # 19 rows of 30
     draws = nn.sample_functions(np.random.default_rng(0), state, rows.x[:3], 4000)
     said = nn.predict(state, rows.x[:3])
     error = draws.std(axis=0) / np.sqrt(len(draws))
     assert (np.abs(draws.mean(axis=0) - said.mean) < 5.0 * error).all()
+
+
+def test_rows_that_do_not_count_are_not_looked_at(monkeypatch):
+    settings = settings_of(CASES[1])
+    state, rows = ensemble(CASES[1], settings, 50)
+    rows.weight[2:] = 0.0
+    monkeypatch.setattr(dev, "ENOUGH_ROWS", 2)
+    monkeypatch.setattr(dev, "_MOST_PRODUCTS", 0)
+    two = rows._replace(x=rows.x[:2], y=rows.y[:2], weight=rows.weight[:2])
+    found, want = (dev.with_deviations(state, r, settings) for r in (rows, two))
+    np.testing.assert_array_equal(found.deviations, want.deviations)
+
+
+def test_enormous_weights_leave_numbers():
+    settings = settings_of(CASES[2])
+    state, rows = ensemble(CASES[2], settings, 400)
+    rows.x[:] = rows.x[:20].repeat(20, axis=0)  # few different rows: the matrix is singular
+    heavy = dev.with_deviations(state, rows._replace(n_total=1e18), settings)
+    assert heavy.deviations.size
+    assert np.isfinite(engine.outputs(heavy, rows.x).v).all()
+
+
+def test_training_on_forgets_the_deviations_of_other_weights():
+    settings = settings_of(CASES[1], n_steps=100)
+    state, rows = ensemble(CASES[1], settings, 50)
+    whole = dev.with_deviations(state, rows, settings)
+    longer = settings_of(CASES[1], n_steps=200)
+    assert nn.fit(whole, rows.x, rows.y, longer, n_steps=10)[0].deviations.size == 0
+
+
+def test_fits_at_the_same_time_leave_blas_as_it_was():
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    settings = settings_of(CASES[0])
+    state, rows = ensemble(CASES[0], settings, 60)
+    before = threads()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: dev.with_deviations(state, rows, settings), range(20)))
+    assert threads() == before
+    assert all(np.array_equal(f.deviations, found[0].deviations) for f in found)
 
 
 @pytest.fixture(scope="module")
@@ -211,11 +260,14 @@ def test_doubt_grows_where_there_are_no_rows(with_a_gap):
 
 def test_drawn_functions_vary_together_as_they_are_said_to(with_a_gap):
     x = np.array([[-1.5], [-0.2], [0.1], [1.2]])
-    draws = nn.sample_functions(np.random.default_rng(2), with_a_gap, x, 20_000)[:, :, 0]
+    rng = np.random.default_rng(2)
+    draws = nn.sample_functions(rng, with_a_gap, x, 20_000)[:, :, 0]
+    some = [nn.sample_functions(rng, with_a_gap, x, 10)[:, :, 0] for _ in range(2000)]
     moves = [np.float64(engine.moves(with_a_gap, x, k)[:, :, 0]) for k in range(3)]
     means = engine.outputs(with_a_gap, x).m[:, :, 0]
     want = np.mean([m @ m.T for m in moves], axis=0) + np.cov(means.T, bias=True)
-    away = draws - means.mean(axis=0)
-    products = away[:, :, None] * away[:, None, :]
-    error = products.std(axis=0) / np.sqrt(len(draws))
-    assert (np.abs(products.mean(axis=0) - want) < 5.0 * error).all()
+    for drawn in (draws, np.concatenate(some)):  # many at once, and a few at a time
+        away = drawn - means.mean(axis=0)
+        products = away[:, :, None] * away[:, None, :]
+        error = products.std(axis=0) / np.sqrt(len(drawn))
+        assert (np.abs(products.mean(axis=0) - want) < 5.0 * error).all()

@@ -110,6 +110,13 @@ def sample(
 
 def report(info: recipe.FitInfo, n_rows: int, n_steps: int, seconds: float) -> FitReport:
     """Account for a fit of the recipe; the traces have up to 100 stretches of steps."""
+    advice = []
+    if info.n_independent:
+        advice.append(
+            f"{info.n_independent} weights a network (times the outputs) are too many for their "
+            "joint covariance: they stay independent, and error bars between the rows are too "
+            "narrow; smaller hidden_layer_sizes would help"
+        )
     return FitReport(
         n_rows=n_rows,
         n_epochs=n_steps,
@@ -120,6 +127,7 @@ def report(info: recipe.FitInfo, n_rows: int, n_steps: int, seconds: float) -> F
             "loss": np.asarray(info.loss, float).tolist(),
             "data_loss": np.asarray(info.data_loss, float).tolist(),
         },
+        warnings=advice,
         step="step",
     )
 

@@ -41,6 +41,9 @@ and one more row that contradicts it a probability of 0."""
 LONGEST_STEP = 1.0
 """Largest change of h by one row: the expansion in W g holds for g well below it."""
 
+MOST_COPIES = 1000.0
+"""A row of a weight above 1 is absorbed in parts of weight 1 or less; one above this counts so."""
+
 
 class Moved(NamedTuple):
     """A layer after a row, and how many of its steps had to be shortened."""
@@ -115,7 +118,8 @@ class EBPInfo(NamedTuple):
     """What one pass met on its way.
 
     log_z
-        Sum over the pass of log P(y | x), nats, each row predicted before it was absorbed.
+        Sum over the pass of weight times log P(y | x), nats, each row predicted before it was
+        absorbed.
     rows_refused
         Rows whose update was not finite, and that left all weights as they were.
     steps_shortened
@@ -180,7 +184,30 @@ class Absorbed(NamedTuple):
 
 
 def absorb(h: tuple, row: Row, kind: WeightKind) -> Absorbed:
-    """Absorb one row; a row of weight 0 changes nothing."""
+    """Absorb one row; a row of weight 0 changes nothing.
+
+    One of a weight above 1 is absorbed as its copies would be, each part with the gradient that the
+    ones before have left: a straight line as long as the whole weight ends far beyond the label.
+    """
+    weight = jnp.minimum(row.weight, MOST_COPIES)
+    n_parts = jnp.maximum(jnp.ceil(weight), 1.0)
+    part = row._replace(weight=weight / n_parts)
+    first = _absorb_part(h, part, kind)
+
+    def step(_: Any, so_far: Absorbed) -> Absorbed:
+        new = _absorb_part(so_far.h, part, kind)
+        return Absorbed(
+            new.h,
+            so_far.log_z,
+            so_far.refused | new.refused,
+            so_far.shortened + new.shortened,
+        )
+
+    first = first._replace(log_z=n_parts * first.log_z)
+    return jax.lax.fori_loop(1, n_parts.astype(int), step, first)
+
+
+def _absorb_part(h: tuple, row: Row, kind: WeightKind) -> Absorbed:
     moments = [kind.moments(layer) for layer in h]
     means, variances = tuple(w.m for w in moments), tuple(w.v for w in moments)
     log_z, gradient = jax.value_and_grad(log_probability)(means, variances, row)
@@ -227,7 +254,7 @@ def data_pass(
     y
         Signs, 1 or -1, one an output.
     sample_weight
-        The power of every row's likelihood.
+        How often every row counts: the power of its likelihood.
     weights
         "binary" or "real".
     """

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from threading import Lock
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy import linalg
 from threadpoolctl import threadpool_limits
 
@@ -33,45 +34,65 @@ from bayesprop.moments.noise_network_prior import Priors, prior_variances
 from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
 from bayesprop.numerics.cores import n_cores
 
-N_DEVIATIONS = 96
-"""Of all members together: the relative standard error of a variance is sqrt(2 / 96), a seventh."""
+N_DEVIATIONS, LEAST_DEVIATIONS = 16, 48
+"""Of a member, and of all together at least: the relative standard error of a variance is
+sqrt(2 / number), of six members' a seventh."""
 
 MOST_WEIGHTS = 20_000
 """Weights of a mean network beyond which they stay independent."""
 
-_MOST_ROWS, _MOST_NUMBERS = 2048, 3 * 10**7  # of J: its rows, and rows times weights
+ENOUGH_ROWS = 2048
+"""Rows that stand for more: with fewer, what they leave open would be taken for unknown."""
+
+_MOST_PRODUCTS = 2 * 10**10  # of the matrix of weights, from which more rows than that are allowed
+_MOST_NUMBERS, _MOST_AT_A_TIME = 3 * 10**7, 10**8  # in J: rows times outputs times weights
+
+_one_at_a_time = Lock()
 
 
 def with_deviations(
     state: NoiseNetworkState, rows: Rows, settings: NoiseNetworkSettings
 ) -> NoiseNetworkState:
-    """Return the state with the deviations of its members, unless their networks are too large.
-
-    Of a long table some rows are looked at, which then count for all.
-    """
+    """Return the state with the deviations of its members, unless their networks are too large."""
     state, n_weights = state.without_deviations(), state.n_mean_weights
+    some = _rows_to_look_at(state, rows)
     is_finite = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.members))
-    if n_weights > MOST_WEIGHTS or not is_finite:
+    if n_weights > MOST_WEIGHTS or some is None or not is_finite:
         return state
-    n = min(len(rows.x), max(1, min(_MOST_ROWS, _MOST_NUMBERS // n_weights) // state.n_outputs))
-    rng = np.random.default_rng([state.seed % 2**32, 2])
-    some = np.sort(rng.permutation(len(rows.x))[:n])
     x, y, weight = rows.x[some], rows.y[some], rows.weight[some].astype(np.float64)
     counts = weight * rows.n_total / weight.sum()
     said = outputs(state, x)
     each, spread = state.each_member(), Priors(*settings.priors).mean
+    number = max(N_DEVIATIONS, -(-LEAST_DEVIATIONS // len(each)))
 
     def of_member(k: int) -> np.ndarray:
         j = slopes(each[k].mean, x, *activations(state, x, k)).reshape(-1, n_weights)
         r = counts[:, None] * row_precisions(state, settings, said, y, k)
         prior_var = _flat(prior_variances(each[k].mean, spread))
         own = np.random.default_rng([state.seed % 2**32, 2, k])
-        return deviations(own, j, r.ravel(), prior_var, -(-N_DEVIATIONS // len(each)))
+        return deviations(own, j, r.ravel(), prior_var, number)
 
     # Matrices this small gain nothing from threads of their own, and lose where a core is busy.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_cores()) as pool:
+    # The limit is the whole process's: two fits at a time would leave each other's behind.
+    fit_in = _MOST_AT_A_TIME // (y.size * n_weights)
+    with (
+        _one_at_a_time,
+        threadpool_limits(1, user_api="blas"),
+        ThreadPoolExecutor(max(1, min(n_cores(), fit_in))) as pool,
+    ):
         found = list(pool.map(of_member, range(len(each))))
     return state._replace(deviations=np.float32(found))
+
+
+def _rows_to_look_at(state: NoiseNetworkState, rows: Rows) -> Int[np.ndarray, " r"] | None:
+    """Return the numbers of all rows that count, or of some; None if too few can be looked at."""
+    counting, n_weights = np.flatnonzero(rows.weight), state.n_mean_weights
+    most = max(ENOUGH_ROWS, _MOST_PRODUCTS // n_weights**2 // state.n_outputs)
+    most = min(most, _MOST_NUMBERS // n_weights // state.n_outputs)
+    if len(counting) <= most:
+        return counting
+    rng = np.random.default_rng([state.seed % 2**32, 2])
+    return np.sort(rng.permutation(counting)[:most]) if most >= ENOUGH_ROWS else None
 
 
 def _flat(layers: list[tuple[np.ndarray, np.ndarray]]) -> Float[np.ndarray, " p"]:
@@ -153,21 +174,31 @@ def deviations(
     j *= np.sqrt(r)[:, None]
     n, p = j.shape
     if n >= p:
-        gram = j.T @ j
-        gram[np.diag_indices(p)] += 1.0
-        root = linalg.cholesky(gram, lower=True, overwrite_a=True)
+        root = _cholesky(j.T @ j)
         found = linalg.solve_triangular(root, _orthogonal(rng, p, number), trans="T", lower=True)
     else:
-        gram = j @ j.T
-        gram[np.diag_indices(n)] += 1.0
-        root = linalg.cho_factor(gram, lower=True, overwrite_a=True)
+        root = _cholesky(j @ j.T)
         of_weights, of_rows = np.split(_orthogonal(rng, p + n, number), [p])
-        found = of_weights - j.T @ linalg.cho_solve(root, j @ of_weights + of_rows)
+        found = of_weights - j.T @ linalg.cho_solve((root, True), j @ of_weights + of_rows)
     return found.T * spread
 
 
+def _cholesky(gram: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+    """Lower factor of gram + 1; rounded sums of enormous weights may need more on the diagonal."""
+    diagonal, more = np.diag_indices(len(gram)), 1.0
+    while True:
+        gram[diagonal] += more
+        try:
+            return linalg.cholesky(gram, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            more = max(10.0 * more, 1e-15 * len(gram) * gram[diagonal].max())
+
+
 def _orthogonal(rng: np.random.Generator, n: int, number: int) -> Float[np.ndarray, "n s"]:
-    """Orthogonal columns in random directions; the mean of their outer products' sum is 1."""
+    """Orthogonal columns in random directions, whose outer products add up to 1 on average.
+
+    No more than n of them.
+    """
     if number >= n:
         return np.eye(n)
     columns, _ = np.linalg.qr(rng.standard_normal((n, number)))

@@ -195,6 +195,8 @@ def train(
 ) -> tuple[NoiseNetworkState, Float32[np.ndarray, "k t 2"]]:
     """Take `n_steps` steps; return the state after them, and every member's losses at every step.
 
+    Deviations are gone: they were those of other weights.
+
     Losses are `Loss.total` and `Loss.fit`, nats a row.
 
     first_member
@@ -221,7 +223,7 @@ def train(
                 stop.set()
     parameters, slope, slope_square, losses = map(np.stack, zip(*learnt, strict=True))
     structure = jax.tree.structure(state.members)
-    after = state._replace(
+    after = state.without_deviations()._replace(
         members=jax.tree.unflatten(structure, together(parameters, state)),
         slope=np.concatenate([np.ravel(part) for part in together(slope, state)]),
         slope_square=np.concatenate([np.ravel(part) for part in together(slope_square, state)]),

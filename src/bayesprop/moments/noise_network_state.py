@@ -220,8 +220,13 @@ class NoiseNetworkState(NamedTuple):
         networks = self.members.mean, self.members.noise
         others = self.slope, self.slope_square, self.log_floor, self.deviations
         leaves = [*jax.tree.leaves(self.members), *others]
-        if not all(np.asarray(a).dtype.kind in "fiu" and np.isfinite(a).all() for a in leaves):
-            raise ValueError("the parameters must be finite numbers")
+        with np.errstate(over="ignore"):
+            is_finite = all(
+                np.asarray(a).dtype.kind in "fiu" and np.isfinite(np.float32(a)).all()
+                for a in leaves
+            )
+        if not is_finite:
+            raise ValueError("the parameters must be finite numbers of float32")
         if min(map(len, networks)) < 2:
             raise ValueError("both networks must have a hidden layer")
         if np.ndim(self.members.raw_dof) != 2 or not all(

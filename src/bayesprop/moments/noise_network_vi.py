@@ -53,7 +53,7 @@ What the bound does not see keeps its prior: a log-normal whose mean can be e to
 """
 
 _N_TRACE = 100
-_ROWS_AT_A_TIME = 50_000
+_NUMBERS_AT_A_TIME = 2 * 10**6
 
 
 class FitInfo(NamedTuple):
@@ -67,6 +67,8 @@ class FitInfo(NamedTuple):
         Least degrees of freedom of the noise in any member; 3 is as heavy as its tails can be.
     n_started_again
         Members that gave up on some rows and were trained from a second start.
+    n_independent
+        Weights of a mean network that have no joint covariance, being too many; else 0.
     """
 
     loss: np.ndarray
@@ -75,6 +77,7 @@ class FitInfo(NamedTuple):
     n_dead_units: int
     smallest_dof: float
     n_started_again: int
+    n_independent: int
 
 
 def fit(
@@ -119,7 +122,11 @@ def _info(
     parts = [part.mean(axis=0) for part in np.array_split(losses, stretches)] if stretches else []
     total, data = np.reshape(parts, (-1, 2)).T
     least_dof = LEAST_DOF + np.logaddexp(0.0, state.members.raw_dof).min()
-    return FitInfo(total, data, len(dead), int(np.sum(dead)), float(least_dof), n_again)
+    is_joint = state.deviations.size or not np.isfinite(least_dof)
+    n_independent = 0 if is_joint else state.n_mean_weights
+    return FitInfo(
+        total, data, len(dead), int(np.sum(dead)), float(least_dof), n_again, n_independent
+    )
 
 
 def dead_units(layers: Layers, spread: float) -> list[bool]:
@@ -197,11 +204,18 @@ def _means(
         member = state.each_member()[k]
         draws = [apply(draw(rng, member.mean), x, member.log_widths) for _ in range(n)]
         return np.stack(draws)
-    steps = rng.standard_normal((n, state.deviations.shape[1]))
+    n_deviations = state.deviations.shape[1]
+    steps, once = rng.standard_normal((n, n_deviations)), n <= n_deviations
+    if once:  # fewer ways to go than there are deviations
+        together = np.float32(steps @ state.deviations[k])
+        state = state._replace(deviations=np.broadcast_to(together, (k + 1, *together.shape)))
     draws = np.empty((n, *m.shape))
-    for first in range(0, len(x), _ROWS_AT_A_TIME):
-        part = slice(first, first + _ROWS_AT_A_TIME)
-        draws[:, part] = m[part] + np.tensordot(steps, moves(state, x[part], k), axes=(1, 1))
+    a_piece = max(1, _NUMBERS_AT_A_TIME // (state.deviations.shape[1] * state.n_outputs))
+    for first in range(0, len(x), a_piece):
+        part = slice(first, first + a_piece)
+        far = moves(state, x[part], k)
+        draws[:, part] = m[part]
+        draws[:, part] += np.moveaxis(far, 1, 0) if once else np.tensordot(steps, far, axes=(1, 1))
     return draws
 
 
