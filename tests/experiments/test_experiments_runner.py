@@ -67,6 +67,49 @@ def test_other_settings_are_other_cells(tmp_path, file):
     assert len(rows.done(rows.read(file))) == 2 * len(CELLS)
 
 
+def test_the_summary_is_of_the_settings_asked_for(tmp_path):
+    experiment = replace(
+        slow_cells.EXPERIMENT,
+        section=lambda found: f"## Seeds\n\n{sorted({row.config['seed'] for row in found})}",
+    )
+    for seed in (1, 2, 1):
+        protocol.run(experiment, out=tmp_path, seed=seed, jobs=2)
+        assert (tmp_path / "slow.md").read_text().endswith(f"[{seed}]")
+    table = list(csv.DictReader((tmp_path / "slow.csv").read_text().splitlines()))
+    assert len(table) == 2 * len(CELLS)
+
+
+def test_a_whole_last_row_without_its_end_is_kept(tmp_path, file):
+    slow_cells.run(tmp_path, Config())
+    file.write_bytes(file.read_bytes()[:-1])
+    assert len(rows.read(file)) == len(CELLS)
+    told = []
+    slow_cells.run(tmp_path, Config(), told.append)
+    assert "12 of 12 cells done before" in told[0]
+    assert_each_cell_once(file)
+
+
+def cannot_be_written(key):
+    raise ValueError("caf\udce9")
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda key: {"found": {1, 2}}, "not JSON serializable"),
+        (lambda key: sys.exit("enough"), "SystemExit: enough"),
+        (cannot_be_written, "ValueError: caf\udce9"),
+        (lambda key: key.update(more=1) or {}, None),
+    ],
+)
+def test_a_cell_has_its_row_whatever_happens(tmp_path, file, work, message):
+    experiment = replace(slow_cells.EXPERIMENT, work=lambda config, key: work(key))
+    (row,) = protocol.run_cells(experiment, Config(), CELLS[:1], out=tmp_path)
+    assert row.cell == CELLS[0].key
+    assert row == rows.read(file)[0]
+    assert row.is_done if message is None else message in row.error
+
+
 @pytest.mark.parametrize("torn", [b'{"experiment":"slow","cell":{"numb', b"\0\0\0\0", b"\xff"])
 def test_a_torn_last_line_is_cut_off(tmp_path, file, torn):
     slow_cells.run(tmp_path, Config())
@@ -261,8 +304,9 @@ def test_a_cell_keeps_its_files_beside_the_rows_or_where_the_machine_can(tmp_pat
         (tmp_path / "rows").mkdir(exist_ok=True)
         row = Attempt("slow", work, Config(), tmp_path / folder)({"number": 0}, told.append)
         assert row.is_done, row.error
-    assert told == ["in rows", "in bayesprop-slow"]
-    assert (tmp_path / "bayesprop-slow" / "kept").exists()
+    shared = f"bayesprop-{os.getuid()}"
+    assert told == ["in rows", f"in {shared}"]
+    assert (tmp_path / shared / "kept").exists()
     experiment = replace(slow_cells.EXPERIMENT, work=work, scratch=True)
     protocol.run_cells(experiment, Config(), CELLS[:1], out=tmp_path / "out", tell=told.append)
     assert told[-2:-1] == ["in out"]

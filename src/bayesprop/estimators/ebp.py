@@ -106,7 +106,7 @@ class EBPClassifier(OnlineClassifier):
     ) -> Self:
         started = time.perf_counter()
         x, signs = self._standardised(X), self._signs(codes)
-        n_rows = len(x) if weight is None else int(np.count_nonzero(weight))
+        n_rows = len(x) if weight is None else float(np.sum(weight))
         trace, guards = [], {"rows_refused": 0, "steps_shortened": 0, "weights_at_bound": 0}
         for order in orders:
             self.state_, info = ebp.data_pass(

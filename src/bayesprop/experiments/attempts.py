@@ -31,7 +31,7 @@ class Attempt:
         Of the experiment.
     folder
         Of the rows, if the work keeps files; a machine that does not have it uses a folder of its
-        own.
+        own, which all experiments share.
     """
 
     name: str
@@ -45,9 +45,10 @@ class Attempt:
         started = time.perf_counter()
         with peak_memory.watched() as peak:
             try:
-                result = row_files.plain(self._work(key, tell))
-            except Exception as failure:
-                error = row_files.one_line(failure)
+                result = row_files.plain(self._work(dict(key), tell))
+                row_files.text(result)
+            except (Exception, SystemExit) as failure:
+                result, error = None, row_files.one_line(failure)
         return self.row(
             key, result, error, seconds=time.perf_counter() - started, peak_mib=peak.mib
         )
@@ -57,8 +58,8 @@ class Attempt:
             return self.work(self.config, key)
         folder = self.folder
         if not folder.is_dir():
-            folder = Path(tempfile.gettempdir()) / f"bayesprop-{self.name}"
-            folder.mkdir(exist_ok=True)
+            folder = Path(tempfile.gettempdir()) / f"bayesprop-{os.getuid()}"
+            folder.mkdir(mode=0o700, exist_ok=True)
         return self.work(self.config, key, Scratch(folder, tell))
 
     def row(

@@ -40,10 +40,13 @@ class Cluster:
 
     def __init__(self, client: Any, address: str, tell: Progress) -> None:
         self._client, self._address, self._tell = client, address, tell
+        self._counted = 1
 
     def count(self) -> int:
-        """Count the cells that can run at a time, now."""
-        return sum(self._client.nthreads().values())
+        """Count the cells that can run at a time, now; when last heard of if nobody answers."""
+        with suppress(OSError):
+            self._counted = sum(self._client.nthreads().values())
+        return self._counted
 
     def rows(self, attempt: Attempt, cells: Sequence[Cell]) -> Generator[Row]:
         """Give rows in the order in which they end; closing it cancels the rest."""
@@ -75,7 +78,7 @@ class Cluster:
     def _row(self, attempt: Attempt, key: dict[str, Any], future: Any) -> Row | None:
         """Return the row of a cell, made here if its workers could not; None if it was lost."""
         try:
-            return future.result(timeout=_LOOK_SECONDS)
+            return self._checked(attempt, future.result(timeout=_LOOK_SECONDS))
         except TimeoutError:
             self._look()
             return None
@@ -84,6 +87,13 @@ class Cluster:
                 raise self._lost() from error
             told = row_files.one_line(error)
             return attempt.row(key, None, told, seconds=0.0, peak_mib=0.0)
+
+    def _checked(self, attempt: Attempt, row: Row) -> Row:
+        """Refuse what a worker of another version made, which joined when the others had begun."""
+        if row.version == __version__:
+            return row
+        told = f"a worker has bayesprop {row.version}: install {__version__} there as it is here"
+        return attempt.row(row.cell, None, told, seconds=row.seconds, peak_mib=row.peak_mib)
 
     def _look(self) -> None:
         """Say that nobody works; raise ClusterLost where there is no scheduler any more."""

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 _PICTURES = (".svg", ".png")
 
 
-def write(experiment: Experiment, out: Path) -> None:
-    """Sum up all rows that an experiment has left in a folder: .md, .csv, .html, pictures."""
+def write(experiment: Experiment, out: Path, config: Any) -> None:
+    """Sum up the rows of certain settings in a folder: .md, .html, pictures; .csv has all rows."""
     from bayesprop.report import experiment_page
 
-    name, rows = experiment.name, row_files.read(out / f"{experiment.name}.jsonl")
+    name, every = experiment.name, row_files.read(out / f"{experiment.name}.jsonl")
+    settings = row_files.settings(config)
+    rows = [row for row in every if row.config == settings]
     latest = markdown.latest(rows)
     if experiment.draw is not None and latest:
         experiment.draw(latest, out / name)
@@ -35,7 +37,7 @@ def write(experiment: Experiment, out: Path) -> None:
         if path.suffix in _PICTURES
     }
     page = experiment_page.page(name, text, pictures, _facts(rows, latest))
-    for suffix, content in ((".md", text), (".csv", flat_table(rows)), (".html", page)):
+    for suffix, content in ((".md", text), (".csv", flat_table(every)), (".html", page)):
         _write(out / f"{name}{suffix}", content.encode())
 
 

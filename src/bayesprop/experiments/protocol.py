@@ -154,7 +154,7 @@ def run(
         raise NothingToRun(f"there is nothing to run of {', '.join(asked.parts)}{form}")
     how: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "retry_failed": retry_failed}
     rows = run_cells(experiment, config, cells, out=out, tell=tell, **how)
-    outputs.write(experiment, out)
+    outputs.write(experiment, out, config)
     check_all_done(rows)
     return rows
 
@@ -187,7 +187,8 @@ def run_cells(
             finished[row.identity] = row
             failed.pop(row.identity, None)
         todo = [i for i in by_identity if i not in finished and i not in failed]
-        attempt = Attempt(name, experiment.work, config, out if experiment.scratch else None)
+        folder = out.resolve() if experiment.scratch else None
+        attempt = Attempt(name, experiment.work, config, folder)
         fresh: dict[str, Row] = {}
         with _workers(cluster if todo else None, jobs, tell) as workers:
             clock = Clock(

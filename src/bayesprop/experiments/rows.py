@@ -29,7 +29,8 @@ class Row:
     error
         Why it failed; None if it did not.
     seconds
-        Wall time of the cell, reading of data included.
+        Wall time of the cell, reading of data included; of one that went on from files of its own,
+        that of its last attempt.
     peak_mib
         Largest resident memory of the process while the cell ran, MiB: see `peak_memory`.
     finished_at
@@ -88,6 +89,11 @@ def plain(value: Any) -> Any:
     return value
 
 
+def text(value: Any) -> str:
+    """Return a plain value as JSON in one line."""
+    return json.dumps(value, separators=(",", ":"))
+
+
 def done(rows: Iterable[Row]) -> dict[str, Row]:
     """Keep the rows with a result, by the identity of their cells."""
     return {row.identity: row for row in rows if row.is_done}
@@ -108,14 +114,25 @@ def one_line(error: BaseException) -> str:
 def read(path: Path) -> list[Row]:
     """Read the rows of a file, none if it does not exist; a line cut short by a kill is left out.
 
+    A whole row at the end is one even if an editor took its line's end.
+
     Raises RowsError where a whole line is not a row.
     """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return []
-    lines = content.split(b"\n")[:-1]
+    *lines, last = content.split(b"\n")
+    lines += [last] if _is_row(last) else []
     return [_parsed(path, number, line) for number, line in enumerate(lines, 1)]
+
+
+def _is_row(line: bytes) -> bool:
+    try:
+        Row(**json.loads(line))
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def _parsed(path: Path, number: int, line: bytes) -> Row:
@@ -137,8 +154,7 @@ class RowLog:
 
     def append(self, row: Row) -> None:
         """Add one row for good; on a full disk, raise OSError and leave the file as it was."""
-        text = json.dumps(plain(asdict(row)), ensure_ascii=False, separators=(",", ":"))
-        line = text.encode() + b"\n"
+        line = text(plain(asdict(row))).encode() + b"\n"
         before = os.fstat(self._handle).st_size
         try:
             if os.write(self._handle, line) < len(line):
@@ -165,7 +181,11 @@ def opened(path: Path, *, waiting: Callable[[], None]) -> Iterator[RowLog]:
             waiting()
             fcntl.flock(handle, fcntl.LOCK_EX)
         content = path.read_bytes()
-        os.ftruncate(handle, content.rfind(b"\n") + 1)
+        end = content.rfind(b"\n") + 1
+        if _is_row(content[end:]):
+            os.write(handle, b"\n")
+        else:
+            os.ftruncate(handle, end)
         yield RowLog(path, handle)
     finally:
         os.close(handle)

@@ -81,7 +81,7 @@ def with_deviations(
         ThreadPoolExecutor(max(1, min(n_cores(), fit_in))) as pool,
     ):
         found = list(pool.map(of_member, range(len(each))))
-    return state._replace(deviations=np.float32(found))
+    return state._replace(deviations=np.array(found, np.float32))
 
 
 def _rows_to_look_at(state: NoiseNetworkState, rows: Rows) -> Int[np.ndarray, " r"] | None:
@@ -175,7 +175,7 @@ def deviations(
     n, p = j.shape
     if n >= p:
         root = _cholesky(j.T @ j)
-        found = linalg.solve_triangular(root, _orthogonal(rng, p, number), trans="T", lower=True)
+        found = linalg.solve_triangular(root, _orthogonal(rng, p, number), trans=1, lower=True)
     else:
         root = _cholesky(j @ j.T)
         of_weights, of_rows = np.split(_orthogonal(rng, p + n, number), [p])

@@ -116,8 +116,8 @@ def graves_vi(
 
         def of_rho(rho: Array, squared: Array) -> Array:
             std = jax.nn.softplus(rho)
-            of_var = 0.5 * squared + 0.5 * share * (1.0 / prior.v - 1.0 / std**2)
-            return of_var * 2.0 * std * jax.nn.sigmoid(rho)
+            of_std = std * squared + share * (std / prior.v - 1.0 / std)
+            return of_std * jax.nn.sigmoid(rho)
 
         q = MeanField(
             jax.tree.map(of_mean, params.q.m, slopes.of_weights),
