@@ -5,7 +5,8 @@ To first order, and with the expected activations z and the expected slopes g of
 
     da_l = sum dz w + sum z dw + db        dz = g da_(l-1), 0 in the first layer
 
-The arrays are those of `kernel_noise_layers.py`, and
+All blocks of a batch go together, so that a deviation is read once for them. The arrays are those
+of `kernel_noise_layers.py`, and
 
 aside
     An `Aside`, see below.
@@ -38,7 +39,9 @@ class Aside(NamedTuple):
         One behind the other, n_deviations of n_weights; a deviation has the weights of a layer,
         input by input, its biases, then the next layer, as `noise_network_deviations.slopes`.
     moved
-        Room for the moves of two layers.
+        Room for the moves of two layers, of every block in its turn.
+    slopes
+        Room for the slopes of the rectifiers of all hidden units, of every block in its turn.
     far
         How far each deviation moves the outputs, (n, deviations, outputs), or no rows.
     z, gains
@@ -50,17 +53,37 @@ class Aside(NamedTuple):
     n_deviations: int
     n_weights: int
     moved: Any
+    slopes: Any
     far: Any
     z: Any
     gains: Any
 
 
+@called
+def keep(room, layers, aside, block, n_units):
+    """Copy the slopes of one block, n_units in all, which the next one would write over."""
+    to = block * n_units * BLOCK
+    for depth in range(1, layers.shape[0]):
+        layer = layers[depth]
+        for k in range(0, layer[N_UNITS] * BLOCK, BLOCK):
+            store(aside.slopes, to, load_floats(room, layer[SLOPES] + k))
+            to += BLOCK
+
+
 @inlined
-def _four(work, layer, inputs, aside, at, j, below, gains, to):
-    """Write how far four units of a layer from j on move; arguments as those of `_layer`."""
+def _four(work, aside, layer, j, at, inputs, below, slopes, to):
+    """Write how far four units of a layer from j on move, in one block.
+
+    at
+        Of the layer's own deviation.
+    inputs, below
+        Where the layer's inputs and their moves lie; below -1 in the first layer.
+    slopes
+        Where the slopes of the rectifiers above the layer lie, -1 in the last one.
+    """
     room, theta, moved, values = work.room, work.theta, aside.moved, aside.deviations
     n_in, n_out, n_units = layer[N_IN], layer[N_OUT], layer[N_UNITS]
-    w, biases = at + j, at + n_in * n_out + j
+    w, biases, unit = at + j, at + n_in * n_out + j, BLOCK * j
     a, b = spread_at(values, biases), spread_at(values, biases + 1)
     c, d = spread_at(values, biases + 2), spread_at(values, biases + 3)
     for i in range(n_in):
@@ -79,11 +102,12 @@ def _four(work, layer, inputs, aside, at, j, below, gains, to):
             c = c + move * spread_at(theta, w + 2)
             d = d + move * spread_at(theta, w + 3)
             w += n_out
-    unit = BLOCK * j
-    if gains >= 0:
-        a, b = a * load_floats(room, gains + unit), b * load_floats(room, gains + unit + BLOCK)
-        c = c * load_floats(room, gains + unit + 2 * BLOCK)
-        d = d * load_floats(room, gains + unit + 3 * BLOCK)
+    if slopes >= 0:
+        at_unit = slopes + unit
+        a = a * load_floats(aside.slopes, at_unit)
+        b = b * load_floats(aside.slopes, at_unit + BLOCK)
+        c = c * load_floats(aside.slopes, at_unit + 2 * BLOCK)
+        d = d * load_floats(aside.slopes, at_unit + 3 * BLOCK)
     store(moved, to + unit, a)
     store(moved, to + unit + BLOCK, b)
     store(moved, to + unit + 2 * BLOCK, c)
@@ -104,60 +128,66 @@ def _along(a, values, w, step, inputs, at, n):
 
 
 @inlined
-def _layer(work, layer, block, aside, at, below, gains, to):
-    """Write how far what a layer gives moves.
-
-    at
-        Of the layer's own deviation.
-    below
-        Where the moves of its inputs lie, -1 in the first layer.
-    gains
-        Where the slopes of the rectifiers above it lie, -1 in the last layer.
-    """
-    n_in, n_out, n_units = layer[N_IN], layer[N_OUT], layer[N_UNITS]
-    inputs, moved = layer[IN_M] + block * layer[IN_STEP], aside.moved
-    if n_out >= 4:
-        for j in range(0, n_out, 4):
-            _four(work, layer, inputs, aside, at, min(j, n_out - 4), below, gains, to)
-    else:
-        for j in range(n_out):
-            a = spread_at(aside.deviations, at + n_in * n_out + j)
-            a = _along(a, aside.deviations, at + j, n_out, work.room, inputs, n_in)
-            if below >= 0:
-                a = _along(a, work.theta, layer[W_M] + j, n_out, moved, below, n_units)
-            if gains >= 0:
-                a = a * load_floats(work.room, gains + BLOCK * j)
-            store(moved, to + BLOCK * j, a)
+def _one(work, aside, layer, j, at, inputs, below, slopes, to):
+    """Do so with one unit."""
+    n_in, n_out = layer[N_IN], layer[N_OUT]
+    a = spread_at(aside.deviations, at + n_in * n_out + j)
+    a = _along(a, aside.deviations, at + j, n_out, work.room, inputs, n_in)
+    if below >= 0:
+        a = _along(a, work.theta, layer[W_M] + j, n_out, aside.moved, below, layer[N_UNITS])
+    if slopes >= 0:
+        a = a * load_floats(aside.slopes, slopes + BLOCK * j)
+    store(aside.moved, to + BLOCK * j, a)
 
 
 @called
-def deviate(work, layers, aside, block, first, count):
-    """Replace the variances of the outputs of a block of rows by the sum of their squared moves.
+def deviate(work, layers, aside, n_blocks, n_units, first, count):
+    """Replace the variances of the outputs of a batch by the sums of their squared moves.
 
     layers
-        Of the mean network, through which `forward` has just sent the block.
+        Of the mean network, with n_units in all, through which `forward` has just sent the blocks,
+        whose slopes are kept.
     first, count
-        Of its rows.
+        Of the batch's rows.
     """
     room, moved, far, last = work.room, aside.moved, aside.far, layers[layers.shape[0] - 1]
-    variances, half = last[OUT_V] + block * last[OUT_STEP], moved.size // 2
-    for j in range(last[N_OUT]):
-        store(room, variances + BLOCK * j, 0.0 * load_floats(work.theta, 0))
-    for k in range(aside.n_deviations):
-        at, below, to = k * aside.n_weights, -1, 0
-        for depth in range(layers.shape[0]):
-            layer = layers[depth]
-            gains = layers[depth + 1][SLOPES] if depth < layers.shape[0] - 1 else -1
-            _layer(work, layer, block, aside, at, below, gains, to)
-            at += (layer[N_IN] + 1) * layer[N_OUT]
-            below, to = to, half - to
+    half = moved.size // 2
+    step = half // n_blocks // BLOCK * BLOCK
+    for block in range(n_blocks):
+        variances = last[OUT_V] + block * last[OUT_STEP]
         for j in range(last[N_OUT]):
-            move = load_floats(moved, below + BLOCK * j)
-            square = load_floats(room, variances + BLOCK * j) + move * move
-            store(room, variances + BLOCK * j, square)
-            if far.shape[0] > 0:
-                for r in range(count):
-                    far[first + r, k, j] = moved[below + BLOCK * j + r]
+            store(room, variances + BLOCK * j, 0.0 * load_floats(work.theta, 0))
+    for k in range(aside.n_deviations):
+        at, below, to, units = k * aside.n_weights, -1, 0, 0
+        for depth in range(layers.shape[0]):
+            layer, n_out = layers[depth], layers[depth][N_OUT]
+            is_last = depth == layers.shape[0] - 1
+            for quad in range(0, n_out, 4):
+                j = min(quad, n_out - 4)
+                for block in range(n_blocks):
+                    inputs = layer[IN_M] + block * layer[IN_STEP]
+                    of_inputs = below + block * step if below >= 0 else -1
+                    slopes = -1 if is_last else (block * n_units + units) * BLOCK
+                    goes_to = to + block * step
+                    if n_out >= 4:
+                        _four(work, aside, layer, j, at, inputs, of_inputs, slopes, goes_to)
+                    else:
+                        for unit in range(n_out):
+                            _one(work, aside, layer, unit, at, inputs, of_inputs, slopes, goes_to)
+            at += (layer[N_IN] + 1) * n_out
+            units += n_out
+            below, to = to, half - to
+        for block in range(n_blocks):
+            variances = last[OUT_V] + block * last[OUT_STEP]
+            for j in range(last[N_OUT]):
+                move = load_floats(moved, below + block * step + BLOCK * j)
+                square = load_floats(room, variances + BLOCK * j) + move * move
+                store(room, variances + BLOCK * j, square)
+        if far.shape[0] > 0:
+            for r in range(count):
+                lane = below + r // BLOCK * step + r % BLOCK
+                for j in range(last[N_OUT]):
+                    far[first + r, k, j] = moved[lane + BLOCK * j]
 
 
 @called

@@ -6,13 +6,14 @@ The arrays are those of `kernel_noise_layers.py`.
 
 from __future__ import annotations
 
-from bayesprop.moments.kernel_noise_deviations import deviate, look
+from bayesprop.moments.kernel_noise_deviations import deviate, keep, look
 from bayesprop.moments.kernel_noise_layers import (
     BLOCK,
     IN_M,
     IN_Q,
     IN_STEP,
     N_OUT,
+    N_UNITS,
     OUT_M,
     OUT_STEP,
     OUT_V,
@@ -57,26 +58,33 @@ def evaluate(work, aside, x, size, m, v, l_m, l_v):
     """
     layers, places, room, n_mean = work.layers, work.places, work.room, work.places.n_mean_layers
     mean, noise = layers[n_mean - 1], layers[layers.shape[0] - 1]
+    n_units = 0
+    for depth in range(1, n_mean):
+        n_units += layers[depth][N_UNITS]
     for depth in range(layers.shape[0]):
         derive(work, layers[depth])
     for start in range(0, x.shape[0], size):
         n = min(size, x.shape[0] - start)
+        n_blocks = (n + BLOCK - 1) // BLOCK
         _gather(work, x, start, n)
-        for block in range((n + BLOCK - 1) // BLOCK):
+        for block in range(n_blocks):
             for network in range(2):
                 forward(work, layers[:n_mean] if network == 0 else layers[n_mean:], block)
             first, count = start + BLOCK * block, min(BLOCK, n - BLOCK * block)
             if aside.z.shape[0] > 0:
                 look(room, layers[:n_mean], aside, block, first, count)
             if aside.n_deviations > 0:
-                deviate(work, layers[:n_mean], aside, block, first, count)
+                keep(room, layers[:n_mean], aside, block, n_units)
             to = block * noise[OUT_STEP]
             for j in range(noise[N_OUT]):
                 at = noise[OUT_M] + to + BLOCK * j
                 around = load_floats(room, at) + spread_at(work.theta, places.log_noise + j)
                 store(room, at, log_add_exp(around, spread_at(work.log_floor, j)))
-            mean_to = block * mean[OUT_STEP]
-            _scatter(room, mean[OUT_M] + mean_to, m, first, count)
-            _scatter(room, mean[OUT_V] + mean_to, v, first, count)
+            _scatter(room, mean[OUT_M] + block * mean[OUT_STEP], m, first, count)
             _scatter(room, noise[OUT_M] + to, l_m, first, count)
             _scatter(room, noise[OUT_V] + to, l_v, first, count)
+        if aside.n_deviations > 0:
+            deviate(work, layers[:n_mean], aside, n_blocks, n_units, start, n)
+        for block in range(n_blocks):
+            first, count = start + BLOCK * block, min(BLOCK, n - BLOCK * block)
+            _scatter(room, mean[OUT_V] + block * mean[OUT_STEP], v, first, count)

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Int
 
 from bayesprop.moments.kernel_noise_deviations import Aside
-from bayesprop.moments.kernel_noise_layers import BLOCK, PADDING
+from bayesprop.moments.kernel_noise_layers import PADDING
 from bayesprop.moments.kernel_noise_layout import Layout, Vector, layout
 from bayesprop.moments.kernel_noise_network import Rules, advance
 from bayesprop.moments.kernel_noise_predict import evaluate
@@ -30,7 +30,7 @@ from bayesprop.numerics.aligned import aligned_zeros
 from bayesprop.numerics.cores import n_cores
 
 _ORDERED_AT_A_TIME = 100_000  # row numbers: starting a generator takes as long as 2000 of them
-_ROWS_AT_A_TIME, _ROWS_A_TASK = 128, 16_384
+_ROWS_AT_A_TIME, _ROWS_A_TASK = 128, 16_384  # a multiple of the rows in a block
 _STEPS_AT_A_TIME = 500  # between looks at whether to stop
 
 
@@ -247,10 +247,11 @@ def _aside(
     n_deviations, n_weights = state.deviations.shape[1:]
     values = aligned_zeros(n_deviations * n_weights + PADDING, np.float32)
     values[: n_deviations * n_weights] = state.deviations[member].ravel()
-    most = max(layer.b_m.shape[-1] for layer in state.members.mean)
-    moved = aligned_zeros(2 * (most + PADDING) * BLOCK, np.float32)
+    units, lanes = [layer.b_m.shape[-1] for layer in state.members.mean], _ROWS_AT_A_TIME
+    moved = aligned_zeros(2 * (max(units) + PADDING) * lanes, np.float32)
+    slopes = aligned_zeros(sum(units) * lanes, np.float32)
     far = np.empty((0, 0, 0), np.float32) if far is None else far
-    return Aside(values, n_deviations, n_weights, moved, far, z, gains)
+    return Aside(values, n_deviations, n_weights, moved, slopes, far, z, gains)
 
 
 def outputs(
