@@ -1,12 +1,13 @@
 """How far a mean network's outputs go with a deviation of all its weights, sixteen rows at a time.
 
-To first order, and with the expected activations z and the expected slopes g of the rectifiers that
-`forward` has left: a deviation dw of the weights w moves what layer l computes by
+To first order, with the expected activations z and the expected slopes g of the rectifiers that
+`forward` has left: a deviation dw, db of the weights and biases of layer l moves an output by
 
-    da_l = sum dz w + sum z dw + db        dz = g da_(l-1), 0 in the first layer
+    sum_j B_j (sum_i z_i dw_ij + db_j)        B_(l-1) = g (w_l B_l), 1 in the last layer
 
-All blocks of a batch go together, so that a deviation is read once for them. The arrays are those
-of `kernel_noise_layers.py`, and
+summed over the layers. B is computed once, whatever the number of deviations. All blocks of a batch
+go together, so that a deviation is read once for them. The arrays are those of
+`kernel_noise_layers.py`, and
 
 aside
     An `Aside`, see below.
@@ -38,10 +39,12 @@ class Aside(NamedTuple):
     deviations
         One behind the other, n_deviations of n_weights; a deviation has the weights of a layer,
         input by input, its biases, then the next layer, as `noise_network_deviations.slopes`.
+    n_outputs
+        Of the network.
+    back
+        Room for B of every block, output and hidden unit.
     moved
-        Room for the moves of two layers, of every block in its turn.
-    slopes
-        Room for the slopes of the rectifiers of all hidden units, of every block in its turn.
+        Room for the moves of every block and output.
     far
         How far each deviation moves the outputs, (n, deviations, outputs), or no rows.
     z, gains
@@ -52,66 +55,12 @@ class Aside(NamedTuple):
     deviations: Any
     n_deviations: int
     n_weights: int
+    n_outputs: int
+    back: Any
     moved: Any
-    slopes: Any
     far: Any
     z: Any
     gains: Any
-
-
-@called
-def keep(room, layers, aside, block, n_units):
-    """Copy the slopes of one block, n_units in all, which the next one would write over."""
-    to = block * n_units * BLOCK
-    for depth in range(1, layers.shape[0]):
-        layer = layers[depth]
-        for k in range(0, layer[N_UNITS] * BLOCK, BLOCK):
-            store(aside.slopes, to, load_floats(room, layer[SLOPES] + k))
-            to += BLOCK
-
-
-@inlined
-def _four(work, aside, layer, j, at, inputs, below, slopes, to):
-    """Write how far four units of a layer from j on move, in one block.
-
-    at
-        Of the layer's own deviation.
-    inputs, below
-        Where the layer's inputs and their moves lie; below -1 in the first layer.
-    slopes
-        Where the slopes of the rectifiers above the layer lie, -1 in the last one.
-    """
-    room, theta, moved, values = work.room, work.theta, aside.moved, aside.deviations
-    n_in, n_out, n_units = layer[N_IN], layer[N_OUT], layer[N_UNITS]
-    w, biases, unit = at + j, at + n_in * n_out + j, BLOCK * j
-    a, b = spread_at(values, biases), spread_at(values, biases + 1)
-    c, d = spread_at(values, biases + 2), spread_at(values, biases + 3)
-    for i in range(n_in):
-        z = load_floats(room, inputs + BLOCK * i)
-        a = a + z * spread_at(values, w)
-        b = b + z * spread_at(values, w + 1)
-        c = c + z * spread_at(values, w + 2)
-        d = d + z * spread_at(values, w + 3)
-        w += n_out
-    if below >= 0:
-        w = layer[W_M] + j
-        for i in range(n_units):
-            move = load_floats(moved, below + BLOCK * i)
-            a = a + move * spread_at(theta, w)
-            b = b + move * spread_at(theta, w + 1)
-            c = c + move * spread_at(theta, w + 2)
-            d = d + move * spread_at(theta, w + 3)
-            w += n_out
-    if slopes >= 0:
-        at_unit = slopes + unit
-        a = a * load_floats(aside.slopes, at_unit)
-        b = b * load_floats(aside.slopes, at_unit + BLOCK)
-        c = c * load_floats(aside.slopes, at_unit + 2 * BLOCK)
-        d = d * load_floats(aside.slopes, at_unit + 3 * BLOCK)
-    store(moved, to + unit, a)
-    store(moved, to + unit + BLOCK, b)
-    store(moved, to + unit + 2 * BLOCK, c)
-    store(moved, to + unit + 3 * BLOCK, d)
 
 
 @inlined
@@ -127,17 +76,66 @@ def _along(a, values, w, step, inputs, at, n):
     return a + odd
 
 
+@called
+def send_back(work, layers, aside, block, n_units):
+    """Write B of one block, through which `forward` has just gone; n_units hidden units in all."""
+    room, theta, back, n_last = work.room, work.theta, aside.back, layers.shape[0] - 1
+    n_outputs = layers[n_last][N_OUT]
+    for output in range(n_outputs):
+        at = (block * n_outputs + output + 1) * n_units * BLOCK
+        for depth in range(n_last, 0, -1):
+            layer, above = layers[depth], at
+            n_below, n_out = layer[N_UNITS], layer[N_OUT]
+            at -= n_below * BLOCK
+            for i in range(n_below):
+                w, slope = layer[W_M] + i * n_out, load_floats(room, layer[SLOPES] + BLOCK * i)
+                if depth == n_last:
+                    total = 0.0 * slope + spread_at(theta, w + output)
+                else:
+                    total = _along(0.0 * slope, theta, w, 1, back, above, n_out)
+                store(back, at + BLOCK * i, slope * total)
+
+
 @inlined
-def _one(work, aside, layer, j, at, inputs, below, slopes, to):
+def _four(work, aside, layer, at, j, block, up, step):
+    """Move the outputs of a block by what four units of a hidden layer from j on give them.
+
+    at
+        Of the layer's own deviation.
+    up, step
+        Where B of the first of the four lies for the first output, and from output to output.
+    """
+    values, back, moved, n_out = aside.deviations, aside.back, aside.moved, layer[N_OUT]
+    w, biases = at + j, at + layer[N_IN] * n_out + j
+    inputs = layer[IN_M] + block * layer[IN_STEP]
+    a, b = spread_at(values, biases), spread_at(values, biases + 1)
+    c, d = spread_at(values, biases + 2), spread_at(values, biases + 3)
+    for i in range(layer[N_IN]):
+        z = load_floats(work.room, inputs + BLOCK * i)
+        a = a + z * spread_at(values, w)
+        b = b + z * spread_at(values, w + 1)
+        c = c + z * spread_at(values, w + 2)
+        d = d + z * spread_at(values, w + 3)
+        w += n_out
+    for output in range(aside.n_outputs):
+        ab = a * load_floats(back, up) + b * load_floats(back, up + BLOCK)
+        cd = c * load_floats(back, up + 2 * BLOCK) + d * load_floats(back, up + 3 * BLOCK)
+        to = (block * aside.n_outputs + output) * BLOCK
+        store(moved, to, load_floats(moved, to) + (ab + cd))
+        up += step
+
+
+@inlined
+def _one(work, aside, layer, at, j, block, up, step):
     """Do so with one unit."""
-    n_in, n_out = layer[N_IN], layer[N_OUT]
-    a = spread_at(aside.deviations, at + n_in * n_out + j)
-    a = _along(a, aside.deviations, at + j, n_out, work.room, inputs, n_in)
-    if below >= 0:
-        a = _along(a, work.theta, layer[W_M] + j, n_out, aside.moved, below, layer[N_UNITS])
-    if slopes >= 0:
-        a = a * load_floats(aside.slopes, slopes + BLOCK * j)
-    store(aside.moved, to + BLOCK * j, a)
+    n_out, inputs = layer[N_OUT], layer[IN_M] + block * layer[IN_STEP]
+    a = spread_at(aside.deviations, at + layer[N_IN] * n_out + j)
+    a = _along(a, aside.deviations, at + j, n_out, work.room, inputs, layer[N_IN])
+    for output in range(aside.n_outputs):
+        to = (block * aside.n_outputs + output) * BLOCK
+        moved = load_floats(aside.moved, to) + a * load_floats(aside.back, up)
+        store(aside.moved, to, moved)
+        up += step
 
 
 @called
@@ -145,49 +143,50 @@ def deviate(work, layers, aside, n_blocks, n_units, first, count):
     """Replace the variances of the outputs of a batch by the sums of their squared moves.
 
     layers
-        Of the mean network, with n_units in all, through which `forward` has just sent the blocks,
-        whose slopes are kept.
+        Of the mean network, with n_units in all, through which `forward` and `send_back` have sent
+        the blocks.
     first, count
         Of the batch's rows.
     """
-    room, moved, far, last = work.room, aside.moved, aside.far, layers[layers.shape[0] - 1]
-    half = moved.size // 2
-    step = half // n_blocks // BLOCK * BLOCK
+    room, moved, far, n_outputs = work.room, aside.moved, aside.far, aside.n_outputs
+    n_last, step = layers.shape[0] - 1, n_units * BLOCK
+    last = layers[n_last]
     for block in range(n_blocks):
-        variances = last[OUT_V] + block * last[OUT_STEP]
-        for j in range(last[N_OUT]):
-            store(room, variances + BLOCK * j, 0.0 * load_floats(work.theta, 0))
+        for k in range(0, n_outputs * BLOCK, BLOCK):
+            variances = last[OUT_V] + block * last[OUT_STEP]
+            store(room, variances + k, 0.0 * load_floats(work.theta, 0))
     for k in range(aside.n_deviations):
-        at, below, to, units = k * aside.n_weights, -1, 0, 0
-        for depth in range(layers.shape[0]):
+        behind = (k + 1) * aside.n_weights - (last[N_IN] + 1) * n_outputs
+        for block in range(n_blocks):
+            inputs = last[IN_M] + block * last[IN_STEP]
+            for j in range(n_outputs):
+                a = spread_at(aside.deviations, behind + last[N_IN] * n_outputs + j)
+                a = _along(a, aside.deviations, behind + j, n_outputs, room, inputs, last[N_IN])
+                store(moved, (block * n_outputs + j) * BLOCK, a)
+        at, unit = k * aside.n_weights, 0
+        for depth in range(n_last):
             layer, n_out = layers[depth], layers[depth][N_OUT]
-            is_last = depth == layers.shape[0] - 1
-            for quad in range(0, n_out, 4):
-                j = min(quad, n_out - 4)
+            whole = n_out - n_out % 4
+            for j in range(0, whole, 4):
                 for block in range(n_blocks):
-                    inputs = layer[IN_M] + block * layer[IN_STEP]
-                    of_inputs = below + block * step if below >= 0 else -1
-                    slopes = -1 if is_last else (block * n_units + units) * BLOCK
-                    goes_to = to + block * step
-                    if n_out >= 4:
-                        _four(work, aside, layer, j, at, inputs, of_inputs, slopes, goes_to)
-                    else:
-                        for unit in range(n_out):
-                            _one(work, aside, layer, unit, at, inputs, of_inputs, slopes, goes_to)
+                    up = (block * n_outputs * n_units + unit + j) * BLOCK
+                    _four(work, aside, layer, at, j, block, up, step)
+            for j in range(whole, n_out):
+                for block in range(n_blocks):
+                    up = (block * n_outputs * n_units + unit + j) * BLOCK
+                    _one(work, aside, layer, at, j, block, up, step)
             at += (layer[N_IN] + 1) * n_out
-            units += n_out
-            below, to = to, half - to
+            unit += n_out
         for block in range(n_blocks):
             variances = last[OUT_V] + block * last[OUT_STEP]
-            for j in range(last[N_OUT]):
-                move = load_floats(moved, below + block * step + BLOCK * j)
+            for j in range(n_outputs):
+                move = load_floats(moved, (block * n_outputs + j) * BLOCK)
                 square = load_floats(room, variances + BLOCK * j) + move * move
                 store(room, variances + BLOCK * j, square)
         if far.shape[0] > 0:
             for r in range(count):
-                lane = below + r // BLOCK * step + r % BLOCK
-                for j in range(last[N_OUT]):
-                    far[first + r, k, j] = moved[lane + BLOCK * j]
+                for j in range(n_outputs):
+                    far[first + r, k, j] = moved[(r // BLOCK * n_outputs + j) * BLOCK + r % BLOCK]
 
 
 @called

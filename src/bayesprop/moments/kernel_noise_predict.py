@@ -6,7 +6,7 @@ The arrays are those of `kernel_noise_layers.py`.
 
 from __future__ import annotations
 
-from bayesprop.moments.kernel_noise_deviations import deviate, keep, look
+from bayesprop.moments.kernel_noise_deviations import deviate, look, send_back
 from bayesprop.moments.kernel_noise_layers import (
     BLOCK,
     IN_M,
@@ -74,7 +74,7 @@ def evaluate(work, aside, x, size, m, v, l_m, l_v):
             if aside.z.shape[0] > 0:
                 look(room, layers[:n_mean], aside, block, first, count)
             if aside.n_deviations > 0:
-                keep(room, layers[:n_mean], aside, block, n_units)
+                send_back(work, layers[:n_mean], aside, block, n_units)
             to = block * noise[OUT_STEP]
             for j in range(noise[N_OUT]):
                 at = noise[OUT_M] + to + BLOCK * j

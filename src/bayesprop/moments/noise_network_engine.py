@@ -247,11 +247,10 @@ def _aside(
     n_deviations, n_weights = state.deviations.shape[1:]
     values = aligned_zeros(n_deviations * n_weights + PADDING, np.float32)
     values[: n_deviations * n_weights] = state.deviations[member].ravel()
-    units, lanes = [layer.b_m.shape[-1] for layer in state.members.mean], _ROWS_AT_A_TIME
-    moved = aligned_zeros(2 * (max(units) + PADDING) * lanes, np.float32)
-    slopes = aligned_zeros(sum(units) * lanes, np.float32)
+    n_outputs, n_units = state.n_outputs, sum(w.shape[-1] for w in state.members.log_widths)
+    back, moved = (aligned_zeros(n * n_outputs * _ROWS_AT_A_TIME, np.float32) for n in (n_units, 1))
     far = np.empty((0, 0, 0), np.float32) if far is None else far
-    return Aside(values, n_deviations, n_weights, moved, slopes, far, z, gains)
+    return Aside(values, n_deviations, n_weights, n_outputs, back, moved, far, z, gains)
 
 
 def outputs(
