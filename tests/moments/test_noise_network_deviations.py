@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 from threadpoolctl import threadpool_info
 
 from bayesprop.moments import noise_network_deviations as dev
@@ -15,7 +16,7 @@ from bayesprop.moments import noise_network_engine as engine
 from bayesprop.moments import noise_network_vi as nn
 from bayesprop.moments.gaussian_network import GaussianLayer, Layers
 from bayesprop.moments.noise_network_members import Member, member_output, student_t_bound
-from bayesprop.moments.noise_network_prior import Priors, prior_variances
+from bayesprop.moments.noise_network_prior import Priors, dead_units, prior_variances
 from bayesprop.numerics.activation_moments import soft_relu
 
 # Hidden units, inputs, outputs, whether the last layer takes the inputs too.
@@ -242,20 +243,67 @@ def test_fits_at_the_same_time_leave_blas_as_it_was():
 
 
 @pytest.fixture(scope="module")
-def with_a_gap() -> nn.NoiseNetworkState:
+def wave() -> tuple[np.ndarray, np.ndarray, nn.NoiseNetworkSettings]:
+    """Rows of a sine with a gap between -.7 and .7, and the end of the rows at 2."""
     rng = np.random.default_rng(0)
-    x = np.concatenate([rng.uniform(-2.0, -0.7, 60), rng.uniform(0.7, 2.0, 60)])[:, None]
+    x = np.concatenate([rng.uniform(-2.0, -0.7, 80), rng.uniform(0.7, 2.0, 80)])[:, None]
     y = np.sin(2.0 * x) + 0.1 * rng.standard_normal(x.shape)
-    settings = nn.settings_for(len(x), n_steps=6000, n_members=3, is_direct=False)
+    return x, y, nn.settings_for(len(x), n_steps=6000, n_members=3)
+
+
+@pytest.fixture(scope="module")
+def with_a_gap(wave) -> nn.NoiseNetworkState:
+    x, y, settings = wave
     return nn.fit(nn.init(1, 1, y, settings), x, y, settings)[0]
 
 
-def test_doubt_grows_where_there_are_no_rows(with_a_gap):
+@pytest.fixture(scope="module")
+def trained(wave) -> nn.NoiseNetworkState:
+    """Return the same before its weights know of each other."""
+    x, y, settings = wave
+    start, rows = nn.init(1, 1, y, settings), engine.Rows.of(x, y, None)
+    return engine.train(start, rows, settings, settings.n_steps)[0]
+
+
+def test_doubt_grows_where_there_are_no_rows(with_a_gap, trained):
     among, between = np.linspace(-1.7, -1.0, 9)[:, None], np.linspace(-0.3, 0.3, 9)[:, None]
     of_rows, of_gap = (nn.predict(with_a_gap, x).f_var.mean() for x in (among, between))
     assert of_gap > 4.0 * of_rows
-    independent = nn.predict(with_a_gap.without_deviations(), between)
-    assert of_gap > 2.0 * independent.f_var.mean()
+    assert of_gap > 2.0 * nn.predict(trained, between).f_var.mean()
+    beyond = np.array([[4.0], [-4.0]])
+    of_both = [nn.predict(state, beyond).f_var.mean() for state in (with_a_gap, trained)]
+    assert of_both[0] > 1.4 * of_both[1]
+
+
+def test_units_that_sleep_are_woken_where_no_row_lies(with_a_gap, trained):
+    """Each gets its prior's kink, and the means stay."""
+    x = np.linspace(-6.0, 6.0, 50)[:, None]
+    awake, asleep = engine.outputs(with_a_gap, x), engine.outputs(trained, x)
+    np.testing.assert_allclose(awake.m, asleep.m, atol=0.05)
+    spread = nn.NoiseNetworkSettings().priors[0]
+    for k, (before, after) in enumerate(
+        zip(trained.each_member(), with_a_gap.each_member(), strict=True)
+    ):
+        sleeps = np.array(dead_units(before.mean, spread))
+        assert 5 < sleeps.sum() < 50
+        first, last = after.mean
+        assert (last.w_m[sleeps] == 0.0).all()
+        np.testing.assert_array_equal(last.w_m[~sleeps], before.mean[1].w_m[~sleeps])
+        np.testing.assert_array_equal(first.w_m[:, ~sleeps], before.mean[0].w_m[:, ~sleeps])
+        assert set(after.log_widths[0][sleeps]) <= set(before.log_widths[0][~sleeps])
+        (w_var, b_var), _ = prior_variances(before.mean, spread)
+        for drawn, var in ((first.w_m[0], w_var[0]), (first.b_m, b_var)):
+            z = drawn[sleeps] / np.sqrt(var[sleeps])
+            assert stats.kstest(z, "norm").pvalue > 1e-3, k
+    again = dev.wake(trained.seed, 0, trained.each_member()[0], spread)
+    np.testing.assert_array_equal(again.mean[0].w_m, with_a_gap.each_member()[0].mean[0].w_m)
+
+
+def test_a_fit_that_has_ended_stays_as_it_is(wave, with_a_gap):
+    x, y, settings = wave
+    after, _ = nn.fit(with_a_gap, x, y, settings)
+    for name, value in with_a_gap.to_arrays().items():
+        np.testing.assert_array_equal(after.to_arrays()[name], value, err_msg=name)
 
 
 def test_drawn_functions_vary_together_as_they_are_said_to(with_a_gap):

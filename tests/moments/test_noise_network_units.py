@@ -7,8 +7,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from bayesprop.moments.gaussian_network import GaussianLayer
-from bayesprop.moments.noise_network_prior import SHAPE, weight_information
-from bayesprop.moments.noise_network_vi import dead_units
+from bayesprop.moments.noise_network_prior import SHAPE, dead_units, weight_information
 
 SPREAD = 4.0
 

@@ -449,7 +449,7 @@ def test_kinks_get_the_width_of_the_function():
         settings = nn.settings_for(200, hidden_layer_sizes=(10,), n_members=2, n_steps=4000)
         state, _ = nn.fit(nn.init(1, 1, y, settings), x, y, settings)
         used = [
-            np.exp(member.log_widths[0])[~np.array(nn.dead_units(member.mean, 4.0))]
+            np.exp(member.log_widths[0])[~np.array(prior.dead_units(member.mean, 4.0))]
             for member in state.each_member()
         ]
         sharpest.append([each.min() for each in used])

@@ -11,6 +11,11 @@ precision that the bound of training sees in a row. The variance of the mean is 
 is known to grow between the rows where independent weights do not (Foong et al. 2019, "In-between
 uncertainty"; Immer et al. 2021 for the linear form of the prediction).
 
+Units that sleep have weights that the rows say nothing of, but training leaves them all the same
+kink, at their prior's mean. Those of the last hidden layer are woken first: the weights that enter
+one become a draw from their prior, so that its kink may lie anywhere, also where no row does, and
+the rows decide how much of it the output may hold. The mean stays as it was.
+
 S itself would be too large to keep and to multiply by. Kept are a few deviations of all weights
 whose outer products add up to S on average, drawn orthogonal, so that few of them suffice.
 """
@@ -29,8 +34,8 @@ from threadpoolctl import threadpool_limits
 
 from bayesprop.moments.gaussian_network import Layers, n_units_below
 from bayesprop.moments.noise_network_engine import Rows, activations, outputs, turn
-from bayesprop.moments.noise_network_members import TILT_LIMIT, NoisyOutput
-from bayesprop.moments.noise_network_prior import Priors, prior_variances
+from bayesprop.moments.noise_network_members import TILT_LIMIT, Member, NoisyOutput
+from bayesprop.moments.noise_network_prior import Priors, dead_units, prior_variances
 from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
 from bayesprop.numerics.cores import n_cores
 
@@ -40,6 +45,9 @@ sqrt(2 / number), of six members' a seventh."""
 
 MOST_WEIGHTS = 20_000
 """Weights of a mean network beyond which they stay independent."""
+
+CERTAIN = np.float32(-9.0)
+"""Log standard deviation of a weight that has been drawn."""
 
 ENOUGH_ROWS = 2048
 """Rows that stand for more: with fewer, what they leave open would be taken for unknown."""
@@ -53,7 +61,7 @@ _one_at_a_time = Lock()
 def with_deviations(
     state: NoiseNetworkState, rows: Rows, settings: NoiseNetworkSettings
 ) -> NoiseNetworkState:
-    """Return the state with the deviations of its members, unless their networks are too large."""
+    """Return a trained state with deviations, unless the networks of its members are too large."""
     state, n_weights = state.without_deviations(), state.n_mean_weights
     some = _rows_to_look_at(state, rows)
     is_finite = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.members))
@@ -61,14 +69,18 @@ def with_deviations(
         return state
     x, y, weight = rows.x[some], rows.y[some], rows.weight[some].astype(np.float64)
     counts = weight * rows.n_total / weight.sum()
-    said = outputs(state, x)
-    each, spread = state.each_member(), Priors(*settings.priors).mean
+    said, spread = outputs(state, x), Priors(*settings.priors).mean
+    trained = state.each_member()
+    state = state._replace(
+        members=_stacked([wake(state.seed, k, m, spread) for k, m in enumerate(trained)])
+    )
+    each = state.each_member()
     number = max(N_DEVIATIONS, -(-LEAST_DEVIATIONS // len(each)))
 
     def of_member(k: int) -> np.ndarray:
         j = slopes(each[k].mean, x, *activations(state, x, k)).reshape(-1, n_weights)
         r = counts[:, None] * row_precisions(state, settings, said, y, k)
-        prior_var = _flat(prior_variances(each[k].mean, spread))
+        prior_var = _flat(prior_variances(trained[k].mean, spread))
         own = np.random.default_rng([state.seed % 2**32, 2, k])
         return deviations(own, j, r.ravel(), prior_var, number)
 
@@ -82,6 +94,42 @@ def with_deviations(
     ):
         found = list(pool.map(of_member, range(len(each))))
     return state._replace(deviations=np.array(found, np.float32))
+
+
+def _stacked(each: list[Member]) -> Member:
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *each)
+
+
+def wake(seed: int, k: int, member: Member, spread: float) -> Member:
+    """Return member k with a kink of its own for every sleeping unit of the last hidden layer.
+
+    Its width is that of one of the others.
+
+    spread
+        `Priors.mean`.
+    """
+    *below, entering, leaving = member.mean
+    n_units = entering.b_m.size
+    sleeps = np.array(dead_units(member.mean, spread)[-n_units:])
+    rng, n = np.random.default_rng([seed % 2**32, 3, k]), int(sleeps.sum())
+    w_var, b_var = prior_variances(member.mean, spread)[-2]
+    weights, biases, left = (np.array(a) for a in (entering.w_m, entering.b_m, leaving.w_m))
+    weights[:, sleeps] = np.sqrt(w_var[:, sleeps]) * rng.standard_normal((len(weights), n))
+    biases[sleeps] = np.sqrt(b_var[sleeps]) * rng.standard_normal(n)
+    left[:n_units][sleeps] = 0.0
+    entering = entering._replace(
+        w_m=weights,
+        b_m=biases,
+        w_log_std=np.where(sleeps, CERTAIN, entering.w_log_std),
+        b_log_std=np.where(sleeps, CERTAIN, entering.b_log_std),
+    )
+    widths = np.array(member.log_widths[-1])
+    if n < n_units:
+        widths[sleeps] = rng.choice(widths[~sleeps], n)
+    return member._replace(
+        mean=(*below, entering, leaving._replace(w_m=left)),
+        log_widths=(*member.log_widths[:-1], widths),
+    )
 
 
 def _rows_to_look_at(state: NoiseNetworkState, rows: Rows) -> Int[np.ndarray, " r"] | None:

@@ -17,6 +17,9 @@ from bayesprop.moments.gaussian_network import Layers, n_units_below
 SHAPE = 4.48
 """Shape of the inverse-gamma prior of a weight variance."""
 
+DEAD_BELOW = 0.1
+"""Nats a weight, on average over those that leave a hidden unit, below which it is called dead."""
+
 LOG_WIDTH, WIDTH_PRECISION = float(np.log(0.5)), 0.3
 """Mean and precision of the Gaussian prior of the log width of a kink."""
 
@@ -124,6 +127,21 @@ def weight_information(layers: Layers, spread: float) -> list[np.ndarray]:
         ratio = _expected_squares(layer.w_m, layer.w_log_std) / prior_var
         information.append(0.5 * (ratio - 1.0 + np.log(prior_var)) - layer.w_log_std)
     return information
+
+
+def dead_units(layers: Layers, spread: float) -> list[bool]:
+    """Say of every hidden unit whether the weights that leave it kept their prior.
+
+    spread
+        `Priors.mean`.
+    """
+    return [
+        bool(unit)
+        for depth, information in enumerate(weight_information(layers, spread))
+        if depth > 0
+        for unit in np.asarray(information)[: n_units_below(layers, depth)].mean(axis=-1)
+        < DEAD_BELOW
+    ]
 
 
 def _fixed_kl(m: Array, log_std: Array, prior_var: float) -> Float[Array, ""]:

@@ -165,7 +165,7 @@ class NoiseNetworkState(NamedTuple):
         return len(self.members.raw_dof)
 
     def without_deviations(self) -> NoiseNetworkState:
-        """Return the state with independent weights, as training left them."""
+        """Return the state with independent weights."""
         none = np.zeros((self.n_members, 0, self.n_mean_weights), np.float32)
         return self._replace(deviations=none)
 

@@ -14,11 +14,11 @@ from jaxtyping import Float
 
 from bayesprop.model.network_likelihoods import LEAST_LOG_NOISE, MOST_LOG_NOISE
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.moments.gaussian_network import Layers, apply, draw, n_units_below
+from bayesprop.moments.gaussian_network import apply, draw, n_units_below
 from bayesprop.moments.noise_network_deviations import with_deviations
 from bayesprop.moments.noise_network_engine import Rows, moves, outputs, train
 from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT
-from bayesprop.moments.noise_network_prior import Priors, weight_information
+from bayesprop.moments.noise_network_prior import Priors, dead_units
 from bayesprop.moments.noise_network_restarts import gave_up, start_again
 from bayesprop.moments.noise_network_state import (
     NoiseNetworkSettings,
@@ -32,7 +32,6 @@ __all__ = [
     "FitInfo",
     "NoiseNetworkSettings",
     "NoiseNetworkState",
-    "dead_units",
     "fit",
     "init",
     "input_relevance",
@@ -42,9 +41,6 @@ __all__ = [
     "sample_functions",
     "settings_for",
 ]
-
-DEAD_BELOW = 0.1
-"""Nats a weight, on average over those that leave a hidden unit, below which it is called dead."""
 
 MOST_LOG_NOISE_VAR = 2.0 * TILT_LIMIT
 """Variance of the log noise variance beyond which the bound sees none, and no more is predicted.
@@ -101,13 +97,14 @@ def fit(
     """
     remaining = settings.n_steps - state.step
     n_steps = remaining if n_steps is None else min(n_steps, remaining)
-    rows = Rows.of(x, y, weight)
+    rows, known = Rows.of(x, y, weight), state.deviations
     state, losses = train(state, rows, settings, n_steps)
-    again = []
-    if state.step == settings.n_steps:
-        again = gave_up(state, rows)
-        for member in again:
-            state = start_again(state, rows, settings, member)
+    again = gave_up(state, rows) if state.step == settings.n_steps else []
+    for member in again:
+        state = start_again(state, rows, settings, member)
+    if known.size and not n_steps and not again:
+        state = state._replace(deviations=known)
+    elif state.step == settings.n_steps:
         state = with_deviations(state, rows, settings)
     priors = Priors(*settings.priors)
     return state, _info(state, losses.mean(axis=0, dtype=np.float64), priors, len(again))
@@ -127,21 +124,6 @@ def _info(
     return FitInfo(
         total, data, len(dead), int(np.sum(dead)), float(least_dof), n_again, n_independent
     )
-
-
-def dead_units(layers: Layers, spread: float) -> list[bool]:
-    """Say of every hidden unit whether the weights that leave it kept their prior.
-
-    spread
-        `Priors.mean`.
-    """
-    return [
-        bool(unit)
-        for depth, information in enumerate(weight_information(layers, spread))
-        if depth > 0
-        for unit in np.asarray(information)[: n_units_below(layers, depth)].mean(axis=-1)
-        < DEAD_BELOW
-    ]
 
 
 def predict(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
