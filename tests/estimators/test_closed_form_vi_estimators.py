@@ -9,6 +9,7 @@ from sklearn.datasets import load_iris
 from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.moments import noise_network_deviations
 
 
 def wave(n=60, seed=0):
@@ -180,6 +181,18 @@ def test_copies_of_a_row_are_its_weight_for_classes():
     np.testing.assert_allclose(
         weighted.predict_proba(x), twice.predict_proba(x), rtol=1e-3, atol=1e-3
     )
+
+
+def test_weights_that_stay_independent_are_told(monkeypatch):
+    x = np.random.default_rng(0).standard_normal((40, 2))
+    settings = {"n_epochs": 5, "n_members": 2, "random_state": 0}
+    model = ClosedFormVIRegressor((4,), **settings).fit(x, x[:, 0])
+    assert model.fit_report_.warnings == []
+    monkeypatch.setattr(noise_network_deviations, "MOST_WEIGHTS", 10)
+    model = ClosedFormVIRegressor((4,), **settings).fit(x, x[:, 0])
+    (told,) = model.fit_report_.warnings
+    assert told.startswith("The 19 weights of a network stay independent")
+    assert (model.predict_dist(x).epistemic_var > 0.0).all()
 
 
 def test_a_layer_of_dead_units_is_told():

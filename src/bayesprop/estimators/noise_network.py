@@ -113,9 +113,9 @@ def report(info: recipe.FitInfo, n_rows: int, n_steps: int, seconds: float) -> F
     advice = []
     if info.n_independent:
         advice.append(
-            f"{info.n_independent} weights a network (times the outputs) are too many for their "
-            "joint covariance: they stay independent, and error bars between the rows are too "
-            "narrow; smaller hidden_layer_sizes would help"
+            f"The {info.n_independent} weights of a network stay independent of each other: they, "
+            "or the outputs, are too many for a joint covariance. Error bars where no rows lie are "
+            "too narrow; smaller hidden_layer_sizes would help."
         )
     return FitReport(
         n_rows=n_rows,
