@@ -24,13 +24,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from threading import Lock
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg
-from threadpoolctl import threadpool_limits
 
 from bayesprop.moments.gaussian_network import Layers, n_units_below
 from bayesprop.moments.noise_network_engine import Rows, activations, outputs, turn
@@ -38,6 +37,7 @@ from bayesprop.moments.noise_network_members import TILT_LIMIT, Member, NoisyOut
 from bayesprop.moments.noise_network_prior import Priors, dead_units, prior_variances
 from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
 from bayesprop.numerics.cores import n_cores
+from bayesprop.numerics.dense import inverse_triangle, one_blas_thread, orthogonal_columns
 
 N_DEVIATIONS, LEAST_DEVIATIONS = 16, 48
 """Of a member, and of all together at least: the relative standard error of a variance is
@@ -53,21 +53,39 @@ ENOUGH_ROWS = 2048
 """Rows that stand for more: with fewer, what they leave open would be taken for unknown."""
 
 _MOST_PRODUCTS = 2 * 10**10  # of the matrix of weights, from which more rows than that are allowed
+_LEAST_LEFT = 1e-3  # of an error, where a row alone decides
 _MOST_NUMBERS, _MOST_AT_A_TIME = 3 * 10**7, 10**8  # in J: rows times outputs times weights
 
-_one_at_a_time = Lock()
+
+class LeftOut(NamedTuple):
+    """What every member would say of some rows if it had not seen the row it is asked about.
+
+    some
+        Numbers of the rows, (r,).
+    m, v
+        Mean and variance of the function, (k, r, o).
+    """
+
+    some: Int[np.ndarray, " r"]
+    m: Float[np.ndarray, "k r o"]
+    v: Float[np.ndarray, "k r o"]
 
 
 def with_deviations(
     state: NoiseNetworkState, rows: Rows, settings: NoiseNetworkSettings
-) -> NoiseNetworkState:
-    """Return a trained state with deviations, unless the networks of its members are too large."""
+) -> tuple[NoiseNetworkState, LeftOut | None]:
+    """Return a trained state with deviations, unless the networks of its members are too large.
+
+    And what it says of rows left out: to first order, the error at a row that counts r grows by
+    1 / (1 - h), and so does the variance J S J', with h = r J S J' the leverage of the row.
+    """
     state, n_weights = state.without_deviations(), state.n_mean_weights
     some = _rows_to_look_at(state, rows)
     is_finite = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.members))
     if n_weights > MOST_WEIGHTS or some is None or not is_finite:
-        return state
+        return state, None
     x, y, weight = rows.x[some], rows.y[some], rows.weight[some].astype(np.float64)
+    own = weight * rows.n_total / rows.weight.sum(dtype=np.float64)
     counts = weight * rows.n_total / weight.sum()
     said, spread = outputs(state, x), Priors(*settings.priors).mean
     trained = state.each_member()
@@ -77,23 +95,24 @@ def with_deviations(
     each = state.each_member()
     number = max(N_DEVIATIONS, -(-LEAST_DEVIATIONS // len(each)))
 
-    def of_member(k: int) -> np.ndarray:
+    def of_member(k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         j = slopes(each[k].mean, x, *activations(state, x, k)).reshape(-1, n_weights)
-        r = counts[:, None] * row_precisions(state, settings, said, y, k)
+        r = row_precisions(state, settings, said, y, k)
         prior_var = _flat(prior_variances(trained[k].mean, spread))
-        own = np.random.default_rng([state.seed % 2**32, 2, k])
-        return deviations(own, j, r.ravel(), prior_var, number)
+        rng = np.random.default_rng([state.seed % 2**32, 2, k])
+        found, h = deviations(rng, j, (counts[:, None] * r).ravel(), prior_var, number)
+        v = h.reshape(r.shape) / (counts[:, None] * r)
+        stays = np.maximum(1.0 - own[:, None] * r * v, _LEAST_LEFT)
+        return found, y + (said.m[k] - y) / stays, v / stays
 
-    # Matrices this small gain nothing from threads of their own, and lose where a core is busy.
-    # The limit is the whole process's: two fits at a time would leave each other's behind.
     fit_in = _MOST_AT_A_TIME // (y.size * n_weights)
     with (
-        _one_at_a_time,
-        threadpool_limits(1, user_api="blas"),
+        one_blas_thread(),
         ThreadPoolExecutor(max(1, min(n_cores(), fit_in))) as pool,
     ):
-        found = list(pool.map(of_member, range(len(each))))
-    return state._replace(deviations=np.array(found, np.float32))
+        found, m, v = zip(*pool.map(of_member, range(len(each))), strict=True)
+    left_out = LeftOut(some, np.array(m), np.array(v))
+    return state._replace(deviations=np.array(found, np.float32)), left_out
 
 
 def _stacked(each: list[Member]) -> Member:
@@ -207,12 +226,12 @@ def deviations(
     r: Float[np.ndarray, " n"],
     prior_var: Float[np.ndarray, " p"],
     number: int,
-) -> Float[np.ndarray, "s p"]:
-    """Vectors whose outer products add up to (diag(1 / prior_var) + j' diag(r) j)^-1 on average.
+) -> tuple[Float[np.ndarray, "s p"], Float[np.ndarray, " n"]]:
+    """Vectors whose products on average add up to S = (diag(1 / prior_var) + j' diag(r) j)^-1.
 
     Exactly, if there are as many of them as weights. With fewer rows than weights, those of the
     posterior are made of those of the prior by Matheron's rule, at the price of a matrix as large
-    as the rows.
+    as the rows. And the leverages of the rows, the diagonal of r j S j'.
 
     j
         Is written over.
@@ -223,12 +242,16 @@ def deviations(
     n, p = j.shape
     if n >= p:
         root = _cholesky(j.T @ j)
-        found = linalg.solve_triangular(root, _orthogonal(rng, p, number), trans=1, lower=True)
+        found = linalg.solve_triangular(
+            root, orthogonal_columns(rng, p, number), trans=1, lower=True
+        )
+        h = np.square(linalg.solve_triangular(root, j.T, lower=True)).sum(axis=0)
     else:
         root = _cholesky(j @ j.T)
-        of_weights, of_rows = np.split(_orthogonal(rng, p + n, number), [p])
+        of_weights, of_rows = np.split(orthogonal_columns(rng, p + n, number), [p])
         found = of_weights - j.T @ linalg.cho_solve((root, True), j @ of_weights + of_rows)
-    return found.T * spread
+        h = 1.0 - np.diag(inverse_triangle(root))
+    return found.T * spread, h
 
 
 def _cholesky(gram: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
@@ -240,14 +263,3 @@ def _cholesky(gram: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
             return linalg.cholesky(gram, lower=True, check_finite=False)
         except linalg.LinAlgError:
             more = max(10.0 * more, 1e-15 * len(gram) * gram[diagonal].max())
-
-
-def _orthogonal(rng: np.random.Generator, n: int, number: int) -> Float[np.ndarray, "n s"]:
-    """Orthogonal columns in random directions, whose outer products add up to 1 on average.
-
-    No more than n of them.
-    """
-    if number >= n:
-        return np.eye(n)
-    columns, _ = np.linalg.qr(rng.standard_normal((n, number)))
-    return columns * np.sqrt(n / number)

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from bayesprop.moments.gaussian_network import GaussianLayer, Layers
 from bayesprop.moments.noise_network_members import LEAST_DOF, Member, init_member
 from bayesprop.moments.noise_network_prior import Priors
+from bayesprop.moments.residual_process import ResidualProcess
 
 MANY_ROWS = 5_000
 VERY_MANY_ROWS = 30_000
@@ -131,6 +132,10 @@ class NoiseNetworkState(NamedTuple):
     deviations
         Of all weights of the mean networks, (k, s, p), whose outer products add up to the
         covariance; none before training has ended. See noise_network_deviations.py.
+    residual
+        Knows what the members leave, nothing before training has ended.
+    log_noise_ratio
+        Log of what the variance of the noise, above its floor, is multiplied by, (o,).
     seed, step
         The number that fixes the order of the rows, and the steps taken so far.
     """
@@ -140,6 +145,8 @@ class NoiseNetworkState(NamedTuple):
     slope_square: Float[np.ndarray, " p"]
     log_floor: Float[np.ndarray, " o"]
     deviations: Float[np.ndarray, "k s p"]
+    residual: ResidualProcess
+    log_noise_ratio: Float[np.ndarray, " o"]
     seed: int
     step: int
 
@@ -165,9 +172,12 @@ class NoiseNetworkState(NamedTuple):
         return len(self.members.raw_dof)
 
     def without_deviations(self) -> NoiseNetworkState:
-        """Return the state with independent weights."""
-        none = np.zeros((self.n_members, 0, self.n_mean_weights), np.float32)
-        return self._replace(deviations=none)
+        """Return the state as training knows it: independent weights, and nothing else."""
+        return self._replace(
+            deviations=np.zeros((self.n_members, 0, self.n_mean_weights), np.float32),
+            residual=ResidualProcess.none(self.n_inputs, self.n_outputs),
+            log_noise_ratio=np.zeros(self.n_outputs, np.float32),
+        )
 
     @property
     def n_mean_weights(self) -> int:
@@ -190,6 +200,8 @@ class NoiseNetworkState(NamedTuple):
                     arrays[f"{network}.{depth}.{part}"] = np.asarray(value)
         for depth, widths in enumerate(self.members.log_widths):
             arrays[f"{_WIDTHS}.{depth}"] = np.asarray(widths)
+        for name, value in self.residual._asdict().items():
+            arrays[f"{_RESIDUAL}.{name}"] = value
         for name in _TRAINING:
             arrays[name] = np.asarray(getattr(self, name))
         return arrays
@@ -207,6 +219,8 @@ class NoiseNetworkState(NamedTuple):
                 arrays["slope_square"],
                 arrays["log_floor"],
                 arrays["deviations"],
+                ResidualProcess(*(arrays[f"{_RESIDUAL}.{n}"] for n in ResidualProcess._fields)),
+                arrays["log_noise_ratio"],
                 int(arrays["seed"]),
                 int(arrays["step"]),
             )
@@ -219,6 +233,7 @@ class NoiseNetworkState(NamedTuple):
         """Raise ValueError unless the arrays belong to one ensemble."""
         networks = self.members.mean, self.members.noise
         others = self.slope, self.slope_square, self.log_floor, self.deviations
+        others = *others, *self.residual, self.log_noise_ratio
         leaves = [*jax.tree.leaves(self.members), *others]
         with np.errstate(over="ignore"):
             is_finite = all(
@@ -242,8 +257,9 @@ class NoiseNetworkState(NamedTuple):
             raise ValueError(f"the widths must have the shapes of the hidden units, {units}")
         if any(np.shape(getattr(self.members, name)) != (n_members, n_out) for name in _VECTORS):
             raise ValueError(f"the noise parameters must have shape ({n_members}, {n_out})")
-        if self.log_floor.shape != (n_out,):
-            raise ValueError(f"log_floor must have shape ({n_out},)")
+        if self.log_floor.shape != (n_out,) or self.log_noise_ratio.shape != (n_out,):
+            raise ValueError(f"log_floor and log_noise_ratio must have shape ({n_out},)")
+        self.residual.check(self.n_inputs, n_out)
         if self.deviations.shape != (n_members, *self.deviations.shape[1:2], self.n_mean_weights):
             raise ValueError(f"deviations must have shape ({n_members}, s, {self.n_mean_weights})")
         n_parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(self.members))
@@ -254,8 +270,16 @@ class NoiseNetworkState(NamedTuple):
 _NO_DEVIATIONS = np.zeros((0, 0, 0), np.float32)
 _NETWORKS = ("mean", "noise")
 _VECTORS = ("log_noise", "own_log_noise", "raw_dof")
-_WIDTHS = "log_widths"
-_TRAINING = ("slope", "slope_square", "log_floor", "deviations", "seed", "step")
+_WIDTHS, _RESIDUAL = "log_widths", "residual"
+_TRAINING = (
+    "slope",
+    "slope_square",
+    "log_floor",
+    "deviations",
+    "log_noise_ratio",
+    "seed",
+    "step",
+)
 
 
 def _layers_of(arrays: dict[str, np.ndarray], network: str) -> Layers:
@@ -310,5 +334,6 @@ def init(
     members = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
     zeros = np.zeros(sum(np.size(leaf) for leaf in jax.tree.leaves(members)), np.float32)
     floor = log_noise_floor(y)
-    state = NoiseNetworkState(members, zeros, zeros, floor, _NO_DEVIATIONS, seed, 0)
+    none = ResidualProcess.none(n_inputs, y.shape[1])
+    state = NoiseNetworkState(members, zeros, zeros, floor, _NO_DEVIATIONS, none, floor, seed, 0)
     return state.without_deviations()

@@ -17,8 +17,14 @@ from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.gaussian_network import apply, draw, n_units_below
 from bayesprop.moments.noise_network_deviations import with_deviations
 from bayesprop.moments.noise_network_engine import Rows, moves, outputs, train
-from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT
+from bayesprop.moments.noise_network_members import LEAST_DOF
 from bayesprop.moments.noise_network_prior import Priors, dead_units
+from bayesprop.moments.noise_network_residual import (
+    MOST_LOG_NOISE_VAR,
+    predictive,
+    scaled,
+    with_residual,
+)
 from bayesprop.moments.noise_network_restarts import gave_up, start_again
 from bayesprop.moments.noise_network_state import (
     NoiseNetworkSettings,
@@ -41,12 +47,6 @@ __all__ = [
     "sample_functions",
     "settings_for",
 ]
-
-MOST_LOG_NOISE_VAR = 2.0 * TILT_LIMIT
-"""Variance of the log noise variance beyond which the bound sees none, and no more is predicted.
-
-What the bound does not see keeps its prior: a log-normal whose mean can be e to the hundredth.
-"""
 
 _N_TRACE = 100
 _NUMBERS_AT_A_TIME = 2 * 10**6
@@ -97,15 +97,17 @@ def fit(
     """
     remaining = settings.n_steps - state.step
     n_steps = remaining if n_steps is None else min(n_steps, remaining)
-    rows, known = Rows.of(x, y, weight), state.deviations
+    rows, before = Rows.of(x, y, weight), state
     state, losses = train(state, rows, settings, n_steps)
     again = gave_up(state, rows) if state.step == settings.n_steps else []
     for member in again:
         state = start_again(state, rows, settings, member)
-    if known.size and not n_steps and not again:
-        state = state._replace(deviations=known)
+    if before.deviations.size and not n_steps and not again:
+        state = before
     elif state.step == settings.n_steps:
-        state = with_deviations(state, rows, settings)
+        state, left_out = with_deviations(state, rows, settings)
+        if left_out is not None:
+            state = with_residual(state, rows, left_out)
     priors = Priors(*settings.priors)
     return state, _info(state, losses.mean(axis=0, dtype=np.float64), priors, len(again))
 
@@ -128,14 +130,9 @@ def _info(
 
 def predict(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
     """Predictive distribution of standardised targets, one mixture over the members."""
-    out = outputs(state, x)
-    return NoiseMixturePredictive.of(
-        f_mean=out.m,
-        f_var=out.v,
-        log_noise_mean=np.clip(out.l_m, LEAST_LOG_NOISE, MOST_LOG_NOISE),
-        log_noise_var=np.minimum(out.l_v, MOST_LOG_NOISE_VAR),
-        dof=np.broadcast_to(out.dof[:, None, :], out.m.shape),
-    )
+    said, (m, v) = outputs(state, x), state.residual.moments(x)
+    said = said._replace(m=said.m + m, v=said.v + v)
+    return predictive(said, state.log_noise_ratio, state.log_floor)
 
 
 def sample_functions(
@@ -159,16 +156,18 @@ def sample_functions(
     x = np.asarray(x, np.float64)
     said, drawn = outputs(state, x), rng.integers(state.n_members, size=n)
     draws = np.empty((n, len(x), state.n_outputs))
+    l_m = scaled(said.l_m, state.log_noise_ratio, state.log_floor)
     for k, member in enumerate(state.each_member()):
         its = np.flatnonzero(drawn == k)
         if len(its):
             draws[its] = _means(rng, state, x, said.m[k], k, len(its))
+            draws[its] += state.residual.draw(rng, x, len(its))
         for s in its if include_noise else ():
             raw = member.log_noise + apply(draw(rng, member.noise), x)
             shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(said.l_v[k], MOST_LOG_NOISE_VAR))
             away = np.logaddexp(raw, state.log_floor) - said.l_m[k]
             t = rng.standard_t(said.dof[k], size=raw.shape)
-            log_var = np.clip(said.l_m[k] + shrinkage * away, LEAST_LOG_NOISE, MOST_LOG_NOISE)
+            log_var = np.clip(l_m[k] + shrinkage * away, LEAST_LOG_NOISE, MOST_LOG_NOISE)
             draws[s] += np.exp(0.5 * log_var) * t
     return draws
 
