@@ -63,6 +63,9 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
         same network; or the variance itself, in y².
     n_members : int or None
         Networks of the ensemble; "network" only. None: 6 up to 5000 rows, then 2.
+    learn_residual : bool or None
+        Whether an infinitely wide network, a Gaussian process, learns what the ensemble leaves,
+        where rows left out speak for it; "network" only. None: True.
     batch_size : int or None
         Rows of a step; all if there are fewer. None: 32; with "network" 128 above 5000 rows.
     learning_rate : float or None
@@ -121,6 +124,7 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
     n_epochs: int | None = field(default=None, kw_only=False)
     noise: Literal["network", "learned", "input"] | float = "network"
     n_members: int | None = None
+    learn_residual: bool | None = None
     batch_size: int | None = None
     learning_rate: float | None = None
     activation: str | None = None
@@ -155,10 +159,11 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
             if isinstance(self.noise, str):
                 check_choice("noise", self.noise, (NETWORK, "learned", "input"))
             check_noise(self.noise)
-            if self.n_members is not None:
-                raise ValueError(
-                    f"n_members must be None unless noise={NETWORK!r}, got {self.n_members!r}"
-                )
+            for name in ("n_members", "learn_residual"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"{name} must be None unless noise={NETWORK!r}, got {getattr(self, name)!r}"
+                    )
             super()._check_hyper_parameters()
             return
         noise_network.check(self)

@@ -25,6 +25,7 @@ _SETTINGS = {
     "n_members": "n_members",
     "batch_size": "batch_size",
     "learning_rate": "step_size",
+    "learn_residual": "learns_residual",
 }
 
 
@@ -66,6 +67,8 @@ def check(model: Any) -> None:
             check_int(name, getattr(model, name))
     if model.learning_rate is not None:
         check_positive("learning_rate", model.learning_rate)
+    if model.learn_residual not in (None, True, False):
+        raise ValueError(f"learn_residual must be True or False, got {model.learn_residual!r}")
 
 
 def settings(model: Any, n_rows: int, n_inputs: int) -> recipe.NoiseNetworkSettings:

@@ -1,7 +1,7 @@
 """What the ensemble leaves: a residual process, and the noise that remains; found after training.
 
 Both are judged by what the members say of rows left out (`LeftOut`): the process stays only where
-the rows speak for it, by more than one standard error of the mean of their log-likelihoods, and
+the rows speak for it, by more than two standard errors of the mean of their log-likelihoods, and
 the noise moves no further than to within one standard error of where they want it (the rule of
 Breiman et al. 1984 for trees). Its variance above the floor changes by one factor. That is mostly
 less than 1: a member's noise holds its own errors, which others average out, and those that the
@@ -21,7 +21,7 @@ from bayesprop.moments import residual_process
 from bayesprop.moments.noise_network_deviations import LeftOut
 from bayesprop.moments.noise_network_engine import Rows, outputs
 from bayesprop.moments.noise_network_members import TILT_LIMIT, NoisyOutput
-from bayesprop.moments.noise_network_state import NoiseNetworkState
+from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
 from bayesprop.numerics.dense import one_blas_thread
 
 LEAST_ROWS = 50
@@ -30,6 +30,9 @@ LEAST_ROWS = 50
 LOG_STEP, MOST_STEPS = 0.25, 16
 """Of the logarithm of the factor of the noise variance."""
 
+CONVINCING = 2.0
+"""Standard errors by which rows left out must gain for the process to stay."""
+
 MOST_LOG_NOISE_VAR = 2.0 * TILT_LIMIT
 """Variance of the log noise variance beyond which the bound sees none, and no more is predicted.
 
@@ -37,7 +40,9 @@ What the bound does not see keeps its prior: a log-normal whose mean can be e to
 """
 
 
-def with_residual(state: NoiseNetworkState, rows: Rows, left_out: LeftOut) -> NoiseNetworkState:
+def with_residual(
+    state: NoiseNetworkState, rows: Rows, left_out: LeftOut, settings: NoiseNetworkSettings
+) -> NoiseNetworkState:
     """Return a trained state with what rows left out say of its residuals and its noise."""
     rng = np.random.default_rng([state.seed % 2**32, 4])
     n = len(left_out.some)
@@ -49,7 +54,10 @@ def with_residual(state: NoiseNetworkState, rows: Rows, left_out: LeftOut) -> No
     said = outputs(state, x)._replace(m=left_out.m[:, kept], v=left_out.v[:, kept])
     of_members = [_Output.of(state, said, o) for o in range(state.n_outputs)]
     with one_blas_thread():
-        found = [_judged(rng, one, x, y[:, o], weight) for o, one in enumerate(of_members)]
+        found = [
+            _judged(rng, one, x, y[:, o], weight, learns=settings.learns_residual)
+            for o, one in enumerate(of_members)
+        ]
         fitted, log_ratios = zip(*found, strict=True)
         residual = residual_process.process(rng, x, list(fitted))
     return state._replace(residual=residual, log_noise_ratio=np.array(log_ratios, np.float32))
@@ -87,16 +95,16 @@ class _Output(NamedTuple):
         for way in (-1, 1):
             while abs(best) < MOST_STEPS and scores(best + way).mean() > scores(best).mean():
                 best += way
-        for step in sorted(range(min(best, 0), max(best, 0) + 1), key=abs):
-            lost = scores(best) - scores(step)
-            if lost.mean() <= standard_error(lost):
-                return step * LOG_STEP, scores(step)
-        return best * LOG_STEP, scores(best)
+        steps = sorted(range(min(best, 0), max(best, 0) + 1), key=abs)
+        lost = (scores(best) - scores(step) for step in steps)
+        near = (step for step, each in zip(steps, lost, strict=True) if is_near(each))
+        nearest = next(near, best)
+        return nearest * LOG_STEP, scores(nearest)
 
 
-def standard_error(values: Float[np.ndarray, "*a n"]) -> Float[np.ndarray, "*a"]:
-    """Of the mean over the last axis."""
-    return values.std(axis=-1) / np.sqrt(values.shape[-1])
+def is_near(values: Float[np.ndarray, " n"], n_errors: float = 1.0) -> bool:
+    """Say whether their mean is no more than some standard errors above 0."""
+    return bool(values.mean() <= n_errors * values.std() / np.sqrt(len(values)))
 
 
 def _judged(
@@ -105,17 +113,19 @@ def _judged(
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
+    *,
+    learns: bool,
 ) -> tuple[residual_process.Fitted | None, float]:
     """Return the process of one output if rows speak for it, and the log factor of the noise."""
-    said = of_members.predictive(0.0)
     log_ratio, before = of_members.best(y, weight)
+    if not learns:
+        return None, log_ratio
+    said = of_members.predictive(0.0)
     total = said.noise_var + said.f_var.mean(axis=0)
     fitted = residual_process.fit(rng, x, y - said.mean, total, weight)
     with_process, after = of_members.moved(fitted.m, fitted.v).best(y, weight)
-    gain = after - before
-    if gain.mean() > standard_error(gain):
-        return fitted, with_process
-    return None, log_ratio
+    is_noise = is_near(after - before, CONVINCING)
+    return (None, log_ratio) if is_noise else (fitted, with_process)
 
 
 def scaled(

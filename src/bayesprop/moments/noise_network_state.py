@@ -47,6 +47,8 @@ class NoiseNetworkSettings:
         take in turn: 3, as the noise networks say; many, a Gaussian, which leaves no row alone.
     is_direct
         Whether the last layers of the mean networks take the inputs too.
+    learns_residual
+        Whether a process learns what the networks leave, see residual_process.py.
     priors
         See `Priors`.
     """
@@ -62,6 +64,7 @@ class NoiseNetworkSettings:
     noise_shares: tuple[float, ...] = (0.5, 1.0)
     mean_least_dofs: tuple[float, ...] = (30.0, 3.0, 30.0, 3.0, 3.0, 3.0)
     is_direct: bool = False
+    learns_residual: bool = True
     priors: tuple[float, float, float] = Priors()
 
     def __post_init__(self) -> None:

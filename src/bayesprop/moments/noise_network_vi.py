@@ -107,7 +107,7 @@ def fit(
     elif state.step == settings.n_steps:
         state, left_out = with_deviations(state, rows, settings)
         if left_out is not None:
-            state = with_residual(state, rows, left_out)
+            state = with_residual(state, rows, left_out, settings)
     priors = Priors(*settings.priors)
     return state, _info(state, losses.mean(axis=0, dtype=np.float64), priors, len(again))
 

@@ -1,0 +1,172 @@
+"""Rows left out against removed rows; what is left is learnt, where it is more than noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_noise_network_deviations import CASES, ensemble, settings_of
+
+from bayesprop import metrics
+from bayesprop.moments import noise_network_deviations as dev
+from bayesprop.moments import noise_network_engine as engine
+from bayesprop.moments import noise_network_residual as res
+from bayesprop.moments import noise_network_vi as nn
+from bayesprop.moments.noise_network_members import NoisyOutput
+from bayesprop.moments.noise_network_prior import Priors, prior_variances
+
+
+@pytest.mark.parametrize("n", [12, 200])  # fewer rows than weights, and more
+def test_rows_left_out_are_rows_taken_away_and_a_newton_step(n: int):
+    case = CASES[3]
+    settings = settings_of(case)
+    trained, rows = ensemble(case, settings, n)
+    state, left_out = dev.with_deviations(trained, rows, settings)
+    assert left_out is not None
+    np.testing.assert_array_equal(left_out.some, np.arange(n))
+    said = engine.outputs(trained, rows.x)
+    weight = np.repeat(rows.weight * rows.n_total / rows.weight.sum(), 3)
+    for k, (before, after) in enumerate(
+        zip(trained.each_member(), state.each_member(), strict=True)
+    ):
+        p = state.n_mean_weights
+        j = dev.slopes(after.mean, rows.x, *engine.activations(state, rows.x, k)).reshape(-1, p)
+        r = weight * dev.row_precisions(state, settings, said, rows.y, k).ravel()
+        variances = prior_variances(before.mean, Priors(*settings.priors).mean)
+        precision = np.diag(1.0 / np.concatenate([np.ravel(a) for v in variances for a in v]))
+        error = (rows.y - said.m[k]).ravel()
+        for i in (0, 4, 3 * n - 1):
+            rest = np.arange(3 * n) != i
+            s = np.linalg.inv(precision + j[rest].T @ (r[rest, None] * j[rest]))
+            step = -s @ j[i] * r[i] * error[i]
+            m, v = left_out.m[k].ravel()[i], left_out.v[k].ravel()[i]
+            np.testing.assert_allclose(m, said.m[k].ravel()[i] + j[i] @ step, rtol=1e-5, atol=1e-7)
+            np.testing.assert_allclose(v, j[i] @ s @ j[i], rtol=1e-5)
+
+
+def test_of_many_rows_some_stand_for_all_and_one_is_left_out(monkeypatch):
+    case = CASES[2]
+    settings = settings_of(case)
+    state, rows = ensemble(case, settings, 240)
+    whole = dev.with_deviations(state, rows, settings)[1]
+    monkeypatch.setattr(dev, "ENOUGH_ROWS", 120)
+    monkeypatch.setattr(dev, "_MOST_PRODUCTS", 1)
+    half = dev.with_deviations(state, rows, settings)[1]
+    assert whole is not None
+    assert half is not None
+    assert len(half.some) == 120
+    moved = whole.m[:, half.some] - engine.outputs(state, rows.x[half.some]).m
+    about = half.m - engine.outputs(state, rows.x[half.some]).m
+    slope = np.sum(about * moved) / np.sum(moved**2)  # twice that if two rows were left out
+    assert 0.8 < slope < 1.25
+
+
+def test_noise_above_the_floor_is_multiplied():
+    log_noise, floor = np.array([-3.0, 0.5, 2.0]), np.array([-3.0, -1.0, -40.0])
+    for ratio in (-4.0, 0.0, 1.0):
+        above = np.exp(ratio) * (np.exp(log_noise) - np.exp(floor))
+        want = np.log(np.exp(floor) + above)
+        np.testing.assert_allclose(res.scaled(log_noise, ratio, floor), want, rtol=1e-12)
+    np.testing.assert_allclose(res.scaled(log_noise, 0.0, floor), log_noise, rtol=1e-14)
+
+
+def output(rng: np.random.Generator, n: int, log_noise: float) -> res._Output:
+    """Three members that agree on 0, of nearly Gaussian noise."""
+    zeros = np.zeros((3, n))
+    said = NoisyOutput(zeros, zeros + 1e-4, zeros + log_noise, zeros + 1e-6, np.full(3, 100.0))
+    return res._Output(said, -14.0)
+
+
+@pytest.mark.parametrize(("true", "least", "most"), [(1.0, 0.0, 0.0), (0.3, -2.5, -1.0)])
+def test_noise_moves_only_as_far_as_rows_tell(true: float, least: float, most: float):
+    rng = np.random.default_rng(0)
+    y, weight = true * rng.standard_normal(300), np.ones(300)
+    log_ratio, scores = output(rng, 300, 0.0).best(y, weight)
+    assert least <= log_ratio <= most
+    again = output(rng, 300, 0.0).predictive(log_ratio).log_prob(y)
+    np.testing.assert_allclose(scores, again, rtol=1e-12)
+
+
+def test_a_process_stays_only_where_rows_speak_for_it():
+    rng = np.random.default_rng(1)
+    x, weight = rng.uniform(-3.0, 3.0, (250, 2)), np.ones(250)
+    noise = 0.3 * rng.standard_normal(250)
+    one = output(rng, 250, 2.0 * np.log(0.6))
+    found, log_ratio = res._judged(rng, one, x, noise, weight, learns=True)
+    assert found is None
+    assert -2.0 <= log_ratio < 0.0
+    wave = 0.5 * np.sin(3.0 * x[:, 0]) + noise
+    found, log_ratio = res._judged(rng, one, x, wave, weight, learns=True)
+    assert found is not None
+    assert -2.0 <= log_ratio < 0.0
+    assert np.mean((wave - found.m) ** 2) < 0.6 * np.mean(wave**2)
+    assert res._judged(rng, one, x, wave, weight, learns=False)[0] is None
+
+
+@pytest.fixture(scope="module")
+def ripple() -> tuple[np.ndarray, np.ndarray]:
+    """A ripple on a slope, and beside it noise alone: more kinks than four units have."""
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-2.0, 2.0, (400, 2))
+    y = np.stack([x[:, 0] + np.sin(5.0 * x[:, 1]), np.zeros(400)], axis=1)
+    y += 0.2 * rng.standard_normal(y.shape)
+    return np.float32(x), np.float32(y / y.std(axis=0))
+
+
+def fit(x: np.ndarray, y: np.ndarray, **given):
+    settings = nn.settings_for(
+        len(x), hidden_layer_sizes=(4,), noise_layer_sizes=(4,), n_members=2, n_steps=600, **given
+    )
+    return nn.fit(nn.init(0, x.shape[1], y, settings), x, y, settings)[0], settings
+
+
+def test_what_small_networks_leave_is_learnt_and_kept(ripple):
+    x, y = ripple
+    state, settings = fit(x[:300], y[:300])
+    without, _ = fit(x[:300], y[:300], learns_residual=False)
+    assert len(state.residual.rows) == 300
+    assert not state.residual.pulls[1].any()
+    assert len(without.residual.rows) == 0
+    better, worse = (nn.predict(one, x[300:]) for one in (state, without))
+    error, before = (np.mean((one.mean - y[300:]) ** 2, axis=0) for one in (better, worse))
+    assert error[0] < 0.5 * before[0]
+    np.testing.assert_allclose(error[1], before[1], rtol=1e-6)
+    score, past = (one.log_prob(y[300:])[:, 0] for one in (better, worse))
+    assert np.mean(score - past) > 5.0 * np.std(score - past) / 10.0
+    inside = metrics.coverage(better, y[300:], 0.9)
+    assert abs(inside - 0.9) < 5.0 * np.sqrt(0.09 / 200)
+
+    again = nn.NoiseNetworkState.from_arrays(state.to_arrays())
+    np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
+    no_further, _ = nn.fit(state, x[:300], y[:300], settings)
+    np.testing.assert_array_equal(no_further.residual.pulls, state.residual.pulls)
+    fewer = engine.train(state, engine.Rows.of(x, y, None), settings, 1)[0]
+    assert len(fewer.residual.rows) == 0
+
+    drawn = nn.sample_functions(np.random.default_rng(3), state, x[300:310], 4000)
+    out = nn.predict(state, x[300:310])
+    error = np.sqrt(out.epistemic_var / 4000)
+    assert (np.abs(drawn.mean(axis=0) - out.mean) < 5.0 * error).all()
+    np.testing.assert_allclose(drawn.var(axis=0), out.epistemic_var, rtol=0.2)
+
+
+def test_few_rows_are_not_judged_by_leaving_them_out(ripple):
+    x, y = ripple
+    state, _ = fit(x[: res.LEAST_ROWS - 1], y[: res.LEAST_ROWS - 1])
+    assert len(state.residual.rows) == 0
+    assert not state.log_noise_ratio.any()
+
+
+def test_errors_at_rows_left_out_are_those_at_new_rows():
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-1.7, 1.7, (2200, 8))
+    y = np.sin(2.0 * x[:, :1]) * x[:, 1:2] + 0.3 * rng.standard_normal((2200, 1))
+    settings = nn.settings_for(200, n_members=2, n_steps=4000)
+    rows = engine.Rows.of(x[:200], y[:200], None)
+    state, _ = engine.train(nn.init(0, 8, rows.y, settings), rows, settings, 4000)
+    left_out = dev.with_deviations(state, rows, settings)[1]
+    assert left_out is not None
+    new = np.mean((engine.outputs(state, x[200:]).m - y[200:]) ** 2)
+    seen = np.mean((engine.outputs(state, x[:200]).m - y[:200]) ** 2)
+    left = np.mean((left_out.m - y[:200]) ** 2)
+    assert seen < 0.8 * new
+    assert 0.6 < (left - seen) / (new - seen) < 1.6
