@@ -126,6 +126,24 @@ def test_the_network_recipe_end_to_end():
     assert model.fit_report_.guards["dead_units"] >= 0
 
 
+def test_what_the_networks_leave_is_learnt_unless_unwanted():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (300, 1))
+    y = 50.0 + 7.0 * np.sin(6.0 * x[:, 0]) + rng.standard_normal(300)
+    train, test = slice(200), slice(200, 300)
+    settings = {"n_epochs": 60, "n_members": 2, "random_state": 0}
+    model = ClosedFormVIRegressor((3,), **settings).fit(x[train], y[train])
+    plain = ClosedFormVIRegressor((3,), **settings, learn_residual=False).fit(x[train], y[train])
+    assert model.fit_report_.guards["residual_rows"] == 200
+    assert plain.fit_report_.guards["residual_rows"] == 0
+    assert model.score(x[test], y[test]) > 0.9 > 0.5 > plain.score(x[test], y[test])
+    drawn = model.sample_y(x[test], 300)
+    error = model.predict_dist(x[test]).epistemic_var ** 0.5 / np.sqrt(300)
+    assert (np.abs(drawn.mean(axis=1) - model.predict(x[test])) < 6.0 * error).all()
+    again = ClosedFormVIRegressor._from_stored(*model._to_stored())
+    np.testing.assert_array_equal(again.sample_y(x[test], 5), model.sample_y(x[test], 5))
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -135,6 +153,8 @@ def test_the_network_recipe_end_to_end():
         ({"warm_start": True}, "warm_start must be False with noise='network'"),
         ({"hidden_layer_sizes": ()}, "hidden_layer_sizes must hold an int"),
         ({"noise": "learned", "n_members": 3}, "n_members must be None unless"),
+        ({"noise": "learned", "learn_residual": True}, "learn_residual must be None unless"),
+        ({"learn_residual": "yes"}, "learn_residual must be True or False, got 'yes'"),
         ({"noise": "loud"}, "noise must be one of network, learned, input; got 'loud'"),
         ({"noise": -1.0}, "noise must be a finite number > 0"),
         ({"noise": "learned", "prior_scale": "wide"}, "prior_scale must be one of"),

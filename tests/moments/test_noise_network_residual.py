@@ -91,15 +91,15 @@ def test_a_process_stays_only_where_rows_speak_for_it():
     x, weight = rng.uniform(-3.0, 3.0, (250, 2)), np.ones(250)
     noise = 0.3 * rng.standard_normal(250)
     one = output(rng, 250, 2.0 * np.log(0.6))
-    found, log_ratio = res._judged(rng, one, x, noise, weight, learns=True)
+    found, log_ratio = res._judged(rng, one, x, noise, weight, 1000)
     assert found is None
     assert -2.0 <= log_ratio < 0.0
     wave = 0.5 * np.sin(3.0 * x[:, 0]) + noise
-    found, log_ratio = res._judged(rng, one, x, wave, weight, learns=True)
+    found, log_ratio = res._judged(rng, one, x, wave, weight, 1000)
     assert found is not None
     assert -2.0 <= log_ratio < 0.0
     assert np.mean((wave - found.m) ** 2) < 0.6 * np.mean(wave**2)
-    assert res._judged(rng, one, x, wave, weight, learns=False)[0] is None
+    assert res._judged(rng, one, x, wave, weight, 0)[0] is None
 
 
 @pytest.fixture(scope="module")

@@ -118,14 +118,19 @@ def report(info: recipe.FitInfo, n_rows: int, n_steps: int, seconds: float) -> F
         advice.append(
             f"The {info.n_independent} weights of a network stay independent of each other: they, "
             "or the outputs, are too many for a joint covariance. Error bars where no rows lie are "
-            "too narrow; smaller hidden_layer_sizes would help."
+            "too narrow, and what the networks leave is not learnt; smaller hidden_layer_sizes "
+            "would help."
         )
     return FitReport(
         n_rows=n_rows,
         n_epochs=n_steps,
         seconds=seconds,
         n_updates=n_steps,
-        guards={"dead_units": info.n_dead_units, "members_again": info.n_started_again},
+        guards={
+            "dead_units": info.n_dead_units,
+            "members_again": info.n_started_again,
+            "residual_rows": info.n_residual_rows,
+        },
         trace={
             "loss": np.asarray(info.loss, float).tolist(),
             "data_loss": np.asarray(info.data_loss, float).tolist(),

@@ -53,10 +53,12 @@ def with_residual(
     x, y, weight = (np.asarray(part[some], np.float64) for part in rows[:3])
     said = outputs(state, x)._replace(m=left_out.m[:, kept], v=left_out.v[:, kept])
     of_members = [_Output.of(state, said, o) for o in range(state.n_outputs)]
+    # The time goes with the cube of it, and with the number of outputs.
+    n_evidence = int(residual_process.ROWS_OF_EVIDENCE / np.cbrt(state.n_outputs))
+    n_evidence *= settings.learns_residual
     with one_blas_thread():
         found = [
-            _judged(rng, one, x, y[:, o], weight, learns=settings.learns_residual)
-            for o, one in enumerate(of_members)
+            _judged(rng, one, x, y[:, o], weight, n_evidence) for o, one in enumerate(of_members)
         ]
         fitted, log_ratios = zip(*found, strict=True)
         residual = residual_process.process(rng, x, list(fitted))
@@ -113,16 +115,15 @@ def _judged(
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
-    *,
-    learns: bool,
+    n_evidence: int,
 ) -> tuple[residual_process.Fitted | None, float]:
     """Return the process of one output if rows speak for it, and the log factor of the noise."""
     log_ratio, before = of_members.best(y, weight)
-    if not learns:
+    if not n_evidence:
         return None, log_ratio
     said = of_members.predictive(0.0)
     total = said.noise_var + said.f_var.mean(axis=0)
-    fitted = residual_process.fit(rng, x, y - said.mean, total, weight)
+    fitted = residual_process.fit(rng, x, y - said.mean, total, weight, n_evidence)
     with_process, after = of_members.moved(fitted.m, fitted.v).best(y, weight)
     is_noise = is_near(after - before, CONVINCING)
     return (None, log_ratio) if is_noise else (fitted, with_process)

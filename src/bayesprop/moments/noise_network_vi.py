@@ -65,6 +65,8 @@ class FitInfo(NamedTuple):
         Members that gave up on some rows and were trained from a second start.
     n_independent
         Weights of a mean network that have no joint covariance, being too many; else 0.
+    n_residual_rows
+        Rows of the residual process; 0 if the networks leave nothing that it could learn.
     """
 
     loss: np.ndarray
@@ -74,6 +76,7 @@ class FitInfo(NamedTuple):
     smallest_dof: float
     n_started_again: int
     n_independent: int
+    n_residual_rows: int
 
 
 def fit(
@@ -124,7 +127,14 @@ def _info(
     is_joint = state.deviations.size or not np.isfinite(least_dof)
     n_independent = 0 if is_joint else state.n_mean_weights
     return FitInfo(
-        total, data, len(dead), int(np.sum(dead)), float(least_dof), n_again, n_independent
+        total,
+        data,
+        len(dead),
+        int(np.sum(dead)),
+        float(least_dof),
+        n_again,
+        n_independent,
+        len(state.residual.rows),
     )
 
 

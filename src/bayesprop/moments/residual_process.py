@@ -201,6 +201,7 @@ def fit(
     e: Float[np.ndarray, " n"],
     noise_var: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
+    n_evidence: int = ROWS_OF_EVIDENCE,
 ) -> Fitted:
     """Maximise the evidence of some rows, and look at each row from all others.
 
@@ -208,13 +209,15 @@ def fit(
         That of the ensemble at every row.
     weight
         How often each row counts.
+    n_evidence
+        Rows whose evidence gives the lengths, a² and c, at most.
 
     Raises LinAlgError where the covariance of the rows is none in numbers.
     """
     log_s = NOISE_SHARE * np.log(noise_var)
     log_s -= log_s.mean()
     log_s -= np.log(weight)
-    some, d = rng.permutation(len(x))[:ROWS_OF_EVIDENCE], x.shape[1]
+    some, d = rng.permutation(len(x))[:n_evidence], x.shape[1]
     most = np.log(np.mean(np.square(e[some])) + np.exp(_SCALES[0]))
     found = optimize.minimize(
         negative_log_evidence,

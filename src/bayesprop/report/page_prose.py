@@ -49,6 +49,12 @@ _GUARDS = {
         "A network of the ensemble had given up on rows that the others fit, and was trained from "
         "another start. No trouble, if they are few.",
     ),
+    "residual_rows": (
+        "Rows that the networks left",
+        "At rows that the networks had not seen, their errors had a pattern, which a Gaussian "
+        "process of so many rows adds to their mean. No trouble: the table holds more detail than "
+        "networks of this size.",
+    ),
     "epochs_undone": (
         "Epochs undone",
         "An epoch left the finite numbers, so the weights are those from before it, and training "
