@@ -113,9 +113,11 @@ def test_slopes_are_those_of_autodiff_and_deviations_move_along_them(case):
 def test_deviations_add_up_to_the_covariance(n: int, p: int):
     rng = np.random.default_rng(n)
     j, r, prior_var = rng.standard_normal((n, p)), rng.gamma(2.0, size=n), rng.gamma(2.0, size=p)
+    r[2] = 1e-25
     want = np.linalg.inv(np.diag(1.0 / prior_var) + j.T @ np.diag(r) @ j)
-    whole = dev.deviations(rng, j.copy(), r, prior_var, n + p)[0]
+    whole, leverages = dev.deviations(rng, j.copy(), r, prior_var, n + p)
     np.testing.assert_allclose(whole.T @ whole, want, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(leverages, r * np.einsum("np,pq,nq->n", j, want, j), rtol=1e-9)
     few = np.array([dev.deviations(rng, j.copy(), r, prior_var, 4)[0] for _ in range(3000)])
     products = np.einsum("tsi,tsj->tij", few, few)
     error = products.std(axis=0) / np.sqrt(len(few))

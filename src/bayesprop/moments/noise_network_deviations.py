@@ -247,10 +247,15 @@ def deviations(
         )
         h = np.square(linalg.solve_triangular(root, j.T, lower=True)).sum(axis=0)
     else:
-        root = _cholesky(j @ j.T)
+        gram = j @ j.T
+        own = np.diag(gram).copy()
+        root = _cholesky(gram)
         of_weights, of_rows = np.split(orthogonal_columns(rng, p + n, number), [p])
         found = of_weights - j.T @ linalg.cho_solve((root, True), j @ of_weights + of_rows)
-        h = 1.0 - np.diag(inverse_triangle(root))
+        # Of 1 - diag((j j' + 1)^-1) little would be left where a row says next to nothing.
+        gram[np.diag_indices(n)] = own
+        gram *= inverse_triangle(root)
+        h = gram.sum(axis=0) + gram.sum(axis=1) - np.diag(gram)
     return found.T * spread, h
 
 
