@@ -144,6 +144,23 @@ def test_what_the_networks_leave_is_learnt_unless_unwanted():
     np.testing.assert_array_equal(again.sample_y(x[test], 5), model.sample_y(x[test], 5))
 
 
+def test_inputs_that_come_back_are_remembered_as_strangers_are_not():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (200, 1))
+    own = x[:, 0] + rng.standard_normal(200)
+    x_train, y_train = np.tile(x[:150], (2, 1)), np.tile(own[:150], 2)
+    y_train = 50.0 + 7.0 * (y_train + 0.1 * rng.standard_normal(300))
+    settings = {"n_epochs": 60, "n_members": 2, "random_state": 0}
+    model = ClosedFormVIRegressor((3,), **settings).fit(x_train, y_train)
+    assert model.fit_report_.guards["known_rows"] == 150
+    known, new = (model.predict_dist(x[part]) for part in (slice(150), slice(150, 200)))
+    assert np.sqrt(np.mean((known.mean - 50.0 - 7.0 * own[:150]) ** 2)) < 1.0
+    assert np.all(known.std < 0.4 * new.std.min())
+    assert np.all(np.abs(new.std - 7.0) < 2.0)
+    again = ClosedFormVIRegressor._from_stored(*model._to_stored())
+    np.testing.assert_allclose(again.predict(x), model.predict(x), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

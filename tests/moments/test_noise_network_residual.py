@@ -69,20 +69,25 @@ def test_noise_above_the_floor_is_multiplied():
     np.testing.assert_allclose(res.scaled(log_noise, 0.0, floor), log_noise, rtol=1e-14)
 
 
-def output(rng: np.random.Generator, n: int, log_noise: float) -> res._Output:
+def output(n: int, log_noise: float) -> res._Output:
     """Three members that agree on 0, of nearly Gaussian noise."""
     zeros = np.zeros((3, n))
     said = NoisyOutput(zeros, zeros + 1e-4, zeros + log_noise, zeros + 1e-6, np.full(3, 100.0))
     return res._Output(said, -14.0)
 
 
+def targets(y: np.ndarray) -> res._Targets:
+    """Make each the target of inputs of its own."""
+    return res._Targets(y, np.ones(len(y)), np.arange(len(y)), len(y))
+
+
 @pytest.mark.parametrize(("true", "least", "most"), [(1.0, 0.0, 0.0), (0.3, -2.5, -1.0)])
 def test_noise_moves_only_as_far_as_rows_tell(true: float, least: float, most: float):
     rng = np.random.default_rng(0)
-    y, weight = true * rng.standard_normal(300), np.ones(300)
-    log_ratio, scores = output(rng, 300, 0.0).best(y, weight)
+    y = true * rng.standard_normal(300)
+    log_ratio, scores = output(300, 0.0).best(targets(y))
     assert least <= log_ratio <= most
-    again = output(rng, 300, 0.0).predictive(log_ratio).log_prob(y)
+    again = output(300, 0.0).predictive(log_ratio).log_prob(y)
     np.testing.assert_allclose(scores, again, rtol=1e-12)
 
 
@@ -90,16 +95,17 @@ def test_a_process_stays_only_where_rows_speak_for_it():
     rng = np.random.default_rng(1)
     x, weight = rng.uniform(-3.0, 3.0, (250, 2)), np.ones(250)
     noise = 0.3 * rng.standard_normal(250)
-    one = output(rng, 250, 2.0 * np.log(0.6))
-    found, log_ratio = res._judged(rng, one, x, noise, weight, 1000)
-    assert found is None
-    assert -2.0 <= log_ratio < 0.0
+    one = output(250, 2.0 * np.log(0.6))
+    found = res._judged(rng, one, x, targets(noise), weight, 1000)
+    assert found.fitted is None
+    assert -2.0 <= found.log_ratio < 0.0
     wave = 0.5 * np.sin(3.0 * x[:, 0]) + noise
-    found, log_ratio = res._judged(rng, one, x, wave, weight, 1000)
-    assert found is not None
-    assert -2.0 <= log_ratio < 0.0
-    assert np.mean((wave - found.m) ** 2) < 0.6 * np.mean(wave**2)
-    assert res._judged(rng, one, x, wave, weight, 0)[0] is None
+    found = res._judged(rng, one, x, targets(wave), weight, 1000)
+    assert found.fitted is not None
+    assert -2.0 <= found.log_ratio < 0.0
+    assert found.log_own == 0.0
+    assert np.mean((wave - found.fitted.m) ** 2) < 0.6 * np.mean(wave**2)
+    assert res._judged(rng, one, x, targets(wave), weight, 0).fitted is None
 
 
 @pytest.fixture(scope="module")

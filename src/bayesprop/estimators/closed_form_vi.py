@@ -64,8 +64,9 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
     n_members : int or None
         Networks of the ensemble; "network" only. None: 6 up to 5000 rows, then 2.
     learn_residual : bool or None
-        Whether an infinitely wide network, a Gaussian process, learns what the ensemble leaves,
-        where rows left out speak for it; "network" only. None: True.
+        Whether what the ensemble leaves is learnt, where rows left out speak for it: the pattern of
+        its errors, by a Gaussian process, and how much of the noise comes back with inputs that the
+        table holds more than once; "network" only. None: True.
     batch_size : int or None
         Rows of a step; all if there are fewer. None: 32; with "network" 128 above 5000 rows.
     learning_rate : float or None

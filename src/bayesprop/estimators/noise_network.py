@@ -130,6 +130,7 @@ def report(info: recipe.FitInfo, n_rows: int, n_steps: int, seconds: float) -> F
             "dead_units": info.n_dead_units,
             "members_again": info.n_started_again,
             "residual_rows": info.n_residual_rows,
+            "known_rows": info.n_known_rows,
         },
         trace={
             "loss": np.asarray(info.loss, float).tolist(),

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.moments.gaussian_network import GaussianLayer, Layers
+from bayesprop.moments.known_rows import KnownRows
 from bayesprop.moments.noise_network_members import LEAST_DOF, Member, init_member
 from bayesprop.moments.noise_network_prior import Priors
 from bayesprop.moments.residual_process import ResidualProcess
@@ -137,6 +138,8 @@ class NoiseNetworkState(NamedTuple):
         covariance; none before training has ended. See noise_network_deviations.py.
     residual
         Knows what the members leave, nothing before training has ended.
+    known
+        Knows inputs whose noise comes back, none before training has ended.
     log_noise_ratio
         Log of what the variance of the noise, above its floor, is multiplied by, (o,).
     seed, step
@@ -149,6 +152,7 @@ class NoiseNetworkState(NamedTuple):
     log_floor: Float[np.ndarray, " o"]
     deviations: Float[np.ndarray, "k s p"]
     residual: ResidualProcess
+    known: KnownRows
     log_noise_ratio: Float[np.ndarray, " o"]
     seed: int
     step: int
@@ -179,6 +183,7 @@ class NoiseNetworkState(NamedTuple):
         return self._replace(
             deviations=np.zeros((self.n_members, 0, self.n_mean_weights), np.float32),
             residual=ResidualProcess.none(self.n_inputs, self.n_outputs),
+            known=KnownRows.none(self.n_inputs, self.n_outputs),
             log_noise_ratio=np.zeros(self.n_outputs, np.float32),
         )
 
@@ -203,8 +208,9 @@ class NoiseNetworkState(NamedTuple):
                     arrays[f"{network}.{depth}.{part}"] = np.asarray(value)
         for depth, widths in enumerate(self.members.log_widths):
             arrays[f"{_WIDTHS}.{depth}"] = np.asarray(widths)
-        for name, value in self.residual._asdict().items():
-            arrays[f"{_RESIDUAL}.{name}"] = value
+        for part in _LEARNT_LAST:
+            for name, value in getattr(self, part)._asdict().items():
+                arrays[f"{part}.{name}"] = value
         for name in _TRAINING:
             arrays[name] = np.asarray(getattr(self, name))
         return arrays
@@ -222,10 +228,13 @@ class NoiseNetworkState(NamedTuple):
                 arrays["slope_square"],
                 arrays["log_floor"],
                 arrays["deviations"],
-                ResidualProcess(*(arrays[f"{_RESIDUAL}.{n}"] for n in ResidualProcess._fields)),
-                arrays["log_noise_ratio"],
-                int(arrays["seed"]),
-                int(arrays["step"]),
+                log_noise_ratio=arrays["log_noise_ratio"],
+                seed=int(arrays["seed"]),
+                step=int(arrays["step"]),
+                **{
+                    part: kind(*(arrays[f"{part}.{name}"] for name in kind._fields))
+                    for part, kind in _LEARNT_LAST.items()
+                },
             )
         except KeyError as missing:
             raise ValueError(f"the array {missing} is missing") from None
@@ -236,7 +245,7 @@ class NoiseNetworkState(NamedTuple):
         """Raise ValueError unless the arrays belong to one ensemble."""
         networks = self.members.mean, self.members.noise
         others = self.slope, self.slope_square, self.log_floor, self.deviations
-        others = *others, *self.residual, self.log_noise_ratio
+        others = *others, *self.residual, *self.known, self.log_noise_ratio
         leaves = [*jax.tree.leaves(self.members), *others]
         with np.errstate(over="ignore"):
             is_finite = all(
@@ -263,6 +272,7 @@ class NoiseNetworkState(NamedTuple):
         if self.log_floor.shape != (n_out,) or self.log_noise_ratio.shape != (n_out,):
             raise ValueError(f"log_floor and log_noise_ratio must have shape ({n_out},)")
         self.residual.check(self.n_inputs, n_out)
+        self.known.check(self.n_inputs, n_out)
         if self.deviations.shape != (n_members, *self.deviations.shape[1:2], self.n_mean_weights):
             raise ValueError(f"deviations must have shape ({n_members}, s, {self.n_mean_weights})")
         n_parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(self.members))
@@ -273,7 +283,8 @@ class NoiseNetworkState(NamedTuple):
 _NO_DEVIATIONS = np.zeros((0, 0, 0), np.float32)
 _NETWORKS = ("mean", "noise")
 _VECTORS = ("log_noise", "own_log_noise", "raw_dof")
-_WIDTHS, _RESIDUAL = "log_widths", "residual"
+_WIDTHS = "log_widths"
+_LEARNT_LAST = {"residual": ResidualProcess, "known": KnownRows}
 _TRAINING = (
     "slope",
     "slope_square",
@@ -337,6 +348,17 @@ def init(
     members = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
     zeros = np.zeros(sum(np.size(leaf) for leaf in jax.tree.leaves(members)), np.float32)
     floor = log_noise_floor(y)
-    none = ResidualProcess.none(n_inputs, y.shape[1])
-    state = NoiseNetworkState(members, zeros, zeros, floor, _NO_DEVIATIONS, none, floor, seed, 0)
+    shape = n_inputs, y.shape[1]
+    state = NoiseNetworkState(
+        members,
+        slope=zeros,
+        slope_square=zeros,
+        log_floor=floor,
+        deviations=_NO_DEVIATIONS,
+        residual=ResidualProcess.none(*shape),
+        known=KnownRows.none(*shape),
+        log_noise_ratio=floor,
+        seed=seed,
+        step=0,
+    )
     return state.without_deviations()

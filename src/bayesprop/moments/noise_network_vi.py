@@ -22,6 +22,7 @@ from bayesprop.moments.noise_network_prior import Priors, dead_units
 from bayesprop.moments.noise_network_residual import (
     MOST_LOG_NOISE_VAR,
     predictive,
+    recall,
     scaled,
     with_residual,
 )
@@ -67,6 +68,8 @@ class FitInfo(NamedTuple):
         Weights of a mean network that have no joint covariance, being too many; else 0.
     n_residual_rows
         Rows of the residual process; 0 if the networks leave nothing that it could learn.
+    n_known_rows
+        Inputs whose next measurement is expected like the last; 0 if nothing comes back.
     """
 
     loss: np.ndarray
@@ -77,6 +80,7 @@ class FitInfo(NamedTuple):
     n_started_again: int
     n_independent: int
     n_residual_rows: int
+    n_known_rows: int
 
 
 def fit(
@@ -108,9 +112,10 @@ def fit(
     if before.deviations.size and not n_steps and not again:
         state = before
     elif state.step == settings.n_steps:
-        state, left_out = with_deviations(state, rows, settings)
+        distinct, gone = rows.distinct()
+        state, left_out = with_deviations(state, distinct, settings)
         if left_out is not None:
-            state = with_residual(state, rows, left_out, settings)
+            state = with_residual(state, rows, distinct, gone, left_out, settings)
     priors = Priors(*settings.priors)
     return state, _info(state, losses.mean(axis=0, dtype=np.float64), priors, len(again))
 
@@ -135,14 +140,15 @@ def _info(
         n_again,
         n_independent,
         len(state.residual.rows),
+        len(state.known.rows),
     )
 
 
 def predict(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
     """Predictive distribution of standardised targets, one mixture over the members."""
     said, (m, v) = outputs(state, x), state.residual.moments(x)
-    said = said._replace(m=said.m + m, v=said.v + v)
-    return predictive(said, state.log_noise_ratio, state.log_floor)
+    said, log_ratio = recall(state, x, said._replace(m=said.m + m, v=said.v + v))
+    return predictive(said, log_ratio, state.log_floor)
 
 
 def sample_functions(
@@ -166,12 +172,13 @@ def sample_functions(
     x = np.asarray(x, np.float64)
     said, drawn = outputs(state, x), rng.integers(state.n_members, size=n)
     draws = np.empty((n, len(x), state.n_outputs))
-    l_m = scaled(said.l_m, state.log_noise_ratio, state.log_floor)
+    l_m = scaled(said.l_m, recall(state, x, said)[1], state.log_floor)
     for k, member in enumerate(state.each_member()):
         its = np.flatnonzero(drawn == k)
         if len(its):
-            draws[its] = _means(rng, state, x, said.m[k], k, len(its))
-            draws[its] += state.residual.draw(rng, x, len(its))
+            functions = _means(rng, state, x, said.m[k], k, len(its))
+            functions += state.residual.draw(rng, x, len(its))
+            draws[its] = state.known.overwritten(rng, x, functions)
         for s in its if include_noise else ():
             raw = member.log_noise + apply(draw(rng, member.noise), x)
             shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(said.l_v[k], MOST_LOG_NOISE_VAR))

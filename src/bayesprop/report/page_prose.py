@@ -55,6 +55,12 @@ _GUARDS = {
         "process of so many rows adds to their mean. No trouble: the table holds more detail than "
         "networks of this size.",
     ),
+    "known_rows": (
+        "Inputs remembered",
+        "Rows of the same inputs agree more closely than the noise allows for, so that the next "
+        "target at inputs of the table is expected like the last; new inputs gain nothing from it. "
+        "Copies made by mistake would look the same: if there are any, remove them.",
+    ),
     "epochs_undone": (
         "Epochs undone",
         "An epoch left the finite numbers, so the weights are those from before it, and training "

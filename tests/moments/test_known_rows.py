@@ -1,0 +1,161 @@
+"""Measurements that come back against a joint normal, brute force, and a model that is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_noise_network_residual import fit, output
+
+from bayesprop.moments import known_rows
+from bayesprop.moments import noise_network_residual as res
+from bayesprop.moments import noise_network_vi as nn
+from bayesprop.moments.noise_network_engine import Rows
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_the_next_measurement_is_conditioned_on_those_before(count: int):
+    m, v, s, own, y = 0.7, 0.3, 2.0, 0.4, np.array([1.0, -0.5, 2.5, 3.0])[:count]
+    u = v + (1.0 - own) * s  # of the function and what comes back
+    seen = np.full((count, count), u) + own * s * np.eye(count)
+    gain = np.linalg.solve(seen, np.full(count, u))
+    mean = y.mean() if count else 0.0
+    found = known_rows.recalled(
+        *(np.array([value]) for value in (m, v, s)),
+        np.log(own),
+        np.array([count]),
+        np.array([mean]),
+    )
+    want = m + gain @ (y - m), u - u * gain.sum()
+    np.testing.assert_allclose(np.ravel(found), want, rtol=1e-12)
+
+
+def test_rows_of_the_same_inputs_become_one():
+    rng = np.random.default_rng(0)
+    x = rng.integers(-1, 2, (60, 2)) * 1.0
+    x[::7] *= -1.0  # and with them some zeros
+    y, weight = rng.standard_normal((60, 2)), rng.integers(0, 3, 60) * 0.5
+    rows = Rows.of(x, y, weight)
+    distinct, gone = rows.distinct()
+    different = list(dict.fromkeys(map(tuple, x)))
+    np.testing.assert_array_equal(distinct.x, different)
+    for i, row in enumerate(different):
+        same = (x == row).all(axis=1)
+        np.testing.assert_array_equal(np.flatnonzero(gone == i), np.flatnonzero(same))
+        share = weight[same].sum() / weight.mean() / 60 * len(different)
+        assert distinct.weight[i] == pytest.approx(share, rel=1e-6)
+        want = np.average(y[same], axis=0, weights=weight[same])
+        np.testing.assert_allclose(distinct.y[i], want, rtol=1e-5, atol=1e-6)
+    assert distinct.n_total == rows.n_total
+    lone = Rows.of(rng.standard_normal((9, 2)), y[:9], None)
+    for part, same in zip(lone, lone.distinct()[0], strict=True):
+        np.testing.assert_array_equal(part, same)
+
+
+def test_inputs_are_found_to_the_last_bit():
+    x = np.random.default_rng(1).standard_normal((50, 3))
+    x[4, 1] = 0.0
+    known = known_rows.KnownRows.none(3, 1)._replace(rows=np.float32(x[:20]))
+    asked = x[[30, 4, 19, 4]]
+    asked[3, 1] = -0.0
+    asked = np.vstack([asked, np.nextafter(np.float32(x[:1]), np.float32(9.0))])
+    places, numbers = known.find(asked)
+    np.testing.assert_array_equal(places, [1, 2, 3])
+    np.testing.assert_array_equal(numbers, [4, 19, 4])
+    assert len(known_rows.KnownRows.none(3, 1).find(asked)[0]) == 0
+
+
+def twice(rng: np.random.Generator, n: int, own: float) -> res._Targets:
+    """Two targets each of n inputs, of variance 1, of which that share is their own."""
+    at = np.tile(np.arange(n), 2)
+    y = np.sqrt(1.0 - own) * rng.standard_normal(n)[at] + np.sqrt(own) * rng.standard_normal(2 * n)
+    return res._Targets(y, np.ones(2 * n), at, n)
+
+
+@pytest.mark.parametrize(
+    ("own", "n", "least", "most"),
+    [(1.0, 200, 0.0, 0.0), (0.25, 200, -2.0, -1.0), (0.0, 200, -8.0, -8.0), (0.0, 9, 0.0, 0.0)],
+)
+def test_the_share_that_comes_back_is_found(own: float, n: int, least: float, most: float):
+    targets = twice(np.random.default_rng(2), n, own)
+    assert least <= output(n, 0.0).own_share(targets, 0.0) <= most
+
+
+@pytest.fixture(scope="module")
+def recipes():
+    """Recipes tried twice, half of whose noise is their own, and one more try of each."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-2.0, 2.0, (300, 2))
+    shared, noise = 0.4 * rng.standard_normal(300), 0.1 * rng.standard_normal((3, 300))
+    y = np.float32(x[:, 0] + shared + noise)
+    x = np.float32(x)
+    before = y[:2, :200].reshape(-1, 1)
+    state, settings = fit(np.tile(x[:200], (2, 1)), before)
+    return x, y[2], state, settings, before
+
+
+def test_known_inputs_are_expected_to_give_what_they_gave(recipes):
+    x, y, state, _, before = recipes
+    assert len(state.known.rows) == 200
+    assert len(state.residual.rows) == 0
+    assert -3.5 <= state.known.log_own[0] <= -2.0  # .01 of .17, log of it -2.8
+    known, new = nn.predict(state, x[:200]), nn.predict(state, x[200:])
+    pair = before.reshape(2, 200)
+    truth = x[:200, 0] + 0.32 / 0.33 * (pair.mean(axis=0) - x[:200, 0])  # .16, .01, two each
+    var = 0.01 + 0.16 * 0.01 / 0.33
+    best = -0.5 * np.log(2.0 * np.pi * var) - 0.5 * (y[:200] - truth) ** 2 / var
+    gap = best - known.log_prob(y[:200, None])[:, 0]
+    assert gap.mean() < 0.1 + 3.0 * gap.std() / np.sqrt(200)
+    for said, first, n in ((known, 0, 200), (new, 200, 100)):
+        inside = np.abs(said.cdf(y[first:, None][:n]) - 0.5)[:, 0] < 0.45
+        assert abs(inside.mean() - 0.9) < 4.0 * np.sqrt(0.09 / n)
+
+
+def test_new_inputs_gain_nothing_and_lose_nothing(recipes):
+    x, _, state, _, _ = recipes
+    forgetful = state._replace(known=known_rows.KnownRows.none(2, 1))
+    ours, theirs = (nn.predict(one, x[190:]) for one in (state, forgetful))
+    for name in ("mean", "epistemic_var", "noise_var"):
+        one, other = getattr(ours, name), getattr(theirs, name)
+        np.testing.assert_array_equal(one[10:], other[10:])
+        assert (one[:10] != other[:10]).all()
+
+
+def test_draws_have_the_moments_of_what_is_known(recipes):
+    x, _, state, _, _ = recipes
+    asked = np.vstack([x[198:202], x[198:199]])
+    said = nn.predict(state, asked)
+    drawn = nn.sample_functions(np.random.default_rng(4), state, asked, 4000)
+    error = np.sqrt(said.epistemic_var / 4000)
+    assert (np.abs(drawn.mean(axis=0) - said.mean) < 5.0 * error).all()
+    np.testing.assert_allclose(drawn.var(axis=0), said.epistemic_var, rtol=0.2)
+    np.testing.assert_array_equal(drawn[:, 0], drawn[:, 4])
+    noisy = nn.sample_functions(np.random.default_rng(5), state, asked, 4000, include_noise=True)
+    total = said.epistemic_var + said.noise_var
+    np.testing.assert_allclose(noisy[:, :2].var(axis=0), total[:2], rtol=0.3)
+
+
+def test_what_is_known_is_saved_and_forgotten_by_training(recipes):
+    x, _, state, _, before = recipes
+    again = nn.NoiseNetworkState.from_arrays(state.to_arrays())
+    np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
+    arrays = state.to_arrays() | {"known.m": state.known.m[:5]}
+    with pytest.raises(ValueError, match=r"known rows' m must have shape \(200, 1\)"):
+        nn.NoiseNetworkState.from_arrays(arrays)
+    arrays = state.to_arrays() | {"known.v": -state.known.v - 1.0}
+    with pytest.raises(ValueError, match="v must be at least 0"):
+        nn.NoiseNetworkState.from_arrays(arrays)
+    without, _ = fit(np.tile(x[:200], (2, 1)), before, learns_residual=False)
+    assert len(without.known.rows) == 0
+    assert len(state.without_deviations().known.rows) == 0
+
+
+def test_copies_teach_nothing_of_new_rows(recipes):
+    x, y, *_ = recipes
+    both = np.tile(x[:200], (2, 1)), np.tile(y[:200, None], (2, 1))
+    state, _ = fit(*both)
+    assert len(state.residual.rows) == 0
+    assert state.known.log_own[0] == -8.0
+    new, known = (nn.predict(state, x[part]) for part in (slice(200, None), slice(200)))
+    inside = np.abs(new.cdf(y[200:, None]) - 0.5)[:, 0] < 0.45
+    assert abs(inside.mean() - 0.9) < 4.0 * np.sqrt(0.09 / 100)
+    assert np.abs(known.mean[:, 0] - y[:200]).max() < 0.01
