@@ -41,9 +41,6 @@ LOG_STEP, LOG_OWN_STEP, MOST_STEPS = 0.25, 0.5, 16
 CONVINCING = 2.0
 """Standard errors by which rows left out must gain for anything to stay."""
 
-MOST_KNOWN = 10**7
-"""Numbers in a table of inputs, more of which are not remembered."""
-
 MOST_LOG_NOISE_VAR = 2.0 * TILT_LIMIT
 """Variance of the log noise variance beyond which the bound sees none, and no more is predicted.
 
@@ -76,39 +73,41 @@ def with_residual(
     n_evidence = int(residual_process.ROWS_OF_EVIDENCE / np.cbrt(state.n_outputs))
     n_evidence *= settings.learns_residual
     with one_blas_thread():
-        judged = [
-            _judged(
-                rng,
-                _Output.of(state, said, o),
-                x,
-                _Targets.of(rows, gone, some, o),
-                weight,
-                n_evidence,
-            )
-            for o in range(state.n_outputs)
-        ]
+        judged = []
+        for o in range(state.n_outputs):
+            one, targets = _Output.of(state, said, o), _Targets.of(rows, gone, some, o)
+            judged.append(_judged(rng, one, x, targets, weight, n_evidence))
         residual = residual_process.process(rng, x, [one.fitted for one in judged])
-    log_ratio, log_own = (
-        np.array([getattr(one, name) for one in judged], np.float32)
-        for name in ("log_ratio", "log_own")
-    )
+    log_ratio = np.array([one.log_ratio for one in judged], np.float32)
     state = state._replace(residual=residual, log_noise_ratio=log_ratio)
-    if not log_own.any() or distinct.x.size > MOST_KNOWN:
+    if not any(one.log_own for one in judged):
         return state
     said, (m, v) = outputs(state, distinct.x), residual.moments(distinct.x)
     said.m[:, left_out.some], said.v[:, left_out.some] = left_out.m, left_out.v
     for o, one in enumerate(judged):
         if one.fitted is not None:
             m[some, o], v[some, o] = one.fitted.m, one.fitted.v
-    known = KnownRows(distinct.x, np.zeros_like(distinct.y), np.zeros_like(distinct.y), log_own)
     said = said._replace(m=said.m + m, v=said.v + v)
+    return state._replace(known=_known(state, rows, distinct, gone, said, judged))
+
+
+def _known(
+    state: NoiseNetworkState,
+    rows: Rows,
+    distinct: Rows,
+    gone: Int[np.ndarray, " n"],
+    said: NoisyOutput,
+    judged: list[_Judged],
+) -> KnownRows:
+    """Tell what comes next at all inputs of the table from what was said of them left out."""
+    log_own = np.array([one.log_own for one in judged], np.float32)
+    m, v = np.zeros_like(distinct.y), np.zeros_like(distinct.y)
     for o in map(int, np.flatnonzero(log_own)):
         targets = _Targets.of(rows, gone, np.arange(len(distinct.x)), o)
-        there = _Output.of(state, said, o).predictive(float(log_ratio[o]))
-        found = there.mean, there.epistemic_var, there.noise_var
-        count, mean = targets.means()
-        known.m[:, o], known.v[:, o] = known_rows.recalled(*found, log_own[o], count, mean)
-    return state._replace(known=known)
+        there = _Output.of(state, said, o).predictive(judged[o].log_ratio)
+        moments = there.mean, there.epistemic_var, there.noise_var
+        m[:, o], v[:, o] = known_rows.recalled(*moments, judged[o].log_own, *targets.means())
+    return KnownRows(distinct.x, m, v, log_own)
 
 
 class _Targets(NamedTuple):
