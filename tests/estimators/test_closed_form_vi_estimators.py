@@ -159,6 +159,9 @@ def test_inputs_that_come_back_are_remembered_as_strangers_are_not():
     assert np.all(np.abs(new.std - 7.0) < 2.0)
     again = ClosedFormVIRegressor._from_stored(*model._to_stored())
     np.testing.assert_allclose(again.predict(x), model.predict(x), rtol=1e-6)
+    assert not model.fit_report_.warnings
+    model.fit(x_train, np.tile(y_train[:150], 2))
+    assert "remove its copies" in model.fit_report_.warnings[0]
 
 
 @pytest.mark.parametrize(

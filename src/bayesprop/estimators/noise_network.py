@@ -121,6 +121,12 @@ def report(info: recipe.FitInfo, n_rows: int, n_steps: int, seconds: float) -> F
             "too narrow, and what the networks leave is not learnt; smaller hidden_layer_sizes "
             "would help."
         )
+    if info.are_copies:
+        advice.append(
+            "Rows of the same inputs have the same targets, as copies would: inputs of the table "
+            "are expected to give again what they gave. If one measurement stands in the table "
+            "more than once, remove its copies."
+        )
     return FitReport(
         n_rows=n_rows,
         n_epochs=n_steps,

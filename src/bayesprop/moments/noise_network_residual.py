@@ -38,6 +38,9 @@ LEAST_REPEATED = 10
 LOG_STEP, LOG_OWN_STEP, MOST_STEPS = 0.25, 0.5, 16
 """Of the logarithms of the factor of the noise variance, and of what of it does not come back."""
 
+LEAST_LOG_OWN = -LOG_OWN_STEP * MOST_STEPS
+"""Log of the least share that does not come back: a three thousandth."""
+
 CONVINCING = 2.0
 """Standard errors by which rows left out must gain for anything to stay."""
 

@@ -20,6 +20,7 @@ from bayesprop.moments.noise_network_engine import Rows, moves, outputs, train
 from bayesprop.moments.noise_network_members import LEAST_DOF
 from bayesprop.moments.noise_network_prior import Priors, dead_units
 from bayesprop.moments.noise_network_residual import (
+    LEAST_LOG_OWN,
     MOST_LOG_NOISE_VAR,
     predictive,
     recall,
@@ -70,6 +71,8 @@ class FitInfo(NamedTuple):
         Rows of the residual process; 0 if the networks leave nothing that it could learn.
     n_known_rows
         Inputs whose next measurement is expected like the last; 0 if nothing comes back.
+    are_copies
+        Whether their targets agree as closely as is looked for.
     """
 
     loss: np.ndarray
@@ -81,6 +84,7 @@ class FitInfo(NamedTuple):
     n_independent: int
     n_residual_rows: int
     n_known_rows: int
+    are_copies: bool
 
 
 def fit(
@@ -141,6 +145,7 @@ def _info(
         n_independent,
         len(state.residual.rows),
         len(state.known.rows),
+        bool(state.known.log_own.min() <= LEAST_LOG_OWN),
     )
 
 
