@@ -54,13 +54,17 @@ def test_rows_of_the_same_inputs_become_one():
 def test_inputs_are_found_to_the_last_bit():
     x = np.random.default_rng(1).standard_normal((50, 3))
     x[4, 1] = 0.0
-    known = known_rows.KnownRows.none(3, 1)._replace(rows=np.float32(x[:20]))
+    numbered, nothing = np.arange(20.0)[:, None], np.zeros((20, 1))
+    known = known_rows.KnownRows.of(x[:20], numbered, nothing, np.zeros(1))
+    known.check(3, 1)
     asked = x[[30, 4, 19, 4]]
     asked[3, 1] = -0.0
     asked = np.vstack([asked, np.nextafter(np.float32(x[:1]), np.float32(9.0))])
     places, numbers = known.find(asked)
     np.testing.assert_array_equal(places, [1, 2, 3])
-    np.testing.assert_array_equal(numbers, [4, 19, 4])
+    np.testing.assert_array_equal(known.m[numbers, 0], [4.0, 19.0, 4.0])
+    with pytest.raises(ValueError, match="sorted by their bits"):
+        known._replace(rows=known.rows[::-1]).check(3, 1)
     assert len(known_rows.KnownRows.none(3, 1).find(asked)[0]) == 0
 
 

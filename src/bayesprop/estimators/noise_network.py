@@ -125,7 +125,7 @@ def report(info: recipe.FitInfo, n_rows: int, n_steps: int, seconds: float) -> F
         advice.append(
             "Rows of the same inputs have the same targets, as copies would: inputs of the table "
             "are expected to give again what they gave. If one measurement stands in the table "
-            "more than once, remove its copies."
+            "more than once, remove its copies: they flatter held-out scores, too."
         )
     return FitReport(
         n_rows=n_rows,

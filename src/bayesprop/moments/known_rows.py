@@ -25,7 +25,7 @@ class KnownRows(NamedTuple):
     """Inputs that have been measured, n of d columns, and what they are known to give; float32.
 
     rows
-        Standardised, all different, (n, d); none where nothing comes back.
+        Standardised, all different, sorted by their bits, (n, d); none where nothing comes back.
     m, v
         m* and v* of every output, (n, o).
     log_own
@@ -43,6 +43,19 @@ class KnownRows(NamedTuple):
         shapes = (0, n_inputs), (0, n_outputs), (0, n_outputs), (n_outputs,)
         return cls(*(np.zeros(shape, np.float32) for shape in shapes))
 
+    @classmethod
+    def of(
+        cls,
+        rows: Float[np.ndarray, "n d"],
+        m: Float[np.ndarray, "n o"],
+        v: Float[np.ndarray, "n o"],
+        log_own: Float[np.ndarray, " o"],
+    ) -> KnownRows:
+        """Sort different rows, and what is known of them."""
+        order = np.argsort(bits(rows))
+        parts = rows[order], m[order], v[order], log_own
+        return cls(*(np.asarray(part, np.float32) for part in parts))
+
     def check(self, n_inputs: int, n_outputs: int) -> None:
         """Raise ValueError unless the arrays belong together."""
         n, o = len(self.rows), n_outputs
@@ -52,19 +65,19 @@ class KnownRows(NamedTuple):
                 raise ValueError(f"the known rows' {name} must have shape {shape}")
         if (self.v < 0.0).any() or (self.log_own > 0.0).any():
             raise ValueError("the known rows' v must be at least 0, their log_own at most 0")
+        if (np.argsort(bits(self.rows), kind="stable") != np.arange(n)).any():
+            raise ValueError("the known rows must be sorted by their bits")
 
     def find(
         self, x: Float[np.ndarray, "m d"]
     ) -> tuple[Int[np.ndarray, " f"], Int[np.ndarray, " f"]]:
         """Places in x of inputs that are known to the last bit, and their numbers."""
-        numbers = {row: number for number, row in enumerate(bits(self.rows).tolist())}
-        pairs = [
-            (place, numbers[row])
-            for place, row in enumerate(bits(x).tolist() if numbers else ())
-            if row in numbers
-        ]
-        places, found = np.array(pairs, int).reshape(-1, 2).T
-        return places, found
+        if not len(self.rows):
+            return np.zeros(0, int), np.zeros(0, int)
+        known, asked = bits(self.rows), bits(x)
+        numbers = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        places = np.flatnonzero(known[numbers] == asked)
+        return places, numbers[places]
 
     def overwritten(
         self,

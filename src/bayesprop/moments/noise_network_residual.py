@@ -110,7 +110,7 @@ def _known(
         there = _Output.of(state, said, o).predictive(judged[o].log_ratio)
         moments = there.mean, there.epistemic_var, there.noise_var
         m[:, o], v[:, o] = known_rows.recalled(*moments, judged[o].log_own, *targets.means())
-    return KnownRows(distinct.x, m, v, log_own)
+    return KnownRows.of(distinct.x, m, v, log_own)
 
 
 class _Targets(NamedTuple):
