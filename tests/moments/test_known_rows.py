@@ -7,8 +7,9 @@ import pytest
 from test_noise_network_residual import fit, output
 
 from bayesprop.moments import known_rows
-from bayesprop.moments import noise_network_residual as res
+from bayesprop.moments import noise_network_known as known
 from bayesprop.moments import noise_network_vi as nn
+from bayesprop.moments.distinct_rows import Distinct, Targets
 from bayesprop.moments.noise_network_engine import Rows
 
 
@@ -19,12 +20,8 @@ def test_the_next_measurement_is_conditioned_on_those_before(count: int):
     seen = np.full((count, count), u) + own * s * np.eye(count)
     gain = np.linalg.solve(seen, np.full(count, u))
     mean = y.mean() if count else 0.0
-    found = known_rows.recalled(
-        *(np.array([value]) for value in (m, v, s)),
-        np.log(own),
-        np.array([count]),
-        np.array([mean]),
-    )
+    one = np.ones(1)
+    found = known_rows.recalled(m * one, v * one, s * one, own * s * one, count * one, mean * one)
     want = m + gain @ (y - m), u - u * gain.sum()
     np.testing.assert_allclose(np.ravel(found), want, rtol=1e-12)
 
@@ -35,7 +32,7 @@ def test_rows_of_the_same_inputs_become_one():
     x[::7] *= -1.0  # and with them some zeros
     y, weight = rng.standard_normal((60, 2)), rng.integers(0, 3, 60) * 0.5
     rows = Rows.of(x, y, weight)
-    distinct, gone = rows.distinct()
+    distinct, _, gone = Distinct.of(rows)
     different = list(dict.fromkeys(map(tuple, x)))
     np.testing.assert_array_equal(distinct.x, different)
     for i, row in enumerate(different):
@@ -47,7 +44,7 @@ def test_rows_of_the_same_inputs_become_one():
         np.testing.assert_allclose(distinct.y[i], want, rtol=1e-5, atol=1e-6)
     assert distinct.n_total == rows.n_total
     lone = Rows.of(rng.standard_normal((9, 2)), y[:9], None)
-    for part, same in zip(lone, lone.distinct()[0], strict=True):
+    for part, same in zip(lone, Distinct.of(lone).once, strict=True):
         np.testing.assert_array_equal(part, same)
 
 
@@ -55,24 +52,24 @@ def test_inputs_are_found_to_the_last_bit():
     x = np.random.default_rng(1).standard_normal((50, 3))
     x[4, 1] = 0.0
     numbered, nothing = np.arange(20.0)[:, None], np.zeros((20, 1))
-    known = known_rows.KnownRows.of(x[:20], numbered, nothing, np.zeros(1))
-    known.check(3, 1)
+    remembered = known_rows.KnownRows.of(x[:20], numbered, nothing, np.zeros(1))
+    remembered.check(3, 1)
     asked = x[[30, 4, 19, 4]]
     asked[3, 1] = -0.0
     asked = np.vstack([asked, np.nextafter(np.float32(x[:1]), np.float32(9.0))])
-    places, numbers = known.find(asked)
+    places, numbers = remembered.find(asked)
     np.testing.assert_array_equal(places, [1, 2, 3])
-    np.testing.assert_array_equal(known.m[numbers, 0], [4.0, 19.0, 4.0])
+    np.testing.assert_array_equal(remembered.m[numbers, 0], [4.0, 19.0, 4.0])
     with pytest.raises(ValueError, match="sorted by their bits"):
-        known._replace(rows=known.rows[::-1]).check(3, 1)
+        remembered._replace(rows=remembered.rows[::-1]).check(3, 1)
     assert len(known_rows.KnownRows.none(3, 1).find(asked)[0]) == 0
 
 
-def twice(rng: np.random.Generator, n: int, own: float) -> res._Targets:
+def twice(rng: np.random.Generator, n: int, own: float) -> Targets:
     """Two targets each of n inputs, of variance 1, of which that share is their own."""
     at = np.tile(np.arange(n), 2)
     y = np.sqrt(1.0 - own) * rng.standard_normal(n)[at] + np.sqrt(own) * rng.standard_normal(2 * n)
-    return res._Targets(y, np.ones(2 * n), at, n)
+    return Targets(y, np.ones(2 * n), at, n)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +77,9 @@ def twice(rng: np.random.Generator, n: int, own: float) -> res._Targets:
     [(1.0, 200, 0.0, 0.0), (0.25, 200, -2.0, -1.0), (0.0, 200, -8.0, -8.0), (0.0, 9, 0.0, 0.0)],
 )
 def test_the_share_that_comes_back_is_found(own: float, n: int, least: float, most: float):
-    targets = twice(np.random.default_rng(2), n, own)
-    assert least <= output(n, 0.0).own_share(targets, 0.0) <= most
+    rng = np.random.default_rng(2)
+    targets = twice(rng, n, own)
+    assert least <= known.own_share(rng, output(n, 0.0), targets, 0.0) <= most
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_info
 from bayesprop.moments import noise_network_deviations as dev
 from bayesprop.moments import noise_network_engine as engine
 from bayesprop.moments import noise_network_vi as nn
+from bayesprop.moments.distinct_rows import Distinct
 from bayesprop.moments.gaussian_network import GaussianLayer, Layers
 from bayesprop.moments.noise_network_members import Member, member_output, student_t_bound
 from bayesprop.moments.noise_network_prior import Priors, dead_units, prior_variances
@@ -88,7 +89,7 @@ def expected(weights, member: Member, x: jax.Array) -> jax.Array:
 def test_slopes_are_those_of_autodiff_and_deviations_move_along_them(case):
     settings = settings_of(case)
     state, rows = ensemble(case, settings, 37)
-    state = dev.with_deviations(state, rows, settings)[0]
+    state = dev.with_deviations(state, Distinct.of(rows), settings)[0]
     assert state.deviations.shape == (2, min(24, state.n_mean_weights), state.n_mean_weights)
     out = engine.outputs(state, rows.x)
     for k, member in enumerate(state.each_member()):
@@ -150,7 +151,7 @@ def test_a_row_counts_as_much_as_the_bound_bends(k: int):
 
 
 def variances(state, rows: engine.Rows, settings, x: np.ndarray) -> np.ndarray:
-    return engine.outputs(dev.with_deviations(state, rows, settings)[0], x).v
+    return engine.outputs(dev.with_deviations(state, Distinct.of(rows), settings)[0], x).v
 
 
 def test_variances_are_those_of_the_inverse_and_weights_count_as_copies(monkeypatch):
@@ -192,11 +193,13 @@ def test_networks_that_are_too_large_keep_independent_weights(monkeypatch):
     settings = settings_of(CASES[0])
     state, rows = ensemble(CASES[0], settings, 30)
     monkeypatch.setattr(dev, "MOST_WEIGHTS", state.n_mean_weights - 1)
-    assert dev.with_deviations(state, rows, settings)[0].deviations.size == 0
+    assert dev.with_deviations(state, Distinct.of(rows), settings)[0].deviations.size == 0
     monkeypatch.undo()
     monkeypatch.setattr(dev, "ENOUGH_ROWS", 20)
     monkeypatch.setattr(dev, "_MOST_NUMBERS", 20 * state.n_mean_weights - 1)
-    assert dev.with_deviations(state, rows, settings)[0].deviations.size == 0  # 19 rows of 30
+    assert (
+        dev.with_deviations(state, Distinct.of(rows), settings)[0].deviations.size == 0
+    )  # 19 rows of 30
     draws = nn.sample_functions(np.random.default_rng(0), state, rows.x[:3], 4000)
     said = nn.predict(state, rows.x[:3])
     error = draws.std(axis=0) / np.sqrt(len(draws))
@@ -210,15 +213,15 @@ def test_rows_that_do_not_count_are_not_looked_at(monkeypatch):
     monkeypatch.setattr(dev, "ENOUGH_ROWS", 2)
     monkeypatch.setattr(dev, "_MOST_PRODUCTS", 0)
     two = rows._replace(x=rows.x[:2], y=rows.y[:2], weight=rows.weight[:2])
-    found, want = (dev.with_deviations(state, r, settings)[0] for r in (rows, two))
-    np.testing.assert_array_equal(found.deviations, want.deviations)
+    found, want = (dev.with_deviations(state, Distinct.of(r), settings)[0] for r in (rows, two))
+    np.testing.assert_allclose(found.deviations, want.deviations, rtol=1e-5, atol=1e-7)
 
 
 def test_enormous_weights_leave_numbers():
     settings = settings_of(CASES[2])
     state, rows = ensemble(CASES[2], settings, 400)
     rows.x[:] = rows.x[:20].repeat(20, axis=0)  # few different rows: the matrix is singular
-    heavy = dev.with_deviations(state, rows._replace(n_total=1e18), settings)[0]
+    heavy = dev.with_deviations(state, Distinct.of(rows._replace(n_total=1e18)), settings)[0]
     assert heavy.deviations.size
     assert np.isfinite(engine.outputs(heavy, rows.x).v).all()
 
@@ -226,7 +229,7 @@ def test_enormous_weights_leave_numbers():
 def test_training_on_forgets_the_deviations_of_other_weights():
     settings = settings_of(CASES[1], n_steps=100)
     state, rows = ensemble(CASES[1], settings, 50)
-    whole = dev.with_deviations(state, rows, settings)[0]
+    whole = dev.with_deviations(state, Distinct.of(rows), settings)[0]
     longer = settings_of(CASES[1], n_steps=200)
     assert nn.fit(whole, rows.x, rows.y, longer, n_steps=10)[0].deviations.size == 0
 
@@ -239,7 +242,11 @@ def test_fits_at_the_same_time_leave_blas_as_it_was():
     state, rows = ensemble(CASES[0], settings, 60)
     before = threads()
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: dev.with_deviations(state, rows, settings)[0], range(20)))
+        found = list(
+            pool.map(
+                lambda _: dev.with_deviations(state, Distinct.of(rows), settings)[0], range(20)
+            )
+        )
     assert threads() == before
     assert all(np.array_equal(f.deviations, found[0].deviations) for f in found)
 

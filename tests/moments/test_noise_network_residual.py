@@ -11,6 +11,7 @@ from bayesprop.moments import noise_network_deviations as dev
 from bayesprop.moments import noise_network_engine as engine
 from bayesprop.moments import noise_network_residual as res
 from bayesprop.moments import noise_network_vi as nn
+from bayesprop.moments.distinct_rows import Distinct, Targets
 from bayesprop.moments.noise_network_members import NoisyOutput
 from bayesprop.moments.noise_network_prior import Priors, prior_variances
 
@@ -20,7 +21,7 @@ def test_rows_left_out_are_rows_taken_away_and_a_newton_step(n: int):
     case = CASES[3]
     settings = settings_of(case)
     trained, rows = ensemble(case, settings, n)
-    state, left_out = dev.with_deviations(trained, rows, settings)
+    state, left_out = dev.with_deviations(trained, Distinct.of(rows), settings)
     assert left_out is not None
     np.testing.assert_array_equal(left_out.some, np.arange(n))
     said = engine.outputs(trained, rows.x)
@@ -47,10 +48,10 @@ def test_of_many_rows_some_stand_for_all_and_one_is_left_out(monkeypatch):
     case = CASES[2]
     settings = settings_of(case)
     state, rows = ensemble(case, settings, 240)
-    whole = dev.with_deviations(state, rows, settings)[1]
+    whole = dev.with_deviations(state, Distinct.of(rows), settings)[1]
     monkeypatch.setattr(dev, "ENOUGH_ROWS", 120)
     monkeypatch.setattr(dev, "_MOST_PRODUCTS", 1)
-    half = dev.with_deviations(state, rows, settings)[1]
+    half = dev.with_deviations(state, Distinct.of(rows), settings)[1]
     assert whole is not None
     assert half is not None
     assert len(half.some) == 120
@@ -69,16 +70,16 @@ def test_noise_above_the_floor_is_multiplied():
     np.testing.assert_allclose(res.scaled(log_noise, 0.0, floor), log_noise, rtol=1e-14)
 
 
-def output(n: int, log_noise: float) -> res._Output:
+def output(n: int, log_noise: float) -> res.Output:
     """Three members that agree on 0, of nearly Gaussian noise."""
     zeros = np.zeros((3, n))
     said = NoisyOutput(zeros, zeros + 1e-4, zeros + log_noise, zeros + 1e-6, np.full(3, 100.0))
-    return res._Output(said, -14.0)
+    return res.Output(said, -14.0)
 
 
-def targets(y: np.ndarray) -> res._Targets:
+def targets(y: np.ndarray) -> Targets:
     """Make each the target of inputs of its own."""
-    return res._Targets(y, np.ones(len(y)), np.arange(len(y)), len(y))
+    return Targets(y, np.ones(len(y)), np.arange(len(y)), len(y))
 
 
 @pytest.mark.parametrize(("true", "least", "most"), [(1.0, 0.0, 0.0), (0.3, -2.5, -1.0)])
@@ -103,7 +104,6 @@ def test_a_process_stays_only_where_rows_speak_for_it():
     found = res._judged(rng, one, x, targets(wave), weight, 1000)
     assert found.fitted is not None
     assert -2.0 <= found.log_ratio < 0.0
-    assert found.log_own == 0.0
     assert np.mean((wave - found.fitted.m) ** 2) < 0.6 * np.mean(wave**2)
     assert res._judged(rng, one, x, targets(wave), weight, 0).fitted is None
 
@@ -169,7 +169,7 @@ def test_errors_at_rows_left_out_are_those_at_new_rows():
     settings = nn.settings_for(200, n_members=2, n_steps=4000)
     rows = engine.Rows.of(x[:200], y[:200], None)
     state, _ = engine.train(nn.init(0, 8, rows.y, settings), rows, settings, 4000)
-    left_out = dev.with_deviations(state, rows, settings)[1]
+    left_out = dev.with_deviations(state, Distinct.of(rows), settings)[1]
     assert left_out is not None
     new = np.mean((engine.outputs(state, x[200:]).m - y[200:]) ** 2)
     seen = np.mean((engine.outputs(state, x[:200]).m - y[:200]) ** 2)

@@ -43,8 +43,10 @@ def test_evidence_is_a_multivariate_normals_and_its_gradient_a_finite_difference
     np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
 
 
-def test_rows_are_left_out_as_if_they_had_never_been_there(rows, fitted):
+def test_rows_are_left_out_as_if_they_had_never_been_there(rows):
     x, e, noise_var, weight = rows
+    log_s = 0.5 * np.log(noise_var) - np.log(weight)
+    fitted = rp._condition(x, e, log_s, np.array([0.1, 0.4, -0.3, -1.0, -2.0]))
     lengths, var = np.exp(fitted.log_lengths), np.exp(fitted.log_var)
     shares = fitted.noise_var - 1e-4 * var
     np.testing.assert_allclose(
@@ -57,6 +59,32 @@ def test_rows_are_left_out_as_if_they_had_never_been_there(rows, fitted):
         np.testing.assert_allclose(fitted.m[i], to @ np.linalg.solve(k, e[rest]), rtol=1e-8)
         v = var - to @ np.linalg.solve(k, to)
         np.testing.assert_allclose(fitted.v[i], v, rtol=1e-8, atol=1e-10)
+
+
+def test_a_row_says_nothing_of_what_is_said_without_it(rows, fitted):
+    x, e, noise_var, weight = rows
+    for i in (3, 40):
+        changed = e.copy()
+        changed[i] += 2.0
+        other = rp.fit(np.random.default_rng(1), x, changed, noise_var, weight)
+        np.testing.assert_allclose(other.m[i], fitted.m[i], rtol=1e-9)
+        np.testing.assert_allclose(other.v[i], fitted.v[i], rtol=1e-9)
+        assert not np.array_equal(other.log_lengths, fitted.log_lengths)
+
+
+def test_lengths_are_the_most_probable(rows, fitted):
+    x, e, noise_var, weight = rows
+    log_s = 0.5 * np.log(noise_var)
+    log_s -= log_s.mean() + np.log(weight)
+    found = np.r_[fitted.log_lengths, fitted.log_var]
+    c = np.log(fitted.noise_var[0] - 1e-4 * np.exp(fitted.log_var)) - log_s[0]
+
+    def loss(at: np.ndarray) -> float:
+        prior = stats.norm(np.log(np.sqrt(3.0 / 8.0)), 1.0).logpdf(at[:3]).sum()
+        return rp.negative_log_evidence(at, x, e, log_s)[0] - prior
+
+    best = optimize.minimize(loss, np.r_[found, c], method="Nelder-Mead", options={"xatol": 1e-5})
+    assert loss(np.r_[found, c]) - best.fun < 1e-3
 
 
 def test_moments_and_draws_are_those_of_scikit_learn(rows, fitted):

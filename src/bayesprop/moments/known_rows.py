@@ -2,11 +2,12 @@
 
 Some tables hold the same inputs more than once: a recipe tried again, a row copied twice. Their
 targets can lie closer together than the networks' noise says, because part of it belongs to the
-inputs and comes back with them. With rho that share of the noise variance s (the intraclass
-correlation; Fisher 1925, "Statistical methods for research workers", chapter 7), m and v what
-everything else says of the function, and ybar the mean of measurements that count W, the next is
+inputs and comes back with them. With B what does not, of the noise variance s (1 - B / s is the
+intraclass correlation; Fisher 1925, "Statistical methods for research workers", chapter 7), m and v
+what everything else says of the function, and ybar the mean of measurements that count W, the next
+is
 
-    y ~ noise around N(m*, v*),    A = v + rho s,  B = (1 - rho) s,
+    y ~ noise around N(m*, v*),    A = v + s - B,
     m* = m + W A / (W A + B) (ybar - m),    v* = A B / (W A + B),
 
 the noise as the networks say, but of variance B. Inputs that were never measured gain nothing from
@@ -29,7 +30,7 @@ class KnownRows(NamedTuple):
     m, v
         m* and v* of every output, (n, o).
     log_own
-        log(1 - rho), (o,); 0: the noise of that output never comes back.
+        log(B / s), up to the noise's floor, (o,); 0: the noise of that output never comes back.
     """
 
     rows: Float32[np.ndarray, "n d"]
@@ -99,23 +100,24 @@ class KnownRows(NamedTuple):
 def bits(x: Float[np.ndarray, "n d"]) -> np.ndarray:
     """Return rows of float32 as one value each, (n,); the two zeros are one number."""
     x = np.ascontiguousarray(x, np.float32) + np.float32(0.0)
-    return x.view(np.dtype((np.void, x.strides[0]))).ravel()
+    return x.view(np.dtype((np.void, x.shape[1] * x.itemsize))).ravel()
 
 
 def recalled(
     m: Float[np.ndarray, " n"],
     v: Float[np.ndarray, " n"],
     s: Float[np.ndarray, " n"],
-    log_own: float,
+    own: Float[np.ndarray, " n"],
     count: Float[np.ndarray, " n"],
     mean: Float[np.ndarray, " n"],
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Return m* and v*.
 
+    own
+        B.
     count, mean
         W and ybar.
     """
-    own = np.exp(log_own) * s
-    shared = v - np.expm1(log_own) * s
+    shared = v + np.maximum(s - own, 0.0)
     total = count * shared + own
     return m + count * shared / total * (mean - m), shared * own / total

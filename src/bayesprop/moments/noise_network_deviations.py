@@ -31,6 +31,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg
 
+from bayesprop.moments.distinct_rows import Distinct
 from bayesprop.moments.gaussian_network import Layers, n_units_below
 from bayesprop.moments.noise_network_engine import Rows, activations, outputs, turn
 from bayesprop.moments.noise_network_members import TILT_LIMIT, Member, NoisyOutput
@@ -64,30 +65,35 @@ class LeftOut(NamedTuple):
         Numbers of the rows, (r,).
     m, v
         Mean and variance of the function, (k, r, o).
+    leverage
+        Of the row, the largest that any member gives it for any output, (r,).
     """
 
     some: Int[np.ndarray, " r"]
     m: Float[np.ndarray, "k r o"]
     v: Float[np.ndarray, "k r o"]
+    leverage: Float[np.ndarray, " r"]
 
 
 def with_deviations(
-    state: NoiseNetworkState, rows: Rows, settings: NoiseNetworkSettings
+    state: NoiseNetworkState, distinct: Distinct, settings: NoiseNetworkSettings
 ) -> tuple[NoiseNetworkState, LeftOut | None]:
     """Return a trained state with deviations, unless the networks of its members are too large.
 
     And what it says of rows left out: to first order, the error at a row that counts r grows by
-    1 / (1 - h), and so does the variance J S J', with h = r J S J' the leverage of the row.
+    1 / (1 - h), and so does the variance J S J', with h = r J S J' the leverage of the row. Rows of
+    the same inputs are left out together: their r add up, and their targets are averaged by it.
     """
-    state, n_weights = state.without_deviations(), state.n_mean_weights
+    state, n_weights, rows = state.without_deviations(), state.n_mean_weights, distinct.once
     some = _rows_to_look_at(state, rows)
     is_finite = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.members))
     if n_weights > MOST_WEIGHTS or some is None or not is_finite:
         return state, None
-    x, y, weight = rows.x[some], rows.y[some], rows.weight[some].astype(np.float64)
+    x, weight, targets = rows.x[some], rows.weight[some].astype(np.float64), distinct.targets(some)
     own = weight * rows.n_total / rows.weight.sum(dtype=np.float64)
     counts = weight * rows.n_total / weight.sum()
     said, spread = outputs(state, x), Priors(*settings.priors).mean
+    there, total = said.at(targets.at), targets.sums(np.ones(len(targets.at)))[:, None]
     trained = state.each_member()
     state = state._replace(
         members=_stacked([wake(state.seed, k, m, spread) for k, m in enumerate(trained)])
@@ -95,23 +101,26 @@ def with_deviations(
     each = state.each_member()
     number = max(N_DEVIATIONS, -(-LEAST_DEVIATIONS // len(each)))
 
-    def of_member(k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def of_member(k: int) -> tuple[np.ndarray, ...]:
         j = slopes(each[k].mean, x, *activations(state, x, k)).reshape(-1, n_weights)
-        r = row_precisions(state, settings, said, y, k)
+        each_r = row_precisions(state, settings, there, targets.y, k)
+        r = targets.sums(each_r) / total
+        y = targets.sums(each_r * targets.y) / total / r
         prior_var = _flat(prior_variances(trained[k].mean, spread))
         rng = np.random.default_rng([state.seed % 2**32, 2, k])
         found, h = deviations(rng, j, (counts[:, None] * r).ravel(), prior_var, number)
         v = h.reshape(r.shape) / (counts[:, None] * r)
-        stays = np.maximum(1.0 - own[:, None] * r * v, _LEAST_LEFT)
-        return found, y + (said.m[k] - y) / stays, v / stays
+        leverage = own[:, None] * r * v
+        stays = np.maximum(1.0 - leverage, _LEAST_LEFT)
+        return found, y + (said.m[k] - y) / stays, v / stays, leverage.max(axis=1)
 
-    fit_in = _MOST_AT_A_TIME // (y.size * n_weights)
+    fit_in = _MOST_AT_A_TIME // (x.shape[0] * state.n_outputs * n_weights)
     with (
         one_blas_thread(),
         ThreadPoolExecutor(max(1, min(n_cores(), fit_in))) as pool,
     ):
-        found, m, v = zip(*pool.map(of_member, range(len(each))), strict=True)
-    left_out = LeftOut(some, np.array(m), np.array(v))
+        found, m, v, leverage = zip(*pool.map(of_member, range(len(each))), strict=True)
+    left_out = LeftOut(some, np.array(m), np.array(v), np.max(leverage, axis=0))
     return state._replace(deviations=np.array(found, np.float32)), left_out
 
 

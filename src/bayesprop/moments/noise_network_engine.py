@@ -23,7 +23,6 @@ from bayesprop.moments.kernel_noise_layers import PADDING
 from bayesprop.moments.kernel_noise_layout import Layout, Vector, layout
 from bayesprop.moments.kernel_noise_network import Rules, advance
 from bayesprop.moments.kernel_noise_predict import evaluate
-from bayesprop.moments.known_rows import bits
 from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT, NoisyOutput
 from bayesprop.moments.noise_network_prior import LOG_WIDTH, SHAPE, WIDTH_PRECISION, Priors
 from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
@@ -58,21 +57,6 @@ class Rows(NamedTuple):
             raise ValueError(f"weight must hold {len(x)} numbers, got shape {weight.shape}")
         x, y, each = (np.ascontiguousarray(a, np.float32) for a in (x, y, weight / weight.mean()))
         return cls(x, y, each, float(weight.sum()))
-
-    def distinct(self) -> tuple[Rows, Int[np.ndarray, " n"]]:
-        """Make one of all rows of the same inputs, and say where each has gone.
-
-        It counts as much as all of them, and its targets are their means.
-        """
-        _, first, gone = np.unique(bits(self.x), return_index=True, return_inverse=True)
-        order = np.argsort(first)  # that of the table
-        gone, first = np.argsort(order)[gone], first[order]
-        weight, y = self.weight.astype(np.float64), self.y[first].astype(np.float64)
-        each = np.bincount(gone, weight)
-        for o, column in enumerate(self.y.T):
-            np.divide(np.bincount(gone, weight * column), each, out=y[:, o], where=each > 0.0)
-        each = (each / each.mean()).astype(np.float32)
-        return Rows(self.x[first], y.astype(np.float32), each, self.n_total), gone
 
 
 class Batches(NamedTuple):

@@ -74,6 +74,11 @@ class NoisyOutput(NamedTuple):
     l_v: Values
     dof: Values
 
+    def at(self, rows: Values) -> NoisyOutput:
+        """Take some rows of arrays that all members share, (k, b, ...)."""
+        parts = (part[:, rows] for part in (self.m, self.v, self.l_m, self.l_v))
+        return NoisyOutput(*parts, dof=self.dof)
+
 
 class Schedule(NamedTuple):
     """Where training stands. Numbers or scalars.

@@ -14,16 +14,16 @@ from jaxtyping import Float
 
 from bayesprop.model.network_likelihoods import LEAST_LOG_NOISE, MOST_LOG_NOISE
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
+from bayesprop.moments.distinct_rows import Distinct
 from bayesprop.moments.gaussian_network import apply, draw, n_units_below
 from bayesprop.moments.noise_network_deviations import with_deviations
 from bayesprop.moments.noise_network_engine import Rows, moves, outputs, train
+from bayesprop.moments.noise_network_known import LEAST_LOG_OWN, recall, with_known
 from bayesprop.moments.noise_network_members import LEAST_DOF
 from bayesprop.moments.noise_network_prior import Priors, dead_units
 from bayesprop.moments.noise_network_residual import (
-    LEAST_LOG_OWN,
     MOST_LOG_NOISE_VAR,
     predictive,
-    recall,
     scaled,
     with_residual,
 )
@@ -116,10 +116,12 @@ def fit(
     if before.deviations.size and not n_steps and not again:
         state = before
     elif state.step == settings.n_steps:
-        distinct, gone = rows.distinct()
+        distinct = Distinct.of(rows)
         state, left_out = with_deviations(state, distinct, settings)
         if left_out is not None:
-            state = with_residual(state, rows, distinct, gone, left_out, settings)
+            state, left_out = with_residual(state, distinct, left_out, settings)
+        if left_out is not None and settings.learns_residual:
+            state = with_known(state, distinct, left_out)
     priors = Priors(*settings.priors)
     return state, _info(state, losses.mean(axis=0, dtype=np.float64), priors, len(again))
 

@@ -9,9 +9,9 @@ networks"), here with a length of its own for every input,
 on the residuals e that the ensemble has at rows it has not seen (after Qiu, Meyerson &
 Miikkulainen 2020, "Quantifying point-prediction uncertainty in neural networks via residual
 estimation with an I/O kernel", who take those at rows it has). Lengths, a² and c maximise the
-evidence, a² no more than the mean of e². Of the variance that the ensemble expects of a row, s_i is
-the root: the noise networks learnt theirs from the same residuals, and where these are large, it
-may be for want of a better mean.
+evidence, times a log-normal prior of the lengths, with a² no more than the mean of e². Of the
+variance that the ensemble expects of a row, s_i is the root: the noise networks learnt theirs from
+the same residuals, and where these are large, it may be for want of a better mean.
 
 The mean is exact. The covariance is kept as a few functions whose products add up to it on average,
 drawn by Matheron's rule from a prior of random cosines (Rahimi & Recht 2007; Wilson et al. 2020,
@@ -39,8 +39,11 @@ MOST_ROWS, ROWS_OF_EVIDENCE = 2048, 1000
 NOISE_SHARE = 0.5
 """Power of the ensemble's variance that the variance of a residual goes with."""
 
-START_LENGTH = 8.0**-0.5
-"""Of every input, as a share of the root of their number."""
+PRIOR_LENGTH, PRIOR_STD = 8.0**-0.5, 1.0
+"""Of every input, as a share of the root of their number, and of its logarithm."""
+
+N_FOLDS, ROWS_OF_A_FOLD = 5, 600
+"""Of lengths that are learnt without the rows that judge them, and rows of each, at most."""
 
 _LEAST_NOISE = 1e-4  # of a²: what keeps sums of large numbers exact
 _FURTHEST = -60.0  # of a logarithm: smaller numbers are slow, and no longer seen
@@ -205,6 +208,8 @@ def fit(
 ) -> Fitted:
     """Maximise the evidence of some rows, and look at each row from all others.
 
+    Of `Fitted`, m and v are those by lengths, a² and c that were learnt without the row.
+
     noise_var
         That of the ensemble at every row.
     weight
@@ -217,25 +222,57 @@ def fit(
     log_s = NOISE_SHARE * np.log(noise_var)
     log_s -= log_s.mean()
     log_s -= np.log(weight)
-    some, d = rng.permutation(len(x))[:n_evidence], x.shape[1]
-    most = np.log(np.mean(np.square(e[some])) + np.exp(_SCALES[0]))
-    found = optimize.minimize(
-        negative_log_evidence,
-        np.r_[np.full(d, np.log(START_LENGTH * np.sqrt(d))), most + _HALF, most + _HALF],
-        (x[some], e[some], log_s[some]),
+    order = rng.permutation(len(x))
+    some = order[:n_evidence]
+    found = _condition(x, e, log_s, _most_probable(x[some], e[some], log_s[some]))
+    m, v = np.empty((2, len(x)))
+    for fold in range(N_FOLDS):
+        others = order[fold::N_FOLDS]
+        seen = np.setdiff1d(some, others, assume_unique=True)[:ROWS_OF_A_FOLD]
+        there = _condition(x, e, log_s, _most_probable(x[seen], e[seen], log_s[seen]))
+        m[others], v[others] = there.m[others], there.v[others]
+    return found._replace(m=m, v=v)
+
+
+def _most_probable(
+    x: Float[np.ndarray, "n d"], e: Float[np.ndarray, " n"], log_s: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " d+2"]:
+    """Return the logarithms of lengths and a², and c, that the evidence and the prior make so."""
+    d, most = x.shape[1], np.log(np.mean(np.square(e)) + np.exp(_SCALES[0]))
+    start = np.full(d, np.log(PRIOR_LENGTH * np.sqrt(d)))
+
+    def loss(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = negative_log_evidence(logarithms, x, e, log_s)
+        away = (logarithms[:d] - start) / PRIOR_STD
+        slope[:d] += away / PRIOR_STD
+        return value + 0.5 * float(away @ away), slope
+
+    return optimize.minimize(
+        loss,
+        np.r_[start, most + _HALF, most + _HALF],
         jac=True,
         method="L-BFGS-B",
         bounds=[_LENGTHS] * d + [(_SCALES[0], most), _SCALES],
         options={"maxiter": _N_STEPS},
     ).x
-    at, log_var = x / np.exp(found[:-2]), float(found[-2])
+
+
+def _condition(
+    x: Float[np.ndarray, "n d"],
+    e: Float[np.ndarray, " n"],
+    log_s: Float[np.ndarray, " n"],
+    logarithms: Float[np.ndarray, " d+2"],
+) -> Fitted:
+    """Look at each row from all others."""
+    *log_lengths, log_var, c = logarithms
+    at = x / np.exp(log_lengths)
     total = covariance(at, at, log_var)
-    noise = np.exp(found[-1] + log_s) + _LEAST_NOISE * np.exp(log_var)
+    noise = np.exp(c + log_s) + _LEAST_NOISE * np.exp(log_var)
     total[np.diag_indices(len(x))] += noise
     root = linalg.cholesky(total, lower=True, overwrite_a=True, check_finite=False)
     pulls, own = linalg.cho_solve((root, True), e), np.diag(inverse_triangle(root))
     v = np.maximum(1.0 / own - noise, 0.0)
-    return Fitted(found[:-2], log_var, noise, e - pulls / own, v, root, pulls)
+    return Fitted(np.array(log_lengths), log_var, noise, e - pulls / own, v, root, pulls)
 
 
 def process(

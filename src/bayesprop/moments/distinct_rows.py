@@ -1,0 +1,102 @@
+"""A table in which the same inputs stand once, and what was measured there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.moments.known_rows import bits
+from bayesprop.moments.noise_network_engine import Rows
+
+
+class Targets(NamedTuple):
+    """Measurements at n different inputs: none of weight 0, at any of these any number.
+
+    y
+        Of one output, (r,), or of all, (r, o).
+    weight, at
+        How often each counts, and the number of its inputs, (r,).
+    """
+
+    y: Float[np.ndarray, "r ..."]
+    weight: Float[np.ndarray, " r"]
+    at: Int[np.ndarray, " r"]
+    n: int
+
+    def column(self, o: int) -> Targets:
+        """Take one output."""
+        return self._replace(y=self.y[:, o])
+
+    def sample(self, rng: np.random.Generator, most: int) -> Targets:
+        """Take some of the measurements, at random, if they are more."""
+        if len(self.at) <= most:
+            return self
+        return self.these(np.sort(rng.permutation(len(self.at))[:most]))
+
+    def these(self, which: np.ndarray) -> Targets:
+        """Take those of the measurements."""
+        return self._replace(y=self.y[which], weight=self.weight[which], at=self.at[which])
+
+    def sums(self, values: Float[np.ndarray, "r ..."]) -> Float[np.ndarray, "n ..."]:
+        """Add up what belongs to the same inputs, as often as each counts."""
+        columns = np.reshape(values, (len(self.at), -1)).T
+        added = [np.bincount(self.at, self.weight * column, self.n) for column in columns]
+        return np.reshape(np.stack(added, axis=1), (self.n, *values.shape[1:]))
+
+    def means(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """How often the targets of every input count, and their mean, of one output; 0 of none."""
+        count = self.sums(np.ones(len(self.at)))
+        return count, _ratio(self.sums(self.y), count)
+
+    def others(self) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
+        """How often the other targets of the same inputs count, and their mean; 0 of none."""
+        is_alone = np.bincount(self.at, minlength=self.n)[self.at] == 1
+        count = self.sums(np.ones(len(self.at)))[self.at] - self.weight
+        count[is_alone] = 0.0
+        return count, _ratio(self.sums(self.y)[self.at] - self.weight * self.y, count)
+
+
+def _ratio(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+    return np.divide(total, count, out=np.zeros_like(total), where=count > 0.0)
+
+
+class Distinct(NamedTuple):
+    """Rows of a table, those with the same inputs as one.
+
+    once
+        Every input once, in the table's order; its target the mean, its weight the sum.
+    table
+        The rows as they were.
+    gone
+        Where each of these has gone, (n,).
+    """
+
+    once: Rows
+    table: Rows
+    gone: Int[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, table: Rows) -> Distinct:
+        """Put rows together whose inputs are equal to the last bit."""
+        _, first, gone = np.unique(bits(table.x), return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        gone, first = np.argsort(order)[gone], first[order]
+        weight, y = table.weight.astype(np.float64), table.y[first].astype(np.float64)
+        each = np.bincount(gone, weight)
+        for o, column in enumerate(table.y.T):
+            np.divide(np.bincount(gone, weight * column), each, out=y[:, o], where=each > 0.0)
+        each = (each / each.mean()).astype(np.float32)
+        once = Rows(table.x[first], y.astype(np.float32), each, table.n_total)
+        return cls(once, table, gone)
+
+    def targets(self, some: Int[np.ndarray, " n"]) -> Targets:
+        """Measurements at some of the different inputs, of all outputs."""
+        number = np.full(len(self.once.x), -1)
+        number[some] = np.arange(len(some))
+        at = number[self.gone]
+        ours = (at >= 0) & (self.table.weight > 0.0)
+        y, weight = (part[ours].astype(np.float64) for part in (self.table.y, self.table.weight))
+        scale = self.table.n_total / self.table.weight.sum(dtype=np.float64)
+        return Targets(y, scale * weight, at[ours], len(some))
