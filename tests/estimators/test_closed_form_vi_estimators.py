@@ -159,7 +159,13 @@ def test_inputs_that_come_back_are_remembered_as_strangers_are_not():
     assert np.all(np.abs(new.std - 7.0) < 2.0)
     again = ClosedFormVIRegressor._from_stored(*model._to_stored())
     np.testing.assert_allclose(again.predict(x), model.predict(x), rtol=1e-6)
+    forgetful = model.without_known_rows()
+    np.testing.assert_array_equal(forgetful.predict(x[150:]), model.predict(x[150:]))
+    assert np.all(forgetful.predict_dist(x[:150]).std > 2.0 * known.std)
     assert not model.fit_report_.warnings
+    with pytest.warns(UserWarning, match="constant"):
+        constant = ClosedFormVIRegressor((3,), **settings).fit(x_train, np.full(300, 7.0))
+    assert not any("copies" in said for said in constant.fit_report_.warnings)
     model.fit(x_train, np.tile(y_train[:150], 2))
     assert "remove its copies" in model.fit_report_.warnings[0]
 

@@ -122,6 +122,29 @@ def test_new_inputs_gain_nothing_and_lose_nothing(recipes):
         assert (one[:10] != other[:10]).all()
 
 
+def test_inputs_that_do_not_count_are_not_remembered(recipes):
+    x, _, _, _, before = recipes
+    x = np.vstack([np.tile(x[:200], (2, 1)), x[200:]])
+    y = np.vstack([before, np.zeros((100, 1))])
+    state, _ = fit(x, y, weight=np.r_[np.ones(200), np.full(200, 1e-20), np.zeros(100)])
+    assert len(state.known.rows) in (0, 200)  # the second try of each counts next to nothing
+    state, _ = fit(x, y, weight=np.r_[np.ones(400), np.zeros(100)])
+    assert len(state.known.rows) == 200
+    assert nn.predict(state, x[:0]).mean.shape == (0, 1)
+
+
+def test_few_inputs_are_remembered_though_they_judge_no_noise():
+    rng = np.random.default_rng(6)
+    x = np.repeat(np.float32(rng.uniform(-2.0, 2.0, (40, 2))), 10, axis=0)
+    y = np.repeat(rng.standard_normal(40), 10)[:, None] + 0.1 * rng.standard_normal((400, 1))
+    state, _ = fit(x, y)
+    assert len(state.known.rows) == 40
+    assert state.log_noise_ratio[0] == 0.0
+    said = nn.predict(state, x)
+    assert np.sqrt(np.mean((said.mean - y) ** 2)) < 0.15
+    assert np.all(said.noise_var < 0.2)
+
+
 def test_draws_have_the_moments_of_what_is_known(recipes):
     x, _, state, _, _ = recipes
     asked = np.vstack([x[198:202], x[198:199]])

@@ -44,6 +44,44 @@ def test_rows_left_out_are_rows_taken_away_and_a_newton_step(n: int):
             np.testing.assert_allclose(v, j[i] @ s @ j[i], rtol=1e-5)
 
 
+def test_rows_of_the_same_inputs_are_left_out_together():
+    case, n = CASES[2], 60
+    settings = settings_of(case)
+    trained, rows = ensemble(case, settings, n)
+    rows.x[20:50] = np.tile(rows.x[:15], (2, 1))
+    state, left_out = dev.with_deviations(trained, Distinct.of(rows), settings)
+    assert left_out is not None
+    assert len(left_out.some) == 30
+    said, p = engine.outputs(trained, rows.x), state.n_mean_weights
+    weight = rows.weight * rows.n_total / rows.weight.sum()
+    for k, (before, after) in enumerate(
+        zip(trained.each_member(), state.each_member(), strict=True)
+    ):
+        j = dev.slopes(after.mean, rows.x, *engine.activations(state, rows.x, k)).reshape(-1, p)
+        r = weight * dev.row_precisions(state, settings, said, rows.y, k)[:, 0]
+        variances = prior_variances(before.mean, Priors(*settings.priors).mean)
+        precision = np.diag(1.0 / np.concatenate([np.ravel(a) for v in variances for a in v]))
+        error = (rows.y - said.m[k])[:, 0]
+        for i, first in ((0, 0), (7, 7), (17, 17), (25, 55)):
+            same = (rows.x == rows.x[first]).all(axis=1)
+            s = np.linalg.inv(precision + j[~same].T @ (r[~same, None] * j[~same]))
+            step = -s @ j[same].T @ (r * error)[same]
+            want = said.m[k, first, 0] + j[first] @ step, j[first] @ s @ j[first]
+            found = left_out.m[k, i, 0], left_out.v[k, i, 0]
+            np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-7)
+
+
+def test_inputs_that_the_networks_interpolate_judge_nothing():
+    rng = np.random.default_rng(5)
+    inputs, own = rng.standard_normal((60, 6)), 0.5 * rng.standard_normal(60)
+    x = np.float32(np.repeat(inputs, 6, axis=0))
+    y = np.repeat(inputs[:, 0] + own, 6)[:, None] + 0.2 * rng.standard_normal((360, 1))
+    settings = nn.settings_for(360, n_members=2, n_steps=3000)
+    state, _ = nn.fit(nn.init(0, 6, y, settings), x, y, settings)
+    assert state.log_noise_ratio[0] == 0.0
+    assert len(state.residual.rows) == 0
+
+
 def test_of_many_rows_some_stand_for_all_and_one_is_left_out(monkeypatch):
     case = CASES[2]
     settings = settings_of(case)
@@ -118,11 +156,12 @@ def ripple() -> tuple[np.ndarray, np.ndarray]:
     return np.float32(x), np.float32(y / y.std(axis=0))
 
 
-def fit(x: np.ndarray, y: np.ndarray, **given):
+def fit(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None, **given):
     settings = nn.settings_for(
         len(x), hidden_layer_sizes=(4,), noise_layer_sizes=(4,), n_members=2, n_steps=600, **given
     )
-    return nn.fit(nn.init(0, x.shape[1], y, settings), x, y, settings)[0], settings
+    start = nn.init(0, x.shape[1], y, settings)
+    return nn.fit(start, x, y, settings, weight=weight)[0], settings
 
 
 def test_what_small_networks_leave_is_learnt_and_kept(ripple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
@@ -66,7 +67,8 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
     learn_residual : bool or None
         Whether what the ensemble leaves is learnt, where rows left out speak for it: the pattern of
         its errors, by a Gaussian process, and how much of the noise comes back with inputs that the
-        table holds more than once; "network" only. None: True.
+        table holds more than once (known to the last bit: ask with the type of number that was
+        fitted); "network" only. None: True.
     batch_size : int or None
         Rows of a step; all if there are fewer. None: 32; with "network" 128 above 5000 rows.
     learning_rate : float or None
@@ -231,6 +233,16 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
         drawn = noise_network.sample(self, x, n_samples, random_state, include_noise=include_noise)
         y = np.moveaxis(self.y_scaler_.inverse_mean(drawn), 0, -1)
         return y[:, 0] if self._y_is_vector else y
+
+    def without_known_rows(self) -> Self:
+        """Return a copy that predicts inputs of its table as if they had never been measured.
+
+        The same model where it remembers none, `fit_report_.guards["known_rows"]` being 0.
+        """
+        other = copy.copy(self)
+        if self._is_recipe:
+            other.state_ = noise_network.without_known(self.state_)
+        return other
 
     def _to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return noise_network.to_stored(self) if self._is_recipe else super()._to_stored()

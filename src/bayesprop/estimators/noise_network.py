@@ -18,6 +18,7 @@ from bayesprop.estimators.stored import (
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments import noise_network_vi as recipe
+from bayesprop.moments.known_rows import KnownRows
 
 NETWORK = "network"
 _SETTINGS = {
@@ -101,6 +102,11 @@ def fit(
 def predict(model: Any, x: np.ndarray) -> NoiseMixturePredictive:
     """Predict standardised targets at standardised rows."""
     return recipe.predict(model.state_, x)
+
+
+def without_known(state: recipe.NoiseNetworkState) -> recipe.NoiseNetworkState:
+    """Return a state that remembers no inputs."""
+    return state._replace(known=KnownRows.none(state.n_inputs, state.n_outputs))
 
 
 def sample(

@@ -98,8 +98,8 @@ def _constant_log_likelihood(data: TrainTest) -> float:
 
 def _is_new(data: TrainTest) -> np.ndarray:
     """Say which test rows have inputs that no training row has."""
-    seen = {row.tobytes() for row in np.ascontiguousarray(data.X_train)}
-    return np.array([row.tobytes() not in seen for row in np.ascontiguousarray(data.X_test)])
+    seen = {tuple(row) for row in data.X_train}
+    return np.array([tuple(row) not in seen for row in data.X_test])
 
 
 def _unseen(dataset: str, split: int) -> TrainTest:
@@ -183,9 +183,10 @@ _AGAIN_HEADER = (
     "at new rows",
 )
 _AGAIN_NOTE = (
-    "Some of these tables hold the same inputs more than once, mostly with the same target, so "
-    "that training rows give a part of the test away: to every method of the protocol, and to this "
-    "one more than to others, since it looks for it. Without those rows:"
+    "Some of these tables hold the same inputs more than once, mostly (not concrete) with the same "
+    "target, so that training rows give a part of the test away: to every method of the protocol, "
+    "and to this one more than to others, since it looks for it. At test rows that no training row "
+    "shares its inputs with:"
 )
 _NOTE = (
     "Log-likelihood, then RMSE where it was published. PBP: Hernández-Lobato & Adams (2015); Deep "
@@ -227,7 +228,7 @@ def _line(dataset: str, rows: Sequence[Row]) -> list[str] | None:
 
 def _again(dataset: str, rows: Sequence[Row]) -> list[str] | None:
     results = [row.result or {} for row in rows if row.cell["dataset"] == dataset]
-    share = np.mean([r.get("share_again", 0.0) for r in results]) if results else 0.0
+    share = np.mean([r["share_again"] for r in results]) if results else 0.0
     if not share:
         return None
     names = "log_likelihood", "log_likelihood_new", "rmse", "rmse_new"

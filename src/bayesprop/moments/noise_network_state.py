@@ -49,7 +49,7 @@ class NoiseNetworkSettings:
     is_direct
         Whether the last layers of the mean networks take the inputs too.
     learns_residual
-        Whether a process learns what the networks leave, see residual_process.py.
+        Whether what the networks leave is learnt, see residual_process.py and known_rows.py.
     priors
         See `Priors`.
     """

@@ -72,7 +72,7 @@ class FitInfo(NamedTuple):
     n_known_rows
         Inputs whose next measurement is expected like the last; 0 if nothing comes back.
     are_copies
-        Whether their targets agree as closely as is looked for.
+        Whether their targets agree as closely as is looked for, as those of copies do.
     """
 
     loss: np.ndarray
@@ -123,7 +123,8 @@ def fit(
         if left_out is not None and settings.learns_residual:
             state = with_known(state, distinct, left_out)
     priors = Priors(*settings.priors)
-    return state, _info(state, losses.mean(axis=0, dtype=np.float64), priors, len(again))
+    info = _info(state, losses.mean(axis=0, dtype=np.float64), priors, len(again))
+    return state, info._replace(are_copies=info.are_copies and bool(np.ptp(rows.y, axis=0).any()))
 
 
 def _info(

@@ -107,6 +107,7 @@ def collect(
     """Compute the contents; arguments as in `write_report`."""
     judged, kind = judged_rows(train, test)
     predict, seed = predictor(estimator), seed_of(metadata)
+    smooth = predictor(getattr(estimator, "without_known_rows", lambda: estimator)())
     predicted = _checked(predict(judged.X), judged)
     baselines = _baselines(train, metadata)
     models = {"model": predicted, **_baseline_predictions(baselines, judged.X)}
@@ -129,7 +130,7 @@ def collect(
         cloud=_cloud(predicted, judged.y, seed),
         groups=_groups(predicted, judged.y),
         is_even=_is_even(predicted),
-        effects=effects(predict, reference.X, features, MOMENTS, seed=seed),
+        effects=effects(smooth, reference.X, features, MOMENTS, seed=seed),
         unsure=least_sure(
             predicted, judged, features, standardiser_of(estimator, reference).transform
         ),
