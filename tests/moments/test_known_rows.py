@@ -21,7 +21,7 @@ def test_the_next_measurement_is_conditioned_on_those_before(count: int):
     gain = np.linalg.solve(seen, np.full(count, u))
     mean = y.mean() if count else 0.0
     one = np.ones(1)
-    found = known_rows.recalled(m * one, v * one, s * one, own * s * one, count * one, mean * one)
+    found = known_rows.recalled(m * one, v * one, s * one, np.log(own), count * one, mean * one)
     want = m + gain @ (y - m), u - u * gain.sum()
     np.testing.assert_allclose(np.ravel(found), want, rtol=1e-12)
 

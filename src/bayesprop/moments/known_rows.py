@@ -10,8 +10,8 @@ is
     y ~ noise around N(m*, v*),    A = v + s - B,
     m* = m + W A / (W A + B) (ybar - m),    v* = A B / (W A + B),
 
-the noise as the networks say, but of variance B. Inputs that were never measured gain nothing from
-it, and lose nothing.
+the noise as the networks say, but of variance B, or a little more: its floor stays. Inputs that
+were never measured gain nothing from it, and lose nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class KnownRows(NamedTuple):
     m, v
         m* and v* of every output, (n, o).
     log_own
-        log(B / s), up to the noise's floor, (o,); 0: the noise of that output never comes back.
+        log(B / s), (o,); 0: the noise of that output never comes back.
     """
 
     rows: Float32[np.ndarray, "n d"]
@@ -107,17 +107,17 @@ def recalled(
     m: Float[np.ndarray, " n"],
     v: Float[np.ndarray, " n"],
     s: Float[np.ndarray, " n"],
-    own: Float[np.ndarray, " n"],
+    log_own: float,
     count: Float[np.ndarray, " n"],
     mean: Float[np.ndarray, " n"],
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Return m* and v*.
 
-    own
-        B.
+    log_own
+        log(B / s).
     count, mean
         W and ybar.
     """
-    shared = v + np.maximum(s - own, 0.0)
+    own, shared = np.exp(log_own) * s, v - np.expm1(log_own) * s
     total = count * shared + own
     return m + count * shared / total * (mean - m), shared * own / total

@@ -17,6 +17,7 @@ from bayesprop.moments.noise_network_deviations import LeftOut
 from bayesprop.moments.noise_network_engine import outputs
 from bayesprop.moments.noise_network_members import NoisyOutput
 from bayesprop.moments.noise_network_residual import (
+    CONVINCING,
     LEAST_GAIN,
     MOST_STEPS,
     MOST_TARGETS,
@@ -32,9 +33,6 @@ LEAST_REPEATED = 10
 LOG_STEP = 0.5
 LEAST_LOG_OWN = -LOG_STEP * MOST_STEPS
 """Log of the least share that does not come back: a three thousandth."""
-
-CONVINCING = 2.0
-"""Standard errors by which the measurements must gain."""
 
 
 def with_known(
@@ -96,8 +94,8 @@ def _recalled(
     mean: Float[np.ndarray, " n"],
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     said = of_members.predictive(log_ratio)
-    own = of_members.predictive(log_ratio + log_own).noise_var
-    return known_rows.recalled(said.mean, said.epistemic_var, said.noise_var, own, count, mean)
+    moments = said.mean, said.epistemic_var, said.noise_var
+    return known_rows.recalled(*moments, log_own, count, mean)
 
 
 def recall(

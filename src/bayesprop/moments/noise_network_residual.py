@@ -1,11 +1,12 @@
 """What the ensemble leaves: a residual process, and the noise that remains; found after training.
 
 Both are judged by what the members say of rows left out (`LeftOut`), rows of the same inputs
-together. The process stays only where the mean of their log-likelihoods gains by it, by lengths
-that were learnt without them. The noise moves no further than to within one standard error of where
-they want it (the rule of Breiman et al. 1984 for trees); its variance above the floor changes by
-one factor. That is mostly less than 1: a member's noise holds its own errors, which others average
-out, and those that the process takes away.
+together. The process stays only where they gain by it: by more than two standard errors of the mean
+of their log-likelihoods, or, where few rows have lengths that were learnt without them, at all. The
+noise moves no further than to within one standard error of where they want it (the rule of Breiman
+et al. 1984 for trees); its variance above the floor changes by one factor. That is mostly less than
+1: a member's noise holds its own errors, which others average out, and those that the process takes
+away.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ MOST_TARGETS = 8192
 
 LOG_STEP, MOST_STEPS = 0.25, 16
 """Of the logarithm of the factor of the noise variance."""
+
+CONVINCING = 2.0
+"""Standard errors by which rows must gain that have chosen what they judge."""
 
 LEAST_GAIN = 1e-3
 """In nats a row, below which a gain is none, however sure."""
@@ -171,9 +175,10 @@ def _judged(
     total = said.noise_var + said.f_var.mean(axis=0)
     fitted = residual_process.fit(rng, x, mean - said.mean, total, weight, n_evidence)
     with_process, after = of_members.moved(fitted.m, fitted.v).best(few)
-    if (after - before).mean() > LEAST_GAIN:
-        return Left(fitted, with_process)
-    return Left(None, log_ratio)
+    n_errors = CONVINCING if len(x) >= residual_process.FEW_ROWS else 0.0
+    if is_near(after - before - LEAST_GAIN, n_errors):
+        return Left(None, log_ratio)
+    return Left(fitted, with_process)
 
 
 def scaled(

@@ -42,8 +42,8 @@ NOISE_SHARE = 0.5
 PRIOR_LENGTH, PRIOR_STD = 8.0**-0.5, 1.0
 """Of every input, as a share of the root of their number, and of its logarithm."""
 
-N_FOLDS, ROWS_OF_A_FOLD = 5, 600
-"""Of lengths that are learnt without the rows that judge them, and rows of each, at most."""
+FEW_ROWS, N_FOLDS = 200, 5
+"""Fewer rows would be judged too well by lengths that they chose: these are learnt in folds."""
 
 _LEAST_NOISE = 1e-4  # of a²: what keeps sums of large numbers exact
 _FURTHEST = -60.0  # of a logarithm: smaller numbers are slow, and no longer seen
@@ -208,7 +208,7 @@ def fit(
 ) -> Fitted:
     """Maximise the evidence of some rows, and look at each row from all others.
 
-    Of `Fitted`, m and v are those by lengths, a² and c that were learnt without the row.
+    Of few rows, m and v are those by lengths, a² and c that were learnt without the row.
 
     noise_var
         That of the ensemble at every row.
@@ -225,10 +225,11 @@ def fit(
     order = rng.permutation(len(x))
     some = order[:n_evidence]
     found = _condition(x, e, log_s, _most_probable(x[some], e[some], log_s[some]))
+    if len(x) >= FEW_ROWS:
+        return found
     m, v = np.empty((2, len(x)))
     for fold in range(N_FOLDS):
-        others = order[fold::N_FOLDS]
-        seen = np.setdiff1d(some, others, assume_unique=True)[:ROWS_OF_A_FOLD]
+        others, seen = order[fold::N_FOLDS], np.delete(order, np.s_[fold::N_FOLDS])
         there = _condition(x, e, log_s, _most_probable(x[seen], e[seen], log_s[seen]))
         m[others], v[others] = there.m[others], there.v[others]
     return found._replace(m=m, v=v)
