@@ -143,3 +143,12 @@ def test_outputs_with_nothing_left_stay_as_they_are(rows, fitted):
     for bad in (one._replace(pulls=one.pulls[:, 1:]), one._replace(phases=one.phases[1:])):
         with pytest.raises(ValueError, match=r"residual process's .* must have shape"):
             bad.check(3, 2)
+
+
+def test_of_more_columns_than_rows_those_that_matter_are_found():
+    rng = np.random.default_rng(7)
+    x, noise = rng.standard_normal((90, 150)), np.full(90, 0.01)
+    truth = np.sin(2.0 * x[:, 0])
+    fitted = rp.fit(rng, x, truth + 0.1 * rng.standard_normal(90), noise, np.ones(90))
+    assert fitted.log_lengths.argmin() == 0
+    assert np.corrcoef(fitted.m, truth)[0, 1] > 0.8

@@ -241,12 +241,13 @@ def _most_probable(
     """Return the logarithms of lengths and a², and c, that the evidence and the prior make so."""
     d, most = x.shape[1], np.log(np.mean(np.square(e)) + np.exp(_SCALES[0]))
     start = np.full(d, np.log(PRIOR_LENGTH * np.sqrt(d)))
+    has_prior = d <= len(x)  # of more columns than rows most say nothing: their lengths are free
 
     def loss(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = negative_log_evidence(logarithms, x, e, log_s)
         away = (logarithms[:d] - start) / PRIOR_STD
-        slope[:d] += away / PRIOR_STD
-        return value + 0.5 * float(away @ away), slope
+        slope[:d] += has_prior * away / PRIOR_STD
+        return value + has_prior * 0.5 * float(away @ away), slope
 
     return optimize.minimize(
         loss,
