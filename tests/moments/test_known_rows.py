@@ -159,6 +159,30 @@ def test_draws_have_the_moments_of_what_is_known(recipes):
     np.testing.assert_allclose(noisy[:, :2].var(axis=0), total[:2], rtol=0.3)
 
 
+def test_of_two_outputs_one_comes_back():
+    rng = np.random.default_rng(7)
+    x = np.float32(rng.uniform(-2.0, 2.0, (60, 2)))
+    state, _ = fit(x, np.hstack([x, x])[:, :2] + 0.1 * rng.standard_normal((60, 2)))
+    state = state.without_deviations()
+    m, v = np.full((60, 2), 5.0), np.full((60, 2), 0.04)
+    remembers = state._replace(known=known_rows.KnownRows.of(x, m, v, np.array([0.0, -2.0])))
+    ours, theirs = nn.predict(remembers, x), nn.predict(state, x)
+    for name in ("mean", "epistemic_var", "noise_var"):
+        np.testing.assert_array_equal(getattr(ours, name)[:, 0], getattr(theirs, name)[:, 0])
+    np.testing.assert_allclose(ours.mean[:, 1], 5.0, rtol=1e-6)
+    np.testing.assert_allclose(ours.epistemic_var[:, 1], 0.04, rtol=1e-5)
+    floor = np.exp(state.log_floor[1])
+    want = floor + np.exp(-2.0) * (theirs.noise_var[:, 1] - floor)
+    np.testing.assert_allclose(ours.noise_var[:, 1], want, rtol=0.01)
+    one, two = (
+        nn.sample_functions(np.random.default_rng(8), each, x[:5], 2000)
+        for each in (remembers, state)
+    )
+    assert (np.abs(one[..., 1].mean(axis=0) - 5.0) < 5.0 * 0.2 / np.sqrt(2000)).all()
+    error = two[..., 0].std(axis=0) / np.sqrt(1000)
+    assert (np.abs(one[..., 0].mean(axis=0) - two[..., 0].mean(axis=0)) < 5.0 * error).all()
+
+
 def test_what_is_known_is_saved_and_forgotten_by_training(recipes):
     x, _, state, _, before = recipes
     again = nn.NoiseNetworkState.from_arrays(state.to_arrays())

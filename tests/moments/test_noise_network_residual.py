@@ -82,6 +82,30 @@ def test_inputs_that_the_networks_interpolate_judge_nothing():
     assert len(state.residual.rows) == 0
 
 
+def test_weights_in_another_unit_judge_the_same():
+    rng = np.random.default_rng(8)
+    y, at = 0.3 * rng.standard_normal(300), rng.integers(0, 200, 300)
+    weight = rng.uniform(0.5, 2.0, 300)
+    ratio, found = output(200, 0.0).best(Targets(y, weight, at, 200))
+    want = np.average(output(200, 0.0).at(at).predictive(ratio).log_prob(y), weights=weight)
+    assert found.mean() == pytest.approx(want, rel=1e-12)
+    for unit in (1e-12, 1e300):
+        again, scores = output(200, 0.0).best(Targets(y, unit * weight, at, 200))
+        assert again == ratio
+        np.testing.assert_allclose(scores, found, rtol=1e-9)
+
+
+def test_a_row_of_endless_noise_is_left_out_without_a_warning():
+    case, n = CASES[2], 40
+    settings = settings_of(case)
+    state, rows = ensemble(case, settings, n)
+    rows.x[3] = 1e6
+    left_out = dev.with_deviations(state, Distinct.of(rows), settings)[1]
+    assert left_out is not None
+    assert np.isfinite(left_out.m).all()
+    assert np.isfinite(left_out.v).all()
+
+
 def test_of_many_rows_some_stand_for_all_and_one_is_left_out(monkeypatch):
     case = CASES[2]
     settings = settings_of(case)

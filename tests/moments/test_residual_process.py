@@ -143,6 +143,10 @@ def test_outputs_with_nothing_left_stay_as_they_are(rows, fitted):
     for bad in (one._replace(pulls=one.pulls[:, 1:]), one._replace(phases=one.phases[1:])):
         with pytest.raises(ValueError, match=r"residual process's .* must have shape"):
             bad.check(3, 2)
+    for name in ("log_lengths", "log_var"):
+        bad = one._replace(**{name: getattr(one, name) - 1e30})
+        with pytest.raises(ValueError, match="from -60 to 60"):
+            bad.check(3, 2)
 
 
 def test_of_more_columns_than_rows_those_that_matter_are_found():

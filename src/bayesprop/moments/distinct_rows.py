@@ -45,6 +45,10 @@ class Targets(NamedTuple):
         added = [np.bincount(self.at, self.weight * column, self.n) for column in columns]
         return np.reshape(np.stack(added, axis=1), (self.n, *values.shape[1:]))
 
+    def scores(self, log_prob: Float[np.ndarray, " r"]) -> Float[np.ndarray, " n"]:
+        """Log-likelihoods by inputs; their mean is that of the measurements, by weight."""
+        return self.sums(log_prob) / (self.weight.sum() / self.n)
+
     def means(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """How often the targets of every input count, and their mean, of one output; 0 of none."""
         count = self.sums(np.ones(len(self.at)))

@@ -55,6 +55,7 @@ ENOUGH_ROWS = 2048
 
 _MOST_PRODUCTS = 2 * 10**10  # of the matrix of weights, from which more rows than that are allowed
 _LEAST_LEFT = 1e-3  # of an error, where a row alone decides
+_LEAST_PRECISION = 1e-30  # which says nothing, and can be divided by
 _MOST_NUMBERS, _MOST_AT_A_TIME = 3 * 10**7, 10**8  # in J: rows times outputs times weights
 
 
@@ -226,7 +227,8 @@ def row_precisions(
     h = said.l_m[k] + np.log1p(-np.exp(below)) - state.members.log_noise[k]
     seen = np.logaddexp(state.members.own_log_noise[k] + share * h, state.log_floor)
     scale = np.exp(np.minimum(0.5 * share**2 * said.l_v[k], TILT_LIMIT) - seen)
-    return scale * (dof + 1.0) / (dof + scale * ((said.m[k] - y) ** 2 + said.v[k]))
+    found = scale * (dof + 1.0) / (dof + scale * ((said.m[k] - y) ** 2 + said.v[k]))
+    return np.maximum(found, _LEAST_PRECISION)
 
 
 def deviations(

@@ -34,6 +34,8 @@ LOG_STEP = 0.5
 LEAST_LOG_OWN = -LOG_STEP * MOST_STEPS
 """Log of the least share that does not come back: a three thousandth."""
 
+_Moments = tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]
+
 
 def with_known(
     state: NoiseNetworkState, distinct: Distinct, left_out: LeftOut
@@ -56,8 +58,9 @@ def with_known(
     said, targets = said._replace(m=all_m, v=all_v), distinct.targets(np.arange(len(x)))
     m, v = np.zeros_like(distinct.once.y), np.zeros_like(distinct.once.y)
     for o in map(int, np.flatnonzero(log_own)):
-        one, log_ratio = Output.of(state, said, o), float(state.log_noise_ratio[o])
-        m[:, o], v[:, o] = _recalled(one, log_ratio, float(log_own[o]), *targets.column(o).means())
+        moments = _moments(Output.of(state, said, o), float(state.log_noise_ratio[o]))
+        count, mean = targets.column(o).means()
+        m[:, o], v[:, o] = known_rows.recalled(*moments, float(log_own[o]), count, mean)
     is_measured = np.bincount(targets.at, minlength=targets.n) > 0
     x, m, v = (part[is_measured] for part in (x, m, v))
     return state._replace(known=KnownRows.of(x, m, v, log_own))
@@ -69,33 +72,27 @@ def own_share(
     """Log of the share of the noise that does not come back with the inputs."""
     count, mean = targets.others()
     again = np.flatnonzero(count > 0.0)
-    number, at = np.unique(targets.at[again], return_inverse=True)
+    again = np.sort(rng.permutation(again)[:MOST_TARGETS])
+    few, count, mean = targets.these(again), count[again], mean[again]
+    number, at = np.unique(few.at, return_inverse=True)
     if len(number) < LEAST_REPEATED:
         return 0.0
-    some = np.sort(rng.permutation(len(again))[:MOST_TARGETS])
-    these = Targets(targets.y[again][some], targets.weight[again][some], at[some], len(number))
-    there = of_members.at(targets.at[again][some])
-    count, mean = count[again][some], mean[again][some]
+    there, few = of_members.at(few.at), few._replace(at=at, n=len(number))
+    moments = _moments(there, log_ratio)
 
     def scores(step: int) -> Float[np.ndarray, " n"]:
         log_own = step * LOG_STEP
-        known = there.agreed(*_recalled(there, log_ratio, log_own, count, mean))
-        return these.sums(known.predictive(log_ratio + log_own).log_prob(these.y))
+        known = there.agreed(*known_rows.recalled(*moments, log_own, count, mean))
+        return few.scores(known.predictive(log_ratio + log_own).log_prob(few.y))
 
     step, found = nearest_to_best(scores, (-1,))
     return 0.0 if is_near(found - scores(0) - LEAST_GAIN, CONVINCING) else step * LOG_STEP
 
 
-def _recalled(
-    of_members: Output,
-    log_ratio: float,
-    log_own: float,
-    count: Float[np.ndarray, " n"],
-    mean: Float[np.ndarray, " n"],
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+def _moments(of_members: Output, log_ratio: float) -> _Moments:
+    """Return mean and variance of the function, and the variance of the noise."""
     said = of_members.predictive(log_ratio)
-    moments = said.mean, said.epistemic_var, said.noise_var
-    return known_rows.recalled(*moments, log_own, count, mean)
+    return said.mean, said.epistemic_var, said.noise_var
 
 
 def recall(

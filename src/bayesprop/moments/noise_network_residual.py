@@ -128,7 +128,7 @@ class Output(NamedTuple):
         there = self.at(targets.at)
 
         def scores(step: int) -> Float[np.ndarray, " n"]:
-            return targets.sums(there.predictive(step * LOG_STEP).log_prob(targets.y))
+            return targets.scores(there.predictive(step * LOG_STEP).log_prob(targets.y))
 
         step, found = nearest_to_best(scores, (-1, 1))
         return step * LOG_STEP, found

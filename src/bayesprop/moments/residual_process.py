@@ -46,7 +46,7 @@ FEW_ROWS, N_FOLDS = 200, 5
 """Fewer rows would be judged too well by lengths that they chose: these are learnt in folds."""
 
 _LEAST_NOISE = 1e-4  # of a²: what keeps sums of large numbers exact
-_FURTHEST = -60.0  # of a logarithm: smaller numbers are slow, and no longer seen
+_FURTHEST_LOG = 60.0  # smaller numbers are slow, and no longer seen
 _N_STEPS, _HALF = 30, np.log(0.5)
 _LENGTHS, _SCALES = (-3.0, 6.0), (-16.0, 8.0)  # bounds of the logarithms
 
@@ -89,6 +89,8 @@ class ResidualProcess(NamedTuple):
         for name, part, shape in zip(self._fields, self, shapes, strict=True):
             if np.shape(part) != shape:
                 raise ValueError(f"the residual process's {name} must have shape {shape}")
+        if any((np.abs(part) > _FURTHEST_LOG).any() for part in (self.log_lengths, self.log_var)):
+            raise ValueError("the residual process's logarithms must be numbers from -60 to 60")
 
     def moments(
         self, x: Float[np.ndarray, "m d"]
@@ -159,7 +161,7 @@ def covariance(
     away = a @ b.T
     away -= 0.5 * np.square(a).sum(axis=1)[:, None]
     away -= 0.5 * np.square(b).sum(axis=1)
-    np.clip(away, _FURTHEST, 0.0, out=away)
+    np.clip(away, -_FURTHEST_LOG, 0.0, out=away)
     away += log_var
     return np.exp(away, out=away)
 
