@@ -144,6 +144,15 @@ def test_what_the_networks_leave_is_learnt_unless_unwanted():
     np.testing.assert_array_equal(again.sample_y(x[test], 5), model.sample_y(x[test], 5))
 
 
+@pytest.mark.parametrize("weight", [1e-300, 1e-12, 1e300])
+def test_weights_of_any_size_leave_numbers(weight: float):
+    x = np.random.default_rng(0).standard_normal((80, 2))
+    model = ClosedFormVIRegressor((4,), 10, n_members=2, random_state=0)
+    said = model.fit(x, x[:, 0], sample_weight=np.full(80, weight)).predict_dist(x)
+    assert np.isfinite(said.mean).all()
+    assert np.isfinite(said.var).all()
+
+
 def test_inputs_that_come_back_are_remembered_as_strangers_are_not():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, (200, 1))

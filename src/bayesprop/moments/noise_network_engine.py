@@ -34,6 +34,9 @@ _ROWS_AT_A_TIME, _ROWS_A_TASK = 128, 16_384  # a multiple of the rows in a block
 _STEPS_AT_A_TIME = 500  # between looks at whether to stop
 
 
+_LEAST_TOTAL = 1e-6  # weight of all rows: they no longer count, and float32 can divide by it
+
+
 class Rows(NamedTuple):
     """Standardised rows, their weights of mean 1, and the sum of these before."""
 
@@ -56,7 +59,7 @@ class Rows(NamedTuple):
         if weight.shape != (len(x),):
             raise ValueError(f"weight must hold {len(x)} numbers, got shape {weight.shape}")
         x, y, each = (np.ascontiguousarray(a, np.float32) for a in (x, y, weight / weight.mean()))
-        return cls(x, y, each, float(weight.sum()))
+        return cls(x, y, each, max(float(weight.sum()), _LEAST_TOTAL))
 
 
 class Batches(NamedTuple):
