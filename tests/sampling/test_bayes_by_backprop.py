@@ -236,7 +236,7 @@ def both():
 
         def one(key):
             after, info = method.update(key, state, batch)
-            return jax.tree.map(jnp.subtract, state.q, after.q), info.loss
+            return jax.tree.map(jnp.subtract, state.q, after.q), info.mean_log_likelihood
 
         keys = jax.random.split(jax.random.key(7), 4000)
         return jax.jit(jax.vmap(one))(keys)
@@ -263,8 +263,8 @@ class TestLocalReparameterisation:
         assert abs(losses[True].mean() - losses[False].mean()) < 4.0 * se
 
     def test_expected_loss_and_gradient_of_two_layers_are_the_same(self, both):
-        (slopes, loss), (slopes_local, loss_local) = both[False], both[True]
-        pairs = [(loss, loss_local)]
+        (slopes, log_lik), (slopes_local, log_lik_local) = both[False], both[True]
+        pairs = [(log_lik, log_lik_local)]
         for a, b in zip(jax.tree.leaves(slopes), jax.tree.leaves(slopes_local), strict=True):
             pairs += [(a.reshape(len(a), -1)[:, i], b.reshape(len(b), -1)[:, i]) for i in (0, 3)]
         for a, b in pairs:

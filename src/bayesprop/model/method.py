@@ -19,9 +19,10 @@ class Info(NamedTuple):
     loss
         The objective that was descended, nats a row.
     mean_log_likelihood
-        (Expected) log-likelihood of the batch, nats a row.
+        (Expected) log-likelihood of the batch before the step, nats a row.
     kl
-        KL from posterior to prior, or minus the log prior of a point estimate, nats in all.
+        KL from posterior to prior, or minus the log prior of a point estimate, nats in all. Where
+        it costs a pass over the weights it is that after an epoch's first step (`once_an_epoch`).
     """
 
     loss: Float[Array, ""]

@@ -17,9 +17,9 @@ from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, log_pdf
 from bayesprop.numerics.softplus import softplus
 
 
-def negative_entropy(v: Float[Array, "..."]) -> Float[Array, ""]:
+def negative_entropy(log_v: Float[Array, "..."]) -> Float[Array, ""]:
     """E_q[log q] of independent Gaussians, summed (Roth & Pernkopf 2016, eq. 14)."""
-    return -0.5 * jnp.sum(LOG_2PI + 1.0 + jnp.log(v))
+    return -0.5 * jnp.sum(LOG_2PI + 1.0 + log_v)
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,12 @@ class ClosedPrior(Prior):
     """A prior whose KL from a Gaussian has a closed form."""
 
     @abstractmethod
-    def kl(self, q: Gaussian) -> Float[Array, ""]:
-        """KL(q || p), summed over the weights, nats."""
+    def kl(self, q: Gaussian, log_v: Float[Array, "..."] | None = None) -> Float[Array, ""]:
+        """KL(q || p), summed over the weights, nats.
+
+        log_v
+            Logarithm of q.v, where the caller has it: its slope is then no division by q.v.
+        """
 
 
 @jax.tree_util.register_dataclass
@@ -56,10 +60,11 @@ class NormalPrior(ClosedPrior):
         """Log N(w | 0, weight_var)."""
         return log_pdf(w, jnp.zeros_like(w), jnp.asarray(self.weight_var, w.dtype))
 
-    def kl(self, q: Gaussian) -> Float[Array, ""]:
+    def kl(self, q: Gaussian, log_v: Float[Array, "..."] | None = None) -> Float[Array, ""]:
         """In closed form (Roth & Pernkopf 2016, eq. 14-15), without its cancelling logarithms."""
         ratio = q.v / self.weight_var
-        return 0.5 * jnp.sum(ratio - 1.0 - jnp.log(ratio) + q.m**2 / self.weight_var)
+        log_ratio = jnp.log(ratio) if log_v is None else log_v - jnp.log(self.var)
+        return 0.5 * jnp.sum(ratio - 1.0 - log_ratio + q.m**2 / self.weight_var)
 
     @property
     def var(self) -> Float[Array, ""]:
@@ -78,7 +83,7 @@ class LaplacePrior(ClosedPrior):
         """-|w| / scale - log(2 scale)."""
         return -jnp.abs(w) / self.scale - jnp.log(2.0 * jnp.asarray(self.scale, w.dtype))
 
-    def kl(self, q: Gaussian) -> Float[Array, ""]:
+    def kl(self, q: Gaussian, log_v: Float[Array, "..."] | None = None) -> Float[Array, ""]:
         """In closed form: E|w| of a Gaussian (Roth & Pernkopf 2016, eq. 14 and 16)."""
         std = jnp.sqrt(q.v)
         a = q.m / std
@@ -86,7 +91,8 @@ class LaplacePrior(ClosedPrior):
         mean_abs = std * jnp.sqrt(2.0 / jnp.pi) * jnp.exp(-0.5 * a * a)
         mean_abs = mean_abs + q.m * jax.scipy.special.erf(a / root)
         scale = jnp.asarray(self.scale, q.m.dtype)
-        return negative_entropy(q.v) + jnp.sum(mean_abs / scale + jnp.log(2.0 * scale))
+        log_v = jnp.log(q.v) if log_v is None else log_v
+        return negative_entropy(log_v) + jnp.sum(mean_abs / scale + jnp.log(2.0 * scale))
 
     @property
     def var(self) -> Float[Array, ""]:

@@ -21,7 +21,7 @@ from bayesprop.model.method import Draw, GradientMethod, Info
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import Weights, plain_propagate
 from bayesprop.model.priors import ClosedPrior, LaplacePrior, NormalPrior
-from bayesprop.numerics import activation_moments
+from bayesprop.numerics import activation_moments, loops
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch, Rows
 
@@ -128,8 +128,12 @@ def layer_prior(model: Model, q: Gaussian) -> ClosedPrior:
 
 def kl(model: Model, q: Posterior) -> Float[Array, ""]:
     """KL(q || prior) of all weights, nats (eq. 14-16)."""
-    layers = (Gaussian(m, v) for m, v in zip(q.m, q.v, strict=True))
-    return sum((layer_prior(model, layer).kl(layer) for layer in layers), start=jnp.zeros(()))
+
+    def of_layer(layer: Gaussian, log_v: Array) -> Array:
+        return layer_prior(model, layer).kl(layer, log_v)
+
+    layers = map(Gaussian, q.m, q.v)
+    return sum(map(of_layer, layers, q.log_v), start=jnp.zeros(()))
 
 
 def terms(model: Model, params: Params, rows: Rows) -> Terms:
@@ -155,6 +159,8 @@ def closed_form_vi(
         Of Adam.
     warm_up_epochs
         Epochs over which the weight of the KL rises linearly from 0 to 1.
+
+    The gradient does not need the value of the KL: `update` computes it once an epoch.
     """
     optimizer = optax.adam(learning_rate)
 
@@ -163,22 +169,25 @@ def closed_form_vi(
         params = start(model, weights)
         return VIState(params, optimizer.init(params), jnp.zeros(()))
 
-    def loss(params: Params, batch: Batch, kl_weight: Array) -> tuple[Array, Terms]:
+    def objective(params: Params, batch: Batch, kl_weight: Array) -> tuple[Array, Array]:
         found = terms(model, params, Rows(batch.x, batch.y, batch.weight))
         share = kl_weight * found.kl / batch.n_batches
         gain = model.likelihood_weight * found.expected_log_lik
-        return batch.n_batches / batch.n_total * (share - gain), found
+        return batch.n_batches / batch.n_total * (share - gain), found.expected_log_lik
 
     def update(key: PRNGKeyArray, state: VIState, batch: Batch) -> tuple[VIState, Info]:
         del key
         kl_weight = jnp.minimum(1.0, state.n_epochs / warm_up_epochs) if warm_up_epochs else 1.0
-        value_and_grad = jax.value_and_grad(loss, has_aux=True)
-        (value, found), slope = value_and_grad(state.params, batch, jnp.asarray(kl_weight))
+        slope_of = jax.grad(objective, has_aux=True)
+        slope, log_lik = slope_of(state.params, batch, jnp.asarray(kl_weight))
         step, opt_state = optimizer.update(slope, state.opt_state)
         params = jax.tree.map(jnp.add, state.params, step)
-        mean_log_lik = found.expected_log_lik * batch.n_batches / batch.n_total
+        kl_now = loops.once_an_epoch(batch, lambda: kl(model, params.q))
+        a_row = batch.n_batches / batch.n_total
+        share = kl_weight * kl_now / batch.n_batches
+        loss = a_row * (share - model.likelihood_weight * log_lik)
         n_epochs = state.n_epochs + 1.0 / batch.n_batches
-        return VIState(params, opt_state, n_epochs), Info(value, mean_log_lik, found.kl)
+        return VIState(params, opt_state, n_epochs), Info(loss, a_row * log_lik, kl_now)
 
     return GradientMethod(init, update, sample, mean)
 

@@ -1,4 +1,4 @@
-"""log(1 + exp(x)) and its slope from one exponential: `jax.nn.softplus` takes three."""
+"""log(1 + exp(x)) from one exponential, and its slope from the value: cheap on many weights."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ def softplus(x: Float[Array, "..."]) -> Float[Array, "..."]:
 
 @softplus.defjvp
 def _softplus_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
-    """Slope 1 / (1 + exp(-x)), of the same exponential."""
+    """Slope 1 / (1 + exp(-x)) = 1 - exp(-value): nothing but the value is kept for it."""
     (x,), (dx,) = primals, tangents
-    small = jnp.exp(-jnp.abs(x))
-    value = jnp.maximum(x, 0.0) + _log1p(small)
-    return value, jnp.where(x > 0.0, 1.0, small) / (1.0 + small) * dx
+    value = jnp.maximum(x, 0.0) + _log1p(jnp.exp(-jnp.abs(x)))
+    return value, -jnp.expm1(-value) * dx
 
 
 def _log1p(small: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -22,6 +22,7 @@ from bayesprop.model.mean_field import MeanField
 from bayesprop.model.method import Apply, Draw, GradientMethod, Info
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.priors import ClosedPrior, Prior
+from bayesprop.numerics import loops
 from bayesprop.numerics.fast_normal import normal
 from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.loops import Batch
@@ -126,10 +127,8 @@ def bayes_by_backprop(
         Draw activations instead of weights (Kingma et al. 2015); `apply` must be `plain_apply`
         or a partial of it.
 
-    The gradient does not need the value of the KL, which is costly: `update` computes it at the
-    first batch of an epoch only, reports it there as often as there are batches, and 0 elsewhere,
-    so that the mean over the epoch is right. Raises ValueError for a combination that does not
-    exist.
+    The gradient does not need the value of the KL, which is costly: `update` computes it once an
+    epoch. Raises ValueError for a combination that does not exist.
     """
     if kl == "closed" and not isinstance(prior, ClosedPrior):
         raise ValueError(
@@ -179,10 +178,8 @@ def bayes_by_backprop(
         slopes = jax.tree.map(lambda slope: a_row * slope, slopes)
         steps, memory = optimizer.update(slopes, state.optimizer, params)
         moved = cast(Params, optax.apply_updates(params, steps))
-        kl_now = jax.lax.cond(
-            batch.place == 0,
-            lambda: batch.n_batches * _kl(prior, state.q, draw_noise(key, state.q.m), kl),
-            lambda: jnp.zeros(()),
+        kl_now = loops.once_an_epoch(
+            batch, lambda: _kl(prior, moved.q, draw_noise(key, moved.q.m), kl)
         )
         loss = a_row * (kl_now / batch.n_batches - log_likelihood)
         info = Info(loss, a_row * log_likelihood, kl_now)
