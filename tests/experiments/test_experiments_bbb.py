@@ -17,7 +17,7 @@ from bayesprop.experiments import (
     rows,
 )
 from bayesprop.experiments.cells import Scratch, silent
-from bayesprop.experiments.digit_networks import Config
+from bayesprop.experiments.digit_networks import KINDS, Config
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def finished(tmp_path_factory):
     """Run every experiment once in one folder, Table 1 first."""
     out = tmp_path_factory.mktemp("results")
     said = []
-    parts = {bbb_mnist: ["sgd-32", "dropout-32", "bbb-mixture-32", "dropconnect-32"]}
+    parts = {bbb_mnist: [f"{kind}-32" for kind in KINDS if kind != "bbb-normal"]}
     for module in (bbb_mnist, bbb_curves, bbb_weights, bbb_pruning):
         only = parts.get(module)
         protocol.run(module.EXPERIMENT, out=out, quick=True, only=only, tell=said.append)
@@ -38,7 +38,7 @@ def finished(tmp_path_factory):
 def test_table_1(finished):
     out, found, _ = finished
     by_method = {row.cell["method"]: row.result for row in found[bbb_mnist]}
-    assert set(by_method) == {"sgd", "dropout", "bbb-mixture", "dropconnect"}
+    assert set(by_method) == {*KINDS} - {"bbb-normal"}
     for result in by_method.values():
         chosen = result["best_epoch"] - 1
         assert result["validation_error"] == min(result["validation_errors"])
@@ -54,7 +54,7 @@ def test_networks_are_trained_once(finished):
     out, _, said = finished
     trained = [line for line in said if "validation error" in line]
     assert sum("bbb-mixture-32-0" in line for line in trained) == 1
-    assert len(list((out / "networks").glob("*.npz"))) == 3 + bbb_mnist.N_MEMBERS
+    assert len(list((out / "networks").glob("*.npz"))) == 4 + bbb_mnist.N_MEMBERS
 
 
 def test_pruning_removes_the_share(finished):
@@ -97,6 +97,7 @@ def test_training_goes_on_from_its_file(tmp_path):
         ("sgd", {"momentum": 0.5}, {"bbb_step": 0.1, "narrow_std": 0.1, "units": (32, 64)}),
         ("bbb-normal", {"prior_std": 2.0}, {"sgd_step": 0.3, "share": 0.9, "n_draws": 3}),
         ("bbb-mixture", {"share": 0.9}, {"sgd_step": 0.3, "prior_std": 2.0}),
+        ("bbb-mixture-local", {"share": 0.9}, {"bbb_step": 0.3, "kl_weights": "uniform"}),
     ],
 )
 def test_a_network_is_trained_anew_for_its_own_settings_alone(tmp_path, kind, own, foreign):

@@ -125,16 +125,18 @@ def _place(row: Row) -> tuple[int, int]:
 
 
 def _line(row: Row, paper: dict[str, dict[str, str]]) -> list[str]:
-    name = digit_networks.name_of(row.cell["method"], row.cell["units"])
+    kind, units = row.cell["method"], row.cell["units"]
+    printed = "bbb-mixture" if kind == digit_networks.LOCAL else kind
+    anchor = paper.get(digit_networks.name_of(printed, units), {})
     result = row.result or {}
     averaged = result.get("last_test_error_averaged")
     return [
-        name,
+        digit_networks.name_of(kind, units),
         f"{result['n_weights'] / 1e6:.2g}m",
         str(result["n_epochs"]),
         str(result["best_epoch"]),
         f"{100 * result['validation_error']:.2f}",
-        paper.get(name, {}).get("test_error", "–"),
+        anchor.get("test_error", "–"),
         f"{100 * result['test_error']:.2f}",
         f"{100 * result['last_test_error']:.2f}",
         "–" if averaged is None else f"{100 * averaged:.2f}",
@@ -153,7 +155,10 @@ def _settings(rows: Sequence[Row]) -> str:
         f"by Backprop: Adam, step {config['bbb_step']:g}, {config['n_samples']} draw a step, "
         f"{config['kl_weights']} KL weights, standard deviations from {config['init_std']:g}; "
         f"mixture prior ({config['share']:g}, {config['wide_std']:g}, "
-        f"{config['narrow_std']:.2g}), normal prior N(0, {config['prior_std']:g}²)."
+        f"{config['narrow_std']:.2g}), normal prior N(0, {config['prior_std']:g}²). "
+        f"{digit_networks.LOCAL}: the same mixture and draws of activations, a row its own, in the "
+        "place of draws of weights, a batch its own (Kingma, Salimans & Welling 2015); step "
+        f"{digit_networks.LOCAL_STEP:g}, geometric KL weights, those of the paper."
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -36,7 +36,11 @@ from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 from bayesprop.sampling.dropout import Rates, dropout_forward
 from bayesprop.sampling.point_network import point_network
 
-KINDS = ("sgd", "dropout", "dropconnect", "bbb-normal", "bbb-mixture")
+LOCAL = "bbb-mixture-local"
+"""The mixture's network whose activations are drawn, not its weights (Kingma et al. 2015)."""
+
+KINDS = ("sgd", "dropout", "dropconnect", "bbb-normal", "bbb-mixture", LOCAL)
+LOCAL_STEP = 2e-3
 SAVED_EVERY = 5
 _FOLDER = "networks"
 _OF_SGD = {"sgd_step", "momentum"}
@@ -57,8 +61,9 @@ class Config:
     sgd_step, momentum
         Of plain networks and those with zeros, for a gradient averaged over a batch; the step falls
         to zero along a cosine.
-    bbb_step
-        Of Adam, falling in the same way.
+    bbb_step, kl_weights
+        Step of Adam, falling in the same way, and shares of the KL; but of the network whose
+        activations are drawn they are LOCAL_STEP and "geometric".
     prior_std
         Of the normal prior.
     share, wide_std, narrow_std
@@ -89,6 +94,11 @@ class Config:
         """Count the epochs of a kind of network."""
         plain, zeros, bbb = self.n_epochs
         return bbb if kind.startswith("bbb") else plain if kind == "sgd" else zeros
+
+    def of_kind(self, kind: str) -> Config:
+        """Return the settings with those that a kind of network prescribes."""
+        own = {"bbb_step": LOCAL_STEP, "kl_weights": "geometric"} if kind == LOCAL else {}
+        return replace(self, **own)
 
 
 QUICK: Mapping[str, Any] = {
@@ -261,7 +271,7 @@ def _error(weights: Any, x: Any, y: Any) -> Any:
 
 @lru_cache(maxsize=32)
 def _method(config: Config, kind: str, n_rows: int) -> GradientMethod:
-    likelihood = Categorical(10)
+    config, likelihood = config.of_kind(kind), Categorical(10)
     n_steps = config.epochs_of(kind) * loops.count_batches(n_rows, config.batch_size)
     if not kind.startswith("bbb"):
         rates = {"dropout": Rates(0.2, 0.5), "dropconnect": Rates(connection=0.5)}.get(kind)
@@ -269,7 +279,7 @@ def _method(config: Config, kind: str, n_rows: int) -> GradientMethod:
         falling = optax.cosine_decay_schedule(config.sgd_step, n_steps)
         optimizer = optax.sgd(falling, momentum=config.momentum or None)
         return point_network(plain_apply, likelihood, optimizer, forward=forward)
-    is_mixture = kind == "bbb-mixture"
+    is_mixture = kind != "bbb-normal"
     mixture = ScaleMixturePrior(config.share, config.wide_std, config.narrow_std)
     return bayes_by_backprop(
         plain_apply,
@@ -280,6 +290,7 @@ def _method(config: Config, kind: str, n_rows: int) -> GradientMethod:
         kl="sampled" if is_mixture else "closed",
         kl_weights=config.kl_weights,
         init_std=config.init_std,
+        local_reparameterisation=kind == LOCAL,
     )
 
 
@@ -305,8 +316,9 @@ def _one_epoch(network: Network, key: Any, data: Pictures, batch_size: int) -> N
 def _digest(config: Config, kind: str) -> str:
     """Name the settings that the network depends on."""
     foreign = {"units", "n_draws", *(_OF_SGD if kind.startswith("bbb") else _OF_BBB)}
-    foreign |= {"bbb-normal": _OF_MIXTURE, "bbb-mixture": {"prior_std"}}.get(kind, set())
-    settings = {name: value for name, value in vars(config).items() if name not in foreign}
+    foreign |= _OF_MIXTURE if kind == "bbb-normal" else {"prior_std"}
+    own = vars(config.of_kind(kind))
+    settings = {name: value for name, value in own.items() if name not in foreign}
     settings |= {"n_epochs": config.epochs_of(kind), "kind": kind}
     return hashlib.sha256(row_files.identity(settings, {}).encode()).hexdigest()[:12]
 
