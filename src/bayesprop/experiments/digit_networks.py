@@ -57,7 +57,8 @@ class Config:
     units
         Sizes of the two hidden layers; the largest is that of the figures and of Table 2.
     n_epochs
-        Of plain networks, of those with dropout or DropConnect, and of Bayes by Backprop.
+        Of plain networks, of those with dropout or DropConnect, and of Bayes by Backprop; twice as
+        many where it draws activations.
     sgd_step, momentum
         Of plain networks and those with zeros, for a gradient averaged over a batch; the step falls
         to zero along a cosine.
@@ -93,6 +94,8 @@ class Config:
     def epochs_of(self, kind: str) -> int:
         """Count the epochs of a kind of network."""
         plain, zeros, bbb = self.n_epochs
+        if kind == LOCAL:
+            return 2 * bbb
         return bbb if kind.startswith("bbb") else plain if kind == "sgd" else zeros
 
     def of_kind(self, kind: str) -> Config:
