@@ -3,7 +3,7 @@
 784-1200-1200-10, 128 rows a step, float32, two cores, or the one of `taskset -c 1`. The programs
 take turns, an epoch each, so that whatever else the machine does falls on all of them; a ratio is
 the median over the turns of the ratio within a turn. Those that need PyTorch are skipped where it
-is not installed (`pip install --group bench`).
+is not installed (`uv pip install --group bench`; pip from 25.1 on has `--group`, too).
 """
 
 from __future__ import annotations
