@@ -141,7 +141,8 @@ _PROTOCOL = (
     "of the weights (Bayes by Backprop) or over five networks (DropConnect)."
 )
 _NOTE = (
-    "One run a network, so that differences of a tenth of a point are noise: the standard error of "
+    "One run a network above, so that differences of a tenth of a point are noise: the standard "
+    "error of "
     "an error rate of 1.4 % on 10000 digits is 0.12 points. The paper chose learning rate, prior "
     "and number of draws on the validation digits as well, and trained for up to 600 epochs. "
     "Longer training with draws of weights takes ours the other way: with 300 epochs "
