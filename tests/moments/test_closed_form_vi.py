@@ -184,6 +184,21 @@ def test_lbfgs_finds_the_posterior_of_a_linear_model():
     np.testing.assert_allclose(q.v[0][:, 0], 1.0 / np.diag(prec), rtol=1e-3)
 
 
+def test_the_kl_is_reported_once_an_epoch_as_often_as_there_are_batches():
+    """It is that of the weights after the step, by the readable sum of both terms."""
+    rows, model = rows_of(), vi.Model(KnownNoise(1, 0.1))
+    method = vi.closed_form_vi(model, learning_rate=0.1)
+    state = method.init(jax.random.key(0), params_of(model).q.m)
+    for place, times in ((0, 7.0), (1, 0.0), (6, 0.0)):
+        batch = Batch(*rows, jnp.asarray(place), 7, jnp.asarray(40.0))
+        after, info = method.update(jax.random.key(0), state, batch)
+        kl = float(vi.terms(model, after.params, rows).kl)
+        assert abs(kl - float(vi.terms(model, state.params, rows).kl)) > 0.01 * kl
+        assert float(info.kl) == pytest.approx(times * kl, rel=1e-5)
+        loss = times * kl / 7.0 - float(vi.terms(model, state.params, rows).expected_log_lik)
+        assert float(info.loss) == pytest.approx(7.0 * loss / 40.0, rel=1e-5)
+
+
 def test_warm_up_scales_the_kl_alone():
     rows, model = rows_of(), vi.Model(KnownNoise(1, 0.1))
     batch = Batch(*rows, jnp.asarray(0), 1, jnp.asarray(40.0))

@@ -221,15 +221,20 @@ def test_mixture_prior_is_the_sum_of_densities_in_the_far_tails(w):
     assert float(prior.log_prob(jnp.float32(w))) == pytest.approx(exact, rel=1e-5)
 
 
-@pytest.fixture(scope="module")
-def both():
+@pytest.fixture(
+    scope="module",
+    params=[(NormalPrior(1.0), "closed"), (ScaleMixturePrior(0.4, 1.0, 0.2), "sampled")],
+    ids=["normal", "mixture"],
+)
+def both(request):
+    prior, kl = request.param
     x = jax.random.normal(jax.random.key(0), (16, 3))
     batch = whole(x, jnp.sin(x[:, :1]))
     start = init_weights(jax.random.key(2), (3, 6, 1))
 
     def steps(local):
         method = bayes_by_backprop(
-            plain_apply, KnownNoise(1, 0.3), NormalPrior(1.0), optax.sgd(1.0), init_std=0.3,
+            plain_apply, KnownNoise(1, 0.3), prior, optax.sgd(1.0), init_std=0.3, kl=kl,
             local_reparameterisation=local,
         )  # fmt: skip
         state = method.init(jax.random.key(1), start)

@@ -142,10 +142,9 @@ _PROTOCOL = (
 )
 _NOTE = (
     "One run a network above, so that differences of a tenth of a point are noise: the standard "
-    "error of "
-    "an error rate of 1.4 % on 10000 digits is 0.12 points. The paper chose learning rate, prior "
-    "and number of draws on the validation digits as well, and trained for up to 600 epochs. "
-    "Longer training with draws of weights takes ours the other way: with 300 epochs "
+    "error of an error rate of 1.4 % on 10000 digits is 0.12 points. The paper chose learning "
+    "rate, prior and number of draws on the validation digits as well, and trained for up to 600 "
+    "epochs. Longer training with draws of weights takes ours the other way: with 300 epochs "
     "(`n_epochs=(60, 200, 300)`) "
     "bbb-mixture-400 erred on 1.77 % at the chosen epoch, the 27th, and on 1.91 % at the last, "
     "while the mean log-likelihood of the training digits fell from -0.03 at epoch 20 to -0.07: "
