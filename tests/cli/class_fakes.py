@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.classification import BayesianClassifier
 from bayesprop.methods import Method
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.standardiser import Standardiser
 
 METHOD = Method(
     name="centres",

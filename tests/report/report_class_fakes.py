@@ -8,9 +8,9 @@ import numpy as np
 from report_fakes import fit_report
 from sklearn.linear_model import LogisticRegression
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.standardiser import Standardiser
 from bayesprop.report.write import Rows
 
 TRACE = {

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.model.standardiser import Standardiser
 from bayesprop.report.write import Rows
 
 

@@ -7,7 +7,7 @@ from report_fakes import METADATA, fit_report, regressor, rows, slopes
 from scipy import stats
 
 from bayesprop.data.encoding import TableEncoding
-from bayesprop.data.standardise import Standardiser
+from bayesprop.model.standardiser import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.contents import collect
 from bayesprop.report.effects import MOMENTS, Feature, effects

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop.data import registry
 from bayesprop.data.encoding import TableEncoding
-from bayesprop.data.standardise import Standardiser
+from bayesprop.model.standardiser import Standardiser
 
 
 class Interactions(NamedTuple):

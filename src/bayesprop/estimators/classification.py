@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.inputs import CHUNK_ROWS, standardised_inputs
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.standardiser import Standardiser
 
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):

@@ -14,7 +14,6 @@ from typing import Any, Self
 import jax
 import numpy as np
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.advice import CONSTANT_TARGET, warn
 from bayesprop.estimators.checks import check_int
 from bayesprop.estimators.classification import BayesianClassifier
@@ -23,6 +22,7 @@ from bayesprop.estimators.regression import BayesianRegressor
 from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.predictive import Predictive
+from bayesprop.model.standardiser import Standardiser
 from bayesprop.sampling import draws
 
 _DRAW_VALUES = 8_000_000

@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.advice import warn
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
 from bayesprop.estimators.classification import BayesianClassifier
@@ -38,6 +37,7 @@ from bayesprop.linear.logistic_evidence import Maximised
 from bayesprop.linear.logistic_vi import variational
 from bayesprop.linear.precisions import FIXED
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.standardiser import Standardiser
 from bayesprop.numerics.gaussian_logits import PREDICTIONS
 
 _VI = "vi"

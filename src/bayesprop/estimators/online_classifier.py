@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.classification import BayesianClassifier
 from bayesprop.estimators.pruned import check_streams, forget, goes_on
 from bayesprop.estimators.unharmed import unharmed
+from bayesprop.model.standardiser import Standardiser
 
 
 class OnlineClassifier(BayesianClassifier):

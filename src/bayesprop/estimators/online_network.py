@@ -16,7 +16,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from sklearn.base import clone
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.network import NetworkRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor
 from bayesprop.model.fit_report import FitReport
@@ -24,6 +23,7 @@ from bayesprop.model.layers import Activation
 from bayesprop.model.method import Apply
 from bayesprop.model.network_likelihoods import GaussianNoise
 from bayesprop.model.networks import plain_activation
+from bayesprop.model.standardiser import Standardiser
 from bayesprop.numerics.compiled import WIDE_VECTORS
 from bayesprop.numerics.loops import Replayed, Rows, replay
 from bayesprop.sampling import draws

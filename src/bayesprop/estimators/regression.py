@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.inputs import standardised_inputs
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import Predictive
+from bayesprop.model.standardiser import Standardiser
 
 _LARGEST_SCALE = 1e150
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.estimators.pruned import Pruned
 from bayesprop.methods import METHODS, estimator_class
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.standardiser import Standardiser
 
 _LABEL_KINDS: dict[str, type] = {"text": str, "bool": bool, "int": int, "float": float}
 

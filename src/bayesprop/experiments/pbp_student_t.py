@@ -15,11 +15,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
+from bayesprop.model.standardiser import Standardiser
 from bayesprop.moments.pbp_engine import Engine
 from bayesprop.moments.pbp_state import PBPState, init
 

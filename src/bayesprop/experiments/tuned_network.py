@@ -20,7 +20,6 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop import metrics
-from bayesprop.data.standardise import Standardiser
 from bayesprop.experiments import rows as row_files
 from bayesprop.experiments import uci
 from bayesprop.experiments.cells import Key, Scratch, described
@@ -28,6 +27,7 @@ from bayesprop.experiments.protocol import NothingToRun, Selection
 from bayesprop.experiments.tuning import Range, Tuned, tune
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
+from bayesprop.model.standardiser import Standardiser
 from bayesprop.sampling.online_descent import (
     GravesFit,
     OnlineNetwork,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.model.standardiser import Standardiser
 
 MAX_FEATURES = 1000
 MAX_STORED_FEATURES = 64

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import optimize, special
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.standardiser import Standardiser
 
 MAX_FEATURES = 1000
 MAX_WEIGHTS = 20_000

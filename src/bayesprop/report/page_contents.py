@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesprop.data.standardise import Standardiser
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.standardiser import Standardiser
 from bayesprop.report.effects import Effects
 from bayesprop.report.linear_weights import Weights
 from bayesprop.report.scoring import Comparison, Score
