@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.moments import noise_network_deviations
+from bayesprop.moments.network_ensemble import joint_covariance
 
 
 def wave(n=60, seed=0):
@@ -243,7 +243,7 @@ def test_weights_that_stay_independent_are_told(monkeypatch):
     settings = {"n_epochs": 5, "n_members": 2, "random_state": 0}
     model = ClosedFormVIRegressor((4,), **settings).fit(x, x[:, 0])
     assert model.fit_report_.warnings == []
-    monkeypatch.setattr(noise_network_deviations, "MOST_WEIGHTS", 10)
+    monkeypatch.setattr(joint_covariance, "MOST_WEIGHTS", 10)
     model = ClosedFormVIRegressor((4,), **settings).fit(x, x[:, 0])
     (told,) = model.fit_report_.warnings
     assert told.startswith("The 19 weights of a network stay independent")

@@ -17,7 +17,7 @@ from bayesprop.model.network_likelihoods import (
     LearnedNoise,
 )
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.moments.noise_network_vi import MOST_LOG_NOISE_VAR
+from bayesprop.moments.network_ensemble.ensemble import MOST_LOG_NOISE_VAR
 
 LEARNED, INPUT = "learned", "input"
 _NO_TAIL = 1e6

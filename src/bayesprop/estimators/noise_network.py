@@ -17,8 +17,8 @@ from bayesprop.estimators.stored import (
 )
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.moments import noise_network_vi as recipe
-from bayesprop.moments.known_rows import KnownRows
+from bayesprop.moments.network_ensemble import ensemble as recipe
+from bayesprop.moments.network_ensemble.known_rows import KnownRows
 
 NETWORK = "network"
 _SETTINGS = {

@@ -8,22 +8,22 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from bayesprop.moments.kernel_noise_layers import (
+from bayesprop.moments.network_ensemble.kernel_adam import BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED
+from bayesprop.moments.network_ensemble.kernel_member import N_NUMBERS, N_SUMS, Places, Work
+from bayesprop.moments.network_ensemble.kernel_network import (
     BLOCK,
     N_OUT,
     OUT_WIDTHS,
     WIDTHS,
 )
-from bayesprop.moments.kernel_noise_network import N_NUMBERS, N_SUMS, Places, Work
-from bayesprop.moments.kernel_noise_prior import BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED
-from bayesprop.moments.noise_network_prior import Priors
+from bayesprop.moments.network_ensemble.weight_priors import Priors
 from bayesprop.numerics.aligned import aligned_zeros, round_up
 
 Vector = Float32[np.ndarray, " p"]
 
 
 class Layout(NamedTuple):
-    """Places and sizes; what they mean: `kernel_noise_layers` and `Work`.
+    """Places and sizes; what they mean: `kernel_network` and `Work`.
 
     leaves
         Places in theta of a member's parameters, in the order of `ravel_pytree`.

@@ -1,13 +1,14 @@
 """The compiled loops that evaluate one member of the noise-network recipe: `member_output`.
 
-The arrays are those of `kernel_noise_layers.py`.
+The arrays are those of `kernel_network.py`.
 """
 # pyright: reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
 
-from bayesprop.moments.kernel_noise_deviations import deviate, look, send_back
-from bayesprop.moments.kernel_noise_layers import (
+from bayesprop.moments.network_ensemble.kernel_adam import derive
+from bayesprop.moments.network_ensemble.kernel_deviations import deviate, look, send_back
+from bayesprop.moments.network_ensemble.kernel_network import (
     BLOCK,
     IN_M,
     IN_Q,
@@ -19,7 +20,6 @@ from bayesprop.moments.kernel_noise_layers import (
     OUT_V,
     forward,
 )
-from bayesprop.moments.kernel_noise_prior import derive
 from bayesprop.numerics.kernel_floats import log_add_exp
 from bayesprop.numerics.kernel_lanes import compiled, inlined, load_floats, spread_at, store
 

@@ -13,8 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesprop.moments.gaussian_network import Layers, Values, init_layers, propagate
-from bayesprop.moments.noise_network_prior import (
+from bayesprop.moments.network_ensemble.gaussian_network import (
+    Layers,
+    Values,
+    init_layers,
+    propagate,
+)
+from bayesprop.moments.network_ensemble.weight_priors import (
     Priors,
     adaptive_kl,
     noise_kl,

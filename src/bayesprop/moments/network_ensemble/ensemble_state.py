@@ -11,11 +11,11 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.moments.gaussian_network import GaussianLayer, Layers
-from bayesprop.moments.known_rows import KnownRows
-from bayesprop.moments.noise_network_members import LEAST_DOF, Member, init_member
-from bayesprop.moments.noise_network_prior import Priors
-from bayesprop.moments.residual_process import ResidualProcess
+from bayesprop.moments.network_ensemble.gaussian_network import GaussianLayer, Layers
+from bayesprop.moments.network_ensemble.known_rows import KnownRows
+from bayesprop.moments.network_ensemble.member import LEAST_DOF, Member, init_member
+from bayesprop.moments.network_ensemble.residual_process import ResidualProcess
+from bayesprop.moments.network_ensemble.weight_priors import Priors
 
 MANY_ROWS = 5_000
 VERY_MANY_ROWS = 30_000
@@ -135,7 +135,7 @@ class NoiseNetworkState(NamedTuple):
         Log of the least noise variance of every target, (o,).
     deviations
         Of all weights of the mean networks, (k, s, p), whose outer products add up to the
-        covariance; none before training has ended. See noise_network_deviations.py.
+        covariance; none before training has ended. See joint_covariance.py.
     residual
         Knows what the members leave, nothing before training has ended.
     known

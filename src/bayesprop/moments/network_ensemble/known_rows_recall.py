@@ -1,6 +1,6 @@
 """What comes back with the inputs of a table, and what the ensemble then says of these.
 
-How much of the noise does is judged as the noise itself is (`noise_network_residual`): by the
+How much of the noise does is judged as the noise itself is (`left_out_rows`): by the
 log-likelihood of every measurement given the others of its inputs, and what the members say of all
 these left out.
 """
@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.moments import known_rows
-from bayesprop.moments.distinct_rows import Distinct, Targets
-from bayesprop.moments.known_rows import KnownRows
-from bayesprop.moments.noise_network_deviations import LeftOut
-from bayesprop.moments.noise_network_engine import outputs
-from bayesprop.moments.noise_network_members import NoisyOutput
-from bayesprop.moments.noise_network_residual import (
+from bayesprop.moments.network_ensemble import known_rows
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Targets
+from bayesprop.moments.network_ensemble.ensemble_state import NoiseNetworkState
+from bayesprop.moments.network_ensemble.ensemble_training import outputs
+from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
+from bayesprop.moments.network_ensemble.known_rows import KnownRows
+from bayesprop.moments.network_ensemble.left_out_rows import (
     CONVINCING,
     LEAST_GAIN,
     MOST_STEPS,
@@ -25,7 +25,7 @@ from bayesprop.moments.noise_network_residual import (
     is_near,
     nearest_to_best,
 )
-from bayesprop.moments.noise_network_state import NoiseNetworkState
+from bayesprop.moments.network_ensemble.member import NoisyOutput
 
 LEAST_REPEATED = 10
 """Inputs that stand for more than one row, below which nothing is learnt of what comes back."""

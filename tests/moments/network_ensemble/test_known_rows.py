@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_noise_network_residual import fit, output
+from test_left_out_rows import fit, output
 
-from bayesprop.moments import known_rows
-from bayesprop.moments import noise_network_known as known
-from bayesprop.moments import noise_network_vi as nn
-from bayesprop.moments.distinct_rows import Distinct, Targets
-from bayesprop.moments.noise_network_engine import Rows
+from bayesprop.moments.network_ensemble import ensemble as nn
+from bayesprop.moments.network_ensemble import known_rows
+from bayesprop.moments.network_ensemble import known_rows_recall as known
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Targets
+from bayesprop.moments.network_ensemble.ensemble_training import Rows
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])

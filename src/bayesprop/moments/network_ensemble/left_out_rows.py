@@ -19,12 +19,15 @@ from jaxtyping import Float, Int
 
 from bayesprop.model.network_likelihoods import LEAST_LOG_NOISE, MOST_LOG_NOISE
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.moments import residual_process
-from bayesprop.moments.distinct_rows import Distinct, Targets
-from bayesprop.moments.noise_network_deviations import LeftOut
-from bayesprop.moments.noise_network_engine import outputs
-from bayesprop.moments.noise_network_members import TILT_LIMIT, NoisyOutput
-from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
+from bayesprop.moments.network_ensemble import residual_process
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Targets
+from bayesprop.moments.network_ensemble.ensemble_state import (
+    NoiseNetworkSettings,
+    NoiseNetworkState,
+)
+from bayesprop.moments.network_ensemble.ensemble_training import outputs
+from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
+from bayesprop.moments.network_ensemble.member import TILT_LIMIT, NoisyOutput
 from bayesprop.numerics.dense import one_blas_thread
 
 LEAST_ROWS = 50

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesprop.moments.gaussian_network import Layers, n_units_below
+from bayesprop.moments.network_ensemble.gaussian_network import Layers, n_units_below
 
 SHAPE = 4.48
 """Shape of the inverse-gamma prior of a weight variance."""

@@ -12,9 +12,19 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.moments.noise_network_engine import Rows, by_member, outputs, together, train
-from bayesprop.moments.noise_network_members import TILT_LIMIT
-from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState, init
+from bayesprop.moments.network_ensemble.ensemble_state import (
+    NoiseNetworkSettings,
+    NoiseNetworkState,
+    init,
+)
+from bayesprop.moments.network_ensemble.ensemble_training import (
+    Rows,
+    by_member,
+    outputs,
+    together,
+    train,
+)
+from bayesprop.moments.network_ensemble.member import TILT_LIMIT
 
 MOST_TIMES, MOST_NATS = 2.0, 0.1
 """Times the root mean square error of the others, and nats a row below them, of a member that is

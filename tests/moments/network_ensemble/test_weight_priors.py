@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from bayesprop.moments.gaussian_network import GaussianLayer
-from bayesprop.moments.noise_network_prior import SHAPE, dead_units, weight_information
+from bayesprop.moments.network_ensemble.gaussian_network import GaussianLayer
+from bayesprop.moments.network_ensemble.weight_priors import SHAPE, dead_units, weight_information
 
 SPREAD = 4.0
 

@@ -1,6 +1,6 @@
 """The compiled loop that trains one member of the noise-network recipe; `member_loss`, by hand.
 
-The arrays are those of `kernel_noise_layers.py`; `noise_network_engine.py` lays them out. All is
+The arrays are those of `kernel_network.py`; `ensemble_training.py` lays them out. All is
 float32 but what is summed up once a step.
 """
 # pyright: reportArgumentType=false, reportCallIssue=false
@@ -10,7 +10,13 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from bayesprop.moments.kernel_noise_layers import (
+from bayesprop.moments.network_ensemble.kernel_adam import (
+    descend,
+    descend_plainly,
+    prepare,
+    rates_of,
+)
+from bayesprop.moments.network_ensemble.kernel_network import (
     BLOCK,
     IN_M,
     IN_Q,
@@ -23,7 +29,6 @@ from bayesprop.moments.kernel_noise_layers import (
     forward,
     products,
 )
-from bayesprop.moments.kernel_noise_prior import descend, descend_plainly, prepare, rates_of
 from bayesprop.numerics.kernel_floats import at_most, exp, log1p, log_add_exp
 from bayesprop.numerics.kernel_lanes import (
     called,
@@ -45,7 +50,7 @@ class Work(NamedTuple):
     """All that a member needs between calls and within a step.
 
     layers
-        Of the mean network, then of the noise network; columns as in `kernel_noise_layers`.
+        Of the mean network, then of the noise network; columns as in `kernel_network`.
     spreads
         Of the priors of these layers' weights: variances times the fan-in, see `Priors`.
     jobs

@@ -11,13 +11,13 @@ import pytest
 from scipy import stats
 from threadpoolctl import threadpool_info
 
-from bayesprop.moments import noise_network_deviations as dev
-from bayesprop.moments import noise_network_engine as engine
-from bayesprop.moments import noise_network_vi as nn
-from bayesprop.moments.distinct_rows import Distinct
-from bayesprop.moments.gaussian_network import GaussianLayer, Layers
-from bayesprop.moments.noise_network_members import Member, member_output, student_t_bound
-from bayesprop.moments.noise_network_prior import Priors, dead_units, prior_variances
+from bayesprop.moments.network_ensemble import ensemble as nn
+from bayesprop.moments.network_ensemble import ensemble_training as engine
+from bayesprop.moments.network_ensemble import joint_covariance as dev
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct
+from bayesprop.moments.network_ensemble.gaussian_network import GaussianLayer, Layers
+from bayesprop.moments.network_ensemble.member import Member, member_output, student_t_bound
+from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units, prior_variances
 from bayesprop.numerics.activation_moments import soft_relu
 
 # Hidden units, inputs, outputs, whether the last layer takes the inputs too.

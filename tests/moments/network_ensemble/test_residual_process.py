@@ -8,7 +8,7 @@ from scipy import optimize, stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from bayesprop.moments import residual_process as rp
+from bayesprop.moments.network_ensemble import residual_process as rp
 
 
 def squared(lengths: np.ndarray, var: float, a: np.ndarray, b: np.ndarray) -> np.ndarray:

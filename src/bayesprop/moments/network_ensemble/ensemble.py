@@ -14,27 +14,27 @@ from jaxtyping import Float
 
 from bayesprop.model.network_likelihoods import LEAST_LOG_NOISE, MOST_LOG_NOISE
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.moments.distinct_rows import Distinct
-from bayesprop.moments.gaussian_network import apply, draw, n_units_below
-from bayesprop.moments.noise_network_deviations import with_deviations
-from bayesprop.moments.noise_network_engine import Rows, moves, outputs, train
-from bayesprop.moments.noise_network_known import LEAST_LOG_OWN, recall, with_known
-from bayesprop.moments.noise_network_members import LEAST_DOF
-from bayesprop.moments.noise_network_prior import Priors, dead_units
-from bayesprop.moments.noise_network_residual import (
-    MOST_LOG_NOISE_VAR,
-    predictive,
-    scaled,
-    with_residual,
-)
-from bayesprop.moments.noise_network_restarts import gave_up, start_again
-from bayesprop.moments.noise_network_state import (
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct
+from bayesprop.moments.network_ensemble.ensemble_state import (
     NoiseNetworkSettings,
     NoiseNetworkState,
     init,
     log_noise_floor,
     settings_for,
 )
+from bayesprop.moments.network_ensemble.ensemble_training import Rows, moves, outputs, train
+from bayesprop.moments.network_ensemble.gaussian_network import apply, draw, n_units_below
+from bayesprop.moments.network_ensemble.joint_covariance import with_deviations
+from bayesprop.moments.network_ensemble.known_rows_recall import LEAST_LOG_OWN, recall, with_known
+from bayesprop.moments.network_ensemble.left_out_rows import (
+    MOST_LOG_NOISE_VAR,
+    predictive,
+    scaled,
+    with_residual,
+)
+from bayesprop.moments.network_ensemble.member import LEAST_DOF
+from bayesprop.moments.network_ensemble.restarts import gave_up, start_again
+from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units
 
 __all__ = [
     "FitInfo",

@@ -11,11 +11,11 @@ import optax
 import pytest
 from scipy import special, stats
 
-from bayesprop.moments import noise_network_engine as engine
-from bayesprop.moments import noise_network_vi as nn
-from bayesprop.moments.gaussian_network import Layers
-from bayesprop.moments.noise_network_members import Member, Schedule, member_loss, member_output
-from bayesprop.moments.noise_network_prior import Priors
+from bayesprop.moments.network_ensemble import ensemble as nn
+from bayesprop.moments.network_ensemble import ensemble_training as engine
+from bayesprop.moments.network_ensemble.gaussian_network import Layers
+from bayesprop.moments.network_ensemble.member import Member, Schedule, member_loss, member_output
+from bayesprop.moments.network_ensemble.weight_priors import Priors
 from bayesprop.numerics import kernel_floats, kernel_lanes
 from bayesprop.numerics.activation_moments import soft_relu
 

@@ -1,7 +1,7 @@
 """Priors of the noise-network recipe and steps of Adam, sixteen parameters at a time.
 
-What `noise_network_prior.py` says of the priors, whose groups' best variances need no derivative,
-and Adam (Kingma & Ba 2015). The arrays are those of `kernel_noise_layers.py`, and
+What `weight_priors.py` says of the priors, whose groups' best variances need no derivative,
+and Adam (Kingma & Ba 2015). The arrays are those of `kernel_network.py`, and
 
 pull
     One over the prior variance, in the places of the weights.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.moments.kernel_noise_layers import (
+from bayesprop.moments.network_ensemble.kernel_network import (
     B_M,
     B_S,
     BLOCK,

@@ -31,12 +31,15 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg
 
-from bayesprop.moments.distinct_rows import Distinct
-from bayesprop.moments.gaussian_network import Layers, n_units_below
-from bayesprop.moments.noise_network_engine import Rows, activations, outputs, turn
-from bayesprop.moments.noise_network_members import TILT_LIMIT, Member, NoisyOutput
-from bayesprop.moments.noise_network_prior import Priors, dead_units, prior_variances
-from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct
+from bayesprop.moments.network_ensemble.ensemble_state import (
+    NoiseNetworkSettings,
+    NoiseNetworkState,
+)
+from bayesprop.moments.network_ensemble.ensemble_training import Rows, activations, outputs, turn
+from bayesprop.moments.network_ensemble.gaussian_network import Layers, n_units_below
+from bayesprop.moments.network_ensemble.member import TILT_LIMIT, Member, NoisyOutput
+from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units, prior_variances
 from bayesprop.numerics.cores import n_cores
 from bayesprop.numerics.dense import inverse_triangle, one_blas_thread, orthogonal_columns
 

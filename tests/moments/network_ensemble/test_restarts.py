@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprop.moments import noise_network_restarts as restarts
-from bayesprop.moments import noise_network_vi as nn
-from bayesprop.moments.noise_network_engine import Rows
-from bayesprop.moments.noise_network_members import student_t_bound
+from bayesprop.moments.network_ensemble import ensemble as nn
+from bayesprop.moments.network_ensemble import restarts as restarts
+from bayesprop.moments.network_ensemble.ensemble_training import Rows
+from bayesprop.moments.network_ensemble.member import student_t_bound
 
 SETTINGS = nn.settings_for(
     200, hidden_layer_sizes=(10,), noise_layer_sizes=(5,), n_members=3, n_steps=1500

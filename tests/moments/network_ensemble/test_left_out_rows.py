@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_noise_network_deviations import CASES, ensemble, settings_of
+from test_joint_covariance import CASES, ensemble, settings_of
 
 from bayesprop import metrics
-from bayesprop.moments import noise_network_deviations as dev
-from bayesprop.moments import noise_network_engine as engine
-from bayesprop.moments import noise_network_residual as res
-from bayesprop.moments import noise_network_vi as nn
-from bayesprop.moments.distinct_rows import Distinct, Targets
-from bayesprop.moments.noise_network_members import NoisyOutput
-from bayesprop.moments.noise_network_prior import Priors, prior_variances
+from bayesprop.moments.network_ensemble import ensemble as nn
+from bayesprop.moments.network_ensemble import ensemble_training as engine
+from bayesprop.moments.network_ensemble import joint_covariance as dev
+from bayesprop.moments.network_ensemble import left_out_rows as res
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Targets
+from bayesprop.moments.network_ensemble.member import NoisyOutput
+from bayesprop.moments.network_ensemble.weight_priors import Priors, prior_variances
 
 
 @pytest.mark.parametrize("n", [12, 200])  # fewer rows than weights, and more

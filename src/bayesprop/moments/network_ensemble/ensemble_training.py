@@ -1,7 +1,7 @@
 """Training and prediction of the noise-network recipe by compiled loops, in threads.
 
-The arithmetic is that of `member_loss` and `member_output` (noise_network_members.py), in
-kernel_noise_*.py. What comes out depends neither on the number of threads nor on where training
+The arithmetic is that of `member_loss` and `member_output` (member.py), in
+kernel_*.py. What comes out depends neither on the number of threads nor on where training
 stops and goes on.
 """
 
@@ -18,14 +18,22 @@ import jax
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from bayesprop.moments.kernel_noise_deviations import Aside
-from bayesprop.moments.kernel_noise_layers import PADDING
-from bayesprop.moments.kernel_noise_layout import Layout, Vector, layout
-from bayesprop.moments.kernel_noise_network import Rules, advance
-from bayesprop.moments.kernel_noise_predict import evaluate
-from bayesprop.moments.noise_network_members import LEAST_DOF, TILT_LIMIT, NoisyOutput
-from bayesprop.moments.noise_network_prior import LOG_WIDTH, SHAPE, WIDTH_PRECISION, Priors
-from bayesprop.moments.noise_network_state import NoiseNetworkSettings, NoiseNetworkState
+from bayesprop.moments.network_ensemble.ensemble_state import (
+    NoiseNetworkSettings,
+    NoiseNetworkState,
+)
+from bayesprop.moments.network_ensemble.kernel_deviations import Aside
+from bayesprop.moments.network_ensemble.kernel_layout import Layout, Vector, layout
+from bayesprop.moments.network_ensemble.kernel_member import Rules, advance
+from bayesprop.moments.network_ensemble.kernel_network import PADDING
+from bayesprop.moments.network_ensemble.kernel_outputs import evaluate
+from bayesprop.moments.network_ensemble.member import LEAST_DOF, TILT_LIMIT, NoisyOutput
+from bayesprop.moments.network_ensemble.weight_priors import (
+    LOG_WIDTH,
+    SHAPE,
+    WIDTH_PRECISION,
+    Priors,
+)
 from bayesprop.numerics.aligned import aligned_zeros
 from bayesprop.numerics.cores import n_cores
 

@@ -13,10 +13,10 @@ import pytest
 from scipy import integrate, optimize, special, stats
 
 from bayesprop import metrics
-from bayesprop.moments import gaussian_network as gn
-from bayesprop.moments import noise_network_members as parts
-from bayesprop.moments import noise_network_prior as prior
-from bayesprop.moments import noise_network_vi as nn
+from bayesprop.moments.network_ensemble import ensemble as nn
+from bayesprop.moments.network_ensemble import gaussian_network as gn
+from bayesprop.moments.network_ensemble import member as parts
+from bayesprop.moments.network_ensemble import weight_priors as prior
 
 PRIORS = prior.Priors(4.0, 4.0, 9.0)
 SETTINGS = nn.NoiseNetworkSettings(

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.moments.known_rows import bits
-from bayesprop.moments.noise_network_engine import Rows
+from bayesprop.moments.network_ensemble.ensemble_training import Rows
+from bayesprop.moments.network_ensemble.known_rows import bits
 
 
 class Targets(NamedTuple):

@@ -7,7 +7,7 @@ To first order, with the expected activations z and the expected slopes g of the
 
 summed over the layers. B is computed once, whatever the number of deviations. All blocks of a batch
 go together, so that a deviation is read once for them. The arrays are those of
-`kernel_noise_layers.py`, and
+`kernel_network.py`, and
 
 aside
     An `Aside`, see below.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesprop.moments.kernel_noise_layers import (
+from bayesprop.moments.network_ensemble.kernel_network import (
     BLOCK,
     IN_M,
     IN_STEP,
@@ -38,7 +38,7 @@ class Aside(NamedTuple):
 
     deviations
         One behind the other, n_deviations of n_weights; a deviation has the weights of a layer,
-        input by input, its biases, then the next layer, as `noise_network_deviations.slopes`.
+        input by input, its biases, then the next layer, as `joint_covariance.slopes`.
     n_outputs
         Of the network.
     back

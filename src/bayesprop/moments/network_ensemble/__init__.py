@@ -1,0 +1,1 @@
+"""The ensemble behind `BayesianMLPRegressor`: networks of Gaussian weights that learn the noise."""
