@@ -15,7 +15,6 @@ from itertools import pairwise
 from statistics import median
 
 import numpy as np
-import optax
 
 from bayesprop import (
     BayesByBackpropRegressor,
@@ -51,7 +50,6 @@ def bandits() -> dict[str, Bandit]:
     settings = {"noise": 0.01, "learning_rate": 1e-3}
     backprop = BayesByBackpropRegressor(SIZES, **settings)
     mixture = BayesByBackpropRegressor(SIZES, prior="mixture", **settings)
-    in_jax = BayesByBackpropRegressor(SIZES, optimizer=optax.adam(1e-3), **settings)
     point = PointNetworkRegressor(SIZES, noise=1.0, learning_rate=1e-3, weight_decay=0.0)
     return {
         "Bayes by Backprop, 64 steps of 64": ThompsonSampler(
@@ -59,9 +57,6 @@ def bandits() -> dict[str, Bandit]:
         ),
         "the same with the scale mixture prior": ThompsonSampler(
             practising(mixture), ARMS, n_averaged=2
-        ),
-        "the first with an optimiser of optax, so in JAX": ThompsonSampler(
-            practising(in_jax), ARMS, n_averaged=2
         ),
         "epsilon-greedy, 64 steps of 64": EpsilonGreedy(practising(point), ARMS),
         "neural-linear, 64 steps every 20": ThompsonSampler(NeuralLinearRewards(), ARMS),

@@ -33,8 +33,7 @@ class ReplayedRewards(Rewards):
     ----------
     estimator : NetworkRegressor
         Unfitted: BayesByBackpropRegressor, MCDropoutRegressor, PointNetworkRegressor, ...; its
-        n_epochs and batch_size are not used. The first is twice as fast with Adam, a noise given as
-        a number and one draw a step.
+        n_epochs and batch_size are not used.
     reward_scale : float
         Size of a typical reward, by which rewards are divided.
     buffer_size : int

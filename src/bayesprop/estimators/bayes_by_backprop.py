@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-import jax
-import numpy as np
 import optax
 
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
@@ -21,7 +19,6 @@ from bayesprop.estimators.trained_network import (
     built,
 )
 from bayesprop.model.method import GradientMethod
-from bayesprop.model.network_likelihoods import KnownNoise
 from bayesprop.model.priors import ClosedPrior, NormalPrior, ScaleMixturePrior
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop, mean
 
@@ -99,32 +96,6 @@ class _BackpropFitting(PrunableNetwork, TrainedFitting):
             init_std=float(self.init_std),
             local_reparameterisation=bool(self.local_reparameterisation),
         )
-
-    def _compiled_replay(self) -> Callable[..., Any] | None:
-        likelihood, optimizer = self._likelihood(), self.optimizer
-        if (
-            type(likelihood) is not KnownNoise
-            or not (isinstance(optimizer, str) and optimizer == "adam")
-            or self.n_samples != 1
-            or self.local_reparameterisation
-            or jax.default_backend() != "cpu"
-            or any(leaf.dtype != np.float32 for leaf in self.state_.q.m)
-        ):
-            return None
-        from bayesprop.sampling import bayes_by_backprop_engine as engine
-
-        if self.activation not in engine.LEAKS:
-            return None
-        steps = engine.Steps(
-            activation=self.activation,
-            noise_var=likelihood.noise_var,
-            prior=self._prior(),
-            kl_weights=self.kl_weights,
-            learning_rate=float(self.learning_rate),
-        )
-        if getattr(self, "_replayer", None) is None or self._replayer.steps != steps:
-            self._replayer = engine.Replayer(steps)
-        return self._replayer
 
     def _n_draws(self) -> int:
         return 1 if self.prediction == "mean" else self.n_draws

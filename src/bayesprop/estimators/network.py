@@ -76,13 +76,6 @@ class NetworkFitting(ABC):
         their identity keys JAX's compilation.
         """
 
-    def _compiled_replay(self) -> Callable[..., Any] | None:
-        """Return what does the work of `loops.replay` faster for these settings, if anything does.
-
-        Called with state, seed and number of the replay, x, y and n_rows, n_steps=, batch_size=.
-        """
-        return None
-
     def _check_hyper_parameters(self) -> None:
         """Check those that every network has; a subclass adds its own."""
         for size in np.atleast_1d(np.asarray(self.hidden_layer_sizes, dtype=object)):

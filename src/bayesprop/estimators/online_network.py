@@ -2,7 +2,7 @@
 
 For bandits: `begun` makes an unfitted regressor stand at the start of its training, in units that
 are given instead of learnt from rows; `Memory` keeps the last rows on the device; `practise` takes
-gradient steps on rows drawn from it, in one compiled call: of JAX, or of a method's own loops.
+gradient steps on rows drawn from it, in one compiled call.
 """
 
 from __future__ import annotations
@@ -80,19 +80,12 @@ def _written(x: Array, y: Array, places: Any, new_x: Any, new_y: Any) -> tuple[A
 
 def practise(
     model: Any, memory: Memory, place: int, *, n_steps: int, batch_size: int
-) -> Bool[Array, ""] | bool:
+) -> Bool[Array, ""]:
     """Take steps on rows drawn from the memory; return whether they were undone as not finite.
 
     place
         Number of this practice: another one takes other rows and draws.
     """
-    if (replay_compiled := model._compiled_replay()) is not None:
-        found = replay_compiled(
-            model.state_, (model.seed_, place), memory.x, memory.y, memory.n_rows,
-            n_steps=n_steps, batch_size=batch_size,
-        )  # fmt: skip
-        model.state_ = found.state
-        return found.is_undone
     at = np.array([model.seed_, place, memory.n_rows], np.uint32)
     update = model._build().method.update
     done = _practised(

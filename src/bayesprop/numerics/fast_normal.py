@@ -51,21 +51,10 @@ def normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
     if n >= 2**32:
         raise ValueError(f"shape must hold fewer than 2**32 numbers, got {shape}")
     first, second = _words(key)
-    n_pairs = count_pairs(n)
+    n_pairs = -(-n // (2 * LANES)) * LANES
     words = _threefry(first, second, jnp.arange(n_pairs, dtype=jnp.uint32))
     flat = jax.lax.optimization_barrier(jnp.stack(_pairs(words)).reshape(-1))
     return flat[:n].reshape(shape)
-
-
-def words_of(key: PRNGKeyArray) -> UInt32[Array, "2"]:
-    """Return the two words of a key that the numbers of `normal` come from."""
-    data = jax.random.key_data(key)
-    return data if data.shape == (2,) else jax.random.bits(key, (2,), jnp.uint32)
-
-
-def count_pairs(n: int) -> int:
-    """Count the pairs of which n numbers are made: cosines first, and then as many sines."""
-    return -(-n // (2 * LANES)) * LANES
 
 
 def _words(key: PRNGKeyArray) -> UInt32[Array, "2"]:
@@ -74,7 +63,8 @@ def _words(key: PRNGKeyArray) -> UInt32[Array, "2"]:
     What computed them would otherwise be computed again for every number, one at a time: twenty
     times the cost.
     """
-    words = words_of(key)
+    data = jax.random.key_data(key)
+    words = data if data.shape == (2,) else jax.random.bits(key, (2,), jnp.uint32)
     return jax.lax.cond(words[0] == words[1], lambda same: same + 0, lambda same: same, words)
 
 

@@ -157,26 +157,6 @@ def once_an_epoch(batch: Batch, value: Callable[[], Float[Array, ""]]) -> Float[
     return jax.lax.cond(batch.place == 0, lambda: batch.n_batches * value(), lambda: jnp.zeros(()))
 
 
-class Plan(NamedTuple):
-    """What the steps of a `replay` see: row numbers, and a key each."""
-
-    rows: Int[Array, "t b"]
-    keys: PRNGKeyArray
-
-
-def plan_replay(
-    key: PRNGKeyArray, n_rows: Int[Array, ""], *, n_steps: int, batch_size: int
-) -> Plan:
-    """Say beforehand which rows and keys `replay` would take."""
-
-    def step(keys: PRNGKeyArray, _: None) -> tuple[PRNGKeyArray, PRNGKeyArray]:
-        return jax.random.split(keys[0], 3), keys[1:]
-
-    _, keys = jax.lax.scan(step, jax.random.split(unrolled(key), 3), None, n_steps)
-    rows = jax.vmap(lambda key: jax.random.randint(key, (batch_size,), 0, n_rows))(keys[:, 0])
-    return Plan(rows, keys[:, 1])
-
-
 class Replayed(NamedTuple):
     """The state after some steps, the mean info of them, and whether they were undone."""
 
