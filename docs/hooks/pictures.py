@@ -1,7 +1,8 @@
 """Makes the pictures of the pages, by running the blocks of the page that shows them.
 
-What a block saves by `savefig("NAME.svg")`, any page may show as `![text](pictures/NAME.svg)`. What
-was made is kept in `.cache/` until the block or the package changes.
+What a block saves by `savefig("NAME.svg")`, any page of a shelf may show as
+`![text](../pictures/NAME.svg)`. What was made is kept in `.cache/` until the block or the package
+changes.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ sys.path.insert(0, str(REPOSITORY / "docs" / "hooks"))
 
 from blocks import Block, blocks_of, run_page  # noqa: E402
 
-PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (REPOSITORY / "docs").glob("*.md"))]
+DOCS = sorted((REPOSITORY / "docs").rglob("*.md"))
+PAGES = ["README.md", *(page.relative_to(REPOSITORY).as_posix() for page in DOCS)]
 LANGUAGES = {"python", "sh", "text", "console", "json"}
 """`text` is what is read or printed; a shell block that no one types is none."""
 

@@ -131,7 +131,9 @@ def test_search_works_from_the_file_system(site: dict[Path, Page], browse: Calla
 @pytest.mark.browser
 def test_nothing_is_wider_than_a_phone(site: dict[Path, Page], browse: Callable[[str], str]):
     start = next(path for path in site if path.name == "index.html")
-    names = ["index.html", "gallery.html", "glossary.html", "pbp.html", "which-method.html"]
+    shelves = {"use": ["gallery", "glossary", "which-method"], "understand": ["pbp"]}
+    names = [f"{shelf}/{name}.html" for shelf in shelves for name in shelves[shelf]]
+    names.append("index.html")
     probe = start.with_name("probe.html")
     probe.write_text(WIDTHS.format(names=json.dumps(names)))
     found = re.search(r'<pre id="found">(.*?)</pre>', browse(probe.as_uri()))

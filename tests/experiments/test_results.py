@@ -11,7 +11,7 @@ from bayesprop.experiments import closed_form_relu, rows
 from bayesprop.experiments.registry import EXPERIMENTS
 from bayesprop.experiments.results import main, write_results
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "records"
 PUBLISHED = sorted(path.stem for path in (DOCS / "rows").glob("*.jsonl"))
 
 

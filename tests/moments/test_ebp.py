@@ -98,7 +98,7 @@ def test_one_label_of_a_binary_neuron_comes_near_enumeration(n_inputs):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_three_labels_of_a_binary_neuron_come_near_enumeration(seed):
-    """With ten labels of twelve weights a product of marginals no longer does (docs/ebp.md)."""
+    """With ten labels a product of marginals no longer does (docs/understand/ebp.md)."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(3, 12))
     y = np.sign(x @ rng.choice([-1.0, 1.0], size=12))

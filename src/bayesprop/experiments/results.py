@@ -1,9 +1,9 @@
 """Put the sections of all experiments that have rows into one page, and their rows beside it.
 
-`python -m bayesprop.experiments.results --rows results --docs docs/results.md`
+`python -m bayesprop.experiments.results --rows results --docs docs/records/results.md`
 
-Published rows are read like any others: `--rows docs/rows` writes the page anew after its words
-have changed, and `docs/rows/NAME.jsonl` copied into `results` is a run to go on with.
+Published rows are read like any others: `--rows docs/records/rows` writes the page anew after its
+words have changed, and `docs/records/rows/NAME.jsonl` copied into `results` is a run to go on with.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Read the command line and write the page."""
     parser = argparse.ArgumentParser(prog="python -m bayesprop.experiments.results")
     parser.add_argument("--rows", type=Path, default=Path("results"), help="folder of the rows")
-    parser.add_argument("--docs", type=Path, default=Path("docs/results.md"), help="the page")
+    page = Path("docs/records/results.md")
+    parser.add_argument("--docs", type=Path, default=page, help="the page")
     chosen = parser.parse_args(arguments)
     print("\n".join(write_results(chosen.rows, chosen.docs)))
 

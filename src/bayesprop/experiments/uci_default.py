@@ -1,7 +1,7 @@
 """The default of `ClosedFormVIRegressor`, untuned, on the UCI sets and on sets it was not made on.
 
-The design of the default was chosen on splits of the UCI sets (docs/default-recipe.md says which);
-the other parts were looked at only after it stood.
+The design of the default was chosen on splits of the UCI sets (docs/records/mlp-notebook.md says
+which); the other parts were looked at only after it stood.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ _PROTOCOL = (
     "the others 20). Test log-likelihood in nats a row and RMSE, in the original units, mean ± "
     "standard error over splits; *worst split against constant* is the smallest advantage in "
     "log-likelihood over N(training mean, training variance) on any split. The design was chosen "
-    "by its figures on some of these splits, see [the recipe](default-recipe.md): differences of "
+    "by its figures on some of these splits, see [the recipe](mlp-notebook.md): differences of "
     "a few hundredths of a nat are within that choice."
 )
 _AGAIN_HEADER = (

@@ -74,7 +74,7 @@ _PROTOCOL = (
     "target, on the tenth of the rows that is left out. Mean ± standard error over splits; "
     "**bold** is the best and what lies behind it by at most one standard error of the difference, "
     "split by split. Nothing is tuned to a set. The defaults of our own methods were chosen with "
-    "an eye on some splits of these sets ([the recipe](default-recipe.md) says which), those of "
+    "an eye on some splits of these sets ([the recipe](mlp-notebook.md) says which), those of "
     "the others were not: of small leads nothing follows. *Too slow*: a fit is expected to take "
     f"more than {BUDGET:.0f} processor seconds."
 )

@@ -2,7 +2,7 @@
 
 An ensemble of networks with Gaussian weights, and rectifiers with kinks of learnt width, trained on
 the closed-form expected log-likelihood of Student-t noise whose scale depends on the input. The
-recipe, what it was chosen from and what it does not do well: docs/default-recipe.md.
+recipe, what it was chosen from and what it does not do well: docs/records/mlp-notebook.md.
 """
 
 from __future__ import annotations
