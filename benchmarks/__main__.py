@@ -6,7 +6,7 @@ import platform
 
 import numpy as np
 
-from bayesprop.commands.console import note, print_table
+from bayesprop.cli.console import note, print_table
 from benchmarks import cold_start, networks, online, prediction, split_fits, whole_fits
 
 

@@ -23,7 +23,7 @@ from bayesprop import (
     PointNetworkRegressor,
     ThompsonSampler,
 )
-from bayesprop.commands.console import print_table
+from bayesprop.cli.console import print_table
 from bayesprop.decisions.bandit import Bandit
 from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.decisions.replayed_rewards import ReplayedRewards

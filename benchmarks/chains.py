@@ -18,7 +18,7 @@ import numpyro.distributions as dist
 from numpyro.infer import MCMC, NUTS
 
 from bayesprop import MCMCRegressor
-from bayesprop.commands.console import print_table
+from bayesprop.cli.console import print_table
 
 N_HIDDEN, N_ROWS, N_WARMUP, N_DRAWS, N_REPLICAS, N_RUNS = 10, 30, 500, 500, 40, 7
 RNG = np.random.default_rng(0)

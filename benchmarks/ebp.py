@@ -42,7 +42,7 @@ def tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 def mushroom() -> tuple[np.ndarray, np.ndarray]:
     """Read the mushroom set: every letter of every column as a column of zeros and ones."""
-    from bayesprop.data.registry import load
+    from bayesprop.datasets.registry import load
 
     table = load("mushroom")
     return OneHotEncoder(sparse_output=False).fit_transform(table.X), table.y

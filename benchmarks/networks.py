@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from bayesprop.commands.console import note, print_table
+from bayesprop.cli.console import note, print_table
 from benchmarks.network_problem import N_THREADS
 
 N_TURNS = 15

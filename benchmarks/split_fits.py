@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from bayesprop.commands.console import print_table
+from bayesprop.cli.console import print_table
 from bayesprop.estimators.deep_ensemble import DeepEnsembleRegressor
 from bayesprop.estimators.mc_dropout import MCDropoutRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor

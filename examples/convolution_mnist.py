@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from sklearn.metrics import roc_auc_score
 
-from bayesprop.data.images import load_images
+from bayesprop.datasets.images import load_images
 from bayesprop.model.network_likelihoods import Categorical
 from bayesprop.model.priors import ScaleMixturePrior
 from bayesprop.numerics.loops import Rows, epoch

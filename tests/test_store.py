@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from bayesprop import methods
-from bayesprop.data.encoding import TableEncoding
 from bayesprop.store import ModelFileError, load, load_model, save_model
+from bayesprop.table.encoding import TableEncoding
 
 GOLDEN = Path(__file__).parent / "golden"
 

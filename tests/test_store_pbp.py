@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 import bayesprop
-from bayesprop.data.encoding import TableEncoding
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.store import ModelFileError, load_model, save_model
+from bayesprop.table.encoding import TableEncoding
 
 GOLDEN = Path(__file__).parent / "golden"
 PARTS = ("mean", "epistemic_var", "noise_var")

@@ -35,11 +35,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayesprop import methods
-from bayesprop.data.atomic import write_atomically
+from bayesprop.atomic import write_atomically
 from bayesprop.methods import CLASSIFICATION, REGRESSION
 
 if TYPE_CHECKING:
-    from bayesprop.data.encoding import TableEncoding
+    from bayesprop.table.encoding import TableEncoding
 
 SCHEMA = 1
 _HEADER, _DIGEST, _NO_DIGEST = "bayesprop", "sha256", "0" * 64
@@ -323,7 +323,7 @@ def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
 def _table(stored: dict[str, Any] | None) -> TableEncoding | None:
     if stored is None:
         return None
-    from bayesprop.data.encoding import TableEncoding
+    from bayesprop.table.encoding import TableEncoding
 
     return TableEncoding.from_dict(stored)
 

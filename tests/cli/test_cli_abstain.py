@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from bayesprop import methods
-from bayesprop.commands import settings
+from bayesprop.cli import settings
 
 
 def rows_of(text):
@@ -20,7 +20,7 @@ def rows_of(text):
 
 @pytest.mark.parametrize(("by", "column"), [("std", "std"), ("epistemic", "epistemic_std")])
 def test_numbers_beyond_are_left_empty(cli, house_model, houses, by, column, monkeypatch):
-    monkeypatch.setattr("bayesprop.commands.predict.CHUNK_ROWS", 50)  # 120 rows: three parts
+    monkeypatch.setattr("bayesprop.cli.predict.CHUNK_ROWS", 50)  # 120 rows: three parts
     plain = rows_of(cli("predict", house_model, houses).out)
     above = float(np.median([float(row[column]) for row in plain]))
     words = ["--abstain-above", above] + (["--by", by] if by != "std" else [])

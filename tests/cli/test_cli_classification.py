@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from bayesprop import methods
-from bayesprop.commands import settings
+from bayesprop.cli import settings
 
 NAMES = ["plain", "with, comma", 'with "quote"', "日本 é", " <b>bold</b>", "[red]", "a;b|c"]
 
@@ -388,7 +388,7 @@ def test_known_sets_bring_their_task(cli, tmp_path, name, n_classes, rows):
 def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeypatch):
     seen = {}
     monkeypatch.setattr(
-        "bayesprop.commands.report.write_report", lambda _path, **given: seen.update(given)
+        "bayesprop.cli.report.write_report", lambda _path, **given: seen.update(given)
     )
     out = tmp_path / "m"
     assert cli("fit", "digits", "-o", out, "--report", tmp_path / "r.html", "--quiet").code == 0
@@ -419,7 +419,7 @@ def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeyp
     ],
 )
 def test_odd_pictures_in_a_model_file_count_as_not_said(animals, notes):
-    from bayesprop.commands.remembered import remember
+    from bayesprop.cli.remembered import remember
     from bayesprop.store import SavedModel, load_model
 
     saved = load_model(animals[1])
@@ -443,7 +443,7 @@ def test_catalogues_tell_the_tasks(cli):
 
 
 def test_shares_of_classes_by_largest_remainders():
-    from bayesprop.commands.division import shares
+    from bayesprop.cli.division import shares
 
     rng = np.random.default_rng(0)
     assert shares(np.array([1, 1, 8]), 2).tolist() == [0, 0, 2]

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from bayesprop import methods
-from bayesprop.commands import compare
-from bayesprop.commands.compare import Trial, summarise
+from bayesprop.cli import compare
+from bayesprop.cli.compare import Trial, summarise
 from bayesprop.estimators.logistic_regression import BayesianLogisticClassifier
 
 

@@ -84,7 +84,7 @@ def test_predict_agrees_with_python(cli, diabetes):
 
 def test_predict_in_chunks_is_predict_at_once(cli, house_model, houses, monkeypatch):
     whole = cli("predict", house_model, houses).out
-    monkeypatch.setattr("bayesprop.commands.predict.CHUNK_ROWS", 7)
+    monkeypatch.setattr("bayesprop.cli.predict.CHUNK_ROWS", 7)
     assert cli("predict", house_model, houses).out == whole
 
 

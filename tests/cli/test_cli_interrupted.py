@@ -147,7 +147,7 @@ def test_unexpected_failures_are_one_line(cli, house_model, monkeypatch):
     def fail(_path):
         raise RuntimeError("two\nlines \x1b[31m")
 
-    monkeypatch.setattr("bayesprop.commands.inspect.load_model", fail)
+    monkeypatch.setattr("bayesprop.cli.inspect.load_model", fail)
     result = cli("inspect", house_model)
     assert result.code == 1
     assert "unexpected RuntimeError: two lines \\x1b[31m" in result.error

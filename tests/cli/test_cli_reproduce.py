@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from bayesprop.commands import reproduce
+from bayesprop.cli import reproduce
 from bayesprop.experiments import rows
 from bayesprop.experiments.protocol import Cell, Experiment
 from bayesprop.experiments.registry import Entry

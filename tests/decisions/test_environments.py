@@ -10,7 +10,6 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from bayesprop.data.errors import TableError
 from bayesprop.decisions.environments import (
     ClassesAsArms,
     Interactions,
@@ -19,6 +18,7 @@ from bayesprop.decisions.environments import (
     expected_regret,
     realised_regret,
 )
+from bayesprop.table.errors import TableError
 
 FOLDER = Path(
     os.environ.get("BAYESPROP_DATA") or Path(__file__).resolve().parents[2] / "../shared/data"

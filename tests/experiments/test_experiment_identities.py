@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bayesprop.data import registry
+from bayesprop.datasets import registry
 from bayesprop.experiments import rows, uci
 from bayesprop.experiments.registry import EXPERIMENTS
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from bayesprop.data import registry
+from bayesprop.datasets import registry
 from bayesprop.experiments import compare, markdown, pbp_table1
 from bayesprop.experiments.compare import Estimate, Published
 from bayesprop.experiments.rows import Row

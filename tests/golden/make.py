@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from bayesprop import store
-from bayesprop.data.encoding import TableEncoding
 from bayesprop.estimators.pbp import PBPRegressor
+from bayesprop.table.encoding import TableEncoding
 
 HERE = Path(__file__).parent
 NAME = f"pbp-v{store.SCHEMA}"

@@ -10,8 +10,8 @@ from report_class_fakes import TRACE, classifier, halves, imbalanced
 from report_fakes import METADATA, fit_report
 from sklearn.datasets import load_digits, load_wine
 
-from bayesprop.data.encoding import TableEncoding
 from bayesprop.report.write import Rows, write_report
+from bayesprop.table.encoding import TableEncoding
 
 TRAIN, TEST = halves(*imbalanced())
 

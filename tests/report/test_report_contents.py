@@ -6,13 +6,13 @@ import pytest
 from report_fakes import METADATA, fit_report, regressor, rows, slopes
 from scipy import stats
 
-from bayesprop.data.encoding import TableEncoding
 from bayesprop.model.standardiser import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.contents import collect
 from bayesprop.report.effects import MOMENTS, Feature, effects
 from bayesprop.report.unsure import features_of
 from bayesprop.report.write import Rows
+from bayesprop.table.encoding import TableEncoding
 
 
 def collected(**changes):

@@ -8,10 +8,10 @@ import pytest
 from page_reader import HOSTILE, Page, plain
 from report_fakes import METADATA, fit_report, regressor, rows
 
-from bayesprop.data.encoding import TableEncoding
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.standardiser import Standardiser
 from bayesprop.report.write import Rows, write_report
+from bayesprop.table.encoding import TableEncoding
 
 
 def written(path, **changes) -> str:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from bayesprop.data import registry
-from bayesprop.data.encoding import TableEncoding
+from bayesprop.datasets import registry
 from bayesprop.model.standardiser import Standardiser
+from bayesprop.table.encoding import TableEncoding
 
 
 class Interactions(NamedTuple):
@@ -217,7 +217,7 @@ class ClassesAsArms(Environment):
     """Any table of classes: an arm for each class, and a reward for naming that of the row.
 
     Rows are drawn with replacement. Of a frame, text becomes 0/1 columns and gaps are filled as in
-    the command line (`data.encoding.TableEncoding`).
+    the command line (`table.encoding.TableEncoding`).
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bayesprop.data.atomic import write_atomically
+from bayesprop.atomic import write_atomically
 from bayesprop.store import ModelFileError
 
 SCHEMA = 1

@@ -21,8 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesprop import class_metrics, metrics
-from bayesprop.data import registry
-from bayesprop.data.sources import Loaded
+from bayesprop.datasets import registry
+from bayesprop.datasets.places import Loaded
 from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection

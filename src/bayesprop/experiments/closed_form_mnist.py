@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop.data.images import FULL_INK, load_images
-from bayesprop.data.mnist_variants import VARIANTS, mnist_variant
+from bayesprop.datasets.images import FULL_INK, load_images
+from bayesprop.datasets.mnist_variants import VARIANTS, mnist_variant
 from bayesprop.experiments import compare, markdown, uci
 from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayesprop.data import registry
+from bayesprop.datasets import registry
 from bayesprop.experiments import uci
 from bayesprop.experiments.peers import PEERS, Forecaster
 from bayesprop.methods import METHODS, REGRESSION, make

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from bayesprop.data.atomic import write_atomically
-from bayesprop.data.images import load_images
+from bayesprop.atomic import write_atomically
+from bayesprop.datasets.images import load_images
 from bayesprop.experiments import rows as row_files
 from bayesprop.experiments import uci
 from bayesprop.experiments.protocol import Scratch, Selection

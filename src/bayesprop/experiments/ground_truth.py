@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop import metrics
-from bayesprop.data.toy import cubic
+from bayesprop.datasets.toy import cubic
 from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.data.toy import Toy
+from bayesprop.datasets.toy import Toy
 from bayesprop.estimators.mc_dropout import MCDropoutRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor
 from bayesprop.experiments import markdown, uci

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop import class_metrics
-from bayesprop.data.images import FULL_INK, load_images
+from bayesprop.datasets.images import FULL_INK, load_images
 from bayesprop.decisions.abstention import ood_auroc
 from bayesprop.experiments import markdown
 from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesprop.data.atomic import write_atomically
+from bayesprop.atomic import write_atomically
 from bayesprop.experiments import markdown
 from bayesprop.experiments import rows as row_files
 from bayesprop.experiments.rows import Row

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from bayesprop.data import registry
+from bayesprop.datasets import registry
 from bayesprop.experiments import compare, markdown, uci
 from bayesprop.experiments.compare import Difference, Estimate, Published
 from bayesprop.experiments.protocol import Cell, Experiment, Selection

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bayesprop.data.toy import CUBIC_RANGE, cubic, cubic_mean
+from bayesprop.datasets.toy import CUBIC_RANGE, cubic, cubic_mean
 from bayesprop.experiments import ground_truth, markdown, uci
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.ground_truth import TRUTH, VAGUE, Distance

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from bayesprop.data.atomic import write_atomically
+from bayesprop.atomic import write_atomically
 from bayesprop.experiments import rows as row_files
 from bayesprop.experiments.registry import EXPERIMENTS
 

@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop import metrics
-from bayesprop.data import registry
-from bayesprop.data.errors import TableError
-from bayesprop.data.sources import Loaded
-from bayesprop.data.splits import Split, standard_splits
+from bayesprop.datasets import registry
+from bayesprop.datasets.places import Loaded
+from bayesprop.datasets.splits import Split, standard_splits
 from bayesprop.experiments.protocol import NothingToRun
+from bayesprop.table.errors import TableError
 
 DATASETS = (
     "boston",

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from bayesprop import metrics
-from bayesprop.data import registry
-from bayesprop.data.toy import friedman
+from bayesprop.datasets import registry
+from bayesprop.datasets.toy import friedman
 from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
 from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bayesprop import metrics
-from bayesprop.data import registry
+from bayesprop.datasets import registry
 from bayesprop.experiments import uci, uci_today_page
 from bayesprop.experiments.contestants import (
     CONTESTANTS,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bayesprop.data import registry
+from bayesprop.datasets import registry
 from bayesprop.experiments import markdown, uci_today_words
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.contestants import BUDGET, CONTESTANTS, DATASETS, OURS, is_too_slow

@@ -51,7 +51,7 @@ from bayesprop.report.verdict import Verdict
 from bayesprop.report.words import join, label, plural
 
 if TYPE_CHECKING:
-    from bayesprop.data.encoding import TableEncoding
+    from bayesprop.table.encoding import TableEncoding
 
 
 @dataclass(frozen=True, kw_only=True)

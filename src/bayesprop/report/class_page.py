@@ -12,7 +12,7 @@ from bayesprop.report.page import fill
 from bayesprop.report.unsure import Rows
 
 if TYPE_CHECKING:
-    from bayesprop.data.encoding import TableEncoding
+    from bayesprop.table.encoding import TableEncoding
 
 _MODELS = {
     "model": "This model",

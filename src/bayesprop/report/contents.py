@@ -38,7 +38,7 @@ from bayesprop.report.verdict import Verdict, judge
 from bayesprop.report.words import label
 
 if TYPE_CHECKING:
-    from bayesprop.data.encoding import TableEncoding
+    from bayesprop.table.encoding import TableEncoding
 
 MAX_POINTS = 300
 _GROUPED_ROWS = 100

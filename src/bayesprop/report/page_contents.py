@@ -17,7 +17,7 @@ from bayesprop.report.scoring import Comparison, Score
 from bayesprop.report.unsure import Rows
 
 if TYPE_CHECKING:
-    from bayesprop.data.encoding import TableEncoding
+    from bayesprop.table.encoding import TableEncoding
 
 MISSING_BASELINES = "The model file does not hold the baselines, which need the training rows."
 

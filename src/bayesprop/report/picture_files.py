@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from bayesprop.data.atomic import write_atomically
+from bayesprop.atomic import write_atomically
 
 _METADATA = {".png": {"Software": None}, ".svg": {"Date": None}}
 

@@ -14,7 +14,7 @@ from bayesprop.report.effects import Feature
 from bayesprop.report.words import label, number, percent, value
 
 if TYPE_CHECKING:
-    from bayesprop.data.encoding import TableEncoding
+    from bayesprop.table.encoding import TableEncoding
 
 N_ROWS = 10
 _N_VALUES = 3

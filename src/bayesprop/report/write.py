@@ -7,12 +7,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesprop.data.atomic import write_atomically
+from bayesprop.atomic import write_atomically
 from bayesprop.report import class_page, regression_page
 from bayesprop.report.unsure import Rows
 
 if TYPE_CHECKING:
-    from bayesprop.data.encoding import TableEncoding
+    from bayesprop.table.encoding import TableEncoding
 
 __all__ = ["Rows", "write_report"]
 

@@ -1,0 +1,90 @@
+"""`predict --abstain-above`: rows that the model is too unsure of get a reason, no prediction."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from bayesprop.cli.console import figure, note, warn
+from bayesprop.cli.failures import InputError, did_you_mean, one_line
+from bayesprop.decisions.abstention import scores_for, uncertainty_of
+
+if TYPE_CHECKING:
+    from bayesprop.model.class_predictive import ClassPredictive
+    from bayesprop.model.predictive import Predictive
+
+COLUMN = "abstained"
+_DOUBTS_OF_NUMBERS = ("std", "epistemic_std", "noise_std")
+_DOUBTS_OF_CLASSES = ("entropy", "mutual_information")
+
+
+class Abstaining:
+    """A rule for when not to answer, and how often it was met.
+
+    by
+        Name of the uncertainty, as in `decisions.abstention`.
+    above
+        Rows beyond it get no prediction; in the unit of the uncertainty.
+    """
+
+    def __init__(self, by: str, above: float, *, classes: bool) -> None:
+        self.by = by
+        self.above = above
+        self._doubts = _DOUBTS_OF_CLASSES if classes else _DOUBTS_OF_NUMBERS
+        self.n_rows = 0
+        self.n_abstained = 0
+        self.most = 0.0
+
+    @classmethod
+    def asked_for(cls, above: float | None, by: str | None, *, classes: bool) -> Abstaining | None:
+        """Check what the user asked for; None where it was nothing."""
+        if above is None:
+            if by is not None:
+                raise InputError("--by says what --abstain-above is about; give that as well")
+            return None
+        if not (math.isfinite(above) and above >= 0.0):
+            raise InputError(f"--abstain-above must be a number of at least 0, got {above}")
+        known = scores_for(classes=classes)
+        if by is not None and by not in known:
+            kind = "classes" if classes else "numbers"
+            raise InputError(
+                f"--by {one_line(by)} is not known for a model of {kind}"
+                f"{did_you_mean(by, known) or ';'} choose from {', '.join(known)}"
+            )
+        return cls(next(iter(known)) if by is None else by, above, classes=classes)
+
+    def applied(
+        self, predicted: pl.DataFrame, predictive: Predictive | ClassPredictive
+    ) -> pl.DataFrame:
+        """Empty the predictions of the rows beyond, and add the column of reasons.
+
+        What tells the doubt stays.
+        """
+        uncertainty = uncertainty_of(predictive, self.by)
+        beyond = ~(uncertainty <= self.above)
+        self.n_rows += len(beyond)
+        self.n_abstained += int(np.sum(beyond))
+        self.most = max(self.most, float(np.max(uncertainty, initial=0.0)))
+        answers = [name for name in predicted.columns if name not in self._doubts]
+        reasons = [
+            f"{self.by} {value:.6g} > {self.above:g}" if is_beyond else None
+            for value, is_beyond in zip(uncertainty, beyond, strict=True)
+        ]
+        emptied = [
+            pl.when(pl.lit(pl.Series(~beyond))).then(pl.col(name)).alias(name) for name in answers
+        ]
+        return predicted.with_columns(*emptied, pl.Series(COLUMN, reasons, dtype=pl.String))
+
+    def tell(self, *, quiet: bool) -> None:
+        """Say how many rows have no prediction."""
+        if self.most == 0.0 and self.n_rows:
+            warn([f"the {self.by} of every row is 0, so that --abstain-above never holds"])
+        share = self.n_abstained / max(self.n_rows, 1)
+        note(
+            f"abstained on {self.n_abstained} of {self.n_rows} rows ({100.0 * share:.3g} %): "
+            f"{self.by} above {figure(self.above)}; the largest is {figure(self.most)}",
+            quiet=quiet,
+        )

@@ -1,0 +1,63 @@
+"""Conditions on the rows of a table, as the command line words them: "temperature <= 80"."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from jaxtyping import Bool
+
+from bayesprop.cli.failures import InputError, one_line
+from bayesprop.cli.sources import require_column
+
+_CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
+_COMPARE = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "==": operator.eq,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def rows_where(
+    frame: pl.DataFrame, conditions: Sequence[str], source: str
+) -> Bool[np.ndarray, " n"]:
+    """Say of every row whether it meets all conditions; a missing value meets none."""
+    found = np.ones(len(frame), dtype=bool)
+    for text in conditions:
+        found &= _meets(frame, text.strip(), source)
+    return found
+
+
+def _meets(frame: pl.DataFrame, text: str, source: str) -> Bool[np.ndarray, " n"]:
+    parts = _CONDITION.fullmatch(text)
+    if parts is None:
+        raise InputError(
+            f"--where must be a column, one of {' '.join(_COMPARE)} and a value, such as "
+            f"'temperature <= 80'; got {one_line(text)!r}"
+        )
+    require_column(frame, parts["column"], source)
+    column, sign, value = frame[parts["column"]], parts["sign"], parts["value"].strip("'\"")
+    compare = _COMPARE[sign]
+    if column.dtype.is_numeric():
+        try:
+            met = compare(column, float(value))
+        except ValueError:
+            raise InputError(
+                f"--where {one_line(text)}: {parts['column']} holds numbers, and "
+                f"{one_line(value)!r} is none"
+            ) from None
+    elif sign in ("==", "=", "!="):
+        met = compare(column.cast(pl.String), value)
+    else:
+        raise InputError(
+            f"--where {one_line(text)}: {parts['column']} holds {column.dtype}, for which there "
+            "are == and !="
+        )
+    return met.fill_null(False).to_numpy()

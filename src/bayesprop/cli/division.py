@@ -1,0 +1,197 @@
+"""Which column is predicted, which rows a fit learns from and which are held out to judge it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.cli.console import warn
+from bayesprop.cli.failures import InputError, listing, one_line
+from bayesprop.cli.sources import known_set, require_column, table_name
+from bayesprop.methods import CLASSIFICATION
+from bayesprop.table.read import UsableRows, class_codes, fit_classes, usable_rows
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Asked(Protocol):
+    """What the user said about the table."""
+
+    @property
+    def table(self) -> str:
+        """Its file or name."""
+        ...
+
+    @property
+    def target(self) -> str | None:
+        """Column to predict."""
+        ...
+
+    @property
+    def unit(self) -> str | None:
+        """Of the target."""
+        ...
+
+    @property
+    def weights(self) -> str | None:
+        """Column of row weights."""
+        ...
+
+    @property
+    def drop(self) -> tuple[str, ...]:
+        """Columns to leave out."""
+        ...
+
+    @property
+    def test_fraction(self) -> float:
+        """Share of the rows that is held out."""
+        ...
+
+    @property
+    def seed(self) -> int:
+        """Fixes which."""
+        ...
+
+
+class Target(NamedTuple):
+    """The column to predict, its unit, and the task where a known data set says it."""
+
+    name: str
+    unit: str
+    task: str | None
+
+
+class Part(NamedTuple):
+    """Some rows of the table; `row_numbers` count from 1, `weight` is None for equal weights."""
+
+    frame: pl.DataFrame
+    row_numbers: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"] | None
+
+
+class Parts(NamedTuple):
+    """Training and held-out rows; `target` is that of every row which has one, in their order."""
+
+    task: str
+    train: Part
+    test: Part
+    target: pl.DataFrame
+    warnings: list[str]
+
+
+def target_of(options: Asked, frame: pl.DataFrame) -> Target:
+    """Find the column to predict: the one asked for, or a known data set's own."""
+    known = known_set(options.table)
+    name = options.target or (known.target if known is not None else None)
+    if name is None:
+        raise InputError(
+            "--target is needed: the column to predict; columns: "
+            + one_line(listing(frame.columns))
+        )
+    require_column(frame, name, options.table)
+    own = known if known is not None and known.target == name else None
+    unit = "" if own is None else own.unit
+    return Target(
+        name,
+        unit if options.unit is None else options.unit,
+        None if own is None else own.task,
+    )
+
+
+def divide(options: Asked, frame: pl.DataFrame, target: str, task: str | None) -> Parts:
+    """Shuffle with the seed and hold rows out; both parts keep the order of the table.
+
+    Of every class the same share is held out, as nearly as whole rows allow, and at least one row
+    of it is always left to learn from.
+    """
+    for name in options.drop:
+        require_column(frame, name, options.table)
+        if name in (target, options.weights):
+            raise InputError(f"--drop {name}: this column is the target or holds the weights")
+    frame = frame.drop(set(options.drop))
+    usable = usable_rows(frame, target, task)  # of the whole table: refusals name its rows
+    warn(usable.warnings)
+    weight = weights_of(options, frame, target)
+    frame = frame.drop(options.weights or ())
+    target_of_all = usable.frame.select(target)  # by which the table is known again
+    usable = _weighing(usable, weight)
+    n, n_test = len(usable.places), round(options.test_fraction * len(usable.places))
+    if n - n_test < 2:
+        rows = f"{n} row{'' if n == 1 else 's'}"
+        held_out = f", of which {n_test} would be held out" if n_test else ""
+        raise InputError(
+            f"{table_name(options.table)} has {rows} with a target{held_out}; a fit needs 2 or more"
+        )
+    is_test = _held_out(usable.frame[target], usable.task, n_test, options.seed)
+    train, test = (
+        Part(frame[rows], rows + 1, None if weight is None else weight[rows])
+        for rows in (usable.places[~is_test], usable.places[is_test])
+    )
+    return Parts(usable.task, train, test, target_of_all, usable.warnings)
+
+
+def _weighing(usable: UsableRows, weight: Float[np.ndarray, " n"] | None) -> UsableRows:
+    """Leave rows of weight zero out: nothing is learnt from them, and nothing judged by them."""
+    if weight is None or np.all(weighs := weight[usable.places] > 0.0):
+        return usable
+    n = int(np.sum(~weighs))
+    sentence = f"{n} row{'s' * (n != 1)} left out: of weight 0"
+    warn([sentence])
+    return usable._replace(
+        frame=usable.frame.filter(weighs),
+        places=usable.places[weighs],
+        warnings=[*usable.warnings, sentence],
+    )
+
+
+def _held_out(target: pl.Series, task: str, n_test: int, seed: int) -> np.ndarray:
+    """Say of every row whether it is held out."""
+    order = np.random.default_rng(seed).permutation(len(target))
+    is_test = np.zeros(len(target), dtype=bool)
+    if task != CLASSIFICATION:
+        is_test[order[:n_test]] = True
+        return is_test
+    codes = class_codes(target, fit_classes(target)).to_numpy()[order]
+    for code, n_of_class in enumerate(shares(np.bincount(codes), n_test)):
+        is_test[order[codes == code][:n_of_class]] = True
+    return is_test
+
+
+def shares(counts: Int[np.ndarray, " c"], n_test: int) -> Int[np.ndarray, " c"]:
+    """Share `n_test` rows out among classes by their size, by largest remainders.
+
+    One row of every class is kept back, so that a class of a single row is never held out; fewer
+    than `n_test` come out where nothing else is left.
+    """
+    exact = counts * (n_test / counts.sum())
+    taken = np.minimum(np.floor(exact).astype(np.int64), counts - 1)
+    for code in np.argsort(taken - exact, kind="stable"):
+        if taken.sum() < n_test and taken[code] < counts[code] - 1:
+            taken[code] += 1
+    return taken
+
+
+def weights_of(options: Asked, frame: pl.DataFrame, target: str) -> Float[np.ndarray, " n"] | None:
+    """Read the column of row weights, None where there is none."""
+    name = options.weights
+    if name is None:
+        return None
+    require_column(frame, name, options.table)
+    if name == target:
+        raise InputError(f"--weights {name}: this is the target")
+    column = frame[name]
+    if not column.dtype.is_numeric():
+        raise InputError(f"--weights {name} must hold numbers; it holds {column.dtype}")
+    weight = column.cast(float).fill_null(float("nan")).to_numpy().astype(np.float64)
+    bad = ~(np.isfinite(weight) & (weight >= 0.0))
+    if np.any(bad):
+        row = int(np.argmax(bad))
+        raise InputError(
+            f"--weights {name} must hold finite numbers >= 0; row {row + 1} has {column[row]}"
+        )
+    if not np.any(weight > 0.0):
+        raise InputError(f"--weights {name} must hold at least one number > 0")
+    return weight

@@ -1,0 +1,147 @@
+"""`inspect`: what a model file holds, how its fit went, what reproduces it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesprop.cli.console import figure, plain, print_json, print_table
+from bayesprop.cli.failures import listing, one_line
+from bayesprop.cli.remembered import remember
+from bayesprop.cli.scores import print_scores
+from bayesprop.store import load_model
+from bayesprop.table.read import class_text
+
+if TYPE_CHECKING:
+    from bayesprop.store import SavedModel
+
+
+def run(model: Path, *, as_json: bool) -> None:
+    """Describe a model file."""
+    saved = load_model(model)
+    if as_json:
+        print_json({"model": str(model), **_facts(saved)})
+    else:
+        _show(_facts(saved))
+
+
+def _facts(saved: SavedModel) -> dict[str, Any]:
+    """Gather what a model file says; a model that Python saved knows less."""
+    notes, estimator = remember(saved), saved.estimator
+    parameters = plain(estimator.get_params(deep=False))
+    classes = plain(getattr(estimator, "classes_", None))
+    return {
+        "method": saved.header["method"],
+        "task": "regression" if classes is None else "classification",
+        "parameters": parameters,
+        "layer_sizes": [
+            estimator.n_features_in_,
+            *_hidden_sizes(estimator),
+            estimator.n_outputs_ if classes is None else len(classes),
+        ],
+        "target": None if saved.table is None else saved.table.target_name,
+        "classes": classes,
+        "unit": notes.unit or None,
+        "rows": notes.rows or None,
+        "features": _features(saved),
+        "target_scaling": plain(_scalings(estimator.y_scaler_)) if classes is None else None,
+        "fit": estimator.fit_report_.to_dict(),
+        "held_out": notes.held_out,
+        "versions": saved.header["versions"],
+        "schema": saved.header["schema"],
+        "command": notes.command or None,
+        "config": notes.config or None,
+    }
+
+
+def _hidden_sizes(estimator: Any) -> list[int]:
+    """Return the hidden layers in use: chosen by the user, or by the recipe for the rows it had."""
+    sizes = estimator.get_params(deep=False).get("hidden_layer_sizes", ())
+    if sizes is None and hasattr(estimator.state_, "members"):
+        sizes = [layer.b_m.shape[-1] for layer in estimator.state_.members.mean[:-1]]
+    elif sizes is None:
+        sizes = estimator._hidden_sizes()
+    return np.atleast_1d(np.asarray(sizes, int)).tolist()
+
+
+def _features(saved: SavedModel) -> list[dict[str, Any]]:
+    """Return every raw column with its kind and the inputs that it becomes."""
+    scalings = _scalings(saved.estimator.x_scaler_)
+    if saved.table is None:
+        names = getattr(saved.estimator, "feature_names_in_", None)
+        names = [f"x{i + 1}" for i in range(len(scalings))] if names is None else list(names)
+        pairs = zip(names, scalings, strict=True)
+        return [{"name": n, "kind": "numeric", "inputs": [s | {"name": n}]} for n, s in pairs]
+    inputs = iter(zip(saved.table.feature_names, scalings, strict=True))
+    features = []
+    for column in saved.table.columns:
+        own = [next(inputs) for _ in column.feature_names]
+        features.append(
+            {
+                "name": column.name,
+                "kind": column.to_dict()["kind"],
+                "inputs": [scaling | {"name": name} for name, scaling in own],
+            }
+        )
+    return features
+
+
+def _scalings(scaler: Any) -> list[dict[str, Any]]:
+    pairs = zip((scaler.mean * scaler.unit).tolist(), scaler.scale.tolist(), strict=True)
+    return [{"mean": mean, "std": std} for mean, std in pairs]
+
+
+def _show(facts: dict[str, Any]) -> None:
+    fit = facts["fit"]
+    rows = {
+        "method": f"{facts['method']}, {facts['task']}",
+        "layers": " - ".join(str(size) for size in facts["layer_sizes"]),
+        "target": _target(facts),
+        "rows": _rows(facts),
+        "fit": f"{fit['n_epochs']} {fit['step']}s in {fit['seconds']:.2f} s",
+        "guards": ", ".join(f"{name} {count}" for name, count in fit["guards"].items()),
+        f"last {fit['step']}": ", ".join(
+            f"{k} {figure(v[-1])}" for k, v in fit["trace"].items() if v
+        ),
+        "evidence": ", ".join(f"{k} {figure(v)} nats" for k, v in fit["log_evidence"].items()),
+        "versions": ", ".join(f"{name} {value}" for name, value in facts["versions"].items()),
+        "command": facts["command"] or "not recorded: saved from Python",
+    }
+    for name, text in rows.items():
+        if not text:
+            continue
+        print(f"{name:<11}{one_line(text.replace('_', ' ') if name.startswith(_WORDY) else text)}")
+    for sentence in fit["warnings"]:
+        print(f"{'warning':<11}{one_line(sentence)}")
+    print()
+    _show_features(facts["features"])
+    if facts["held_out"]:
+        print()
+        print_scores("held-out rows", facts["held_out"], facts["unit"] or "")
+
+
+_WORDY = ("guards", "last ")
+
+
+def _target(facts: dict[str, Any]) -> str:
+    name = facts["target"] or "not recorded"
+    if facts["classes"]:
+        return f"{name}: {listing(list(map(class_text, facts['classes'])))}"
+    return f"{name} ({facts['unit']})" if facts["unit"] else name
+
+
+def _rows(facts: dict[str, Any]) -> str:
+    rows = facts["rows"] or {}
+    n_train, held_out = rows.get("train", facts["fit"]["n_rows"]), rows.get("held_out")
+    return f"{n_train} in training" + (f", {held_out} held out" if held_out else "")
+
+
+def _show_features(features: list[dict[str, Any]]) -> None:
+    rows = []
+    for feature in features:
+        for index, given in enumerate(feature["inputs"]):
+            first = (feature["name"], feature["kind"]) if index == 0 else ("", "")
+            rows.append((*first, given["name"], figure(given["mean"]), figure(given["std"])))
+    print_table("", ("column", "kind", "input", "mean", "std"), rows, right=(3, 4))

@@ -1,0 +1,105 @@
+"""What `fit` noted in a model file about its table and its own command.
+
+The notes may come from anybody: whatever is not of the expected kind counts as not said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bayesprop.report.baselines import Baselines
+from bayesprop.report.class_baselines import ClassBaselines
+
+if TYPE_CHECKING:
+    from bayesprop.cli.scores import Scores
+    from bayesprop.store import SavedModel
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """The notes of a fit; empty or None where a model was saved from Python.
+
+    rows
+        Counts of rows: "train" and "held_out".
+    target_sha256
+        Digest of the target of the whole table, to know the table again.
+    learnt
+        The same of every table that the model has learnt since.
+    held_out
+        The metrics of the fit on the rows that it held out.
+    picture
+        Where rows are pictures, "image_shape" and the pixel of each input, "image_pixels".
+    """
+
+    command: str
+    source: str
+    unit: str
+    seed: int
+    target_sha256: str
+    learnt: tuple[str, ...]
+    rows: dict[str, int]
+    config: dict[str, Any]
+    held_out: Scores | None
+    baselines: Baselines | ClassBaselines | None
+    picture: dict[str, Any]
+
+    def for_report(self) -> dict[str, Any]:
+        """Return the notes that the report page shows."""
+        return {
+            "source": self.source,
+            "unit": self.unit,
+            "seed": self.seed,
+            "baselines": None if self.baselines is None else self.baselines.to_dict(),
+            **self.picture,
+        }
+
+
+def remember(saved: SavedModel) -> Remembered:
+    """Read the notes of a model file."""
+    notes = saved.metadata
+    rows = _typed(notes, "rows", dict)
+    updates = [one for one in _typed(notes, "updates", list) if isinstance(one, dict)]
+    return Remembered(
+        command=_typed(notes, "command", str),
+        source=_typed(notes, "source", str),
+        unit=_typed(notes, "unit", str),
+        seed=_typed(notes, "seed", int),
+        target_sha256=_typed(notes, "target_sha256", str),
+        learnt=tuple(str(one.get("target_sha256", "")) for one in updates),
+        rows={key: rows[key] for key in ("train", "held_out") if isinstance(rows.get(key), int)},
+        config=_typed(notes, "config", dict),
+        held_out=_scores(_typed(notes, "held_out", dict)),
+        baselines=_baselines(notes.get("baselines")),
+        picture=_picture(notes, saved.estimator.n_features_in_),
+    )
+
+
+def _typed(notes: dict[str, Any], key: str, kind: type) -> Any:
+    value = notes.get(key)
+    return value if isinstance(value, kind) else kind()
+
+
+def _scores(stored: dict[str, Any]) -> Scores | None:
+    if "model" not in stored or not all(isinstance(one, dict) for one in stored.values()):
+        return None
+    figures = [figure for one in stored.values() for figure in one.values()]
+    return stored if all(isinstance(f, float | int | None) for f in figures) else None
+
+
+def _picture(notes: dict[str, Any], n_inputs: int) -> dict[str, Any]:
+    shape, pixels = _typed(notes, "image_shape", list), _typed(notes, "image_pixels", list)
+    if not all(type(value) is int for value in (*shape, *pixels)) or len(shape) != 2:
+        return {}
+    size = shape[0] * shape[1]
+    if len(pixels) != n_inputs or len(set(pixels)) < n_inputs or not 0 <= max(pixels) < size:
+        return {}
+    return {"image_shape": shape, "image_pixels": pixels} if min(pixels) >= 0 else {}
+
+
+def _baselines(stored: Any) -> Baselines | ClassBaselines | None:
+    try:
+        is_of_classes = stored.get("task") == "classification"
+        return (ClassBaselines if is_of_classes else Baselines).from_dict(stored)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,140 @@
+"""Which method fits a table, and with which hyper-parameters."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bayesprop import methods
+from bayesprop.cli.failures import InputError, did_you_mean, one_line, refusals_of_estimator
+from bayesprop.cli.sources import parse_hidden
+from bayesprop.methods import CLASSIFICATION, REGRESSION
+
+DEFAULT_METHOD = {REGRESSION: "closed-form-vi", CLASSIFICATION: "closed-form-vi"}
+_SEED = "random_state"
+_OPTIONS = {
+    "hidden_layer_sizes": "--hidden",
+    "n_epochs": "--epochs",
+    "batch_size": "--batch-size",
+    "inference": "--inference",
+    _SEED: "--seed",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked of the estimator, before the task is known.
+
+    method
+        None: the one that `DEFAULT_METHOD` has for the task.
+    by_option, by_name
+        Hyper-parameters that an option of their own set, and those of `--set`.
+    """
+
+    method: str | None
+    by_option: Mapping[str, Any]
+    by_name: Mapping[str, Any]
+
+
+def read_settings(
+    method: str | None,
+    *,
+    hidden: Sequence[str],
+    epochs: int | None,
+    batch_size: int | None,
+    inference: str | None,
+    assignments: Iterable[str],
+) -> Settings:
+    """Check what can be checked without a table."""
+    if method is not None and method not in methods.METHODS:
+        hint = did_you_mean(method, methods.METHODS) or ";"
+        known = ", ".join(methods.METHODS)
+        raise InputError(f"no method {one_line(method)!r}{hint} there are: {known}")
+    asked = {
+        "hidden_layer_sizes": parse_hidden(hidden) if hidden else None,
+        "n_epochs": epochs,
+        "batch_size": batch_size,
+        "inference": inference,
+    }
+    by_option = {name: value for name, value in asked.items() if value is not None}
+    by_name = _assigned(assignments)
+    for name in by_name:
+        if name in by_option or name == _SEED:
+            raise InputError(f"--set {name}: this is what {_OPTIONS[name]} says; give that alone")
+    return Settings(method, by_option, by_name)
+
+
+def method_of(settings: Settings, task: str, why: str) -> str:
+    """Return the method for a task, which `why` explains; InputError if it does another one."""
+    name = settings.method or DEFAULT_METHOD[task]
+    if task in methods.METHODS[name].homes:
+        return name
+    able = ", ".join(method.name for method in methods.METHODS.values() if task in method.homes)
+    raise InputError(
+        f"--method {name} does {methods.METHODS[name].task} only, and {why}; methods for {task}:"
+        f" {able or 'none yet'}"
+    )
+
+
+def make_estimator(settings: Settings, method: str, task: str, seed: int) -> Any:
+    """Build the estimator; InputError for a hyper-parameter that it does not have or refuses."""
+    has = parameters_of(method, task)
+    for name in settings.by_option:
+        if name not in has:
+            raise InputError(
+                f"{_OPTIONS[name]}: {method} has no such setting for {task}; methods that have it:"
+                f" {', '.join(_methods_with(name)) or 'none'}"
+            )
+    for name in settings.by_name:
+        if name not in has:
+            raise InputError(
+                f"--set {one_line(name)}: {method} has no such parameter"
+                f"{did_you_mean(name, has) or ';'}"
+                f" it has: {', '.join(one for one in has if one not in _OPTIONS)}"
+                f" (and {', '.join(_OPTIONS[one] for one in has if one in _OPTIONS)})"
+            )
+    asked = {_SEED: seed} if _SEED in has else {}
+    with refusals_of_estimator(TypeError, ValueError):
+        return methods.make(method, task=task, **asked, **settings.by_option, **settings.by_name)
+
+
+def parameters_of(method: str, task: str) -> list[str]:
+    """Return the names of the hyper-parameters of a method."""
+    return list(inspect.signature(methods.estimator_class(method, task)).parameters)
+
+
+def _methods_with(parameter: str) -> list[str]:
+    """Return every method that has a hyper-parameter, with the tasks for which it has it."""
+    found = []
+    for method in methods.METHODS.values():
+        tasks = [task for task in method.homes if parameter in parameters_of(method.name, task)]
+        if tasks:
+            found.append(f"{method.name} ({', '.join(tasks)})")
+    return found
+
+
+def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
+    """Read "name=value", the value as JSON, or as plain text where it is none."""
+    found: dict[str, Any] = {}
+    for text in assignments:
+        name, is_given, value = text.partition("=")
+        name = name.strip()
+        if not is_given or not name.isidentifier():
+            raise InputError(
+                f"--set must be name=value, such as n_epochs=20; got {one_line(text)!r}"
+            )
+        if name in found:
+            raise InputError(f"--set {name} is given twice")
+        found[name] = _value(value.strip())
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return tuple(value) if isinstance(value, list) else value

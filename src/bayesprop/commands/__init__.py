@@ -1,1 +1,0 @@
-"""What every sub-command does; imported inside the sub-command, so that help stays instant."""

@@ -1,1 +1,0 @@
-"""Where tables come from and how they become numbers."""

@@ -1,0 +1,1 @@
+"""The data sets that can be named, and where they come from."""

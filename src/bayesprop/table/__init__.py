@@ -1,0 +1,1 @@
+"""A person's table: read, understood, checked, and encoded as numbers."""

@@ -1,0 +1,231 @@
+"""A target column: whether it asks for a number or a class, and which classes there are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from jaxtyping import Shaped
+
+from bayesprop.table.columns import (
+    FEW_LEVELS,
+    MAX_KNOWN_LEVELS,
+    as_numbers,
+    check_dtype,
+    check_text,
+)
+from bayesprop.table.errors import TableError, counted, listed, quoted
+from bayesprop.table.text import cleaned, typed
+
+Label = str | bool | int
+TASKS = ("regression", "classification")
+_EXACT = 2.0**53
+_FEWEST_BINARY = 4  # rows from which two different whole numbers are classes
+_OFTEN = 10  # rows for one from which a few values or words may well be classes
+
+
+class TaskChoice(NamedTuple):
+    """What a target asks for, and a sentence where that could be seen otherwise."""
+
+    task: str
+    remark: str | None = None
+
+
+def choose_task(target: pl.Series, task: str | None = None) -> TaskChoice:
+    """Say whether a target is to be predicted as a number or as a class.
+
+    Text, categories and true/false are classes. Numbers are numbers, but whole numbers with two
+    different values are classes, with a remark. `task` overrides; TableError where it cannot.
+    """
+    if task not in (None, *TASKS):
+        raise ValueError(f"task must be one of {', '.join(TASKS)} or None, got {task!r}")
+    values = known_values(target)
+    if task == "classification" or (values.dtype == pl.Boolean and task is None):
+        return TaskChoice("classification")
+    is_category = target.dtype in (pl.Categorical, pl.Enum)
+    if task == "regression" or (_has_stray_words(values) and not is_category):
+        target_numbers(target)
+        return TaskChoice("regression")
+    if values.dtype == pl.String:
+        n_levels, n_known = values.drop_nulls().n_unique(), len(values) - values.null_count()
+        check_text(values, allow_numbers=n_levels <= min(FEW_LEVELS, n_known / 2) or is_category)
+        return TaskChoice("classification")
+    return _choose_for_numbers(values)
+
+
+def _choose_for_numbers(values: pl.Series) -> TaskChoice:
+    known, name = values.drop_nulls(), quoted(values.name)
+    n = known.n_unique()
+    if n > FEW_LEVELS:
+        return TaskChoice("regression")
+    different = [class_of(value) for value in known.unique()]
+    if not all(isinstance(value, int) for value in different):
+        return TaskChoice("regression")
+    if n == 2 and len(known) >= _FEWEST_BINARY:
+        return TaskChoice(
+            "classification",
+            f"target {name} holds {min(different)} and {max(different)} only: taken as two classes"
+            " (--task regression takes them as numbers)",
+        )
+    if n > 2 and len(known) >= _OFTEN * n:
+        return TaskChoice(
+            "regression",
+            f"target {name} holds {n} whole numbers only: taken as numbers (--task classification"
+            " takes them as classes)",
+        )
+    return TaskChoice("regression")
+
+
+def known_values(target: pl.Series) -> pl.Series:
+    """Return a target with clean text and without NaN; TableError for dates and the like."""
+    check_dtype(target)
+    if target.dtype in (pl.Categorical, pl.Enum):
+        return cleaned(target)  # categories by their owner's word, even if they read as numbers
+    if target.dtype == pl.String:
+        return typed(cleaned(target))
+    if target.dtype == pl.Decimal:
+        return target.cast(pl.Float64)
+    return target.fill_nan(None) if target.dtype.is_float() else target
+
+
+def target_numbers(target: pl.Series) -> pl.Series:
+    """Return a target as floats, nulls where it is missing; TableError if it is not numeric."""
+    values = known_values(target)
+    is_words = values.dtype == pl.String and values.null_count() < len(values)
+    if values.dtype == pl.Boolean or (is_words and not _has_stray_words(values)):
+        raise TableError(
+            f"target {quoted(target.name)} must be a number, got"
+            f" {quoted(values.drop_nulls()[0])}: choose another column, or code it as a number if"
+            " its values have an order and a size"
+        )
+    return as_numbers(values)
+
+
+def fit_classes(target: pl.Series) -> tuple[Label, ...]:
+    """Return the different values of a target, sorted: text, truth values or whole numbers.
+
+    Where there are numbers with fractions, the numbers become text: no estimator takes the former
+    for classes. TableError where there are fewer than two, or so many that they name the rows.
+    """
+    name, values = quoted(target.name), known_values(target)
+    known = values.drop_nulls()
+    if known.dtype == pl.String:
+        check_text(values, allow_numbers=True)
+    elif known.dtype.is_numeric():
+        as_numbers(values)  # refuses infinity
+    classes = {class_of(value) for value in known.unique()}
+    has_fractions = any(isinstance(label, float) for label in classes)
+    classes = sorted(map(str, classes) if has_fractions else classes)
+    if len(classes) == 1:
+        raise TableError(
+            f"target {name} is {quoted(classes[0])} in all {counted(len(known), 'row')}: a"
+            " classifier needs two classes or more"
+        )
+    _check_number_of_classes(name, len(classes), known, has_fractions=has_fractions)
+    return tuple(classes)
+
+
+def class_codes(target: pl.Series, classes: tuple[Label, ...]) -> pl.Series:
+    """Return the position of every value in `classes`, null where it is missing.
+
+    Numbers and truth values are recognised also where one table spells them as text and the other
+    does not. TableError names a class that is not among them.
+    """
+    values = known_values(target)
+    different = values.drop_nulls().unique().to_list()
+    if not different:
+        return pl.Series(target.name, [None] * len(target), pl.Int64)
+    is_loose = len({_meaning(label) for label in classes}) == len(classes)
+    key = _meaning if is_loose else str
+    place = {key(label): code for code, label in enumerate(classes)}
+    codes = [place.get(key(class_of(value))) for value in different]
+    unknown = [value for value, code in zip(different, codes, strict=True) if code is None]
+    if unknown:
+        _refuse_unknown(values, unknown, classes)
+    return values.replace_strict(different, codes, default=None, return_dtype=pl.Int64)
+
+
+def class_labels(classes: tuple[Label, ...]) -> Shaped[np.ndarray, " c"]:
+    """Return the classes as an array: of text, of truth values or of whole numbers."""
+    return np.array(classes)
+
+
+def classes_from_stored(stored: Iterable[Any]) -> tuple[Label, ...]:
+    """Rebuild the classes of a stored encoding, none for regression; ValueError if they are not."""
+    classes = tuple(stored)
+    kinds = {type(label) for label in classes}
+    if kinds not in (set(), {str}, {bool}, {int}):
+        raise ValueError("the classes of a table encoding must be labels of one kind")
+    if len(classes) == 1 or len(set(classes)) != len(classes) or classes != tuple(sorted(classes)):
+        raise ValueError(
+            "the classes of a table encoding must be two or more, differ and be sorted"
+        )
+    return classes
+
+
+def class_text(label: Label) -> str:
+    """Return a label as a table spells it."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def class_of(value: Any) -> Any:
+    """Return a value of a table as the label of a class: 2.0 is 2."""
+    if isinstance(value, str):
+        return value.rstrip("\0")  # which NumPy drops
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    return value
+
+
+def _meaning(label: Any) -> Any:
+    """Return a number or truth value for text that reads as one, so that 2, 2.0 and "2" agree."""
+    if not isinstance(label, str):
+        return label
+    if label.lower() in ("true", "false"):
+        return label.lower() == "true"
+    try:
+        number = float(label)
+    except ValueError:
+        return label
+    return label if math.isnan(number) else number  # a word such as "Nan" equals itself
+
+
+def _refuse_unknown(values: pl.Series, unknown: list[Any], classes: tuple[Label, ...]) -> None:
+    row = int(values.is_in(unknown).fill_null(False).arg_max() or 0)
+    others = f" (and {counted(len(unknown) - 1, 'other')} like it)" if len(unknown) > 1 else ""
+    known = listed([class_text(label) for label in classes])
+    raise TableError(
+        f"target {quoted(values.name)} has the class {quoted(class_of(values[row]))} in data row"
+        f" {row + 1}{others}, which the model does not know: it knows {known}; leave such rows out,"
+        " or fit again with them"
+    )
+
+
+def _has_stray_words(values: pl.Series) -> bool:
+    """Say whether text would be numbers but for a few words, which a message then names.
+
+    Not so where few different values occur, and the words often: "1", "2", "3 or more".
+    """
+    if values.dtype != pl.String or values.null_count() == len(values):
+        return False
+    known = values.drop_nulls()
+    n_words = known.cast(pl.Float64, strict=False).null_count()
+    is_often = known.n_unique() <= FEW_LEVELS and n_words * _OFTEN >= len(known)
+    return n_words <= len(known) / 2 and not is_often
+
+
+def _check_number_of_classes(name: str, n: int, known: pl.Series, *, has_fractions: bool) -> None:
+    if has_fractions and n > FEW_LEVELS:
+        raise TableError(
+            f"target {name} holds {n} different numbers, with fractions, so they are no classes:"
+            " use --task regression, or group them"
+        )
+    if n > MAX_KNOWN_LEVELS or (n > FEW_LEVELS and n > len(known) / 2):
+        remedy = "choose another column" if known.dtype == pl.String else "use --task regression"
+        raise TableError(
+            f"target {name} has {n} different values in {len(known)} rows, which name the rows"
+            f" rather than describe them: {remedy}, or group them"
+        )

@@ -1,0 +1,311 @@
+"""One column of a table as numbers: how it is chosen from training data, and how it is applied."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from bayesprop.table.errors import TableError, counted, listed, quoted
+from bayesprop.table.text import cleaned, is_number, looks_like_dates, looks_like_number, typed
+
+MAX_LEVELS = 50  # columns that one category column may become
+MAX_KNOWN_LEVELS = 1000  # beyond this a text column is dropped
+FEW_LEVELS = 10  # text with so few different values is a category whatever it looks like
+_ID_NAME = re.compile(r"(unnamed.*|index|idx|id|row|row_?(id|no|nr|number)|.*[_ ]id)", re.I)
+_DATE_ADVICE = "turn it into a number, such as an age in days, or take the column out"
+
+
+class EncodedColumn(NamedTuple):
+    """The numbers of one column, and what had to be decided about single values."""
+
+    values: Float[np.ndarray, "n k"]
+    warnings: list[str]
+
+
+class FittedColumn(NamedTuple):
+    """How a column is to be encoded (None: dropped), and a sentence where that needs one."""
+
+    name: str
+    column: NumericColumn | CategoryColumn | None
+    sentence: str | None = None
+    is_constant: bool = False
+
+
+@dataclass(frozen=True)
+class NumericColumn:
+    """A column of numbers or of true and false (1 and 0).
+
+    fill
+        Put where a value is missing: the (lower) median of the training data.
+    missing
+        Whether training data had missing values: then a second column is 1 where they are.
+    """
+
+    name: str
+    fill: float
+    missing: bool = False
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the encoded columns."""
+        return [self.name, f"{self.name} is missing"] if self.missing else [self.name]
+
+    def encode(self, series: pl.Series) -> EncodedColumn:
+        """Return the numbers, missing ones filled; TableError on text, dates or infinity."""
+        numbers = as_numbers(series)
+        absent = numbers.is_null().to_numpy()
+        n_absent = int(absent.sum())
+        values = numbers.fill_null(self.fill).to_numpy().reshape(-1, 1)
+        if self.missing:
+            return EncodedColumn(np.column_stack([values, absent.astype(np.float64)]), [])
+        sentence = (
+            f"column {quoted(self.name)}: {counted(n_absent, 'value')} missing, where the training"
+            f" data had none: filled with its median, {self.fill:g}"
+        )
+        return EncodedColumn(values, [sentence] if n_absent else [])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready values."""
+        return {"kind": "numeric", **asdict(self)}
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A column of text: one 0/1 column a level.
+
+    levels
+        Those with a column of their own, sorted.
+    rare
+        Known levels without one: a row that holds one is zero in every column. So is a level
+        that the training data did not have, which is counted in a warning.
+    missing
+        Whether training data had missing values: then a last column is 1 where they are.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    rare: tuple[str, ...] = ()
+    missing: bool = False
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the encoded columns."""
+        own = [f"{self.name}={level}" for level in self.levels]
+        return [*own, f"{self.name} is missing"] if self.missing else own
+
+    def encode(self, series: pl.Series) -> EncodedColumn:
+        """Return the 0/1 columns; a level that training did not have is zero in all of them."""
+        text = as_levels(series)
+        codes = text.cast(pl.Enum(self.levels), strict=False).to_physical().cast(pl.Int64)
+        codes = codes.fill_null(-1).to_numpy()
+        absent = text.is_null()
+        values = (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
+        if self.missing:
+            values = np.column_stack([values, absent.to_numpy().astype(np.float64)])
+        return EncodedColumn(values, self._warnings(text, absent))
+
+    def _warnings(self, text: pl.Series, absent: pl.Series) -> list[str]:
+        found = []
+        unseen = text.filter(~absent & ~text.is_in((*self.levels, *self.rare)))
+        if len(unseen):
+            found.append(
+                f"column {quoted(self.name)}: {counted(len(unseen), 'row')} with a level that the"
+                f" training data did not have ({listed(sorted(unseen.unique()), 3)}): encoded as"
+                " none of the known levels"
+            )
+        if absent.any() and not self.missing:
+            found.append(
+                f"column {quoted(self.name)}: {counted(int(absent.sum()), 'value')} missing, where"
+                " the training data had none: encoded as none of the known levels"
+            )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready values."""
+        lists = {"levels": list(self.levels), "rare": list(self.rare)}
+        return {"kind": "category", **asdict(self), **lists}
+
+
+def column_from_dict(stored: dict[str, Any]) -> NumericColumn | CategoryColumn:
+    """Rebuild a column from `to_dict`; ValueError if it is not one."""
+    fields = dict(stored)
+    kind, name, missing = fields.pop("kind"), fields.get("name"), fields.get("missing")
+    if not isinstance(name, str) or not isinstance(missing, bool):
+        raise ValueError("a stored column needs a name and a missing flag")
+    if kind == "numeric":
+        column = NumericColumn(name, float(fields["fill"]), missing)
+        if not np.isfinite(column.fill):
+            raise ValueError(f"the fill value of column {quoted(name)} must be finite")
+        return column
+    if kind != "category":
+        raise ValueError(f"column {quoted(name)} has an unknown kind: {quoted(kind)}")
+    levels, rare = tuple(fields["levels"]), tuple(fields["rare"])
+    if not all(isinstance(level, str) for level in (*levels, *rare)):
+        raise ValueError(f"the levels of column {quoted(name)} must be text")
+    if len({*levels, *rare}) != len(levels) + len(rare):
+        raise ValueError(f"the levels of column {quoted(name)} must differ")
+    return CategoryColumn(name, levels, rare, missing)
+
+
+def fit_column(series: pl.Series) -> FittedColumn:
+    """Choose the encoding of a column from training data; TableError if there is no honest one."""
+    check_dtype(series)
+    if series.dtype in (pl.String, pl.Categorical, pl.Enum):
+        series = typed(cleaned(series))
+    if series.null_count() == len(series):
+        return _dropped(series.name, "it has no values")
+    return _fit_text(series) if series.dtype == pl.String else _fit_numbers(series)
+
+
+def _fit_numbers(series: pl.Series) -> FittedColumn:
+    name, numbers = series.name, as_numbers(series)
+    known = numbers.drop_nulls().sort()
+    if known.is_empty():
+        return _dropped(name, "it has no values")
+    missing = len(numbers) - len(known)
+    if known[0] == known[-1] and not missing:
+        return _dropped(name, f"it is {known[0]:g} in every row", is_constant=True)
+    if _is_row_number(name, known):
+        return _dropped(name, "it numbers the rows (rename it to keep it)")
+    fill = float(known[(len(known) - 1) // 2])
+    sentence = (
+        f"column {quoted(name)}: {counted(missing, 'missing value')} filled with the median,"
+        f" {fill:g}, and marked in a column {quoted(name + ' is missing')}"
+    )
+    column = NumericColumn(name, fill, missing > 0)
+    return FittedColumn(name, column, sentence if missing else None)
+
+
+def _dropped(name: str, reason: str, *, is_constant: bool = False) -> FittedColumn:
+    return FittedColumn(name, None, f"column {quoted(name)} dropped: {reason}", is_constant)
+
+
+def _is_row_number(name: str, known: pl.Series) -> bool:
+    """Say whether a column named like an identifier holds a different whole number in each row."""
+    if not _ID_NAME.fullmatch(name) or len(known) <= FEW_LEVELS:
+        return False
+    return known.n_unique() == len(known) and bool((known == known.round()).all())
+
+
+def _fit_text(text: pl.Series) -> FittedColumn:
+    name, known = text.name, text.drop_nulls()
+    n_levels = known.n_unique()
+    is_few = n_levels <= FEW_LEVELS and (n_levels <= len(known) / 2 or n_levels <= 2)
+    check_text(text, allow_numbers=is_few)
+    missing = len(text) - len(known)
+    if n_levels == 1 and not missing:
+        return _dropped(name, f"it is {quoted(known[0])} in every row", is_constant=True)
+    is_free = n_levels > FEW_LEVELS and n_levels > len(known) / 2
+    if is_free or n_levels > MAX_KNOWN_LEVELS:
+        return _dropped(
+            name,
+            f"{n_levels} different texts in {len(known)} rows name the rows rather than describe"
+            " them",
+        )
+    counts = known.alias("level").value_counts()  # a column may itself be called "count"
+    ordered = counts.sort(["count", "level"], descending=[True, False])["level"].to_list()
+    column = CategoryColumn(
+        name, tuple(sorted(ordered[:MAX_LEVELS])), tuple(sorted(ordered[MAX_LEVELS:])), missing > 0
+    )
+    return FittedColumn(name, column, _category_sentence(column, known))
+
+
+def _category_sentence(column: CategoryColumn, known: pl.Series) -> str | None:
+    name, plain = quoted(column.name), is_number(known)
+    if plain.sum() >= len(known) / 2 and not plain.all():
+        stray = known.filter(~plain)
+        return (
+            f"column {name} holds numbers, but {quoted(stray[0])} in"
+            f" {counted(len(stray), 'row')}: used as {len(column.levels)} categories; leave the"
+            " field empty if the number is missing"
+        )
+    if column.rare:
+        return (
+            f"column {name}: its {len(column.levels)} commonest levels have a column each, the"
+            f" other {len(column.rare)} share one code"
+        )
+    if looks_like_number(known).all():
+        return (
+            f"column {name} is text such as {quoted(column.levels[0])}: used as"
+            f" {len(column.levels)} categories, not as numbers"
+        )
+    return None
+
+
+def check_dtype(series: pl.Series) -> None:
+    """Refuse what has no one meaning as a number or category."""
+    kind, name = series.dtype, quoted(series.name)
+    if kind.is_temporal():
+        raise TableError(f"column {name} holds dates or times ({kind}): {_DATE_ADVICE}")
+    is_text = kind in (pl.String, pl.Categorical, pl.Enum)
+    if not (is_text or kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
+        raise TableError(
+            f"column {name} must hold numbers, true/false or text, got {kind}: take the column out"
+            " or split it into plain columns"
+        )
+
+
+def check_text(text: pl.Series, *, allow_numbers: bool) -> None:
+    """Refuse dates, and (unless allowed) text that is mostly or nearly numbers."""
+    name, known = quoted(text.name), text.drop_nulls()
+    if looks_like_dates(text):
+        raise TableError(f"column {name} holds dates, such as {quoted(known[0])}: {_DATE_ADVICE}")
+    if allow_numbers:
+        return
+    plain = is_number(text)
+    if plain.sum() >= len(known) / 2:
+        row = _first_row(~plain & text.is_not_null())
+        n_stray = len(known) - int(plain.sum())
+        raise TableError(
+            f"column {name} holds numbers, but text in {counted(n_stray, 'row')}, first"
+            f" {quoted(text[row])} in data row {row + 1}: correct it, or leave it empty if missing"
+        )
+    if (looks_like_number(text) | plain).sum() >= 0.9 * len(known):
+        row = _first_row(looks_like_number(text))
+        raise TableError(
+            f"column {name} holds numbers written as text, such as {quoted(text[row])} in data row"
+            f" {row + 1}: write plain numbers without units or thousands separators"
+        )
+
+
+def as_numbers(series: pl.Series) -> pl.Series:
+    """Return a column as floats, nulls where missing; TableError names the row that is none."""
+    check_dtype(series)
+    name = quoted(series.name)
+    if series.dtype in (pl.String, pl.Categorical, pl.Enum):
+        text = cleaned(series)
+        series = typed(text)
+        if series.dtype == pl.String and series.null_count() < len(series):
+            row = _first_row(~is_number(text) & text.is_not_null())
+            raise TableError(
+                f"column {name} must hold numbers, got {quoted(text[row])} in data row {row + 1}:"
+                " leave a missing value empty, or correct it"
+            )
+    numbers = series.cast(pl.Float64, strict=False).fill_nan(None)
+    if numbers.is_infinite().any():
+        row = _first_row(numbers.is_infinite())
+        raise TableError(
+            f"column {name} must be finite, got {numbers[row]:g} in data row {row + 1}: correct it,"
+            " or leave it empty if it is missing"
+        )
+    return numbers
+
+
+def as_levels(series: pl.Series) -> pl.Series:
+    """Return a column as cleaned text; whole numbers are written without a decimal point."""
+    check_dtype(series)
+    if series.dtype.is_float():
+        series = series.fill_nan(None)
+        known = series.drop_nulls()
+        if (known.is_finite() & (known == known.round()) & (known.abs() < 2**53)).all():
+            series = series.cast(pl.Int64)
+    return cleaned(series.cast(pl.String))
+
+
+def _first_row(mask: pl.Series) -> int:
+    return int(mask.fill_null(False).arg_max() or 0)

@@ -1,0 +1,270 @@
+"""From the columns of a table to a matrix of numbers, in a way that can be stored and repeated."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int, Shaped
+
+from bayesprop.table.classes import (
+    Label,
+    choose_task,
+    class_codes,
+    class_labels,
+    classes_from_stored,
+    fit_classes,
+    known_values,
+    target_numbers,
+)
+from bayesprop.table.columns import (
+    CategoryColumn,
+    FittedColumn,
+    NumericColumn,
+    column_from_dict,
+    fit_column,
+)
+from bayesprop.table.errors import TableError, TableWarning, counted, listed, quoted
+
+VERSION = 1
+_LISTED_CONSTANTS = 5
+
+
+class EncodedRows(NamedTuple):
+    """Rows as numbers, and sentences about values that had to be interpreted."""
+
+    X: Float[np.ndarray, "n k"]
+    warnings: list[str]
+
+
+class UsableRows(NamedTuple):
+    """The rows whose target is known, where they are (from 0), the task, sentences on either."""
+
+    frame: pl.DataFrame
+    places: Int[np.ndarray, " n"]
+    task: str
+    warnings: list[str]
+
+
+class KnownTarget(NamedTuple):
+    """The target where it is known, the places of those rows (from 0), a sentence on the others."""
+
+    values: Shaped[np.ndarray, " n"]
+    places: Int[np.ndarray, " n"]
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class TableEncoding:
+    """How the columns of a training table become numbers; the same way for every later table.
+
+    Numbers stay as they are, and true and false become 1 and 0. Text becomes one 0/1 column a
+    level (the 50 commonest); a level that the training table did not have is zero in all of them.
+    Missing values are filled with the training median, or form a level of their own, and are
+    marked in a column if the training table had any. Columns that are constant or that number or
+    name the rows are dropped. Dates, infinities and numbers written with units are refused.
+
+    columns
+        The columns that are used, in the order of the training table.
+    report
+        Sentences on what was filled, grouped or dropped.
+    classes
+        The labels that the target may have, sorted; empty where the target is a number.
+    """
+
+    target_name: str
+    columns: tuple[NumericColumn | CategoryColumn, ...]
+    report: list[str] = field(default_factory=list)
+    classes: tuple[Label, ...] = ()
+
+    @classmethod
+    def fit(cls, frame: pl.DataFrame, target: str, task: str | None = None) -> TableEncoding:
+        """Choose an encoding from training data; rows without a target are not looked at.
+
+        task
+            "regression" or "classification". None: text, categories and true/false are classes;
+            so are whole numbers with two values, with a remark; other numbers are numbers.
+        """
+        rows, _, task, report = _rows_with_target(frame, target, task)
+        if len(rows) < 2:
+            raise TableError(
+                f"a fit needs at least 2 rows with a value of {quoted(target)}, got {len(rows)}"
+            )
+        fitted = [fit_column(rows[name]) for name in rows.columns if name != target]
+        columns = tuple(one.column for one in fitted if one.column is not None)
+        report = [*report, *_sentences(fitted)]
+        if not columns:
+            raise TableError(
+                f"no column is left to predict {quoted(target)} from: {'; '.join(report) or 'none'}"
+            )
+        classes = fit_classes(rows[target]) if task == "classification" else ()
+        return cls(target, columns, report, classes)
+
+    @property
+    def task(self) -> str:
+        """What is predicted: "regression" or "classification"."""
+        return "classification" if self.classes else "regression"
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the columns of the matrix; unique."""
+        names: dict[str, None] = {}
+        for name in (name for column in self.columns for name in column.feature_names):
+            unique, i = name, 2
+            while unique in names:
+                unique, i = f"{name} ({i})", i + 1
+            names[unique] = None
+        return list(names)
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Columns whose levels are known, and the target if its classes are words.
+
+        They are to be read as text: "1.10" is another level than "1.1".
+        """
+        words = [column.name for column in self.columns if isinstance(column, CategoryColumn)]
+        is_word = bool(self.classes) and all(isinstance(label, str) for label in self.classes)
+        return (*words, *([self.target_name] if is_word else []))
+
+    def encode(self, frame: pl.DataFrame) -> EncodedRows:
+        """Return a table's rows as numbers, with sentences on unseen levels and filled gaps.
+
+        Columns are found by name; others are ignored. TableError if one is absent or unusable.
+        """
+        self._check_columns(frame)
+        encoded = [column.encode(frame[column.name]) for column in self.columns]
+        matrix = np.column_stack([one.values for one in encoded])
+        return EncodedRows(
+            np.ascontiguousarray(matrix), [text for one in encoded for text in one.warnings]
+        )
+
+    def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
+        """Do the same as `encode`, with its sentences as TableWarning."""
+        encoded = self.encode(frame)
+        for sentence in encoded.warnings:
+            warnings.warn(sentence, TableWarning, stacklevel=2)
+        return encoded.X
+
+    def target(self, frame: pl.DataFrame) -> Shaped[np.ndarray, " n"]:
+        """Return the target of every row: numbers, or labels out of `classes`.
+
+        TableError if it is absent, missing in a row, no number or an unknown class.
+        """
+        known = self.known_target(frame)
+        if len(known.places) < len(frame):
+            absent = np.setdiff1d(np.arange(len(frame)), known.places)
+            raise TableError(
+                f"target {quoted(self.target_name)} is missing in {counted(len(absent), 'row')},"
+                f" first in data row {absent[0] + 1}: fill it in or leave the row out"
+            )
+        return known.values
+
+    def known_target(self, frame: pl.DataFrame) -> KnownTarget:
+        """Return the target of the rows that have one; otherwise as `target`."""
+        series = _column(frame, self.target_name)
+        values = class_codes(series, self.classes) if self.classes else target_numbers(series)
+        places, known = _places(values.is_not_null()), values.drop_nulls().to_numpy()
+        target = class_labels(self.classes)[known] if self.classes else known.astype(np.float64)
+        return KnownTarget(target, places, _left_out(len(frame) - len(places), self.target_name))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready values."""
+        return {
+            "version": VERSION,
+            "target": self.target_name,
+            "columns": [column.to_dict() for column in self.columns],
+            "report": list(self.report),
+            "classes": list(self.classes),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> TableEncoding:
+        """Rebuild from `to_dict`; ValueError if it is not one."""
+        if stored.get("version") != VERSION:
+            raise ValueError(
+                f"the table encoding must have version {VERSION}, got {stored.get('version')!r}"
+            )
+        try:
+            columns = tuple(column_from_dict(column) for column in stored["columns"])
+            target, report = stored["target"], list(stored["report"])
+            classes = classes_from_stored(stored.get("classes", ()))  # the first files had none
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the table encoding is incomplete: {error!r}") from error
+        if not isinstance(target, str) or not all(isinstance(line, str) for line in report):
+            raise ValueError("the target and the report of a table encoding must be text")
+        if not columns or len({column.name for column in columns}) != len(columns):
+            raise ValueError("the columns of a table encoding must be there and differ")
+        return cls(target, columns, report, classes)
+
+    def _check_columns(self, frame: pl.DataFrame) -> None:
+        absent = [column.name for column in self.columns if column.name not in frame.columns]
+        if absent:
+            close = _close_match(absent[0], frame.columns)
+            raise TableError(
+                f"the table lacks {counted(len(absent), 'column')} that the model needs:"
+                f" {listed(absent)}{close}"
+            )
+
+
+def usable_rows(frame: pl.DataFrame, target: str, task: str | None = None) -> UsableRows:
+    """Leave out rows without a target, and refuse now what a fit on part of the table would.
+
+    Called on a whole table, before it is divided, so that messages name rows of the file.
+    """
+    rows = _rows_with_target(frame, target, task)
+    for name in frame.columns:
+        if name != target:
+            fit_column(frame[name])
+    return rows
+
+
+def _rows_with_target(frame: pl.DataFrame, target: str, task: str | None) -> UsableRows:
+    series = _column(frame, target)
+    task, remark = choose_task(series, task)
+    values = target_numbers(series) if task == "regression" else known_values(series)
+    places = _places(values.is_not_null())
+    left_out = _left_out(len(frame) - len(places), target)
+    return UsableRows(
+        frame[places] if left_out else frame,
+        places,
+        task,
+        [*([] if remark is None else [remark]), *left_out],
+    )
+
+
+def _places(mask: pl.Series) -> Int[np.ndarray, " n"]:
+    return np.flatnonzero(mask.to_numpy())
+
+
+def _left_out(n: int, target: str) -> list[str]:
+    if not n:
+        return []
+    return [f"{counted(n, 'row')} left out: no value of the target {quoted(target)}"]
+
+
+def _sentences(fitted: list[FittedColumn]) -> list[str]:
+    """Return what is to be said of the columns; many constant ones, as of pictures, in one."""
+    constant = [one.name for one in fitted if one.is_constant]
+    if len(constant) <= _LISTED_CONSTANTS:
+        return [one.sentence for one in fitted if one.sentence]
+    others = [one.sentence for one in fitted if one.sentence and not one.is_constant]
+    return [
+        f"{len(constant)} columns dropped, the same in every row: {listed(constant, 3)}",
+        *others,
+    ]
+
+
+def _column(frame: pl.DataFrame, target: str) -> pl.Series:
+    if target not in frame.columns:
+        close = _close_match(target, frame.columns) or f"; it has {listed(frame.columns, 12)}"
+        raise TableError(f"the table has no column {quoted(target)}{close}")
+    return frame[target]
+
+
+def _close_match(name: str, names: list[str]) -> str:
+    found = difflib.get_close_matches(name, names, n=1)
+    return f"; is it {quoted(found[0])}?" if found else ""

@@ -1,0 +1,262 @@
+import datetime
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayesprop.table.classes import choose_task, class_codes, class_labels, fit_classes
+from bayesprop.table.encoding import TableEncoding, usable_rows
+from bayesprop.table.errors import TableError
+
+N = 40
+X = pl.Series("x", np.arange(N) ** 2 / 7.0)
+
+
+def target(values, dtype=None):
+    return pl.Series("y", values, dtype, strict=False)
+
+
+def fitted(values, task=None):
+    frame = pl.DataFrame({"x": X[: len(values)], "y": values})
+    return frame, TableEncoding.fit(frame, "y", task)
+
+
+def stored_and_back(encoding):
+    return TableEncoding.from_dict(json.loads(json.dumps(encoding.to_dict())))
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        (["a", "b"] * 20, "classification"),
+        (["yes", None, "no"] * 13, "classification"),
+        ([True, False] * 20, "classification"),
+        ([True, None, False] * 13, "classification"),
+        ([0, 1] * 20, "classification"),
+        ([0.0, 1.0, None, float("nan")] * 10, "classification"),
+        ([3, 7] * 20, "classification"),
+        ([-1, 1] * 20, "classification"),
+        (["0", "1"] * 20, "classification"),
+        (["0", "1+"] * 20, "classification"),
+        (["1", "2", "3 or more"] * 13, "classification"),
+        (list(range(N)), "regression"),
+        ([0, 1, 2] * 13, "regression"),
+        ([0.5, 1.0] * 20, "regression"),
+        ([0, 1], "regression"),
+        ([7] * N, "regression"),
+        (np.linspace(0.0, 1.0, N).tolist(), "regression"),
+        ([f"{i / 7}" for i in range(N)], "regression"),
+    ],
+)
+def test_the_target_says_what_it_asks_for(values, task):
+    assert choose_task(target(values)).task == task
+    assert usable_rows(pl.DataFrame({"x": X[: len(values)], "y": values}), "y").task == task
+
+
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["1", "2", "x"])])
+def test_categories_are_classes_by_their_owners_word(kind):
+    assert choose_task(target(["1", "2"] * 20, kind)).task == "classification"
+
+
+def test_two_whole_numbers_are_two_classes_and_said_to_be():
+    choice = choose_task(target([0.0, 1.0] * 20))
+    assert choice.remark == (
+        "target 'y' holds 0 and 1 only: taken as two classes (--task regression takes them as"
+        " numbers)"
+    )
+    few = choose_task(target([4, 5, 6, 7] * 10))
+    assert few.task == "regression"
+    assert "4 whole numbers only: taken as numbers (--task classification" in str(few.remark)
+    for values in (["a", "b"] * 20, [0.5, 1.5, 2.5, 3.5] * 10, list(range(N)), [7] * N):
+        assert choose_task(target(values)).remark is None
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "message"),
+    [
+        (["a", "b"] * 20, "regression", "'y' must be a number, got 'a'"),
+        ([True, False] * 20, "regression", "'y' must be a number, got 'True'"),
+        ([datetime.date(2024, 1, 1)] * N, None, "'y' holds dates or times"),
+        (["2024-01-01", "2024-01-02"] * 20, None, "'y' holds dates, such as '2024-01-01'"),
+        ([f"{i} kg" for i in range(N)], None, "numbers written as text, such as '0 kg'"),
+        (["1.5", "2", "about 3", *["4"] * 37], None, "got 'about 3' in data row 3"),
+        ([1.0, float("inf")] * 20, "regression", "must be finite, got inf in data row 2"),
+    ],
+)
+def test_targets_that_ask_for_nothing_clear(values, task, message):
+    with pytest.raises(TableError) as caught:
+        usable_rows(pl.DataFrame({"x": X, "y": values}), "y", task)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_task_is_refused():
+    with pytest.raises(ValueError, match="regression, classification or None, got 'ranking'"):
+        choose_task(target([1, 2, 3]), "ranking")
+
+
+@pytest.mark.parametrize(
+    ("values", "classes"),
+    [
+        (["b", "a ", None, "", "é", "NA"], ("a", "b", "é")),
+        ([True, False, None], (False, True)),
+        ([2.0, 1.0, None, 10.0], (1, 2, 10)),
+        ([10, 9, 1], (1, 9, 10)),
+        (["2", "10", "1"], (1, 2, 10)),
+        ([0.5, 1.0, 10.0], ("0.5", "1", "10")),
+        (["true", "FALSE", "true"], (False, True)),
+        (["1", "2", "3+"], ("1", "2", "3+")),
+        (['a,"b', "c\nd", "日本", "<b>"], ("<b>", 'a,"b', "c\nd", "日本")),
+    ],
+)
+def test_classes_are_sorted_labels_of_one_kind(values, classes):
+    found = fit_classes(target(values))
+    assert found == classes
+    assert len({type(label) for label in found}) == 1
+    assert class_labels(found).tolist() == list(classes)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["a"] * 9, "is 'a' in all 9 rows: a classifier needs two classes or more"),
+        ([f"n{i}" for i in range(30)], "30 different values in 30 rows, which name the rows"),
+        (list(range(30)), "use --task regression, or group them"),
+        ([i / 4 for i in range(20)] * 9, "20 different numbers, with fractions"),
+        ([1.0, float("inf"), 2.0], "must be finite, got inf in data row 2"),
+        (["1/2/24", "1/3/24"], "holds dates"),
+    ],
+)
+def test_targets_without_classes(values, message):
+    with pytest.raises(TableError, match=message) as caught:
+        fit_classes(target(values))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("classes", "values", "codes"),
+    [
+        ((1, 2, 10), [10.0, None, 1.0], [2, None, 0]),
+        ((1, 2, 10), ["10", "", " 1"], [2, None, 0]),
+        (("1", "2", "3+"), [2, 1, 2], [1, 0, 1]),
+        (("1", "2", "3+"), ["2", "3+"], [1, 2]),
+        (("0.5", "1"), [1.0, 0.5, float("nan")], [1, 0, None]),
+        ((False, True), ["TRUE", "false", None], [1, 0, None]),
+        ((False, True), [1, 0, 1], [1, 0, 1]),
+        (("True", "maybe"), [True, True], [0, 0]),
+        (("1", "1.0", "x"), ["1.0", "1", "x"], [1, 0, 2]),
+        (("a", "b"), [None, None], [None, None]),
+    ],
+)
+def test_a_later_table_may_spell_the_classes_otherwise(classes, values, codes):
+    assert class_codes(target(values), classes).to_list() == codes
+
+
+@pytest.mark.parametrize(
+    ("classes", "values", "message"),
+    [
+        (("a", "b"), ["a", "c", "d", "c"], "the class 'c' in data row 2 (and 1 other like it)"),
+        ((0, 1), [0, 1, 2], "the class '2' in data row 3, which the model does not know"),
+        ((0, 1), ["0", "one"], "the class 'one' in data row 2"),
+        ((False, True), ["true", "maybe"], "the class 'maybe' in data row 2"),
+        (("a", "A"), ["a", "á"], "it knows 'a', 'A'; leave such rows out, or fit again"),
+    ],
+)
+def test_an_unknown_class_is_named_with_its_row(classes, values, message):
+    with pytest.raises(TableError) as caught:
+        class_codes(target(values), classes)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_encoding_gives_labels_back_and_survives_storage():
+    frame, encoding = fitted(["no", None, "yes", "perhaps, éh?"] * 10)
+    assert encoding.task == "classification"
+    assert encoding.report == ["10 rows left out: no value of the target 'y'"]
+    again = stored_and_back(encoding)
+    assert again == encoding
+    known = again.known_target(frame)
+    assert known.warnings == encoding.report
+    np.testing.assert_array_equal(known.places, [i for i in range(N) if i % 4 != 1])
+    assert known.values[:3].tolist() == ["no", "yes", "perhaps, éh?"]
+    with pytest.raises(TableError, match="missing in 10 rows, first in data row 2"):
+        again.target(frame)
+    assert again.target(frame[::2]).dtype == class_labels(again.classes).dtype
+
+
+@pytest.mark.parametrize("values", [[0, 1] * 20, [False, True] * 20, ["a", "b"] * 20])
+def test_labels_keep_their_kind_through_storage(values):
+    frame, encoding = fitted(values)
+    labels = stored_and_back(encoding).target(frame)
+    assert labels.tolist() == values
+    assert type(labels.tolist()[0]) is type(values[0])
+
+
+def test_the_task_can_be_asked_for_both_ways():
+    frame, encoding = fitted([0, 1] * 20, "regression")
+    assert encoding.task == "regression"
+    assert encoding.target(frame).dtype == np.float64
+    frame, encoding = fitted([4, 5, 6, 7] * 10, "classification")
+    assert encoding.classes == (4, 5, 6, 7)
+    assert encoding.report == []
+
+
+def test_an_encoding_stored_before_there_were_classes_is_one_of_numbers():
+    _, encoding = fitted(list(range(N)))
+    stored = encoding.to_dict()
+    del stored["classes"]
+    assert TableEncoding.from_dict(stored) == encoding
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [["a"], ["a", "a"], ["b", "a"], ["a", 1], [1, True], [0.5, 1.5], [None, None], 3, [[1], [2]]],
+)
+def test_stored_classes_that_are_none_are_refused(classes):
+    _, encoding = fitted(["a", "b"] * 20)
+    with pytest.raises(ValueError):  # noqa: PT011
+        TableEncoding.from_dict({**encoding.to_dict(), "classes": classes})
+
+
+def visible(cell):
+    return "".join(c for c in str(cell).strip().lower() if c.isprintable()).strip()
+
+
+def columns_of(cells):
+    return st.lists(st.one_of(st.none(), cells), min_size=4, max_size=N)
+
+
+TEXT = st.one_of(
+    st.sampled_from(["", " a", "a", "NA", "1", "1.0", "true", "é"]), st.text(max_size=3)
+)
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(
+        columns_of(TEXT),
+        columns_of(st.integers(-3, 3)),
+        columns_of(st.booleans()),
+        columns_of(st.sampled_from([0.0, 1.0, 2.5, float("nan"), 1e300])),
+    )
+)
+def test_any_target_is_refused_in_one_line_or_found_again(values):
+    try:
+        frame, encoding = fitted(values, "classification")
+        known = stored_and_back(encoding).known_target(frame)
+    except TableError as error:
+        assert "\n" not in str(error)  # noqa: PT017
+        return
+    found = known.values.tolist()
+    assert set(found) == set(encoding.classes)
+    for place, label in zip(known.places, found, strict=True):
+        assert visible(label) == visible(values[place]) or float(label) == float(values[place])
+
+
+def test_a_class_that_reads_as_no_number_is_a_word():
+    target = pl.Series("who", ["Nan", "Bob", "Nan", "Bob"])
+    classes = fit_classes(target)
+    assert class_codes(target, classes).to_list() == [1, 0, 1, 0]

@@ -1,0 +1,160 @@
+import csv
+import io
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bayesprop.table import csv_text
+from bayesprop.table.errors import TableError, TableWarning
+
+
+def read(table, **kwargs):
+    content = table if isinstance(table, bytes) else table.encode()
+    return csv_text.parse(content, "'t.csv'", **kwargs).to_dict(as_series=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a,b\n1,2\n3,4\n", {"a": [1, 3], "b": [2, 4]}),
+        ("a,b\n1,2\n3,4", {"a": [1, 3], "b": [2, 4]}),
+        ("\ufeffa,b\r\n1,2\r\n", {"a": [1], "b": [2]}),
+        ("a,b\r1,2\r", {"a": [1], "b": [2]}),
+        ("\n\na,b\n\n1,2\n\n\n", {"a": [1], "b": [2]}),
+        (" a , b\n 1.5 ,x y \n", {"a": [1.5], "b": ["x y"]}),
+        ('a,b\n"x,y",1\n"q\nr",2\n', {"a": ["x,y", "q\nr"], "b": [1, 2]}),
+        ('a,b\n5" pipe,2\n', {"a": ['5" pipe'], "b": [2]}),
+        ("a\tb\n1,5\t2\n", {"a": ["1,5"], "b": [2]}),
+        ("a|b\n1|2\n", {"a": [1], "b": [2]}),
+        ("a\n1\n2\n", {"a": [1, 2]}),
+        ("a,b\n1,\n,NA\nnan,n/a\n", {"a": [1, None, None], "b": [None, None, None]}),
+        ("a,b\nTrue,yes\nfalse,no\n", {"a": [True, False], "b": ["yes", "no"]}),
+        ("a,b\n1e3,99999999999999999999\n", {"a": [1000.0], "b": [1e20]}),
+        ("a,\n1,\n", {"a": [1]}),
+        (",a\n0,5\n", {"unnamed_1": [0], "a": [5]}),
+        ("0,1\n3,4\n", {"0": [3], "1": [4]}),
+        ("<script>,a b\n1,2\n", {"<script>": [1], "a b": [2]}),
+        ("é,β\n1,2\n", {"é": [1], "β": [2]}),
+        ("sep=;\na;b\n1;2\n", {"a": [1], "b": [2]}),
+        ("SEP=,\r\na,b\r\n1,2\r\n", {"a": [1], "b": [2]}),
+        ("price (net, EUR);area\n1;2\n", {"price (net, EUR)": [1], "area": [2]}),
+        ("area;price (net, EUR)\n1;2\n", {"area": [1], "price (net, EUR)": [2]}),
+        ("a,b\n1,None\n", {"a": [1], "b": [None]}),
+    ],
+)
+def test_usual_text_is_understood(text, expected):
+    assert read(text) == expected
+
+
+def test_infinity_is_kept_for_the_encoding_to_refuse():
+    assert read("a\ninf\n1e999\n") == {"a": [float("inf")] * 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        (" \n\n", "is empty"),
+        ("a,b\n", "has a header line but no rows"),
+        ("a,b", "has a header line but no rows"),
+        ("a,b,a\n1,2,3\n", "more than one column called 'a'"),
+        ("1.5,2\n3,4\n", "has no header line: its first line holds numbers ('1.5', '2')"),
+        ("a,b\n1,2\n3\n", "line 3: 1 field, but the header has 2"),
+        ("a,b\n1,2\n3,4,5\n", "line 3: 3 fields, but the header has 2"),
+        ('a,b\n"x\ny",2\n3\n', "line 4: 1 field"),
+        ("a,b\n1,2\n3,4,5\n6\n", "line 3: 3 fields"),
+        ('a,b\n"1,2\n3,4\n', "field"),
+        ('a,b\n"' + "x" * 200_000, "is a quotation mark left open?"),
+        ("a\0b,c\n1,2\n", "is not text"),
+        (b"\xff\xfea\x00,\x00b", "damaged UTF-16"),
+    ],
+)
+def test_unusable_text_is_refused_in_one_line(text, message):
+    with pytest.raises(TableError) as caught:
+        read(text)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("'t.csv'")
+    assert "\n" not in str(caught.value)
+
+
+def test_other_encodings_are_read_and_said():
+    with pytest.warns(TableWarning, match="not UTF-8: read as Latin-1"):
+        assert read("é,b\n1,ü\n".encode("latin-1")) == {"é": [1], "b": ["ü"]}
+    assert read("é,b\n1,2\n".encode("utf-16")) == {"é": [1], "b": [2]}
+
+
+def test_decimal_commas_are_read_where_semicolons_separate():
+    with pytest.warns(TableWarning, match="decimal commas read as decimal points in 'a'"):
+        assert read("a;b;c\n1,5;2;x,y\n-,5;3;z\n") == {
+            "a": [1.5, -0.5],
+            "b": [2, 3],
+            "c": ["x,y", "z"],
+        }
+
+
+def test_a_tsv_keeps_its_commas_even_when_the_header_has_more_of_them():
+    assert read("a,b,c\td\n1\t2\n", separator="\t") == {"a,b,c": [1], "d": [2]}
+
+
+FIELD = st.text(alphabet="ab1.,- \"'\n;é", max_size=4)
+
+
+@given(st.integers(1, 3).flatmap(lambda d: st.lists(st.tuples(*[FIELD] * d), min_size=1)))
+@example([("", "")])
+@example([("a",), ("",)])
+def test_quoted_text_survives_the_round_trip(rows):
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, quoting=csv.QUOTE_ALL)
+    writer.writerow([f"c{i}" for i in range(len(rows[0]))])
+    writer.writerows(rows)
+    frame = csv_text._exact(
+        buffer.getvalue(), ",", [f"c{i}" for i in range(len(rows[0]))], "'t.csv'"
+    )
+    assert frame.rows() == rows
+
+
+PLAIN = st.text(alphabet="ab1. é'", max_size=3)
+
+
+@given(
+    st.integers(1, 3).flatmap(
+        lambda d: st.lists(st.lists(PLAIN, min_size=d, max_size=d + 1), min_size=1, max_size=6)
+    ),
+    st.sampled_from(["\n", "\n\n", ""]),
+)
+def test_the_compiled_reader_agrees_with_the_exact_one_or_stands_back(rows, end):
+    header = [f"c{i}" for i in range(min(len(row) for row in rows))]
+    text = "\n".join(",".join(row) for row in [header, *rows]) + end
+    fast = csv_text._fast(text, ",", header)
+    if fast is not None:
+        exact = csv_text._exact(text, ",", header, "'t.csv'")
+        assert fast.fill_null("").rows() == exact.rows()
+
+
+def test_the_compiled_reader_serves_plain_text():
+    assert csv_text._fast("a,b\n1,2\n,4\n", ",", ["a", "b"]) is not None
+
+
+def test_columns_that_stay_text_do_so_whatever_the_other_rows_hold():
+    kept = read("a,code,flag\n1,1.10,True\n2,01,False\n", text=("code", "flag"))
+    assert kept == {"a": [1, 2], "code": ["1.10", "01"], "flag": ["True", "False"]}
+    with pytest.warns(TableWarning, match="decimal commas"):
+        kept = read("code;a\n1,10;2,5\n", text=("code",))
+    assert kept == {"code": ["1,10"], "a": [2.5]}
+
+
+@pytest.mark.filterwarnings("ignore::bayesprop.table.errors.TableWarning")
+def test_dots_that_part_thousands_are_no_decimal_points():
+    with pytest.raises(
+        TableError, match=r"column 'b' holds '2\.593' in a table with decimal commas"
+    ):
+        read("a;b\n1,5;2.593\n2,5;773\n")
+    assert read("a;b\n1,5;0.593\n2,5;1.250\n")["b"] == [0.593, 1.25]
+    assert read("a;b\n1;2.593\n2;773\n")["b"] == [2.593, 773.0]
+
+
+def test_a_header_longer_than_a_field_of_the_csv_module_is_read():
+    names = [f"gene_{i:06d}" for i in range(14_000)]
+    found = read(",".join(names) + "\n" + ",".join(["1"] * 14_000) + "\n")
+    assert list(found) == names

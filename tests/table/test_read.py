@@ -1,0 +1,125 @@
+import errno
+import io
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+
+from bayesprop.table import read
+from bayesprop.table.read import TableError, read_table, write_table
+
+FRAME = pl.DataFrame(
+    {"a": [1.5, None, 1e-300], "b": ["x,y", 'q"', "é\n"], "c": [True, False, None]}
+)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".tab", ".txt", ".CSV", ".parquet", ".pq"])
+def test_what_is_written_is_read_back(tmp_path, suffix):
+    path = str(tmp_path / f"t{suffix}")
+    write_table(FRAME, path)
+    assert read_table(path).equals(
+        FRAME.with_columns(
+            pl.col("b").str.strip_chars() if suffix not in (".parquet", ".pq") else "b"
+        )
+    )
+
+
+def test_columns_can_be_written_without_a_frame(tmp_path):
+    write_table({"mean": [1.0, 2.0], "std": [0.1, 0.2]}, str(tmp_path / "t.csv"))
+    assert (tmp_path / "t.csv").read_text() == "mean,std\n1.0,0.1\n2.0,0.2\n"
+
+
+def test_standard_streams(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"a;b\n1;2\n")))
+    frame = read_table("-")
+    assert frame.to_dict(as_series=False) == {"a": [1], "b": [2]}
+    write_table(frame, "-")
+    assert capsys.readouterr().out == "a,b\n1,2\n"
+
+
+def test_empty_standard_input_is_named(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
+    with pytest.raises(TableError, match="standard input is empty"):
+        read_table("-")
+
+
+def test_data_sets_are_tables_by_name(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "diabetes").mkdir()  # a folder of that name is not in the way
+    frame = read_table("diabetes")
+    assert frame.shape == (442, 11)
+    assert frame.columns[-1] == "progression"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.xlsx", b"PK", "must end in .csv, .tsv or .parquet"),
+        ("t.parquet", b"PAR1 and nothing", "is not a readable Parquet file"),
+        ("t.parquet", b"", "is not a readable Parquet file"),
+        ("t.csv", b"", "is empty"),
+    ],
+)
+def test_files_that_are_no_tables(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(TableError, match=message) as caught:
+        read_table(str(tmp_path / name))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("part", [slice(0, 20), slice(20, None), slice(0, -9)])
+def test_a_cut_parquet_file_is_refused(tmp_path, part):
+    write_table(FRAME, str(tmp_path / "t.parquet"))
+    (tmp_path / "u.parquet").write_bytes((tmp_path / "t.parquet").read_bytes()[part])
+    with pytest.raises(TableError, match="is not a readable Parquet file"):
+        read_table(str(tmp_path / "u.parquet"))
+
+
+def test_missing_files_and_folders(tmp_path):
+    with pytest.raises(TableError, match=r"there is no file '.*nothing.csv'$"):
+        read_table(str(tmp_path / "nothing.csv"))
+    with pytest.raises(TableError, match=r"there is no file 'diabetis'; data sets: diabetes, "):
+        read_table("diabetis")
+    with pytest.raises(TableError, match="Is a directory"):
+        read_table(str(tmp_path))
+    write_table(FRAME.head(0), str(tmp_path / "t.parquet"))
+    with pytest.raises(TableError, match="has no rows"):
+        read_table(str(tmp_path / "t.parquet"))
+
+
+def test_a_full_disk_leaves_the_old_table(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("old")
+
+    def full(_handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(TableError, match=r"No space left on device; nothing changed$"):
+        write_table(FRAME, str(path))
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["t.csv"]
+
+
+def test_unknown_suffix_and_missing_folder_of_an_output(tmp_path):
+    with pytest.raises(TableError, match=r"must end in \.csv, .*, or be -"):
+        write_table(FRAME, str(tmp_path / "t.xls"))
+    with pytest.raises(TableError, match="No such file or directory"):
+        write_table(FRAME, str(tmp_path / "none" / "t.csv"))
+
+
+def test_a_data_set_whose_target_is_also_a_feature_is_refused():
+    loaded = SimpleNamespace(feature_names=["a"], target_name="a", X=None, y=None)
+    with pytest.raises(TableError, match="name of a feature: 'a'"):
+        read._frame(loaded)  # type: ignore[arg-type]
+
+
+def test_registry_is_imported_without_polars_and_scikit_learn():
+    code = (
+        "import sys; from bayesprop.datasets import registry; import bayesprop.store;"
+        " sys.exit(bool({'polars', 'sklearn', 'jax', 'pandas'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
