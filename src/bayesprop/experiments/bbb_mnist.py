@@ -152,7 +152,7 @@ _NOTE = (
     "there. SGD in the place of Adam, with and without momentum, 40 to 400 epochs, left 1.6 to "
     "2.0 % with standard deviations from 0.0067 to 0.05 at the start. Draws of activations, whose "
     "gradient has less noise, come nearest to the paper; all that was tried is in "
-    "[Bayes by Backprop](../understand/bayes-by-backprop.md#the-mixtures-network-on-mnist)."
+    "[Bayes by Backprop](bayes-by-backprop-notebook.md#the-mixtures-network-on-mnist)."
 )
 
 
