@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 _ENGINE = """
 from benchmarks.problems import BOSTON, problem
-from bayesprop.moments import pbp_kernel
+from bayesprop.moments.pbp import engine as pbp_kernel
 data = problem(BOSTON, n_epochs=40)
 pbp_kernel.train(data.state, data.x, data.y, data.orders)
 """

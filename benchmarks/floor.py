@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numba import njit
 
-from bayesprop.numerics.kernel_lanes import spread8, store
+from bayesprop.simd.lanes import spread8, store
 from benchmarks.clock import best_seconds
 from benchmarks.problems import Shape
 

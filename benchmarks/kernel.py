@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from bayesprop.moments import pbp_kernel
-from bayesprop.moments.pbp_state import Inference
+from bayesprop.moments.pbp import engine as pbp_kernel
+from bayesprop.moments.pbp.state import Inference
 from benchmarks.floor import floor_us, flop_rate
 from benchmarks.problems import SHAPES, Shape, problem
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bayesprop.moments import pbp, pbp_kernel
+from bayesprop.moments.pbp import engine as pbp_kernel
+from bayesprop.moments.pbp import updates as pbp
 from benchmarks import kernel
 from benchmarks.clock import best_seconds
 from benchmarks.problems import SHAPES, Shape, problem

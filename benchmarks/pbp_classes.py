@@ -16,8 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesprop import PBPClassifier
-from bayesprop.moments import pbp, pbp_kernel, pbp_state
-from bayesprop.moments.pbp_state import Targets
+from bayesprop.moments.pbp import engine as pbp_kernel
+from bayesprop.moments.pbp import state as pbp_state
+from bayesprop.moments.pbp import updates as pbp
+from bayesprop.moments.pbp.state import Targets
 
 SETS = {
     "breast cancer": load_breast_cancer,

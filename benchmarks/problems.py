@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesprop.moments.pbp_state import PBPState, init
+from bayesprop.moments.pbp.state import PBPState, init
 
 
 class Shape(NamedTuple):

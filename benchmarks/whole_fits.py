@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from bayesprop.estimators.pbp import PBPRegressor
-from bayesprop.moments import pbp_kernel
+from bayesprop.moments.pbp import engine as pbp_kernel
 from benchmarks.clock import best_seconds
 from benchmarks.problems import BOSTON, Problem, problem
 

@@ -15,11 +15,12 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # What each part may import. `table` is a second root; the families never see each other.
 ALLOWED = {
     "numerics": set(),
+    "simd": {"numerics"},
     "atomic": set(),
     "table": {"atomic", "datasets"},
     "datasets": {"table"},
     "model": {"numerics"},
-    "moments": {"numerics", "model"},
+    "moments": {"numerics", "simd", "model"},
     "sampling": {"numerics", "model"},
     "linear": {"numerics", "model"},
     "metrics": {"model"},
@@ -53,7 +54,7 @@ HOMES_OF_HEAVY_IMPORTS = {
         "experiments",
     },  # the last: its models are rivals
     "matplotlib": {"report"},
-    "numba": {"numerics", "moments", "sampling"},
+    "numba": {"simd", "moments", "sampling"},
     "typer": {"cli"},
     "polars": {"table", "cli", "decisions"},
     "optax": {"moments", "sampling", "estimators", "experiments"},
@@ -93,16 +94,6 @@ def test_heavy_libraries_stay_where_they_belong(path: Path):
             assert part_of(path) in homes, f"{library} belongs in {sorted(homes)}"
 
 
-def test_only_kernels_of_the_numerics_are_compiled_by_numba():
-    # A method compiles what it likes; mathematics that it merely reads must not load a compiler.
-    numerics = [path for path in MODULES if part_of(path) == "numerics"]
-    compiled = {p.stem for p in numerics if any(n.startswith("numba") for n in imports_of(p))}
-    assert compiled
-    assert all(stem.startswith("kernel_") for stem in compiled)
-    read = {name for path in numerics if path.stem not in compiled for name in imports_of(path)}
-    assert not any(".kernel_" in name for name in read)
-
-
 def test_modules_are_short_and_named_after_their_subject():
     for path in MODULES:
         assert path.stem not in {"utils", "helpers", "common", "misc", "base"}, path
@@ -123,7 +114,7 @@ def test_import_is_instant():
 
 
 def test_the_compiled_engine_needs_no_jax():
-    loaded = loaded_by("import bayesprop.moments.pbp_kernel, bayesprop.moments.pbp_engine")
+    loaded = loaded_by("import bayesprop.moments.pbp.engine, bayesprop.moments.pbp.algorithm")
     assert not loaded & {"jax", "sklearn", "matplotlib"}
     assert "jax" not in loaded_by("from bayesprop import PBPRegressor")
 

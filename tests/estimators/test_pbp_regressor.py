@@ -166,7 +166,7 @@ def test_two_halves_of_a_stream_are_one_pass_but_for_the_prior_refresh():
     fresh = PBPRegressor((8,), random_state=0).partial_fit(x, y)
     engine, z, t = a._checked_engine(), a.x_scaler_.transform(x), a.y_scaler_.transform(y[:, None])
     fresh._start(np.random.RandomState(0), 2)
-    from bayesprop.moments import pbp_kernel
+    from bayesprop.moments.pbp import engine as pbp_kernel
 
     state, _ = pbp_kernel.adf_pass(fresh.state_, z, t, np.arange(20))
     state, _ = pbp_kernel.adf_pass(state, z, t, np.arange(20, 40))

@@ -25,8 +25,8 @@ from bayesprop.estimators.stored import (
 from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.moments import batch_ep
-from bayesprop.moments import batch_ep_state as ep
+from bayesprop.moments.batch_ep import sites as ep
+from bayesprop.moments.batch_ep import sweeps as batch_ep
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.natural import Joint
 
@@ -39,7 +39,7 @@ class BatchEPRegressor(BayesianRegressor):
     """Network of one hidden layer, fitted by batch expectation propagation, for small tables.
 
     After Jylänki, Nummenmaa & Vehtari (2014): error-function units, a site for every datum and
-    unit, one-dimensional quadrature, full covariances within a unit. `moments/batch_ep.py` has the
+    unit, one-dimensional quadrature, full covariances within a unit. `moments/batch_ep/` has the
     equations.
 
     Parameters

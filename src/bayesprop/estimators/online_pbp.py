@@ -12,8 +12,8 @@ import numpy as np
 
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.estimators.pbp_fitting import hidden_sizes
-from bayesprop.moments.pbp_state import GammaPrior, PBPState, init
-from bayesprop.moments.pbp_stream import LastRows, PBPStream
+from bayesprop.moments.pbp.state import GammaPrior, PBPState, init
+from bayesprop.moments.pbp.stream import LastRows, PBPStream
 
 _STATE, _X, _Y = "state.", "last.x", "last.y"
 

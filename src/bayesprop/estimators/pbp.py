@@ -34,8 +34,8 @@ from bayesprop.estimators.stored import (
 from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.moments.pbp_engine import Engine
-from bayesprop.moments.pbp_state import GammaPrior, PBPInfo, PBPState, init
+from bayesprop.moments.pbp.algorithm import Engine
+from bayesprop.moments.pbp.state import GammaPrior, PBPInfo, PBPState, init
 
 _SHARE_ROWS = 2000
 
@@ -161,7 +161,7 @@ class PBPRegressor(BayesianRegressor):
         the same rows. `fit_report_.log_evidence["prequential"]` needs neither condition: the log
         probability of every row given those before it, in the first pass.
         """
-        from bayesprop.moments.pbp_evidence import ep_log_evidence
+        from bayesprop.moments.pbp.ep_evidence import ep_log_evidence
 
         engine = self._checked_engine()
         check_is_fitted(self)

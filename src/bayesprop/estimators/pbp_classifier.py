@@ -25,8 +25,8 @@ from bayesprop.estimators.stored import (
     restored,
 )
 from bayesprop.model.fit_report import FitReport
-from bayesprop.moments.pbp_engine import Engine
-from bayesprop.moments.pbp_state import GammaPrior, PBPInfo, PBPState, init
+from bayesprop.moments.pbp.algorithm import Engine
+from bayesprop.moments.pbp.state import GammaPrior, PBPInfo, PBPState, init
 
 _N_PAIRS = 32
 
@@ -37,7 +37,7 @@ class PBPClassifier(OnlineClassifier):
 
     Every weight has a Gaussian posterior, the prior's precision a Gamma posterior. Two classes
     have one output, and the sign of it plus unit noise is the class (probit); more have one output
-    each, and the largest of them plus unit noise. `moments/kernel_probit.py` has the equations.
+    each, and the largest of them plus unit noise. `moments/pbp/kernel_probit.py` has the equations.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class PBPClassifier(OnlineClassifier):
         return checked_engine(self, targets="classes")
 
     def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from bayesprop.moments import pbp_kernel
+        from bayesprop.moments.pbp import engine as pbp_kernel
         from bayesprop.numerics import gaussian_nodes, probit_gaussian
 
         m, v = self._checked_engine().predict_moments(self.state_, x)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from bayesprop.estimators.checks import check_choice, check_int
-from bayesprop.moments.pbp_engine import Engine
-from bayesprop.moments.pbp_state import PBPState
+from bayesprop.moments.pbp.algorithm import Engine
+from bayesprop.moments.pbp.state import PBPState
 
 
 def checked_engine(estimator: Any, **settings: Any) -> Engine:

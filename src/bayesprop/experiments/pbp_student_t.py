@@ -20,8 +20,8 @@ from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
 from bayesprop.experiments.rows import Row
 from bayesprop.model.standardiser import Standardiser
-from bayesprop.moments.pbp_engine import Engine
-from bayesprop.moments.pbp_state import PBPState, init
+from bayesprop.moments.pbp.algorithm import Engine
+from bayesprop.moments.pbp.state import PBPState, init
 
 NAME = "pbp-student-t"
 PHASES = ("first", "last")
@@ -107,10 +107,10 @@ def _absorb(
 ) -> PBPState:
     """Pass over rows without the refresh of the prior that ends an epoch."""
     if config.engine == "jax":
-        from bayesprop.moments import pbp
+        from bayesprop.moments.pbp import updates as pbp
 
         return pbp.data_pass(state, x, y, order, reference=True)[0]
-    from bayesprop.moments import pbp_kernel
+    from bayesprop.moments.pbp import engine as pbp_kernel
 
     return pbp_kernel.adf_pass(state, x, y, order, reference=True)[0]
 

@@ -16,8 +16,9 @@ from bayesprop.moments.network_ensemble import ensemble_training as engine
 from bayesprop.moments.network_ensemble.gaussian_network import Layers
 from bayesprop.moments.network_ensemble.member import Member, Schedule, member_loss, member_output
 from bayesprop.moments.network_ensemble.weight_priors import Priors
-from bayesprop.numerics import kernel_floats, kernel_lanes
 from bayesprop.numerics.activation_moments import soft_relu
+from bayesprop.simd import floats as kernel_floats
+from bayesprop.simd import lanes as kernel_lanes
 
 N_STEPS = 1000
 

@@ -34,8 +34,8 @@ from bayesprop.moments.network_ensemble.weight_priors import (
     WIDTH_PRECISION,
     Priors,
 )
-from bayesprop.numerics.aligned import aligned_zeros
 from bayesprop.numerics.cores import n_cores
+from bayesprop.simd.aligned import aligned_zeros
 
 _ORDERED_AT_A_TIME = 100_000  # row numbers: starting a generator takes as long as 2000 of them
 _ROWS_AT_A_TIME, _ROWS_A_TASK = 128, 16_384  # a multiple of the rows in a block

@@ -24,8 +24,8 @@ from bayesprop.moments.network_ensemble.kernel_network import (
     W_S,
     WIDTHS,
 )
-from bayesprop.numerics.kernel_floats import exp, square_root
-from bayesprop.numerics.kernel_lanes import called, inlined, load_floats, spread_at, store, total
+from bayesprop.simd.floats import exp, square_root
+from bayesprop.simd.lanes import called, inlined, load_floats, spread_at, store, total
 
 BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED = 0, 1, 2, 3
 """Which weights share a prior variance; FIXED: it is given."""

@@ -30,7 +30,7 @@ from bayesprop.moments.network_ensemble.kernel_network import (
     SLOPES,
     W_M,
 )
-from bayesprop.numerics.kernel_lanes import called, inlined, load_floats, spread_at, store
+from bayesprop.simd.lanes import called, inlined, load_floats, spread_at, store
 
 
 class Aside(NamedTuple):

@@ -17,7 +17,7 @@ from bayesprop.moments.network_ensemble.kernel_network import (
     WIDTHS,
 )
 from bayesprop.moments.network_ensemble.weight_priors import Priors
-from bayesprop.numerics.aligned import aligned_zeros, round_up
+from bayesprop.simd.aligned import aligned_zeros, round_up
 
 Vector = Float32[np.ndarray, " p"]
 

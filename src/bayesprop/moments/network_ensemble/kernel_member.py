@@ -29,8 +29,8 @@ from bayesprop.moments.network_ensemble.kernel_network import (
     forward,
     products,
 )
-from bayesprop.numerics.kernel_floats import at_most, exp, log1p, log_add_exp
-from bayesprop.numerics.kernel_lanes import (
+from bayesprop.simd.floats import at_most, exp, log1p, log_add_exp
+from bayesprop.simd.lanes import (
     called,
     compiled,
     inlined,

@@ -29,7 +29,7 @@ layer
 
 from __future__ import annotations
 
-from bayesprop.numerics.kernel_floats import (
+from bayesprop.simd.floats import (
     first_quarter,
     last_quarter,
     relu_moments,
@@ -38,7 +38,7 @@ from bayesprop.numerics.kernel_floats import (
     third_quarter,
     totals,
 )
-from bayesprop.numerics.kernel_lanes import FLOATS16, called, inlined, load_floats, spread_at, store
+from bayesprop.simd.lanes import FLOATS16, called, inlined, load_floats, spread_at, store
 
 BLOCK = FLOATS16.count
 PADDING = BLOCK

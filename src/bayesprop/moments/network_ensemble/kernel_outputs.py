@@ -20,8 +20,8 @@ from bayesprop.moments.network_ensemble.kernel_network import (
     OUT_V,
     forward,
 )
-from bayesprop.numerics.kernel_floats import log_add_exp
-from bayesprop.numerics.kernel_lanes import compiled, inlined, load_floats, spread_at, store
+from bayesprop.simd.floats import log_add_exp
+from bayesprop.simd.lanes import compiled, inlined, load_floats, spread_at, store
 
 
 @inlined

@@ -1,0 +1,1 @@
+"""Batch expectation propagation (Jylänki, Nummenmaa & Vehtari 2014)."""

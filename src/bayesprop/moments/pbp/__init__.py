@@ -1,0 +1,1 @@
+"""Probabilistic backpropagation (Hernández-Lobato & Adams 2015)."""

@@ -1,0 +1,102 @@
+"""Gamma posteriors of the compiled engine: one moment-matched update, and the prior refresh."""
+
+from __future__ import annotations
+
+import math
+
+from bayesprop.moments.pbp.kernel_workspace import BLOCK
+from bayesprop.moments.pbp.state import LARGEST_CAVITY_VAR
+from bayesprop.simd.lanes import compiled, inlined
+from bayesprop.simd.normals import exp2
+
+_LOG2_E = 1.0 / math.log(2.0)
+_LARGEST_EXPONENT = 1000.0
+_SMALL = 1.0 / 64.0
+
+
+@inlined
+def _expm1(x):
+    """exp(x) - 1 for x >= 0, the exponent clamped at 2^1000; nearly always x is small."""
+    if x < _SMALL:
+        square = x * x
+        tail = (1.0 / 120.0 + x / 720.0) + square / 5040.0
+        return x * ((1.0 + x / 2.0) + square * ((1.0 / 6.0 + x / 24.0) + square * tail))
+    return exp2(min(_LOG2_E * x, _LARGEST_EXPONENT)) - 1.0
+
+
+@inlined
+def absorb_gamma(shape, rate, v, square):
+    """Match the mean and variance of a precision that has met N(r; 0, v + 1/precision), eq. 9-10.
+
+    The 1/precision of Z, Z1 and Z2 is rate / (shape - 1), rate / shape and rate / (shape + 1). With
+    the variances v0, v1, v2 of the three, all multiplied by p = shape (shape^2 - 1),
+
+        v0 v2 - v1^2 = gap = rate (p v + v1)
+        Z Z2 / Z1^2 = v1 / sqrt(v0 v2) exp(t)        t = rate p^2 v r^2 / (v0 v1 v2)
+
+    so that Z Z2 / Z1^2 - 1 needs no difference of nearly equal numbers, however large the shape.
+    The order of the operations keeps the way from shape and rate to their new values short: the
+    refresh of the next factor waits for them.
+    """
+    below = shape * shape - 1.0
+    p = shape * below
+    v1 = below * (shape * v + rate)
+    gap = rate * (p * v + v1)
+    v0, v2 = v1 + rate * (shape + 1.0), v1 - rate * (shape - 1.0)
+    inverse = 1.0 / (v0 * v1 * v2)
+    pull = square * rate * p
+    t = _expm1(inverse * (pull * (p * v)))
+    closer = _expm1(inverse * (pull * (0.5 * (shape + 1.0) * v2)))
+    root = math.sqrt(v0 * v2)
+    width = root * (root + v1)
+    shrink = 1.0 / ((width - (shape + 1.0) * gap) + t * ((shape + 1.0) * (width - gap)))
+    ratio = math.sqrt(v1 * v1 * v2 * inverse) * (rate * width)
+    return shape * width * shrink, (ratio + ratio * closer) * shrink
+
+
+@inlined
+def is_valid(shape, rate):
+    """Whether 1/precision has a mean: both finite, shape > 1, rate > 0."""
+    return shape > 1.0 and rate > 0.0 and shape < math.inf and rate < math.inf
+
+
+@compiled
+def refresh(weights, sites, least_information, reference):
+    """Refresh every prior factor in turn (supplement section 6).
+
+    `least_information` is what the data must say about a weight, as a share of its prior. Returns
+    how many were left for want of a valid region, and how many for want of data.
+
+    The factor is a Gaussian in the weight, so its refreshed self is N(0, rate / (shape - 1)) of the
+    cavity exactly, and needs no division of the new marginal by the cavity.
+    """
+    shape, rate = sites.prior[0], sites.prior[1]
+    kept = uninformed = 0
+    for t in range(sites.places.size):
+        at = sites.places[t]
+        inverse = 1.0 / weights[at + BLOCK]
+        prec = inverse - sites.prec[t]
+        v = 1.0 / prec
+        m = v * (weights[at] * inverse - sites.prec_mean[t])
+        cavity_shape, cavity_rate = shape - sites.shape[t], rate - sites.rate[t]
+        is_proper = cavity_rate > 0.0 and cavity_shape > 1.0
+        site_prec = (cavity_shape - 1.0) / cavity_rate
+        if not reference and is_proper and abs(prec) < least_information * site_prec:
+            uninformed += 1
+            continue
+        if not (is_proper and 0.0 < v < LARGEST_CAVITY_VAR):
+            kept += 1
+            continue
+        new_shape, new_rate = absorb_gamma(cavity_shape, cavity_rate, v, m * m)
+        share = 1.0 / (1.0 + v * site_prec)
+        if not reference and not (
+            is_valid(new_shape, new_rate) and math.isfinite(m * share) and v * share > 0.0
+        ):
+            kept += 1
+            continue
+        weights[at], weights[at + BLOCK] = m * share, v * share
+        shape, rate = new_shape, new_rate
+        sites.shape[t], sites.rate[t] = shape - cavity_shape, rate - cavity_rate
+        sites.prec[t], sites.prec_mean[t] = site_prec, 0.0
+    sites.prior[0], sites.prior[1] = shape, rate
+    return kept, uninformed

@@ -1,0 +1,218 @@
+"""The memory of the compiled engine: weights in blocks of eight units, the bias as one more unit.
+
+A hidden layer is stored as [block of 8 units][input][mean, variance][unit in block]: a block fills
+one register, and its weights are one contiguous stream. The last layer is stored as
+[output][block of 8 inputs][mean, variance][input in block], so that one output needs no padding.
+
+The input vector of a layer is its units, a one for the bias, and whatever fills the last block.
+That one is itself a unit of the layer below: always on, held at 1 by a weight too certain to move.
+Units that only fill a block have such weights too, of mean 0, and come out as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.moments.pbp.state import PBPState
+from bayesprop.simd.aligned import aligned_zeros, round_up
+
+BLOCK = 8
+PAIR = 2 * BLOCK
+"""From one block of means to the next; the variances of a block follow its means."""
+
+UNIT_STEP = 32
+"""Units that go through the ReLU together; unit vectors are padded to a multiple of this."""
+
+ROW_STEP = 4
+"""An input's old value, its new value and the square of that, and nothing, in Workspace.rows."""
+
+FROZEN_VAR = 1e-99
+"""Variance of the weights that fill a block: above the bound of the undo rule, below any use."""
+
+# Columns of Workspace.layers: inputs with the bias, units or outputs, and where the layer's weights
+# and the units that feed it begin.
+N_ROWS, N_OUT, WEIGHTS, INPUTS = range(4)
+
+# Entries of AverageFactor.rule: average factors that q lacked when a datum came, the share of a new
+# factor in the average, and average factors that q will lack when the next datum comes.
+REMOVED, SHARE, NEXT_REMOVED = range(3)
+
+
+class Workspace(NamedTuple):
+    """Flat arrays, which the kernels change in place."""
+
+    layers: Int[np.ndarray, "l 4"]
+    scales: Float[np.ndarray, " l"]  # 1 / sqrt(inputs with the bias)
+    weights: Float[np.ndarray, " p"]
+    z_m: Float[np.ndarray, " u"]
+    z_v: Float[np.ndarray, " u"]
+    dm_dm: Float[np.ndarray, " u"]
+    dm_dv: Float[np.ndarray, " u"]
+    dv_dm: Float[np.ndarray, " u"]
+    dv_dv: Float[np.ndarray, " u"]
+    grad_m: Float[np.ndarray, " u"]  # of log Z by the moments of the units
+    grad_v: Float[np.ndarray, " u"]
+    v_bound: Float[np.ndarray, " u"]  # over the weights into each unit of the first hidden layer
+    rows: Float[np.ndarray, " r"]
+    f_m: Float[np.ndarray, " o"]
+    f_v: Float[np.ndarray, " o"]
+    grad_f_m: Float[np.ndarray, " o"]
+    grad_f_v: Float[np.ndarray, " o"]
+    noise_shape: Float[np.ndarray, " o"]
+    noise_rate: Float[np.ndarray, " o"]
+
+
+class Sites(NamedTuple):
+    """The prior factors in the order in which they are refreshed, and q(lambda)."""
+
+    places: Int[np.ndarray, " w"]  # of the means in Workspace.weights
+    shape: Float[np.ndarray, " w"]
+    rate: Float[np.ndarray, " w"]
+    prec: Float[np.ndarray, " w"]
+    prec_mean: Float[np.ndarray, " w"]
+    prior: Float[np.ndarray, " 2"]  # shape, rate
+
+
+class AverageFactor(NamedTuple):
+    """Stochastic EP's average factor, and how to apply it.
+
+    The natural parameters of the weights, m/v and 1/v, lie as moments do in Workspace.weights.
+    """
+
+    average: Float[np.ndarray, " p"]
+    noise_average: Float[np.ndarray, "2 o"]  # of shape and rate
+    rule: Float[np.ndarray, "3"]
+
+
+class _Plan(NamedTuple):
+    """Where everything lies, for one choice of layer sizes."""
+
+    layers: Int[np.ndarray, "l 4"]
+    places: Int[np.ndarray, " w"]  # by layer, then unit, then input: the order of the paper
+    blank: Float[np.ndarray, " p"]  # weights before the model's own are put in place
+    n_units: int
+
+
+def _places(n_rows: int, n_out: int, *, last: bool) -> Int[np.ndarray, "o i"]:
+    """Return where the mean of the weight from input i to unit o lies, within its layer."""
+    unit, row = np.arange(n_out)[:, None], np.arange(n_rows)
+    if last:
+        return unit * 2 * round_up(n_rows, BLOCK) + row // BLOCK * PAIR + row % BLOCK
+    return (unit // BLOCK * n_rows + row) * PAIR + unit % BLOCK
+
+
+@lru_cache(maxsize=64)
+def _plan(sizes: tuple[int, ...]) -> _Plan:
+    layers, places, n_weights, n_units = [], [], 0, 0
+    ones = []  # where the weights are that hold the bias units at 1
+    for depth, (n_in, n_out) in enumerate(pairwise(sizes), start=2):
+        last, n_rows = depth == len(sizes), n_in + 1
+        layers.append((n_rows, n_out, n_weights, n_units))
+        where = n_weights + _places(n_rows, n_out + (not last), last=last)
+        places.append(where[:n_out].ravel())
+        ones.extend(where[n_out:, -1])
+        n_weights += 2 * (
+            n_out * round_up(n_rows, BLOCK) if last else n_rows * round_up(n_out + 1, BLOCK)
+        )
+        n_units += round_up(n_rows, UNIT_STEP)
+    blank = np.zeros(n_weights)
+    blank.reshape(-1, 2, BLOCK)[:, 1] = FROZEN_VAR
+    blank[ones] = np.sqrt([n_rows for n_rows, *_ in layers[:-1]])
+    arrays = np.array(layers), np.concatenate(places), blank
+    for array in arrays:
+        array.setflags(write=False)  # threads share them
+    return _Plan(*arrays, n_units)
+
+
+def pack(state: PBPState) -> Workspace:
+    """Copy what a pass over the data needs."""
+    plan, n_outputs = _plan(state.layer_sizes), state.layer_sizes[-1]
+    weights = aligned_zeros(len(plan.blank))
+    weights[:] = plan.blank
+    weights[plan.places] = _flatten(state.m)
+    weights[plan.places + BLOCK] = _flatten(state.v)
+    arrays = [
+        plan.layers,
+        1.0 / np.sqrt(plan.layers[:, N_ROWS]),
+        weights,
+        *aligned_zeros(9 * plan.n_units).reshape(9, -1),
+        aligned_zeros(ROW_STEP * int(plan.layers[0, N_ROWS])),
+        *np.zeros((4, n_outputs)),
+        np.array(state.noise_shape, dtype=np.float64),
+        np.array(state.noise_rate, dtype=np.float64),
+    ]
+    return Workspace(*arrays)
+
+
+def pack_sites(state: PBPState) -> Sites:
+    """Copy what a refresh of the prior factors needs."""
+    return Sites(
+        _plan(state.layer_sizes).places,
+        _flatten(state.site_shape),
+        _flatten(state.site_rate),
+        _flatten(state.site_prec),
+        _flatten(state.site_prec_mean),
+        np.array([state.prior_shape, state.prior_rate], dtype=np.float64),
+    )
+
+
+def pack_average(state: PBPState) -> AverageFactor:
+    """Copy what a pass of stochastic EP needs besides the workspace."""
+    plan = _plan(state.layer_sizes)
+    average = aligned_zeros(len(plan.blank))
+    average[plan.places] = _flatten(state.lik_prec_mean)
+    average[plan.places + BLOCK] = _flatten(state.lik_prec)
+    noise_average = np.stack([state.lik_noise_shape, state.lik_noise_rate]).astype(np.float64)
+    return AverageFactor(average, noise_average, np.zeros(3))
+
+
+def unpack(work: Workspace, state: PBPState) -> PBPState:
+    """Return the state with the weights and the noise of the workspace."""
+    places = _plan(state.layer_sizes).places
+    return state._replace(
+        m=_unflatten(work.weights[places], state.m),
+        v=_unflatten(work.weights[places + BLOCK], state.m),
+        noise_shape=work.noise_shape.copy(),
+        noise_rate=work.noise_rate.copy(),
+    )
+
+
+def unpack_sites(sites: Sites, state: PBPState) -> PBPState:
+    """Return the state with the prior factors of the workspace."""
+    return state._replace(
+        site_shape=_unflatten(sites.shape, state.m),
+        site_rate=_unflatten(sites.rate, state.m),
+        site_prec=_unflatten(sites.prec, state.m),
+        site_prec_mean=_unflatten(sites.prec_mean, state.m),
+        prior_shape=np.asarray(sites.prior[0]),
+        prior_rate=np.asarray(sites.prior[1]),
+    )
+
+
+def unpack_average(factor: AverageFactor, state: PBPState) -> PBPState:
+    """Return the state with the average factor of the workspace."""
+    places = _plan(state.layer_sizes).places
+    return state._replace(
+        lik_prec_mean=_unflatten(factor.average[places], state.m),
+        lik_prec=_unflatten(factor.average[places + BLOCK], state.m),
+        lik_noise_shape=factor.noise_average[0].copy(),
+        lik_noise_rate=factor.noise_average[1].copy(),
+    )
+
+
+def _flatten(layers: Sequence[np.ndarray]) -> Float[np.ndarray, " w"]:
+    return np.concatenate([layer.T.ravel() for layer in layers]).astype(np.float64, copy=False)
+
+
+def _unflatten(flat: Float[np.ndarray, " w"], like: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    layers, end = [], 0
+    for layer in like:
+        start, end = end, end + layer.size
+        layers.append(np.ascontiguousarray(flat[start:end].reshape(layer.shape[::-1]).T))
+    return tuple(layers)

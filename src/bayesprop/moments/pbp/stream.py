@@ -1,0 +1,166 @@
+"""A PBP posterior that stays in the compiled layout between rows: for streams of single rows.
+
+It computes what `engine` does, without copying the state in and out at every call, and draws
+functions at a few inputs. A call takes microseconds, most of them outside the compiled code: hence
+the memory that is made once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.moments.pbp import kernel_draw, kernel_gamma, kernel_pass, kernel_predict
+from bayesprop.moments.pbp.kernel_workspace import BLOCK, pack, pack_sites, unpack, unpack_sites
+from bayesprop.moments.pbp.state import PBPInfo, PBPState, least_information
+
+_MOST_JOINT = 64
+_CHUNK_DRAWS = 128
+
+
+class LastRows(NamedTuple):
+    """The rows that will be recalled, in a ring, and how many rows came in all.
+
+    y is NaN where an output was not seen, and in the places that are still empty.
+    """
+
+    x: Float[np.ndarray, "r d"]
+    y: Float[np.ndarray, "r o"]
+    n_seen: int
+
+
+class PBPStream:
+    """A posterior of a ReLU network that meets numbers with Gaussian noise, one row after another.
+
+    Every row is absorbed by assumed density filtering (Hernández-Lobato & Adams 2015, section 3),
+    and then the rows before it once more, newest first. The noise learns from the first visit
+    alone: rows that were absorbed before fit better than new ones will.
+
+    Parameters
+    ----------
+    state : PBPState
+        Where it begins, standardised; never changed.
+    n_recalled : int
+        Rows absorbed again with each new one.
+    recall_weight : float
+        How many times a row counts when it is recalled.
+    last : LastRows or None
+        Of a stream that is taken up again.
+    """
+
+    def __init__(
+        self,
+        state: PBPState,
+        *,
+        n_recalled: int = 0,
+        recall_weight: float = 1.0,
+        last: LastRows | None = None,
+    ) -> None:
+        self._like, self.layer_sizes = state, state.layer_sizes
+        n_in, n_out, size = self.layer_sizes[0], self.layer_sizes[-1], n_recalled + 1
+        self._work, self._sites = pack(state), pack_sites(state)
+        self._x, self._y, self._n_seen = np.zeros((size, n_in)), np.full((size, n_out), np.nan), 0
+        if last is not None:
+            self._x[:], self._y[:], self._n_seen = last
+        self._rows = _read_only(self._x), _read_only(self._y)
+        places = np.arange(size)
+        self._orders = (places[:, None] - places) % size
+        self._weights = _read_only(np.ones(size)), _read_only(np.full(size, float(recall_weight)))
+        self._noise = np.empty((2, n_out))
+        self._kinds = np.empty(2 * n_in, np.int64)
+        hidden = self.layer_sizes[1:-1] or self.layer_sizes[:1]
+        self._width = max(BLOCK * (units // BLOCK + 1) for units in hidden)
+        self._memory_for = lru_cache(maxsize=4)(self._new_memory)
+
+    @property
+    def state(self) -> PBPState:
+        """A copy of the posterior as it is now."""
+        return unpack_sites(self._sites, unpack(self._work, self._like))
+
+    @property
+    def last(self) -> LastRows:
+        """A copy of the rows that will be recalled."""
+        return LastRows(self._x.copy(), self._y.copy(), self._n_seen)
+
+    def absorb(self, x: Float[np.ndarray, " d"], y: Float[np.ndarray, " o"]) -> PBPInfo:
+        """Absorb a row, NaN in y for an output that was not seen, and recall those before it."""
+        place = self._n_seen % len(self._x)
+        self._x[place], self._y[place] = x, y
+        order = self._orders[place]
+        order = order if self._n_seen >= len(order) else order[: self._n_seen + 1]
+        log_z, share, undone, kept = kernel_pass.absorb_and_recall(
+            self._work, *self._rows, *self._weights, order[:1], order[1:], self._noise
+        )
+        self._n_seen += 1
+        return PBPInfo(log_z, share, weights_undone=int(undone), noise_kept=kept)
+
+    def refresh(self) -> PBPInfo:
+        """Do as `engine.refresh_prior` does."""
+        kept, uninformed = kernel_gamma.refresh(
+            self._work.weights, self._sites, least_information("numbers"), False
+        )
+        return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)
+
+    def moments(
+        self, x: Float[np.ndarray, "k d"]
+    ) -> tuple[Float[np.ndarray, "k o"], Float[np.ndarray, "k o"]]:
+        """Mean and variance of the outputs, noise not included."""
+        x = self._checked(x)
+        m, v = np.empty((2, len(x), self.layer_sizes[-1]))
+        kernel_predict.predict_rows(self._work, x, m, v)
+        return m, v
+
+    def draw(
+        self, rng: np.random.Generator, x: Float[np.ndarray, "k d"], n_draws: int
+    ) -> Float[np.ndarray, "s k o"]:
+        """Draw functions, jointly over the rows of x: the same in distribution as drawn weights.
+
+        Beyond 64 rows weights are drawn, which is cheaper then.
+        """
+        x = self._checked(x)
+        if len(x) > _MOST_JOINT:
+            return self._by_drawn_weights(rng, x, n_draws)
+        out = np.empty((n_draws, len(x), self.layer_sizes[-1]))
+        for first in range(0, n_draws, _CHUNK_DRAWS):
+            part = out[first : first + _CHUNK_DRAWS]
+            normals, scratch, acts, spare = self._memory_for(len(part), len(x))
+            rng.standard_normal(out=normals)
+            kernel_draw.draw_functions(
+                self._work, x, normals, scratch, self._kinds, acts, spare, part
+            )
+        return out
+
+    def _new_memory(self, n_draws: int, k: int) -> tuple[np.ndarray, ...]:
+        """Return what `draw_functions` works with."""
+        normals = np.empty((n_draws, kernel_draw.n_normals(self.layer_sizes, k)))
+        acts, spare = np.zeros((2, n_draws, k, self._width))
+        return normals, np.empty(kernel_draw.scratch_size(k)), acts, spare
+
+    def _by_drawn_weights(
+        self, rng: np.random.Generator, x: np.ndarray, n_draws: int
+    ) -> Float[np.ndarray, "s k o"]:
+        state = self.state
+        out = np.empty((n_draws, len(x), self.layer_sizes[-1]))
+        for s in range(n_draws):
+            z = x
+            for depth, (m, v) in enumerate(zip(state.m, state.v, strict=True)):
+                weights = m + np.sqrt(v) * rng.standard_normal(m.shape)
+                z = np.maximum(z, 0.0) if depth else z
+                z = (z @ weights[:-1] + weights[-1]) / np.sqrt(len(weights))
+            out[s] = z
+        return out
+
+    def _checked(self, x: np.ndarray) -> np.ndarray:
+        if x.ndim != 2 or x.shape[1] != self.layer_sizes[0]:
+            raise ValueError(f"x must be (k, {self.layer_sizes[0]}), got shape {x.shape}")
+        return _read_only(np.ascontiguousarray(x, dtype=np.float64))
+
+
+def _read_only(table: np.ndarray) -> np.ndarray:
+    """Return a view that the compiled code cannot write to; see `engine`."""
+    view = table.view()
+    view.setflags(write=False)
+    return view

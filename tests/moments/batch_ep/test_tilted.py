@@ -1,0 +1,195 @@
+"""Parts of batch EP: tilted distributions against quadrature, grids, conjugacy and draws."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from bayesprop.moments.batch_ep import tilted
+from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.natural import Joint, Natural
+
+A = Gaussian(np.array([0.4, -1.1]), np.array([1.5, 0.3]))
+V = Joint(np.array([0.8, -0.5, 0.2]), np.array([[0.5, 0.1, 0], [0.1, 0.3, -0.1], [0, -0.1, 0.2]]))
+NOISE = Gaussian(np.array(-1.5), np.array(0.8))
+Y = 1.3
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+@cache
+def unit_moments_by_scipy(a, v):
+    """E[erf(a)] and E[erf(a)²] by adaptive quadrature."""
+    normal = stats.norm(a, np.sqrt(v))
+    span = (a - 10 * np.sqrt(v), a + 10 * np.sqrt(v))
+
+    def moment(power):
+        return integrate.quad(lambda t: special.erf(t) ** power * normal.pdf(t), *span)[0]
+
+    return moment(1), moment(2)
+
+
+def output_by_scipy(a, of_certain=None, v=V):
+    """Mean and variance of f, unit by unit; `of_certain`: (unit, value) that is known."""
+    first, second = (
+        list(part)
+        for part in zip(*map(unit_moments_by_scipy, a.m.tolist(), a.v.tolist()), strict=True)
+    )
+    if of_certain is not None:
+        k, value = of_certain
+        first[k], second[k] = special.erf(value), special.erf(value) ** 2
+    u = np.append(first, 1.0) / np.sqrt(3)
+    uu = np.outer(u, u)
+    uu[np.diag_indices(3)] = np.append(second, 1.0) / 3
+    of_v = v.cov + np.outer(v.m, v.m)
+    mean = u @ v.m
+    return mean, np.sum(of_v * uu) - mean**2
+
+
+def likelihood_by_scipy(mean, var, y=Y):
+    def integrand(theta):
+        log_p = stats.norm.logpdf(y, mean, np.sqrt(var + np.exp(theta)))
+        return np.exp(log_p) * stats.norm.pdf(theta, NOISE.m, np.sqrt(NOISE.v))
+
+    return integrate.quad(integrand, -12, 9, epsabs=1e-10)[0]
+
+
+def moments(points, density):
+    density = density / density.sum()
+    mean = np.sum(points * density)
+    return mean, np.sum((points - mean) ** 2 * density)
+
+
+def test_the_output_and_its_evidence_are_those_of_quadrature():
+    f = tilted.output(tilted.units(A), V)
+    np.testing.assert_allclose((f.m, f.v), output_by_scipy(A), rtol=1e-7)
+    nodes = tilted.gauss_hermite(NOISE, tilted.N_NOISE_NODES)
+    expected = np.log(likelihood_by_scipy(*output_by_scipy(A)))
+    np.testing.assert_allclose(tilted.log_evidence(Y, f, nodes), expected, atol=2e-4)
+
+
+def test_tilted_units_are_those_of_a_fine_grid():
+    found = tilted.unit_moments(Y, A, V, tilted.gauss_hermite(NOISE, tilted.N_NOISE_NODES))
+    for k in range(2):
+        grid = A.m[k] + np.sqrt(A.v[k]) * np.linspace(-6, 6, 49)
+        given = [likelihood_by_scipy(*output_by_scipy(A, (k, a))) for a in grid]
+        prior = stats.norm.pdf(grid, A.m[k], np.sqrt(A.v[k]))
+        expected = moments(grid, prior * np.array(given))
+        np.testing.assert_allclose((found.m[k], found.v[k]), expected, rtol=1e-3)
+
+
+def test_a_sharp_factor_does_not_fall_between_the_nodes():
+    """Noise of 0.03 under a unit of std 0.5: a factor of a twelfth of its width."""
+    certain = Joint(np.array([1.5, 0.0, 0.0]), 1e-12 * np.eye(3))
+    noise = tilted.gauss_hermite(Gaussian(2 * np.log(0.03), 1e-12), tilted.N_NOISE_NODES)
+    a = Gaussian(np.array([0.2, 0.0]), np.array([0.25, 1.0]))
+    found = tilted.unit_moments(0.5, a, certain, noise)
+    grid = np.linspace(-4, 4, 200_001)
+    log_p = stats.norm.logpdf(0.5, 1.5 * special.erf(grid) / np.sqrt(3), 0.03)
+    expected = moments(grid, np.exp(log_p) * stats.norm.pdf(grid, 0.2, 0.5))
+    np.testing.assert_allclose((found.m[0], found.v[0]), expected, rtol=2e-2)
+
+
+def test_tilted_noise_is_that_of_quadrature():
+    mean, var = output_by_scipy(A)
+    grid = np.linspace(-10, 6, 4001)
+    density = stats.norm.pdf(Y, mean, np.sqrt(var + np.exp(grid)))
+    expected = moments(grid, density * stats.norm.pdf(grid, NOISE.m, np.sqrt(NOISE.v)))
+    found = tilted.noise_moments(Y, Gaussian(mean, var), NOISE)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_output_weights_of_certain_units_are_those_of_linear_regression():
+    u = Gaussian(np.array([0.3, -0.2, 0.6]), np.zeros(3))
+    known = tilted.gauss_hermite(Gaussian(np.log(0.2), 1e-14), tilted.N_NOISE_NODES)
+    site = tilted.output_weight_site(Y, u, V, known)
+    np.testing.assert_allclose(site.precision, np.outer(u.m, u.m) / 0.2, atol=1e-9)
+    np.testing.assert_allclose(site.shift, u.m * Y / 0.2, atol=1e-9)
+
+
+@pytest.mark.parametrize("y", [0.2, 3.0])
+def test_output_weights_of_uncertain_units_follow_the_slopes_of_the_evidence(y):
+    """By central differences of log Z; at 3.0 the site would take certainty away, and does not."""
+
+    def log_z(m, cov):
+        return np.log(likelihood_by_scipy(*output_by_scipy(A, v=Joint(m, cov)), y))
+
+    def slope(by_m, by_cov):
+        ahead = log_z(V.m + 1e-4 * by_m, V.cov + 1e-4 * by_cov)
+        return (ahead - log_z(V.m - 1e-4 * by_m, V.cov - 1e-4 * by_cov)) / 2e-4
+
+    none, each = np.zeros((3, 3)), np.eye(3)
+    by_m = np.array([slope(one, none) for one in each])
+    by_cov = np.array([[slope(none[0], np.outer(a, b)) for b in each] for a in each])
+    mean = V.m + V.cov @ by_m
+    cov = V.cov - V.cov @ (np.outer(by_m, by_m) - 2.0 * by_cov) @ V.cov
+    values, vectors = np.linalg.eigh(np.linalg.inv(cov) - np.linalg.inv(V.cov))
+    assert (values.min() > 0.0) == (y == 0.2)
+
+    site = tilted.output_weight_site(y, tilted.units(A), V, tilted.gauss_hermite(NOISE, 40))
+    expected = vectors @ np.diag(np.maximum(values, 0.0)) @ vectors.T
+    np.testing.assert_allclose(site.precision, expected, atol=1e-6)
+    of_v = np.linalg.inv(np.linalg.inv(V.cov) + site.precision)
+    np.testing.assert_allclose(of_v @ (np.linalg.solve(V.cov, V.m) + site.shift), mean, atol=1e-6)
+
+
+def test_everything_agrees_with_draws_where_units_are_nearly_certain():
+    """Self-normalised importance sampling of the exact tilted distribution, no Gaussian f."""
+    n, rng = 1_000_000, np.random.default_rng(1)
+    a = Gaussian(A.m, np.array([0.02, 0.01]))
+    nodes = tilted.gauss_hermite(NOISE, tilted.N_NOISE_NODES)
+    u = tilted.units(a)
+    of_units = tilted.unit_moments(Y, a, V, nodes)
+    site = tilted.output_weight_site(Y, u, V, nodes)
+    cov = np.linalg.inv(np.linalg.inv(V.cov) + site.precision)
+    of_v = cov @ (np.linalg.solve(V.cov, V.m) + site.shift)
+    of_noise = tilted.noise_moments(Y, tilted.output(u, V), NOISE)
+
+    drawn = rng.normal(a.m, np.sqrt(a.v), (n, 2))
+    v = rng.multivariate_normal(V.m, V.cov, n)
+    theta = rng.normal(NOISE.m, np.sqrt(NOISE.v), n)
+    z = np.column_stack([special.erf(drawn), np.ones(n)]) / np.sqrt(3)
+    weight = stats.norm.pdf(Y, np.sum(v * z, axis=1), np.exp(theta / 2))
+    weight /= weight.sum()
+
+    def compare(found, values):
+        mean = weight @ values
+        error = np.sqrt(np.sum((weight[:, None] * (values - mean)) ** 2, axis=0))
+        np.testing.assert_array_less(np.abs(found - mean), 4 * error + 2e-3)
+
+    compare(of_units.m, drawn)
+    compare(of_units.v, (drawn - weight @ drawn) ** 2)
+    compare(of_v, v)
+    compare(np.diag(cov), (v - weight @ v) ** 2)
+    compare(np.array([of_noise.m]), theta[:, None])
+
+
+@pytest.mark.parametrize(("precision", "shift"), [(0.0, 0.0), (0.5, 0.4), (30.0, -40.0)])
+def test_a_prior_with_an_unknown_scale_is_that_of_a_grid(precision, shift):
+    scale = Gaussian(np.array(0.5), np.array(0.7))
+    of_scale, of_w = tilted.scale_and_weight(Natural(precision, shift), scale)
+    phi = np.linspace(-5, 6.5, 801)
+    w = np.linspace(-60, 60, 24_001) if precision < 1 else np.linspace(-8, 8, 8001)
+    log_p = stats.norm.logpdf(phi, 0.5, np.sqrt(0.7))[:, None] + (
+        stats.norm.logpdf(w[None], 0, np.exp(phi[:, None] / 2)) + shift * w - 0.5 * precision * w**2
+    )
+    density = np.exp(log_p - log_p.max())
+    np.testing.assert_allclose(of_scale, moments(phi, density.sum(1)), rtol=2e-4, atol=1e-4)
+    np.testing.assert_allclose(of_w, moments(w, density.sum(0)), rtol=2e-3, atol=1e-4)
+
+
+def test_sites_of_output_weights_never_take_certainty_away():
+    u = tilted.units(Gaussian(jnp.zeros(2), jnp.full(2, 4.0)))
+    nodes = tilted.gauss_hermite(Gaussian(-4.0, 0.1), tilted.N_NOISE_NODES)
+    for y in (0.0, 3.0, 12.0):
+        precision = tilted.output_weight_site(y, u, V, nodes).precision
+        assert np.linalg.eigvalsh(precision).min() > -1e-12

@@ -1,0 +1,447 @@
+"""The compiled engine against a plain form with numerical derivatives, exact Bayes, invariants."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import erfc
+
+from bayesprop.moments.pbp import engine as pbp_kernel
+from bayesprop.moments.pbp import kernel_pass
+from bayesprop.moments.pbp.state import PBPInfo, PBPState, init
+from bayesprop.simd import lanes as kernel_lanes
+
+SMALLEST_VAR = 1e-100
+
+
+def problem(sizes, n, seed=0):
+    rng = np.random.default_rng(seed)
+    state = init(rng, sizes)
+    return state, rng.normal(size=(n, sizes[0])), rng.normal(size=(n, sizes[-1]))
+
+
+def output_moments(m, v, x):
+    """Eq. 13-17 in the textbook form, for real or complex weights."""
+    z, v_z = x, 0.0 * x
+    for depth, (weight, variance) in enumerate(zip(m, v, strict=True)):
+        z, v_z = np.append(z, 1.0), np.append(v_z, 0.0)
+        a = z @ weight / np.sqrt(len(z))
+        v_a = (v_z @ weight**2 + (z**2 + v_z) @ variance) / len(z)
+        if depth == len(m) - 1:
+            return a, v_a
+        std = np.sqrt(v_a)
+        cdf = erfc(-a / std / np.sqrt(2.0)) / 2.0
+        pdf = np.exp(-((a / std) ** 2) / 2.0) / np.sqrt(2.0 * np.pi)
+        z = a * cdf + std * pdf
+        v_z = (a**2 + v_a) * cdf + a * std * pdf - z**2
+    raise AssertionError("no layers")
+
+
+def log_z(m, v, x, y, noise_var):
+    f_m, f_v = output_moments(m, v, x)
+    total = f_v + noise_var
+    return np.sum(-0.5 * np.log(2.0 * np.pi * total) - 0.5 * (y - f_m) ** 2 / total)
+
+
+def complex_step(function, layers):
+    """Differentiate by every entry of every layer, exactly to rounding."""
+    slopes = []
+    for depth, layer in enumerate(layers):
+        slope = np.empty_like(layer)
+        for index in np.ndindex(*layer.shape):
+            moved = [np.asarray(part, dtype=complex) for part in layers]
+            moved[depth][index] += 1e-30j
+            slope[index] = function(moved).imag / 1e-30
+        slopes.append(slope)
+    return slopes
+
+
+def gamma_after(shape, rate, f_v, residual):
+    """Eq. 9 and 10 as printed."""
+    log_z = []
+    for k in range(3):
+        variance = f_v + rate / (shape - 1 + k)
+        log_z.append(-0.5 * np.log(variance) - 0.5 * residual**2 / variance)
+    z = [np.exp(value - log_z[1]) for value in log_z]
+    new_shape = 1.0 / (z[0] * z[2] * (shape + 1) / shape - 1.0)
+    return new_shape, 1.0 / (z[2] * (shape + 1) / rate - shape / (z[0] * rate))
+
+
+def plain_datum(state, x, y, weight, *, reference):
+    """Absorb one datum, by eq. 6, 7, 9 and 10 with numerical derivatives of log Z."""
+    m, v = list(state.m), list(state.v)
+    tempered = state.noise_var / weight
+    d_m = complex_step(lambda moved: log_z(moved, v, x, y, tempered), m)
+    d_v = complex_step(lambda moved: log_z(m, moved, x, y, tempered), v)
+    undone = 0
+    for k in range(len(m)):
+        new_m = m[k] + v[k] * d_m[k]
+        new_v = v[k] - v[k] ** 2 * (d_m[k] ** 2 - 2.0 * d_v[k])
+        good = (new_v > SMALLEST_VAR) & np.isfinite(new_m) & np.isfinite(new_v)
+        undone += np.sum(~good)
+        m[k], v[k] = np.where(good, new_m, m[k]), np.where(good, new_v, v[k])
+    f_m, f_v = output_moments(state.m, state.v, x)
+    old = np.stack([state.noise_shape, state.noise_rate])
+    new = old + weight * (np.stack(gamma_after(*old, f_v, y - f_m)) - old)
+    good = np.all(np.isfinite(new), axis=0) & (new[0] > 1.0) & (new[1] > 0.0) | reference
+    new = np.where(good, new, old)
+    after = state._replace(m=tuple(m), v=tuple(v), noise_shape=new[0], noise_rate=new[1])
+    info = PBPInfo(
+        weight * log_z(state.m, state.v, x, y, state.noise_var),
+        np.mean(f_v / (f_v + state.noise_var)),
+        undone,
+        np.sum(~good),
+    )
+    return after, info
+
+
+def assert_states_close(a: PBPState, b: PBPState, *, rtol, atol=0.0):
+    for name, one, other in zip(a._fields, a, b, strict=True):
+        parts = zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]
+        for p, q in parts:
+            np.testing.assert_allclose(p, q, rtol=rtol, atol=atol, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(2, 1), (3, 2), (2, 7, 1), (1, 8, 1), (2, 33, 1), (3, 4, 2), (2, 5, 3, 1), (1, 9, 16, 2)],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_pass_equals_plain_form(sizes, weighted):
+    state, x, y = problem(sizes, 3)
+    weight = np.array([0.4, 1.0, 2.5]) if weighted else np.ones(3)
+    expected, info = state, PBPInfo()
+    for row in (2, 0, 1, 0):
+        expected, more = plain_datum(expected, x[row], y[row], weight[row], reference=False)
+        info = info + more
+    got, got_info = pbp_kernel.adf_pass(
+        state, x, y, np.array([2, 0, 1, 0]), weight if weighted else None
+    )
+    assert_states_close(got, expected, rtol=1e-8, atol=1e-11)
+    assert got_info.log_z == pytest.approx(info.log_z, rel=1e-10)
+    assert got_info.epistemic_share == pytest.approx(info.epistemic_share, rel=1e-10)
+    assert got_info.guards == info.guards
+
+
+@pytest.mark.parametrize("reference", [False, True])
+@pytest.mark.parametrize("sizes", [(2, 6, 1), (2, 5, 4, 2)])
+def test_guards_on_hostile_data(sizes, reference):
+    """Far outliers, of inputs and, last, of targets, on a model that is sure of its noise."""
+    state, x, y = problem(sizes, 8, seed=3)
+    state = state._replace(noise_rate=state.noise_rate * 0.05)
+    x[2], x[5], y[7] = 40.0, -300.0, 25.0
+    expected, info = state, PBPInfo()
+    for row in range(8):
+        expected, more = plain_datum(expected, x[row], y[row], 1.0, reference=reference)
+        info = info + more
+    got, got_info = pbp_kernel.adf_pass(state, x, y, np.arange(8), reference=reference)
+    assert got_info.weights_undone == info.weights_undone > 0
+    assert got_info.noise_kept == info.noise_kept
+    assert (info.noise_kept > 0) != reference
+    assert_states_close(got, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_monstrous_targets_leave_the_weights_alone():
+    state, x, y = problem((2, 6, 1), 3)
+    for target in (1e101, 1e153, 1e200, np.inf, np.nan):
+        y[1] = target
+        got, info = pbp_kernel.adf_pass(state, x, y, np.array([1]))
+        assert info.noise_kept == 1
+        assert info.weights_undone > 0
+        assert_states_close(got, state, rtol=0.0)
+
+
+def exact_posterior(state, x, y, noise_var):
+    """Posterior mean and covariance of the weights of a linear model, last axis of inputs first."""
+    inputs = np.column_stack([x, np.ones(len(x))]) / np.sqrt(x.shape[1] + 1)
+    prior_prec = np.diag(1.0 / state.v[0][:, 0])
+    cov = np.linalg.inv(prior_prec + inputs.T @ inputs / noise_var)
+    return cov @ (prior_prec @ state.m[0][:, 0] + inputs.T @ y[:, 0] / noise_var), cov
+
+
+def with_known_noise(state, noise_var):
+    return state._replace(
+        noise_shape=np.full_like(state.noise_shape, 1e14),
+        noise_rate=np.full_like(state.noise_rate, 1e14 * noise_var),
+    )
+
+
+def test_first_datum_of_a_linear_model_is_exact():
+    state, x, y = problem((5, 1), 1)
+    state = with_known_noise(state, 0.3)
+    got, _ = pbp_kernel.adf_pass(state, x, y, np.array([0]))
+    mean, cov = exact_posterior(state, x, y, 0.3)
+    np.testing.assert_allclose(got.m[0][:, 0], mean, rtol=1e-10)
+    np.testing.assert_allclose(got.v[0][:, 0], np.diag(cov), rtol=1e-10)
+
+
+def test_one_weight_is_exact_however_many_data():
+    state, x, y = problem((0, 1), 50)
+    state = with_known_noise(state, 0.3)
+    got, _ = pbp_kernel.adf_pass(state, x, y, np.arange(50))
+    mean, cov = exact_posterior(state, x, y, 0.3)
+    np.testing.assert_allclose(got.m[0][0], mean, rtol=1e-9)
+    np.testing.assert_allclose(got.v[0][0], cov[0], rtol=1e-9)
+
+
+def test_stochastic_ep_stays_at_the_exact_posterior():
+    """Where assumed density filtering counts the data once more with every pass."""
+    state, x, y = problem((0, 1), 50)
+    state = with_known_noise(state, 1.0)
+    mean, cov = exact_posterior(state, x, y, 1.0)
+    shrunk = state
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        order = rng.permutation(50)
+        state, info = pbp_kernel.sep_pass(state, x, y, order)
+        shrunk, _ = pbp_kernel.adf_pass(shrunk, x, y, order)
+    assert info.weights_undone == 0
+    np.testing.assert_allclose(state.v[0][0], cov[0], rtol=1e-9)
+    assert abs(state.m[0][0, 0] - mean[0]) < 2.0 * np.sqrt(cov[0, 0])
+    assert shrunk.v[0][0, 0] < 0.01 * cov[0, 0]
+
+
+def test_hidden_units_have_no_order():
+    state, x, y = problem((3, 11, 10, 2), 30)
+    first, second = (
+        np.random.default_rng(5).permutation(11),
+        np.random.default_rng(6).permutation(10),
+    )
+    bias = np.array([11])
+
+    def moved(layers):
+        one, two, three = layers
+        rows = np.append(first, bias)
+        return one[:, first], two[rows][:, second], three[np.append(second, 10)]
+
+    shuffled = state._replace(m=moved(state.m), v=moved(state.v))
+    got, _ = pbp_kernel.adf_pass(state, x, y, np.arange(30))
+    other, _ = pbp_kernel.adf_pass(shuffled, x, y, np.arange(30))
+    for a, b in zip(moved(got.m) + moved(got.v), other.m + other.v, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_linear_outputs_do_not_know_each_other():
+    state, x, y = problem((4, 3), 25)
+    both, _ = pbp_kernel.adf_pass(state, x, y, np.arange(25))
+    for k in range(3):
+        alone = state._replace(
+            m=(state.m[0][:, [k]],),
+            v=(state.v[0][:, [k]],),
+            noise_shape=state.noise_shape[[k]],
+            noise_rate=state.noise_rate[[k]],
+        )
+        alone, _ = pbp_kernel.adf_pass(alone, x, y[:, [k]], np.arange(25))
+        np.testing.assert_array_equal(both.m[0][:, k], alone.m[0][:, 0])
+        np.testing.assert_array_equal(both.v[0][:, k], alone.v[0][:, 0])
+        assert both.noise_rate[k] == alone.noise_rate[0]
+
+
+@pytest.mark.parametrize("inference", ["adf", "sep"])
+def test_weight_zero_is_an_absent_row(inference):
+    state, x, y = problem((3, 9, 1), 20)
+    weight = np.where(np.arange(20) % 3 == 0, 0.0, 1.0)
+    orders = np.array([np.random.default_rng(e).permutation(20) for e in range(3)])
+    got = pbp_kernel.train(state, x, y, orders, weight, inference=inference)
+    present = [order[weight[order] > 0.0] for order in orders]
+    expected = pbp_kernel.train(state, x, y, present, inference=inference)
+    assert_states_close(got[0], expected[0], rtol=0.0)
+    assert got[1] == expected[1]
+
+
+@pytest.mark.parametrize("order", [np.array([], dtype=int), np.array([0, 1])])
+@pytest.mark.parametrize("inference", ["adf", "sep"])
+def test_nothing_to_learn(order, inference):
+    state, x, y = problem((3, 9, 2), 2)
+    run = pbp_kernel.adf_pass if inference == "adf" else pbp_kernel.sep_pass
+    got, info = run(state, x, y, order, np.zeros(2))
+    assert info == PBPInfo()
+    assert_states_close(got, state, rtol=1e-15)
+
+
+@pytest.mark.parametrize("inference", ["adf", "sep"])
+def test_training_is_passes_and_refreshes(inference):
+    state, x, y = problem((3, 9, 1), 40)
+    orders = np.array([np.random.default_rng(e).permutation(40) for e in range(3)])
+    trained, infos = pbp_kernel.train(state, x, y, orders, inference=inference)
+    run = pbp_kernel.adf_pass if inference == "adf" else pbp_kernel.sep_pass
+    stepwise, step_infos = state, []
+    for order in orders:
+        stepwise, absorbed = run(stepwise, x, y, order)
+        stepwise, refreshed = pbp_kernel.refresh_prior(stepwise)
+        step_infos.append(absorbed + refreshed)
+    assert_states_close(trained, stepwise, rtol=0.0)
+    assert infos == step_infos
+    states, epoch_infos = zip(
+        *pbp_kernel.epochs(state, x, y, orders, inference=inference), strict=True
+    )
+    assert list(epoch_infos) == step_infos
+    assert_states_close(states[-1], trained, rtol=0.0)
+
+
+def test_reference_differs_only_where_a_guard_fires():
+    state, x, y = problem((2, 4, 1), 300)
+    orders = [np.arange(300)] * 2
+    guarded, infos = pbp_kernel.train(state, x, y, orders)
+    assert not any(any(info.guards.values()) for info in infos)
+    assert_states_close(guarded, pbp_kernel.train(state, x, y, orders, reference=True)[0], rtol=0.0)
+
+
+def plain_refresh(state):
+    """Supplement eq. 35-39 with the textbook eq. 9-10, weight by weight."""
+    fields = ("m", "v", "site_prec", "site_prec_mean", "site_shape", "site_rate")
+    new = {name: [part.copy() for part in getattr(state, name)] for name in fields}
+    shape, rate = float(state.prior_shape), float(state.prior_rate)
+    for depth, layer in enumerate(state.m):
+        for j in range(layer.shape[1]):
+            for i in range(layer.shape[0]):
+                m, v, prec, prec_mean, a, b = (new[name][depth][i, j] for name in fields)
+                cavity_v = 1.0 / (1.0 / v - prec)
+                cavity_m = cavity_v * (m / v - prec_mean)
+                cavity = shape - a, rate - b
+                variance = cavity_v + cavity[1] / (cavity[0] - 1.0)
+                m = cavity_m - cavity_v * cavity_m / variance
+                v = cavity_v - cavity_v**2 / variance
+                shape, rate = gamma_after(*cavity, cavity_v, cavity_m)
+                site = 1.0 / v - 1.0 / cavity_v, m / v - cavity_m / cavity_v
+                values = m, v, *site, shape - cavity[0], rate - cavity[1]
+                for name, value in zip(fields, values, strict=True):
+                    new[name][depth][i, j] = value
+    layers = {name: tuple(parts) for name, parts in new.items()}
+    return state._replace(**layers, prior_shape=np.array(shape), prior_rate=np.array(rate))
+
+
+@pytest.mark.parametrize("sizes", [(3, 1), (2, 5, 1), (2, 9, 8, 2)])
+def test_refresh_equals_plain_form(sizes):
+    state, x, y = problem(sizes, 200)
+    for epoch in range(2):
+        state, _ = pbp_kernel.adf_pass(state, x, y, np.random.default_rng(epoch).permutation(200))
+        expected = plain_refresh(state)
+        state, info = pbp_kernel.refresh_prior(state, reference=True)
+        assert info == PBPInfo()
+        assert_states_close(state, expected, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("reference", [False, True])
+def test_refresh_leaves_what_has_no_cavity(reference):
+    state, x, y = problem((2, 5, 1), 300)
+    state, _ = pbp_kernel.adf_pass(state, x, y, np.arange(300))
+    state.site_prec[0][1, 3] = 2.0 / state.v[0][1, 3]
+    got, info = pbp_kernel.refresh_prior(state, reference=reference)
+    assert info.prior_kept == 1
+    for name in ("m", "v", "site_prec", "site_rate"):
+        assert getattr(got, name)[0][1, 3] == getattr(state, name)[0][1, 3]
+
+
+def test_a_model_without_any_variance():
+    state, x, y = problem((2, 5, 4, 1), 5)
+    state = state._replace(v=tuple(np.zeros_like(v) for v in state.v))
+    got, info = pbp_kernel.adf_pass(state, x, y, np.arange(5))
+    assert info.weights_undone == 5 * sum(m.size for m in state.m)
+    assert_states_close(
+        got._replace(noise_shape=0, noise_rate=0),
+        state._replace(noise_shape=0, noise_rate=0),
+        rtol=0.0,
+    )
+    m, v = pbp_kernel.predict_moments(state, x)
+    assert np.all(v < 1e-90)
+    assert np.isfinite(m).all()
+
+
+def test_threads_do_not_meet():
+    jobs = [problem((3, 20, 1), 200, seed=seed) for seed in range(6)]
+    orders = np.array([np.random.default_rng(e).permutation(200) for e in range(10)])
+
+    def fit(job):
+        state, x, y = job
+        return pbp_kernel.train(state, x, y, orders)[0]
+
+    alone = [fit(job) for job in jobs]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(fit, jobs))
+    for a, b in zip(alone, together, strict=True):
+        assert_states_close(a, b, rtol=0.0)
+
+
+@pytest.mark.parametrize("inference", ["adf", "sep"])
+def test_inputs_stay_as_they_are(inference):
+    state, x, y = problem((3, 9, 2), 20)
+    weight, order = np.ones(20), np.arange(20)
+    arrays = [x, y, weight, order]
+    for field in state:
+        arrays.extend(field if isinstance(field, tuple) else [field])
+    for array in arrays:
+        array.setflags(write=False)
+    new, _ = pbp_kernel.train(state, x, y, [order] * 2, weight, inference=inference)
+    pbp_kernel.predict_moments(new, x)
+
+
+def test_other_layouts_and_types_are_welcome():
+    state, x, y = problem((3, 9, 1), 20)
+    expected, _ = pbp_kernel.adf_pass(state, x, y, np.arange(20))
+    got, _ = pbp_kernel.adf_pass(state, np.asfortranarray(x), y[::1], list(range(20)))
+    assert_states_close(got, expected, rtol=0.0)
+    single = x.astype(np.float32)
+    one, _ = pbp_kernel.adf_pass(state, single, y, np.arange(20, dtype=np.int32))
+    other, _ = pbp_kernel.adf_pass(state, single.astype(np.float64), y, np.arange(20))
+    assert_states_close(one, other, rtol=0.0)
+
+
+@pytest.mark.parametrize("sizes", [(4, 1), (3, 17, 1), (2, 40, 7, 3)])
+def test_predictions(sizes, monkeypatch):
+    state, x, _ = problem(sizes, 100)
+    m, v = pbp_kernel.predict_moments(state, x)
+    for row in range(0, 100, 17):
+        expected = output_moments(state.m, state.v, x[row])
+        np.testing.assert_allclose(m[row], expected[0], rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(v[row], expected[1], rtol=1e-10)
+    for chunk in (1, 7, 64):
+        for n_threads in (1, 2, None):
+            monkeypatch.setattr(pbp_kernel, "_CHUNK_ROWS", chunk)
+            again = pbp_kernel.predict_moments(state, x, n_threads=n_threads)
+            np.testing.assert_array_equal(again, (m, v))
+
+
+def test_no_rows_to_predict():
+    state, x, _ = problem((3, 4, 2), 1)
+    m, v = pbp_kernel.predict_moments(state, x[:0])
+    assert m.shape == v.shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": np.zeros((4, 2))}, r"x must be \(n, 3\), got shape \(4, 2\)"),
+        ({"y": np.zeros(4)}, r"y must be \(n, 1\), got shape \(4,\)"),
+        ({"y": np.zeros((5, 1))}, "as many rows each, got 4, 5 and 4"),
+        ({"order": np.array([0, 4])}, "order must be row numbers, each >= 0 and < 4"),
+        ({"order": np.array([-1])}, "order must be row numbers"),
+        ({"sample_weight": np.array([1.0, -1.0, 1.0, 1.0])}, "sample_weight must be finite"),
+        ({"sample_weight": np.array([1.0, np.nan, 1.0, 1.0])}, "sample_weight must be finite"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, message):
+    state, x, y = problem((3, 4, 1), 4)
+    with pytest.raises(ValueError, match=message):
+        pbp_kernel.adf_pass(state, **{"x": x, "y": y, "order": np.arange(4), **change})
+
+
+def test_compiles_where_no_folder_can_be_written_to(monkeypatch):
+    real = kernel_lanes._jit
+
+    def jit(**options):
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(**options)
+
+    monkeypatch.setattr(kernel_lanes, "_jit", jit)
+    assert kernel_lanes.compiled(lambda x: x + 1.0)(2.0) == 3.0
+
+
+def test_compiled_code_is_as_young_as_its_source():
+    folder = Path(kernel_pass.__file__).parent
+    names = [name for name, *_ in kernel_lanes._source_stamp(folder)]
+    assert {"kernel_pass.py", "kernel_layers.py", "state.py", "lanes.py"} <= set(names)

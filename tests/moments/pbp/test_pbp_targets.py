@@ -1,0 +1,247 @@
+"""PBP for classes and counts: log Z and its gradient, ADF by brute force, exact Bayes on a grid."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+from scipy import integrate, optimize, special, stats
+
+from bayesprop.model.likelihoods import MultinomialProbit, Poisson, Probit
+from bayesprop.moments.pbp import engine as pbp_kernel
+from bayesprop.moments.pbp import kernel_probit
+from bayesprop.moments.pbp import state as pbp_state
+from bayesprop.moments.pbp import updates as pbp
+from bayesprop.moments.pbp.kernel_workspace import pack
+from bayesprop.moments.pbp.state import GammaPrior
+from bayesprop.numerics import gaussian_nodes, probit_gaussian
+
+KNOWN = 1e10
+_POISSON = jax.jit(jax.value_and_grad(Poisson().log_z))
+
+
+def kernel_log_z(m, v, y):
+    """log Z and its gradient by the compiled engine."""
+    work = pack(pbp_state.init(np.random.default_rng(0), (1, len(m))))
+    work.f_m[:], work.f_v[:] = m, v
+    out = np.empty(1)
+    scratch = kernel_probit.scratch_for(len(m))
+    kernel_probit.log_z_and_gradient(work, scratch, np.array([[float(y)]]), out)
+    return out[0], np.array([work.grad_f_m, work.grad_f_v])
+
+
+def log_z_by_brute_force(m, v, y):
+    """Sum the integrand at a hundred thousand points that cover every output."""
+    s = np.sqrt(1.0 + np.asarray(v))
+    u = np.linspace(min(m) - 14 * max(s), max(m) + 14 * max(s), 100_001)
+    log_joint = -0.5 * ((u - m[y]) / s[y]) ** 2 - np.log(s[y] * np.sqrt(2 * np.pi))
+    for j in range(len(m)):
+        if j != y:
+            log_joint += special.log_ndtr((u - m[j]) / s[j])
+    return special.logsumexp(log_joint) + np.log(u[1] - u[0])
+
+
+@pytest.mark.parametrize("m", [-300.0, -38.0, -1.2, 0.0, 0.7, 30.0])
+@pytest.mark.parametrize("y", [1.0, -1.0])
+def test_a_sign_has_its_probability_far_into_the_tails(m, y):
+    v = 0.8
+    mpmath.mp.dps = 40
+
+    def exact(m, v):
+        return mpmath.log(mpmath.ncdf(mpmath.mpf(y) * m / mpmath.sqrt(1 + mpmath.mpf(v))))
+
+    log_z, gradient = kernel_log_z([m], [v], y)
+    assert log_z == pytest.approx(float(exact(m, v)), rel=1e-13, abs=1e-100)
+    by_m = float(mpmath.diff(lambda a: exact(a, v), m))
+    by_v = float(mpmath.diff(lambda b: exact(m, b), v))
+    assert gradient[:, 0] == pytest.approx([by_m, by_v], rel=1e-9, abs=1e-15)
+    with jax.enable_x64(True):
+        jax_log_z = Probit().log_z(jnp.float64(m), jnp.float64(v), jnp.float64(y))
+    assert float(jax_log_z) == pytest.approx(float(exact(m, v)), rel=1e-12, abs=1e-100)
+
+
+@pytest.mark.parametrize(
+    ("m", "v"),
+    [
+        ([0.3, -0.2], [0.4, 1.3]),
+        ([1.0, -0.5, 0.2], [0.1, 0.7, 2.0]),
+        ([6.0, -5.0, 0.0, 2.0, 2.1], [0.0, 3.0, 0.2, 0.5, 1.0]),
+    ],
+)
+def test_the_largest_of_several_outputs(m, v):
+    """Integral by brute force, gradient by its differences; probabilities sum to one."""
+    m, v = np.array(m), np.array(v)
+    log_p = pbp_kernel.log_class_probabilities(m[None], v[None])[0]
+    assert np.exp(log_p).sum() == pytest.approx(1.0, abs=1e-13)
+    if len(m) == 2:
+        assert log_p == pytest.approx(
+            special.log_ndtr([1, -1] * np.diff(m[::-1]) / (2 + v.sum()) ** 0.5)
+        )
+    for y in range(len(m)):
+        log_z, gradient = kernel_log_z(m, v, y)
+        assert log_z == pytest.approx(log_p[y], rel=1e-12)
+        assert log_z == pytest.approx(log_z_by_brute_force(m, v, y), abs=1e-9)
+        step = 1e-4
+        for k in range(len(m)):
+            shift = step * (np.arange(len(m)) == k)
+            by_m = log_z_by_brute_force(m + shift, v, y) - log_z_by_brute_force(m - shift, v, y)
+            by_v = log_z_by_brute_force(m, v + 2 * shift, y) - log_z_by_brute_force(m, v, y)
+            assert gradient[0, k] == pytest.approx(by_m / (2 * step), abs=1e-6)
+            assert gradient[1, k] == pytest.approx(by_v / (2 * step), abs=1e-3)
+    if len(m) != 3:
+        return
+    with jax.enable_x64(True):
+        value_and_gradient = jax.value_and_grad(MultinomialProbit().log_z, argnums=(0, 1))
+        jax_found = value_and_gradient(jnp.asarray(m), jnp.asarray(v), len(m) - 1)
+    assert float(jax_found[0]) == pytest.approx(log_z, rel=1e-12)
+    np.testing.assert_allclose(np.stack(jax_found[1]), gradient, rtol=1e-10, atol=1e-12)
+
+
+def test_many_classes_and_wide_outputs_stay_finite_and_sum_to_one():
+    rng = np.random.default_rng(0)
+    for k, scale in ((2, 1e3), (40, 1.0), (5, 1e12), (3, 1e-9)):
+        m, v = scale * rng.normal(size=(20, k)), scale**2 * rng.uniform(size=(20, k))
+        log_p = pbp_kernel.log_class_probabilities(m, v)
+        assert np.isfinite(log_p).all()
+        np.testing.assert_allclose(
+            np.exp(log_p).sum(axis=1), 1.0, rtol=2e-2 if scale > 1e2 else 1e-9
+        )
+
+
+@pytest.mark.parametrize(
+    ("m", "v"), [(0.5, 0.3), (-4.0, 2.0), (3.0, 0.01), (30.0, 1.0), (-2.0, 40)]
+)
+@pytest.mark.parametrize("y", [0, 3, 50])
+def test_counts_have_their_probability(m, v, y):
+    sd = np.sqrt(v)
+
+    def log_integrand(f):
+        rate = np.exp(np.minimum(f, 700.0))
+        return stats.norm.logpdf(f, m, sd) + y * f - rate - special.gammaln(y + 1)
+
+    mode = optimize.brentq(lambda f: y - np.exp(f) - (f - m) / v, -200.0, min(m + v * y, 500.0) + 1)
+    grid = np.linspace(mode - 12 * sd, mode + 12 * sd, 400_001)
+    terms = log_integrand(grid)
+    exact = special.logsumexp(terms) + np.log(grid[1] - grid[0])
+    with jax.enable_x64(True):
+        found, by_m = _POISSON(jnp.float64(m), jnp.float64(v), jnp.float64(y))
+    assert float(found) == pytest.approx(exact, abs=5e-4 if v < 10 else 3e-3)
+    # d log Z / dm = (E[f | y] - m) / v
+    mean = np.sum(grid * np.exp(terms - special.logsumexp(terms)))
+    assert float(by_m) == pytest.approx((mean - m) / v, rel=4e-3, abs=1e-4)
+
+
+def linear_state(prior_var, d, o=1):
+    return pbp_state.init(
+        np.random.default_rng(0), (d, o), weight_prior=GammaPrior(KNOWN, KNOWN * prior_var)
+    )
+
+
+def test_one_label_is_the_moments_of_the_exact_posterior():
+    """No hidden units: every marginal matches the tilted distribution, on a grid in two weights."""
+    prior_var, x = 1.7, 0.6
+    grid = np.linspace(-9.0, 9.0, 801)
+    w, b = np.meshgrid(grid, grid, indexing="ij")
+    tilted = stats.norm.pdf(w, 0, prior_var**0.5) * stats.norm.pdf(b, 0, prior_var**0.5)
+    tilted = tilted * special.ndtr(-(w * x + b) / np.sqrt(2.0))
+    for module in (pbp.data_pass, pbp_kernel.adf_pass):
+        after, info = module(
+            linear_state(prior_var, 1), np.array([[x]]), np.array([[-1.0]]), np.array([0]),
+            targets="classes",
+        )  # fmt: skip
+        assert info.log_z == pytest.approx(np.log(tilted.sum() * (grid[1] - grid[0]) ** 2))
+        for weight, m, v in zip((w, b), after.m[0][:, 0], after.v[0][:, 0], strict=True):
+            mean = np.average(weight, weights=tilted)
+            assert m == pytest.approx(mean, rel=1e-7)
+            assert v == pytest.approx(np.average((weight - mean) ** 2, weights=tilted), rel=1e-7)
+
+
+def test_one_weight_comes_near_exact_bayes():
+    """Eight labels, one weight: assumed density filtering against the posterior on a grid."""
+    y = np.array([1, 1, -1, 1, 1, 1, -1, 1.0])
+    after, info = pbp_kernel.adf_pass(
+        linear_state(1.5, 0), np.zeros((8, 0)), y[:, None], np.arange(8), targets="classes"
+    )
+    grid = np.linspace(-8.0, 8.0, 20_001)
+    posterior = stats.norm.pdf(grid, 0, 1.5**0.5) * special.ndtr(np.outer(y, grid)).prod(axis=0)
+    mean = np.average(grid, weights=posterior)
+    assert after.m[0].item() == pytest.approx(mean, abs=0.05)
+    assert after.v[0].item() == pytest.approx(
+        np.average((grid - mean) ** 2, weights=posterior), rel=0.1
+    )
+    assert info.log_z == pytest.approx(np.log(posterior.sum() * (grid[1] - grid[0])), abs=0.06)
+
+
+def test_a_weight_is_a_power_of_the_factor():
+    """For Gaussian noise the rule divides its variance; for a label it multiplies the factor's."""
+
+    @jax.tree_util.Partial
+    def gaussian(m, v, y):
+        return -0.5 * jnp.sum(jnp.log(v + 0.4) + (y - m) ** 2 / (v + 0.4))
+
+    x, y, w = np.array([[0.7]]), np.array([[1.3]]), np.array([2.5])
+    start = pbp_state.init(
+        np.random.default_rng(0),
+        (1, 3, 1),
+        noise_prior=GammaPrior(KNOWN, KNOWN * 0.4),
+    )
+    numbers, _ = pbp.data_pass(start, x, y, np.array([0]), w)
+    general, _ = pbp.data_pass(start, x, y, np.array([0]), w, targets=gaussian.func)
+    for a, b in zip((*numbers.m, *numbers.v), (*general.m, *general.v), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8)
+    start, none, label = linear_state(1.5, 0), np.zeros((1, 0)), np.ones((1, 1))
+    rule = {"order": np.array([0]), "targets": "classes"}
+    once, _ = pbp_kernel.adf_pass(start, none, label, **rule)
+    thrice, _ = pbp_kernel.adf_pass(start, none, label, sample_weight=np.array([3.0]), **rule)
+    prec, added = 1 / 1.5, 1 / once.v[0].item() - 1 / 1.5
+    assert 1 / thrice.v[0].item() == pytest.approx(prec + 3 * added)
+    pulled = once.m[0].item() / once.v[0].item()
+    assert thrice.m[0].item() / thrice.v[0].item() == pytest.approx(3 * pulled)
+
+
+def test_counts_are_learnt():
+    """A log-linear Poisson model in its functional form: coefficients near those of the data."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 1))
+    y = rng.poisson(np.exp((1.5 * x[:, 0] + 2.0) / np.sqrt(2.0)))[:, None].astype(float)
+    state, info = pbp.data_pass(linear_state(2.0, 1), x, y, np.arange(300), targets="counts")
+    sd = np.sqrt(state.v[0][:, 0])
+    assert (np.abs(state.m[0][:, 0] - [1.5, 2.0]) < 5 * sd).all()
+    assert info.weights_undone == 0
+    with pytest.raises(ValueError, match="batch_size must be 1 unless targets are numbers"):
+        pbp.data_pass(state, x, y, np.arange(300), targets="counts", batch_size=2)
+
+
+def test_labels_that_do_not_exist_are_refused_before_compiled_code_sees_them():
+    state = linear_state(1.0, 1, o=3)
+    for bad in (3.0, -1.0, 0.5, np.nan):
+        with pytest.raises(ValueError, match=r"y must hold labels among \[0, 1, 2\]"):
+            pbp_kernel.adf_pass(
+                state, np.ones((1, 1)), np.array([[bad]]), np.array([0]), targets="classes"
+            )
+    with pytest.raises(ValueError, match="targets must be numbers or classes"):
+        pbp_kernel.adf_pass(
+            state, np.ones((1, 1)), np.ones((1, 3)), np.array([0]), targets="counts"
+        )
+
+
+def test_expected_entropies():
+    m, v = np.array([0.3, -2.0, 5.0, 0.1, 40.0]), np.array([0.0, 0.5, 9.0, 400.0, 1.0])
+
+    def entropy(f):
+        return special.entr(special.ndtr(f)) + special.entr(special.ndtr(-f))
+
+    for found, a, b in zip(probit_gaussian.expected_entropy(m, v), m, v, strict=True):
+        exact = entropy(a) if b == 0 else integrate.quad(
+            lambda f, a=a, b=b: entropy(f) * stats.norm.pdf(f, a, b**0.5), -12, 12, epsabs=1e-12
+        )[0]  # fmt: skip
+        assert found == pytest.approx(exact, abs=1e-9)
+    nodes = gaussian_nodes.gaussian_nodes(3, 32)
+    m, v = np.array([[0.5, -1.0, 2.0]]), np.array([[0.3, 2.0, 1.0]])
+    f = m + np.sqrt(v) * nodes
+    log_p = pbp_kernel.log_class_probabilities(f, np.zeros_like(f))
+    np.testing.assert_allclose(
+        pbp_kernel.expected_entropies(m, v, nodes), -np.sum(np.exp(log_p) * log_p) / len(f)
+    )

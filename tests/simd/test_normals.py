@@ -1,0 +1,202 @@
+"""The special functions of the compiled engine against mpmath, tails included."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+from numba import njit
+
+from bayesprop.moments.pbp import kernel_gamma
+from bayesprop.simd import lanes as kernel_lanes
+from bayesprop.simd import normals as kernel_normal
+
+
+def compiled(function):
+    """Compile a caller as the engine does."""
+    return njit(**kernel_lanes._OPTIONS)(function)
+
+
+@compiled
+def relu_one_by_one(m, v, out):
+    for i in range(m.size):
+        relu = kernel_normal.relu_moments(m[i], v[i])
+        out[0, i], out[1, i], out[2, i] = relu.m, relu.v, relu.dm_dm
+        out[3, i], out[4, i], out[5, i] = relu.dm_dv, relu.dv_dm, relu.dv_dv
+
+
+@compiled
+def relu_by_lanes(m, v, out):
+    n = m.size
+    for i in range(0, n, 32):
+        relu = kernel_normal.relu_moments(kernel_lanes.load32(m, i), kernel_lanes.load32(v, i))
+        kernel_lanes.store(out, i, relu.m)
+        kernel_lanes.store(out, n + i, relu.v)
+        kernel_lanes.store(out, 2 * n + i, relu.dm_dm)
+        kernel_lanes.store(out, 3 * n + i, relu.dm_dv)
+        kernel_lanes.store(out, 4 * n + i, relu.dv_dm)
+        kernel_lanes.store(out, 5 * n + i, relu.dv_dv)
+
+
+@compiled
+def each(x, out):
+    for i in range(x.size):
+        j = kernel_normal.tail_integrals(x[i])
+        out[0, i], out[1, i], out[2, i] = j.j0, j.j1, j.j2
+        out[3, i] = kernel_normal.normal_pdf(x[i])
+
+
+@compiled
+def powers(x, out):
+    for i in range(x.size):
+        out[i] = kernel_normal.exp2(x[i])
+
+
+@compiled
+def roots(x, out):
+    for i in range(x.size):
+        out[0, i], out[1, i] = kernel_normal.roots(x[i])
+
+
+@compiled
+def gamma_after(shape, rate, v, square):
+    return kernel_gamma.absorb_gamma(shape, rate, v, square)
+
+
+def relu(m, v):
+    out = np.empty((6, np.size(m)))
+    relu_one_by_one(np.atleast_1d(m).astype(float), np.atleast_1d(v).astype(float), out)
+    return out
+
+
+@pytest.fixture(autouse=True)
+def _enough_digits():
+    with mp.workdps(60):
+        yield
+
+
+def relative(value, truth):
+    return abs(float((mp.mpf(float(value)) - truth) / truth))
+
+
+def test_tail_integrals_to_the_clamp():
+    x = np.concatenate([np.linspace(0.0, 6.0, 25), np.linspace(6.5, 26.0, 20)])
+    out = np.empty((4, x.size))
+    each(x, out)
+    for u, (j0, j1, j2, pdf) in zip(map(mp.mpf, x), out.T, strict=True):
+        mills = mp.ncdf(-u) / mp.npdf(u)
+        once = 1 - u * mills
+        assert relative(j0, mills) < 1e-14
+        assert relative(j1, once) < 1e-14
+        assert relative(j2, mills - u * once) < 1e-14
+        assert relative(pdf, mp.npdf(u)) < 2e-13
+
+
+def test_powers_of_two():
+    x = np.concatenate([np.linspace(-1000, 1000, 201), np.linspace(-1, 1, 101)])
+    out = np.empty_like(x)
+    powers(x, out)
+    assert (
+        max(relative(value, mp.mpf(2) ** mp.mpf(at)) for at, value in zip(x, out, strict=True))
+        < 1e-15
+    )
+
+
+def test_roots_over_the_whole_range():
+    x = 10.0 ** np.linspace(-300, 300, 301)
+    out = np.empty((2, x.size))
+    roots(x, out)
+    np.testing.assert_allclose(out[0], np.sqrt(x), rtol=1e-15)
+    np.testing.assert_allclose(out[1], 0.5 / np.sqrt(x), rtol=1e-15)
+
+
+def truth(m, v):
+    """Mean and variance of max(a, 0), a ~ N(m, v), by the textbook, in 60 and more digits."""
+    std = mp.sqrt(v)
+    alpha = m / std
+    cdf, pdf = mp.ncdf(alpha), mp.npdf(alpha)
+    mean = m * cdf + std * pdf
+    return mean, (m * m + v) * cdf + m * std * pdf - mean**2
+
+
+@pytest.mark.parametrize("alpha", [-26.0, -17.3, -8.5, -3.0, -0.2, 0.0, 0.7, 4.0, 12.0, 26.0])
+@pytest.mark.parametrize("v", [1e-8, 0.37, 2e5])
+def test_relu_moments_and_slopes(alpha, v):
+    m = alpha * np.sqrt(v)
+    mean, var, *slopes = relu(m, v)[:, 0]
+    with mp.workdps(400):  # the textbook form cancels at either end
+        at = mp.mpf(m), mp.mpf(v)
+        assert relative(mean, truth(*at)[0]) < 1e-12
+        assert relative(var, truth(*at)[1]) < 1e-12
+        for slope, (moment, order) in zip(
+            slopes, [(0, (1, 0)), (0, (0, 1)), (1, (1, 0)), (1, (0, 1))], strict=True
+        ):
+            expected = mp.diff(lambda a, b, k=moment: truth(a, b)[k], at, order)
+            assert abs(float(slope - expected)) < 1e-12 * max(abs(float(expected)), 1e-140)
+
+
+@pytest.mark.parametrize("alpha", [-20.0, -6.0, -1.0, 0.5, 5.0])
+def test_relu_moments_by_quadrature(alpha):
+    mean, var = relu(alpha * 1.5, 2.25)[:2, 0]
+    with mp.workdps(40):
+        nodes = [0, 0.02, 0.1, 0.5, 2, 5, 10, 20, 40]
+
+        def moment(power):
+            scaled = mp.quad(lambda x: (1.5 * x) ** power * mp.exp(x * (alpha - x / 2)), nodes)
+            return scaled * mp.npdf(alpha)
+
+        first = moment(1)
+        assert relative(mean, first) < 1e-12
+        assert relative(var, moment(2) - first**2) < 1e-12
+
+
+def test_beyond_the_clamp():
+    """A unit further than 26 standard deviations from 0 is on or off, to 1e-147 of its std."""
+    alpha = np.array([-1e100, -40.0, -26.5, 26.5, 40.0, 1e100])
+    mean, var, cdf, dm_dv, dv_dm, dv_dv = relu(alpha * 0.5, np.full(6, 0.25))
+    off, on = slice(0, 3), slice(3, 6)
+    assert np.all((mean[off] >= 0.0) & (mean[off] < 1e-147))
+    assert np.all((var[off] >= 0.0) & (var[off] < 1e-147))
+    np.testing.assert_array_equal(mean[on], alpha[on] * 0.5)
+    np.testing.assert_allclose(var[on], 0.25, rtol=1e-15)
+    np.testing.assert_allclose(np.stack([cdf, dv_dv])[:, on], 1.0, rtol=1e-15)
+    assert np.all(np.abs(np.stack([cdf, dv_dv])[:, off]) < 1e-146)
+    assert np.all(np.abs(dm_dv) < 1e-146)
+    assert np.all(np.abs(dv_dm) < 1e-45)
+
+
+def test_no_variance_at_all():
+    mean, var, *slopes = relu(np.array([-2.0, 0.0, 3.0]), np.zeros(3))
+    np.testing.assert_array_equal(mean, [0.0, 0.0, 3.0])
+    np.testing.assert_array_equal(var, 0.0)
+    assert not np.isnan(slopes).any()
+
+
+def test_lanes_equal_single_floats():
+    rng = np.random.default_rng(0)
+    m, v = 10.0 * rng.normal(size=64), np.exp(rng.normal(size=64))
+    out = np.empty(6 * 64)
+    relu_by_lanes(m, v, out)
+    np.testing.assert_allclose(out.reshape(6, 64), relu(m, v), rtol=1e-13, atol=1e-300)
+
+
+def textbook_gamma(shape, rate, v, square):
+    """Eq. 9 and 10 as printed, with Z of eq. 11."""
+    log_z = []
+    for k in range(3):
+        variance = v + rate / (shape - 1 + k)
+        log_z.append(-mp.log(variance) / 2 - square / variance / 2)
+    z = [mp.exp(value - log_z[1]) for value in log_z]
+    new_shape = 1 / (z[0] * z[2] * (shape + 1) / shape - 1)
+    return new_shape, 1 / (z[2] * (shape + 1) / rate - shape / (z[0] * rate))
+
+
+@pytest.mark.parametrize("shape", [1.3, 1.7, 6.0, 40.0, 3e3, 1e6, 1e9])
+@pytest.mark.parametrize("v", [0.0, 1e-4, 1.0, 1e3])
+@pytest.mark.parametrize("distance", [0.0, 0.3, 1.0, 4.0])
+def test_gamma_update(shape, v, distance):
+    rate = 0.4 * shape
+    square = distance**2 * (v + rate / (shape - 1.0))
+    expected = textbook_gamma(*map(mp.mpf, (shape, rate, v, square)))
+    for value, exact in zip(gamma_after(shape, rate, v, square), expected, strict=True):
+        assert relative(value, exact) < 1e-12
