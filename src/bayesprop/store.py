@@ -129,7 +129,7 @@ def write_sealed(path: str | Path, header: dict[str, Any], arrays: dict[str, np.
 
     Raises ModelFileError if it cannot be written, TypeError for what the format cannot hold.
     """
-    content = _packed(header, arrays)
+    content = seal(header, arrays)
     try:
         write_atomically(path, lambda file: file.write(content))
     except OSError as error:
@@ -143,6 +143,30 @@ def read_sealed(path: str | Path) -> Stored:
         return _unpacked(_read(path))
     except _Refused as refusal:
         raise ModelFileError(f"model file {_shown(path)} {refusal}") from refusal.__cause__
+
+
+def seal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
+    """Return the bytes of a sealed file, with their digest in place."""
+    from safetensors.numpy import save
+
+    text = json.dumps(header, default=_plain)
+    plain = {name: _storable(name, array) for name, array in arrays.items()}
+    content = save(plain, metadata={_HEADER: text, _DIGEST: _NO_DIGEST})
+    slot = f'"{_DIGEST}":"{_NO_DIGEST}"'.encode()
+    before, found, after = content.partition(slot)
+    if not found:
+        raise RuntimeError("safetensors laid out its header in an unknown way")
+    digest = hashlib.sha256(content).hexdigest()
+    return before + slot.replace(_NO_DIGEST.encode(), digest.encode()) + after
+
+
+def unseal(content: bytes, source: str) -> Stored:
+    """Read what `seal` gave; ModelFileError names the source if it is not whole and unaltered."""
+    try:
+        _check_start(content[: _LENGTH.size + len('{"')])
+        return _unpacked(content)
+    except _Refused as refusal:
+        raise ModelFileError(f"{source} {refusal}") from refusal.__cause__
 
 
 def load(path: str | Path) -> Any:
@@ -178,21 +202,6 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def _packed(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
-    """Return the file's bytes, with their digest in place."""
-    from safetensors.numpy import save
-
-    text = json.dumps(header, default=_plain)
-    plain = {name: _storable(name, array) for name, array in arrays.items()}
-    content = save(plain, metadata={_HEADER: text, _DIGEST: _NO_DIGEST})
-    slot = f'"{_DIGEST}":"{_NO_DIGEST}"'.encode()
-    before, found, after = content.partition(slot)
-    if not found:
-        raise RuntimeError("safetensors laid out its header in an unknown way")
-    digest = hashlib.sha256(content).hexdigest()
-    return before + slot.replace(_NO_DIGEST.encode(), digest.encode()) + after
 
 
 def _plain(value: Any) -> Any:

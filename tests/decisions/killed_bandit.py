@@ -1,13 +1,12 @@
-"""A process that lets bandits run in a folder and kills them; test_durable_bandit.py starts it."""
+"""A process that lets bandits run and kills them; test_durable_bandit.py starts it."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
-import shutil
 import signal
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -17,8 +16,6 @@ import numpy as np
 from bayesprop import ThompsonSampler
 from bayesprop.decisions import bandit_files
 from bayesprop.decisions.durable_bandit import DurableBandit
-
-WRITE = os.write
 
 
 def make():
@@ -47,18 +44,18 @@ def finished(n):
     return bandit
 
 
-def run(folder, n, **settings):
-    """Go on with what is in the folder; write down, behind the back of `os`, what has returned."""
-    with DurableBandit(folder, make, **settings) as shop, open(f"{folder}.done", "ab") as log:
+def run(path, n, **settings):
+    """Go on with what is in the file; write down what has returned."""
+    with DurableBandit(path, make, **settings) as shop, open(f"{path}.done", "ab") as log:
         while done := step(shop, shop.bandit, n):
-            WRITE(log.fileno(), json.dumps(done).encode() + b"\n")
+            os.write(log.fileno(), json.dumps(done).encode() + b"\n")
 
 
-def check(folder, **settings):
+def check(path, **settings):
     """Compare a bandit after a kill with what its calls had returned before."""
-    log = Path(f"{folder}.done")
+    log = Path(f"{path}.done")
     done = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    with DurableBandit(folder, make, **settings) as shop:
+    with DurableBandit(path, make, **settings) as shop:
         selected = [one for one in done if one[0] == "select"]
         settled = [one[1] for one in done if one[0] == "settle"]
         assert shop.bandit.n_selected_ - len(selected) in (0, 1), "a decision was lost or doubled"
@@ -96,80 +93,89 @@ def forked(work):
         os._exit(1)
 
 
-def kill_at_random(folder, kills, seed):
+def kill_at_random(path, kills, seed):
     rng, endless = np.random.default_rng(seed), 10**9
     for _ in range(kills):
-        child = forked(lambda: run(folder, endless, snapshot_every=20))
+        child = forked(lambda: run(path, endless, snapshot_every=20))
         time.sleep(rng.uniform(0.002, 0.06))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status)
-        check(folder, snapshot_every=20)
-    with DurableBandit(folder) as shop:
+        check(path, snapshot_every=20)
+    with DurableBandit(path) as shop:
         n = shop.bandit.n_selected_ + 20
-    run(folder, n, snapshot_every=20)
-    with DurableBandit(folder) as shop:
+    run(path, n, snapshot_every=20)
+    with DurableBandit(path) as shop:
         assert state(shop.bandit) == state(finished(n))
         assert shop.n_records == 2 * n
     return kills
 
 
-CALLS = ("write", "fsync", "open", "replace", "unlink", "truncate")
-
-
 def die_at(event):
-    """Kill this process at the n-th of the moments before, amid and after calls of the system."""
-    count = itertools.count()
+    """Kill this process before its n-th statement of SQL: amid transactions, too."""
+    count, connect = itertools.count(), sqlite3.connect
 
-    def moment():
+    def moment(_):
         if next(count) == event:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def dying(name, call):
-        def called(*args, **kwargs):
-            moment()
-            if name == "write":
-                args = (args[0], memoryview(args[1]))
-                half = call(args[0], args[1][: len(args[1]) // 2])
-                moment()
-                return half + call(args[0], args[1][half:])
-            result = call(*args, **kwargs)
-            moment()
-            return result
+    def watched(*args, **settings):
+        file = connect(*args, **settings)
+        file.set_trace_callback(moment)
+        return file
 
-        return called
-
-    for name in CALLS:
-        setattr(os, name, dying(name, getattr(os, name)))
+    sqlite3.connect = watched
 
 
-def kill_everywhere(folder, n):
+def kill_everywhere(path, n):
     settings = {"snapshot_every": 3, "keep_records": False}
     wanted = state(finished(n))
 
     def work(event):
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(folder)
-        Path(f"{folder}.done").unlink(missing_ok=True)
+        for end in ("", "-wal", "-shm", ".done"):
+            Path(f"{path}{end}").unlink(missing_ok=True)
 
         def to_death():
             die_at(event)
-            run(folder, n, **settings)
+            run(path, n, **settings)
 
         _, status = os.waitpid(forked(to_death), 0)
         if not os.WIFSIGNALED(status):
             assert os.WEXITSTATUS(status) == 0
             return False
-        check(folder, **settings)
-        run(folder, n, **settings)
-        with DurableBandit(folder) as shop:
+        check(path, **settings)
+        run(path, n, **settings)
+        with DurableBandit(path) as shop:
             assert state(shop.bandit) == wanted, event
         return True
 
     return next(event for event in itertools.count() if not work(event))
 
 
+def work_together(path, n_processes=3, n_each=40):
+    """Let processes use a file at once, from its making on; count what was learnt."""
+
+    def work(seed):
+        with DurableBandit(path, make, snapshot_every=7) as shop:
+            for row in np.random.default_rng(seed).standard_normal((n_each, 3)):
+                chosen = shop.select(row)
+                assert shop.is_pending(chosen)
+                shop.settle(chosen, row[0])
+                assert not shop.is_pending(chosen)
+
+    children = [forked(lambda seed=seed: work(seed)) for seed in range(n_processes)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * n_processes
+    with DurableBandit(path) as shop:
+        assert not shop.bandit.pending_
+        assert shop.n_records == 2 * shop.bandit.n_selected_
+        return shop.bandit.n_learnt_
+
+
+WORK = {
+    "random": lambda path: kill_at_random(path, 12, 0),
+    "everywhere": lambda path: kill_everywhere(path, 3),
+    "together": work_together,
+}
+
 if __name__ == "__main__":
-    os.fsync = lambda handle: None  # what a kill leaves does not depend on it, and disks are slow
-    how, where = sys.argv[1:3]
-    print(kill_at_random(where, 12, 0) if how == "random" else kill_everywhere(where, 3))
+    print(WORK[sys.argv[1]](sys.argv[2]))

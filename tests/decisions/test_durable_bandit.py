@@ -1,8 +1,11 @@
-"""A bandit in a folder: killed, damaged, contended for, and read as the log of a policy."""
+"""A bandit in a file: killed, damaged, shared, and read as the log of a policy."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,9 +21,8 @@ from bayesprop import (
     EpsilonGreedy,
     ThompsonSampler,
 )
-from bayesprop.decisions import bandit_files, durable_bandit
-from bayesprop.decisions.bandit import Bandit
-from bayesprop.decisions.bandit_records import policy_log
+from bayesprop.decisions import bandit_database, bandit_files
+from bayesprop.decisions.bandit_database import policy_log
 from bayesprop.decisions.replayed_rewards import ReplayedRewards
 from bayesprop.store import ModelFileError
 
@@ -49,23 +51,34 @@ def everything(bandit):
     return first
 
 
-@pytest.mark.parametrize("how", ["random", "everywhere"])
-def test_killed_at_any_moment_nothing_is_lost_or_doubled(how, tmp_path):
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "shop.sqlite"
+
+
+def in_processes(how, path):
     script = Path(__file__).parent / "killed_bandit.py"
-    done = subprocess.run(
-        [sys.executable, script, how, tmp_path / "bandit"], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, script, how, path], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert int(done.stdout) >= {"random": 12, "everywhere": 50}[how]  # kills that hit
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize(("how", "kills"), [("random", 12), ("everywhere", 50)])
+def test_killed_at_any_moment_nothing_is_lost_or_doubled(how, kills, file):
+    assert in_processes(how, file) >= kills
+
+
+def test_processes_take_turns(file):
+    assert in_processes("together", file) == 3 * 40
 
 
 @pytest.mark.parametrize("every", [1, 3, 1000])
-def test_reopened_it_is_the_bandit_that_was_never_kept(tmp_path, every):
+def test_reopened_it_is_the_bandit_that_was_never_kept(file, every):
     alone = thompson()
-    with DurableBandit(tmp_path, thompson, snapshot_every=every) as shop:
+    with DurableBandit(file, thompson, snapshot_every=every) as shop:
         assert everything(shop) == everything(alone)
         same(shop.bandit, alone)
-    with DurableBandit(tmp_path, snapshot_every=every, sync=True) as shop:
+    with DurableBandit(file, snapshot_every=every, sync=True) as shop:
         same(shop.bandit, alone)
         assert shop.n_records == 9
         assert (shop.is_pending(0), shop.is_pending(1)) == (True, False)
@@ -73,10 +86,10 @@ def test_reopened_it_is_the_bandit_that_was_never_kept(tmp_path, every):
             shop.settle(1, 2.0)
         assert shop.select(CONTEXTS[7]) == alone.select(CONTEXTS[7])
         shop.settle(0, 1.0)
-    same(DurableBandit(tmp_path).bandit, alone.settle(0, 1.0))
+    same(DurableBandit(file).bandit, alone.settle(0, 1.0))
 
 
-def test_a_network_goes_on_in_the_middle_as_if_never_interrupted(tmp_path):
+def test_a_network_goes_on_in_the_middle_as_if_never_interrupted(file):
     def make():
         net = BayesByBackpropRegressor((5,), learning_rate=1e-2, noise=0.1)
         rewards = ReplayedRewards(net, n_steps=4, batch_size=8, every=2, buffer_size=16)
@@ -91,15 +104,15 @@ def test_a_network_goes_on_in_the_middle_as_if_never_interrupted(tmp_path):
     alone, chosen = make(), []
     expected = [interact(alone, slice(k, k + 8)) for k in range(0, 32, 8)]
     for k in range(0, 32, 8):
-        with DurableBandit(tmp_path, make, snapshot_every=11) as shop:
+        with DurableBandit(file, make, snapshot_every=11) as shop:
             chosen.append(interact(shop, slice(k, k + 8)))
     assert chosen == expected
     assert {one.action for part in chosen for one in part} == {"a", "b"}
-    same(DurableBandit(tmp_path).bandit, alone)
+    same(DurableBandit(file).bandit, alone)
 
 
-def test_what_is_refused_leaves_no_record(tmp_path):
-    with DurableBandit(tmp_path, thompson) as shop:
+def test_what_is_refused_leaves_no_record(file):
+    with DurableBandit(file, thompson) as shop:
         decision = shop.select(CONTEXTS[0])
         for wrong in (
             lambda: shop.settle(decision, float("nan")),
@@ -116,128 +129,188 @@ def test_what_is_refused_leaves_no_record(tmp_path):
                 wrong()
         assert shop.n_records == 1
         shop.settle(decision, 1.0)
-    with DurableBandit(tmp_path) as shop:
+    with DurableBandit(file) as shop:
         assert (shop.n_records, shop.bandit.n_learnt_) == (2, 1)
 
 
-def test_a_full_disk_is_said_and_the_folder_is_as_before_the_call(tmp_path, monkeypatch):
-    shop = DurableBandit(tmp_path, thompson)
-    decision = shop.select(CONTEXTS[0])
+def test_two_that_are_open_at_once_are_one_bandit(file):
+    alone = thompson()
+    with DurableBandit(file, thompson) as one, DurableBandit(file, snapshot_every=4) as other:
+        for k in range(12):
+            decision = (one, other)[k % 2].select(CONTEXTS[k])
+            assert decision == alone.select(CONTEXTS[k])
+            assert (other, one)[k % 2].is_pending(decision)
+            if k % 3:
+                (other, one)[k % 2].settle(decision, 0.1 * k)
+                alone.settle(decision, 0.1 * k)
+        other.keep_records = False  # the snapshot is then all that says what came
+        one.add_arm("c")
+        other.snapshot()
+        assert one.actions == alone.add_arm("c").actions
+        same(one.bandit, alone)
+        assert one.n_records == 21
+    same(DurableBandit(file).bandit, alone)
 
-    def full(*_):
-        raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
-        with pytest.raises(ModelFileError, match=r"cannot write journal.*No space left"):
-            shop.settle(decision, 1.0)
-    with pytest.raises(RuntimeError, match="close it and open the folder again"):
-        shop.settle(decision, 1.0)
-    shop.close()
-    with DurableBandit(tmp_path) as shop:
+def test_a_full_disk_is_said_and_the_file_is_as_before_the_call(file, monkeypatch):
+    files, connect = [], sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *args, **how: files.append(connect(*args, **how)) or files[-1]
+    )
+    alone = thompson()
+    with DurableBandit(file, thompson, snapshot_every=10) as shop:
+        (n_pages,) = files[0].execute("PRAGMA page_count").fetchone()
+        files[0].execute(f"PRAGMA max_page_count = {n_pages}")
+        with pytest.raises(ModelFileError, match=r"cannot be read or written: .*full"):
+            [shop.select(CONTEXTS[n % 100]) for n in range(1000)]
+        files[0].execute("PRAGMA max_page_count = 1000000")
+        n = shop.n_records
+        expected = [alone.select(CONTEXTS[k % 100]) for k in range(n + 1)]
+        assert shop.select(CONTEXTS[n % 100]) == expected[-1]
+        same(shop.bandit, alone)
+    with DurableBandit(file) as shop:
+        same(shop.bandit, alone)
+
+
+def test_a_call_that_fails_half_way_is_undone(file, monkeypatch):
+    with DurableBandit(file, thompson) as shop:
+        decision = shop.select(CONTEXTS[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(bandit_database, "add_record", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                shop.settle(decision, 1.0)
         assert shop.is_pending(decision)
         shop.settle(decision, 1.0)
+        assert (shop.n_records, shop.bandit.n_learnt_) == (2, 1)
 
 
-def test_a_failed_snapshot_loses_nothing(tmp_path, monkeypatch):
-    def full(*_):
-        raise ModelFileError("cannot write it")
-
-    shop = DurableBandit(tmp_path, thompson, snapshot_every=3)
-    with monkeypatch.context() as patch:
-        patch.setattr(durable_bandit, "write_sealed", full)
-        with pytest.warns(UserWarning, match="cannot write it; nothing is lost"):
-            decisions = [shop.select(row) for row in CONTEXTS[:5]]
-    shop.close()
-    with DurableBandit(tmp_path, snapshot_every=3) as shop:
-        assert all(map(shop.is_pending, decisions))
-        for one in decisions:
-            shop.settle(one, 1.0)
-    with DurableBandit(tmp_path) as shop:
-        assert (shop.n_records, shop.bandit.n_learnt_) == (10, 5)
+def refused(path, words, make=None):
+    with pytest.raises(ModelFileError, match=words) as error:
+        DurableBandit(path, make)
+    assert "\n" not in str(error.value)
 
 
-def test_folders_that_hold_something_else_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(ModelFileError, match="there is no folder"):
-        DurableBandit(tmp_path / "none")
-    with pytest.raises(ModelFileError, match="holds no bandit: give make"):
-        DurableBandit(tmp_path)
+def test_files_that_hold_something_else_are_refused_and_left_alone(tmp_path, file):
+    refused(tmp_path / "none", "there is no bandit file")
+    assert not (tmp_path / "none").exists()
+    refused(tmp_path, "is a folder: .*make=lambda: Bandit.load", thompson)
+    (tmp_path / "empty").touch()
+    refused(tmp_path / "empty", "is empty: give make")
     with pytest.raises(ValueError, match="must return a bandit that has begun"):
-        DurableBandit(tmp_path, lambda: ThompsonSampler("linear", ["a"]))
-    with DurableBandit(tmp_path, thompson) as shop:
+        DurableBandit(tmp_path / "new", lambda: ThompsonSampler("linear", ["a"]))
+    refused(tmp_path / "new", "is empty: give make")
+    for content in (b"precious " * 200, pickle.dumps({"a": 1}), b"\0" * 5000):
+        (tmp_path / "strange").write_bytes(content)
+        refused(tmp_path / "strange", "file is not a database", thompson)
+        assert (tmp_path / "strange").read_bytes() == content
+    other = sqlite3.connect(tmp_path / "other")
+    other.execute("CREATE TABLE precious (a)")
+    other.close()
+    whole = (tmp_path / "other").read_bytes()
+    refused(tmp_path / "other", "is of another program", thompson)
+    assert (tmp_path / "other").read_bytes() == whole
+    DurableBandit(file, thompson).close()
+    altered(file, "PRAGMA user_version = 2")
+    refused(file, "has schema 2, this bayesprop reads 1: upgrade")
+
+
+def altered(path, *statements):
+    file = sqlite3.connect(path)
+    with file:
+        for statement in statements:
+            file.execute(statement)
+    file.close()
+
+
+def test_damage_is_said(file):
+    with DurableBandit(file, thompson, snapshot_every=2) as shop:
         everything(shop)
-        with pytest.raises(ModelFileError, match="is in use"):
-            DurableBandit(tmp_path)
-    snapshot = tmp_path / "snapshot.bandit"
-    whole = snapshot.read_bytes()
-    for place in (0, 8, 200, len(whole) // 2, len(whole) - 1):
-        flipped = bytearray(whole)
-        flipped[place] ^= 0x10
-        snapshot.write_bytes(flipped)
-        with pytest.raises(ModelFileError, match="model file"):
-            DurableBandit(tmp_path)
-    thompson().save(snapshot)
-    with pytest.raises(ModelFileError, match="belongs to no journal"):
-        DurableBandit(tmp_path)
-    snapshot.unlink()
-    with pytest.raises(ModelFileError, match="lacks the snapshot"):
-        DurableBandit(tmp_path, thompson)
-    snapshot.write_bytes(whole)
-    with DurableBandit(tmp_path) as shop:
-        assert shop.bandit.n_learnt_ == 6
-    assert isinstance(Bandit.load(snapshot), ThompsonSampler)
-    strange = tmp_path / "strange"
-    strange.mkdir()
-    (strange / "thesis.tex").write_text("precious")
-    with pytest.raises(ModelFileError, match=r"holds no bandit, but 'thesis.tex'"):
-        DurableBandit(strange, thompson)
+    whole = file.read_bytes()
+    for wrong in (whole[:-4096], whole[:5000], whole[:4096] + bytes(4096) + whole[8192:]):
+        file.write_bytes(wrong)
+        refused(file, "damaged|malformed|not a database|disk image")
+    sealed = whole.index(b'{"__metadata__"')
+    rng = np.random.default_rng(0)
+    for place in sealed + rng.integers(500, size=20):  # in the bandit
+        file.write_bytes(flipped(whole, place))
+        refused(file, "damaged|not a bayesprop model")
+    for place in rng.integers(len(whole), size=60):  # anywhere: refused, or not read at all
+        file.write_bytes(flipped(whole, place))
+        with contextlib.suppress(ModelFileError):
+            DurableBandit(file).close()
+
+
+def flipped(content, place):
+    wrong = bytearray(content)
+    wrong[place] ^= 0x11
+    return bytes(wrong)
+
+
+def test_a_process_that_did_not_open_it_is_refused(file, monkeypatch):
     real = os.getpid
-    with DurableBandit(tmp_path) as shop:
-        monkeypatch.setattr(os, "getpid", lambda: real() + 1)
-        with pytest.raises(RuntimeError, match="in the process that uses it"):
-            shop.select(CONTEXTS[0])
+    with DurableBandit(file, thompson) as shop:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: real() + 1)
+            with pytest.raises(RuntimeError, match="in the process that uses it"):
+                shop.select(CONTEXTS[0])
+        shop.select(CONTEXTS[0])
+    with pytest.raises(RuntimeError, match="is closed: open it again"):
+        shop.select(CONTEXTS[0])
 
 
-def test_records_that_do_not_fit_the_bandit_are_refused(tmp_path):
-    for place, record in enumerate(
-        (
-            {"do": "settle", "id": 5, "reward": 1.0},
-            {"do": "select", "id": 7, "context": [1.0, 2.0], "action": "a", "probability": None},
-            {"do": "select", "id": 0, "context": [1.0], "action": "a", "probability": None},
-            {"do": "__import__", "id": 0},
-            {"nothing": 1},
-        )
-    ):
-        folder = tmp_path / str(place)
-        with DurableBandit(folder, thompson) as shop:
-            shop._journal.append(record)
-        with pytest.raises(ModelFileError, match=r"record 0 in .* does not fit") as error:
-            DurableBandit(folder)
-        assert "\n" not in str(error.value)
+@pytest.mark.parametrize(
+    ("call", "decision", "arguments"),
+    [
+        ("settle", 5, "[5, 1.0]"),
+        ("select", 7, '[[1.0, 2.0], "a"]'),
+        ("select", 0, '[[1.0], "a"]'),
+        ("update", None, '[[1.0, 2.0], "a", NaN]'),
+        ("save", None, '["/tmp/stolen"]'),
+        ("__class__", None, "[]"),
+        ("note", 0, "{}"),
+        ("note", 0, "not JSON"),
+    ],
+)
+def test_records_that_do_not_fit_the_bandit_are_refused(file, call, decision, arguments):
+    DurableBandit(file, thompson).close()
+    with sqlite3.connect(file) as database:
+        row = 0, call, decision, None, arguments
+        database.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
+    database.close()
+    refused(file, "record 0 of bandit file .* does not fit")
 
 
-def test_threads_take_turns(tmp_path):
+def test_a_record_that_is_missing_is_noticed(file):
+    with DurableBandit(file, thompson) as shop:
+        everything(shop)
+    altered(file, "DELETE FROM records WHERE number = 3")
+    refused(file, "lacks the record 3")
+    altered(file, "DELETE FROM snapshot")
+    refused(file, "holds no bandit")
+
+
+def test_threads_take_turns(file):
     def one_visitor(row):
         decision = shop.select(CONTEXTS[row])
         shop.settle(decision, float(CONTEXTS[row, 0]))
         return decision.id
 
-    with DurableBandit(tmp_path, thompson, snapshot_every=10) as shop:
+    with DurableBandit(file, thompson, snapshot_every=10) as shop:
         with ThreadPoolExecutor(8) as pool:
             ids = list(pool.map(one_visitor, range(60)))
         assert sorted(ids) == list(range(60))
         found = shop.bandit
-    with DurableBandit(tmp_path) as shop:
+    with DurableBandit(file) as shop:
         same(shop.bandit, found)
         assert shop.bandit.n_learnt_ == 60
 
 
-def test_the_journal_is_a_log_to_compare_policies_by(tmp_path):
+def test_the_records_are_a_log_to_compare_policies_by(file):
     def make():
         return EpsilonGreedy("linear", ["a", "b"], epsilon=0.5, room=3).begin(2)
 
     rewards = np.random.default_rng(1).standard_normal(60)
-    with DurableBandit(tmp_path, make, snapshot_every=7) as shop:
+    with DurableBandit(file, make, snapshot_every=7) as shop:
         chosen = [shop.select(row) for row in CONTEXTS[:30]]
         shop.add_arm("c")
         chosen += [shop.select(row) for row in CONTEXTS[30:60]]
@@ -245,39 +318,39 @@ def test_the_journal_is_a_log_to_compare_policies_by(tmp_path):
         shop.settle(60, 1.0)
         for one in chosen[:1:-1]:
             shop.settle(one, rewards[one.id])
-        log = policy_log(tmp_path, first=5)  # while the bandit is at work
+        log = policy_log(file, first=5)  # while the bandit is at work
     order = np.arange(59, 4, -1)
     assert log.names == ("a", "b", "c")
     assert log.action.tolist() == [chosen[k].action for k in order]
     np.testing.assert_array_equal(log.reward, rewards[order])
     np.testing.assert_array_equal(log.context, CONTEXTS[order])
     assert log.propensity.tolist() == [chosen[k].probability for k in order]
-    with DurableBandit(tmp_path, keep_records=False) as shop:
+    with DurableBandit(file, keep_records=False) as shop:
         shop.snapshot()
         rows = [shop.select(CONTEXTS[0]).id for _ in range(2)]
         for one in rows:
             shop.settle(one, 1.0)
-    assert len(policy_log(tmp_path)) == 2  # of the rest only the bandit knows
+    assert len(policy_log(file)) == 2  # of the rest only the bandit knows
 
 
-def test_unknown_propensities_are_said(tmp_path):
-    with DurableBandit(tmp_path, thompson) as shop:
+def test_unknown_propensities_are_said(file):
+    with DurableBandit(file, thompson) as shop:
         for row in CONTEXTS[:4]:
             shop.settle(shop.select(row), 1.0)
     with pytest.raises(ValueError, match=r"of 4 decisions, the last of them 3, the prob.*_draws"):
-        policy_log(tmp_path)
-    with DurableBandit(tmp_path, propensity_draws=10) as shop:
+        policy_log(file)
+    with DurableBandit(file, propensity_draws=10) as shop:
         for row in CONTEXTS[4:8]:
             shop.settle(shop.select(row), 1.0)
-    assert len(policy_log(tmp_path, first=4)) == 4
+    assert len(policy_log(file, first=4)) == 4
 
 
-def test_inverse_estimated_propensities_are_unbiased_but_for_the_stated_share(tmp_path):
+def test_inverse_estimated_propensities_are_unbiased_but_for_the_stated_share(file):
     n_draws, n = 3, 3000
     context, bandit = np.array([1.0, 0.0]), thompson()
     bandit.teach([context] * 2, ["a", "b"], [0.0, 1.0])
     exact = probability_of_a(bandit, context)
-    with DurableBandit(tmp_path, lambda: bandit, propensity_draws=n_draws) as shop:
+    with DurableBandit(file, lambda: bandit, propensity_draws=n_draws) as shop:
         chosen = [shop.select(context) for _ in range(n)]
         weight = [(one.action == "a") / one.probability for one in chosen]
     stated = 1.0 - (1.0 - exact) ** (n_draws + 1)

@@ -140,7 +140,7 @@ class Bandit(ABC):
 
         Raises ValueError for a decision that was never taken, is settled already, or was forgotten.
         """
-        name, paid = _id_of(decision), _checked_reward(reward)
+        name, paid = decision_id(decision), _checked_reward(reward)
         if name not in self.pending_:
             taken = 0 <= name < self.n_selected_
             why = "has its reward already, or is forgotten" if taken else "was never taken"
@@ -152,7 +152,7 @@ class Bandit(ABC):
 
     def is_pending(self, decision: Decision | int) -> bool:
         """Whether a decision waits for its reward, so that `settle` would take it."""
-        return _id_of(decision) in self.pending_
+        return decision_id(decision) in self.pending_
 
     def teach(self, contexts: Any, actions: Sequence[Hashable], rewards: Any) -> Self:
         """Learn rows of a log: (n, d) contexts, n names of arms, n rewards."""
@@ -279,7 +279,8 @@ def _is_best(scores: Float[np.ndarray, " k"]) -> Bool[np.ndarray, " k"]:
     return scores == scores.max()
 
 
-def _id_of(decision: Any) -> int:
+def decision_id(decision: Any) -> int:
+    """Return the id of a decision, or of an id; ValueError for anything else."""
     name = decision.id if isinstance(decision, Decision) else decision
     if isinstance(name, bool) or not isinstance(name, Integral):
         raise ValueError(f"decision must be a Decision or its id, got {name!r}")

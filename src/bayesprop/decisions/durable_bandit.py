@@ -1,49 +1,48 @@
-"""A bandit that lives in a folder: killed at any moment, it goes on with nothing lost or doubled.
+"""A bandit in a file of SQLite: killed at any moment, it goes on with nothing lost or doubled.
 
-What changes the bandit is added to a journal before the call returns; now and then the whole bandit
-is written beside it, and the journal begins anew. Opening reads the bandit and repeats the records
-that came after it.
+What changes the bandit is a record, which is committed before the call returns; now and then the
+whole bandit is written beside the records. Opening reads the bandit and repeats the records that
+came after it; so does every call with those of other processes, which may use the file as well.
 """
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import threading
-import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.decisions import bandit_files, journal
-from bayesprop.decisions.bandit import Bandit, Decision
-from bayesprop.decisions.bandit_records import NOTES, SNAPSHOT, notes_of, plain, repeat
-from bayesprop.decisions.journal import Journal, Lock
+from bayesprop.decisions import bandit_database, bandit_files
+from bayesprop.decisions.bandit import Bandit, Decision, decision_id
+from bayesprop.decisions.bandit_database import Record, name_of, refusals
 from bayesprop.estimators.checks import check_int
-from bayesprop.store import ModelFileError, read_sealed, write_sealed
-
-T = TypeVar("T")
+from bayesprop.store import ModelFileError
 
 
 class DurableBandit:
-    """A bandit in a folder. What a call has returned is kept, whatever happens to the process.
+    """A bandit in a file. What a call has returned is kept, whatever happens to the process.
 
-    It has the calls of `Bandit`, which see, and any number of threads of one process may use them.
-    A caller that does not know whether its last `settle` came through, because the process ended
-    before it returned, asks `is_pending`: a reward is never counted twice. A decision of which
-    nobody heard stays pending and teaches nothing.
+    It has the calls of `Bandit`, which see, and any number of threads and processes of one machine
+    may use them: they take turns with one bandit. A caller that does not know whether its last
+    `settle` came through, because the process ended before it returned, asks `is_pending`: a reward
+    is never counted twice. A decision of which nobody heard stays pending and teaches nothing.
 
     Parameters
     ----------
-    folder : path
-        New or empty, or one that this class has written; of a local disk. One process at a time
-        may use it.
+    path : path
+        A new file, or one that this class has written; on a local disk. SQLite keeps two more
+        beside it while it is open, whose names begin with its own.
     make : function or None
-        Called without arguments where the folder holds no bandit yet: returns one that has begun
-        (`bandit.begin(n_features)`). Later on what lies in the folder counts. None: an empty
-        folder is refused.
+        Called without arguments where there is no bandit yet: returns one that has begun
+        (`bandit.begin(n_features)`). Later on what lies in the file counts. None: a file that is
+        not there is refused.
     snapshot_every : int
         Records between two times that the bandit is written whole. Opening takes as long as that
         many calls of `settle` at most.
@@ -51,8 +50,7 @@ class DurableBandit:
         Whether every record is on the disk before a call returns, so that not even a power cut
         loses it. Without it a kill or a crash of the process loses nothing.
     keep_records : bool
-        Whether records that the bandit in the folder contains are kept, for
-        `bandit_records.policy_log`.
+        Whether records that the bandit in the file contains are kept, for `policy_log`.
     propensity_draws : int
         Where the policy does not know the probability of its choice, as with Thompson sampling:
         draws by which it is estimated and then recorded; 0 for none. With K of S draws choosing the
@@ -63,6 +61,8 @@ class DurableBandit:
     ----------
     bandit : Bandit
         To look at. What is changed in it directly is not recorded.
+    n_records : int
+        Changes that are recorded: one a call of select, note, settle, update, teach, ...
 
     Examples
     --------
@@ -70,19 +70,22 @@ class DurableBandit:
     >>> from bayesprop import DurableBandit, ThompsonSampler
     >>> def make():
     ...     return ThompsonSampler("linear", ["blue", "green"]).begin(3)
-    >>> folder = tempfile.mkdtemp()
-    >>> with DurableBandit(folder, make) as shop:
+    >>> path = tempfile.mkdtemp() + "/shop.sqlite"
+    >>> with DurableBandit(path, make) as shop:
     ...     decision = shop.select([0.2, 1.0, -0.5])
-    >>> with DurableBandit(folder, make) as shop:  # another process, another day
+    >>> with DurableBandit(path, make) as shop:  # another process, another day
     ...     if shop.is_pending(decision):
     ...         _ = shop.settle(decision, 1.0)
     ...     shop.is_pending(decision), shop.bandit.n_learnt_
     (False, 1)
     """
 
+    bandit: Bandit
+    n_records: int = 0
+
     def __init__(
         self,
-        folder: str | Path,
+        path: str | Path,
         make: Callable[[], Bandit] | None = None,
         *,
         snapshot_every: int = 1000,
@@ -92,126 +95,83 @@ class DurableBandit:
     ) -> None:
         check_int("snapshot_every", snapshot_every)
         check_int("propensity_draws", propensity_draws, least=0)
-        self.folder, self.snapshot_every = Path(folder), int(snapshot_every)
-        self.sync, self.keep_records = bool(sync), bool(keep_records)
-        self.propensity_draws = int(propensity_draws)
-        self._mutex, self._is_sound = threading.RLock(), True
-        self._lock = self._locked_folder(may_create=make is not None)
+        self.path, self.snapshot_every = Path(path), int(snapshot_every)
+        self.keep_records, self.propensity_draws = bool(keep_records), int(propensity_draws)
+        self._mutex, self._process = threading.RLock(), os.getpid()
+        self._is_open, self._is_current = True, False
+        self._file = bandit_database.connect(self.path, may_create=make is not None)
         try:
-            for draft in (*self.folder.glob(f".{SNAPSHOT}.*.tmp"), *journal.drafts(self.folder)):
-                draft.unlink()
-            if (self.folder / SNAPSHOT).exists():
-                self._resume()
-            else:
-                self._start(make)
+            with refusals(self.path):
+                self._file.execute("PRAGMA journal_mode = WAL")
+                self._file.execute(f"PRAGMA synchronous = {'FULL' if sync else 'NORMAL'}")
+                self._begin(make)
+            with self._turn():
+                pass
         except BaseException:
-            self._lock.release()
+            self.close()
             raise
 
     def select(self, context: Float[Any, " d"]) -> Decision:
         """Choose an arm in a context, as `Bandit.select` does."""
-
-        def choose() -> Decision:
-            decision = self.bandit.select(context)
-            if decision.probability is not None or not self.propensity_draws:
-                return decision
-            return decision._replace(probability=self._propensity(context, decision.action))
-
-        return self._changed(choose, lambda decision: self._recorded("select", decision))
+        return self._changed("select", context)
 
     def note(self, context: Float[Any, " d"], action: Hashable) -> Decision:
         """Take down that an arm was chosen, by whoever, to be settled when its reward comes."""
-        return self._changed(
-            lambda: self.bandit.note(context, action),
-            lambda decision: self._recorded("note", decision),
-        )
+        return self._changed("note", context, action)
 
     def settle(self, decision: Decision | int, reward: float) -> Self:
         """Learn the reward of a decision once, as `Bandit.settle` does."""
-        name = decision.id if isinstance(decision, Decision) else decision
-        self._changed(
-            lambda: self.bandit.settle(decision, reward),
-            lambda _: {"do": "settle", "id": int(name), "reward": float(reward)},
-        )
+        self._changed("settle", decision_id(decision), reward)
         return self
 
     def update(self, context: Float[Any, " d"], action: Hashable, reward: float) -> Self:
         """Learn what an arm paid in a context; see `n_records` for what came through."""
-        self._changed(
-            lambda: self.bandit.update(context, action, reward),
-            lambda _: {
-                "do": "update", "context": plain(context), "action": plain(action),
-                "reward": float(reward),
-            },
-        )  # fmt: skip
+        self._changed("update", context, action, reward)
         return self
 
     def teach(self, contexts: Any, actions: Sequence[Hashable], rewards: Any) -> Self:
         """Learn rows of a log, all or none of them; see `n_records` for what came through."""
-        names = list(actions)
-        self._changed(
-            lambda: self.bandit.teach(contexts, names, rewards),
-            lambda _: {
-                "do": "teach", "contexts": plain(contexts), "rewards": plain(rewards),
-                "actions": [plain(name) for name in names],
-            },
-        )  # fmt: skip
+        self._changed("teach", contexts, list(actions), rewards)
         return self
 
     def add_arm(self, name: Hashable, features: Any = None) -> Self:
         """Add an arm, with its features if the others have some."""
-        known = None if features is None else plain(features)
-        self._changed(
-            lambda: self.bandit.add_arm(name, features),
-            lambda _: {"do": "add_arm", "action": plain(name), "features": known},
-        )
+        self._changed("add_arm", name, features)
         return self
 
     def remove_arm(self, name: Hashable) -> Self:
         """Choose an arm no more; rewards that are on their way are still learnt."""
-        self._changed(
-            lambda: self.bandit.remove_arm(name),
-            lambda _: {"do": "remove_arm", "action": plain(name)},
-        )
+        self._changed("remove_arm", name)
         return self
 
     def is_pending(self, decision: Decision | int) -> bool:
         """Whether a decision waits for its reward, so that `settle` would take it."""
-        with self._mutex:
+        with self._turn():
             return self.bandit.is_pending(decision)
 
     def action_probabilities(
         self, context: Float[Any, " d"], n_draws: int = 1000
     ) -> Float[np.ndarray, " k"]:
         """Probability with which each of `actions` would be chosen now."""
-        with self._mutex:
+        with self._turn():
             return self.bandit.action_probabilities(context, n_draws)
 
     @property
     def actions(self) -> list[Any]:
         """Names of the arms that can be chosen."""
-        return self.bandit.actions
-
-    @property
-    def n_records(self) -> int:
-        """Changes that are recorded: one a call of select, note, settle, update, teach, ..."""
-        return self._journal.n_records
+        with self._turn():
+            return self.bandit.actions
 
     def snapshot(self) -> None:
         """Write the bandit whole, so that the next opening has nothing to repeat."""
-        with self._mutex:
-            self._check_sound()
-            self._journal.start_part()
+        with self._turn():
             self._write_snapshot()
-            if not self.keep_records:
-                self._journal.forget_parts()
 
     def close(self) -> None:
-        """Let another process have the folder."""
+        """Use the file no more."""
         with self._mutex:
-            self._is_sound = False
-            self._journal.close()
-            self._lock.release()
+            self._is_open = False
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -224,101 +184,94 @@ class DurableBandit:
     ) -> None:
         self.close()
 
-    def _start(self, make: Callable[[], Bandit] | None) -> None:
-        if make is None:
-            raise ModelFileError(f"folder {str(self.folder)!r} holds no bandit: give make")
-        strange = sorted(
-            path.name for path in self.folder.iterdir() if path.name != journal.LOCK
-            and not path.name.startswith("records-")
-        )  # fmt: skip
-        if strange:
-            raise ModelFileError(
-                f"folder {str(self.folder)!r} holds no bandit, but {strange[0]!r}: take a new one"
-            )
-        self.bandit = make()
-        if not isinstance(self.bandit, Bandit) or self.bandit.n_features_ is None:
-            raise ValueError(
-                "make must return a bandit that has begun, such as "
-                f"ThompsonSampler(...).begin(n_features); got {self.bandit!r}"
-            )
-        bandit_files.to_stored(self.bandit)
-        self._journal = Journal.create(self.folder, sync=self.sync)
-        self._write_snapshot()
+    def _begin(self, make: Callable[[], Bandit] | None) -> None:
+        """Write the first bandit, unless there is one."""
+        with self._file:
+            self._file.execute("BEGIN IMMEDIATE")
+            if bandit_database.has_begun(self._file):
+                return
+            if make is None:
+                raise ModelFileError(f"{name_of(self.path)} is empty: give make")
+            bandit = make()
+            if not isinstance(bandit, Bandit) or bandit.n_features_ is None:
+                raise ValueError(
+                    "make must return a bandit that has begun, such as "
+                    f"ThompsonSampler(...).begin(n_features); got {bandit!r}"
+                )
+            bandit_database.begin(self._file, bandit)
 
-    def _resume(self) -> None:
-        path = self.folder / SNAPSHOT
-        header, arrays = read_sealed(path)
-        identity, first = notes_of(header, path)
-        self.bandit = bandit_files.from_stored(header, arrays, Bandit, f"bandit file {str(path)!r}")
-        self._journal, records = Journal.open(self.folder, identity, first, sync=self.sync)
-        self._n_in_snapshot, self._patience = first, self.snapshot_every
-        for number, record in enumerate(records, first):
+    def _changed(self, call: str, *arguments: Any) -> Any:
+        """Change the bandit and record it; if that fails, it is read anew by the next call."""
+        with self._turn():
+            self._is_current = False
             try:
-                repeat(self.bandit, record)
-            except Exception as error:  # contents chosen by a stranger can fail in any way
-                reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-                raise ModelFileError(
-                    f"record {number} in {str(self.folder)!r} does not fit the bandit ({reason})"
-                ) from error
-
-    def _changed(self, change: Callable[[], T], record: Callable[[T], dict[str, Any]]) -> T:
-        """Change the bandit and record it; refused, the bandit is as it was."""
-        with self._mutex:
-            self._check_sound()
-            self._is_sound = False
-            try:
-                result = change()
-            except ValueError:
-                self._is_sound = True
+                result = getattr(self.bandit, call)(*arguments)
+            except ValueError:  # a bandit that refuses has changed nothing
+                self._is_current = True
                 raise
-            self._journal.append(record(result))
-            self._is_sound = True
-            if self._journal.n_records - self._n_in_snapshot >= self._patience:
-                self._try_snapshot()
+            if call == "select":
+                result = self._with_probability(arguments[0], result)
+                arguments = *arguments, result.action
+            self._add_record(call, result, arguments)
+            if self.n_records - self._n_in_snapshot >= self.snapshot_every:
+                self._write_snapshot()
+            self._is_current = True
             return result
 
-    def _try_snapshot(self) -> None:
-        """Write the bandit whole; if that fails, later: everything is in the records."""
-        try:
-            self.snapshot()
-        except ModelFileError as error:
-            self._patience += self.snapshot_every
-            warnings.warn(f"{error}; nothing is lost, it is tried again later", stacklevel=4)
+    def _add_record(self, call: str, result: Any, arguments: tuple[Any, ...]) -> None:
+        decision = arguments[0] if call == "settle" else getattr(result, "id", None)
+        probability = getattr(result, "probability", None)
+        text = bandit_database.as_json(arguments)
+        record = Record(self.n_records, call, decision, probability, text)
+        bandit_database.add_record(self._file, record)
+        self.n_records += 1
+
+    def _with_probability(self, context: Any, chosen: Decision) -> Decision:
+        """Estimate the probability of a choice where the policy does not know it."""
+        if chosen.probability is not None or not self.propensity_draws:
+            return chosen
+        shares = self.bandit.action_probabilities(context, self.propensity_draws)
+        hits = self.propensity_draws * float(shares[self.bandit.actions.index(chosen.action)])
+        return chosen._replace(probability=(hits + 1.0) / (self.propensity_draws + 1.0))
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Have file and bandit for oneself, with all records repeated; commit all, or nothing."""
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                f"this bandit was opened by process {self._process}, and this is {os.getpid()}: "
+                "open the file in the process that uses it"
+            )
+        with self._mutex, refusals(self.path):
+            if not self._is_open:
+                raise RuntimeError(f"{name_of(self.path)} is closed: open it again")
+            try:
+                with self._file:
+                    self._file.execute("BEGIN IMMEDIATE")
+                    self._catch_up()
+                    yield
+            except sqlite3.Error:
+                self._is_current = False
+                raise
+
+    def _catch_up(self) -> None:
+        """Repeat the records of others, after their snapshot if need be."""
+        is_behind = bandit_database.n_in_snapshot(self._file) > self.n_records
+        if not self._is_current or is_behind:
+            read = bandit_database.read_snapshot(self._file, self.path)
+            source = name_of(self.path)
+            self.bandit = bandit_files.from_stored(read.header, read.arrays, Bandit, source)
+            self.n_records = self._n_in_snapshot = read.n_records
+        self._is_current = False
+        for record in bandit_database.records_from(self._file, self.n_records):
+            if record.number != self.n_records:
+                raise ModelFileError(f"{name_of(self.path)} lacks the record {self.n_records}")
+            bandit_database.repeat(self.bandit, record, self.path)
+            self.n_records += 1
+        self._is_current = True
 
     def _write_snapshot(self) -> None:
-        header, arrays = bandit_files.to_stored(self.bandit)
-        notes = {"identity": self._journal.identity, "n_records": self._journal.n_records}
-        write_sealed(self.folder / SNAPSHOT, header | {NOTES: notes}, arrays)
-        self._n_in_snapshot, self._patience = self._journal.n_records, self.snapshot_every
-
-    def _recorded(self, do: str, decision: Decision) -> dict[str, Any]:
-        row, _ = self.bandit.pending_[decision.id]
-        return {
-            "do": do, "id": decision.id, "context": row.tolist(), "action": decision.action,
-            "probability": decision.probability,
-        }  # fmt: skip
-
-    def _propensity(self, context: Any, action: Any) -> float:
-        probabilities = self.bandit.action_probabilities(context, self.propensity_draws)
-        hits = self.propensity_draws * float(probabilities[self.bandit.actions.index(action)])
-        return (hits + 1.0) / (self.propensity_draws + 1.0)
-
-    def _check_sound(self) -> None:
-        self._lock.check()
-        if not self._is_sound:
-            raise RuntimeError(
-                f"the bandit of {str(self.folder)!r} is closed, or a call failed half-way and it "
-                "may differ from its records: close it and open the folder again"
-            )
-
-    def _locked_folder(self, *, may_create: bool) -> Lock:
-        if not self.folder.is_dir():
-            if not may_create:
-                raise ModelFileError(f"there is no folder {str(self.folder)!r}: give make")
-            try:
-                self.folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise ModelFileError(
-                    f"cannot make folder {str(self.folder)!r}: {error.strerror or error}"
-                ) from error
-        return Lock(self.folder)
+        bandit_database.write_snapshot(self._file, self.bandit, self.n_records)
+        if not self.keep_records:
+            self._file.execute("DELETE FROM records")
+        self._n_in_snapshot = self.n_records
