@@ -1,0 +1,172 @@
+"""Every command, setting and constructor that the pages print is one that there is.
+
+Blocks run in `test_blocks.py`. What stands in a sentence, in a table, in a block that is not run
+or at the end of a help page is taken apart here: the parser accepts the command, and the method
+accepts its settings. Nothing is fitted.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import typer
+
+import bayesprop
+from bayesprop.cli import app as surface
+from bayesprop.cli.settings import make_estimator, method_of, read_settings
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(REPOSITORY / "docs" / "hooks"))
+
+from blocks import FENCE, blocks_of  # noqa: E402
+
+PAGES = [
+    "README.md",
+    *(
+        page.relative_to(REPOSITORY).as_posix()
+        for page in sorted((REPOSITORY / "docs").rglob("*.md"))
+    ),
+]
+SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+COMMAND = re.compile(r"^(?:time |\$ )?bayesprop (?=[a-z])")
+CONSTRUCTOR = re.compile(rf"^({'|'.join(bayesprop.__all__)})\([^….]*\)$")
+PLACEHOLDER = "NAME=VALUE"
+TASKS = ("regression", "classification")
+PARSER = typer.main.get_command(surface.app)
+
+
+class Printed(NamedTuple):
+    """What a page prints, and in which of its lines."""
+
+    place: str
+    text: str
+
+
+def spans(page: str) -> Iterator[Printed]:
+    """What stands between backticks outside of blocks, a line break in it being a blank."""
+    text = (REPOSITORY / page).read_text(encoding="utf-8")
+    prose = FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
+    for match in SPAN.finditer(prose):
+        line = prose.count("\n", 0, match.start()) + 1
+        yield Printed(f"{page}:{line}", " ".join(match[1].split()))
+
+
+def lines_of_blocks(page: str) -> Iterator[Printed]:
+    """The lines of shell blocks, run or not, and of synopses, whose brackets and remarks go."""
+    for block in blocks_of((REPOSITORY / page).read_text(encoding="utf-8")):
+        for line in block.code.replace("\\\n", " ").splitlines():
+            if block.language == "sh":
+                yield Printed(f"{page}:{block.line}", re.split(r"\s[|>#]", line)[0].strip())
+            elif block.language == "text":
+                synopsis = re.split(r"\s{3,}|\s\|", re.sub(r"[\[\]]", "", line))[0]
+                yield Printed(f"{page}:{block.line}", synopsis)
+
+
+def help_examples() -> Iterator[Printed]:
+    """The examples at the end of the help pages."""
+    for name, command in {"": PARSER, **PARSER.commands}.items():
+        for line in (command.epilog or "").replace("\\\n", " ").splitlines():
+            written = re.split(r"\s{4,}\(|\s[|>]", line.strip())[0]
+            yield Printed(f"bayesprop {name} --help", written)
+
+
+PRINTED = [
+    *(one for page in PAGES for one in (*spans(page), *lines_of_blocks(page))),
+    *help_examples(),
+]
+COMMANDS = sorted({one.text: one for one in PRINTED if COMMAND.match(one.text)}.values())
+SETTINGS = sorted({one.text: one for one in PRINTED if one.text.startswith("--set ")}.values())
+CONSTRUCTORS = sorted({one.text: one for one in PRINTED if CONSTRUCTOR.match(one.text)}.values())
+
+
+@pytest.mark.parametrize("printed", COMMANDS, ids=lambda one: one.text)
+def test_a_command_is_one_that_there_is(printed: Printed):
+    check_command(printed.text)
+
+
+@pytest.mark.parametrize("printed", SETTINGS, ids=lambda one: one.text)
+def test_a_setting_is_one_of_the_default(printed: Printed):
+    check_command(f"bayesprop fit table.csv --out m.bayesprop {printed.text}")
+
+
+@pytest.mark.parametrize("printed", CONSTRUCTORS, ids=lambda one: one.text)
+def test_a_constructor_takes_its_arguments(printed: Printed):
+    check_constructor(printed.text)
+
+
+def check_command(text: str) -> None:
+    name, *words = shlex.split(COMMAND.sub("", text, count=1))
+    assert name in PARSER.commands, f"there is no command {name}"
+    command = PARSER.commands[name]
+    options = {option for one in command.params for option in one.opts} | {"--help", "--version"}
+    unknown = {word.partition("=")[0] for word in words if word.startswith("--")} - options
+    assert not unknown, f"bayesprop {name} has no {', '.join(sorted(unknown))}"
+    if not words or "…" in words:  # the command is named, not written out
+        return
+    values = command.make_context(name, list(words)).params
+    if name == "fit":
+        check_settings(values)
+
+
+def check_settings(values: dict[str, Any]) -> None:
+    """Check that the method takes its settings, for one of its tasks at least."""
+    refusals = []
+    for task in TASKS if values["task"] is None else [values["task"].value]:
+        try:
+            check_estimator(estimator_of(values, task))
+            return
+        except ValueError as error:
+            refusals.append(str(error))
+    raise AssertionError("; ".join(refusals))
+
+
+def estimator_of(values: dict[str, Any], task: str) -> Any:
+    inference = values["inference"]
+    settings = read_settings(
+        values["method"],
+        hidden=values["hidden"] or (),
+        epochs=values["epochs"],
+        batch_size=values["batch_size"],
+        inference=None if inference is None else inference.value,
+        assignments=[one for one in values["settings"] or () if one != PLACEHOLDER],
+    )
+    return make_estimator(settings, method_of(settings, task, "the page says so"), task, 0)
+
+
+def check_constructor(text: str) -> None:
+    """Check that an estimator takes arguments that are written out."""
+    call = ast.parse(text, mode="eval").body
+    assert isinstance(call, ast.Call)
+    cls = getattr(bayesprop, ast.unparse(call.func))
+    if hasattr(cls, "fit"):
+        arguments = [ast.literal_eval(one) for one in call.args]
+        settings = {one.arg: ast.literal_eval(one.value) for one in call.keywords}
+        check_estimator(cls(*arguments, **settings))
+
+
+def check_estimator(estimator: Any) -> None:
+    """Show it a table that none may accept: what it refuses first are its settings."""
+    nothing = np.full((3, 2), np.nan)
+    with pytest.raises(ValueError, match="NaN"):
+        estimator.fit(nothing, [0, 1, 0])
+
+
+def test_what_is_wrong_is_refused():
+    with pytest.raises(AssertionError, match="no command learn"):
+        check_command("bayesprop learn m.bayesprop")
+    with pytest.raises(AssertionError, match="no --lines"):
+        check_command("bayesprop predict m.bayesprop … --lines 3")
+    with pytest.raises(AssertionError, match="no such parameter"):
+        check_command("bayesprop fit t.csv --out m.bayesprop --method pbp --set n_drawn=3")
+    with pytest.raises(AssertionError, match="activation"):
+        check_command("bayesprop fit t.csv --out m.bayesprop --method pbp --set activation=curly")
+    with pytest.raises(TypeError, match="n_passes"):
+        check_constructor("PBPRegressor(n_passes=3)")
