@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from bayesprop.store import SavedModel
 
 
-def check_options(calibrate: str | None, table: str, quantiles: str | None) -> None:
+def check_options(calibrate: str | None, table: str, *, any_quantiles: bool) -> None:
     """Refuse, before anything is read, what cannot go together."""
     if calibrate is None:
         return
     if calibrate == table == "-":
         raise InputError("--calibrate and TABLE cannot both be standard input; name a file")
-    if quantiles:
+    if any_quantiles:
         raise InputError("--calibrate stretches intervals only; leave --quantiles out")
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bayesprop import methods
+from bayesprop.cli.actions import Compare
 from bayesprop.cli.console import figure, note, print_json, print_table, progress, warn
 from bayesprop.cli.division import Parts, divide, target_of
 from bayesprop.cli.failures import InputError, describe, did_you_mean
@@ -32,25 +33,6 @@ _METRICS = {
     True: {"accuracy": "accuracy", "calibration_error": "calibration error"},
     False: {"rmse": "RMSE", "coverage_90": "inside 90 %"},
 }
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user asked for; no methods: all of the task that are quick enough."""
-
-    table: str
-    target: str | None
-    task: str | None
-    methods: tuple[str, ...]
-    splits: int
-    test_fraction: float
-    seed: int
-    plot: Path
-    weights: str | None
-    drop: tuple[str, ...]
-    unit: str | None
-    as_json: bool
-    quiet: bool
 
 
 class Trial(NamedTuple):
@@ -81,7 +63,7 @@ class Summary(NamedTuple):
     failures: list[str]
 
 
-def run(options: Options) -> None:
+def run(options: Compare) -> None:
     """Fit every method to every split, show a table and draw a plot."""
     _check(options)
     with progress(f"reading {options.table}", quiet=options.quiet):
@@ -89,7 +71,7 @@ def run(options: Options) -> None:
     target = target_of(options, frame)
     divisions = _divisions(options, frame, target.name, options.task or target.task)
     task = divisions[0].task
-    names = _chosen(options.methods, task)
+    names = _chosen(options.method, task)
     trials: list[Trial] = []
 
     def conclude(names: Sequence[str]) -> list[Summary]:
@@ -110,14 +92,14 @@ def run(options: Options) -> None:
         raise InputError("every method failed; the reasons stand above")
 
 
-def _check(options: Options) -> None:
+def _check(options: Compare) -> None:
     if not 0.0 < options.test_fraction <= 0.9:
         raise InputError(
             f"--test-fraction must be above 0 and at most 0.9, got {options.test_fraction}"
         )
     if options.splits < 1:
         raise InputError(f"--splits must be 1 or more, got {options.splits}")
-    for name in options.methods:  # an unknown name is refused before the table is read
+    for name in options.method:  # an unknown name is refused before the table is read
         read_settings(name, hidden=(), epochs=None, batch_size=None, inference=None, assignments=())
     if options.plot.suffix not in PICTURES:
         hint = did_you_mean(options.plot.suffix, PICTURES)
@@ -141,7 +123,7 @@ def _is_quick(name: str) -> bool:
     return not methods.METHODS[name].is_slow
 
 
-def _divisions(options: Options, frame: pl.DataFrame, target: str, task: str | None) -> list[Parts]:
+def _divisions(options: Compare, frame: pl.DataFrame, target: str, task: str | None) -> list[Parts]:
     """Divide the table once for each split, each by a seed of its own."""
     seeds = range(options.seed, options.seed + options.splits)
     found = [divide(replace(options, seed=seed), frame, target, task) for seed in seeds[:1]]
@@ -158,7 +140,7 @@ def _divisions(options: Options, frame: pl.DataFrame, target: str, task: str | N
 
 
 def _trials(
-    options: Options, divisions: Sequence[Parts], names: Sequence[str], target: str
+    options: Compare, divisions: Sequence[Parts], names: Sequence[str], target: str
 ) -> Iterator[Trial]:
     """Fit method after method, so that what is common to its fits is compiled once."""
     for name in (CONSTANT, *names):
@@ -257,7 +239,7 @@ def _draw(path: Path, found: Sequence[Summary], target: str) -> bool:
 
 
 def _tell(
-    options: Options,
+    options: Compare,
     task: str,
     target: str,
     parts: Parts,
@@ -295,7 +277,7 @@ def _tell(
     left_out = [
         name
         for name, method in methods.METHODS.items()
-        if task in method.homes and method.is_slow and not options.methods
+        if task in method.homes and method.is_slow and not options.method
     ]
     note("log-likelihood: nats a held-out row, higher is better; splits share rows, so that the "
          "standard errors are a guide", quiet=options.quiet)  # fmt: skip

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.cli.actions import Learning
 from bayesprop.cli.console import warn
 from bayesprop.cli.failures import InputError, listing, one_line
 from bayesprop.cli.sources import known_set, require_column, table_name
@@ -15,45 +16,6 @@ from bayesprop.table.read import UsableRows, class_codes, fit_classes, usable_ro
 
 if TYPE_CHECKING:
     import polars as pl
-
-
-class Asked(Protocol):
-    """What the user said about the table."""
-
-    @property
-    def table(self) -> str:
-        """Its file or name."""
-        ...
-
-    @property
-    def target(self) -> str | None:
-        """Column to predict."""
-        ...
-
-    @property
-    def unit(self) -> str | None:
-        """Of the target."""
-        ...
-
-    @property
-    def weights(self) -> str | None:
-        """Column of row weights."""
-        ...
-
-    @property
-    def drop(self) -> tuple[str, ...]:
-        """Columns to leave out."""
-        ...
-
-    @property
-    def test_fraction(self) -> float:
-        """Share of the rows that is held out."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """Fixes which."""
-        ...
 
 
 class Target(NamedTuple):
@@ -82,7 +44,7 @@ class Parts(NamedTuple):
     warnings: list[str]
 
 
-def target_of(options: Asked, frame: pl.DataFrame) -> Target:
+def target_of(options: Learning, frame: pl.DataFrame) -> Target:
     """Find the column to predict: the one asked for, or a known data set's own."""
     known = known_set(options.table)
     name = options.target or (known.target if known is not None else None)
@@ -93,15 +55,10 @@ def target_of(options: Asked, frame: pl.DataFrame) -> Target:
         )
     require_column(frame, name, options.table)
     own = known if known is not None and known.target == name else None
-    unit = "" if own is None else own.unit
-    return Target(
-        name,
-        unit if options.unit is None else options.unit,
-        None if own is None else own.task,
-    )
+    return Target(name, "", None) if own is None else Target(name, own.unit, own.task)
 
 
-def divide(options: Asked, frame: pl.DataFrame, target: str, task: str | None) -> Parts:
+def divide(options: Learning, frame: pl.DataFrame, target: str, task: str | None) -> Parts:
     """Shuffle with the seed and hold rows out; both parts keep the order of the table.
 
     Of every class the same share is held out, as nearly as whole rows allow, and at least one row
@@ -174,7 +131,9 @@ def shares(counts: Int[np.ndarray, " c"], n_test: int) -> Int[np.ndarray, " c"]:
     return taken
 
 
-def weights_of(options: Asked, frame: pl.DataFrame, target: str) -> Float[np.ndarray, " n"] | None:
+def weights_of(
+    options: Learning, frame: pl.DataFrame, target: str
+) -> Float[np.ndarray, " n"] | None:
     """Read the column of row weights, None where there is none."""
     name = options.weights
     if name is None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from bayesprop.cli.actions import Evaluate
 from bayesprop.cli.console import print_json, progress, warn
 from bayesprop.cli.remembered import remember
 from bayesprop.cli.scores import (
@@ -21,12 +20,12 @@ from bayesprop.cli.sources import (
 )
 
 
-def run(model: Path, table: str, *, as_json: bool, quiet: bool) -> None:
+def run(options: Evaluate) -> None:
     """Predict every row that has a target and compare."""
-    saved = open_model(model)
+    saved = open_model(options.model)
     notes = remember(saved)
-    with progress(f"evaluating {table}", quiet=quiet):
-        rows = rows_to_judge(saved, table)
+    with progress(f"evaluating {options.table}", quiet=options.quiet):
+        rows = rows_to_judge(saved, options.table)
         predictive = predict_rows(
             saved.estimator, rows.features, encoding_of(saved), rows.row_numbers
         )
@@ -34,11 +33,11 @@ def run(model: Path, table: str, *, as_json: bool, quiet: bool) -> None:
         counted = confusion(predictive, rows.target)
     warn(rows.warnings)
     target = encoding_of(saved).target_name
-    if as_json:
+    if options.as_json:
         print_json(
             {
-                "model": str(model),
-                "table": table,
+                "model": str(options.model),
+                "table": options.table,
                 "task": encoding_of(saved).task,
                 "target": target,
                 "unit": notes.unit,
@@ -50,7 +49,7 @@ def run(model: Path, table: str, *, as_json: bool, quiet: bool) -> None:
         )
     else:
         print_scores(
-            f"{target}: {len(rows.target)} rows of {table_name(table)}", scores, notes.unit
+            f"{target}: {len(rows.target)} rows of {table_name(options.table)}", scores, notes.unit
         )
         if counted is not None:
             print_confusion(counted)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.cli.actions import Fit
 from bayesprop.cli.console import note, plain, print_json, progress, warn
 from bayesprop.cli.division import Part, Parts, Target, divide, target_of
 from bayesprop.cli.failures import InputError, one_line, refusals_of_estimator
@@ -38,31 +36,6 @@ if TYPE_CHECKING:
     pass
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the user asked for; `words` is the command line itself."""
-
-    table: str
-    out: Path
-    target: str | None
-    task: str | None
-    method: str | None
-    hidden: tuple[str, ...]
-    epochs: int | None
-    batch_size: int | None
-    inference: str | None
-    settings: tuple[str, ...]
-    test_fraction: float
-    seed: int
-    report: Path | None
-    weights: str | None
-    drop: tuple[str, ...]
-    unit: str | None
-    as_json: bool
-    quiet: bool
-    words: Sequence[str]
-
-
 class Fitted(NamedTuple):
     """What one run of `fit` has learnt; without held-out rows, `test` and `scores` are None."""
 
@@ -76,7 +49,7 @@ class Fitted(NamedTuple):
     warnings: list[str]
 
 
-def run(options: Options) -> None:
+def run(options: Fit) -> None:
     """Read, split, fit, judge, save, report."""
     if not 0.0 <= options.test_fraction <= 0.9:  # nan passes the parser of an older typer
         raise InputError(f"--test-fraction must be 0 to 0.9, got {options.test_fraction}")
@@ -85,6 +58,8 @@ def run(options: Options) -> None:
     with progress(f"reading {options.table}", quiet=options.quiet):
         frame = read_table(options.table)
     target = target_of(options, frame)
+    if options.unit is not None:
+        target = target._replace(unit=options.unit)
     parts = divide(options, frame, target.name, options.task or target.task)
     if options.unit and parts.task == CLASSIFICATION:
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
@@ -106,7 +81,7 @@ def run(options: Options) -> None:
     _tell(options, fitted, metadata)
 
 
-def _check_paths(options: Options) -> None:
+def _check_paths(options: Fit) -> None:
     check_output(options.out, "--out", [options.table])
     if options.report is not None:
         check_output(options.report, "--report", [options.table])
@@ -114,7 +89,7 @@ def _check_paths(options: Options) -> None:
             raise InputError("--report and --out must be two different files")
 
 
-def _settings(options: Options) -> Settings:
+def _settings(options: Fit) -> Settings:
     settings = read_settings(
         options.method,
         hidden=options.hidden,
@@ -128,7 +103,7 @@ def _settings(options: Options) -> Settings:
     return settings
 
 
-def _fit(options: Options, method: str, estimator: Any, parts: Parts, target: str) -> Fitted:
+def _fit(options: Fit, method: str, estimator: Any, parts: Parts, target: str) -> Fitted:
     encoding = TableEncoding.fit(parts.train.frame, target, parts.task)
     warn(encoding.report)
     train = _rows(encoding, parts.train, encoding.encode(parts.train.frame).X)
@@ -159,7 +134,7 @@ def _rows(encoding: TableEncoding, part: Part, features: Float[np.ndarray, "n k"
     return Rows(features, encoding.target(part.frame), names)
 
 
-def _metadata(options: Options, fitted: Fitted, parts: Parts, target: Target) -> dict[str, Any]:
+def _metadata(options: Fit, fitted: Fitted, parts: Parts, target: Target) -> dict[str, Any]:
     """Say what reproduces the model: the command as typed, and every setting that it implied."""
     return plain(
         {
@@ -185,7 +160,7 @@ def _metadata(options: Options, fitted: Fitted, parts: Parts, target: Target) ->
     )
 
 
-def _picture(options: Options, encoding: TableEncoding) -> dict[str, Any]:
+def _picture(options: Fit, encoding: TableEncoding) -> dict[str, Any]:
     """Say which pixel of a picture each input is, where the rows of a known set are pictures."""
     known = known_set(options.table)
     if known is None or known.image_shape is None:
@@ -200,7 +175,7 @@ def _picture(options: Options, encoding: TableEncoding) -> dict[str, Any]:
     }
 
 
-def _tell(options: Options, fitted: Fitted, metadata: dict[str, Any]) -> None:
+def _tell(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
     report = fitted.estimator.fit_report_
     if options.as_json:
         print_json(

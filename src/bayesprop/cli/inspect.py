@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import figure, plain, print_json, print_table
 from bayesprop.cli.failures import listing, one_line
 from bayesprop.cli.remembered import remember
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from bayesprop.store import SavedModel
 
 
-def run(model: Path, *, as_json: bool) -> None:
+def run(options: Inspect) -> None:
     """Describe a model file."""
-    saved = load_model(model)
-    if as_json:
-        print_json({"model": str(model), **_facts(saved)})
+    saved = load_model(options.model)
+    if options.as_json:
+        print_json({"model": str(options.model), **_facts(saved)})
     else:
         _show(_facts(saved))
 

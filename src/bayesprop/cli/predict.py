@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from bayesprop.atomic import write_atomically
 from bayesprop.cli.abstain import COLUMN, Abstaining
+from bayesprop.cli.actions import Predict
 from bayesprop.cli.calibrate import check_options, stretches
 from bayesprop.cli.console import note, progress, warn
 from bayesprop.cli.failures import InputError, listing, one_line, writing
@@ -39,22 +40,6 @@ CHUNK_ROWS = 65_536
 MAX_CLASS_COLUMNS, LIKELIEST_CLASSES = 20, 5
 _SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
 _PARQUET = (".parquet", ".pq")
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user asked for."""
-
-    model: Path
-    table: str
-    out: str
-    intervals: tuple[float, ...]
-    quantiles: str | None
-    keep: bool
-    quiet: bool
-    abstain_above: float | None = None
-    by: str | None = None
-    calibrate: str | None = None
 
 
 @dataclass(frozen=True)
@@ -135,10 +120,10 @@ class ClassLayout:
 Layout = NumberLayout | ClassLayout
 
 
-def run(options: Options) -> None:
+def run(options: Predict) -> None:
     """Predict a table into a file or stdout."""
     numbers = _number_layout(options)
-    check_options(options.calibrate, options.table, options.quantiles)
+    check_options(options.calibrate, options.table, any_quantiles=bool(options.quantiles))
     _check_out(options)
     saved = open_model(options.model)
     with progress(f"reading {options.table}", quiet=options.quiet):
@@ -165,7 +150,7 @@ def run(options: Options) -> None:
         note(f"{len(frame)} predictions: {options.out}", quiet=options.quiet)
 
 
-def _check_out(options: Options) -> None:
+def _check_out(options: Predict) -> None:
     if options.out != "-":
         inputs = [options.table, options.model, *([options.calibrate] if options.calibrate else [])]
         check_table_output(options.out, inputs, or_be=", or be -")
@@ -178,16 +163,16 @@ def check_table_output(out: str, inputs: Sequence[str | Path], *, or_be: str = "
         raise InputError(f"--out {out} must end in .csv, .tsv or .parquet{or_be}")
 
 
-def _number_layout(options: Options) -> NumberLayout:
-    for level in options.intervals:
+def _number_layout(options: Predict) -> NumberLayout:
+    for level in options.interval:
         check_level(level, "--interval")
-    quantiles = parse_levels(options.quantiles, "--quantiles") if options.quantiles else ()
-    return NumberLayout(options.intervals or (0.9,), quantiles)
+    words = [word for text in options.quantiles for word in text.split(",")]
+    return NumberLayout(options.interval or (0.9,), parse_levels(words, "--quantiles"))
 
 
-def _class_layout(options: Options, encoding: TableEncoding, frame: pl.DataFrame) -> ClassLayout:
+def _class_layout(options: Predict, encoding: TableEncoding, frame: pl.DataFrame) -> ClassLayout:
     asked = {
-        "--interval": options.intervals,
+        "--interval": options.interval,
         "--quantiles": options.quantiles,
         "--calibrate": options.calibrate,
     }
@@ -205,7 +190,7 @@ def _class_layout(options: Options, encoding: TableEncoding, frame: pl.DataFrame
     return ClassLayout(label, layout.classes)
 
 
-def _extra_names(options: Options) -> tuple[str, ...]:
+def _extra_names(options: Predict) -> tuple[str, ...]:
     return () if options.abstain_above is None else (COLUMN,)
 
 
@@ -238,7 +223,7 @@ def _predictions(
             yield kept.slice(start, CHUNK_ROWS).hstack(predicted)
 
 
-def _write(options: Options, parts: Iterator[pl.DataFrame]) -> None:
+def _write(options: Predict, parts: Iterator[pl.DataFrame]) -> None:
     kind = Path(options.out).suffix.lower()
     if options.out == "-":
         _write_text(sys.stdout.buffer, parts, ",")

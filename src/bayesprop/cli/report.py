@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bayesprop.cli.actions import Report
 from bayesprop.cli.console import note, print_json, progress, warn
 from bayesprop.cli.failures import writing
 from bayesprop.cli.remembered import remember
@@ -19,26 +19,24 @@ if TYPE_CHECKING:
     from bayesprop.store import SavedModel
 
 
-def run(
-    model: Path, table: str, out: Path, *, words: Sequence[str], as_json: bool, quiet: bool
-) -> None:
+def run(options: Report) -> None:
     """Judge a model on every row of a table that has a target, and write the page."""
-    check_output(out, "--out", [table, model])
-    saved = open_model(model)
-    with progress(f"reading {table}", quiet=quiet):
-        judged = rows_to_judge(saved, table)
+    check_output(options.out, "--out", [options.table, options.model])
+    saved = open_model(options.model)
+    with progress(f"reading {options.table}", quiet=options.quiet):
+        judged = rows_to_judge(saved, options.table)
     warn(judged.warnings)
     # Refuses rows that have no finite prediction.
     predict_rows(saved.estimator, judged.features, encoding_of(saved), judged.row_numbers)
     rows = Rows(judged.features, judged.target, [str(row) for row in judged.row_numbers])
-    commands = (remember(saved).command, shlex.join(["bayesprop", *words]))
+    commands = (remember(saved).command, shlex.join(["bayesprop", *options.words]))
     command = " && ".join(line for line in commands if line)
-    with progress("writing the report", quiet=quiet):
-        write_page(out, saved, train=None, test=rows, command=command, source=table)
-    if as_json:
-        print_json({"report": str(out), "rows": len(rows.y), "warnings": judged.warnings})
+    with progress("writing the report", quiet=options.quiet):
+        write_page(options.out, saved, train=None, test=rows, command=command, source=options.table)
+    if options.as_json:
+        print_json({"report": str(options.out), "rows": len(rows.y), "warnings": judged.warnings})
     else:
-        note(f"report: {out}", quiet=quiet)
+        note(f"report: {options.out}", quiet=options.quiet)
 
 
 def write_page(

@@ -130,10 +130,10 @@ def _flattered(saved: SavedModel, target: np.ndarray, source: str) -> list[str]:
     return [f"{seen}: the figures flatter it{where}"]
 
 
-def parse_levels(text: str, option: str) -> tuple[float, ...]:
-    """Read "0.05,0.5,0.95": numbers strictly between 0 and 1."""
+def parse_levels(words: Sequence[str], option: str) -> tuple[float, ...]:
+    """Read "0.05", "0.5": numbers strictly between 0 and 1."""
     levels = []
-    for word in text.split(","):
+    for word in words:
         try:
             level = float(word)
         except ValueError:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from bayesprop.cli.actions import Suggest
 from bayesprop.cli.conditions import rows_where
 from bayesprop.cli.console import figure, note, print_json, print_table, progress, warn
 from bayesprop.cli.failures import InputError, did_you_mean, one_line, refusals_of_estimator
@@ -31,25 +30,6 @@ if TYPE_CHECKING:
 MAX_SHOWN_COLUMNS = 5
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the user asked for."""
-
-    model: Path
-    table: str
-    n: int
-    why: bool
-    acquisition: str
-    batch: str
-    cost: str | None
-    where: tuple[str, ...]
-    reference: str | None
-    out: Path | None
-    seed: int
-    as_json: bool
-    quiet: bool
-
-
 class Candidates(NamedTuple):
     """The table of candidates: as it came, encoded, what each costs, which may be chosen."""
 
@@ -60,7 +40,7 @@ class Candidates(NamedTuple):
     warnings: list[str]
 
 
-def run(options: Options) -> None:
+def run(options: Suggest) -> None:
     """Score the candidates, choose, and say why."""
     _check(options)
     saved = open_model(options.model)
@@ -112,7 +92,7 @@ def run(options: Options) -> None:
         _show(options, saved, candidates, found)
 
 
-def _check(options: Options) -> None:
+def _check(options: Suggest) -> None:
     if options.acquisition not in ACQUISITIONS:
         hint = did_you_mean(options.acquisition, ACQUISITIONS) or ";"
         known = ", ".join(ACQUISITIONS)
@@ -130,7 +110,7 @@ def _check(options: Options) -> None:
         check_table_output(str(options.out), inputs)
 
 
-def _candidates(options: Options, saved: SavedModel) -> Candidates:
+def _candidates(options: Suggest, saved: SavedModel) -> Candidates:
     frame = table_of(saved, options.table)
     encoded = encoding_of(saved).encode(frame)
     cost = None
@@ -145,7 +125,7 @@ def _candidates(options: Options, saved: SavedModel) -> Candidates:
     return Candidates(frame, encoded.X, cost, allowed, encoded.warnings)
 
 
-def _reference(options: Options, saved: SavedModel) -> Float[np.ndarray, "m k"] | None:
+def _reference(options: Suggest, saved: SavedModel) -> Float[np.ndarray, "m k"] | None:
     if options.reference is None:
         return None
     return encoding_of(saved).encode(table_of(saved, options.reference)).X
@@ -159,14 +139,14 @@ def _remarks(chosen: Chosen) -> list[str]:
     ]
 
 
-def _unit(options: Options, saved: SavedModel) -> str:
+def _unit(options: Suggest, saved: SavedModel) -> str:
     unit = ACQUISITIONS[options.acquisition].unit
     own = remember(saved).unit
     return unit.replace("y", f"({own})") if own and unit.startswith("y") else unit
 
 
 def suggestions(
-    options: Options, saved: SavedModel, candidates: Candidates, chosen: Chosen
+    options: Suggest, saved: SavedModel, candidates: Candidates, chosen: Chosen
 ) -> list[dict[str, Any]]:
     """Describe each chosen row, best first; `row` counts from 1."""
     encoding, notes = encoding_of(saved), remember(saved)
@@ -233,7 +213,7 @@ def _as_frame(
 
 
 def _show(
-    options: Options, saved: SavedModel, candidates: Candidates, found: Sequence[dict[str, Any]]
+    options: Suggest, saved: SavedModel, candidates: Candidates, found: Sequence[dict[str, Any]]
 ) -> None:
     encoding = encoding_of(saved)
     names = [column.name for column in encoding.columns][:MAX_SHOWN_COLUMNS]

@@ -6,13 +6,13 @@ import shlex
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from bayesprop.cli.actions import Learning, Update
 from bayesprop.cli.console import note, plain, print_json, progress, warn
 from bayesprop.cli.division import Part, Parts, divide, weights_of
 from bayesprop.cli.failures import InputError, listing, one_line, refusals_of_estimator
@@ -33,36 +33,6 @@ from bayesprop.table.read import TableEncoding
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user asked for; `words` is the command line itself.
-
-    known
-        Tables that the model has learnt already, that of its fit first; empty: stream.
-    """
-
-    model: Path
-    table: str
-    known: tuple[str, ...]
-    out: Path | None
-    as_json: bool
-    quiet: bool
-    words: Sequence[str]
-
-
-@dataclass(frozen=True)
-class FitChoices:
-    """What the fit of a model was asked, as `divide` and `weights_of` want to know it."""
-
-    table: str
-    target: str | None
-    unit: str | None
-    weights: str | None
-    drop: tuple[str, ...]
-    test_fraction: float
-    seed: int
 
 
 class Rows(NamedTuple):
@@ -98,7 +68,7 @@ class Updated(NamedTuple):
     warnings: list[str]
 
 
-def run(options: Options) -> None:
+def run(options: Update) -> None:
     """Judge the model on the measured rows, let it learn them, save it."""
     out = options.out or options.model
     check_output(out, "--out", [options.table, *options.known])
@@ -153,14 +123,13 @@ def _measured(table: str, saved: SavedModel) -> Measured:
     return Measured(rows, known.values, remarks)
 
 
-def _choices(table: str, notes: Remembered) -> FitChoices:
+def _choices(table: str, notes: Remembered) -> Learning:
     config = notes.config
     weights, drop = config.get("weights"), config.get("drop")
     share = config.get("test_fraction")
-    return FitChoices(
+    return Learning(
         table=table,
         target=None,
-        unit=None,
         weights=weights if isinstance(weights, str) else None,
         drop=tuple(str(name) for name in drop) if isinstance(drop, list) else (),
         test_fraction=float(share) if isinstance(share, int | float) else 0.0,
@@ -168,7 +137,7 @@ def _choices(table: str, notes: Remembered) -> FitChoices:
     )
 
 
-def _streamed(_options: Options, saved: SavedModel, notes: Remembered, rows: Rows) -> Updated:
+def _streamed(_options: Update, saved: SavedModel, notes: Remembered, rows: Rows) -> Updated:
     """Absorb the new rows alone; what was held out is not known, so nothing is judged."""
     started = time.perf_counter()
     weight = {} if rows.weight is None else {"sample_weight": rows.weight}
@@ -184,7 +153,7 @@ def _streamed(_options: Options, saved: SavedModel, notes: Remembered, rows: Row
     )
 
 
-def _refitted(options: Options, saved: SavedModel, notes: Remembered, rows: Rows) -> Updated:
+def _refitted(options: Update, saved: SavedModel, notes: Remembered, rows: Rows) -> Updated:
     """Fit from scratch to the training rows of the fit, those learnt since, and the new ones."""
     started = time.perf_counter()
     encoding = encoding_of(saved)
@@ -242,7 +211,7 @@ def _joined(parts: Sequence[Rows]) -> Rows:
     )
 
 
-def _forgotten(options: Options, notes: Remembered, n_known: int) -> list[str]:
+def _forgotten(options: Update, notes: Remembered, n_known: int) -> list[str]:
     n_before = notes.rows.get("train", n_known)
     if n_before == n_known:
         return []
@@ -254,7 +223,7 @@ def _forgotten(options: Options, notes: Remembered, n_known: int) -> list[str]:
 
 
 def _metadata(
-    options: Options,
+    options: Update,
     saved: SavedModel,
     notes: Remembered,
     target: Shaped[np.ndarray, " n"],
@@ -289,7 +258,7 @@ def _updates(saved: SavedModel) -> list[Any]:
 
 
 def _tell(
-    options: Options,
+    options: Update,
     saved: SavedModel,
     out: Path,
     rows: Rows,

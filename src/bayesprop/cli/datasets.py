@@ -1,4 +1,4 @@
-"""`methods` and `datasets`: what there is to choose from."""
+"""`datasets`: the tables that can be named."""
 
 from __future__ import annotations
 
@@ -6,29 +6,15 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
+from bayesprop.cli.actions import Datasets
 from bayesprop.cli.console import print_json, print_table
 from bayesprop.datasets import registry
-from bayesprop.methods import METHODS
 
 
-def show_methods(*, as_json: bool) -> None:
-    """List the methods."""
-    if as_json:
-        known = [asdict(method) | {"tasks": list(method.homes)} for method in METHODS.values()]
-        print_json({"methods": known})
-        return
-    for method in METHODS.values():
-        print(f"{method.name}  {method.summary}")
-        print(f"    tasks  {method.task}")
-        print(f"    paper  {method.paper}")
-        print(f"    cost   {method.cost}")
-        print(f"    when   {method.when}")
-
-
-def show_datasets(*, as_json: bool) -> None:
+def run(options: Datasets) -> None:
     """List the data sets and where each would come from; nothing is read or fetched."""
     known = [registry.describe(name) for name in registry.names()]
-    if as_json:
+    if options.as_json:
         print_json(
             {
                 "datasets": [
