@@ -30,7 +30,8 @@ ALLOWED = {
         "methods", "metrics", "model", "moments", "sampling", "linear", "numerics",
         "store",
     },
-    "store": {"methods", "table", "model", "atomic"},
+    "store": {"methods", "table", "model", "atomic", "old_files"},
+    "old_files": set(),
     "decisions": {
         "estimators", "store", "methods", "metrics", "model", "numerics", "table", "datasets",
         "atomic",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         BayesByBackpropClassifier,
         BayesByBackpropRegressor,
     )
+    from bayesprop.estimators.bayesian_mlp import BayesianMLPClassifier, BayesianMLPRegressor
     from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
     from bayesprop.estimators.deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
     from bayesprop.estimators.ebp import EBPClassifier
@@ -45,6 +46,8 @@ _HOMES = {
     "BayesByBackpropRegressor": "bayesprop.estimators.bayes_by_backprop",
     "BayesianLinearRegressor": "bayesprop.estimators.linear_regression",
     "BayesianLogisticClassifier": "bayesprop.estimators.logistic_regression",
+    "BayesianMLPClassifier": "bayesprop.estimators.bayesian_mlp",
+    "BayesianMLPRegressor": "bayesprop.estimators.bayesian_mlp",
     "ClassPredictive": "bayesprop.model.class_predictive",
     "ClosedFormVIClassifier": "bayesprop.estimators.closed_form_vi",
     "ClosedFormVIRegressor": "bayesprop.estimators.closed_form_vi",
@@ -84,6 +87,8 @@ __all__ = [
     "BayesByBackpropRegressor",
     "BayesianLinearRegressor",
     "BayesianLogisticClassifier",
+    "BayesianMLPClassifier",
+    "BayesianMLPRegressor",
     "ClassPredictive",
     "ClosedFormVIClassifier",
     "ClosedFormVIRegressor",

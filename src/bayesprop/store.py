@@ -37,6 +37,7 @@ import numpy as np
 from bayesprop import methods
 from bayesprop.atomic import write_atomically
 from bayesprop.methods import CLASSIFICATION, REGRESSION
+from bayesprop.old_files import in_todays_words
 
 if TYPE_CHECKING:
     from bayesprop.table.encoding import TableEncoding
@@ -119,7 +120,11 @@ def estimator_to_stored(estimator: Any) -> Stored:
 
 
 def estimator_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """Rebuild an estimator from what `estimator_to_stored` gave; any error where it is not that."""
+    """Rebuild an estimator from what `estimator_to_stored` gave; any error where it is not that.
+
+    Also from what earlier versions gave.
+    """
+    header = in_todays_words(header)
     kind: Any = methods.estimator_class(header["method"], header.get("task", REGRESSION))
     return kind._from_stored(header["model"], arrays)
 

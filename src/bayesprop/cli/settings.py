@@ -13,7 +13,7 @@ from bayesprop.cli.failures import InputError, did_you_mean, one_line, refusals_
 from bayesprop.cli.sources import parse_hidden
 from bayesprop.methods import CLASSIFICATION, REGRESSION
 
-DEFAULT_METHOD = {REGRESSION: "closed-form-vi", CLASSIFICATION: "closed-form-vi"}
+DEFAULT_METHOD = {REGRESSION: "mlp", CLASSIFICATION: "mlp"}
 _SEED = "random_state"
 _OPTIONS = {
     "hidden_layer_sizes": "--hidden",

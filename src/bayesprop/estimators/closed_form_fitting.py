@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprop.estimators.advice import warn
-from bayesprop.estimators.checks import check_choice, check_int, check_positive
+from bayesprop.estimators.checks import check_choice, check_positive
 from bayesprop.estimators.inputs import CHUNK_ROWS, padded
 from bayesprop.estimators.network import Built, NetworkFitting, device_rows
 from bayesprop.estimators.training import Trained, is_finite, train
@@ -36,7 +36,7 @@ _ALL_DEAD = (
 
 
 class ClosedFormFitting(NetworkFitting):
-    """Hyper-parameters in common; `_value` resolves those that may be None."""
+    """Hyper-parameters in common."""
 
     activation: Any
     prior: Any
@@ -48,67 +48,56 @@ class ClosedFormFitting(NetworkFitting):
     prediction: Any
     gradient_norm_: float
 
-    def _value(self, name: str) -> Any:
-        return getattr(self, name)
-
     @abstractmethod
     def _model(self) -> vi.Model:
         """Return what the objective depends on."""
 
     def _model_for(self, likelihood: NetworkLikelihood) -> vi.Model:
-        scale: Any = self._value("prior_scale")
+        scale: Any = self.prior_scale
         return vi.Model(
             likelihood,
-            activation=self._value("activation"),
-            prior=self._value("prior"),
+            activation=self.activation,
+            prior=self.prior,
             prior_scale=scale if scale in SCALE_RULES else float(scale),
-            likelihood_weight=float(self._value("likelihood_weight")),
+            likelihood_weight=float(self.likelihood_weight),
         )
 
     def _build(self) -> Built:
-        return _built(
-            self._model(), float(self._value("learning_rate")), float(self._value("kl_warm_up"))
-        )
+        return _built(self._model(), float(self.learning_rate), float(self.kl_warm_up))
 
     def _check_hyper_parameters(self) -> None:
-        for size in np.atleast_1d(np.asarray(self._value("hidden_layer_sizes"), dtype=object)):
-            check_int("hidden_layer_sizes", size, of="hold ints")
-        for name in ("n_epochs", "batch_size", "n_draws"):
-            check_int(name, self._value(name))
-        check_choice("activation", self._value("activation"), tuple(ACTIVATIONS))
-        check_choice("prior", self._value("prior"), ("normal", "laplace"))
-        check_choice("optimizer", self._value("optimizer"), ("adam", "lbfgs"))
-        check_choice("prediction", self._value("prediction"), PREDICTIONS)
+        super()._check_hyper_parameters()
+        check_choice("activation", self.activation, tuple(ACTIVATIONS))
+        check_choice("prior", self.prior, ("normal", "laplace"))
+        check_choice("optimizer", self.optimizer, ("adam", "lbfgs"))
+        check_choice("prediction", self.prediction, PREDICTIONS)
         for name in ("likelihood_weight", "learning_rate"):
-            check_positive(name, self._value(name))
-        scale, warm_up = self._value("prior_scale"), self._value("kl_warm_up")
+            check_positive(name, getattr(self, name))
+        scale, warm_up = self.prior_scale, self.kl_warm_up
         if isinstance(scale, str):
             check_choice("prior_scale", scale, SCALE_RULES)
         else:
             check_positive("prior_scale", scale)
         if warm_up != 0:
             check_positive("kl_warm_up", warm_up)
-        if warm_up and self._value("optimizer") == "lbfgs":
+        if warm_up and self.optimizer == "lbfgs":
             raise ValueError(
-                f"kl_warm_up must be 0 with optimizer='lbfgs', which has no epochs; got {warm_up!r}"
+                "kl_warm_up must be 0 with optimizer='lbfgs', which has no epochs, got "
+                f"{warm_up!r}: set it to 0"
             )
-
-    def _hidden_sizes(self) -> tuple[int, ...]:
-        sizes = self._value("hidden_layer_sizes")
-        return (sizes,) if isinstance(sizes, int) else tuple(int(h) for h in sizes)
 
     def _train(
         self, built: Built, state: Any, x: np.ndarray, y: np.ndarray, weight: np.ndarray | None
     ) -> Trained:
-        if self._value("optimizer") == "adam":
+        if self.optimizer == "adam":
             return train(
                 built.method,
                 state,
                 device_rows(x, y, weight, slots(len(x))),
                 n_rows=len(x),
                 seed=self.seed_,
-                batch_size=self._value("batch_size"),
-                n_epochs=self._value("n_epochs"),
+                batch_size=self.batch_size,
+                n_epochs=self.n_epochs,
                 first_epoch=self.n_iter_,
                 verbose=self.verbose,
             )
@@ -117,7 +106,7 @@ class ClosedFormFitting(NetworkFitting):
             state.params,
             device_rows(x, y, weight, blocks(len(x))),
             tol=LBFGS_TOLERANCE,
-            max_steps=self._value("n_epochs"),
+            max_steps=self.n_epochs,
         )
         self.gradient_norm_ = found.gradient_norm
         if not is_finite(found.params):
@@ -132,8 +121,8 @@ class ClosedFormFitting(NetworkFitting):
             advice.append(_ALL_DEAD)
         n_epochs, guards = len(trained.trace["loss"]), {"epochs_undone": trained.n_undone}
         n_updates = n_epochs
-        if self._value("optimizer") == "adam":
-            n_updates *= -(-n_rows // min(self._value("batch_size"), n_rows))
+        if self.optimizer == "adam":
+            n_updates *= -(-n_rows // min(self.batch_size, n_rows))
         else:
             guards["not_converged"] = int(self.gradient_norm_ > LBFGS_TOLERANCE)
         return FitReport(
@@ -148,7 +137,7 @@ class ClosedFormFitting(NetworkFitting):
 
     def _advice(self, trained: Trained) -> list[str]:
         advice = super()._advice(trained)
-        if self._value("optimizer") == "lbfgs" and self.gradient_norm_ > LBFGS_TOLERANCE:
+        if self.optimizer == "lbfgs" and self.gradient_norm_ > LBFGS_TOLERANCE:
             advice.append(
                 f"L-BFGS stopped after {len(trained.trace['loss'])} steps at a gradient of "
                 f"{self.gradient_norm_:.2g} (tolerance {LBFGS_TOLERANCE:g}): raise n_epochs"
@@ -158,7 +147,7 @@ class ClosedFormFitting(NetworkFitting):
     def _output_moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the outputs at standardised rows; (n, k) each, float64."""
         params = self.state_.params
-        by_mean = self._value("prediction") == "mean"
+        by_mean = self.prediction == "mean"
         parts = []
         for first in range(0, max(1, len(x)), CHUNK_ROWS):
             rows = x[first : first + CHUNK_ROWS]

@@ -107,7 +107,7 @@ def collect(
     """Compute the contents; arguments as in `write_report`."""
     judged, kind = judged_rows(train, test)
     predict, seed = predictor(estimator), seed_of(metadata)
-    smooth = predictor(getattr(estimator, "without_known_rows", lambda: estimator)())
+    smooth = predictor(getattr(estimator, "without_replicates", lambda: estimator)())
     predicted = _checked(predict(judged.X), judged)
     baselines = _baselines(train, metadata)
     models = {"model": predicted, **_baseline_predictions(baselines, judged.X)}

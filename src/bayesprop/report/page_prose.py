@@ -44,8 +44,8 @@ _GUARDS = {
         "is how a network that is larger than its table needs stays simple. Below 150 rows a "
         "linear model beside the network may say it all.",
     ),
-    "members_again": (
-        "Networks started again",
+    "members_restarted": (
+        "Networks restarted",
         "A network of the ensemble had given up on rows that the others fit, and was trained from "
         "another start. No trouble, if they are few.",
     ),
@@ -55,7 +55,7 @@ _GUARDS = {
         "process of so many rows adds to their mean. No trouble: the table holds more detail than "
         "networks of this size.",
     ),
-    "known_rows": (
+    "replicated_inputs": (
         "Inputs remembered",
         "Rows of the same inputs agree more closely than the noise allows for, so that the next "
         "target at inputs of the table is expected like the last; new inputs gain nothing from it. "

@@ -23,7 +23,7 @@ from bayesprop.simd import lanes as kernel_lanes
 N_STEPS = 1000
 
 
-def settings_of(**given) -> nn.NoiseNetworkSettings:
+def settings_of(**given) -> nn.EnsembleSettings:
     return nn.settings_for(1000, n_steps=N_STEPS, n_members=1, **given)
 
 
@@ -40,8 +40,8 @@ def unsure(layers: Layers, rng: np.random.Generator) -> Layers:
 
 
 def start_of(
-    settings: nn.NoiseNetworkSettings, n_inputs: int, y: np.ndarray, step: int
-) -> nn.NoiseNetworkState:
+    settings: nn.EnsembleSettings, n_inputs: int, y: np.ndarray, step: int
+) -> nn.EnsembleState:
     """Return an ensemble in the middle of its training."""
     rng = np.random.default_rng(step)
     state = nn.init(3, n_inputs, y, settings)
@@ -63,7 +63,7 @@ def table(n: int, d: int, n_out: int, *, weighted: bool = False) -> engine.Rows:
     return engine.Rows.of(rng.standard_normal((n, d)), rng.standard_normal((n, n_out)), weight)
 
 
-def schedule_at(step: int, rows: engine.Rows, settings: nn.NoiseNetworkSettings) -> Schedule:
+def schedule_at(step: int, rows: engine.Rows, settings: nn.EnsembleSettings) -> Schedule:
     """Say again, in other words, where training stands."""
     done = step / settings.n_steps
     ramp = np.interp(done, [0.0, settings.noise_warm_up], [0.5, settings.noise_shares[0]])
@@ -153,7 +153,7 @@ def test_steps_are_those_of_optax():
         np.testing.assert_allclose(got[0], want, rtol=1e-3, atol=1e-4)
 
 
-def trained(n_steps: list[int], n_threads: int = 1) -> nn.NoiseNetworkState:
+def trained(n_steps: list[int], n_threads: int = 1) -> nn.EnsembleState:
     settings = nn.settings_for(
         90, hidden_layer_sizes=(5, 4), noise_layer_sizes=(3,), n_members=3, n_steps=700
     )
@@ -164,7 +164,7 @@ def trained(n_steps: list[int], n_threads: int = 1) -> nn.NoiseNetworkState:
     return state
 
 
-def same(a: nn.NoiseNetworkState, b: nn.NoiseNetworkState) -> None:
+def same(a: nn.EnsembleState, b: nn.EnsembleState) -> None:
     for name, value in a.to_arrays().items():
         np.testing.assert_array_equal(value, b.to_arrays()[name], err_msg=name)
 

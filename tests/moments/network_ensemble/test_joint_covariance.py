@@ -30,7 +30,7 @@ CASES = [
 ]
 
 
-def settings_of(case, **given) -> nn.NoiseNetworkSettings:
+def settings_of(case, **given) -> nn.EnsembleSettings:
     hidden, _, _, is_direct = case
     chosen = {"hidden_layer_sizes": hidden, "noise_layer_sizes": (4,), "is_direct": is_direct}
     return nn.settings_for(1000, **(chosen | {"n_members": 2, "n_steps": 50} | given))
@@ -48,9 +48,7 @@ def unsure(layers: Layers, rng: np.random.Generator) -> Layers:
     )
 
 
-def ensemble(
-    case, settings: nn.NoiseNetworkSettings, n: int
-) -> tuple[nn.NoiseNetworkState, engine.Rows]:
+def ensemble(case, settings: nn.EnsembleSettings, n: int) -> tuple[nn.EnsembleState, engine.Rows]:
     """Return an ensemble with doubt in every weight, and rows."""
     _, d, n_out, _ = case
     rng = np.random.default_rng(n)
@@ -252,7 +250,7 @@ def test_fits_at_the_same_time_leave_blas_as_it_was():
 
 
 @pytest.fixture(scope="module")
-def wave() -> tuple[np.ndarray, np.ndarray, nn.NoiseNetworkSettings]:
+def wave() -> tuple[np.ndarray, np.ndarray, nn.EnsembleSettings]:
     """Rows of a sine with a gap between -.7 and .7, and the end of the rows at 2."""
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.uniform(-2.0, -0.7, 80), rng.uniform(0.7, 2.0, 80)])[:, None]
@@ -261,13 +259,13 @@ def wave() -> tuple[np.ndarray, np.ndarray, nn.NoiseNetworkSettings]:
 
 
 @pytest.fixture(scope="module")
-def with_a_gap(wave) -> nn.NoiseNetworkState:
+def with_a_gap(wave) -> nn.EnsembleState:
     x, y, settings = wave
     return nn.fit(nn.init(1, 1, y, settings), x, y, settings)[0]
 
 
 @pytest.fixture(scope="module")
-def trained(wave) -> nn.NoiseNetworkState:
+def trained(wave) -> nn.EnsembleState:
     """Return the same before its weights know of each other."""
     x, y, settings = wave
     start, rows = nn.init(1, 1, y, settings), engine.Rows.of(x, y, None)
@@ -289,7 +287,7 @@ def test_units_that_sleep_are_woken_where_no_row_lies(with_a_gap, trained):
     x = np.linspace(-6.0, 6.0, 50)[:, None]
     awake, asleep = engine.outputs(with_a_gap, x), engine.outputs(trained, x)
     np.testing.assert_allclose(awake.m, asleep.m, atol=0.05)
-    spread = nn.NoiseNetworkSettings().priors[0]
+    spread = nn.EnsembleSettings().priors[0]
     for k, (before, after) in enumerate(
         zip(trained.each_member(), with_a_gap.each_member(), strict=True)
     ):

@@ -185,14 +185,14 @@ def test_of_two_outputs_one_comes_back():
 
 def test_what_is_known_is_saved_and_forgotten_by_training(recipes):
     x, _, state, _, before = recipes
-    again = nn.NoiseNetworkState.from_arrays(state.to_arrays())
+    again = nn.EnsembleState.from_arrays(state.to_arrays())
     np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
     arrays = state.to_arrays() | {"known.m": state.known.m[:5]}
     with pytest.raises(ValueError, match=r"known rows' m must have shape \(200, 1\)"):
-        nn.NoiseNetworkState.from_arrays(arrays)
+        nn.EnsembleState.from_arrays(arrays)
     arrays = state.to_arrays() | {"known.v": -state.known.v - 1.0}
     with pytest.raises(ValueError, match="v must be at least 0"):
-        nn.NoiseNetworkState.from_arrays(arrays)
+        nn.EnsembleState.from_arrays(arrays)
     without, _ = fit(np.tile(x[:200], (2, 1)), before, learns_residual=False)
     assert len(without.known.rows) == 0
     assert len(state.without_deviations().known.rows) == 0

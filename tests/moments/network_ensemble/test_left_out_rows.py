@@ -204,7 +204,7 @@ def test_what_small_networks_leave_is_learnt_and_kept(ripple):
     inside = metrics.coverage(better, y[300:], 0.9)
     assert abs(inside - 0.9) < 5.0 * np.sqrt(0.09 / 200)
 
-    again = nn.NoiseNetworkState.from_arrays(state.to_arrays())
+    again = nn.EnsembleState.from_arrays(state.to_arrays())
     np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
     no_further, _ = nn.fit(state, x[:300], y[:300], settings)
     np.testing.assert_array_equal(no_further.residual.pulls, state.residual.pulls)

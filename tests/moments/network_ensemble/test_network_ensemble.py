@@ -19,7 +19,7 @@ from bayesprop.moments.network_ensemble import member as parts
 from bayesprop.moments.network_ensemble import weight_priors as prior
 
 PRIORS = prior.Priors(4.0, 4.0, 9.0)
-SETTINGS = nn.NoiseNetworkSettings(
+SETTINGS = nn.EnsembleSettings(
     hidden_layer_sizes=(8,), noise_layer_sizes=(5,), n_members=2, n_steps=800, batch_size=50
 )
 N, D = 300, 2
@@ -58,7 +58,7 @@ def wave() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def fitted(wave) -> tuple[nn.NoiseNetworkState, nn.FitInfo]:
+def fitted(wave) -> tuple[nn.EnsembleState, nn.FitInfo]:
     x, y, _ = wave
     return nn.fit(nn.init(3, D, y, SETTINGS), x, y, SETTINGS)
 
@@ -267,7 +267,7 @@ def test_stopping_changes_nothing(wave, fitted):
     x, y, _ = wave
     state = nn.init(3, D, y, SETTINGS)
     for n_steps in (400, 400, None):
-        stored = nn.NoiseNetworkState.from_arrays(state.to_arrays())
+        stored = nn.EnsembleState.from_arrays(state.to_arrays())
         state, _ = nn.fit(stored, x, y, SETTINGS, n_steps=n_steps)
     assert state.step == SETTINGS.n_steps
     for name, value in fitted[0].to_arrays().items():
@@ -365,7 +365,7 @@ def test_sizes_follow_the_rows_and_can_be_overridden():
     for n_rows in (20, 300):
         settings = nn.settings_for(n_rows, n_steps=7)
         stored = json.loads(json.dumps(settings.to_dict()))
-        assert nn.NoiseNetworkSettings.from_dict(stored) == settings
+        assert nn.EnsembleSettings.from_dict(stored) == settings
 
 
 @pytest.mark.parametrize(
@@ -395,7 +395,7 @@ def test_a_straight_line_is_found_in_few_rows():
     settings = nn.settings_for(40, n_steps=4000, n_members=2)
     state, info = nn.fit(nn.init(1, 5, y, settings), x, y, settings)
     assert info.n_units == 2 * 50
-    again = nn.NoiseNetworkState.from_arrays(state.to_arrays())
+    again = nn.EnsembleState.from_arrays(state.to_arrays())
     out = nn.predict(again, x)
     assert np.mean((out.mean - y) ** 2) < 0.1
     assert np.sqrt(out.noise_var).max() < 1.0
@@ -429,15 +429,15 @@ def test_arrays_that_do_not_fit_are_refused(fitted):
         ("log_widths.1", arrays["log_widths.0"], "widths must have the shapes"),
     ):
         with pytest.raises(ValueError, match=message):
-            nn.NoiseNetworkState.from_arrays(arrays | {name: value})
+            nn.EnsembleState.from_arrays(arrays | {name: value})
     for network in ("mean", "noise"):
         shallow = {k: v for k, v in arrays.items() if not k.startswith(f"{network}.1.")}
         with pytest.raises(ValueError, match="must have a hidden layer"):
-            nn.NoiseNetworkState.from_arrays(shallow)
+            nn.EnsembleState.from_arrays(shallow)
     for name, message in (("noise.0.b_m", "missing"), ("log_widths.0", "the shapes")):
         without = {key: value for key, value in arrays.items() if key != name}
         with pytest.raises(ValueError, match=message):
-            nn.NoiseNetworkState.from_arrays(without)
+            nn.EnsembleState.from_arrays(without)
 
 
 def test_kinks_get_the_width_of_the_function():

@@ -28,12 +28,12 @@ def table() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def fitted(table) -> tuple[nn.NoiseNetworkState, nn.FitInfo]:
+def fitted(table) -> tuple[nn.EnsembleState, nn.FitInfo]:
     x, y = table
     return nn.fit(nn.init(4, 2, y, SETTINGS), x, y, SETTINGS)
 
 
-def given_up(state: nn.NoiseNetworkState, member: int) -> nn.NoiseNetworkState:
+def given_up(state: nn.EnsembleState, member: int) -> nn.EnsembleState:
     """Let a member's mean say nothing, and its noise explain the targets."""
     mean, last = state.members.mean[:-1], state.members.mean[-1]
     w_m, log_noise = last.w_m.copy(), state.members.log_noise.copy()

@@ -7,6 +7,7 @@ recipe, what it was chosen from and what it does not do well: docs/records/mlp-n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +17,22 @@ from bayesprop.model.network_likelihoods import LEAST_LOG_NOISE, MOST_LOG_NOISE
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct
 from bayesprop.moments.network_ensemble.ensemble_state import (
-    NoiseNetworkSettings,
-    NoiseNetworkState,
+    EnsembleSettings,
+    EnsembleState,
     init,
     log_noise_floor,
     settings_for,
 )
-from bayesprop.moments.network_ensemble.ensemble_training import Rows, moves, outputs, train
+from bayesprop.moments.network_ensemble.ensemble_training import (
+    Progress,
+    Rows,
+    moves,
+    outputs,
+    train,
+)
 from bayesprop.moments.network_ensemble.gaussian_network import apply, draw, n_units_below
 from bayesprop.moments.network_ensemble.joint_covariance import with_deviations
+from bayesprop.moments.network_ensemble.known_rows import KnownRows
 from bayesprop.moments.network_ensemble.known_rows_recall import LEAST_LOG_OWN, recall, with_known
 from bayesprop.moments.network_ensemble.left_out_rows import (
     MOST_LOG_NOISE_VAR,
@@ -37,9 +45,10 @@ from bayesprop.moments.network_ensemble.restarts import gave_up, start_again
 from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units
 
 __all__ = [
+    "EnsembleSettings",
+    "EnsembleState",
     "FitInfo",
-    "NoiseNetworkSettings",
-    "NoiseNetworkState",
+    "Progress",
     "fit",
     "init",
     "input_relevance",
@@ -48,6 +57,7 @@ __all__ = [
     "predict",
     "sample_functions",
     "settings_for",
+    "without_replicates",
 ]
 
 _N_TRACE = 100
@@ -63,13 +73,13 @@ class FitInfo(NamedTuple):
         Hidden units of the mean networks, and how many of them say nothing to the layer above.
     smallest_dof
         Least degrees of freedom of the noise in any member; 3 is as heavy as its tails can be.
-    n_started_again
+    n_restarted
         Members that gave up on some rows and were trained from a second start.
     n_independent
         Weights of a mean network that have no joint covariance, being too many; else 0.
     n_residual_rows
         Rows of the residual process; 0 if the networks leave nothing that it could learn.
-    n_known_rows
+    n_replicated
         Inputs whose next measurement is expected like the last; 0 if nothing comes back.
     are_copies
         Whether their targets agree as closely as is looked for, as those of copies do.
@@ -80,22 +90,23 @@ class FitInfo(NamedTuple):
     n_units: int
     n_dead_units: int
     smallest_dof: float
-    n_started_again: int
+    n_restarted: int
     n_independent: int
     n_residual_rows: int
-    n_known_rows: int
+    n_replicated: int
     are_copies: bool
 
 
 def fit(
-    state: NoiseNetworkState,
+    state: EnsembleState,
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, "n o"],
-    settings: NoiseNetworkSettings,
+    settings: EnsembleSettings,
     *,
     weight: Float[np.ndarray, " n"] | None = None,
     n_steps: int | None = None,
-) -> tuple[NoiseNetworkState, FitInfo]:
+    progress: Callable[[Progress], None] | None = None,
+) -> tuple[EnsembleState, FitInfo]:
     """Train to the end of the schedule, or `n_steps` further; stopping changes nothing.
 
     At the end, members that gave up on some rows start again, and the weights of every mean network
@@ -105,11 +116,13 @@ def fit(
         Standardised.
     weight
         How often each row counts; None: once.
+    progress
+        Told of every member ten times, from the thread that trains it.
     """
     remaining = settings.n_steps - state.step
     n_steps = remaining if n_steps is None else min(n_steps, remaining)
     rows, before = Rows.of(x, y, weight), state
-    state, losses = train(state, rows, settings, n_steps)
+    state, losses = train(state, rows, settings, n_steps, progress=progress)
     again = gave_up(state, rows) if state.step == settings.n_steps else []
     for member in again:
         state = start_again(state, rows, settings, member)
@@ -120,7 +133,7 @@ def fit(
         state, left_out = with_deviations(state, distinct, settings)
         if left_out is not None:
             state, left_out = with_residual(state, distinct, left_out, settings)
-        if left_out is not None and settings.learns_residual:
+        if left_out is not None and settings.learns_replicates:
             state = with_known(state, distinct, left_out)
     priors = Priors(*settings.priors)
     info = _info(state, losses.mean(axis=0, dtype=np.float64), priors, len(again))
@@ -128,7 +141,7 @@ def fit(
 
 
 def _info(
-    state: NoiseNetworkState, losses: Float[np.ndarray, "t 2"], priors: Priors, n_again: int
+    state: EnsembleState, losses: Float[np.ndarray, "t 2"], priors: Priors, n_again: int
 ) -> FitInfo:
     each = state.each_member()
     dead = [unit for member in each for unit in dead_units(member.mean, priors.mean)]
@@ -152,7 +165,12 @@ def _info(
     )
 
 
-def predict(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
+def without_replicates(state: EnsembleState) -> EnsembleState:
+    """Return a state that remembers no inputs."""
+    return state._replace(known=KnownRows.none(state.n_inputs, state.n_outputs))
+
+
+def predict(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
     """Predictive distribution of standardised targets, one mixture over the members."""
     said, (m, v) = outputs(state, x), state.residual.moments(x)
     said, log_ratio = recall(state, x, said._replace(m=said.m + m, v=said.v + v))
@@ -161,7 +179,7 @@ def predict(state: NoiseNetworkState, x: Float[np.ndarray, "n d"]) -> NoiseMixtu
 
 def sample_functions(
     rng: Any,
-    state: NoiseNetworkState,
+    state: EnsembleState,
     x: Float[np.ndarray, "n d"],
     n: int,
     *,
@@ -199,7 +217,7 @@ def sample_functions(
 
 def _means(
     rng: np.random.Generator,
-    state: NoiseNetworkState,
+    state: EnsembleState,
     x: Float[np.ndarray, "n d"],
     m: Float[np.ndarray, "n o"],
     k: int,
@@ -225,7 +243,7 @@ def _means(
     return draws
 
 
-def input_relevance(state: NoiseNetworkState) -> Float[np.ndarray, " d"]:
+def input_relevance(state: EnsembleState) -> Float[np.ndarray, " d"]:
     """Share of every input in the paths to the mean, each path the product of its squared weights.
 
     Products, because the first-layer weights of a dead unit keep their random start. Sums to 1.

@@ -28,7 +28,7 @@ LEAST_NOISE_STD = 1e-3
 
 
 @dataclass(frozen=True)
-class NoiseNetworkSettings:
+class EnsembleSettings:
     """Everything that a fit is given besides the data; `settings_for` chooses by their size.
 
     hidden_layer_sizes, noise_layer_sizes
@@ -48,8 +48,9 @@ class NoiseNetworkSettings:
         take in turn: 3, as the noise networks say; many, a Gaussian, which leaves no row alone.
     is_direct
         Whether the last layers of the mean networks take the inputs too.
-    learns_residual
-        Whether what the networks leave is learnt, see residual_process.py and known_rows.py.
+    learns_residual, learns_replicates
+        Whether what the networks leave is learnt, see residual_process.py, and what comes back with
+        inputs that the table holds more than once, see known_rows.py.
     priors
         See `Priors`.
     """
@@ -66,6 +67,7 @@ class NoiseNetworkSettings:
     mean_least_dofs: tuple[float, ...] = (30.0, 3.0, 30.0, 3.0, 3.0, 3.0)
     is_direct: bool = False
     learns_residual: bool = True
+    learns_replicates: bool = False
     priors: tuple[float, float, float] = Priors()
 
     def __post_init__(self) -> None:
@@ -95,7 +97,7 @@ class NoiseNetworkSettings:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> NoiseNetworkSettings:
+    def from_dict(cls, stored: dict[str, Any]) -> EnsembleSettings:
         """Rebuild from `to_dict`; ValueError where it holds something else."""
         if set(stored) != {field.name for field in fields(cls)}:
             raise ValueError(f"not the settings of a noise network: {sorted(stored)}")
@@ -105,7 +107,7 @@ class NoiseNetworkSettings:
         return cls(**values)
 
 
-def settings_for(n_rows: int, n_inputs: int = 1, **overrides: Any) -> NoiseNetworkSettings:
+def settings_for(n_rows: int, n_inputs: int = 1, **overrides: Any) -> EnsembleSettings:
     """Sizes that fit the table, any of which can be overridden by name.
 
     Up to 5000 rows one hidden layer of 50, six members and batches of 64; then two layers, two
@@ -121,10 +123,10 @@ def settings_for(n_rows: int, n_inputs: int = 1, **overrides: Any) -> NoiseNetwo
         chosen |= {"hidden_layer_sizes": (50, 50), "batch_size": 128, "n_members": 2}
     if n_rows >= VERY_MANY_ROWS:
         chosen["hidden_layer_sizes"] = (100, 100)
-    return NoiseNetworkSettings(**(chosen | overrides))
+    return EnsembleSettings(**(chosen | overrides))
 
 
-class NoiseNetworkState(NamedTuple):
+class EnsembleState(NamedTuple):
     """The posterior and where its training stands; float32 arrays, standardised units.
 
     members
@@ -178,7 +180,7 @@ class NoiseNetworkState(NamedTuple):
         """Networks in the ensemble."""
         return len(self.members.raw_dof)
 
-    def without_deviations(self) -> NoiseNetworkState:
+    def without_deviations(self) -> EnsembleState:
         """Return the state as training knows it: independent weights, and nothing else."""
         return self._replace(
             deviations=np.zeros((self.n_members, 0, self.n_mean_weights), np.float32),
@@ -216,7 +218,7 @@ class NoiseNetworkState(NamedTuple):
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> NoiseNetworkState:
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> EnsembleState:
         """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
         try:
             mean, noise = (_layers_of(arrays, name) for name in _NETWORKS)
@@ -336,8 +338,8 @@ def log_noise_floor(y: Float[np.ndarray, "n o"]) -> Float[np.ndarray, " o"]:
 
 
 def init(
-    seed: int, n_inputs: int, y: Float[np.ndarray, "n o"], settings: NoiseNetworkSettings
-) -> NoiseNetworkState:
+    seed: int, n_inputs: int, y: Float[np.ndarray, "n o"], settings: EnsembleSettings
+) -> EnsembleState:
     """Draw the initial networks; y, standardised, gives the floor of the noise."""
     rng = np.random.default_rng(seed)
     sizes = (n_inputs, *settings.hidden_layer_sizes, y.shape[1])
@@ -349,7 +351,7 @@ def init(
     zeros = np.zeros(sum(np.size(leaf) for leaf in jax.tree.leaves(members)), np.float32)
     floor = log_noise_floor(y)
     shape = n_inputs, y.shape[1]
-    state = NoiseNetworkState(
+    state = EnsembleState(
         members,
         slope=zeros,
         slope_square=zeros,

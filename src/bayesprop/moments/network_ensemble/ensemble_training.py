@@ -7,7 +7,7 @@ stops and goes on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import product
@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Float, Float32, Int
 
 from bayesprop.moments.network_ensemble.ensemble_state import (
-    NoiseNetworkSettings,
-    NoiseNetworkState,
+    EnsembleSettings,
+    EnsembleState,
 )
 from bayesprop.moments.network_ensemble.kernel_deviations import Aside
 from bayesprop.moments.network_ensemble.kernel_layout import Layout, Vector, layout
@@ -40,9 +40,24 @@ from bayesprop.simd.aligned import aligned_zeros
 _ORDERED_AT_A_TIME = 100_000  # row numbers: starting a generator takes as long as 2000 of them
 _ROWS_AT_A_TIME, _ROWS_A_TASK = 128, 16_384  # a multiple of the rows in a block
 _STEPS_AT_A_TIME = 500  # between looks at whether to stop
+_N_PROGRESS = 10  # reports of each member
 
 
 _LEAST_TOTAL = 1e-6  # weight of all rows: they no longer count, and float32 can divide by it
+
+
+class Progress(NamedTuple):
+    """How far a member has come, and its mean losses since the last report, nats a row.
+
+    Members are counted from 0, and may come in any order.
+    """
+
+    member: int
+    n_members: int
+    step: int
+    n_steps: int
+    loss: float
+    data_loss: float
 
 
 class Rows(NamedTuple):
@@ -83,7 +98,7 @@ class Batches(NamedTuple):
         return cls(number, n_rows // number)
 
 
-def _plan(state: NoiseNetworkState, n_rows: int, priors: Priors) -> Layout:
+def _plan(state: EnsembleState, n_rows: int, priors: Priors) -> Layout:
     """Lay out a member for so many rows at a time."""
     mean, noise = (
         (state.n_inputs, *(layer.b_m.shape[-1] for layer in network))
@@ -111,18 +126,18 @@ def row_orders(
         yield rows[batches.size * begin : batches.size * end]
 
 
-def _flat(state: NoiseNetworkState) -> Vector:
+def _flat(state: EnsembleState) -> Vector:
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.members)])
 
 
-def by_member(flat: Vector, state: NoiseNetworkState) -> Float32[np.ndarray, "k p"]:
+def by_member(flat: Vector, state: EnsembleState) -> Float32[np.ndarray, "k p"]:
     """Take apart what holds all members of one array of parameters before the next."""
     sizes = [np.size(leaf) for leaf in jax.tree.leaves(state.members)]
     parts = np.split(np.asarray(flat, np.float32), np.cumsum(sizes)[:-1])
     return np.hstack([part.reshape(state.n_members, -1) for part in parts])
 
 
-def together(rows: Float32[np.ndarray, "k p"], state: NoiseNetworkState) -> list[np.ndarray]:
+def together(rows: Float32[np.ndarray, "k p"], state: EnsembleState) -> list[np.ndarray]:
     """Undo `by_member`, array by array."""
     leaves = jax.tree.leaves(state.members)
     ends = np.cumsum([np.size(leaf) // state.n_members for leaf in leaves])
@@ -155,11 +170,12 @@ def turn(values: tuple[float, ...], member: int) -> float:
 
 def _train_one(
     member: _Member,
-    state: NoiseNetworkState,
+    state: EnsembleState,
     rows: Rows,
-    settings: NoiseNetworkSettings,
+    settings: EnsembleSettings,
     n_steps: int,
     stop: Event,
+    progress: Callable[[Progress], None] | None,
 ) -> _Learnt:
     n_rows = len(rows.x)
     batches = Batches.of(n_rows, settings.batch_size)
@@ -180,7 +196,9 @@ def _train_one(
         tilt_limit=TILT_LIMIT,
     )
     losses = np.empty((n_steps, 2), np.float32)
-    done, at_a_time = 0, _STEPS_AT_A_TIME * batches.size
+    done, at_a_time, reported = 0, _STEPS_AT_A_TIME * batches.size, 0
+    if progress is not None:
+        at_a_time = min(_STEPS_AT_A_TIME, -(-n_steps // _N_PROGRESS)) * batches.size
     orders = row_orders(state.seed, member.number, n_rows, batches, state.step, n_steps)
     for order in orders:
         for at in range(0, len(order), at_a_time):
@@ -190,20 +208,26 @@ def _train_one(
             now = slice(done, done + len(part) // batches.size)
             advance(work, rules, *rows[:3], part, batches.size, state.step + done, losses[now])
             done = now.stop
+            if progress is not None and (done - reported) * _N_PROGRESS >= n_steps:
+                means = losses[reported:done].mean(axis=0, dtype=np.float64).tolist()
+                where = member.number, settings.n_members, done, n_steps
+                progress(Progress(*where, *means))
+                reported = done
     learnt = (work.theta, work.slope, work.slope_square)
     theta, slope, slope_square = (values[plan.leaves] for values in learnt)
     return _Learnt(theta, slope, slope_square, losses)
 
 
 def train(
-    state: NoiseNetworkState,
+    state: EnsembleState,
     rows: Rows,
-    settings: NoiseNetworkSettings,
+    settings: EnsembleSettings,
     n_steps: int,
     *,
     first_member: int = 0,
     n_threads: int | None = None,
-) -> tuple[NoiseNetworkState, Float32[np.ndarray, "k t 2"]]:
+    progress: Callable[[Progress], None] | None = None,
+) -> tuple[EnsembleState, Float32[np.ndarray, "k t 2"]]:
     """Take `n_steps` steps; return the state after them, and every member's losses at every step.
 
     Deviations are gone: they were those of other weights.
@@ -215,13 +239,21 @@ def train(
         and its turn in the settings.
     n_threads
         Threads that share the members; None: one a core.
+    progress
+        Told of every member ten times, from the thread that trains it.
     """
     parts = (by_member(a, state) for a in (_flat(state), state.slope, state.slope_square))
     each = enumerate(zip(*parts, strict=True), first_member)
     members = [_Member(k, *values) for k, values in each]
     stop = Event()
     train_one = partial(
-        _train_one, state=state, rows=rows, settings=settings, n_steps=n_steps, stop=stop
+        _train_one,
+        state=state,
+        rows=rows,
+        settings=settings,
+        n_steps=n_steps,
+        stop=stop,
+        progress=progress,
     )
     n_threads = min(len(members), n_threads or n_cores())
     if n_threads == 1:
@@ -247,7 +279,7 @@ _NOBODY_ASKS = np.empty((0, 0), np.float32)
 
 
 def _aside(
-    state: NoiseNetworkState,
+    state: EnsembleState,
     member: int,
     *,
     far: np.ndarray | None = None,
@@ -265,7 +297,7 @@ def _aside(
 
 
 def outputs(
-    state: NoiseNetworkState, x: Float[np.ndarray, "n d"], *, n_threads: int | None = None
+    state: EnsembleState, x: Float[np.ndarray, "n d"], *, n_threads: int | None = None
 ) -> NoisyOutput:
     """Moments of every member at every row, (k, n, o), and dof (k, o); float64."""
     x = np.ascontiguousarray(x, np.float32)
@@ -293,7 +325,7 @@ def outputs(
 
 
 def activations(
-    state: NoiseNetworkState, x: Float[np.ndarray, "n d"], member: int
+    state: EnsembleState, x: Float[np.ndarray, "n d"], member: int
 ) -> tuple[Float32[np.ndarray, "n h"], Float32[np.ndarray, "n h"]]:
     """Return the expected activations of a mean network's hidden units, and their slopes.
 
@@ -306,7 +338,7 @@ def activations(
 
 
 def moves(
-    state: NoiseNetworkState, x: Float[np.ndarray, "n d"], member: int
+    state: EnsembleState, x: Float[np.ndarray, "n d"], member: int
 ) -> Float32[np.ndarray, "n s o"]:
     """How far each of a member's deviations moves the means of its outputs."""
     far = np.empty((len(x), state.deviations.shape[1], state.n_outputs), np.float32)
@@ -315,7 +347,7 @@ def moves(
 
 
 def _evaluate_alone(
-    state: NoiseNetworkState, x: Float[np.ndarray, "n d"], member: int, **asked: np.ndarray
+    state: EnsembleState, x: Float[np.ndarray, "n d"], member: int, **asked: np.ndarray
 ) -> None:
     plan = _plan(state, _ROWS_AT_A_TIME, Priors())
     work = plan.work(by_member(_flat(state), state)[member], 0.0, 0.0, state.log_floor)

@@ -33,8 +33,8 @@ from scipy import linalg
 
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct
 from bayesprop.moments.network_ensemble.ensemble_state import (
-    NoiseNetworkSettings,
-    NoiseNetworkState,
+    EnsembleSettings,
+    EnsembleState,
 )
 from bayesprop.moments.network_ensemble.ensemble_training import Rows, activations, outputs, turn
 from bayesprop.moments.network_ensemble.gaussian_network import Layers, n_units_below
@@ -80,8 +80,8 @@ class LeftOut(NamedTuple):
 
 
 def with_deviations(
-    state: NoiseNetworkState, distinct: Distinct, settings: NoiseNetworkSettings
-) -> tuple[NoiseNetworkState, LeftOut | None]:
+    state: EnsembleState, distinct: Distinct, settings: EnsembleSettings
+) -> tuple[EnsembleState, LeftOut | None]:
     """Return a trained state with deviations, unless the networks of its members are too large.
 
     And what it says of rows left out: to first order, the error at a row that counts r grows by
@@ -164,7 +164,7 @@ def wake(seed: int, k: int, member: Member, spread: float) -> Member:
     )
 
 
-def _rows_to_look_at(state: NoiseNetworkState, rows: Rows) -> Int[np.ndarray, " r"] | None:
+def _rows_to_look_at(state: EnsembleState, rows: Rows) -> Int[np.ndarray, " r"] | None:
     """Return the numbers of all rows that count, or of some; None if too few can be looked at."""
     counting, n_weights = np.flatnonzero(rows.weight), state.n_mean_weights
     most = max(ENOUGH_ROWS, _MOST_PRODUCTS // n_weights**2 // state.n_outputs)
@@ -213,8 +213,8 @@ def slopes(
 
 
 def row_precisions(
-    state: NoiseNetworkState,
-    settings: NoiseNetworkSettings,
+    state: EnsembleState,
+    settings: EnsembleSettings,
     said: NoisyOutput,
     y: Float[np.ndarray, "n o"],
     k: int,

@@ -91,7 +91,7 @@ class Places(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What a training run is told: float64. See `NoiseNetworkSettings` and `Schedule`."""
+    """What a training run is told: float64. See `EnsembleSettings` and `Schedule`."""
 
     n_steps: float
     step_size: float

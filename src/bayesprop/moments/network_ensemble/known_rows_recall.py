@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from bayesprop.moments.network_ensemble import known_rows
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Targets
-from bayesprop.moments.network_ensemble.ensemble_state import NoiseNetworkState
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.ensemble_training import outputs
 from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
 from bayesprop.moments.network_ensemble.known_rows import KnownRows
@@ -37,9 +37,7 @@ LEAST_LOG_OWN = -LOG_STEP * MOST_STEPS
 _Moments = tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]
 
 
-def with_known(
-    state: NoiseNetworkState, distinct: Distinct, left_out: LeftOut
-) -> NoiseNetworkState:
+def with_known(state: EnsembleState, distinct: Distinct, left_out: LeftOut) -> EnsembleState:
     """Return a state that remembers the inputs of the table, if their noise comes back."""
     if len(distinct.once.x) == len(distinct.table.x):
         return state
@@ -96,7 +94,7 @@ def _moments(of_members: Output, log_ratio: float) -> _Moments:
 
 
 def recall(
-    state: NoiseNetworkState, x: Float[np.ndarray, "n d"], said: NoisyOutput
+    state: EnsembleState, x: Float[np.ndarray, "n d"], said: NoisyOutput
 ) -> tuple[NoisyOutput, Float[np.ndarray, "n o"]]:
     """Say what is known of inputs that were measured, and the log factor of every row's noise."""
     log_ratio = np.tile(np.float64(state.log_noise_ratio), (len(x), 1))

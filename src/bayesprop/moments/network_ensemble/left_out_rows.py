@@ -22,8 +22,8 @@ from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.network_ensemble import residual_process
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Targets
 from bayesprop.moments.network_ensemble.ensemble_state import (
-    NoiseNetworkSettings,
-    NoiseNetworkState,
+    EnsembleSettings,
+    EnsembleState,
 )
 from bayesprop.moments.network_ensemble.ensemble_training import outputs
 from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
@@ -63,8 +63,8 @@ class Left(NamedTuple):
 
 
 def with_residual(
-    state: NoiseNetworkState, distinct: Distinct, left_out: LeftOut, settings: NoiseNetworkSettings
-) -> tuple[NoiseNetworkState, LeftOut]:
+    state: EnsembleState, distinct: Distinct, left_out: LeftOut, settings: EnsembleSettings
+) -> tuple[EnsembleState, LeftOut]:
     """Return a trained state with what rows left out say of its residuals and its noise.
 
     And what it then says of rows left out.
@@ -103,7 +103,7 @@ class Output(NamedTuple):
     log_floor: float
 
     @classmethod
-    def of(cls, state: NoiseNetworkState, said: NoisyOutput, o: int) -> Output:
+    def of(cls, state: EnsembleState, said: NoisyOutput, o: int) -> Output:
         """Take one of all."""
         one = NoisyOutput(*(part[..., o] for part in said))
         return cls(one, float(state.log_floor[o]))

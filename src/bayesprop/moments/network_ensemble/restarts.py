@@ -13,8 +13,8 @@ from jaxtyping import Float
 from scipy import special
 
 from bayesprop.moments.network_ensemble.ensemble_state import (
-    NoiseNetworkSettings,
-    NoiseNetworkState,
+    EnsembleSettings,
+    EnsembleState,
     init,
 )
 from bayesprop.moments.network_ensemble.ensemble_training import (
@@ -33,7 +33,7 @@ still taken to have learnt all rows."""
 _MOST_ROWS = 100_000
 
 
-def gave_up(state: NoiseNetworkState, rows: Rows) -> list[int]:
+def gave_up(state: EnsembleState, rows: Rows) -> list[int]:
     """Return the numbers of members whose training errors are far above those of the others.
 
     They must lie above MOST_TIMES the median of the others, and the log-likelihood more than
@@ -53,7 +53,7 @@ def gave_up(state: NoiseNetworkState, rows: Rows) -> list[int]:
 
 
 def _on_rows(
-    state: NoiseNetworkState, rows: Rows
+    state: EnsembleState, rows: Rows
 ) -> tuple[Float[np.ndarray, "k o"], Float[np.ndarray, "k o"]]:
     """Root mean square errors of the members' means, and means of `student_t_bound`.
 
@@ -74,8 +74,8 @@ def _on_rows(
 
 
 def start_again(
-    state: NoiseNetworkState, rows: Rows, settings: NoiseNetworkSettings, member: int
-) -> NoiseNetworkState:
+    state: EnsembleState, rows: Rows, settings: EnsembleSettings, member: int
+) -> EnsembleState:
     """Train a member anew from another start, and keep the better of the two."""
     seed = int(np.random.SeedSequence([state.seed % 2**32, 1]).generate_state(1)[0])
     drawn = init(seed, state.n_inputs, rows.y, settings)
@@ -93,9 +93,7 @@ def start_again(
     return replaced if after > before else state
 
 
-def _with_member(
-    state: NoiseNetworkState, member: int, one: NoiseNetworkState
-) -> NoiseNetworkState:
+def _with_member(state: EnsembleState, member: int, one: EnsembleState) -> EnsembleState:
     def put(leaf: np.ndarray, new: np.ndarray) -> np.ndarray:
         return np.concatenate([leaf[:member], new, leaf[member + 1 :]])
 

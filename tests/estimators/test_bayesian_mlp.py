@@ -1,0 +1,222 @@
+"""The default estimators as a user meets them; small networks, few epochs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, ClosedFormVIClassifier, load
+from bayesprop.model.noise_mixture import NoiseMixturePredictive
+from bayesprop.moments.network_ensemble import joint_covariance
+
+OLD_FILES = Path(__file__).parent.parent / "golden" / "old"
+
+
+def wave(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-3.0, 3.0, (n, 2))
+    return x, 40.0 + 10.0 * np.sin(x[:, 0]) + 3.0 * rng.standard_normal(n)
+
+
+# A row of weight 2 is in one batch, the same row met twice may be in two. The regressor's first
+# batch takes in the whole table of that check, and there the two are the same.
+BATCHES = {"check_sample_weight_equivalence_on_dense_data": "batches of 32 rows of 60"}
+
+
+@parametrize_with_checks(
+    [BayesianMLPRegressor(n_epochs=5, n_members=2), BayesianMLPClassifier(n_epochs=30)],
+    expected_failed_checks=lambda e: BATCHES if isinstance(e, BayesianMLPClassifier) else {},
+)
+@pytest.mark.filterwarnings("ignore:the target is constant")
+def test_the_contract_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+TINY = {"n_epochs": 4, "random_state": 0}
+OTHER = {
+    "hidden_layer_sizes": (3, 3),
+    "n_epochs": 5,
+    "n_members": 3,
+    "learn_residual": False,
+    "learn_replicates": True,
+    "likelihood_weight": 1.0,
+    "batch_size": 17,
+    "learning_rate": 0.02,
+    "random_state": 1,
+}
+
+
+def table_of_replicates():
+    """Errors that a network of few steps leaves, and that agree at the same inputs."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (120, 1))
+    y = np.sin(6.0 * x[:, 0]) + 0.5 * rng.standard_normal(120)
+    return np.tile(x, (2, 1)), np.tile(y, 2) + 0.02 * rng.standard_normal(240)
+
+
+@pytest.mark.parametrize("name", [*inspect.signature(BayesianMLPRegressor).parameters])
+def test_every_parameter_of_the_regressor_changes_something(name, capfd):
+    x, y = table_of_replicates()
+    plain = BayesianMLPRegressor(**TINY, hidden_layer_sizes=(4,), n_members=2).fit(x, y)
+    assert not capfd.readouterr().err
+    value = OTHER.get(name, 1)
+    other = BayesianMLPRegressor(**plain.get_params() | {name: value}).fit(x, y)
+    if name == "verbose":
+        lines = capfd.readouterr().err.splitlines()
+        assert lines[-1].startswith(f"network {lines[-1].split()[1]} of 2  step 16 of 16  loss ")
+        assert len(lines) == 2 * 8
+        np.testing.assert_array_equal(other.predict(x), plain.predict(x))
+    else:
+        assert not np.array_equal(other.predict(x), plain.predict(x)), name
+
+
+@pytest.mark.parametrize("name", [*inspect.signature(BayesianMLPClassifier).parameters])
+def test_every_parameter_of_the_classifier_changes_something(name, capfd):
+    x, y = wave()
+    plain = BayesianMLPClassifier((4,), **TINY).fit(x, y > 40.0)
+    assert not capfd.readouterr().err
+    other = BayesianMLPClassifier(**plain.get_params() | {name: OTHER.get(name, 1)})
+    other.fit(x, y > 40.0)
+    if name == "verbose":
+        assert capfd.readouterr().err.splitlines()[-1].startswith("epoch 4  loss ")
+    else:
+        assert not np.array_equal(other.predict_proba(x), plain.predict_proba(x)), name
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"hidden_layer_sizes": ()}, "hidden_layer_sizes must hold at least one int"),
+        ({"hidden_layer_sizes": (0,)}, "hidden_layer_sizes must hold ints >= 1, got 0"),
+        ({"n_epochs": 0}, "n_epochs must be an int >= 1, got 0"),
+        ({"n_members": 1.5}, "n_members must be an int >= 1, got 1.5"),
+        ({"batch_size": True}, "batch_size must be an int >= 1, got True"),
+        ({"learning_rate": 1.0}, "learning_rate must be below 1, got 1.0"),
+        ({"learn_residual": "yes"}, "learn_residual must be True or False, got 'yes'"),
+        ({"learn_replicates": None}, "learn_replicates must be True or False, got None"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(params, message):
+    with pytest.raises(ValueError, match=message):
+        BayesianMLPRegressor(**params).fit(*wave())
+
+
+def test_the_classifier_is_the_papers_with_choices_of_ours():
+    x, y = wave()
+    labels = np.where(y > 40.0, "high", "low")
+    settings = {"n_epochs": 10, "random_state": 0}
+    model = BayesianMLPClassifier(**settings).fit(x, labels)
+    paper = ClosedFormVIClassifier(**settings).fit(x, labels)
+    np.testing.assert_array_equal(model.predict_proba(x), paper.predict_proba(x))
+    assert list(model.classes_) == ["high", "low"]
+
+
+def test_the_classifier_comes_back_from_a_file(tmp_path):
+    x, y = wave()
+    model = BayesianMLPClassifier(**TINY).fit(x, np.where(y > 40.0, "high", "low"))
+    model.save(tmp_path / "m.bayesprop")
+    again = load(tmp_path / "m.bayesprop")
+    assert type(again) is BayesianMLPClassifier
+    np.testing.assert_array_equal(again.predict_proba(x), model.predict_proba(x))
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "settings"),
+    [
+        ("network", "BayesianMLPRegressor", {"learn_replicates": True, "n_members": 2}),
+        ("learned", "ClosedFormVIRegressor", {"noise": "learned", "n_draws": 100}),
+    ],
+)
+def test_files_of_the_first_version_predict_as_they_did(name, kind, settings):
+    model = load(OLD_FILES / f"closed-form-vi-{name}.bayesprop")
+    expected = json.loads((OLD_FILES / f"closed-form-vi-{name}.json").read_text())
+    assert type(model).__name__ == kind
+    assert settings.items() <= model.get_params().items()
+    predictive = model.predict_dist(np.array(expected["X"]))
+    np.testing.assert_allclose(predictive.mean, expected["mean"], rtol=1e-5)
+    np.testing.assert_allclose(predictive.std, expected["std"], rtol=1e-4)
+
+
+def test_the_network_recipe_end_to_end():
+    x, y = wave()
+    model = BayesianMLPRegressor((8,), 20, n_members=2, random_state=0).fit(x, y)
+    found = model.predict_dist(x)
+    assert isinstance(found, NoiseMixturePredictive)
+    assert found.mean.shape == y.shape
+    assert np.abs(found.mean.mean() - y.mean()) < y.std()
+    assert model.sample_y(x, 3, include_noise=True).shape == (60, 3)
+    header, arrays = model._to_stored()
+    again = BayesianMLPRegressor._from_stored(header, arrays)
+    np.testing.assert_allclose(again.predict(x), model.predict(x), rtol=1e-6)
+    assert model.fit_report_.guards["dead_units"] >= 0
+
+
+def test_what_the_networks_leave_is_learnt_unless_unwanted():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (300, 1))
+    y = 50.0 + 7.0 * np.sin(6.0 * x[:, 0]) + rng.standard_normal(300)
+    train, test = slice(200), slice(200, 300)
+    settings = {"n_epochs": 60, "n_members": 2, "random_state": 0}
+    model = BayesianMLPRegressor((3,), **settings).fit(x[train], y[train])
+    plain = BayesianMLPRegressor((3,), **settings, learn_residual=False).fit(x[train], y[train])
+    assert model.fit_report_.guards["residual_rows"] == 200
+    assert plain.fit_report_.guards["residual_rows"] == 0
+    assert model.score(x[test], y[test]) > 0.9 > 0.5 > plain.score(x[test], y[test])
+    drawn = model.sample_y(x[test], 300)
+    error = model.predict_dist(x[test]).epistemic_var ** 0.5 / np.sqrt(300)
+    assert (np.abs(drawn.mean(axis=1) - model.predict(x[test])) < 6.0 * error).all()
+    again = BayesianMLPRegressor._from_stored(*model._to_stored())
+    np.testing.assert_array_equal(again.sample_y(x[test], 5), model.sample_y(x[test], 5))
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-12, 1e300])
+def test_weights_of_any_size_leave_numbers(weight: float):
+    x = np.random.default_rng(0).standard_normal((80, 2))
+    model = BayesianMLPRegressor((4,), 10, n_members=2, random_state=0)
+    said = model.fit(x, x[:, 0], sample_weight=np.full(80, weight)).predict_dist(x)
+    assert np.isfinite(said.mean).all()
+    assert np.isfinite(said.var).all()
+
+
+def test_replicates_are_learnt_if_wanted_and_new_inputs_gain_nothing():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (200, 1))
+    own = x[:, 0] + rng.standard_normal(200)
+    x_train, y_train = np.tile(x[:150], (2, 1)), np.tile(own[:150], 2)
+    y_train = 50.0 + 7.0 * (y_train + 0.1 * rng.standard_normal(300))
+    settings = {"n_epochs": 60, "n_members": 2, "random_state": 0, "learn_replicates": True}
+    model = BayesianMLPRegressor((3,), **settings).fit(x_train, y_train)
+    assert model.fit_report_.guards["replicated_inputs"] == 150
+    known, new = (model.predict_dist(x[part]) for part in (slice(150), slice(150, 200)))
+    assert np.sqrt(np.mean((known.mean - 50.0 - 7.0 * own[:150]) ** 2)) < 1.0
+    assert np.all(known.std < 0.4 * new.std.min())
+    assert np.all(np.abs(new.std - 7.0) < 2.0)
+    again = BayesianMLPRegressor._from_stored(*model._to_stored())
+    np.testing.assert_allclose(again.predict(x), model.predict(x), rtol=1e-6)
+    forgetful = model.without_replicates()
+    np.testing.assert_array_equal(forgetful.predict(x[150:]), model.predict(x[150:]))
+    assert np.all(forgetful.predict_dist(x[:150]).std > 2.0 * known.std)
+    assert not model.fit_report_.warnings
+    with pytest.warns(UserWarning, match="constant"):
+        constant = BayesianMLPRegressor((3,), **settings).fit(x_train, np.full(300, 7.0))
+    assert not any("copies" in said for said in constant.fit_report_.warnings)
+    model.fit(x_train, np.tile(y_train[:150], 2))
+    assert "remove its copies" in model.fit_report_.warnings[0]
+
+
+def test_weights_that_stay_independent_are_told(monkeypatch):
+    x = np.random.default_rng(0).standard_normal((40, 2))
+    settings = {"n_epochs": 5, "n_members": 2, "random_state": 0}
+    model = BayesianMLPRegressor((4,), **settings).fit(x, x[:, 0])
+    assert model.fit_report_.warnings == []
+    monkeypatch.setattr(joint_covariance, "MOST_WEIGHTS", 10)
+    model = BayesianMLPRegressor((4,), **settings).fit(x, x[:, 0])
+    (told,) = model.fit_report_.warnings
+    assert told.startswith("The 19 weights of a network stay independent")
+    assert (model.predict_dist(x).epistemic_var > 0.0).all()
