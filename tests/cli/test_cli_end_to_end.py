@@ -14,7 +14,7 @@ import pytest
 from house_table import as_csv, house_rows
 
 import bayesprop
-from bayesprop import ClosedFormVIRegressor
+from bayesprop import BayesianMLPRegressor
 from bayesprop.cli import main
 
 FAST = ("--method", "pbp", "--hidden", "10", "--epochs", "20", "--quiet")
@@ -141,7 +141,7 @@ def test_report_of_a_later_table(cli, house_model, tmp_path):
 def test_inspect_shows_what_the_recipe_chose(cli, tmp_path):
     x = np.random.default_rng(0).standard_normal((40, 3))
     path = tmp_path / "few.bayesprop"
-    ClosedFormVIRegressor(n_epochs=30, n_members=1, random_state=0).fit(x, x[:, 0]).save(path)
+    BayesianMLPRegressor(n_epochs=30, n_members=1, random_state=0).fit(x, x[:, 0]).save(path)
     lines = dict(line.split(None, 1) for line in cli("inspect", path).out.splitlines()[:8])
     assert lines["layers"] == "3 - 50 - 1"
     assert lines["fit"].startswith("30 steps in ")

@@ -12,7 +12,8 @@ from bayesprop.methods import make
 
 X, Y = load_diabetes(return_X_y=True)
 MODELS = {
-    "closed-form-vi": {"n_epochs": 50},
+    "mlp": {"n_epochs": 50},
+    "closed-form-vi": {"n_epochs": 30},
     "closed-form-vi, draws": {
         "noise": "input",
         "prediction": "draws",

@@ -21,11 +21,9 @@ PAIRS = [
 NETWORKS = [cls for cls in CLASSES if "n_epochs" in inspect.signature(cls).parameters]
 # Where the regressor's parameter is another one than the classifier's, and is described so.
 DIFFER = {
-    # None is the default of the method that `noise` chooses.
-    "ClosedFormVIRegressor": {
-        "hidden_layer_sizes", "n_epochs", "batch_size", "learning_rate", "optimizer", "activation",
-        "prior", "prior_scale", "likelihood_weight", "kl_warm_up", "prediction", "n_draws",
-        "warm_start",
+    # None is a choice by the number of rows.
+    "BayesianMLPRegressor": {
+        "hidden_layer_sizes", "n_epochs", "batch_size", "learning_rate", "verbose",
     },
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ def test_every_regressor_and_set_is_in_it():
     assert {name for name, method in METHODS.items() if method.home} == set(OURS)
     assert len(DATASETS) == 9
     assert is_too_slow("mcmc", "protein")
-    assert not is_too_slow("closed-form-vi", "protein")
+    assert not is_too_slow("mlp", "protein")
 
 
 def test_cells(monkeypatch):
@@ -78,14 +78,14 @@ def test_text_tells_slow_missing_and_bold():
         row(dataset, method, split, crps=1.0 + 0.1 * place + 0.001 * split,
             log_likelihood=None if method == "quantile boosting" else -float(place))
         for dataset in ("yacht", "protein")
-        for place, method in enumerate(("closed-form-vi", "pbp", "mcmc", "quantile boosting"))
+        for place, method in enumerate(("mlp", "pbp", "mcmc", "quantile boosting"))
         if not is_too_slow(method, dataset)
         for split in range(3)
     ]  # fmt: skip
     text = uci_today_page.section(rows)
     assert "too slow" in text.partition("### CRPS")[2]
     assert "| *quantile boosting* | no density | no density |" in text
-    assert "| closed-form-vi | **1.00100 ± 0.00058** | **1.00100 ± 0.00058** |" in text
+    assert "| mlp | **1.00100 ± 0.00058** | **1.00100 ± 0.00058** |" in text
     assert "**mcmc** was fitted on yacht only" in text
     assert "Gaussian process: not run" in text
     assert "Nothing has been run" in uci_today_page.section([])

@@ -211,7 +211,7 @@ class Compare(Learning):
     summary: ClassVar = "Fit several methods to a table and judge them on the same held-out rows."
     examples: ClassVar = (
         "bayesprop compare houses.csv --target price",
-        "bayesprop compare iris --method logistic --method closed-form-vi --splits 10",
+        "bayesprop compare iris --method logistic --method mlp --splits 10",
         "bayesprop compare houses.csv --target price --plot comparison.png --json",
     )
 

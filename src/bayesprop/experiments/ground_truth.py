@@ -44,7 +44,6 @@ _TOOLBOX = (0.25, 0.000625)
 """Of a precision: what MCMCstuff, which the paper used, takes in its examples for both."""
 
 SETTINGS: Mapping[str, dict[str, Any]] = {
-    "closed-form-vi": {"noise": "learned"},
     "deep-ensemble": {"noise": "learned"},
     "network": {"weight_decay": 1.0},
     "bayes-by-backprop": {"n_epochs": 200, "learning_rate": 1e-2},

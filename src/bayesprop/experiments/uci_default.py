@@ -1,4 +1,4 @@
-"""The default of `ClosedFormVIRegressor`, untuned, on the UCI sets and on sets it was not made on.
+"""The default of `BayesianMLPRegressor`, untuned, on the UCI sets and on sets it was not made on.
 
 The design of the default was chosen on splits of the UCI sets (docs/records/mlp-notebook.md says
 which); the other parts were looked at only after it stood.
@@ -17,7 +17,7 @@ import numpy as np
 from bayesprop import metrics
 from bayesprop.datasets import registry
 from bayesprop.datasets.toy import friedman
-from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
+from bayesprop.estimators.bayesian_mlp import BayesianMLPRegressor
 from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
@@ -72,7 +72,7 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     dataset, split = key["dataset"], key["split"]
     is_known = dataset in BARS
     data = uci.train_test(dataset, split) if is_known else _unseen(dataset, split)
-    model = ClosedFormVIRegressor(random_state=uci.cell_seed(config.seed, split))
+    model = BayesianMLPRegressor(random_state=uci.cell_seed(config.seed, split))
     found = uci.fit_and_score(data, model)
     predicted = model.predict_dist(data.X_test)
     constant = _constant_log_likelihood(data)
@@ -167,7 +167,7 @@ _HEADER = (
     "seconds a fit",
 )
 _PROTOCOL = (
-    "`ClosedFormVIRegressor(random_state=...)` with nothing else set, standard splits (protein 5, "
+    "`BayesianMLPRegressor(random_state=...)` with nothing else set, standard splits (protein 5, "
     "the others 20). Test log-likelihood in nats a row and RMSE, in the original units, mean ± "
     "standard error over splits; *worst split against constant* is the smallest advantage in "
     "log-likelihood over N(training mean, training variance) on any split. The design was chosen "
@@ -185,7 +185,7 @@ _AGAIN_HEADER = (
 _AGAIN_NOTE = (
     "Some of these tables hold the same inputs more than once, mostly (not concrete) with the same "
     "target, so that training rows give a part of the test away: to every method of the protocol, "
-    "and to this one more than to others, since it looks for it. At test rows that no training row "
+    "and to this one more than to others where it looks for it (`learn_replicates`). At test rows that no training row "
     "shares its inputs with:"
 )
 _NOTE = (
