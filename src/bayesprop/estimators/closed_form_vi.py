@@ -58,8 +58,8 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
     kl_warm_up : float
         Epochs over which the weight of the prior rises from 0 to 1; 0: none.
     prediction : {"expected", "mean", "draws"}
-        Moments in closed form; the network of the mean weights, which has no doubt of them; or
-        the average over `n_draws` networks.
+        Expectations in closed form; the network of the mean weights, which has no doubt of them;
+        or the average over `n_draws` networks.
     n_draws : int
         Networks of prediction="draws".
     warm_start : bool
@@ -192,8 +192,8 @@ class ClosedFormVIClassifier(ClosedFormFitting, NetworkClassifier):
     kl_warm_up : float
         Epochs over which the weight of the prior rises from 0 to 1; 0: none.
     prediction : {"expected", "mean", "draws"}
-        Expected probabilities in closed form; the network of the mean weights; or the average
-        over `n_draws` networks.
+        Expectations in closed form; the network of the mean weights, which has no doubt of them;
+        or the average over `n_draws` networks.
     n_draws : int
         Networks of prediction="draws".
     standardise : bool

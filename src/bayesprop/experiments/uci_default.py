@@ -185,8 +185,8 @@ _AGAIN_HEADER = (
 _AGAIN_NOTE = (
     "Some of these tables hold the same inputs more than once, mostly (not concrete) with the same "
     "target, so that training rows give a part of the test away: to every method of the protocol, "
-    "and to this one more than to others where it looks for it (`learn_replicates`). At test rows that no training row "
-    "shares its inputs with:"
+    "and to this one more than to others where it looks for it (`learn_replicates`). At test rows "
+    "that no training row shares its inputs with:"
 )
 _NOTE = (
     "Log-likelihood, then RMSE where it was published. PBP: Hernández-Lobato & Adams (2015); Deep "

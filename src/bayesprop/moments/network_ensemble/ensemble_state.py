@@ -249,12 +249,8 @@ class EnsembleState(NamedTuple):
         others = self.slope, self.slope_square, self.log_floor, self.deviations
         others = *others, *self.residual, *self.known, self.log_noise_ratio
         leaves = [*jax.tree.leaves(self.members), *others]
-        with np.errstate(over="ignore"):
-            is_finite = all(
-                np.asarray(a).dtype.kind in "fiu" and np.isfinite(np.float32(a)).all()
-                for a in leaves
-            )
-        if not is_finite:
+        arrays = [np.asarray(leaf) for leaf in leaves]
+        if not all(a.dtype == np.float32 and np.isfinite(a).all() for a in arrays):
             raise ValueError("the parameters must be finite numbers of float32")
         if min(map(len, networks)) < 2:
             raise ValueError("both networks must have a hidden layer")
