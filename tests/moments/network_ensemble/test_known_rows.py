@@ -193,7 +193,7 @@ def test_what_is_known_is_saved_and_forgotten_by_training(recipes):
     arrays = state.to_arrays() | {"known.v": -state.known.v - 1.0}
     with pytest.raises(ValueError, match="v must be at least 0"):
         nn.EnsembleState.from_arrays(arrays)
-    without, _ = fit(np.tile(x[:200], (2, 1)), before, learns_residual=False)
+    without, _ = fit(np.tile(x[:200], (2, 1)), before, learns_replicates=False)
     assert len(without.known.rows) == 0
     assert len(state.without_deviations().known.rows) == 0
 

@@ -181,9 +181,9 @@ def ripple() -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None, **given):
-    settings = nn.settings_for(
-        len(x), hidden_layer_sizes=(4,), noise_layer_sizes=(4,), n_members=2, n_steps=600, **given
-    )
+    sizes = {"hidden_layer_sizes": (4,), "noise_layer_sizes": (4,), "n_members": 2}
+    chosen = {"n_steps": 600, "learns_replicates": True} | given
+    settings = nn.settings_for(len(x), **sizes, **chosen)
     start = nn.init(0, x.shape[1], y, settings)
     return nn.fit(start, x, y, settings, weight=weight)[0], settings
 

@@ -55,7 +55,7 @@ def test_a_long_table_is_judged_by_some_of_its_rows(table, fitted, monkeypatch):
 
 def test_members_that_learnt_all_rows_stay(table, fitted):
     state, info = fitted
-    assert info.n_started_again == 0
+    assert info.n_restarted == 0
     assert restarts.gave_up(state, Rows.of(*table, None)) == []
 
 
@@ -65,7 +65,7 @@ def test_the_one_that_gave_up_is_trained_again(table, fitted, member):
     state = given_up(fitted[0], member)._replace(step=SETTINGS.n_steps)
     assert restarts.gave_up(state, Rows.of(x, y, None)) == [member]
     mended, info = nn.fit(state, x, y, SETTINGS)  # no step is left to take
-    assert info.n_started_again == 1
+    assert info.n_restarted == 1
     errors = np.sqrt(np.mean((nn.outputs(mended, x).m - y) ** 2, axis=(1, 2)))
     assert errors.max() < 1.5 * np.median(errors)
     for k, (ours, theirs) in enumerate(
@@ -89,7 +89,7 @@ def test_outliers_left_alone_are_no_giving_up(table):
     """The wild rows are told by the noise of all members alike."""
     x, y = table
     wild = y + np.where(np.arange(200)[:, None] % 20 == 0, 30.0, 0.0)
-    assert nn.fit(nn.init(4, 2, wild, SETTINGS), x, wild, SETTINGS)[1].n_started_again == 0
+    assert nn.fit(nn.init(4, 2, wild, SETTINGS), x, wild, SETTINGS)[1].n_restarted == 0
 
 
 def test_the_measure_is_the_bound_of_training(table, fitted):
@@ -110,4 +110,4 @@ def test_the_measure_is_the_bound_of_training(table, fitted):
 def test_one_network_alone_has_nobody_to_be_compared_with(table):
     x, y = table
     alone = nn.settings_for(200, hidden_layer_sizes=(4,), n_members=1, n_steps=50)
-    assert nn.fit(nn.init(1, 2, y, alone), x, y, alone)[1].n_started_again == 0
+    assert nn.fit(nn.init(1, 2, y, alone), x, y, alone)[1].n_restarted == 0
