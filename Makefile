@@ -1,11 +1,11 @@
 # make demo  – set up and run the main job: fit, predict and report on bundled data
-# make test  – set up and run the tests
+# make test  – set up and run the tests; make test-all runs those that take minutes, too
 SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format bench docs lock clean
+.PHONY: demo test test-all test-avx2 lint format bench docs lock clean
 .DELETE_ON_ERROR:
 
 $(READY): requirements/dev.lock pyproject.toml
@@ -28,6 +28,17 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-all: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "exhaustive or not exhaustive"
+
+# What rounds, as a processor without AVX-512 rounds it.
+AVX2 := XLA_FLAGS=--xla_cpu_max_isa=AVX2 NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATURES= \
+  NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-avx2 OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL"
+ROUNDING := tests/test_golden.py tests/numerics tests/linear tests/moments tests/estimators/test_every_network.py
+
+test-avx2: $(READY)
+	$(AVX2) $(BIN)/python -m pytest -n 2 --dist worksteal $(ROUNDING)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
+
 import pytest
 
-QUICK = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+QUICK = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 """Options of XLA: its older generator of loops, one part a program. A third of the time."""
+
+# Set before anything imports JAX; a flag of the caller's counts.
+os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')}"
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
+os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "false")  # no test leans on an earlier one
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _quick_compilation(request):
-    """Compile quickly: of most tests it takes most of the time.
+def _optimised_programs(request):
+    """Compile with all optimisations where a module says OPTIMISED = True: it computes for long.
 
-    A module that computes for longer than it compiles, or to the last digit, says OPTIMISED = True.
+    Of most tests, compiling takes most of the time.
     """
-    if getattr(getattr(request, "module", None), "OPTIMISED", False):
+    if not getattr(getattr(request, "module", None), "OPTIMISED", False):
         yield
         return
     import jax
-    from jax._src import compiler  # to the public, XLA's options are those of one function
 
-    options = compiler.get_compile_options
-
-    def quick(*args, env_options_overrides=None, **settings):
-        given = QUICK | (env_options_overrides or {})
-        return options(*args, env_options_overrides=given, **settings)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiler, "get_compile_options", quick)
-        jax.config.update("jax_disable_most_optimizations", True)
-        yield
-        jax.config.update("jax_disable_most_optimizations", False)
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _room_for_programs():
-    """Thousands of programs compiled in one process would crash it."""
+def _programs_end_with_their_module():
+    """Forget compiled programs: few serve a second module, and all take memory."""
     yield
-    from bayesprop.numerics.compiled import forget_when_crowded
-
-    forget_when_crowded()
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
+        gc.collect()

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "false")  # no test leans on an earlier one
 
 
 @pytest.fixture(scope="session", autouse=True)

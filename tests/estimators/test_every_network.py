@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
@@ -32,13 +34,6 @@ X = RNG.normal(size=(24, 3))
 Y = X[:, 0] + 0.1 * RNG.normal(size=24)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def targets(task):
     return Y if task == REGRESSION else np.where(Y > 0.0, "above", "below")
 
@@ -58,10 +53,12 @@ def predicted(model, x):
 
 
 def test_a_row_is_predicted_alike_in_any_company(fitted):
+    """Up to a float32's rounding: a product of other shape may be summed in another order."""
     model, _, together = fitted
-    np.testing.assert_array_equal(predicted(model, X[::-1])[::-1], together)
-    np.testing.assert_array_equal(predicted(model, X[3:4]), together[3:4])
-    np.testing.assert_array_equal(predicted(model, np.tile(X, (2, 1)))[-24:], together)
+    alike = partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7)
+    alike(predicted(model, X[::-1])[::-1], together)
+    alike(predicted(model, X[3:4]), together[3:4])
+    alike(predicted(model, np.tile(X, (2, 1)))[-24:], together)
 
 
 def test_rows_far_away_have_predictions_or_are_refused(fitted):

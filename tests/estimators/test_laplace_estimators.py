@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 from scipy import stats
@@ -15,13 +14,6 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
 Y = 30.0 + 10.0 * (X @ [1.0, -0.5]) + 4.0 * RNG.normal(size=60)
 TINY = {"hidden_layer_sizes": (4,), "n_epochs": 4, "n_rounds": 2, "random_state": 0}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,14 +15,6 @@ REGRESSORS = (PointNetworkRegressor, MCDropoutRegressor, DeepEnsembleRegressor)
 CLASSIFIERS = (PointNetworkClassifier, MCDropoutClassifier, DeepEnsembleClassifier)
 ALL = (*REGRESSORS, *CLASSIFIERS)
 ONE_OF_EACH = (PointNetworkClassifier, MCDropoutRegressor, DeepEnsembleRegressor)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Every case is a configuration of its own: compiling takes most of the time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def table(n=80, seed=0):

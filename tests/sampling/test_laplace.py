@@ -63,13 +63,6 @@ def float64():
         yield
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def network(seed=1, sizes=SIZES):
     weights = init_weights(jax.random.key(seed), sizes)
     return tuple(jnp.asarray(w, jnp.float64) + 0.1 for w in weights)
