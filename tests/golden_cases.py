@@ -14,7 +14,7 @@ GRADIENT = TINY | {"learning_rate": 0.03}
 FEW_DRAWS = GRADIENT | {"n_draws": 8}
 CHAINS = {"hidden_layer_sizes": (2,), "n_warmup": 200, "n_draws": 30, "n_chains": 2}
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
-    "mlp": ("closed-form-vi", TINY | {"n_epochs": 300, "n_members": 2}),
+    "mlp": ("mlp", TINY | {"n_epochs": 300, "n_members": 2}),
     "closed-form-vi": ("closed-form-vi", GRADIENT | {"kl_warm_up": 10.0}),
     "pbp": ("pbp", TINY),
     "pbp-sep": ("pbp", TINY | {"inference": "sep"}),
@@ -44,7 +44,6 @@ OF_ONE_TASK = {
     "logistic-laplace": CLASSIFICATION,
 }
 """The recipe is for numbers; a variant stands for its method once."""
-OWN_SETTINGS = {("closed-form-vi", REGRESSION): {"noise": "learned"}}
 N_TRAIN, N_STORED = 96, 12
 
 
@@ -80,7 +79,7 @@ def fitted(name: str, task: str) -> Any:
     """Fit the case's estimator to its rows."""
     method, settings = SETTINGS[name]
     data = rows(task)
-    model = make(method, task=task, **settings, **OWN_SETTINGS.get((name, task), {}))
+    model = make(method, task=task, **settings)
     return model.fit(data.x, data.y)
 
 
