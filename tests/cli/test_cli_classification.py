@@ -419,15 +419,15 @@ def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeyp
     ],
 )
 def test_odd_pictures_in_a_model_file_count_as_not_said(animals, notes):
-    from bayesprop.cli.remembered import remember
+    from bayesprop.cli.notes import read_notes
     from bayesprop.store import SavedModel, load_model
 
     saved = load_model(animals[1])
     odd = SavedModel(saved.estimator, saved.table, {**saved.metadata, **notes}, saved.header)
-    assert remember(odd).picture == {}
+    assert read_notes(odd).picture == {}
     whole = {"image_shape": [1, 2], "image_pixels": [0, 1]}
     good = SavedModel(saved.estimator, saved.table, {**saved.metadata, **whole}, saved.header)
-    assert remember(good).picture == whole
+    assert read_notes(good).picture == whole
 
 
 def test_catalogues_tell_the_tasks(cli):
@@ -443,7 +443,7 @@ def test_catalogues_tell_the_tasks(cli):
 
 
 def test_shares_of_classes_by_largest_remainders():
-    from bayesprop.cli.division import shares
+    from bayesprop.table.split import shares
 
     rng = np.random.default_rng(0)
     assert shares(np.array([1, 1, 8]), 2).tolist() == [0, 0, 2]

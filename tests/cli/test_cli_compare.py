@@ -8,7 +8,7 @@ import pytest
 
 from bayesprop import methods
 from bayesprop.cli import compare
-from bayesprop.cli.compare import Trial, summarise
+from bayesprop.cli.compare import Trial, summarise_trials
 from bayesprop.estimators.logistic_regression import BayesianLogisticClassifier
 
 
@@ -128,7 +128,7 @@ def test_best_first_and_failures_last():
         Trial("b", 0, None, 1.0, "no"),
         Trial("c", 0, {"log_likelihood": -1.0}, 1.0, None),
     ]
-    found = summarise(trials, ["a", "b", "c"])
+    found = summarise_trials(trials, ["a", "b", "c"])
     assert [summary.method for summary in found] == ["c", "a", "b"]
     assert found[1].log_likelihood == -3.0
     assert found[1].standard_error == pytest.approx(1.0)

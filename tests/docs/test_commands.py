@@ -12,6 +12,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,9 @@ import typer
 
 import bayesprop
 from bayesprop.cli import app as surface
-from bayesprop.cli.settings import make_estimator, method_of, read_settings
+from bayesprop.cli.actions import Fit
+from bayesprop.cli.parser import action_of
+from bayesprop.cli.settings import make_estimator, method_of, settings_of
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(REPOSITORY / "docs" / "hooks"))
@@ -119,7 +122,7 @@ def check_command(text: str) -> None:
 def check_settings(values: dict[str, Any]) -> None:
     """Check that the method takes its settings, for one of its tasks at least."""
     refusals = []
-    for task in TASKS if values["task"] is None else [values["task"].value]:
+    for task in TASKS if values["task"] is None else [values["task"]]:
         try:
             check_estimator(estimator_of(values, task))
             return
@@ -129,15 +132,9 @@ def check_settings(values: dict[str, Any]) -> None:
 
 
 def estimator_of(values: dict[str, Any], task: str) -> Any:
-    inference = values["inference"]
-    settings = read_settings(
-        values["method"],
-        hidden=values["hidden"] or (),
-        epochs=values["epochs"],
-        batch_size=values["batch_size"],
-        inference=None if inference is None else inference.value,
-        assignments=[one for one in values["settings"] or () if one != PLACEHOLDER],
-    )
+    fit = action_of(Fit, values)
+    fit = replace(fit, settings=tuple(one for one in fit.settings if one != PLACEHOLDER))
+    settings = settings_of(fit)
     return make_estimator(settings, method_of(settings, task, "the page says so"), task, 0)
 
 

@@ -9,7 +9,9 @@ import polars as pl
 import pytest
 
 from bayesprop.table import read
-from bayesprop.table.read import TableError, read_table, write_table
+from bayesprop.table.errors import TableError
+from bayesprop.table.read import read_table
+from bayesprop.table.write import write_table
 
 FRAME = pl.DataFrame(
     {"a": [1.5, None, 1e-300], "b": ["x,y", 'q"', "é\n"], "c": [True, False, None]}
@@ -27,17 +29,18 @@ def test_what_is_written_is_read_back(tmp_path, suffix):
     )
 
 
-def test_columns_can_be_written_without_a_frame(tmp_path):
-    write_table({"mean": [1.0, 2.0], "std": [0.1, 0.2]}, str(tmp_path / "t.csv"))
-    assert (tmp_path / "t.csv").read_text() == "mean,std\n1.0,0.1\n2.0,0.2\n"
+def test_a_table_can_be_written_in_parts(tmp_path):
+    for name in ("t.csv", "t.parquet"):
+        write_table((FRAME[i : i + 1] for i in range(3)), str(tmp_path / name))
+        assert len(read_table(str(tmp_path / name))) == 3
 
 
-def test_standard_streams(monkeypatch, capsys):
+def test_standard_streams(monkeypatch, capfdbinary):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"a;b\n1;2\n")))
     frame = read_table("-")
     assert frame.to_dict(as_series=False) == {"a": [1], "b": [2]}
     write_table(frame, "-")
-    assert capsys.readouterr().out == "a,b\n1,2\n"
+    assert capfdbinary.readouterr().out == b"a,b\n1,2\n"
 
 
 def test_empty_standard_input_is_named(monkeypatch):

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from bayesprop.model.predictive import Predictive
 
 COLUMN = "abstained"
-_DOUBTS_OF_NUMBERS = ("std", "epistemic_std", "noise_std")
-_DOUBTS_OF_CLASSES = ("entropy", "mutual_information")
 
 
 class Abstaining:
@@ -30,10 +28,9 @@ class Abstaining:
         Rows beyond it get no prediction; in the unit of the uncertainty.
     """
 
-    def __init__(self, by: str, above: float, *, classes: bool) -> None:
+    def __init__(self, by: str, above: float) -> None:
         self.by = by
         self.above = above
-        self._doubts = _DOUBTS_OF_CLASSES if classes else _DOUBTS_OF_NUMBERS
         self.n_rows = 0
         self.n_abstained = 0
         self.most = 0.0
@@ -54,21 +51,21 @@ class Abstaining:
                 f"--by {one_line(by)} is not known for a model of {kind}"
                 f"{did_you_mean(by, known) or ';'} choose from {', '.join(known)}"
             )
-        return cls(next(iter(known)) if by is None else by, above, classes=classes)
+        return cls(next(iter(known)) if by is None else by, above)
 
     def applied(
-        self, predicted: pl.DataFrame, predictive: Predictive | ClassPredictive
+        self,
+        predicted: pl.DataFrame,
+        predictive: Predictive | ClassPredictive,
+        doubts: tuple[str, ...],
     ) -> pl.DataFrame:
-        """Empty the predictions of the rows beyond, and add the column of reasons.
-
-        What tells the doubt stays.
-        """
+        """Empty the predictions of the rows beyond, save their doubts; add the reasons."""
         uncertainty = uncertainty_of(predictive, self.by)
         beyond = ~(uncertainty <= self.above)
         self.n_rows += len(beyond)
         self.n_abstained += int(np.sum(beyond))
         self.most = max(self.most, float(np.max(uncertainty, initial=0.0)))
-        answers = [name for name in predicted.columns if name not in self._doubts]
+        answers = [name for name in predicted.columns if name not in doubts]
         reasons = [
             f"{self.by} {value:.6g} > {self.above:g}" if is_beyond else None
             for value, is_beyond in zip(uncertainty, beyond, strict=True)
@@ -78,7 +75,7 @@ class Abstaining:
         ]
         return predicted.with_columns(*emptied, pl.Series(COLUMN, reasons, dtype=pl.String))
 
-    def tell(self, *, quiet: bool) -> None:
+    def sum_up(self, *, quiet: bool) -> None:
         """Say how many rows have no prediction."""
         if self.most == 0.0 and self.n_rows:
             warn([f"the {self.by} of every row is 0, so that --abstain-above never holds"])

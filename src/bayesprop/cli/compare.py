@@ -16,13 +16,15 @@ from bayesprop.cli.actions import Compare
 from bayesprop.cli.console import figure, note, print_json, print_table, progress, warn
 from bayesprop.cli.division import Parts, divide, target_of
 from bayesprop.cli.failures import InputError, describe, did_you_mean
-from bayesprop.cli.scores import predict_rows, score
-from bayesprop.cli.settings import make_estimator, read_settings
-from bayesprop.cli.sources import check_output
-from bayesprop.methods import CLASSIFICATION
+from bayesprop.cli.opened import check_output
+from bayesprop.cli.rows import Rows, predict_rows
+from bayesprop.cli.scores import summarise
+from bayesprop.cli.settings import Settings, check_method, make_estimator
+from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.report.baselines import ConstantBaseline
 from bayesprop.report.class_baselines import FrequencyBaseline
-from bayesprop.table.read import TableEncoding, read_table
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.read import read_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
 CONSTANT = "constant"
 PICTURES = (".svg", ".png")
 _METRICS = {
-    True: {"accuracy": "accuracy", "calibration_error": "calibration error"},
-    False: {"rmse": "RMSE", "coverage_90": "inside 90 %"},
+    CLASSIFICATION: {"accuracy": "accuracy", "calibration_error": "calibration error"},
+    REGRESSION: {"rmse": "RMSE", "coverage_90": "inside 90 %"},
 }
 
 
@@ -70,37 +72,27 @@ def run(options: Compare) -> None:
         frame = read_table(options.table)
     target = target_of(options, frame)
     divisions = _divisions(options, frame, target.name, options.task or target.task)
-    task = divisions[0].task
-    names = _chosen(options.method, task)
+    names = _chosen(options.method, divisions[0].task)
     trials: list[Trial] = []
-
-    def conclude(names: Sequence[str]) -> list[Summary]:
-        found = summarise(trials, names)
-        is_drawn = _draw(options.plot, found, target.name)
-        _tell(options, task, target.name, divisions[0], trials, found, is_drawn=is_drawn)
-        return found
-
     try:
         for trial in _trials(options, divisions, names, target.name):
             trials.append(trial)
     except KeyboardInterrupt:
         if trials and not options.as_json:
-            conclude(list(dict.fromkeys(trial.method for trial in trials)))
+            done = dict.fromkeys(trial.method for trial in trials)
+            _conclude(options, target.name, divisions[0], trials, list(done))
         raise
-    found = conclude([CONSTANT, *names])
-    if all(summary.log_likelihood is None for summary in found if summary.method != CONSTANT):
+    summaries = _conclude(options, target.name, divisions[0], trials, [CONSTANT, *names])
+    if all(summary.log_likelihood is None for summary in summaries if summary.method != CONSTANT):
         raise InputError("every method failed; the reasons stand above")
 
 
 def _check(options: Compare) -> None:
-    if not 0.0 < options.test_fraction <= 0.9:
-        raise InputError(
-            f"--test-fraction must be above 0 and at most 0.9, got {options.test_fraction}"
-        )
-    if options.splits < 1:
-        raise InputError(f"--splits must be 1 or more, got {options.splits}")
-    for name in options.method:  # an unknown name is refused before the table is read
-        read_settings(name, hidden=(), epochs=None, batch_size=None, inference=None, assignments=())
+    """Refuse what can be refused before the table is read."""
+    if options.test_fraction == 0.0:
+        raise InputError("--test-fraction must be above 0 and at most 0.9, got 0")
+    for name in options.method:
+        check_method(name)
     if options.plot.suffix not in PICTURES:
         hint = did_you_mean(options.plot.suffix, PICTURES)
         raise InputError(f"--plot {options.plot} must end in {' or '.join(PICTURES)}{hint}")
@@ -116,27 +108,25 @@ def _chosen(asked: Sequence[str], task: str) -> list[str]:
             f"--method {unable[0]} does {methods.METHODS[unable[0]].task} only, and the target "
             f"asks for {task}; methods for {task}: {', '.join(able)}"
         )
-    return [name for name in able if (name in asked if asked else _is_quick(name))]
+    return [name for name in able if (name in asked if asked else not _is_slow(name))]
 
 
-def _is_quick(name: str) -> bool:
-    return not methods.METHODS[name].is_slow
+def _is_slow(name: str) -> bool:
+    return methods.METHODS[name].is_slow
 
 
 def _divisions(options: Compare, frame: pl.DataFrame, target: str, task: str | None) -> list[Parts]:
     """Divide the table once for each split, each by a seed of its own."""
-    seeds = range(options.seed, options.seed + options.splits)
-    found = [divide(replace(options, seed=seed), frame, target, task) for seed in seeds[:1]]
-    if not len(found[0].test.frame):
+    first = divide(options, frame, target, task)
+    warn(first.warnings)
+    if not len(first.test.frame):
         raise InputError(
             f"--test-fraction {options.test_fraction:g} holds no row out of "
-            f"{len(found[0].target)}: raise it"
+            f"{len(first.target)}: raise it"
         )
-    with warnings.catch_warnings():  # the first division has said it
-        warnings.simplefilter("ignore")
-        return found + [
-            divide(replace(options, seed=seed), frame, target, task) for seed in seeds[1:]
-        ]
+    seeds = range(options.seed + 1, options.seed + options.splits)
+    others = [divide(replace(options, seed=s), frame, target, task) for s in seeds]
+    return [first, *others]
 
 
 def _trials(
@@ -144,19 +134,21 @@ def _trials(
 ) -> Iterator[Trial]:
     """Fit method after method, so that what is common to its fits is compiled once."""
     for name in (CONSTANT, *names):
-        said: set[str] = set()
+        remarks: set[str] = set()
         for split, parts in enumerate(divisions):
             what = f"{name}, split {split + 1} of {len(divisions)}"
             with progress(what, quiet=options.quiet):
-                trial = _trial(name, split, parts, target, options.seed + split, said)
+                trial = _trial(name, split, parts, target, options.seed + split, remarks)
             yield trial
-        warn(sorted(f"{name}: {sentence}" for sentence in said))
+        warn(sorted(f"{name}: {sentence}" for sentence in remarks))
 
 
-def _trial(name: str, split: int, parts: Parts, target: str, seed: int, said: set[str]) -> Trial:
+def _trial(name: str, split: int, parts: Parts, target: str, seed: int, remarks: set[str]) -> Trial:
     started = time.perf_counter()
     try:
-        scores, seconds = _judged(name, parts, target, seed, said)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scores, seconds = _judged(name, parts, target, seed, remarks)
     except Exception as error:  # the other methods go on
         seconds = time.perf_counter() - started
         return Trial(name, split, None, seconds, describe(error).message)
@@ -164,43 +156,35 @@ def _trial(name: str, split: int, parts: Parts, target: str, seed: int, said: se
 
 
 def _judged(
-    name: str, parts: Parts, target: str, seed: int, said: set[str]
+    name: str, parts: Parts, target: str, seed: int, remarks: set[str]
 ) -> tuple[dict[str, float], float]:
     """Fit a method (or the constant) and return its metrics and the seconds of the fit."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        encoding = TableEncoding.fit(parts.train.frame, target, parts.task)
-        X, y = encoding.encode(parts.train.frame).X, encoding.target(parts.train.frame)
-        X_test, y_test = encoding.encode(parts.test.frame).X, encoding.target(parts.test.frame)
-        settings = read_settings(
-            None if name == CONSTANT else name,
-            hidden=(), epochs=None, batch_size=None, inference=None, assignments=(),
-        )  # fmt: skip
-        weight = {} if parts.train.weight is None else {"sample_weight": parts.train.weight}
-        started = time.perf_counter()
-        if name == CONSTANT:
-            predictive = _constant(parts.task, y).predict_dist(X_test)
-            return score(predictive, None, X_test, y_test)["model"], time.perf_counter() - started
-        estimator = make_estimator(settings, name, parts.task, seed)
-        estimator.fit(X, y, **weight)
-        seconds = time.perf_counter() - started
-        said.update(estimator.fit_report_.warnings)
-        predictive = predict_rows(estimator, X_test, encoding, parts.test.row_numbers)
-        return score(predictive, None, X_test, y_test)["model"], seconds
+    encoding = TableEncoding.fit(parts.train.frame, target, parts.task)
+    train, test = parts.train.encoded(encoding), parts.test.encoded(encoding)
+    started = time.perf_counter()
+    if name == CONSTANT:
+        predictive = _constant(parts.task, train).predict_dist(test.X)
+        return summarise(predictive, test.y), time.perf_counter() - started
+    estimator = make_estimator(Settings(), name, parts.task, seed)
+    train.fit(estimator)
+    seconds = time.perf_counter() - started
+    remarks.update(estimator.fit_report_.warnings)
+    predictive = predict_rows(estimator, test.X, encoding, test.numbers)
+    return summarise(predictive, test.y), seconds
 
 
-def _constant(task: str, y: np.ndarray) -> ConstantBaseline | FrequencyBaseline:
+def _constant(task: str, rows: Rows) -> ConstantBaseline | FrequencyBaseline:
     """Fit what any model should beat: the same prediction for every row."""
     if task == CLASSIFICATION:
-        return FrequencyBaseline.fit(y, np.unique(y))
-    return ConstantBaseline.fit(y)
+        return FrequencyBaseline.fit(rows.y, np.unique(rows.y))
+    return ConstantBaseline.fit(rows.y)
 
 
-def summarise(trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:
+def summarise_trials(trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:
     """Average over splits; the best log-likelihood first, what failed last."""
-    found = [_summary(name, [trial for trial in trials if trial.method == name]) for name in names]
-    failed = [summary for summary in found if summary.log_likelihood is None]
-    good = [summary for summary in found if summary.log_likelihood is not None]
+    every = [_summary(name, [trial for trial in trials if trial.method == name]) for name in names]
+    failed = [summary for summary in every if summary.log_likelihood is None]
+    good = [summary for summary in every if summary.log_likelihood is not None]
     return sorted(good, key=lambda summary: -(summary.log_likelihood or 0.0)) + failed
 
 
@@ -223,76 +207,71 @@ def _summary(name: str, trials: Sequence[Trial]) -> Summary:
     )
 
 
-def _draw(path: Path, found: Sequence[Summary], target: str) -> bool:
-    """Draw what has a log-likelihood; say whether anything has."""
-    from bayesprop.report.comparison_figure import Point, draw
-
-    points = [
-        Point(s.method, s.seconds, s.log_likelihood, s.standard_error)
-        for s in found
-        if s.seconds is not None and s.log_likelihood is not None and s.method != CONSTANT
-    ]
-    constant = next((s.log_likelihood for s in found if s.method == CONSTANT), None)
-    if points:
-        draw(path, points, constant=constant, title=target)
-    return bool(points)
-
-
-def _tell(
-    options: Compare,
-    task: str,
-    target: str,
-    parts: Parts,
-    trials: Sequence[Trial],
-    found: Sequence[Summary],
-    *,
-    is_drawn: bool,
-) -> None:
-    for summary in found:
+def _conclude(
+    options: Compare, target: str, parts: Parts, trials: Sequence[Trial], names: Sequence[str]
+) -> list[Summary]:
+    """Draw the plot, warn of failures, print the summaries."""
+    summaries = summarise_trials(trials, names)
+    plot = str(options.plot) if _draw(options.plot, summaries, target) else None
+    for summary in summaries:
         if summary.failures:
             warn([f"{summary.method} failed on {len(summary.failures)} of {options.splits} "
                   f"splits: {summary.failures[0]}"])  # fmt: skip
     if options.as_json:
-        print_json(
-            {
-                "table": options.table,
-                "target": target,
-                "task": task,
-                "splits": options.splits,
-                "rows": {"train": len(parts.train.frame), "held_out": len(parts.test.frame)},
-                "methods": [summary._asdict() for summary in found],
-                "trials": [trial._asdict() for trial in trials],
-                "plot": str(options.plot) if is_drawn else None,
-            }
-        )
-        return
-    columns = _METRICS[task == CLASSIFICATION]
-    rows = [_line(summary, columns) for summary in found]
+        facts = {
+            "table": options.table,
+            "target": target,
+            "task": parts.task,
+            "splits": options.splits,
+            "rows": {"train": len(parts.train.frame), "held_out": len(parts.test.frame)},
+        }
+        many = {
+            "methods": [summary._asdict() for summary in summaries],
+            "trials": [trial._asdict() for trial in trials],
+        }
+        print_json({**facts, **many, "plot": plot})
+    else:
+        _show(options, target, parts, summaries)
+        if plot is not None:
+            note(f"plot: {plot}", quiet=options.quiet)
+    return summaries
+
+
+def _draw(path: Path, summaries: Sequence[Summary], target: str) -> bool:
+    """Draw what has a log-likelihood; say whether anything has."""
+    from bayesprop.report.comparison_figure import Point, draw
+
+    points = {
+        s.method: Point(s.method, s.seconds, s.log_likelihood, s.standard_error)
+        for s in summaries
+        if s.seconds is not None and s.log_likelihood is not None
+    }
+    constant = points.pop(CONSTANT, None)
+    if points:
+        level = None if constant is None else constant.log_likelihood
+        draw(path, list(points.values()), constant=level, title=target)
+    return bool(points)
+
+
+def _show(options: Compare, target: str, parts: Parts, summaries: Sequence[Summary]) -> None:
+    columns = _METRICS[parts.task]
+    rows = [_line(summary, columns) for summary in summaries]
     title = (
         f"{target}: {options.splits} splits, {len(parts.train.frame)} rows to learn from and "
         f"{len(parts.test.frame)} held out"
     )
     names = ("", "log-likelihood", "± s.e.", *columns.values(), "seconds a fit")
     print_table(title, names, rows, right=range(1, len(names)))
-    left_out = [
-        name
-        for name, method in methods.METHODS.items()
-        if task in method.homes and method.is_slow and not options.method
-    ]
     note("log-likelihood: nats a held-out row, higher is better; splits share rows, so that the "
          "standard errors are a guide", quiet=options.quiet)  # fmt: skip
-    if left_out:
-        note(f"left out, because slow: {', '.join(left_out)}; name them with --method",
+    able = [name for name, method in methods.METHODS.items() if parts.task in method.homes]
+    slow = [name for name in able if _is_slow(name) and not options.method]
+    if slow:
+        note(f"left out, because slow: {', '.join(slow)}; name them with --method",
              quiet=options.quiet)  # fmt: skip
-    if is_drawn:
-        note(f"plot: {options.plot}", quiet=options.quiet)
 
 
 def _line(summary: Summary, columns: dict[str, str]) -> tuple[str, ...]:
-    return (
-        summary.method,
-        figure(summary.log_likelihood),
-        figure(summary.standard_error),
-        *(figure(summary.metrics.get(key)) for key in columns),
-        figure(summary.seconds),
-    )
+    metrics = (summary.metrics.get(key) for key in columns)
+    figures = (summary.log_likelihood, summary.standard_error, *metrics, summary.seconds)
+    return (summary.method, *map(figure, figures))

@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.cli.actions import Learning
-from bayesprop.cli.console import warn
 from bayesprop.cli.failures import InputError, listing, one_line
-from bayesprop.cli.sources import known_set, require_column, table_name
-from bayesprop.methods import CLASSIFICATION
-from bayesprop.table.read import UsableRows, class_codes, fit_classes, usable_rows
+from bayesprop.cli.opened import known_set, require_column, table_name
+from bayesprop.cli.rows import Rows
+from bayesprop.table.encoding import TableEncoding, UsableRows, usable_rows
+from bayesprop.table.split import held_out
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,11 +27,16 @@ class Target(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some rows of the table; `row_numbers` count from 1, `weight` is None for equal weights."""
+    """Some rows of the table; `numbers` count from 1, `weight` is None for equal weights."""
 
     frame: pl.DataFrame
-    row_numbers: Int[np.ndarray, " n"]
+    numbers: Int[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"] | None
+
+    def encoded(self, encoding: TableEncoding) -> Rows:
+        """Return the rows as numbers."""
+        features, remarks = encoding.encode(self.frame)
+        return Rows(features, encoding.target(self.frame), self.numbers, self.weight, remarks)
 
 
 class Parts(NamedTuple):
@@ -64,13 +69,14 @@ def divide(options: Learning, frame: pl.DataFrame, target: str, task: str | None
     Of every class the same share is held out, as nearly as whole rows allow, and at least one row
     of it is always left to learn from.
     """
+    if not 0.0 <= options.test_fraction <= 0.9:  # nan passes the parser of an older typer
+        raise InputError(f"--test-fraction must be 0 to 0.9, got {options.test_fraction}")
     for name in options.drop:
         require_column(frame, name, options.table)
         if name in (target, options.weights):
             raise InputError(f"--drop {name}: this column is the target or holds the weights")
     frame = frame.drop(set(options.drop))
     usable = usable_rows(frame, target, task)  # of the whole table: refusals name its rows
-    warn(usable.warnings)
     weight = weights_of(options, frame, target)
     frame = frame.drop(options.weights or ())
     target_of_all = usable.frame.select(target)  # by which the table is known again
@@ -78,11 +84,11 @@ def divide(options: Learning, frame: pl.DataFrame, target: str, task: str | None
     n, n_test = len(usable.places), round(options.test_fraction * len(usable.places))
     if n - n_test < 2:
         rows = f"{n} row{'' if n == 1 else 's'}"
-        held_out = f", of which {n_test} would be held out" if n_test else ""
+        out = f", of which {n_test} would be held out" if n_test else ""
         raise InputError(
-            f"{table_name(options.table)} has {rows} with a target{held_out}; a fit needs 2 or more"
+            f"{table_name(options.table)} has {rows} with a target{out}; a fit needs 2 or more"
         )
-    is_test = _held_out(usable.frame[target], usable.task, n_test, options.seed)
+    is_test = held_out(usable.frame[target], usable.task, n_test, options.seed)
     train, test = (
         Part(frame[rows], rows + 1, None if weight is None else weight[rows])
         for rows in (usable.places[~is_test], usable.places[is_test])
@@ -96,39 +102,11 @@ def _weighing(usable: UsableRows, weight: Float[np.ndarray, " n"] | None) -> Usa
         return usable
     n = int(np.sum(~weighs))
     sentence = f"{n} row{'s' * (n != 1)} left out: of weight 0"
-    warn([sentence])
     return usable._replace(
         frame=usable.frame.filter(weighs),
         places=usable.places[weighs],
         warnings=[*usable.warnings, sentence],
     )
-
-
-def _held_out(target: pl.Series, task: str, n_test: int, seed: int) -> np.ndarray:
-    """Say of every row whether it is held out."""
-    order = np.random.default_rng(seed).permutation(len(target))
-    is_test = np.zeros(len(target), dtype=bool)
-    if task != CLASSIFICATION:
-        is_test[order[:n_test]] = True
-        return is_test
-    codes = class_codes(target, fit_classes(target)).to_numpy()[order]
-    for code, n_of_class in enumerate(shares(np.bincount(codes), n_test)):
-        is_test[order[codes == code][:n_of_class]] = True
-    return is_test
-
-
-def shares(counts: Int[np.ndarray, " c"], n_test: int) -> Int[np.ndarray, " c"]:
-    """Share `n_test` rows out among classes by their size, by largest remainders.
-
-    One row of every class is kept back, so that a class of a single row is never held out; fewer
-    than `n_test` come out where nothing else is left.
-    """
-    exact = counts * (n_test / counts.sum())
-    taken = np.minimum(np.floor(exact).astype(np.int64), counts - 1)
-    for code in np.argsort(taken - exact, kind="stable"):
-        if taken.sum() < n_test and taken[code] < counts[code] - 1:
-            taken[code] += 1
-    return taken
 
 
 def weights_of(

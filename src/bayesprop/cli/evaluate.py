@@ -4,52 +4,36 @@ from __future__ import annotations
 
 from bayesprop.cli.actions import Evaluate
 from bayesprop.cli.console import print_json, progress, warn
-from bayesprop.cli.remembered import remember
-from bayesprop.cli.scores import (
-    confusion,
-    predict_rows,
-    print_confusion,
-    print_scores,
-    score,
-)
-from bayesprop.cli.sources import (
-    encoding_of,
-    open_model,
-    rows_to_judge,
-    table_name,
-)
+from bayesprop.cli.opened import open_model, table_name
+from bayesprop.cli.scores import confusion, print_confusion, print_scores, score
 
 
 def run(options: Evaluate) -> None:
     """Predict every row that has a target and compare."""
-    saved = open_model(options.model)
-    notes = remember(saved)
+    model = open_model(options.model)
     with progress(f"evaluating {options.table}", quiet=options.quiet):
-        rows = rows_to_judge(saved, options.table)
-        predictive = predict_rows(
-            saved.estimator, rows.features, encoding_of(saved), rows.row_numbers
-        )
-        scores = score(predictive, notes.baselines, rows.features, rows.target)
-        counted = confusion(predictive, rows.target)
-    warn(rows.warnings)
-    target = encoding_of(saved).target_name
+        rows = model.rows_to_judge(options.table)
+        predictive = model.predict(rows)
+        scores = score(predictive, model.notes.baselines, rows)
+        counted = confusion(predictive, rows)
+    warn(rows.remarks)
+    target = model.encoding.target_name
     if options.as_json:
         print_json(
             {
                 "model": str(options.model),
                 "table": options.table,
-                "task": encoding_of(saved).task,
+                "task": model.encoding.task,
                 "target": target,
-                "unit": notes.unit,
-                "rows": len(rows.target),
+                "unit": model.notes.unit,
+                "rows": len(rows.y),
                 "metrics": scores,
-                "confusion": None if counted is None else counted._asdict(),
-                "warnings": rows.warnings,
+                "confusion": counted,
+                "warnings": rows.remarks,
             }
         )
-    else:
-        print_scores(
-            f"{target}: {len(rows.target)} rows of {table_name(options.table)}", scores, notes.unit
-        )
-        if counted is not None:
-            print_confusion(counted)
+        return
+    title = f"{target}: {len(rows.y)} rows of {table_name(options.table)}"
+    print_scores(title, scores, model.notes.unit)
+    if counted is not None:
+        print_confusion(counted)

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import shlex
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-from jaxtyping import Float
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from bayesprop.cli.actions import Fit
 from bayesprop.cli.console import note, plain, print_json, progress, warn
-from bayesprop.cli.division import Part, Parts, Target, divide, target_of
+from bayesprop.cli.division import Parts, Target, divide, target_of
 from bayesprop.cli.failures import InputError, one_line, refusals_of_estimator
-from bayesprop.cli.report import write_page
-from bayesprop.cli.scores import (
-    Scores,
-    baselines_of,
-    predict_rows,
-    print_scores,
-    score,
-)
-from bayesprop.cli.settings import Settings, make_estimator, method_of, read_settings
-from bayesprop.cli.sources import (
-    check_output,
-    fingerprint,
-    known_set,
-)
+from bayesprop.cli.notes import command_line
+from bayesprop.cli.opened import check_output, fingerprint, known_set
+from bayesprop.cli.rows import Rows, predict_rows
+from bayesprop.cli.scores import Scores, baselines_of, print_scores, score
+from bayesprop.cli.settings import make_estimator, method_of, settings_of
 from bayesprop.methods import CLASSIFICATION
-from bayesprop.report.write import Rows
 from bayesprop.store import load_model, save_model
-from bayesprop.table.read import TableEncoding, read_table
-
-if TYPE_CHECKING:
-    pass
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.read import read_table
 
 
 class Fitted(NamedTuple):
@@ -51,34 +36,27 @@ class Fitted(NamedTuple):
 
 def run(options: Fit) -> None:
     """Read, split, fit, judge, save, report."""
-    if not 0.0 <= options.test_fraction <= 0.9:  # nan passes the parser of an older typer
-        raise InputError(f"--test-fraction must be 0 to 0.9, got {options.test_fraction}")
     _check_paths(options)
-    settings = _settings(options)
+    settings = settings_of(options)
+    if options.task is not None:
+        method_of(settings, options.task, f"--task asks for {options.task}")
     with progress(f"reading {options.table}", quiet=options.quiet):
         frame = read_table(options.table)
     target = target_of(options, frame)
     if options.unit is not None:
         target = target._replace(unit=options.unit)
     parts = divide(options, frame, target.name, options.task or target.task)
+    warn(parts.warnings)
     if options.unit and parts.task == CLASSIFICATION:
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
-    why = f"{one_line(target.name)} asks for {parts.task}"
-    method = method_of(settings, parts.task, why)
+    method = method_of(settings, parts.task, f"{one_line(target.name)} asks for {parts.task}")
     estimator = make_estimator(settings, method, parts.task, options.seed)
     fitted = _fit(options, method, estimator, parts, target.name)
     metadata = _metadata(options, fitted, parts, target)
     save_model(options.out, fitted.estimator, table=fitted.encoding, metadata=metadata)
     if options.report is not None:
-        with progress("writing the report", quiet=options.quiet):
-            write_page(
-                options.report,
-                load_model(options.out),
-                train=fitted.train,
-                test=fitted.test,
-                command=metadata["command"],
-            )
-    _tell(options, fitted, metadata)
+        _write_page(options.report, options, fitted, metadata["command"])
+    _show(options, fitted, metadata)
 
 
 def _check_paths(options: Fit) -> None:
@@ -89,56 +67,35 @@ def _check_paths(options: Fit) -> None:
             raise InputError("--report and --out must be two different files")
 
 
-def _settings(options: Fit) -> Settings:
-    settings = read_settings(
-        options.method,
-        hidden=options.hidden,
-        epochs=options.epochs,
-        batch_size=options.batch_size,
-        inference=options.inference,
-        assignments=options.settings,
-    )
-    if options.task is not None:
-        method_of(settings, options.task, f"--task asks for {options.task}")
-    return settings
-
-
 def _fit(options: Fit, method: str, estimator: Any, parts: Parts, target: str) -> Fitted:
     encoding = TableEncoding.fit(parts.train.frame, target, parts.task)
     warn(encoding.report)
-    train = _rows(encoding, parts.train, encoding.encode(parts.train.frame).X)
-    weight = {} if parts.train.weight is None else {"sample_weight": parts.train.weight}
+    train = parts.train.encoded(encoding)
     with (
         progress(f"fitting {len(train.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError, *([TypeError] if options.settings else [])),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
-        estimator.fit(train.X, train.y, **weight)
+        train.fit(estimator)
     warn(estimator.fit_report_.warnings)
     remarks = [*parts.warnings, *encoding.report, *estimator.fit_report_.warnings]
-    baselines = baselines_of(estimator, train.X, train.y)
+    baselines = baselines_of(estimator, train)
     if not len(parts.test.frame):
         return Fitted(method, estimator, encoding, train, None, baselines, None, remarks)
-    encoded = encoding.encode(parts.test.frame)
-    test = _rows(encoding, parts.test, encoded.X)
-    predictive = predict_rows(estimator, test.X, encoding, test.row_ids)
-    scores = score(predictive, baselines, test.X, test.y)
-    warn(encoded.warnings)
-    remarks += encoded.warnings
+    test = parts.test.encoded(encoding)
+    predictive = predict_rows(estimator, test.X, encoding, test.numbers)
+    scores = score(predictive, baselines, test)
+    warn(test.remarks)
+    remarks += test.remarks
     return Fitted(method, estimator, encoding, train, test, baselines, scores, remarks)
-
-
-def _rows(encoding: TableEncoding, part: Part, features: Float[np.ndarray, "n k"]) -> Rows:
-    names = [str(number) for number in part.row_numbers]
-    return Rows(features, encoding.target(part.frame), names)
 
 
 def _metadata(options: Fit, fitted: Fitted, parts: Parts, target: Target) -> dict[str, Any]:
     """Say what reproduces the model: the command as typed, and every setting that it implied."""
     return plain(
         {
-            "command": shlex.join(["bayesprop", *options.words]),
+            "command": command_line(options.words),
             "source": options.table,
             "target": target.name,
             "task": parts.task,
@@ -149,7 +106,7 @@ def _metadata(options: Fit, fitted: Fitted, parts: Parts, target: Target) -> dic
                 "parameters": fitted.estimator.get_params(deep=False),
                 "test_fraction": options.test_fraction,
                 "weights": options.weights,
-                "drop": list(options.drop),
+                "drop": options.drop,
             },
             "rows": {"train": len(parts.train.frame), "held_out": len(parts.test.frame)},
             "target_sha256": fingerprint(fitted.encoding.target(parts.target)),
@@ -175,8 +132,16 @@ def _picture(options: Fit, encoding: TableEncoding) -> dict[str, Any]:
     }
 
 
-def _tell(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
-    report = fitted.estimator.fit_report_
+def _write_page(path: Path, options: Fit, fitted: Fitted, command: str) -> None:
+    from bayesprop.cli.report import write_page
+
+    with progress("writing the report", quiet=options.quiet):
+        saved, about = load_model(options.out), {"command": command}
+        write_page(path, saved, train=fitted.train, test=fitted.test, about=about)
+
+
+def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
+    report, rows = fitted.estimator.fit_report_, metadata["rows"]
     if options.as_json:
         print_json(
             {
@@ -187,7 +152,7 @@ def _tell(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
                 "target": metadata["target"],
                 "classes": list(fitted.encoding.classes) or None,
                 "unit": metadata["unit"],
-                "rows": metadata["rows"],
+                "rows": rows,
                 "features": len(fitted.encoding.feature_names),
                 "held_out": fitted.scores,
                 "seconds": report.seconds,
@@ -197,7 +162,6 @@ def _tell(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
             }
         )
         return
-    rows = metadata["rows"]
     if fitted.scores is None:
         share = f"--test-fraction {options.test_fraction:g}"
         note(f"no rows were held out ({share} of {rows['train']} rows): the fit is not judged")

@@ -9,10 +9,10 @@ import numpy as np
 from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import figure, plain, print_json, print_table
 from bayesprop.cli.failures import listing, one_line
-from bayesprop.cli.remembered import remember
+from bayesprop.cli.notes import read_notes
 from bayesprop.cli.scores import print_scores
 from bayesprop.store import load_model
-from bayesprop.table.read import class_text
+from bayesprop.table.classes import class_text
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel
@@ -29,7 +29,7 @@ def run(options: Inspect) -> None:
 
 def _facts(saved: SavedModel) -> dict[str, Any]:
     """Gather what a model file says; a model that Python saved knows less."""
-    notes, estimator = remember(saved), saved.estimator
+    notes, estimator = read_notes(saved), saved.estimator
     parameters = plain(estimator.get_params(deep=False))
     classes = plain(getattr(estimator, "classes_", None))
     return {

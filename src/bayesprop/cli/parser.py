@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
 from bayesprop.cli.actions import Action
+
+A = TypeVar("A", bound=Action)
 
 
 def examples(*lines: str) -> str:
@@ -28,12 +30,17 @@ def add_command(app: typer.Typer, action: type[Action]) -> None:
     )(_callback(action))
 
 
+def action_of(action: type[A], given: Mapping[str, Any], words: Sequence[str] = ()) -> A:
+    """Make an action of what the parser read."""
+    values = {name: value for name, value in given.items() if value is not None}
+    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return action(words=tuple(words), **{**values, **lists})
+
+
 def _callback(action: type[Action]) -> Callable[..., None]:
     def run(ctx: typer.Context, **given: Any) -> None:
-        values = {name: value for name, value in given.items() if value is not None}
-        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         home = import_module(f"bayesprop.cli.{action.__name__.lower()}")
-        home.run(action(words=ctx.obj or (), **values | lists))
+        home.run(action_of(action, given, words=ctx.obj or ()))
 
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     run.__signature__ = inspect.Signature([context, *_parameters(action)])  # type: ignore[attr-defined]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bayesprop.cli.actions import Report
 from bayesprop.cli.console import note, print_json, progress, warn
 from bayesprop.cli.failures import writing
-from bayesprop.cli.remembered import remember
-from bayesprop.cli.scores import predict_rows
-from bayesprop.cli.sources import check_output, encoding_of, open_model, rows_to_judge
-from bayesprop.report.write import Rows, write_report
+from bayesprop.cli.notes import read_notes
+from bayesprop.cli.opened import check_output, open_model
+from bayesprop.cli.rows import Rows
+from bayesprop.report.write import Rows as ReportRows
+from bayesprop.report.write import write_report
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel
@@ -22,46 +22,38 @@ if TYPE_CHECKING:
 def run(options: Report) -> None:
     """Judge a model on every row of a table that has a target, and write the page."""
     check_output(options.out, "--out", [options.table, options.model])
-    saved = open_model(options.model)
+    model = open_model(options.model)
     with progress(f"reading {options.table}", quiet=options.quiet):
-        judged = rows_to_judge(saved, options.table)
-    warn(judged.warnings)
-    # Refuses rows that have no finite prediction.
-    predict_rows(saved.estimator, judged.features, encoding_of(saved), judged.row_numbers)
-    rows = Rows(judged.features, judged.target, [str(row) for row in judged.row_numbers])
-    commands = (remember(saved).command, shlex.join(["bayesprop", *options.words]))
-    command = " && ".join(line for line in commands if line)
+        rows = model.rows_to_judge(options.table)
+    warn(rows.remarks)
+    model.predict(rows)  # refuses rows that have no finite prediction
+    about = {"command": model.notes.with_command(options.words), "source": options.table}
     with progress("writing the report", quiet=options.quiet):
-        write_page(options.out, saved, train=None, test=rows, command=command, source=options.table)
+        write_page(options.out, model.saved, train=None, test=rows, about=about)
     if options.as_json:
-        print_json({"report": str(options.out), "rows": len(rows.y), "warnings": judged.warnings})
+        print_json({"report": str(options.out), "rows": len(rows.y), "warnings": rows.remarks})
     else:
         note(f"report: {options.out}", quiet=options.quiet)
 
 
 def write_page(
-    path: Path,
-    saved: SavedModel,
-    *,
-    train: Rows | None,
-    test: Rows | None,
-    command: str,
-    source: str | None = None,
+    path: Path, saved: SavedModel, *, train: Rows | None, test: Rows | None, about: dict[str, Any]
 ) -> None:
-    """Write the page of a saved model, dated today; `source` None: the table of the fit."""
-    about = remember(saved).for_report() | {
-        "command": command,
+    """Write the page of a saved model, dated today; `about` goes over the notes of its fit."""
+    notes = read_notes(saved).for_report() | {
         "versions": saved.header["versions"],
         "created": datetime.date.today().isoformat(),
     }
-    if source is not None:
-        about["source"] = source
     with writing(path):
         write_report(
             path,
             estimator=saved.estimator,
             encoding=saved.table,
-            train=train,
-            test=test,
-            metadata=about,
+            train=_named(train),
+            test=_named(test),
+            metadata=notes | about,
         )
+
+
+def _named(rows: Rows | None) -> ReportRows | None:
+    return rows and ReportRows(rows.X, rows.y, [str(number) for number in rows.numbers])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bayesprop import methods
+from bayesprop.cli.actions import Fit
 from bayesprop.cli.failures import InputError, did_you_mean, one_line, refusals_of_estimator
-from bayesprop.cli.sources import parse_hidden
 from bayesprop.methods import CLASSIFICATION, REGRESSION
 
 DEFAULT_METHOD = {REGRESSION: "mlp", CLASSIFICATION: "mlp"}
@@ -34,37 +34,34 @@ class Settings:
         Hyper-parameters that an option of their own set, and those of `--set`.
     """
 
-    method: str | None
-    by_option: Mapping[str, Any]
-    by_name: Mapping[str, Any]
+    method: str | None = None
+    by_option: Mapping[str, Any] = field(default_factory=dict)
+    by_name: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_settings(
-    method: str | None,
-    *,
-    hidden: Sequence[str],
-    epochs: int | None,
-    batch_size: int | None,
-    inference: str | None,
-    assignments: Iterable[str],
-) -> Settings:
+def settings_of(fit: Fit) -> Settings:
     """Check what can be checked without a table."""
-    if method is not None and method not in methods.METHODS:
-        hint = did_you_mean(method, methods.METHODS) or ";"
-        known = ", ".join(methods.METHODS)
-        raise InputError(f"no method {one_line(method)!r}{hint} there are: {known}")
+    check_method(fit.method)
     asked = {
-        "hidden_layer_sizes": parse_hidden(hidden) if hidden else None,
-        "n_epochs": epochs,
-        "batch_size": batch_size,
-        "inference": inference,
+        "hidden_layer_sizes": _hidden(fit.hidden) if fit.hidden else None,
+        "n_epochs": fit.epochs,
+        "batch_size": fit.batch_size,
+        "inference": fit.inference,
     }
     by_option = {name: value for name, value in asked.items() if value is not None}
-    by_name = _assigned(assignments)
+    by_name = _assigned(fit.settings)
     for name in by_name:
         if name in by_option or name == _SEED:
             raise InputError(f"--set {name}: this is what {_OPTIONS[name]} says; give that alone")
-    return Settings(method, by_option, by_name)
+    return Settings(fit.method, by_option, by_name)
+
+
+def check_method(name: str | None) -> None:
+    """Refuse a name that no method has."""
+    if name is not None and name not in methods.METHODS:
+        hint = did_you_mean(name, methods.METHODS) or ";"
+        known = ", ".join(methods.METHODS)
+        raise InputError(f"no method {one_line(name)!r}{hint} there are: {known}")
 
 
 def method_of(settings: Settings, task: str, why: str) -> str:
@@ -138,3 +135,12 @@ def _value(text: str) -> Any:
     except ValueError:
         return text
     return tuple(value) if isinstance(value, list) else value
+
+
+def _hidden(words: Sequence[str]) -> tuple[int, ...]:
+    """Read the units of every hidden layer from "50", "50,50" or a repeated option."""
+    parts = [part.strip() for word in words for part in word.split(",")]
+    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
+        got = one_line(",".join(parts))
+        raise InputError(f"--hidden must be whole numbers >= 1, such as 50 or 50,50; got {got}")
+    return tuple(int(part) for part in parts)

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from bayesprop.cli.actions import Suggest
+from bayesprop.cli.answers import Answers, NumberAnswers, answers_of
 from bayesprop.cli.conditions import rows_where
 from bayesprop.cli.console import figure, note, print_json, print_table, progress, warn
 from bayesprop.cli.failures import InputError, did_you_mean, one_line, refusals_of_estimator
-from bayesprop.cli.predict import MAX_CLASS_COLUMNS, check_table_output
-from bayesprop.cli.reasons import Scored, unlike_training, why
-from bayesprop.cli.remembered import remember
-from bayesprop.cli.scores import far_rows_by_name, predict_rows
-from bayesprop.cli.sources import encoding_of, open_model, require_column, table_of
+from bayesprop.cli.opened import OpenedModel, check_output, open_model, require_column
+from bayesprop.cli.reasons import Worth, unlike_training, why
+from bayesprop.cli.rows import far_rows_by_name, predict_rows
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.decisions.batches import BATCHES, Chosen
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.table.read import class_text, write_table
-
-if TYPE_CHECKING:
-    from bayesprop.store import SavedModel
+from bayesprop.table.write import check_kind, write_table
 
 MAX_SHOWN_COLUMNS = 5
 
@@ -36,60 +31,49 @@ class Candidates(NamedTuple):
     frame: pl.DataFrame
     features: Float[np.ndarray, "n k"]
     cost: Float[np.ndarray, " n"] | None
-    allowed: np.ndarray
+    allowed: Bool[np.ndarray, " n"]
     warnings: list[str]
+
+
+class Suggestion(NamedTuple):
+    """One chosen row: its number from 1, its score, what is predicted, why."""
+
+    row: int
+    worth: Worth
+    predicted: Any
+    why: str
 
 
 def run(options: Suggest) -> None:
     """Score the candidates, choose, and say why."""
     _check(options)
-    saved = open_model(options.model)
+    model = open_model(options.model)
     with progress(f"reading {options.table}", quiet=options.quiet):
-        candidates = _candidates(options, saved)
-        reference = _reference(options, saved)
-    with (
-        progress(f"scoring {len(candidates.frame)} candidates", quiet=options.quiet),
-        refusals_of_estimator(ValueError),
-        far_rows_by_name(
-            candidates.features, encoding_of(saved), range(1, 1 + len(candidates.frame))
-        ),
-    ):
-        estimator = saved.estimator
-        learner = ActiveLearner(
-            estimator,
-            options.acquisition,
-            batch=cast(Any, options.batch),
-            update="stream" if hasattr(estimator, "partial_fit") else "refit",
-            random_state=options.seed,
-        )
-        chosen = learner.query(
-            candidates.features,
-            options.n,
-            costs=candidates.cost,
-            allowed=candidates.allowed,
-            reference=reference,
-        )
+        candidates = _candidates(options, model)
+    chosen = _choose(options, model, candidates)
     warnings = [*candidates.warnings, *_remarks(chosen)]
     warn(warnings)
-    found = suggestions(options, saved, candidates, chosen)
+    answers = answers_of(model.encoding, "likeliest", NumberAnswers())
+    suggestions = _suggestions(options, model, answers, candidates, chosen)
+    records = [_record(suggestion, answers) for suggestion in suggestions]
     if options.out is not None:
-        write_table(_as_frame(candidates, chosen, found), str(options.out))
-        note(f"{len(found)} suggestions: {options.out}", quiet=options.quiet)
+        write_table(_as_frame(candidates, chosen, records), str(options.out))
+        note(f"{len(records)} suggestions: {options.out}", quiet=options.quiet)
     if options.as_json:
         print_json(
             {
                 "model": str(options.model),
                 "table": options.table,
-                "target": encoding_of(saved).target_name,
+                "target": model.encoding.target_name,
                 "acquisition": options.acquisition,
-                "unit": _unit(options, saved),
+                "unit": _unit(options, model),
                 "candidates": len(candidates.frame),
-                "suggestions": found,
+                "suggestions": records,
                 "warnings": warnings,
             }
         )
     elif options.out is None:
-        _show(options, saved, candidates, found)
+        _show(options, model, answers, candidates, suggestions)
 
 
 def _check(options: Suggest) -> None:
@@ -106,13 +90,13 @@ def _check(options: Suggest) -> None:
     if needs != (options.reference is not None):
         raise InputError(f"--reference goes with --acquisition {EXPECTED_ENTROPY_REDUCTION}")
     if options.out is not None:
-        inputs = [options.table, options.model, *([options.reference] if options.reference else [])]
-        check_table_output(str(options.out), inputs)
+        check_output(options.out, "--out", [options.table, options.model, options.reference])
+        check_kind(str(options.out))
 
 
-def _candidates(options: Suggest, saved: SavedModel) -> Candidates:
-    frame = table_of(saved, options.table)
-    encoded = encoding_of(saved).encode(frame)
+def _candidates(options: Suggest, model: OpenedModel) -> Candidates:
+    frame = model.read(options.table)
+    encoded = model.encoding.encode(frame)
     cost = None
     if options.cost is not None:
         require_column(frame, options.cost, options.table)
@@ -125,110 +109,116 @@ def _candidates(options: Suggest, saved: SavedModel) -> Candidates:
     return Candidates(frame, encoded.X, cost, allowed, encoded.warnings)
 
 
-def _reference(options: Suggest, saved: SavedModel) -> Float[np.ndarray, "m k"] | None:
-    if options.reference is None:
-        return None
-    return encoding_of(saved).encode(table_of(saved, options.reference)).X
+def _choose(options: Suggest, model: OpenedModel, candidates: Candidates) -> Chosen:
+    reference = None
+    if options.reference is not None:
+        reference = model.encoding.encode(model.read(options.reference)).X
+    numbers = range(1, 1 + len(candidates.frame))
+    with (
+        progress(f"scoring {len(candidates.frame)} candidates", quiet=options.quiet),
+        refusals_of_estimator(ValueError),
+        far_rows_by_name(candidates.features, model.encoding, numbers),
+    ):
+        learner = ActiveLearner(
+            model.estimator,
+            options.acquisition,
+            batch=cast(Any, options.batch),
+            update="stream" if hasattr(model.estimator, "partial_fit") else "refit",
+            random_state=options.seed,
+        )
+        return learner.query(
+            candidates.features,
+            options.n,
+            costs=candidates.cost,
+            allowed=candidates.allowed,
+            reference=reference,
+        )
 
 
 def _remarks(chosen: Chosen) -> list[str]:
-    if chosen.pool_scores.max() > 0.0 or chosen.pool_scores.min() < 0.0:
+    if np.any(chosen.pool_scores != 0.0):
         return []
     return [
         "every candidate scores 0: the model knows of nothing to learn, and the choice is random"
     ]
 
 
-def _unit(options: Suggest, saved: SavedModel) -> str:
-    unit = ACQUISITIONS[options.acquisition].unit
-    own = remember(saved).unit
+def _unit(options: Suggest, model: OpenedModel) -> str:
+    unit, own = ACQUISITIONS[options.acquisition].unit, model.notes.unit
     return unit.replace("y", f"({own})") if own and unit.startswith("y") else unit
 
 
-def suggestions(
-    options: Suggest, saved: SavedModel, candidates: Candidates, chosen: Chosen
-) -> list[dict[str, Any]]:
-    """Describe each chosen row, best first; `row` counts from 1."""
-    encoding, notes = encoding_of(saved), remember(saved)
-    features, numbers = candidates.features[chosen.indices], np.asarray(chosen.indices) + 1
-    predicted = predict_rows(saved.estimator, features, encoding, numbers)
-    found = []
-    for at, (index, score) in enumerate(zip(chosen.indices, chosen.scores, strict=True)):
+def _suggestions(
+    options: Suggest, model: OpenedModel, answers: Answers, candidates: Candidates, chosen: Chosen
+) -> list[Suggestion]:
+    """Describe each chosen row, best first."""
+    encoding, rows = model.encoding, np.asarray(chosen.indices)
+    predictive = predict_rows(model.estimator, candidates.features[rows], encoding, rows + 1)
+    suggestions = []
+    for at, (index, score) in enumerate(zip(rows, chosen.scores, strict=True)):
         alone = float(chosen.pool_scores[index])
-        scored = Scored(
+        worth = Worth(
             score=float(score),
             alone=alone,
-            unit=_unit(options, saved),
+            unit=_unit(options, model),
             share_below=float(np.mean(chosen.pool_scores < alone)),
             n_candidates=len(candidates.frame),
             cost=None if candidates.cost is None else float(candidates.cost[index]),
         )
-        one = predicted[at : at + 1]
-        row = candidates.features[index]
-        unlike = unlike_training(encoding, saved.estimator.x_scaler_, row)
-        target, unit = encoding.target_name, notes.unit
-        found.append(
-            {
-                "row": int(index) + 1,
-                "score": scored.score,
-                "score_alone": alone,
-                "share_below": scored.share_below,
-                **({} if scored.cost is None else {"cost": scored.cost}),
-                **_predicted(one),
-                "why": why(one, scored, unlike, target=target, unit=unit),
-            }
-        )
-    return found
+        one = predictive[at : at + 1]
+        unlike = unlike_training(encoding, model.estimator.x_scaler_, candidates.features[index])
+        expected = f"{encoding.target_name} would be {answers.words(one, model.notes.unit)}"
+        suggestions.append(Suggestion(int(index) + 1, worth, one, why(expected, worth, unlike)))
+    return suggestions
 
 
-def _predicted(one: Any) -> dict[str, Any]:
-    if not isinstance(one, ClassPredictive):
-        return {
-            "mean": float(one.mean[0]),
-            "std": float(one.std[0]),
-            "epistemic_std": float(np.sqrt(one.epistemic_var[0])),
-            "noise_std": float(np.sqrt(one.noise_var[0])),
-        }
-    shares = {
-        f"p({class_text(label)})": float(p)
-        for label, p in zip(one.classes, one.proba[0], strict=True)
-    }
+def _record(suggestion: Suggestion, answers: Answers) -> dict[str, Any]:
+    """Return what is said of a row by name, as plain values."""
+    worth = suggestion.worth
+    predicted = answers.columns(suggestion.predicted)
     return {
-        "likeliest": class_text(one.label[0]),
-        **(shares if len(shares) <= MAX_CLASS_COLUMNS else {}),
-        "entropy": float(one.entropy[0]),
-        "mutual_information": float(one.mutual_information[0]),
+        "row": suggestion.row,
+        "score": worth.score,
+        "score_alone": worth.alone,
+        "share_below": worth.share_below,
+        **({} if worth.cost is None else {"cost": worth.cost}),
+        **{name: values.tolist()[0] for name, values in predicted.items()},
+        "why": suggestion.why,
     }
 
 
 def _as_frame(
-    candidates: Candidates, chosen: Chosen, found: Sequence[dict[str, Any]]
+    candidates: Candidates, chosen: Chosen, records: Sequence[dict[str, Any]]
 ) -> pl.DataFrame:
     """Put the table's own columns first, then what is said of each row."""
-    own = candidates.frame[chosen.indices]
-    said = pl.DataFrame(list(found))
+    own, added = candidates.frame[chosen.indices], pl.DataFrame(list(records))
     taken = set(own.columns)
-    renamed = {name: f"suggested_{name}" for name in said.columns if name in taken}
-    return own.hstack(said.rename(renamed))
+    return own.hstack(
+        added.rename({name: f"suggested_{name}" for name in added.columns if name in taken})
+    )
 
 
 def _show(
-    options: Suggest, saved: SavedModel, candidates: Candidates, found: Sequence[dict[str, Any]]
+    options: Suggest,
+    model: OpenedModel,
+    answers: Answers,
+    candidates: Candidates,
+    suggestions: Sequence[Suggestion],
 ) -> None:
-    encoding = encoding_of(saved)
+    encoding = model.encoding
     names = [column.name for column in encoding.columns][:MAX_SHOWN_COLUMNS]
-    is_number = "mean" in found[0]
-    columns = ["row", *names, encoding.target_name, *(["±"] if is_number else []), "score"]
-    rows = []
-    for one in found:
-        own = candidates.frame[one["row"] - 1]
-        values = ["" if own[name][0] is None else str(own[name][0]) for name in names]
-        expected = [figure(one["mean"]), figure(one["std"])] if is_number else [one["likeliest"]]
-        rows.append((str(one["row"]), *values, *expected, figure(one["score"])))
-    line = ACQUISITIONS[options.acquisition]
-    title = f"{len(found)} of {len(candidates.frame)} candidates; score: {line.meaning}"
-    unit = _unit(options, saved)
+    cells = []
+    for one in suggestions:
+        own = candidates.frame.row(one.row - 1, named=True)
+        values = {name: "" if own[name] is None else str(own[name]) for name in names}
+        answer = answers.brief(encoding.target_name, one.predicted)
+        cells.append([{"row": str(one.row)}, values, answer, {"score": figure(one.worth.score)}])
+    columns = [name for part in cells[0] for name in part]
+    rows = [[text for part in parts for text in part.values()] for parts in cells]
+    about = ACQUISITIONS[options.acquisition]
+    title = f"{len(suggestions)} of {len(candidates.frame)} candidates; score: {about.meaning}"
+    unit = _unit(options, model)
     print_table(f"{title}, {unit}" if unit else title, columns, rows, right=range(len(columns)))
     if options.why:
-        for one in found:
-            print(f"\nrow {one['row']}: {one_line(one['why'])}")
+        for one in suggestions:
+            print(f"\nrow {one.row}: {one_line(one.why)}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,11 @@ class ClassPredictive:
     def label(self) -> np.ndarray:
         """Most probable class of every row."""
         return self.classes[self.proba.argmax(axis=1)]
+
+    @property
+    def is_finite(self) -> Bool[np.ndarray, " n"]:
+        """Whether a row has finite probabilities."""
+        return np.all(np.isfinite(self.proba), axis=1)
 
     def __len__(self) -> int:
         """Return the number of rows."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy import special
 
 Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
@@ -45,6 +45,13 @@ class Predictive(ABC):
     def epistemic_share(self) -> float:
         """Share of the predictive variance that is epistemic, averaged over rows; 0 to 1."""
         return float(np.mean(self.epistemic_var / self.var))
+
+    @property
+    def is_finite(self) -> Bool[np.ndarray, " n"]:
+        """Whether a row has a finite mean and variances of at least zero."""
+        parts = np.stack([self.epistemic_var, self.noise_var])
+        good = np.all(np.isfinite(parts) & (parts >= 0.0), axis=0) & np.isfinite(self.mean)
+        return np.all(good.reshape(len(self), -1), axis=1)
 
     def __len__(self) -> int:
         """Return the number of rows."""

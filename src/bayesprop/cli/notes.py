@@ -1,13 +1,16 @@
 """What `fit` noted in a model file about its table and its own command.
 
-The notes may come from anybody: whatever is not of the expected kind counts as not said.
+The notes may come from anybody: whatever is not of the expected kind counts as not noted.
 """
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bayesprop.cli.actions import Learning
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.class_baselines import ClassBaselines
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Remembered:
+class Notes:
     """The notes of a fit; empty or None where a model was saved from Python.
 
     rows
@@ -37,7 +40,7 @@ class Remembered:
     unit: str
     seed: int
     target_sha256: str
-    learnt: tuple[str, ...]
+    updates: list[dict[str, Any]]
     rows: dict[str, int]
     config: dict[str, Any]
     held_out: Scores | None
@@ -54,19 +57,51 @@ class Remembered:
             **self.picture,
         }
 
+    def learning(self, table: str) -> Learning:
+        """Return what the fit was asked, for another table."""
+        weights, drop = self.config.get("weights"), self.config.get("drop")
+        share = self.config.get("test_fraction")
+        return Learning(
+            table=table,
+            weights=weights if isinstance(weights, str) else None,
+            drop=tuple(str(name) for name in drop) if isinstance(drop, list) else (),
+            test_fraction=float(share) if isinstance(share, int | float) else 0.0,
+            seed=self.seed,
+        )
 
-def remember(saved: SavedModel) -> Remembered:
+    def with_command(self, words: Sequence[str]) -> str:
+        """Return the command of the fit and one after it."""
+        return " && ".join(line for line in (self.command, command_line(words)) if line)
+
+    def seen_before(self, mark: str) -> str | None:
+        """Say what the model has learnt of rows with this digest, None where it is nothing known.
+
+        The sentence has places for the number of rows and the name of their table.
+        """
+        if any(update.get("target_sha256") == mark for update in self.updates):
+            return "the model has learnt these {} rows of {}"
+        if mark != self.target_sha256:
+            return None
+        n_fitted = "some" if self.updates else self.rows.get("train", "some")
+        return f"the model was fitted on {n_fitted} of these {{}} rows of {{}}"
+
+
+def command_line(words: Sequence[str]) -> str:
+    """Return a command as it was typed."""
+    return shlex.join(["bayesprop", *words])
+
+
+def read_notes(saved: SavedModel) -> Notes:
     """Read the notes of a model file."""
     notes = saved.metadata
     rows = _typed(notes, "rows", dict)
-    updates = [one for one in _typed(notes, "updates", list) if isinstance(one, dict)]
-    return Remembered(
+    return Notes(
         command=_typed(notes, "command", str),
         source=_typed(notes, "source", str),
         unit=_typed(notes, "unit", str),
         seed=_typed(notes, "seed", int),
         target_sha256=_typed(notes, "target_sha256", str),
-        learnt=tuple(str(one.get("target_sha256", "")) for one in updates),
+        updates=[one for one in _typed(notes, "updates", list) if isinstance(one, dict)],
         rows={key: rows[key] for key in ("train", "held_out") if isinstance(rows.get(key), int)},
         config=_typed(notes, "config", dict),
         held_out=_scores(_typed(notes, "held_out", dict)),
@@ -91,10 +126,9 @@ def _picture(notes: dict[str, Any], n_inputs: int) -> dict[str, Any]:
     shape, pixels = _typed(notes, "image_shape", list), _typed(notes, "image_pixels", list)
     if not all(type(value) is int for value in (*shape, *pixels)) or len(shape) != 2:
         return {}
-    size = shape[0] * shape[1]
-    if len(pixels) != n_inputs or len(set(pixels)) < n_inputs or not 0 <= max(pixels) < size:
-        return {}
-    return {"image_shape": shape, "image_pixels": pixels} if min(pixels) >= 0 else {}
+    is_right = len(pixels) == len(set(pixels)) == n_inputs
+    is_inside = all(0 <= pixel < shape[0] * shape[1] for pixel in pixels)
+    return {"image_shape": shape, "image_pixels": pixels} if is_right and is_inside else {}
 
 
 def _baselines(stored: Any) -> Baselines | ClassBaselines | None:

@@ -1,0 +1,132 @@
+"""How predictions are written, as columns of a table and as words: numbers, or classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayesprop.cli.console import figure
+from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.table.classes import class_text
+
+if TYPE_CHECKING:
+    from bayesprop.model.class_predictive import ClassPredictive
+    from bayesprop.model.predictive import Predictive
+    from bayesprop.table.encoding import TableEncoding
+
+MAX_CLASS_COLUMNS, LIKELIEST_CLASSES = 20, 5
+_WORDED_CLASSES = 3
+
+
+@dataclass(frozen=True)
+class NumberAnswers:
+    """Mean, standard deviations, intervals and quantiles of a predicted number.
+
+    stretches
+        How many std each interval reaches from the mean; None: as the predictive has it.
+    doubts
+        The columns that say how unsure the answer is.
+    """
+
+    intervals: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = ()
+    stretches: tuple[float, ...] | None = None
+    doubts: tuple[str, ...] = ("std", "epistemic_std", "noise_std")
+
+    def columns(self, predictive: Predictive) -> dict[str, np.ndarray]:
+        """Return the predictions of some rows as named columns, in the units of the target."""
+        columns = {
+            "mean": predictive.mean,
+            "std": predictive.std,
+            "epistemic_std": np.sqrt(predictive.epistemic_var),
+            "noise_std": np.sqrt(predictive.noise_var),
+        }
+        for place, level in enumerate(self.intervals):
+            if self.stretches is None:
+                low, high = np.moveaxis(predictive.interval(level), -1, 0)
+            else:
+                half = self.stretches[place] * predictive.std
+                low, high = predictive.mean - half, predictive.mean + half
+            columns[f"lower_{100.0 * level:.10g}"] = low
+            columns[f"upper_{100.0 * level:.10g}"] = high
+        return columns | {f"q_{level:g}": predictive.quantile(level) for level in self.quantiles}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.columns(GaussianPredictive(*np.ones((3, 1)))))
+
+    def brief(self, target: str, one: Predictive) -> dict[str, str]:
+        """Return the answer of one row as cells of a small table."""
+        return {target: figure(float(one.mean[0])), "±": figure(float(one.std[0]))}
+
+    def words(self, one: Predictive, unit: str) -> str:
+        """Word the answer of one row and its doubt, in two parts."""
+        mean, std, epistemic, noise = (figure(float(v[0])) for v in self.columns(one).values())
+        return (
+            f"{mean} ± {std}{' ' * bool(unit)}{unit}: ± {epistemic} is what the model does not "
+            f"know, ± {noise} is noise"
+        )
+
+
+@dataclass(frozen=True)
+class ClassAnswers:
+    """The likeliest class, probabilities and entropies, nats.
+
+    label
+        Name of the column of the likeliest class.
+    classes
+        As the table spells them.
+    """
+
+    label: str
+    classes: tuple[str, ...]
+    doubts: tuple[str, ...] = ("entropy", "mutual_information")
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns: every probability, or those of the likeliest classes only."""
+        if len(self.classes) <= MAX_CLASS_COLUMNS:
+            shares = [f"p({label})" for label in self.classes]
+        else:
+            ranks = range(1, 1 + LIKELIEST_CLASSES)
+            shares = [name for rank in ranks for name in (f"class_{rank}", f"p_{rank}")]
+        return [self.label, *shares, *self.doubts]
+
+    def columns(self, predictive: ClassPredictive) -> dict[str, np.ndarray]:
+        """Return the predictions of some rows as named columns."""
+        proba, labels = predictive.proba, predictive.classes
+        if len(self.classes) <= MAX_CLASS_COLUMNS:
+            shares = list(proba.T)
+        else:
+            order = np.argsort(-proba, axis=1, kind="stable")[:, :LIKELIEST_CLASSES]
+            ranked = np.take_along_axis(proba, order, axis=1)
+            pairs = zip(labels[order].T, ranked.T, strict=True)
+            shares = [column for pair in pairs for column in pair]
+        entropies = (predictive.entropy, predictive.mutual_information)
+        return dict(zip(self.names, (predictive.label, *shares, *entropies), strict=True))
+
+    def brief(self, target: str, one: ClassPredictive) -> dict[str, str]:
+        """Return the answer of one row as a cell of a small table."""
+        return {target: class_text(one.label.tolist()[0])}
+
+    def words(self, one: ClassPredictive, unit: str) -> str:  # noqa: ARG002
+        """Word the answer of one row and its doubt, in two parts."""
+        proba = one.proba[0]
+        likeliest = np.argsort(-proba, kind="stable")[:_WORDED_CLASSES]
+        shares = [f"{self.classes[k]} ({proba[k]:.0%})" for k in likeliest]
+        return (
+            f"{' or '.join(shares)}: {figure(float(one.entropy[0]))} nats of doubt, of which more "
+            f"data would remove {figure(float(one.mutual_information[0]))}"
+        )
+
+
+Answers = NumberAnswers | ClassAnswers
+
+
+def answers_of(encoding: TableEncoding, label: str, numbers: NumberAnswers) -> Answers:
+    """Return how what a table's model predicts is written; `label` is the column of a class."""
+    classes = tuple(map(class_text, encoding.classes))
+    return ClassAnswers(label, classes) if classes else numbers

@@ -1,0 +1,57 @@
+"""Tables out: CSV, TSV and Parquet files that appear whole or not at all, and standard output."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+import polars as pl
+
+from bayesprop.atomic import write_atomically
+from bayesprop.table.errors import TableError, quoted
+from bayesprop.table.read import KINDS, PARQUET, SEPARATORS
+
+
+def write_table(parts: pl.DataFrame | Iterable[pl.DataFrame], target: str) -> None:
+    """Write rows, whole or part by part, to a .csv, .tsv or .parquet file, or "-" for stdout.
+
+    A file that was there before stays until the new one is whole. TableError if it cannot be
+    written.
+    """
+    check_kind(target)
+    parts = [parts] if isinstance(parts, pl.DataFrame) else parts
+    if target == "-":
+        _write_text(sys.stdout.buffer, parts, ",")
+        return
+    try:
+        write_atomically(target, lambda file: _write_file(file, parts, target))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise TableError(
+            f"cannot write {quoted(target, 200)}: {reason}; nothing changed"
+        ) from error
+
+
+def check_kind(target: str) -> None:
+    """Refuse a file that no table can be written to."""
+    if target != "-" and Path(target).suffix.lower() not in (*SEPARATORS, *PARQUET):
+        raise TableError(f"{quoted(target, 200)} must end in {KINDS}, or be - for standard output")
+
+
+def _write_file(file: BinaryIO, parts: Iterable[pl.DataFrame], target: str) -> None:
+    kind = Path(target).suffix.lower()
+    if kind in PARQUET:
+        whole = io.BytesIO()  # polars words a full disk as a damaged file
+        pl.concat(parts).write_parquet(whole)
+        file.write(whole.getbuffer())
+    else:
+        _write_text(file, parts, SEPARATORS[kind])
+
+
+def _write_text(file: BinaryIO, parts: Iterable[pl.DataFrame], separator: str) -> None:
+    for index, part in enumerate(parts):
+        file.write(part.write_csv(include_header=index == 0, separator=separator).encode())
+    file.flush()
