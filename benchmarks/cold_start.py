@@ -10,10 +10,10 @@ import time
 from typing import NamedTuple
 
 _ENGINE = """
-from benchmarks.problems import BOSTON, problem
-from bayesprop.moments.pbp import engine as pbp_kernel
+from benchmarks.problems import BOSTON, problem, trained
+from bayesprop.moments.pbp.engine import Run
 data = problem(BOSTON, n_epochs=40)
-pbp_kernel.train(data.state, data.x, data.y, data.orders)
+trained(Run(data.state, data.x, data.y), data.orders)
 """
 _ESTIMATOR = """
 from benchmarks.problems import BOSTON, problem

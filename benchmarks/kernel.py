@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from bayesprop.moments.pbp import engine as pbp_kernel
+from bayesprop.moments.pbp.engine import Run
 from bayesprop.moments.pbp.state import Inference
 from benchmarks.floor import floor_us, flop_rate
-from benchmarks.problems import SHAPES, Shape, problem
+from benchmarks.problems import SHAPES, Shape, problem, trained
 
 _SECONDS_A_SHAPE = 3.0
 _POINTS_A_RUN = 5_000
@@ -37,12 +37,12 @@ def measure(shape: Shape, inference: Inference = "adf") -> Measured:
     n_epochs = max(1, round(_POINTS_A_RUN / shape.n))
     data = problem(shape, n_epochs=n_epochs + 2)
     rows, orders = (data.x, data.y), data.orders[2:]
-    state, _ = pbp_kernel.train(data.state, *rows, data.orders[:2], inference=inference)
+    state = trained(Run(data.state, *rows, inference=inference), data.orders[:2])
     rate = flop_rate()
     times, until = [], time.perf_counter() + _SECONDS_A_SHAPE
     while time.perf_counter() < until or len(times) < 3:
         started = time.perf_counter()
-        pbp_kernel.train(state, *rows, orders, inference=inference)
+        trained(Run(state, *rows, inference=inference), orders)
         times.append(1e6 * (time.perf_counter() - started) / (n_epochs * shape.n))
     times.sort()
     floor = floor_us(shape, max(rate, flop_rate()))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bayesprop.moments.pbp import engine as pbp_kernel
-from bayesprop.moments.pbp import updates as pbp
+from bayesprop.moments.pbp import updates
+from bayesprop.moments.pbp.engine import Run
 from benchmarks import kernel
 from benchmarks.clock import best_seconds
-from benchmarks.problems import SHAPES, Shape, problem
+from benchmarks.problems import SHAPES, Shape, problem, trained
 
 
 class Online(NamedTuple):
@@ -23,10 +23,10 @@ def measure(shape: Shape) -> Online:
     """Time both engines on the same rows, after epochs that bring the weights to their places."""
     data = problem(shape, n_epochs=4)
     rows = data.x, data.y
-    settled, _ = pbp_kernel.train(data.state, *rows, data.orders[:3])
+    settled = trained(Run(data.state, *rows), data.orders[:3])
 
     def jax_epoch() -> None:
-        pbp.refresh_prior(pbp.data_pass(settled, *rows, data.orders[3])[0])
+        updates.refresh_prior(updates.data_pass(settled, *rows, data.orders[3])[0])
 
     jax_epoch()
     jax = best_seconds(jax_epoch, n_runs=3)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesprop.moments.pbp.engine import Run
 from bayesprop.moments.pbp.state import PBPState, init
 
 
@@ -52,3 +53,10 @@ def problem(shape: Shape, *, n_epochs: int, seed: int = 0) -> Problem:
     state = init(rng, (shape.d, *shape.hidden, 1))
     orders = np.array([rng.permutation(shape.n) for _ in range(n_epochs)])
     return Problem(state, x, y, orders)
+
+
+def trained(run: Run, orders: np.ndarray) -> PBPState:
+    """Run an epoch for every order."""
+    for _ in run.epochs(orders):
+        pass
+    return run.state

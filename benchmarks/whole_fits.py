@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from bayesprop.estimators.pbp import PBPRegressor
-from bayesprop.moments.pbp import engine as pbp_kernel
+from bayesprop.moments.pbp.engine import Run
 from benchmarks.clock import best_seconds
-from benchmarks.problems import BOSTON, Problem, problem
+from benchmarks.problems import BOSTON, Problem, problem, trained
 
 N_FITS, N_EPOCHS, N_THREADS = 20, 40, 2
 
@@ -39,7 +39,7 @@ def measure() -> WholeFits:
 
 
 def _train(data: Problem) -> None:
-    pbp_kernel.train(data.state, data.x, data.y, data.orders)
+    trained(Run(data.state, data.x, data.y), data.orders)
 
 
 def _fit(data: Problem) -> None:

@@ -166,13 +166,14 @@ def test_two_halves_of_a_stream_are_one_pass_but_for_the_prior_refresh():
     fresh = PBPRegressor((8,), random_state=0).partial_fit(x, y)
     engine, z, t = a._checked_engine(), a.x_scaler_.transform(x), a.y_scaler_.transform(y[:, None])
     fresh._start(np.random.RandomState(0), 2)
-    from bayesprop.moments.pbp import engine as pbp_kernel
+    from bayesprop.moments.pbp.engine import Run
 
-    state, _ = pbp_kernel.adf_pass(fresh.state_, z, t, np.arange(20))
-    state, _ = pbp_kernel.adf_pass(state, z, t, np.arange(20, 40))
-    state, _ = pbp_kernel.refresh_prior(state)
+    run = Run(fresh.state_, z, t)
+    run.absorb(np.arange(20))
+    run.absorb(np.arange(20, 40))
+    run.refresh()
     np.testing.assert_allclose(
-        engine.predict_moments(state, z), engine.predict_moments(a.state_, z)
+        engine.predict_moments(run.state, z), engine.predict_moments(a.state_, z)
     )
 
 

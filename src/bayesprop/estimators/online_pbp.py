@@ -23,11 +23,10 @@ def check(model: Any) -> None:
     if not isinstance(model, PBPRegressor):
         raise ValueError(f"estimator must be a PBPRegressor, got {type(model).__name__}")
     engine = model._checked_engine()
-    if not engine.is_compiled or engine.inference != "adf" or engine.reference:
+    if not engine.is_compiled or engine.inference != "adf":
         raise ValueError(
             "estimator must be a PBPRegressor of the compiled engine: activation='relu', "
-            "batch_size=1, inference='adf', engine 'auto' or 'kernel', reference=False; got "
-            f"{model!r}"
+            f"batch_size=1, inference='adf', engine 'auto' or 'kernel'; got {model!r}"
         )
 
 

@@ -63,9 +63,6 @@ class PBPRegressor(BayesianRegressor):
         Nonlinearity of the hidden layers; all but "relu" run in JAX.
     engine : {"auto", "kernel", "jax"}
         "auto" takes the compiled engine wherever it applies. Both give the same numbers.
-    reference : bool
-        Reproduce the authors' published code, without the guards that it lacks and with its rule
-        for constant columns. For the tables of the paper; not for use.
     weight_prior : (shape, rate)
         Gamma prior of the precision of all weights; shape > 1.
     noise_prior : (shape, rate)
@@ -105,7 +102,6 @@ class PBPRegressor(BayesianRegressor):
     inference: Literal["adf", "sep"] = "adf"
     activation: str = "relu"
     engine: Literal["auto", "kernel", "jax"] = "auto"
-    reference: bool = False
     weight_prior: tuple[float, float] = (6.0, 6.0)
     noise_prior: tuple[float, float] = (6.0, 6.0)
     warm_start: bool = False
@@ -131,7 +127,7 @@ class PBPRegressor(BayesianRegressor):
         rng = check_random_state(self.random_state)
         forget(self)
         if is_start:
-            self._standardise(X, y, weight, reference=self.reference)
+            self._standardise(X, y, weight, reference=False)
             self._start(rng, X.shape[1])
         rows = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
         orders = (rng.permutation(rows) for _ in range(self.n_epochs))
@@ -148,7 +144,7 @@ class PBPRegressor(BayesianRegressor):
         is_first = not hasattr(self, "state_")
         X, y, weight = self._check_rows(X, y, sample_weight, reset=is_first)
         if is_first:
-            self._standardise(X, y, weight, reference=self.reference)
+            self._standardise(X, y, weight, reference=False)
             self._start(check_random_state(self.random_state), X.shape[1])
         self.state_ = self.state_._replace(**flat_average_factor(self.state_))
         return self._run(engine, X, y, weight, [np.arange(len(X))], n_visits=len(X))
@@ -242,10 +238,7 @@ class PBPRegressor(BayesianRegressor):
         if is_start and np.ptp(y, axis=0).min() == 0.0:
             advice.append(CONSTANT_TARGET)
             warn(advice)
-        advice += advice_on_updates(guards, n_updates)
-        if not all(np.isfinite(m).all() for m in self.state_.m):
-            advice.append("the fit left the finite numbers; set reference=False")
-        return advice
+        return advice + advice_on_updates(guards, n_updates)
 
     def _say(self, trace: dict[str, list[float]]) -> None:
         latest = {name: values[-1] for name, values in trace.items()}
@@ -259,9 +252,7 @@ class PBPRegressor(BayesianRegressor):
         """Check the hyper-parameters and say which code will run."""
         check_int("batch_size", self.batch_size)
         check_gamma("noise_prior", self.noise_prior)
-        return checked_engine(
-            self, batch_size=self.batch_size, reference=bool(self.reference), targets="numbers"
-        )
+        return checked_engine(self, batch_size=self.batch_size, targets="numbers")
 
     def predict_dist(self, X: Any) -> GaussianPredictive:
         """Predictive distribution of y at every row: epistemic and noise variance apart.

@@ -160,15 +160,15 @@ class PBPClassifier(OnlineClassifier):
         return checked_engine(self, targets="classes")
 
     def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        from bayesprop.moments.pbp import engine as pbp_kernel
+        from bayesprop.moments.pbp import engine
         from bayesprop.numerics import gaussian_nodes, probit_gaussian
 
         m, v = self._checked_engine().predict_moments(self.state_, x)
-        proba = np.exp(pbp_kernel.log_class_probabilities(m, v))
+        proba = np.exp(engine.log_class_probabilities(m, v))
         if m.shape[1] == 1:
             return proba, np.maximum(probit_gaussian.expected_entropy(m[:, 0], v[:, 0]), 0.0)
         nodes = gaussian_nodes.gaussian_nodes(m.shape[1], _N_PAIRS)
-        return proba, pbp_kernel.expected_entropies(m, v, nodes)
+        return proba, engine.expected_entropies(m, v, nodes)
 
     def _to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Everything that `_from_stored` needs: a JSON-ready header and named arrays."""

@@ -14,6 +14,8 @@ from bayesprop.methods import METHODS, estimator_class
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.standardiser import Standardiser
 
+_GONE: dict[str, dict[str, Any]] = {"PBPRegressor": {"reference": False}}
+"""Hyper-parameters of older files, each with the value that stands for what is done now."""
 _LABEL_KINDS: dict[str, type] = {"text": str, "bool": bool, "int": int, "float": float}
 
 
@@ -47,6 +49,9 @@ def with_params(cls: type, stored: dict[str, Any]) -> Any:
     params = {
         name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
     }
+    for name, kept in _GONE.get(cls.__name__, {}).items():
+        if params.pop(name, kept) != kept:
+            raise ValueError(f"{name} is no longer a choice but {kept!r}: fit the model again")
     model = cls(**params)
     if set(model.get_params()) != set(params):
         raise ValueError(f"params must name every hyper-parameter, got {sorted(params)}")

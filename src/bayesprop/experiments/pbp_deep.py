@@ -1,6 +1,6 @@
 """Supplement Table 1 of Hernández-Lobato & Adams (2015), PBP columns: 1 to 4 hidden layers.
 
-The paper's figures stand beside the published code (`reference=True`) and beside our default,
+The paper's figures stand beside the published code and beside our default,
 whose guards keep the refresh of the prior inside its valid region.
 """
 
@@ -14,6 +14,7 @@ from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.experiments import compare, markdown, uci
 from bayesprop.experiments.compare import Estimate, Published
 from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
+from bayesprop.experiments.published_pbp import PublishedPBP, check_engine
 from bayesprop.experiments.rows import Row
 
 NAME = "pbp-deep"
@@ -51,13 +52,13 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     """Fit one split of one set at one depth; both modes start from the same means."""
-    model = PBPRegressor(
-        (uci.hidden_units(key["dataset"]),) * key["layers"],
-        n_epochs=config.n_epochs,
-        reference=key["mode"] == "reference",
-        engine=config.engine,
-        random_state=uci.cell_seed(config.seed, key["split"], key["layers"]),
-    )
+    sizes = (uci.hidden_units(key["dataset"]),) * key["layers"]
+    seed = uci.cell_seed(config.seed, key["split"], key["layers"])
+    if key["mode"] == "reference":
+        check_engine(config.engine)
+        model = PublishedPBP(sizes, config.n_epochs, seed)
+    else:
+        model = PBPRegressor(sizes, config.n_epochs, engine=config.engine, random_state=seed)
     data = uci.train_test(key["dataset"], key["split"])
     result = uci.fit_and_score(data, model)
     return result | {"prior_shape": float(model.state_.prior_shape)}

@@ -18,10 +18,10 @@ from scipy import special
 from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
+from bayesprop.experiments.published_pbp import check_engine, standardiser
 from bayesprop.experiments.rows import Row
-from bayesprop.model.standardiser import Standardiser
-from bayesprop.moments.pbp.algorithm import Engine
-from bayesprop.moments.pbp.state import PBPState, init
+from bayesprop.moments.pbp import engine
+from bayesprop.moments.pbp.state import init
 
 NAME = "pbp-student-t"
 PHASES = ("first", "last")
@@ -61,9 +61,10 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
 def follow_cell(config: Config, key: Key) -> dict[str, Any]:
     """Fit one split, watching the first and the last data; sum up both phases."""
     data = uci.train_test(key["dataset"], key["split"])
-    x = Standardiser.fit(data.X_train, reference=True).transform(data.X_train)
+    check_engine(config.engine)
+    x = standardiser(data.X_train).transform(data.X_train)
     y = data.y_train[:, None]
-    y = Standardiser.fit(y, reference=True).transform(y)
+    y = standardiser(y).transform(y)
     phases = _follow(config, x, y, uci.cell_seed(config.seed, key["split"]))
     keeps_all = key["split"] == _PICTURED
     return {
@@ -79,40 +80,24 @@ def _follow(
     rng = np.random.RandomState(seed)
     state = init(rng, (x.shape[1], config.n_hidden, 1))
     orders = np.array([rng.permutation(len(x)) for _ in range(config.n_epochs)])
-    first = _watch(config, state, x, y, orders[0, : config.n_watched])
-    engine = Engine(reference=True, name=config.engine)
-    for after_epoch, _ in engine.epochs(state, x, y, orders[:-1]):
-        state = after_epoch
-    state = _absorb(config, state, x, y, orders[-1, : -config.n_watched])
-    last = _watch(config, state, x, y, orders[-1, -config.n_watched :])
-    return first, last
+    first = _watch(engine.Run(state, x, y, guarded=False), x, y, orders[0, : config.n_watched])
+    run = engine.Run(state, x, y, guarded=False)
+    for _ in run.epochs(orders[:-1]):
+        pass
+    run.absorb(orders[-1, : -config.n_watched])
+    return first, _watch(run, x, y, orders[-1, -config.n_watched :])
 
 
-def _watch(
-    config: Config, state: PBPState, x: np.ndarray, y: np.ndarray, order: np.ndarray
-) -> list[Watched]:
+def _watch(run: engine.Run, x: np.ndarray, y: np.ndarray, order: np.ndarray) -> list[Watched]:
     """Absorb data one at a time; return what was believed of each before."""
-    engine = Engine(name=config.engine)
-    seen = []
+    watched = []
     for row in order:
+        state = run.state
         m, v = engine.predict_moments(state, x[[row]])
         noise = float(state.noise_shape[0]), float(state.noise_rate[0])
-        seen.append(Watched(float(y[row, 0] - m[0, 0]), float(v[0, 0]), *noise))
-        state = _absorb(config, state, x, y, np.array([row]))
-    return seen
-
-
-def _absorb(
-    config: Config, state: PBPState, x: np.ndarray, y: np.ndarray, order: np.ndarray
-) -> PBPState:
-    """Pass over rows without the refresh of the prior that ends an epoch."""
-    if config.engine == "jax":
-        from bayesprop.moments.pbp import updates as pbp
-
-        return pbp.data_pass(state, x, y, order, reference=True)[0]
-    from bayesprop.moments.pbp import engine as pbp_kernel
-
-    return pbp_kernel.adf_pass(state, x, y, order, reference=True)[0]
+        watched.append(Watched(float(y[row, 0] - m[0, 0]), float(v[0, 0]), *noise))
+        run.absorb(np.array([row]))
+    return watched
 
 
 def gaussian_log_z(datum: Watched) -> float:

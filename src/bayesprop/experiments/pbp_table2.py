@@ -13,6 +13,7 @@ from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.experiments import compare, ground_truth, markdown, uci
 from bayesprop.experiments.compare import Estimate, Published
 from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
+from bayesprop.experiments.published_pbp import PublishedPBP
 from bayesprop.experiments.rows import Row
 from bayesprop.methods import make
 
@@ -50,13 +51,7 @@ COLUMNS: Mapping[str, Column] = {
     "pbp": Column(
         "PBP",
         "pbp",
-        lambda config, seed: make(
-            "pbp",
-            hidden_layer_sizes=(config.n_hidden,),
-            n_epochs=config.n_epochs,
-            reference=True,
-            random_state=seed,
-        ),
+        lambda config, seed: PublishedPBP((config.n_hidden,), config.n_epochs, seed),
     ),
     "batch-ep": Column(
         "EP",
@@ -212,7 +207,7 @@ _PROTOCOL = (
     "pool to the training rows, by chance or where the predictive variance is largest (eq. 18-19), "
     "and the model is fitted from scratch after each. One hidden layer of ten units; test RMSE "
     "after the ninth, mean ± standard error over 40 repeats, in which random and active collection "
-    "start from the same rows. PBP: `PBPRegressor(reference=True)`, 40 epochs. EP: "
+    "start from the same rows. PBP: the published code, 40 epochs. EP: "
     "`BatchEPRegressor(n_starts=1)`. LA: "
     '`LaplaceRegressor(structure="diagonal", activation="erf")`, whose prior and noise are chosen '
     "by the evidence (the paper: tanh). HMC: 500 draws of two chains of the no-U-turn sampler, "

@@ -18,6 +18,7 @@ from bayesprop.experiments import ground_truth, markdown, uci
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.ground_truth import TRUTH, VAGUE, Distance
 from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection
+from bayesprop.experiments.published_pbp import PublishedPBP, check_engine
 from bayesprop.experiments.rows import Row
 from bayesprop.methods import make
 
@@ -89,10 +90,11 @@ def _model(config: Config, method: str, seed: int) -> Any:
     """Build a method as the paper ran it; the truth as `ground-truth` has it."""
     if method in (TRUTH, VAGUE):
         return ground_truth.estimator(config, method, config.n_hidden, seed)
-    how: dict[str, Any] = {"reference": True, "engine": config.engine}
-    if method != "pbp":
-        how = {"batch_size": 1, **ground_truth.SETTINGS.get(method, {})}
     sizes = (config.n_hidden,)
+    if method == "pbp":
+        check_engine(config.engine)
+        return PublishedPBP(sizes, config.n_epochs, seed)
+    how = {"batch_size": 1, **ground_truth.SETTINGS.get(method, {})}
     return make(
         method, hidden_layer_sizes=sizes, n_epochs=config.n_epochs, random_state=seed, **how
     )
@@ -143,7 +145,7 @@ def section(rows: Sequence[Row]) -> str:
         (
             "## Four methods on a cubic (PBP paper, Figure 1)",
             "20 points, x uniform on [-4, 4], y = x³ + e with e ~ N(0, 9) (a variance), 100 hidden "
-            "units; 40 epochs, one datum at a time. PBP: `PBPRegressor(reference=True)`. VI: "
+            "units; 40 epochs, one datum at a time. PBP: the published code. VI: "
             "`GravesVIRegressor`. BP: one network with weight decay and learnt noise. HMC: 30 000 "
             "draws of PBP's own model by the no-U-turn sampler, four chains, the precisions of "
             "weights and noise with the vague priors of the toolbox that the paper used, and with "

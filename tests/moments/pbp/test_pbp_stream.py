@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from compiled_passes import assert_states_close, data_pass, refresh_prior
 
-from bayesprop.moments.pbp import engine as pbp_kernel
-from bayesprop.moments.pbp import kernel_draw
+from bayesprop.moments.pbp import engine, kernel_draw
 from bayesprop.moments.pbp.drawn_weights import sample_functions
 from bayesprop.moments.pbp.state import init
 from bayesprop.moments.pbp.stream import PBPStream
@@ -18,24 +18,18 @@ def problem(sizes, n=12, seed=0):
     return init(rng, sizes), x, y
 
 
-def assert_same(one, other, rtol=1e-12):
-    arrays = other.to_arrays()
-    for name, array in one.to_arrays().items():
-        np.testing.assert_allclose(array, arrays[name], rtol=rtol, atol=1e-14, err_msg=name)
-
-
 @pytest.mark.parametrize("sizes", [(3, 1), (3, 9, 2), (4, 8, 10, 1)])
 def test_rows_one_at_a_time_are_a_pass(sizes):
     state, x, y = problem(sizes)
-    wanted, info = pbp_kernel.adf_pass(state, x, y, np.arange(len(x)))
-    wanted, refreshed = pbp_kernel.refresh_prior(wanted)
+    wanted, info = data_pass(state, x, y, np.arange(len(x)))
+    wanted, refreshed = refresh_prior(wanted)
     stream = PBPStream(state)
     infos = [stream.absorb(*row) for row in zip(x, y, strict=True)]
     assert stream.refresh() == refreshed
-    assert_same(stream.state, wanted)
+    assert_states_close(stream.state, wanted, rtol=1e-12, atol=1e-14)
     assert np.isclose(sum(one.log_z for one in infos), info.log_z, rtol=1e-12)
     assert np.isclose(sum(one.epistemic_share for one in infos), info.epistemic_share, rtol=1e-12)
-    for got, known in zip(stream.moments(x), pbp_kernel.predict_moments(wanted, x), strict=True):
+    for got, known in zip(stream.moments(x), engine.predict_moments(wanted, x), strict=True):
         np.testing.assert_allclose(got, known, rtol=1e-12)
 
 
@@ -44,12 +38,12 @@ def test_recalled_rows_are_the_last_ones_newest_first_and_teach_no_noise():
     stream, wanted = PBPStream(state, n_recalled=3, recall_weight=2.0), state
     for t in range(7):
         stream.absorb(x[t], y[t])
-        wanted, _ = pbp_kernel.adf_pass(wanted, x, y, np.array([t]))
+        wanted, _ = data_pass(wanted, x, y, np.array([t]))
         earlier = np.arange(t - 1, max(t - 4, -1), -1)
-        after, _ = pbp_kernel.adf_pass(wanted, x, y, earlier, np.full(7, 2.0))
+        after, _ = data_pass(wanted, x, y, earlier, np.full(7, 2.0))
         noise = {"noise_shape": wanted.noise_shape, "noise_rate": wanted.noise_rate}
         wanted = after._replace(**noise)
-    assert_same(stream.state, wanted)
+    assert_states_close(stream.state, wanted, rtol=1e-12, atol=1e-14)
 
 
 def only_first_output(state):
@@ -70,8 +64,8 @@ def test_an_output_that_was_not_seen_learns_nothing_and_teaches_nothing():
         np.testing.assert_array_equal(after[-1][:, 1], before[-1][:, 1])
     assert (got.noise_shape[1], got.noise_rate[1]) == (6.0, 6.0)
     alone = only_first_output(state)
-    wanted, _ = pbp_kernel.adf_pass(alone, x, y[:, :1], np.arange(len(x)))
-    assert_same(only_first_output(got), wanted)
+    wanted, _ = data_pass(alone, x, y[:, :1], np.arange(len(x)))
+    assert_states_close(only_first_output(got), wanted, rtol=1e-12, atol=1e-14)
 
 
 def test_a_stream_taken_up_again_goes_on_to_the_last_bit():
@@ -87,7 +81,7 @@ def test_a_stream_taken_up_again_goes_on_to_the_last_bit():
     for t in range(8, 12):
         again.absorb(x[t], y[t])
         again.refresh()
-    assert_same(again.state, whole.state, rtol=0.0)
+    assert_states_close(again.state, whole.state, rtol=0.0)
 
 
 @pytest.mark.parametrize("sizes", [(3, 2), (3, 9, 1), (4, 8, 10, 2)])

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
+from compiled_passes import data_pass
 from scipy import integrate, optimize, special, stats
 
 from bayesprop.model.likelihoods import MultinomialProbit, Poisson, Probit
-from bayesprop.moments.pbp import engine as pbp_kernel
-from bayesprop.moments.pbp import kernel_probit
+from bayesprop.moments.pbp import engine, kernel_probit
 from bayesprop.moments.pbp import state as pbp_state
 from bayesprop.moments.pbp import updates as pbp
-from bayesprop.moments.pbp.kernel_workspace import pack
+from bayesprop.moments.pbp.kernel_workspace import pack_work
 from bayesprop.moments.pbp.state import GammaPrior
 from bayesprop.numerics import gaussian_nodes, probit_gaussian
 
@@ -24,7 +24,7 @@ _POISSON = jax.jit(jax.value_and_grad(Poisson().log_z))
 
 def kernel_log_z(m, v, y):
     """log Z and its gradient by the compiled engine."""
-    work = pack(pbp_state.init(np.random.default_rng(0), (1, len(m))))
+    work = pack_work(pbp_state.init(np.random.default_rng(0), (1, len(m))))
     work.f_m[:], work.f_v[:] = m, v
     out = np.empty(1)
     scratch = kernel_probit.scratch_for(len(m))
@@ -73,7 +73,7 @@ def test_a_sign_has_its_probability_far_into_the_tails(m, y):
 def test_the_largest_of_several_outputs(m, v):
     """Integral by brute force, gradient by its differences; probabilities sum to one."""
     m, v = np.array(m), np.array(v)
-    log_p = pbp_kernel.log_class_probabilities(m[None], v[None])[0]
+    log_p = engine.log_class_probabilities(m[None], v[None])[0]
     assert np.exp(log_p).sum() == pytest.approx(1.0, abs=1e-13)
     if len(m) == 2:
         assert log_p == pytest.approx(
@@ -103,7 +103,7 @@ def test_many_classes_and_wide_outputs_stay_finite_and_sum_to_one():
     rng = np.random.default_rng(0)
     for k, scale in ((2, 1e3), (40, 1.0), (5, 1e12), (3, 1e-9)):
         m, v = scale * rng.normal(size=(20, k)), scale**2 * rng.uniform(size=(20, k))
-        log_p = pbp_kernel.log_class_probabilities(m, v)
+        log_p = engine.log_class_probabilities(m, v)
         assert np.isfinite(log_p).all()
         np.testing.assert_allclose(
             np.exp(log_p).sum(axis=1), 1.0, rtol=2e-2 if scale > 1e2 else 1e-9
@@ -146,8 +146,8 @@ def test_one_label_is_the_moments_of_the_exact_posterior():
     w, b = np.meshgrid(grid, grid, indexing="ij")
     tilted = stats.norm.pdf(w, 0, prior_var**0.5) * stats.norm.pdf(b, 0, prior_var**0.5)
     tilted = tilted * special.ndtr(-(w * x + b) / np.sqrt(2.0))
-    for module in (pbp.data_pass, pbp_kernel.adf_pass):
-        after, info = module(
+    for absorbed in (pbp.data_pass, data_pass):
+        after, info = absorbed(
             linear_state(prior_var, 1), np.array([[x]]), np.array([[-1.0]]), np.array([0]),
             targets="classes",
         )  # fmt: skip
@@ -161,7 +161,7 @@ def test_one_label_is_the_moments_of_the_exact_posterior():
 def test_one_weight_comes_near_exact_bayes():
     """Eight labels, one weight: assumed density filtering against the posterior on a grid."""
     y = np.array([1, 1, -1, 1, 1, 1, -1, 1.0])
-    after, info = pbp_kernel.adf_pass(
+    after, info = data_pass(
         linear_state(1.5, 0), np.zeros((8, 0)), y[:, None], np.arange(8), targets="classes"
     )
     grid = np.linspace(-8.0, 8.0, 20_001)
@@ -193,8 +193,8 @@ def test_a_weight_is_a_power_of_the_factor():
         np.testing.assert_allclose(a, b, rtol=1e-8)
     start, none, label = linear_state(1.5, 0), np.zeros((1, 0)), np.ones((1, 1))
     rule = {"order": np.array([0]), "targets": "classes"}
-    once, _ = pbp_kernel.adf_pass(start, none, label, **rule)
-    thrice, _ = pbp_kernel.adf_pass(start, none, label, sample_weight=np.array([3.0]), **rule)
+    once, _ = data_pass(start, none, label, **rule)
+    thrice, _ = data_pass(start, none, label, weight=np.array([3.0]), **rule)
     prec, added = 1 / 1.5, 1 / once.v[0].item() - 1 / 1.5
     assert 1 / thrice.v[0].item() == pytest.approx(prec + 3 * added)
     pulled = once.m[0].item() / once.v[0].item()
@@ -218,13 +218,9 @@ def test_labels_that_do_not_exist_are_refused_before_compiled_code_sees_them():
     state = linear_state(1.0, 1, o=3)
     for bad in (3.0, -1.0, 0.5, np.nan):
         with pytest.raises(ValueError, match=r"y must hold labels among \[0, 1, 2\]"):
-            pbp_kernel.adf_pass(
-                state, np.ones((1, 1)), np.array([[bad]]), np.array([0]), targets="classes"
-            )
+            data_pass(state, np.ones((1, 1)), np.array([[bad]]), np.array([0]), targets="classes")
     with pytest.raises(ValueError, match="targets must be numbers or classes"):
-        pbp_kernel.adf_pass(
-            state, np.ones((1, 1)), np.ones((1, 3)), np.array([0]), targets="counts"
-        )
+        data_pass(state, np.ones((1, 1)), np.ones((1, 3)), np.array([0]), targets="counts")
 
 
 def test_expected_entropies():
@@ -241,7 +237,7 @@ def test_expected_entropies():
     nodes = gaussian_nodes.gaussian_nodes(3, 32)
     m, v = np.array([[0.5, -1.0, 2.0]]), np.array([[0.3, 2.0, 1.0]])
     f = m + np.sqrt(v) * nodes
-    log_p = pbp_kernel.log_class_probabilities(f, np.zeros_like(f))
+    log_p = engine.log_class_probabilities(f, np.zeros_like(f))
     np.testing.assert_allclose(
-        pbp_kernel.expected_entropies(m, v, nodes), -np.sum(np.exp(log_p) * log_p) / len(f)
+        engine.expected_entropies(m, v, nodes), -np.sum(np.exp(log_p) * log_p) / len(f)
     )

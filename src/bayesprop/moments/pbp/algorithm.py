@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,11 +19,9 @@ class Engine:
     activation
         A name in `model.layers.ACTIVATIONS`.
     inference
-        "adf" or "sep", see `moments.pbp.data_pass`.
+        "adf" or "sep", see `updates.data_pass`.
     batch_size
         Rows absorbed at once; 1 is the paper's algorithm.
-    reference
-        Behave as the authors' code does, without the guards that it lacks.
     name
         "auto", "kernel" or "jax".
     targets
@@ -32,7 +31,6 @@ class Engine:
     activation: str = "relu"
     inference: Inference = "adf"
     batch_size: int = 1
-    reference: bool = False
     name: str = "auto"
     targets: Targets = "numbers"
 
@@ -63,38 +61,19 @@ class Engine:
         sample_weight: Float[np.ndarray, " n"] | None = None,
     ) -> Iterator[tuple[PBPState, PBPInfo]]:
         """Yield state and info after each epoch: one pass over the rows, one prior refresh."""
+        rule: dict[str, Any] = {"inference": self.inference, "targets": self.targets}
         if self.is_compiled:
-            from bayesprop.moments.pbp import engine as pbp_kernel
+            from bayesprop.moments.pbp import engine
 
-            yield from pbp_kernel.epochs(
-                state,
-                x,
-                y,
-                orders,
-                sample_weight,
-                inference=self.inference,
-                reference=self.reference,
-                targets=self.targets,
-            )
+            run = engine.Run(state, x, y, sample_weight, **rule)
+            yield from ((run.state, info) for info in run.epochs(orders))
             return
-        from bayesprop.moments.pbp import updates as pbp
+        from bayesprop.moments.pbp import updates
 
+        rule |= {"activation": self.activation, "batch_size": self.batch_size}
         for order in orders:
-            state, info = pbp.data_pass(
-                state,
-                x,
-                y,
-                order,
-                sample_weight,
-                activation=self.activation,
-                inference=self.inference,
-                batch_size=self.batch_size,
-                reference=self.reference,
-                targets=self.targets,
-            )
-            state, refreshed = pbp.refresh_prior(
-                state, reference=self.reference, targets=self.targets
-            )
+            state, info = updates.data_pass(state, x, y, order, sample_weight, **rule)
+            state, refreshed = updates.refresh_prior(state, targets=self.targets)
             yield state, info + refreshed
 
     def predict_moments(
@@ -102,12 +81,12 @@ class Engine:
     ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
         """Mean and variance of the noise-free output at standardised rows."""
         if self.activation == "relu" and self.name != "jax":
-            from bayesprop.moments.pbp import engine as pbp_kernel
+            from bayesprop.moments.pbp import engine
 
-            return pbp_kernel.predict_moments(state, x)
-        from bayesprop.moments.pbp import updates as pbp
+            return engine.predict_moments(state, x)
+        from bayesprop.moments.pbp import updates
 
-        return pbp.predict_moments(state, x, activation=self.activation)
+        return updates.predict_moments(state, x, activation=self.activation)
 
     def sample_functions(
         self,
@@ -117,6 +96,6 @@ class Engine:
         n_samples: int,
     ) -> Float[np.ndarray, "s n o"]:
         """Draw weights from q; each draw is one function, evaluated at all rows of x."""
-        from bayesprop.moments.pbp import drawn_weights as pbp_draws
+        from bayesprop.moments.pbp import drawn_weights
 
-        return pbp_draws.sample_functions(rng, state, x, n_samples, activation=self.activation)
+        return drawn_weights.sample_functions(rng, state, x, n_samples, activation=self.activation)

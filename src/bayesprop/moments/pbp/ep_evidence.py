@@ -53,7 +53,7 @@ def _ep_log_evidence(state: PBPState, data: Datum, *, activation: str) -> Float[
     weights, noise = _moments(cavity)
 
     def of_one(total: tuple[Natural, Array], datum: Datum) -> tuple[tuple[Natural, Array], None]:
-        new = absorb(weights, noise, datum, activation=activation, reference=False)
+        new = absorb(weights, noise, datum, activation=activation)
         tilted = natural(new.weights, new.noise)
         log_scale = new.log_z - _log_partition(tilted) + _log_partition(cavity)
         product = jax.tree.map(lambda p, t, c: p + t - c, total[0], tilted, cavity)

@@ -61,11 +61,12 @@ def is_valid(shape, rate):
 
 
 @compiled
-def refresh(weights, sites, least_information, reference):
+def refresh(weights, sites, least_information, guarded):
     """Refresh every prior factor in turn (supplement section 6).
 
-    `least_information` is what the data must say about a weight, as a share of its prior. Returns
-    how many were left for want of a valid region, and how many for want of data.
+    `least_information` is what the data must say about a weight, as a share of its prior; without
+    `guarded`, as in the authors' code, nothing. Returns how many were left for want of a valid
+    region, and how many for want of data.
 
     The factor is a Gaussian in the weight, so its refreshed self is N(0, rate / (shape - 1)) of the
     cavity exactly, and needs no division of the new marginal by the cavity.
@@ -81,7 +82,7 @@ def refresh(weights, sites, least_information, reference):
         cavity_shape, cavity_rate = shape - sites.shape[t], rate - sites.rate[t]
         is_proper = cavity_rate > 0.0 and cavity_shape > 1.0
         site_prec = (cavity_shape - 1.0) / cavity_rate
-        if not reference and is_proper and abs(prec) < least_information * site_prec:
+        if guarded and is_proper and abs(prec) < least_information * site_prec:
             uninformed += 1
             continue
         if not (is_proper and 0.0 < v < LARGEST_CAVITY_VAR):
@@ -89,7 +90,7 @@ def refresh(weights, sites, least_information, reference):
             continue
         new_shape, new_rate = absorb_gamma(cavity_shape, cavity_rate, v, m * m)
         share = 1.0 / (1.0 + v * site_prec)
-        if not reference and not (
+        if guarded and not (
             is_valid(new_shape, new_rate) and math.isfinite(m * share) and v * share > 0.0
         ):
             kept += 1

@@ -25,13 +25,13 @@ _LARGEST_SLOPE_SQUARED = 1e200
 
 
 @inlined
-def absorb_noise(work, factor, k, square, weight, reference):
+def absorb_noise(work, factor, k, square, weight, guarded):
     """Update q(gamma) of output k by eq. 9-10; return 1 if it had to stay as it was."""
     shape, rate = work.noise_shape[k], work.noise_rate[k]
     new_shape, new_rate = absorb_gamma(shape, rate, work.f_v[k], square)
     new_shape = shape + weight * (new_shape - shape)
     new_rate = rate + weight * (new_rate - rate)
-    kept = not reference and not is_valid(new_shape, new_rate)
+    kept = guarded and not is_valid(new_shape, new_rate)
     if kept:
         new_shape, new_rate = shape, rate
     if factor is not None:
@@ -41,7 +41,7 @@ def absorb_noise(work, factor, k, square, weight, reference):
 
 
 @inlined
-def meet_targets(work, factor, y, row, weight, reference, may_miss):
+def meet_targets(work, factor, y, row, weight, guarded, may_miss):
     """Compare the outputs with a row of y: the gradients of log Z, then the noise.
 
     With `may_miss`, NaN is a target that was not seen, and its output learns and teaches nothing.
@@ -64,12 +64,12 @@ def meet_targets(work, factor, y, row, weight, reference, may_miss):
         var = f_v + noise_var
         share += f_v / var
         log_z -= 0.5 * (LOG_2PI + math.log(var) + square / var)
-        kept += absorb_noise(work, factor, k, square, weight, reference)
+        kept += absorb_noise(work, factor, k, square, weight, guarded)
     return weight * log_z, share / y.shape[1], kept
 
 
 @compiled
-def absorb_rows(work, factor, scratch, x, y, weights, order, reference, may_miss):
+def absorb_rows(work, factor, scratch, x, y, weights, order, guarded, may_miss):
     """Absorb the rows named by `order`; return log Z, epistemic shares, weights undone, noise kept.
 
     By assumed density filtering if `factor` is None, else by stochastic EP. The targets are numbers
@@ -102,7 +102,7 @@ def absorb_rows(work, factor, scratch, x, y, weights, order, reference, may_miss
         weight = weights[row]
         if scratch is None:
             row_log_z, row_share, row_kept = meet_targets(
-                work, factor, y, row, weight, reference, may_miss
+                work, factor, y, row, weight, guarded, may_miss
             )
             kept += row_kept
         else:
@@ -127,10 +127,10 @@ def absorb_and_recall(work, x, y, weights, recall_weights, first, recalled, nois
     noise
         (2, o), to work with.
     """
-    log_z, share, undone, kept = absorb_rows(work, None, None, x, y, weights, first, False, True)
+    log_z, share, undone, kept = absorb_rows(work, None, None, x, y, weights, first, True, True)
     for k in range(noise.shape[1]):
         noise[0, k], noise[1, k] = work.noise_shape[k], work.noise_rate[k]
-    _, _, again, _ = absorb_rows(work, None, None, x, y, recall_weights, recalled, False, True)
+    _, _, again, _ = absorb_rows(work, None, None, x, y, recall_weights, recalled, True, True)
     for k in range(noise.shape[1]):
         work.noise_shape[k], work.noise_rate[k] = noise[0, k], noise[1, k]
     return log_z, share, undone + again, kept

@@ -130,8 +130,29 @@ def _plan(sizes: tuple[int, ...]) -> _Plan:
     return _Plan(*arrays, n_units)
 
 
-def pack(state: PBPState) -> Workspace:
-    """Copy what a pass over the data needs."""
+class Packed(NamedTuple):
+    """A state in the layout of the kernels; no average factor under assumed density filtering."""
+
+    work: Workspace
+    sites: Sites
+    average: AverageFactor | None
+
+
+def pack(state: PBPState, *, with_average: bool = False) -> Packed:
+    """Copy a state into the layout of the kernels."""
+    sites = Sites(
+        _plan(state.layer_sizes).places,
+        _flatten(state.site_shape),
+        _flatten(state.site_rate),
+        _flatten(state.site_prec),
+        _flatten(state.site_prec_mean),
+        np.array([state.prior_shape, state.prior_rate], dtype=np.float64),
+    )
+    return Packed(pack_work(state), sites, _pack_average(state) if with_average else None)
+
+
+def pack_work(state: PBPState) -> Workspace:
+    """Copy what a prediction needs."""
     plan, n_outputs = _plan(state.layer_sizes), state.layer_sizes[-1]
     weights = aligned_zeros(len(plan.blank))
     weights[:] = plan.blank
@@ -150,20 +171,7 @@ def pack(state: PBPState) -> Workspace:
     return Workspace(*arrays)
 
 
-def pack_sites(state: PBPState) -> Sites:
-    """Copy what a refresh of the prior factors needs."""
-    return Sites(
-        _plan(state.layer_sizes).places,
-        _flatten(state.site_shape),
-        _flatten(state.site_rate),
-        _flatten(state.site_prec),
-        _flatten(state.site_prec_mean),
-        np.array([state.prior_shape, state.prior_rate], dtype=np.float64),
-    )
-
-
-def pack_average(state: PBPState) -> AverageFactor:
-    """Copy what a pass of stochastic EP needs besides the workspace."""
+def _pack_average(state: PBPState) -> AverageFactor:
     plan = _plan(state.layer_sizes)
     average = aligned_zeros(len(plan.blank))
     average[plan.places] = _flatten(state.lik_prec_mean)
@@ -172,37 +180,28 @@ def pack_average(state: PBPState) -> AverageFactor:
     return AverageFactor(average, noise_average, np.zeros(3))
 
 
-def unpack(work: Workspace, state: PBPState) -> PBPState:
-    """Return the state with the weights and the noise of the workspace."""
-    places = _plan(state.layer_sizes).places
+def unpack(packed: Packed, state: PBPState) -> PBPState:
+    """Return the state with what was packed, as it is now, in the place of its own."""
+    work, sites, average = packed
+    places = sites.places
+    values = {
+        "m": work.weights[places],
+        "v": work.weights[places + BLOCK],
+        "site_shape": sites.shape,
+        "site_rate": sites.rate,
+        "site_prec": sites.prec,
+        "site_prec_mean": sites.prec_mean,
+    }
+    vectors = {"noise_shape": work.noise_shape, "noise_rate": work.noise_rate}
+    if average is not None:
+        values["lik_prec_mean"] = average.average[places]
+        values["lik_prec"] = average.average[places + BLOCK]
+        vectors["lik_noise_shape"], vectors["lik_noise_rate"] = average.noise_average
+    prior = {"prior_shape": sites.prior[0], "prior_rate": sites.prior[1]}
     return state._replace(
-        m=_unflatten(work.weights[places], state.m),
-        v=_unflatten(work.weights[places + BLOCK], state.m),
-        noise_shape=work.noise_shape.copy(),
-        noise_rate=work.noise_rate.copy(),
-    )
-
-
-def unpack_sites(sites: Sites, state: PBPState) -> PBPState:
-    """Return the state with the prior factors of the workspace."""
-    return state._replace(
-        site_shape=_unflatten(sites.shape, state.m),
-        site_rate=_unflatten(sites.rate, state.m),
-        site_prec=_unflatten(sites.prec, state.m),
-        site_prec_mean=_unflatten(sites.prec_mean, state.m),
-        prior_shape=np.asarray(sites.prior[0]),
-        prior_rate=np.asarray(sites.prior[1]),
-    )
-
-
-def unpack_average(factor: AverageFactor, state: PBPState) -> PBPState:
-    """Return the state with the average factor of the workspace."""
-    places = _plan(state.layer_sizes).places
-    return state._replace(
-        lik_prec_mean=_unflatten(factor.average[places], state.m),
-        lik_prec=_unflatten(factor.average[places + BLOCK], state.m),
-        lik_noise_shape=factor.noise_average[0].copy(),
-        lik_noise_rate=factor.noise_average[1].copy(),
+        **{name: _unflatten(flat, state.m) for name, flat in values.items()},
+        **{name: vector.copy() for name, vector in vectors.items()},
+        **{name: np.asarray(number) for name, number in prior.items()},
     )
 
 

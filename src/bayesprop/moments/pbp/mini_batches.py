@@ -97,7 +97,6 @@ def absorb_batch(
     data: Datum,
     *,
     activation: str,
-    reference: bool,
 ) -> tuple[tuple[Gaussian, ...], Gamma, PBPInfo]:
     """Absorb a mini-batch as one likelihood factor: eq. 6-7 from its joint log Z.
 
@@ -120,11 +119,9 @@ def absorb_batch(
     )
     kept, undone = undo_invalid(weights, new)
     change, valid = _noise_change(noise, batch, data.weight)
-    length = jnp.ones_like(noise.shape)
-    if not reference:
-        length = jnp.minimum(
-            _longest_step(noise.shape - 1.0, change.shape), _longest_step(noise.rate, change.rate)
-        )
+    length = jnp.minimum(
+        _longest_step(noise.shape - 1.0, change.shape), _longest_step(noise.rate, change.rate)
+    )
     new_noise = Gamma(*(o + length * c for o, c in zip(noise, change, strict=True)))
     counted = (data.weight > 0.0)[:, None]
     share = batch.epistemic_var / (batch.epistemic_var + noise_var[None, :])
@@ -144,7 +141,7 @@ def _longest_step(room: Array, change: Array) -> Array:
     return jnp.where(falling, jnp.minimum(1.0, 0.5 * room / jnp.where(falling, -change, 1.0)), 1.0)
 
 
-@partial(jax.jit, static_argnames=("activation", "inference", "reference"))
+@partial(jax.jit, static_argnames=("activation", "inference"))
 def batch_pass(
     state: PBPState,
     batches: Datum,
@@ -152,7 +149,6 @@ def batch_pass(
     *,
     activation: str,
     inference: Inference,
-    reference: bool,
 ) -> tuple[PBPState, PBPInfo]:
     """Absorb batches of one size, one after the other; weight 0 marks padding.
 
@@ -163,9 +159,7 @@ def batch_pass(
     def step(state: PBPState, batch: Datum) -> tuple[PBPState, PBPInfo]:
         count = jnp.sum(batch.weight > 0.0)
         cavity, noise, improper = cavity_of(state, n_seen * count)
-        weights, new_noise, info = absorb_batch(
-            cavity, noise, batch, activation=activation, reference=reference
-        )
+        weights, new_noise, info = absorb_batch(cavity, noise, batch, activation=activation)
         after = with_q(state, weights, new_noise)
         if inference == "sep":
             factor = minus(natural(weights, new_noise), natural(cavity, noise))

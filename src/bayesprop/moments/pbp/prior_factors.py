@@ -31,7 +31,7 @@ class _PriorFactor(NamedTuple):
 
 
 def _refresh_one(
-    prior: Gamma, factor: _PriorFactor, *, least_information: Array, reference: bool
+    prior: Gamma, factor: _PriorFactor, *, least_information: Array
 ) -> tuple[Gamma, tuple[_PriorFactor, Array, Array]]:
     """Remove one prior factor, match moments, put it back (supplement section 6, eq. 35-39)."""
     w = factor.w
@@ -42,15 +42,14 @@ def _refresh_one(
     proper = (cavity_prior.rate > 0.0) & (cavity_prior.shape > 1.0)
     valid = proper & (cavity.v > 0.0) & (cavity.v < LARGEST_CAVITY_VAR)
     site_var = gamma.expected_variance(cavity_prior)
-    uninformed = proper & (jnp.abs(prec) * site_var < least_information) & (not reference)
+    uninformed = proper & (jnp.abs(prec) * site_var < least_information)
     marginal_var = cavity.v + site_var
     dlogz_dm = -cavity.m / marginal_var
     dlogz_dv = 0.5 * (dlogz_dm**2 - 1.0 / marginal_var)
     new = gaussian.match_moments(cavity, dlogz_dm, dlogz_dv)
     new_prior = gamma.match_moments(cavity_prior, cavity.v, cavity.m)
-    if not reference:
-        finite = jnp.isfinite(new.m) & jnp.isfinite(new.v)
-        valid &= finite & (new.v > 0.0) & is_gamma(new_prior)
+    finite = jnp.isfinite(new.m) & jnp.isfinite(new.v)
+    valid &= finite & (new.v > 0.0) & is_gamma(new_prior)
     refreshed = _PriorFactor(
         new,
         1.0 / new.v - prec,
@@ -65,10 +64,8 @@ def _refresh_one(
     return prior, (factor, ~valid & ~uninformed, uninformed)
 
 
-@partial(jax.jit, static_argnames=("reference",))
-def refresh(
-    state: PBPState, least_information: Array, *, reference: bool
-) -> tuple[PBPState, PBPInfo]:
+@jax.jit
+def refresh(state: PBPState, least_information: Array) -> tuple[PBPState, PBPInfo]:
     """Refresh weight by weight: layer, then unit, then input, lambda moving with every one.
 
     least_information
@@ -91,7 +88,7 @@ def refresh(
         flat(state.site_rate),
     )
     prior = Gamma(state.prior_shape, state.prior_rate)
-    refresh_one = partial(_refresh_one, least_information=least_information, reference=reference)
+    refresh_one = partial(_refresh_one, least_information=least_information)
     prior, (new, kept, uninformed) = jax.lax.scan(refresh_one, prior, factors)
     state = state._replace(
         m=unflat(new.w.m),

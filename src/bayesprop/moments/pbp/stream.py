@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.moments.pbp import kernel_draw, kernel_gamma, kernel_pass, kernel_predict
-from bayesprop.moments.pbp.kernel_workspace import BLOCK, pack, pack_sites, unpack, unpack_sites
+from bayesprop.moments.pbp.kernel_workspace import BLOCK, pack, unpack
 from bayesprop.moments.pbp.state import PBPInfo, PBPState, least_information
 
 _MOST_JOINT = 64
@@ -61,7 +61,7 @@ class PBPStream:
     ) -> None:
         self._like, self.layer_sizes = state, state.layer_sizes
         n_in, n_out, size = self.layer_sizes[0], self.layer_sizes[-1], n_recalled + 1
-        self._work, self._sites = pack(state), pack_sites(state)
+        self._packed = pack(state)
         self._x, self._y, self._n_seen = np.zeros((size, n_in)), np.full((size, n_out), np.nan), 0
         if last is not None:
             self._x[:], self._y[:], self._n_seen = last
@@ -78,7 +78,7 @@ class PBPStream:
     @property
     def state(self) -> PBPState:
         """A copy of the posterior as it is now."""
-        return unpack_sites(self._sites, unpack(self._work, self._like))
+        return unpack(self._packed, self._like)
 
     @property
     def last(self) -> LastRows:
@@ -92,15 +92,15 @@ class PBPStream:
         order = self._orders[place]
         order = order if self._n_seen >= len(order) else order[: self._n_seen + 1]
         log_z, share, undone, kept = kernel_pass.absorb_and_recall(
-            self._work, *self._rows, *self._weights, order[:1], order[1:], self._noise
+            self._packed.work, *self._rows, *self._weights, order[:1], order[1:], self._noise
         )
         self._n_seen += 1
         return PBPInfo(log_z, share, weights_undone=int(undone), noise_kept=kept)
 
     def refresh(self) -> PBPInfo:
-        """Do as `engine.refresh_prior` does."""
+        """Refine the prior factors."""
         kept, uninformed = kernel_gamma.refresh(
-            self._work.weights, self._sites, least_information("numbers"), False
+            self._packed.work.weights, self._packed.sites, least_information("numbers"), True
         )
         return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)
 
@@ -110,7 +110,7 @@ class PBPStream:
         """Mean and variance of the outputs, noise not included."""
         x = self._checked(x)
         m, v = np.empty((2, len(x), self.layer_sizes[-1]))
-        kernel_predict.predict_rows(self._work, x, m, v)
+        kernel_predict.predict_rows(self._packed.work, x, m, v)
         return m, v
 
     def draw(
@@ -129,7 +129,7 @@ class PBPStream:
             normals, scratch, acts, spare = self._memory_for(len(part), len(x))
             rng.standard_normal(out=normals)
             kernel_draw.draw_functions(
-                self._work, x, normals, scratch, self._kinds, acts, spare, part
+                self._packed.work, x, normals, scratch, self._kinds, acts, spare, part
             )
         return out
 

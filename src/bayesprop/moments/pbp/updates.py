@@ -62,7 +62,6 @@ def absorb(
     datum: Datum,
     *,
     activation: str,
-    reference: bool,
     target_log_z: LogZ | None = None,
 ) -> Absorbed:
     """Absorb one likelihood factor (section 3.3): eq. 13-17 and 12 forward, then 6, 7, 9 and 10.
@@ -85,7 +84,7 @@ def absorb(
     grad, f = jax.grad(log_z, argnums=(0, 1), has_aux=True)(m, v)
     kept_weights, undone = undo_invalid(weights, _moved(weights, grad))
     likelihood = GammaPrecisionNoise(noise)
-    new_noise, noise_kept = _weighted_noise(likelihood, f, datum, reference=reference)
+    new_noise, noise_kept = _weighted_noise(likelihood, f, datum)
     log_z_now = datum.weight * jnp.sum(likelihood.log_z(f.m, f.v, datum.y))
     share = jnp.mean(f.v / (f.v + noise_var))
     return Absorbed(kept_weights, new_noise, log_z_now, share, undone, noise_kept)
@@ -100,19 +99,17 @@ def _moved(weights: tuple[Gaussian, ...], grad: tuple[tuple, tuple]) -> tuple[Ga
 
 
 def _weighted_noise(
-    likelihood: GammaPrecisionNoise, f: Gaussian, datum: Datum, *, reference: bool
+    likelihood: GammaPrecisionNoise, f: Gaussian, datum: Datum
 ) -> tuple[Gamma, Array]:
     old = likelihood.precision
     matched = likelihood.update(f.m, f.v, datum.y)
     new = Gamma(*(o + datum.weight * (n - o) for o, n in zip(old, matched, strict=True)))
-    if reference:
-        return new, jnp.asarray(0)
     valid = is_gamma(new)
     kept = Gamma(*(jnp.where(valid, n, o) for n, o in zip(new, old, strict=True)))
     return kept, count_false(valid)
 
 
-@partial(jax.jit, static_argnames=("activation", "inference", "reference", "target_log_z"))
+@partial(jax.jit, static_argnames=("activation", "inference", "target_log_z"))
 def _online_pass(
     state: PBPState,
     data: Datum,
@@ -120,7 +117,6 @@ def _online_pass(
     *,
     activation: str,
     inference: Inference,
-    reference: bool,
     target_log_z: LogZ | None,
 ) -> tuple[PBPState, PBPInfo]:
     """Absorb row by row; n_seen is 1 if q has seen each of these rows before, else 0."""
@@ -132,14 +128,7 @@ def _online_pass(
             improper = jnp.asarray(0)
         else:
             cavity, noise, improper = cavity_of(state, n_seen)
-        new = absorb(
-            cavity,
-            noise,
-            datum,
-            activation=activation,
-            reference=reference,
-            target_log_z=target_log_z,
-        )
+        new = absorb(cavity, noise, datum, activation=activation, target_log_z=target_log_z)
         info = PBPInfo(new.log_z, new.epistemic_share, new.undone + improper, new.noise_kept)
         after = with_q(state, new.weights, new.noise)
         if inference == "sep":
@@ -171,7 +160,6 @@ def data_pass(
     activation: str = "relu",
     inference: Inference = "adf",
     batch_size: int = 1,
-    reference: bool = False,
     targets: Targets | LogZ = "numbers",
 ) -> tuple[PBPState, PBPInfo]:
     """Absorb the rows named by `order`, one after the other or batch by batch.
@@ -186,8 +174,6 @@ def data_pass(
         with no factor to remove yet, is "adf" that keeps the average.
     batch_size
         1 is the paper's algorithm.
-    reference
-        Accept noise updates that the authors' code accepts, valid or not.
     targets
         What a row of y is, or log Z as a function of the outputs' means and variances and that row.
         Batches are for numbers only: they need the joint density of their rows.
@@ -201,7 +187,7 @@ def data_pass(
         return state, PBPInfo()
     state = jax.tree.map(jnp.asarray, state)
     n_seen = jnp.asarray(float(any(np.any(f) for f in state.lik_prec)))
-    rule = {"activation": activation, "inference": inference, "reference": reference}
+    rule = {"activation": activation, "inference": inference}
     if batch_size == 1:
         data = Datum(*(jnp.asarray(a[order]) for a in (x, y, weight)))
         log_z = log_z_of(targets)
@@ -220,11 +206,11 @@ def data_pass(
 
 @in_float64
 def refresh_prior(
-    state: PBPState, *, reference: bool = False, targets: Targets | LogZ = "numbers"
+    state: PBPState, *, targets: Targets | LogZ = "numbers"
 ) -> tuple[PBPState, PBPInfo]:
     """One full EP update of the weight-prior factors (section 3.4, supplement section 6)."""
     least = jnp.asarray(least_information(targets))
-    return _to_host(*refresh(jax.tree.map(jnp.asarray, state), least, reference=reference))
+    return _to_host(*refresh(jax.tree.map(jnp.asarray, state), least))
 
 
 @partial(jax.jit, static_argnames=("activation",))
