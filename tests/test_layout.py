@@ -17,7 +17,7 @@ ALLOWED = {
     "numerics": set(),
     "simd": {"numerics"},
     "atomic": set(),
-    "table": {"atomic", "datasets"},
+    "table": {"atomic"},
     "datasets": {"table"},
     "model": {"numerics"},
     "moments": {"numerics", "simd", "model"},
@@ -57,7 +57,7 @@ HOMES_OF_HEAVY_IMPORTS = {
     "matplotlib": {"report"},
     "numba": {"simd", "moments", "sampling"},
     "typer": {"cli"},
-    "polars": {"table", "cli", "decisions"},
+    "polars": {"table", "datasets", "cli", "decisions"},
     "optax": {"moments", "sampling", "estimators", "experiments"},
 }
 

@@ -1,6 +1,8 @@
 import dataclasses
 import hashlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.error import URLError
@@ -215,3 +217,17 @@ def test_names_can_be_asked_for_by_task():
 def test_unknown_name_lists_the_known_ones():
     with pytest.raises(TableError, match=r"no data set 'ghost'; there are diabetes, "):
         registry.load("ghost")
+
+
+def test_a_data_set_whose_target_is_also_a_feature_is_no_table():
+    loaded = dataclasses.replace(registry.load("diabetes"), target_name="age")
+    with pytest.raises(TableError, match="name of a feature: 'age'"):
+        loaded.frame()
+
+
+def test_registry_is_imported_without_polars_and_scikit_learn():
+    code = (
+        "import sys; from bayesprop.datasets import registry; import bayesprop.store;"
+        " sys.exit(bool({'polars', 'sklearn', 'jax', 'pandas'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,14 +1,12 @@
 import errno
 import io
 import os
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
-from bayesprop.table import read
 from bayesprop.table.errors import TableError
 from bayesprop.table.read import read_table
 from bayesprop.table.write import write_table
@@ -49,14 +47,6 @@ def test_empty_standard_input_is_named(monkeypatch):
         read_table("-")
 
 
-def test_data_sets_are_tables_by_name(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "diabetes").mkdir()  # a folder of that name is not in the way
-    frame = read_table("diabetes")
-    assert frame.shape == (442, 11)
-    assert frame.columns[-1] == "progression"
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -84,8 +74,6 @@ def test_a_cut_parquet_file_is_refused(tmp_path, part):
 def test_missing_files_and_folders(tmp_path):
     with pytest.raises(TableError, match=r"there is no file '.*nothing.csv'$"):
         read_table(str(tmp_path / "nothing.csv"))
-    with pytest.raises(TableError, match=r"there is no file 'diabetis'; data sets: diabetes, "):
-        read_table("diabetis")
     with pytest.raises(TableError, match="Is a directory"):
         read_table(str(tmp_path))
     write_table(FRAME.head(0), str(tmp_path / "t.parquet"))
@@ -112,17 +100,3 @@ def test_unknown_suffix_and_missing_folder_of_an_output(tmp_path):
         write_table(FRAME, str(tmp_path / "t.xls"))
     with pytest.raises(TableError, match="No such file or directory"):
         write_table(FRAME, str(tmp_path / "none" / "t.csv"))
-
-
-def test_a_data_set_whose_target_is_also_a_feature_is_refused():
-    loaded = SimpleNamespace(feature_names=["a"], target_name="a", X=None, y=None)
-    with pytest.raises(TableError, match="name of a feature: 'a'"):
-        read._frame(loaded)  # type: ignore[arg-type]
-
-
-def test_registry_is_imported_without_polars_and_scikit_learn():
-    code = (
-        "import sys; from bayesprop.datasets import registry; import bayesprop.store;"
-        " sys.exit(bool({'polars', 'sklearn', 'jax', 'pandas'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

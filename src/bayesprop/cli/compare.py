@@ -16,15 +16,14 @@ from bayesprop.cli.actions import Compare
 from bayesprop.cli.console import figure, note, print_json, print_table, progress, warn
 from bayesprop.cli.division import Parts, divide, target_of
 from bayesprop.cli.failures import InputError, describe, did_you_mean
-from bayesprop.cli.opened import check_output
 from bayesprop.cli.rows import Rows, predict_rows
 from bayesprop.cli.scores import summarise
 from bayesprop.cli.settings import Settings, check_method, make_estimator
+from bayesprop.cli.tables import check_output, read_source
 from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.report.baselines import ConstantBaseline
 from bayesprop.report.class_baselines import FrequencyBaseline
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.read import read_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -69,7 +68,7 @@ def run(options: Compare) -> None:
     """Fit every method to every split, show a table and draw a plot."""
     _check(options)
     with progress(f"reading {options.table}", quiet=options.quiet):
-        frame = read_table(options.table)
+        frame = read_source(options.table)
     target = target_of(options, frame)
     divisions = _divisions(options, frame, target.name, options.task or target.task)
     names = _chosen(options.method, divisions[0].task)

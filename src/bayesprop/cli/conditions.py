@@ -11,7 +11,7 @@ import polars as pl
 from jaxtyping import Bool
 
 from bayesprop.cli.failures import InputError, one_line
-from bayesprop.cli.opened import require_column
+from bayesprop.cli.tables import require_column
 
 _CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
 _COMPARE = {

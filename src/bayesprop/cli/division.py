@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 
 from bayesprop.cli.actions import Learning
 from bayesprop.cli.failures import InputError, listing, one_line
-from bayesprop.cli.opened import known_set, require_column, table_name
 from bayesprop.cli.rows import Rows
+from bayesprop.cli.tables import known_set, require_column, table_name
 from bayesprop.table.encoding import TableEncoding, UsableRows, usable_rows
 from bayesprop.table.split import held_out
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bayesprop.cli.actions import Evaluate
 from bayesprop.cli.console import print_json, progress, warn
-from bayesprop.cli.opened import open_model, table_name
+from bayesprop.cli.opened import open_model
 from bayesprop.cli.scores import confusion, print_confusion, print_scores, score
+from bayesprop.cli.tables import table_name
 
 
 def run(options: Evaluate) -> None:

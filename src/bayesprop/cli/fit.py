@@ -11,14 +11,13 @@ from bayesprop.cli.console import note, plain, print_json, progress, warn
 from bayesprop.cli.division import Parts, Target, divide, target_of
 from bayesprop.cli.failures import InputError, one_line, refusals_of_estimator
 from bayesprop.cli.notes import command_line
-from bayesprop.cli.opened import check_output, fingerprint, known_set
 from bayesprop.cli.rows import Rows, predict_rows
 from bayesprop.cli.scores import Scores, baselines_of, print_scores, score
 from bayesprop.cli.settings import make_estimator, method_of, settings_of
+from bayesprop.cli.tables import check_output, fingerprint, known_set, read_source
 from bayesprop.methods import CLASSIFICATION
 from bayesprop.store import load_model, save_model
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.read import read_table
 
 
 class Fitted(NamedTuple):
@@ -41,7 +40,7 @@ def run(options: Fit) -> None:
     if options.task is not None:
         method_of(settings, options.task, f"--task asks for {options.task}")
     with progress(f"reading {options.table}", quiet=options.quiet):
-        frame = read_table(options.table)
+        frame = read_source(options.table)
     target = target_of(options, frame)
     if options.unit is not None:
         target = target._replace(unit=options.unit)

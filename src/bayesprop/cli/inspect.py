@@ -57,13 +57,9 @@ def _facts(saved: SavedModel) -> dict[str, Any]:
 
 
 def _hidden_sizes(estimator: Any) -> list[int]:
-    """Return the hidden layers in use: chosen by the user, or by the recipe for the rows it had."""
-    sizes = estimator.get_params(deep=False).get("hidden_layer_sizes", ())
-    if sizes is None and hasattr(estimator.state_, "members"):
-        sizes = [layer.b_m.shape[-1] for layer in estimator.state_.members.mean[:-1]]
-    elif sizes is None:
-        sizes = estimator._hidden_sizes()
-    return np.atleast_1d(np.asarray(sizes, int)).tolist()
+    """Return the hidden layers in use: chosen by the user, or by the method for the rows it had."""
+    asked = estimator.get_params(deep=False).get("hidden_layer_sizes", ())
+    return np.atleast_1d(np.asarray(getattr(estimator, "hidden_layer_sizes_", asked), int)).tolist()
 
 
 def _features(saved: SavedModel) -> list[dict[str, Any]]:

@@ -10,8 +10,9 @@ from bayesprop.cli.actions import Report
 from bayesprop.cli.console import note, print_json, progress, warn
 from bayesprop.cli.failures import writing
 from bayesprop.cli.notes import read_notes
-from bayesprop.cli.opened import check_output, open_model
+from bayesprop.cli.opened import open_model
 from bayesprop.cli.rows import Rows
+from bayesprop.cli.tables import check_output
 from bayesprop.report.write import Rows as ReportRows
 from bayesprop.report.write import write_report
 

@@ -14,9 +14,10 @@ from bayesprop.cli.answers import Answers, NumberAnswers, answers_of
 from bayesprop.cli.conditions import rows_where
 from bayesprop.cli.console import figure, note, print_json, print_table, progress, warn
 from bayesprop.cli.failures import InputError, did_you_mean, one_line, refusals_of_estimator
-from bayesprop.cli.opened import OpenedModel, check_output, open_model, require_column
+from bayesprop.cli.opened import OpenedModel, open_model
 from bayesprop.cli.reasons import Worth, unlike_training, why
 from bayesprop.cli.rows import far_rows_by_name, predict_rows
+from bayesprop.cli.tables import check_output, require_column
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.decisions.batches import BATCHES, Chosen

@@ -13,16 +13,10 @@ from bayesprop.cli.actions import Update
 from bayesprop.cli.console import note, plain, print_json, progress, warn
 from bayesprop.cli.division import Parts, divide, weights_of
 from bayesprop.cli.failures import InputError, listing, one_line, refusals_of_estimator
-from bayesprop.cli.opened import (
-    OpenedModel,
-    check_output,
-    fingerprint,
-    open_model,
-    require_column,
-    table_name,
-)
+from bayesprop.cli.opened import OpenedModel, open_model
 from bayesprop.cli.rows import Rows, predict_rows
 from bayesprop.cli.scores import Scores, baselines_of, print_scores, score
+from bayesprop.cli.tables import check_output, fingerprint, require_column, table_name
 from bayesprop.store import save_model
 
 

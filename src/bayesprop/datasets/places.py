@@ -12,13 +12,16 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Int, Shaped
 
 from bayesprop.datasets.splits import Split, splits_from_test_rows, standard_splits
-from bayesprop.table.errors import TableError
+from bayesprop.table.errors import TableError, quoted
+
+if TYPE_CHECKING:
+    import polars as pl
 
 FOLDER_VARIABLE = "BAYESPROP_DATA"
 _PATIENCE = 20.0  # seconds without a byte from the network
@@ -108,6 +111,15 @@ class Loaded:
         if self.test_index is None:
             return []
         return splits_from_test_rows(self.test_index, len(self.y))
+
+    def frame(self) -> pl.DataFrame:
+        """Return the set as a table, its target last."""
+        import polars as pl
+
+        if self.target_name in self.feature_names:
+            raise TableError(f"the target has the name of a feature: {quoted(self.target_name)}")
+        columns = dict(zip(self.feature_names, self.X.T, strict=True))
+        return pl.DataFrame({**columns, self.target_name: self.y})
 
 
 def _from_folder(data: DataSet, tried: list[str]) -> Loaded | None:

@@ -1,4 +1,4 @@
-"""Tables in: CSV, TSV and Parquet files, standard input, named data sets."""
+"""Tables in: CSV, TSV and Parquet files, standard input."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
-from bayesprop.datasets import registry
 from bayesprop.table.csv_text import parse
-from bayesprop.table.errors import TableError, listed, quoted
+from bayesprop.table.errors import TableError, quoted
 
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
 PARQUET = (".parquet", ".pq")
@@ -18,18 +17,15 @@ KINDS = ".csv, .tsv or .parquet"
 
 
 def read_table(source: str, text: Collection[str] = ()) -> pl.DataFrame:
-    """Read a table: a .csv, .tsv or .parquet file, "-" for CSV from standard input, a data set.
+    """Read a table: a .csv, .tsv or .parquet file, "-" for CSV from standard input.
 
-    A name of the registry wins over a file of that name (which is then `./name`). In text, the
-    separator of a CSV is found in its header line; empty fields, NA, NaN and null are missing; a
-    column is numbers or true/false if every value is, unless it is one of `text`: a column whose
-    levels a model knows means the same whatever the other rows of this table hold. What had to be
-    guessed comes as TableWarning. Raises TableError, in one line.
+    In text, the separator of a CSV is found in its header line; empty fields, NA, NaN and null are
+    missing; a column is numbers or true/false if every value is, unless it is one of `text`: a
+    column whose levels a model knows means the same whatever the other rows of this table hold.
+    What had to be guessed comes as TableWarning. Raises TableError, in one line.
     """
     if source == "-":
         return parse(sys.stdin.buffer.read(), "standard input", text=text)
-    if source in registry.names():
-        return _frame(registry.load(source))
     path, where = Path(source), quoted(source, 200)
     kind = path.suffix.lower()
     content = _content(path, where)
@@ -44,8 +40,7 @@ def _content(path: Path, where: str) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        sets = "" if path.suffix else f"; data sets: {', '.join(registry.names())}"
-        raise TableError(f"there is no file {where}{sets}") from error
+        raise TableError(f"there is no file {where}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise TableError(f"cannot read {where}: {reason}") from error
@@ -60,10 +55,3 @@ def _parquet(content: bytes, where: str) -> pl.DataFrame:
     if frame.is_empty():
         raise TableError(f"{where} has no rows")
     return frame
-
-
-def _frame(loaded: registry.Loaded) -> pl.DataFrame:
-    if loaded.target_name in loaded.feature_names:
-        raise TableError(f"the target has the name of a feature: {listed([loaded.target_name])}")
-    columns = dict(zip(loaded.feature_names, loaded.X.T, strict=True))
-    return pl.DataFrame({**columns, loaded.target_name: loaded.y})
