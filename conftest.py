@@ -15,6 +15,7 @@ QUICK = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_co
 os.environ["XLA_FLAGS"] = f"{QUICK} {os.environ.get('XLA_FLAGS', '')}"
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
 os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "false")  # no test leans on an earlier one
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of every worker: more would wait for cores
 
 
 @pytest.fixture(scope="module", autouse=True)
