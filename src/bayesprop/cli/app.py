@@ -9,28 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bayesprop.cli import failures
-from bayesprop.cli.actions import (
-    AsJson,
-    Compare,
-    Datasets,
-    Evaluate,
-    Fit,
-    Inspect,
-    Methods,
-    Predict,
-    Quiet,
-    Report,
-    Suggest,
-    Update,
-)
+from bayesprop.cli import actions, failures
 from bayesprop.cli.kept_programs import keep_programs
 from bayesprop.cli.parser import add_command, examples
+from bayesprop.cli.reproduce import Reproduce
 
 app = typer.Typer(
     name="bayesprop",
@@ -76,76 +62,19 @@ def _bayesprop(
 
 
 for _action in (
-    Fit,
-    Predict,
-    Compare,
-    Suggest,
-    Update,
-    Evaluate,
-    Report,
-    Inspect,
-    Methods,
-    Datasets,
+    actions.Fit,
+    actions.Predict,
+    actions.Compare,
+    actions.Suggest,
+    actions.Update,
+    actions.Evaluate,
+    actions.Report,
+    actions.Inspect,
+    actions.Methods,
+    actions.Datasets,
+    Reproduce,
 ):
     add_command(app, _action)
-
-
-@app.command(
-    short_help="Run an experiment of a paper again.",
-    epilog=examples(
-        "bayesprop reproduce --list",
-        "bayesprop reproduce pbp-table1 --jobs 2",
-        "bayesprop reproduce pbp-table1 --only boston --only yacht --quick",
-    ),
-)
-def reproduce(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", help="A table or figure of a paper.", show_default=False),
-    ] = None,
-    list_them: Annotated[
-        bool, typer.Option("--list", help="List experiments, or NAME's parts.")
-    ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A small version, in seconds.")] = False,
-    jobs: Annotated[int, typer.Option(metavar="N", help="Parallel jobs; -1 for one a core.")] = 1,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Folder. Default: results."),
-    ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="PART", help="Only this part; repeatable.")
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Fixes every random draw.")
-    ] = 1,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Try cells again that have failed before.")
-    ] = False,
-    cluster: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://...; its workers do it."),
-    ] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Run an experiment of a paper again and set its figures beside ours."""
-    from bayesprop.cli.reproduce import Options, run
-
-    run(
-        Options(
-            name=name,
-            list_them=list_them,
-            quick=quick,
-            jobs=jobs,
-            out=out,
-            only=tuple(only or ()),
-            seed=seed,
-            retry_failed=retry_failed,
-            cluster=cluster,
-            as_json=as_json,
-            quiet=quiet,
-        )
-    )
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
+from typer import Argument, Option
+
+from bayesprop.cli.actions import Action, AsJson, Quiet, Seed
 from bayesprop.cli.console import note, print_json, print_table
 from bayesprop.cli.failures import InputError, did_you_mean, listing, one_line
 
@@ -19,24 +22,43 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_LINES = 60.0
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the user asked for."""
+@dataclass(frozen=True, kw_only=True)
+class Reproduce(Action):
+    """Run an experiment of a paper again and set its figures beside ours."""
 
-    name: str | None
-    list_them: bool
-    quick: bool
-    jobs: int
-    out: Path | None
-    only: tuple[str, ...]
-    seed: int
-    retry_failed: bool
-    cluster: str | None
-    as_json: bool
-    quiet: bool
+    summary: ClassVar = "Run an experiment of a paper again."
+    examples: ClassVar = (
+        "bayesprop reproduce --list",
+        "bayesprop reproduce pbp-table1 --jobs 2",
+        "bayesprop reproduce pbp-table1 --only boston --only yacht --quick",
+    )
+
+    name: Annotated[
+        str | None,
+        Argument(metavar="[NAME]", help="A table or figure of a paper.", show_default=False),
+    ] = None
+    list_them: Annotated[bool, Option("--list", help="List experiments, or NAME's parts.")] = False
+    quick: Annotated[bool, Option("--quick", help="A small version, in seconds.")] = False
+    jobs: Annotated[int, Option(metavar="N", help="Parallel jobs; -1 for one a core.")] = 1
+    out: Annotated[
+        Path | None, Option("--out", "-o", metavar="DIR", help="Folder. Default: results.")
+    ] = None
+    only: Annotated[
+        tuple[str, ...], Option(metavar="PART", help="Only this part; repeatable.")
+    ] = ()
+    seed: Seed = 1
+    retry_failed: Annotated[
+        bool, Option("--retry-failed", help="Try cells again that have failed before.")
+    ] = False
+    cluster: Annotated[
+        str | None,
+        Option(metavar="ADDRESS", help="A Dask scheduler, tcp://..., does it."),
+    ] = None
+    as_json: AsJson = False
+    quiet: Quiet = False
 
 
-def run(options: Options) -> None:
+def run(options: Reproduce) -> None:
     """List the experiments, or run one of them."""
     from bayesprop.experiments.registry import EXPERIMENTS
 
@@ -71,7 +93,7 @@ def run(options: Options) -> None:
     _tell(experiment.name, out, options)
 
 
-def _tell(name: str, out: Path, options: Options) -> None:
+def _tell(name: str, out: Path, options: Reproduce) -> None:
     """Print the section that the experiment wrote, and say where the rest lies."""
     files = sorted(out.glob(f"{name}.*"))
     if options.as_json:
@@ -105,7 +127,7 @@ def _list(experiments: dict[str, Entry], out: Path, *, as_json: bool) -> None:
         print_table(f"{paper[:1].upper()}{paper[1:]}", ("experiment", "what", f"in {out}"), rows)
 
 
-def _describe(entry: Entry, out: Path, options: Options) -> None:
+def _describe(entry: Entry, out: Path, options: Reproduce) -> None:
     """Print what one experiment is, and the parts that --only may name."""
     experiment = entry.load()
     parts = experiment.parts_of(experiment.settings(quick=options.quick))
