@@ -5,13 +5,9 @@ from __future__ import annotations
 import csv
 import io
 
-import class_fakes
 import numpy as np
 import polars as pl
 import pytest
-
-from bayesprop import methods
-from bayesprop.cli import settings
 
 
 def rows_of(text):
@@ -40,15 +36,14 @@ def test_numbers_beyond_are_left_empty(cli, house_model, houses, by, column, mon
     assert cli("predict", house_model, houses, *words, "--quiet").err == ""
 
 
-def test_classes_beyond_are_left_empty(cli, tmp_path, monkeypatch):
-    monkeypatch.setitem(methods.METHODS, "centres", class_fakes.METHOD)
-    monkeypatch.setitem(settings.DEFAULT_METHOD, "classification", "centres")
+def test_classes_beyond_are_left_empty(cli, tmp_path):
     rng = np.random.default_rng(0)
     kinds = np.tile(["a", "b", "c"], 40)
     x = np.tile([0.0, 1.0, 2.0], 40) + rng.standard_normal(120)
     path, model = tmp_path / "kinds.csv", tmp_path / "kinds.bayesprop"
     pl.DataFrame({"x": x, "z": rng.standard_normal(120), "abstained": kinds}).write_csv(path)
-    assert cli("fit", path, "-t", "abstained", "-o", model).code == 0
+    words = ("--method", "pbp", "--hidden", "5", "--epochs", "10")
+    assert cli("fit", path, "-t", "abstained", "-o", model, *words).code == 0
     plain = rows_of(cli("predict", model, path).out)
     words = ["--abstain-above", 0.4, "--by", "error-probability"]
     result = cli("predict", model, path, *words)
