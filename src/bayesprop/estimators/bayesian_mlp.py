@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from bayesprop.estimators.advice import CONSTANT_TARGET, warn
 from bayesprop.estimators.checks import check_int, check_positive
 from bayesprop.estimators.classification import BayesianClassifier
-from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier
 from bayesprop.estimators.inputs import FURTHEST_FLOAT32_INPUT, standardised_inputs
 from bayesprop.estimators.regression import BayesianRegressor
 from bayesprop.estimators.stored import (
@@ -158,9 +157,10 @@ class BayesianMLPRegressor(BayesianRegressor):
         started = time.perf_counter()
         self.seed_ = int(check_random_state(self.random_state).randint(2**31))
         settings = self._settings(*x.shape)
-        start = ensemble.init(self.seed_, x.shape[1], y, settings)
         progress = _show if self.verbose else None
-        self.state_, info = ensemble.fit(start, x, y, settings, weight=weight, progress=progress)
+        self.state_, info = ensemble.fit(
+            self.seed_, x, y, settings, weight=weight, progress=progress
+        )
         self.n_iter_ = settings.n_steps
         self.fit_report_ = _report(info, len(x), self.n_iter_, time.perf_counter() - started)
 
@@ -296,6 +296,8 @@ class BayesianMLPClassifier(BayesianClassifier):
         """
         X, codes, weight = self._check_rows(X, y, sample_weight, reset=True)
         self.x_scaler_ = Standardiser.fit(X, weight)
+        from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier
+
         network = ClosedFormVIClassifier(**self.get_params(), standardise=False)
         self.network_ = network.fit(self._standardised(X), codes, weight)
         self.fit_report_, self.n_iter_ = network.fit_report_, network.n_iter_

@@ -9,15 +9,17 @@ from jaxtyping import Float
 
 from bayesprop.estimators.checks import check_positive
 from bayesprop.model.network_likelihoods import (
-    LEAST_LOG_NOISE,
-    MOST_LOG_NOISE,
     GaussianNoise,
     InputNoise,
     KnownNoise,
     LearnedNoise,
 )
-from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.moments.network_ensemble.ensemble import MOST_LOG_NOISE_VAR
+from bayesprop.model.noise_mixture import (
+    LEAST_LOG_NOISE,
+    MOST_LOG_NOISE,
+    MOST_LOG_NOISE_VAR,
+    NoiseMixturePredictive,
+)
 
 LEARNED, INPUT = "learned", "input"
 _NO_TAIL = 1e6

@@ -15,19 +15,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from bayesprop.model.noise_mixture import LEAST_LOG_NOISE, MOST_LOG_NOISE
 from bayesprop.numerics import softmax_expectations
 from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, log_pdf
 
 LOG_NOISE_VAR_START = -2.0
-LEAST_LOG_NOISE, MOST_LOG_NOISE = -20.0, 7.0
-"""Predicted noise that depends on the input has a log variance, standardised, between these.
-
-Far from all rows the outputs of a rectified network grow without end, and their exponential at
-once: one strange row would have a standard deviation of thousands of the target's. More than 33 of
-them, or less than a twenty-thousandth, says nothing else. In training it may be larger on its way:
-where it is cut off it has no gradient to come back by.
-"""
 _MOST_IN_TRAINING = 20.0
+"""Log noise variance, which cut off at MOST_LOG_NOISE would have no gradient to come back by."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,18 @@ Members = Float[np.ndarray, "k n"] | Float[np.ndarray, "k n o"]
 BROAD_SHARE = 1e-3
 """Share of a Gaussian with the moments of the training targets: 6.9 nats below it is the least."""
 
+LEAST_LOG_NOISE, MOST_LOG_NOISE = -20.0, 7.0
+"""Predicted noise that depends on the input has a log variance, standardised, between these.
+
+Far from all rows the outputs of a rectified network grow without end, and their exponential at
+once: one strange row would have a standard deviation of thousands of the target's. More than 33 of
+them, or less than a twenty-thousandth, says nothing else.
+"""
+
+MOST_LOG_NOISE_VAR = 4.0
+"""Variance of the log noise variance beyond which bounds of training see none, and no more is
+predicted: it would keep its prior, a log-normal whose mean can be e to the hundredth."""
+
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _N_NODES, _N_INNER = 16, 8
 _LOWEST, _HIGHEST, _STRETCH = -2.6, 2.9, 0.8

@@ -1,4 +1,4 @@
-"""The compiled training of the noise-network recipe against jax.grad, optax and itself."""
+"""The compiled loops of the ensemble against jax.grad, optax and themselves."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from ensemble_objective import Schedule, member_loss, member_output
 from scipy import special, stats
 
 from bayesprop.moments.network_ensemble import ensemble as nn
+from bayesprop.moments.network_ensemble import ensemble_outputs
 from bayesprop.moments.network_ensemble import ensemble_training as engine
+from bayesprop.moments.network_ensemble.distinct_rows import Rows
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
 from bayesprop.moments.network_ensemble.gaussian_network import Layers
-from bayesprop.moments.network_ensemble.member import Member, Schedule, member_loss, member_output
+from bayesprop.moments.network_ensemble.kernel_layout import layout
+from bayesprop.moments.network_ensemble.kernel_member import advance
+from bayesprop.moments.network_ensemble.member import Member, flat
 from bayesprop.moments.network_ensemble.weight_priors import Priors
 from bayesprop.numerics.activation_moments import soft_relu
 from bayesprop.simd import floats as kernel_floats
@@ -39,41 +45,33 @@ def unsure(layers: Layers, rng: np.random.Generator) -> Layers:
     )
 
 
-def start_of(
-    settings: nn.EnsembleSettings, n_inputs: int, y: np.ndarray, step: int
-) -> nn.EnsembleState:
+def start_of(settings: nn.EnsembleSettings, n_inputs: int, y: np.ndarray, seed: int):
     """Return an ensemble in the middle of its training."""
-    rng = np.random.default_rng(step)
-    state = nn.init(3, n_inputs, y, settings)
-    members = state.members
-    numbers = {
-        name: getattr(members, name) + np.float32(rng.standard_normal(members.raw_dof.shape))
-        for name in ("log_noise", "own_log_noise", "raw_dof")
-    }
-    widths = tuple(np.float32(rng.normal(-1.0, 0.7, w.shape)) for w in members.log_widths)
-    members = Member(
-        unsure(members.mean, rng), unsure(members.noise, rng), **numbers, log_widths=widths
-    )
-    return state._replace(members=members, step=step)
+    rng = np.random.default_rng(seed)
+    state, members = init(3, n_inputs, y, settings), []
+    for one in state.members:
+        numbers = {
+            name: getattr(one, name) + np.float32(rng.standard_normal(one.raw_dof.shape))
+            for name in ("log_noise", "own_log_noise", "raw_dof")
+        }
+        widths = tuple(np.float32(rng.normal(-1.0, 0.7, w.shape)) for w in one.log_widths)
+        networks = unsure(one.mean, rng), unsure(one.noise, rng)
+        members.append(Member(*networks, **numbers, log_widths=widths))
+    return state._replace(members=tuple(members))
 
 
-def table(n: int, d: int, n_out: int, *, weighted: bool = False) -> engine.Rows:
+def table(n: int, d: int, n_out: int, *, weighted: bool = False) -> Rows:
     rng = np.random.default_rng(n)
     weight = rng.uniform(0.2, 3.0, n) if weighted else None
-    return engine.Rows.of(rng.standard_normal((n, d)), rng.standard_normal((n, n_out)), weight)
+    return Rows.of(rng.standard_normal((n, d)), rng.standard_normal((n, n_out)), weight)
 
 
-def schedule_at(step: int, rows: engine.Rows, settings: nn.EnsembleSettings) -> Schedule:
+def schedule_at(step: int, rows: Rows, settings: nn.EnsembleSettings) -> Schedule:
     """Say again, in other words, where training stands."""
     done = step / settings.n_steps
     ramp = np.interp(done, [0.0, settings.noise_warm_up], [0.5, settings.noise_shares[0]])
     kl_weight = np.interp(done, [0.0, settings.kl_warm_up], [0.0, 1.0])
     return Schedule(rows.n_total, kl_weight, ramp, settings.mean_least_dofs[0])
-
-
-def rows_of_step(state, rows: engine.Rows, settings, step: int) -> np.ndarray:
-    batches = engine.Batches.of(len(rows.x), settings.batch_size)
-    return next(engine.row_orders(state.seed, 0, len(rows.x), batches, step, 1))
 
 
 WIDE, NARROW = Priors(), Priors(1.0, 2.0, 0.1)
@@ -103,10 +101,17 @@ def test_a_step_follows_the_gradient_of_the_loss(case):
     )
     rows = table(n, d, n_out, weighted=weighted)
     state = start_of(settings, d, rows.y, step)
-    after, losses = engine.train(state, rows, settings, 1)
-    chosen = rows_of_step(state, rows, settings, step)
+    (member,), losses = state.members, np.empty((1, 2), np.float32)
+    batches = engine.Batches.of(n, batch_size)
+    chosen = next(engine.row_orders(3, 0, n, batches, 1))
+    plan = layout(member, batches.size, priors)
+    work, rules = (
+        plan.work(flat(member), state.log_floor),
+        engine.rules_of(settings, 0, rows.n_total),
+    )
+    advance(work, rules, *rows[:3], chosen, batches.size, step, losses)
     with jax.enable_x64():
-        member = jax.tree.map(lambda leaf: jnp.asarray(leaf[0], jnp.float64), state.members)
+        member = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), member)
         x, y, weight, floor = (
             jnp.asarray(a, jnp.float64)
             for a in (*(part[chosen] for part in rows[:3]), state.log_floor)
@@ -121,21 +126,24 @@ def test_a_step_follows_the_gradient_of_the_loss(case):
         leaves = [np.ravel(leaf) for leaf in jax.tree.leaves(gradient)]
     ends = np.cumsum([len(leaf) for leaf in leaves])
     # The running mean of gradients, after one step from none, is a tenth of the gradient.
-    for got, want in zip(np.split(10.0 * after.slope, ends[:-1]), leaves, strict=True):
+    for got, want in zip(np.split(10.0 * work.slope[plan.leaves], ends[:-1]), leaves, strict=True):
         assert np.linalg.norm(got - want) <= 1e-5 * np.linalg.norm(want)
-    np.testing.assert_allclose(losses[0, 0], found, rtol=2e-6, atol=2e-6)
+    np.testing.assert_allclose(losses[0], found, rtol=2e-6, atol=2e-6)
 
 
 def test_steps_are_those_of_optax():
     settings = settings_of(hidden_layer_sizes=(4,), noise_layer_sizes=(3,), batch_size=16)
     rows, n_steps = table(40, 2, 1), 50
-    start = nn.init(3, 2, rows.y, settings)
-    after, _ = engine.train(start, rows, settings, n_steps)
-    member = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), start.members)
+    start = init(3, 2, rows.y, settings)
+    batches = engine.Batches.of(40, settings.batch_size)
+    orders = np.concatenate([*engine.row_orders(3, 0, 40, batches, n_steps)])
+    plan = layout(start.members[0], batches.size, settings.priors)
+    work = plan.work(flat(start.members[0]), start.log_floor)
+    rules, losses = engine.rules_of(settings, 0, rows.n_total), np.empty((n_steps, 2), np.float32)
+    advance(work, rules, *rows[:3], orders, batches.size, 0, losses)
+    member = jax.tree.map(jnp.asarray, start.members[0])
     cosine = optax.cosine_decay_schedule(settings.step_size, N_STEPS, alpha=0.01)
     rule, floor = optax.adam(cosine), jnp.asarray(start.log_floor)
-    batches = engine.Batches.of(40, settings.batch_size)
-    orders = np.concatenate([*engine.row_orders(3, 0, 40, batches, 0, n_steps)])
 
     @jax.jit
     def moved(member, memory, x, y, weight, schedule):
@@ -149,32 +157,41 @@ def test_steps_are_those_of_optax():
     for step, chosen in enumerate(np.split(orders, n_steps)):
         parts = (part[chosen] for part in rows[:3])
         member, memory = moved(member, memory, *parts, schedule_at(step, rows, settings))
-    for got, want in zip(jax.tree.leaves(after.members), jax.tree.leaves(member), strict=True):
-        np.testing.assert_allclose(got[0], want, rtol=1e-3, atol=1e-4)
+    want = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(member)])
+    np.testing.assert_allclose(work.theta[plan.leaves], want, rtol=1e-3, atol=1e-4)
 
 
-def trained(n_steps: list[int], n_threads: int = 1) -> nn.EnsembleState:
+def trained(n_threads: int = 1) -> EnsembleState:
     settings = nn.settings_for(
         90, hidden_layer_sizes=(5, 4), noise_layer_sizes=(3,), n_members=3, n_steps=700
     )
     rows = table(90, 2, 2)
-    state = nn.init(5, 2, rows.y, settings)
-    for n in n_steps:
-        state, _ = engine.train(state, rows, settings, n, n_threads=n_threads)
-    return state
+    return engine.train(init(5, 2, rows.y, settings), rows, settings, n_threads=n_threads)[0]
 
 
-def same(a: nn.EnsembleState, b: nn.EnsembleState) -> None:
+def same(a: EnsembleState, b: EnsembleState) -> None:
     for name, value in a.to_arrays().items():
         np.testing.assert_array_equal(value, b.to_arrays()[name], err_msg=name)
 
 
-def test_neither_pauses_nor_threads_change_anything(monkeypatch: pytest.MonkeyPatch):
-    whole = trained([700])
-    same(whole, trained([700], n_threads=3))
+def test_neither_looks_nor_threads_nor_progress_change_anything(monkeypatch: pytest.MonkeyPatch):
+    whole = trained()
+    same(whole, trained(n_threads=3))
     monkeypatch.setattr(engine, "_STEPS_AT_A_TIME", 7)
-    same(whole, trained([1, 299, 400]))
-    assert len({float(m.mean[0].w_m[0, 0]) for m in whole.each_member()}) == 3
+    same(whole, trained())
+    assert len({float(m.mean[0].w_m[0, 0]) for m in whole.members}) == 3
+
+
+def test_progress_is_told_ten_times_a_member():
+    settings = settings_of(hidden_layer_sizes=(4,), noise_layer_sizes=(3,))
+    rows, heard = table(40, 2, 1), []
+    start = init(3, 2, rows.y, settings)
+    _, losses = engine.train(start, rows, settings, progress=heard.append)
+    assert [(p.member, p.n_members, p.step, p.n_steps) for p in heard] == [
+        (0, 1, 100 * (i + 1), N_STEPS) for i in range(10)
+    ]
+    want = losses[0].reshape(10, 100, 2).mean(axis=1)
+    np.testing.assert_allclose([p[-2:] for p in heard], want, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -185,8 +202,8 @@ def test_members_take_settings_of_the_mean_in_turn(name, values):
 
     def trained(*values: float) -> np.ndarray:
         settings = nn.settings_for(50, n_members=3, n_steps=40, **{name: values})
-        after, _ = engine.train(nn.init(5, 2, rows.y, settings), rows, settings, 40)
-        return after.members.mean[0].w_m
+        after, _ = engine.train(init(5, 2, rows.y, settings), rows, settings)
+        return np.stack([one.mean[0].w_m for one in after.members])
 
     mixed, low, high = trained(*values), trained(values[0]), trained(values[1])
     np.testing.assert_array_equal(mixed, np.stack([low[0], high[1], low[2]]))
@@ -198,16 +215,16 @@ def test_an_epoch_takes_no_row_twice_and_members_differ(monkeypatch: pytest.Monk
     assert batches == (5, 4)
     monkeypatch.setattr(engine, "_ORDERED_AT_A_TIME", 3 * n)  # three epochs in a piece
 
-    def orders(seed: int, member: int, first: int, n_steps: int) -> np.ndarray:
-        return np.concatenate([*engine.row_orders(seed, member, n, batches, first, n_steps)])
+    def orders(seed: int, member: int, n_steps: int) -> np.ndarray:
+        return np.concatenate([*engine.row_orders(seed, member, n, batches, n_steps)])
 
-    epochs = orders(1, 0, 0, 40).reshape(8, 20)
+    epochs = orders(1, 0, 40).reshape(8, 20)
     assert epochs.dtype == np.int32
     assert all(len(set(epoch)) == 20 for epoch in epochs)
     assert len({tuple(epoch) for epoch in epochs}) == 8
     assert set(epochs.ravel()) == set(range(n))
-    np.testing.assert_array_equal(orders(1, 0, 13, 9), epochs.reshape(40, 4)[13:22].ravel())
-    for other in (orders(1, 1, 0, 40), orders(2, 0, 0, 40)):
+    np.testing.assert_array_equal(orders(1, 0, 22), epochs.reshape(40, 4)[:22].ravel())
+    for other in (orders(1, 1, 40), orders(2, 0, 40)):
         assert (other.reshape(8, 20) != epochs).any(axis=1).all()
 
 
@@ -230,16 +247,18 @@ def test_interrupting_stops_the_threads(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(engine, "advance", advance)
     monkeypatch.setattr(engine, "_STEPS_AT_A_TIME", 1)
     with pytest.raises(KeyboardInterrupt):
-        trained([700], n_threads=2)
+        trained(n_threads=2)
 
 
 def test_what_is_not_a_number_shows():
-    settings = settings_of(hidden_layer_sizes=(4,), noise_layer_sizes=(3,))
+    settings = nn.settings_for(
+        30, hidden_layer_sizes=(4,), noise_layer_sizes=(3,), n_members=1, n_steps=9
+    )
     rows = table(30, 2, 1)
     rows.y[3] = np.nan
-    state, losses = engine.train(nn.init(3, 2, table(30, 2, 1).y, settings), rows, settings, 9)
+    state, losses = engine.train(init(3, 2, table(30, 2, 1).y, settings), rows, settings)
     assert np.isnan(losses[0, -1]).all()
-    assert np.isnan(state.members.mean[0].w_m).all()
+    assert np.isnan(state.members[0].mean[0].w_m).all()
 
 
 @pytest.mark.parametrize(
@@ -252,7 +271,7 @@ def test_what_is_not_a_number_shows():
 )
 def test_rows_that_do_not_fit_are_refused(x, y, weight, message):
     with pytest.raises(ValueError, match=message):
-        engine.Rows.of(x, y, weight)
+        Rows.of(x, y, weight)
 
 
 @kernel_lanes.compiled
@@ -305,16 +324,18 @@ def test_outputs_are_those_of_every_member(monkeypatch: pytest.MonkeyPatch, size
         100 * n_out, n_members=2, hidden_layer_sizes=sizes[0], noise_layer_sizes=sizes[1]
     )
     assert settings.is_direct == (n_out == 1)
-    state = start_of(settings, 4, rows.y, step=5)
-    found = engine.outputs(state, rows.x, n_threads=1)
+    state = start_of(settings, 4, rows.y, 5)
+    found = ensemble_outputs.outputs(state, rows.x, n_threads=1)
     with jax.enable_x64(True):
-        for k, member in enumerate(state.each_member()):
+        for k, member in enumerate(state.members):
             wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), member)
             expected = member_output(wide, jnp.float64(rows.x), jnp.float64(state.log_floor))
             for ours, theirs in zip(found, expected, strict=True):
                 np.testing.assert_allclose(ours[k], theirs, rtol=2e-5, atol=2e-5)
-    monkeypatch.setattr(engine, "_ROWS_A_TASK", 100)
-    for ours, threaded in zip(found, engine.outputs(state, rows.x, n_threads=3), strict=True):
+    monkeypatch.setattr(ensemble_outputs, "_ROWS_A_TASK", 100)
+    for ours, threaded in zip(
+        found, ensemble_outputs.outputs(state, rows.x, n_threads=3), strict=True
+    ):
         np.testing.assert_array_equal(ours, threaded)
-    assert engine.outputs(state, rows.x[:0]).m.shape == (2, 0, n_out)
-    assert engine.outputs(state, rows.x[:1]).m.shape == (2, 1, n_out)
+    assert ensemble_outputs.outputs(state, rows.x[:0]).m.shape == (2, 0, n_out)
+    assert ensemble_outputs.outputs(state, rows.x[:1]).m.shape == (2, 1, n_out)

@@ -8,12 +8,14 @@ from test_joint_covariance import CASES, ensemble, settings_of
 
 from bayesprop import metrics
 from bayesprop.moments.network_ensemble import ensemble as nn
-from bayesprop.moments.network_ensemble import ensemble_training as engine
+from bayesprop.moments.network_ensemble import ensemble_outputs as engine
 from bayesprop.moments.network_ensemble import joint_covariance as dev
 from bayesprop.moments.network_ensemble import left_out_rows as res
-from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Targets
-from bayesprop.moments.network_ensemble.member import NoisyOutput
-from bayesprop.moments.network_ensemble.weight_priors import Priors, prior_variances
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows, Targets
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
+from bayesprop.moments.network_ensemble.ensemble_training import train
+from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, scaled
+from bayesprop.moments.network_ensemble.weight_priors import prior_variances
 
 
 @pytest.mark.parametrize("n", [12, 200])  # fewer rows than weights, and more
@@ -26,13 +28,11 @@ def test_rows_left_out_are_rows_taken_away_and_a_newton_step(n: int):
     np.testing.assert_array_equal(left_out.some, np.arange(n))
     said = engine.outputs(trained, rows.x)
     weight = np.repeat(rows.weight * rows.n_total / rows.weight.sum(), 3)
-    for k, (before, after) in enumerate(
-        zip(trained.each_member(), state.each_member(), strict=True)
-    ):
+    for k, (before, after) in enumerate(zip(trained.members, state.members, strict=True)):
         p = state.n_mean_weights
         j = dev.slopes(after.mean, rows.x, *engine.activations(state, rows.x, k)).reshape(-1, p)
         r = weight * dev.row_precisions(state, settings, said, rows.y, k).ravel()
-        variances = prior_variances(before.mean, Priors(*settings.priors).mean)
+        variances = prior_variances(before.mean, settings.priors.mean)
         precision = np.diag(1.0 / np.concatenate([np.ravel(a) for v in variances for a in v]))
         error = (rows.y - said.m[k]).ravel()
         for i in (0, 4, 3 * n - 1):
@@ -54,12 +54,10 @@ def test_rows_of_the_same_inputs_are_left_out_together():
     assert len(left_out.some) == 30
     said, p = engine.outputs(trained, rows.x), state.n_mean_weights
     weight = rows.weight * rows.n_total / rows.weight.sum()
-    for k, (before, after) in enumerate(
-        zip(trained.each_member(), state.each_member(), strict=True)
-    ):
+    for k, (before, after) in enumerate(zip(trained.members, state.members, strict=True)):
         j = dev.slopes(after.mean, rows.x, *engine.activations(state, rows.x, k)).reshape(-1, p)
         r = weight * dev.row_precisions(state, settings, said, rows.y, k)[:, 0]
-        variances = prior_variances(before.mean, Priors(*settings.priors).mean)
+        variances = prior_variances(before.mean, settings.priors.mean)
         precision = np.diag(1.0 / np.concatenate([np.ravel(a) for v in variances for a in v]))
         error = (rows.y - said.m[k])[:, 0]
         for i, first in ((0, 0), (7, 7), (17, 17), (25, 55)):
@@ -77,7 +75,7 @@ def test_inputs_that_the_networks_interpolate_judge_nothing():
     x = np.float32(np.repeat(inputs, 6, axis=0))
     y = np.repeat(inputs[:, 0] + own, 6)[:, None] + 0.2 * rng.standard_normal((360, 1))
     settings = nn.settings_for(360, n_members=2, n_steps=3000)
-    state, _ = nn.fit(nn.init(0, 6, y, settings), x, y, settings)
+    state, _ = nn.fit(0, x, y, settings)
     assert state.log_noise_ratio[0] == 0.0
     assert len(state.residual.rows) == 0
 
@@ -128,15 +126,15 @@ def test_noise_above_the_floor_is_multiplied():
     for ratio in (-4.0, 0.0, 1.0):
         above = np.exp(ratio) * (np.exp(log_noise) - np.exp(floor))
         want = np.log(np.exp(floor) + above)
-        np.testing.assert_allclose(res.scaled(log_noise, ratio, floor), want, rtol=1e-12)
-    np.testing.assert_allclose(res.scaled(log_noise, 0.0, floor), log_noise, rtol=1e-14)
+        np.testing.assert_allclose(scaled(log_noise, ratio, floor), want, rtol=1e-12)
+    np.testing.assert_allclose(scaled(log_noise, 0.0, floor), log_noise, rtol=1e-14)
 
 
-def output(n: int, log_noise: float) -> res.Output:
+def output(n: int, log_noise: float) -> Output:
     """Three members that agree on 0, of nearly Gaussian noise."""
     zeros = np.zeros((3, n))
     said = NoisyOutput(zeros, zeros + 1e-4, zeros + log_noise, zeros + 1e-6, np.full(3, 100.0))
-    return res.Output(said, -14.0)
+    return Output(said, -14.0)
 
 
 def targets(y: np.ndarray) -> Targets:
@@ -184,14 +182,13 @@ def fit(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None, **given)
     sizes = {"hidden_layer_sizes": (4,), "noise_layer_sizes": (4,), "n_members": 2}
     chosen = {"n_steps": 600, "learns_replicates": True} | given
     settings = nn.settings_for(len(x), **sizes, **chosen)
-    start = nn.init(0, x.shape[1], y, settings)
-    return nn.fit(start, x, y, settings, weight=weight)[0], settings
+    return nn.fit(0, x, y, settings, weight=weight)[0]
 
 
 def test_what_small_networks_leave_is_learnt_and_kept(ripple):
     x, y = ripple
-    state, settings = fit(x[:300], y[:300])
-    without, _ = fit(x[:300], y[:300], learns_residual=False)
+    state = fit(x[:300], y[:300])
+    without = fit(x[:300], y[:300], learns_residual=False)
     assert len(state.residual.rows) == 300
     assert not state.residual.pulls[1].any()
     assert len(without.residual.rows) == 0
@@ -204,12 +201,8 @@ def test_what_small_networks_leave_is_learnt_and_kept(ripple):
     inside = metrics.coverage(better, y[300:], 0.9)
     assert abs(inside - 0.9) < 5.0 * np.sqrt(0.09 / 200)
 
-    again = nn.EnsembleState.from_arrays(state.to_arrays())
+    again = EnsembleState.from_arrays(state.to_arrays())
     np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
-    no_further, _ = nn.fit(state, x[:300], y[:300], settings)
-    np.testing.assert_array_equal(no_further.residual.pulls, state.residual.pulls)
-    fewer = engine.train(state, engine.Rows.of(x, y, None), settings, 1)[0]
-    assert len(fewer.residual.rows) == 0
 
     drawn = nn.sample_functions(np.random.default_rng(3), state, x[300:310], 4000)
     out = nn.predict(state, x[300:310])
@@ -220,7 +213,7 @@ def test_what_small_networks_leave_is_learnt_and_kept(ripple):
 
 def test_few_rows_are_not_judged_by_leaving_them_out(ripple):
     x, y = ripple
-    state, _ = fit(x[: res.LEAST_ROWS - 1], y[: res.LEAST_ROWS - 1])
+    state = fit(x[: res.LEAST_ROWS - 1], y[: res.LEAST_ROWS - 1])
     assert len(state.residual.rows) == 0
     assert not state.log_noise_ratio.any()
 
@@ -230,8 +223,8 @@ def test_errors_at_rows_left_out_are_those_at_new_rows():
     x = rng.uniform(-1.7, 1.7, (2200, 8))
     y = np.sin(2.0 * x[:, :1]) * x[:, 1:2] + 0.3 * rng.standard_normal((2200, 1))
     settings = nn.settings_for(200, n_members=2, n_steps=4000)
-    rows = engine.Rows.of(x[:200], y[:200], None)
-    state, _ = engine.train(nn.init(0, 8, rows.y, settings), rows, settings, 4000)
+    rows = Rows.of(x[:200], y[:200], None)
+    state, _ = train(init(0, 8, rows.y, settings), rows, settings)
     left_out = dev.with_deviations(state, Distinct.of(rows), settings)[1]
     assert left_out is not None
     new = np.mean((engine.outputs(state, x[200:]).m - y[200:]) ** 2)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from functools import partial
 
+import ensemble_objective as objective
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import integrate, optimize, special, stats
+from scipy import integrate, optimize, stats
 
 from bayesprop import metrics
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import gaussian_network as gn
-from bayesprop.moments.network_ensemble import member as parts
 from bayesprop.moments.network_ensemble import weight_priors as prior
+from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, log_noise_floor
+from bayesprop.moments.network_ensemble.member import Member, init_member
+from bayesprop.moments.network_ensemble.student_t_bound import TILT_LIMIT, student_t_bound
 
 PRIORS = prior.Priors(4.0, 4.0, 9.0)
 SETTINGS = nn.EnsembleSettings(
@@ -39,9 +42,9 @@ def spread(layers: gn.Layers, rng: np.random.Generator, log_std: float) -> gn.La
 
 
 @pytest.fixture(scope="module")
-def member() -> parts.Member:
+def member() -> Member:
     rng = np.random.default_rng(0)
-    start = parts.init_member(rng, (D, 8, 1), (5,), is_direct=True)
+    start = init_member(rng, (D, 8, 1), (5,), is_direct=True)
     return start._replace(
         mean=spread(start.mean, rng, np.log(0.3)), noise=spread(start.noise, rng, np.log(0.2))
     )
@@ -58,54 +61,21 @@ def wave() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def fitted(wave) -> tuple[nn.EnsembleState, nn.FitInfo]:
+def fitted(wave) -> tuple[EnsembleState, nn.FitInfo]:
     x, y, _ = wave
-    return nn.fit(nn.init(3, D, y, SETTINGS), x, y, SETTINGS)
+    return nn.fit(3, x, y, SETTINGS)
 
 
-@pytest.mark.parametrize("std", [0.01, 1.0, 30.0])
-def test_relu_moments_are_integrals(std: float):
-    a = np.linspace(-9.0, 9.0, 37)
-    got = gn.relu(jnp.float32(a * std), jnp.float32(std**2) + jnp.zeros(len(a)))
-    mean = std * (a * special.ndtr(a) + stats.norm.pdf(a))
-    second = std**2 * ((1.0 + a * a) * special.ndtr(a) + a * stats.norm.pdf(a))
-    np.testing.assert_allclose(got.m, mean, rtol=1e-6, atol=1e-6 * std)
-    np.testing.assert_allclose(got.v, second - mean**2, rtol=2e-5, atol=4e-6 * std**2)
-
-
-def test_relu_slopes_are_finite_differences():
-    m, v, step = jnp.linspace(-6.0, 6.0, 13), jnp.float32(1.7) * jnp.ones(13), 3e-2
-
-    @jax.jit
-    def total(m: jax.Array, v: jax.Array) -> jax.Array:
-        out = gn.relu(m, v)
-        return jnp.sum(out.m + 0.7 * out.v)
-
-    by_m, by_v = jax.grad(total, argnums=(0, 1))(m, v)
-    for k in range(13):
-        e = step * jnp.eye(13)[k]
-        slope_m = (total(m + e, v) - total(m - e, v)) / (2 * step)
-        slope_v = (total(m, v + e) - total(m, v - e)) / (2 * step)
-        assert float(by_m[k]) == pytest.approx(float(slope_m), abs=2e-3)
-        assert float(by_v[k]) == pytest.approx(float(slope_v), abs=2e-3)
-
-
-def test_moments_are_those_of_drawn_networks(member: parts.Member):
+def test_moments_are_those_of_drawn_networks(member: Member):
     rng, n = np.random.default_rng(2), 20_000
     x = np.array([[0.3, -1.0], [2.0, 1.5]])
     widths = (member.log_widths[0] + np.linspace(-4.0, 2.0, 8).astype(np.float32),)
     draws = np.stack([gn.apply(gn.draw(rng, member.mean), x, widths)[:, 0] for _ in range(n)])
-    got = jax.jit(gn.propagate)(member.mean, jnp.asarray(x, jnp.float32), widths)
+    got = jax.jit(objective.propagate)(member.mean, jnp.asarray(x, jnp.float32), widths)
     mean_se = draws.std(axis=0) / np.sqrt(n)
     var_se = ((draws - draws.mean(axis=0)) ** 2).std(axis=0) / np.sqrt(n)
     assert (np.abs(draws.mean(axis=0) - got.m[:, 0]) < 4.5 * mean_se).all()
     assert (np.abs(draws.var(axis=0) - got.v[:, 0]) < 4.5 * var_se).all()
-
-
-def test_log_gamma_ratio_is_scipys():
-    a = np.geomspace(1.0, 1e5, 60)
-    exact = special.gammaln(a + 0.5) - special.gammaln(a)
-    np.testing.assert_allclose(parts.log_gamma_ratio(jnp.float32(a)), exact, atol=2e-6)
 
 
 def expected_log_t(m: float, v: float, l_m: float, l_v: float, dof: float) -> float:
@@ -120,8 +90,7 @@ def expected_log_t(m: float, v: float, l_m: float, l_v: float, dof: float) -> fl
 @pytest.mark.parametrize(("m", "v", "l_v", "dof"), [(0.5, 0.3, 0.4, 3.5), (2.0, 1.5, 1.0, 20.0)])
 def test_bound_is_below_the_expectation_and_tight_without_doubt(m, v, l_v, dof):
     def bound(square: float, l_v: float) -> float:
-        arrays = (jnp.full((1, 1), a) for a in (square, -0.8, l_v))
-        return float(parts.student_t_bound(*arrays, jnp.full(1, dof))[0, 0])
+        return float(student_t_bound(*map(np.float64, (square, -0.8, l_v, dof))))
 
     exact = expected_log_t(m, v, -0.8, l_v, dof)
     assert bound(v + m * m, l_v) < exact
@@ -131,9 +100,8 @@ def test_bound_is_below_the_expectation_and_tight_without_doubt(m, v, l_v, dof):
 
 def test_bound_is_exact_for_gaussian_noise():
     m, v, l_m, l_v = 0.7, 0.4, -0.5, 0.3
-    arrays = (jnp.full((1, 1), a) for a in (v + m * m, l_m, l_v))
-    bound = parts.student_t_bound(*arrays, jnp.full(1, 1e6))
-    assert float(bound[0, 0]) == pytest.approx(expected_log_t(m, v, l_m, l_v, 1e6), abs=1e-3)
+    bound = student_t_bound(*map(np.float64, (v + m * m, l_m, l_v, 1e6)))
+    assert float(bound) == pytest.approx(expected_log_t(m, v, l_m, l_v, 1e6), abs=1e-3)
 
 
 def test_group_prior_is_the_best_one():
@@ -151,13 +119,13 @@ def test_group_prior_is_the_best_one():
     assert float(got[0, 0]) == pytest.approx(np.exp(best.x), rel=1e-3)
 
 
-def test_adaptive_kl_changes_as_its_definition(member: parts.Member):
+def test_adaptive_kl_changes_as_its_definition(member: Member):
     def price(layers: gn.Layers) -> float:
         total = 0.0
         for depth, layer in enumerate(layers):
             square = np.float64(layer.w_m) ** 2 + np.exp(2 * np.float64(layer.w_log_std))
-            parts = np.split(square, [8]) if depth else [square]
-            groups = list(square) if depth == 0 else [*parts[0].T, *parts[1].T]
+            halves = np.split(square, [8]) if depth else [square]
+            groups = list(square) if depth == 0 else [*halves[0].T, *halves[1].T]
             modes = [4.0 / layer.w_m.shape[0]] * len(groups) if depth == 0 else [4 / 8, 4 / D]
             modes.append(1.0)
             groups.append(np.float64(layer.b_m) ** 2 + np.exp(2 * np.float64(layer.b_log_std)))
@@ -170,11 +138,11 @@ def test_adaptive_kl_changes_as_its_definition(member: parts.Member):
         return total
 
     other = spread(member.mean, np.random.default_rng(5), np.log(0.05))
-    change = float(prior.adaptive_kl(other, 4.0) - prior.adaptive_kl(member.mean, 4.0))
+    change = float(objective.adaptive_kl(other, 4.0) - objective.adaptive_kl(member.mean, 4.0))
     assert change == pytest.approx(price(other) - price(member.mean), rel=1e-4)
 
 
-def test_noise_kl_is_the_sum_of_integrals(member: parts.Member):
+def test_noise_kl_is_the_sum_of_integrals(member: Member):
     total = 0.0
     for depth, layer in enumerate(member.noise):
         std = np.sqrt((9.0 if depth == 1 else 4.0) / layer.w_m.shape[0])
@@ -186,33 +154,33 @@ def test_noise_kl_is_the_sum_of_integrals(member: parts.Member):
             w = m[..., None] + np.exp(log_std)[..., None] * z
             ratio = stats.norm.logpdf(z) - log_std[..., None] - stats.norm.logpdf(w, 0.0, p_std)
             total += integrate.simpson(stats.norm.pdf(z) * ratio, x=z, axis=-1).sum()
-    assert float(prior.noise_kl(member.noise, PRIORS)) == pytest.approx(total, rel=1e-4)
+    assert float(objective.noise_kl(member.noise, PRIORS)) == pytest.approx(total, rel=1e-4)
 
 
-def test_neither_network_sends_gradients_to_the_other(member: parts.Member):
+def test_neither_network_sends_gradients_to_the_other(member: Member):
     rng = np.random.default_rng(6)
     x, y = jnp.float32(rng.standard_normal((30, D))), jnp.float32(rng.standard_normal((30, 1)))
     weight, floor = jnp.ones(30), jnp.full(1, -9.0)
-    schedule = parts.Schedule(30.0, 0.6, 0.8, 11.0)
+    schedule = objective.Schedule(30.0, 0.6, 0.8, 11.0)
 
-    def total(member: parts.Member) -> jax.Array:
-        return parts.member_loss(member, x, y, weight, floor, schedule, PRIORS).total
+    def total(member: Member) -> jax.Array:
+        return objective.member_loss(member, x, y, weight, floor, schedule, PRIORS).total
 
-    def cut(member: parts.Member, other: parts.Member) -> jax.Array:
+    def cut(member: Member, other: Member) -> jax.Array:
         """Both losses written with two members: what each would be minimised over alone."""
-        f = gn.propagate(member.mean, x, member.log_widths)
-        h = gn.propagate(other.noise, x)
+        f = objective.propagate(member.mean, x, member.log_widths)
+        h = objective.propagate(other.noise, x)
         thin = jnp.full(1, 11.0)  # more than the noise network's own: see below
         seen = jnp.logaddexp(member.own_log_noise[None] + 0.8 * h.m, floor[None])
-        of_mean = parts.student_t_bound(f.v + (f.m - y) ** 2, seen, 0.64 * h.v, thin)
-        g = gn.propagate(member.noise, x)
-        e = gn.propagate(other.mean, x, other.log_widths)
+        of_mean = objective.student_t_bound(f.v + (f.m - y) ** 2, seen, 0.64 * h.v, thin)
+        g = objective.propagate(member.noise, x)
+        e = objective.propagate(other.mean, x, other.log_widths)
         own_dof = 3.0 + jax.nn.softplus(member.raw_dof)  # 10 to start with
         l_m = jnp.logaddexp(member.log_noise[None] + g.m, floor[None])
-        of_noise = parts.student_t_bound((e.m - y) ** 2, l_m, g.v, own_dof)
+        of_noise = objective.student_t_bound((e.m - y) ** 2, l_m, g.v, own_dof)
         widths = sum(0.15 * jnp.sum((w - jnp.log(0.5)) ** 2) for w in member.log_widths)
-        price = 0.6 * (prior.adaptive_kl(member.mean, 4.0) + widths)
-        price += prior.noise_kl(member.noise, PRIORS)
+        price = 0.6 * (objective.adaptive_kl(member.mean, 4.0) + widths)
+        price += objective.noise_kl(member.noise, PRIORS)
         return -jnp.mean(of_mean) - jnp.mean(of_noise) + price / 30.0
 
     got = jax.jit(jax.grad(total))(member)
@@ -221,13 +189,13 @@ def test_neither_network_sends_gradients_to_the_other(member: parts.Member):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
-def test_weights_count_as_copies(member: parts.Member):
+def test_weights_count_as_copies(member: Member):
     rng = np.random.default_rng(7)
     x, y = jnp.float32(rng.standard_normal((4, D))), jnp.float32(rng.standard_normal((4, 1)))
     copies, floor = np.array([1, 3, 0, 2]), jnp.full(1, -9.0)
-    rows, schedule = np.repeat(np.arange(4), copies), parts.Schedule(6.0, 0.5, 1.0, 3.0)
+    rows, schedule = np.repeat(np.arange(4), copies), objective.Schedule(6.0, 0.5, 1.0, 3.0)
     weight = jnp.float32(copies / copies.mean())
-    loss = jax.jit(partial(parts.member_loss, priors=PRIORS))
+    loss = jax.jit(partial(objective.member_loss, priors=PRIORS))
     got = loss(member, x, y, weight, floor, schedule)
     want = loss(member, x[rows], y[rows], jnp.ones(6), floor, schedule)
     assert float(got.total) == pytest.approx(float(want.total), rel=1e-5)
@@ -241,9 +209,6 @@ def test_finds_the_function_and_its_noise(wave, fitted):
     scale = np.exp(0.5 * out.log_noise_mean.mean(axis=0))[:, 0]
     assert np.median(scale[x[:, 0] > 0.3]) > 2.0 * np.median(scale[x[:, 0] < -0.3])
     assert 0.84 < metrics.coverage(out, y, 0.9) < 0.97
-    relevance = nn.input_relevance(fitted[0])
-    assert relevance[0] > 0.7
-    assert relevance.sum() == pytest.approx(1.0)
 
 
 def _scale(wave) -> float:
@@ -258,20 +223,15 @@ def test_training_reports_itself(fitted):
     _, info = fitted
     assert info.loss.shape == info.data_loss.shape == (100,)
     assert info.data_loss[-1] < info.data_loss[0]
-    assert info.n_units == 16
     assert 0 <= info.n_dead_units <= 16
-    assert info.smallest_dof >= 3.0
 
 
-def test_stopping_changes_nothing(wave, fitted):
-    x, y, _ = wave
-    state = nn.init(3, D, y, SETTINGS)
-    for n_steps in (400, 400, None):
-        stored = nn.EnsembleState.from_arrays(state.to_arrays())
-        state, _ = nn.fit(stored, x, y, SETTINGS, n_steps=n_steps)
-    assert state.step == SETTINGS.n_steps
-    for name, value in fitted[0].to_arrays().items():
-        np.testing.assert_array_equal(value, state.to_arrays()[name], err_msg=name)
+def test_a_state_comes_back_from_its_arrays(wave, fitted):
+    state, x = fitted[0], wave[0]
+    again = EnsembleState.from_arrays(state.to_arrays() | {"slope": np.zeros(3)})
+    np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
+    for name, value in state.to_arrays().items():
+        np.testing.assert_array_equal(value, again.to_arrays()[name], err_msg=name)
 
 
 def test_drawn_functions_have_the_predicted_moments(wave, fitted):
@@ -288,12 +248,15 @@ def test_drawn_functions_have_the_predicted_moments(wave, fitted):
 
 def test_noise_that_nobody_knows_is_bounded(wave, fitted):
     x, n, members = wave[0][:3], 6000, fitted[0].members
-    last = members.noise[-1]._replace(w_log_std=members.noise[-1].w_log_std + np.float32(6.0))
-    state = fitted[0]._replace(members=members._replace(noise=(*members.noise[:-1], last)))
-    told = nn.outputs(state, x)
+    wild = []
+    for one in members:
+        last = one.noise[-1]._replace(w_log_std=one.noise[-1].w_log_std + np.float32(6.0))
+        wild.append(one._replace(noise=(*one.noise[:-1], last)))
+    state = fitted[0]._replace(members=tuple(wild))
+    told = outputs(state, x)
     assert (told.l_v > 100.0).all()
     out = nn.predict(state, x)
-    variance = np.exp(told.l_m + parts.TILT_LIMIT) * (told.dof / (told.dof - 2.0))[:, None]
+    variance = np.exp(told.l_m + TILT_LIMIT) * (told.dof / (told.dof - 2.0))[:, None]
     np.testing.assert_allclose(out.noise_var, variance.mean(axis=0), rtol=1e-6)
     y = nn.sample_functions(np.random.default_rng(10), state, x, n, include_noise=True)
     for level in (0.5, 0.9):
@@ -323,7 +286,7 @@ def test_awkward_targets_do_not_collapse(target):
     x = rng.standard_normal((2 * N, D))
     y = target(rng, x)
     y = ((y - y[:N].mean()) / y[:N].std())[:, None]
-    state, info = nn.fit(nn.init(4, D, y[:N], SETTINGS), x[:N], y[:N], SETTINGS)
+    state, info = nn.fit(4, x[:N], y[:N], SETTINGS)
     out = nn.predict(state, x[N:])
     constant = np.mean(stats.norm.logpdf(y[N:], 0.0, 1.0))
     allowed = 0.05 if target is nothing else 0.0
@@ -338,7 +301,7 @@ def test_two_targets_are_learnt_side_by_side(wave):
     settings = dataclasses.replace(SETTINGS, hidden_layer_sizes=(8, 8), n_steps=600)
     weight = np.where(np.arange(N) < 290, 1.0, 0.0)
     spoilt = np.where(weight[:, None] > 0.0, both, 40.0)
-    state, _ = nn.fit(nn.init(5, D, both, settings), x, spoilt, settings, weight=weight)
+    state, _ = nn.fit(5, x, spoilt, settings, weight=weight)
     out = nn.predict(state, x)
     assert out.mean.shape == (N, 2)
     error = np.sqrt(np.mean((out.mean - both)[:290] ** 2, axis=0))
@@ -348,7 +311,7 @@ def test_two_targets_are_learnt_side_by_side(wave):
 
 def test_noise_floor_follows_the_grid():
     y = np.column_stack([np.arange(100.0), np.arange(100) % 5 / 2.0, np.zeros(100)])
-    floor = np.exp(0.5 * nn.log_noise_floor(y))
+    floor = np.exp(0.5 * log_noise_floor(y))
     np.testing.assert_allclose(floor, [1e-3, 0.05, 1e-3], rtol=1e-5)
 
 
@@ -362,29 +325,6 @@ def test_sizes_follow_the_rows_and_can_be_overridden():
     assert nn.settings_for(200, 201).n_steps == nn.settings_for(9000, 9001).n_steps == 4000
     assert nn.settings_for(20, 21, n_steps=9).n_steps == 9
     assert nn.settings_for(20, 21).is_direct
-    for n_rows in (20, 300):
-        settings = nn.settings_for(n_rows, n_steps=7)
-        stored = json.loads(json.dumps(settings.to_dict()))
-        assert nn.EnsembleSettings.from_dict(stored) == settings
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n_members": 0}, "n_members must be an int >= 1, got 0"),
-        ({"step_size": 1.5}, "step_size must be between 0 and 1"),
-        ({"kl_warm_up": 0.0}, r"kl_warm_up must be in \(0, 1\]"),
-        ({"noise_shares": (0.5, 1.5)}, "noise_shares must hold numbers from 0 to 1"),
-        ({"priors": (4.0, 0.0, 9.0)}, "priors must hold three numbers > 0"),
-        ({"noise_shares": ()}, "noise_shares must hold numbers from 0 to 1"),
-        ({"mean_least_dofs": (2.0, 30.0)}, "mean_least_dofs must hold finite numbers >= 3"),
-        ({"mean_least_dofs": ()}, "mean_least_dofs must hold finite numbers >= 3"),
-        ({"hidden_layer_sizes": ()}, "hidden_layer_sizes must hold at least one int"),
-    ],
-)
-def test_wrong_settings_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        nn.settings_for(100, **change)
 
 
 def test_a_straight_line_is_found_in_few_rows():
@@ -393,23 +333,11 @@ def test_a_straight_line_is_found_in_few_rows():
     y = (x @ np.array([1.0, -0.5, 0.0, 0.3, 0.0]))[:, None]
     y = y / y.std() + 0.1 * rng.standard_normal((40, 1))
     settings = nn.settings_for(40, n_steps=4000, n_members=2)
-    state, info = nn.fit(nn.init(1, 5, y, settings), x, y, settings)
-    assert info.n_units == 2 * 50
-    again = nn.EnsembleState.from_arrays(state.to_arrays())
-    out = nn.predict(again, x)
+    state, _ = nn.fit(1, x, y, settings)
+    out = nn.predict(state, x)
     assert np.mean((out.mean - y) ** 2) < 0.1
     assert np.sqrt(out.noise_var).max() < 1.0
-    relevance = nn.input_relevance(again)
-    assert relevance[0] > relevance[1] > relevance[2]
-    shares = []
-    for member in again.each_member():
-        below, above = (np.square(np.float64(layer.w_m)) for layer in member.mean)
-        paths = [
-            sum(below[i, j] * above[j, 0] for j in range(50)) + above[50 + i, 0] for i in range(5)
-        ]
-        shares.append(np.array(paths) / sum(paths))
-    np.testing.assert_allclose(relevance, np.mean(shares, axis=0), rtol=1e-6)
-    f = nn.sample_functions(np.random.default_rng(8), again, x[:3], 3000)
+    f = nn.sample_functions(np.random.default_rng(8), state, x[:3], 3000)
     assert (np.abs(f.mean(axis=0) - out.mean[:3]) < 4.5 * f.std(axis=0) / np.sqrt(3000)).all()
 
 
@@ -417,27 +345,27 @@ def test_arrays_that_do_not_fit_are_refused(fitted):
     arrays = fitted[0].to_arrays()
     for name, value, message in (
         ("mean.1.w_m", arrays["mean.1.w_m"][:, :-1], "do not fit together"),
-        ("slope", arrays["slope"][:-1], "must have shape"),
-        ("raw_dof", arrays["raw_dof"][:, :0], "must have 0 units"),
+        ("raw_dof", arrays["raw_dof"][:, :0], "do not fit together"),
+        ("raw_dof", arrays["raw_dof"][:1], "do not fit together"),
         ("log_noise", np.full_like(arrays["log_noise"], np.nan), "must be finite"),
         ("log_floor", np.full_like(arrays["log_floor"], np.nan), "must be finite"),
-        ("slope", np.full_like(arrays["slope"], np.inf), "must be finite"),
+        ("deviations", arrays["deviations"][:, :, 1:], "must have shape"),
         ("mean.0.w_m", arrays["mean.0.w_m"].astype("U8"), "must be finite numbers"),
         ("mean.0.w_m", arrays["mean.0.w_m"].ravel(), "do not fit together"),
         ("noise.0.b_m", np.float32(1.0), "do not fit together"),
-        ("log_widths.0", arrays["log_widths.0"][:, :-1], "widths must have the shapes"),
-        ("log_widths.1", arrays["log_widths.0"], "widths must have the shapes"),
+        ("log_widths.0", arrays["log_widths.0"][:, :-1], "do not fit together"),
+        ("log_widths.1", arrays["log_widths.0"], "do not fit together"),
     ):
         with pytest.raises(ValueError, match=message):
-            nn.EnsembleState.from_arrays(arrays | {name: value})
+            EnsembleState.from_arrays(arrays | {name: value})
     for network in ("mean", "noise"):
         shallow = {k: v for k, v in arrays.items() if not k.startswith(f"{network}.1.")}
         with pytest.raises(ValueError, match="must have a hidden layer"):
-            nn.EnsembleState.from_arrays(shallow)
-    for name, message in (("noise.0.b_m", "missing"), ("log_widths.0", "the shapes")):
+            EnsembleState.from_arrays(shallow)
+    for name, message in (("noise.0.b_m", "missing"), ("log_widths.0", "missing")):
         without = {key: value for key, value in arrays.items() if key != name}
         with pytest.raises(ValueError, match=message):
-            nn.EnsembleState.from_arrays(without)
+            EnsembleState.from_arrays(without)
 
 
 def test_kinks_get_the_width_of_the_function():
@@ -447,10 +375,10 @@ def test_kinks_get_the_width_of_the_function():
     for f in (x**2, np.abs(x - 0.5)):
         y = (f - f.mean()) / f.std()
         settings = nn.settings_for(200, hidden_layer_sizes=(10,), n_members=2, n_steps=4000)
-        state, _ = nn.fit(nn.init(1, 1, y, settings), x, y, settings)
+        state, _ = nn.fit(1, x, y, settings)
         used = [
             np.exp(member.log_widths[0])[~np.array(prior.dead_units(member.mean, 4.0))]
-            for member in state.each_member()
+            for member in state.members
         ]
         sharpest.append([each.min() for each in used])
     assert min(sharpest[0]) > 3.0 * max(sharpest[1])

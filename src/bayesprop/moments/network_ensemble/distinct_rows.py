@@ -1,14 +1,44 @@
-"""A table in which the same inputs stand once, and what was measured there."""
+"""Rows of a table; the same table with the same inputs once; and what was measured there."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float32, Int
 
-from bayesprop.moments.network_ensemble.ensemble_training import Rows
-from bayesprop.moments.network_ensemble.known_rows import bits
+_LEAST_TOTAL = 1e-6  # weight of all rows: they no longer count, and float32 can divide by it
+
+
+class Rows(NamedTuple):
+    """Standardised rows, their weights of mean 1, and the sum of these before."""
+
+    x: Float32[np.ndarray, "n d"]
+    y: Float32[np.ndarray, "n o"]
+    weight: Float32[np.ndarray, " n"]
+    n_total: float
+
+    @classmethod
+    def of(
+        cls,
+        x: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, "n o"],
+        weight: Float[np.ndarray, " n"] | None,
+    ) -> Rows:
+        """Take rows as the compiled loop does, which checks no bounds."""
+        if np.ndim(x) != 2 or np.ndim(y) != 2 or len(x) != len(y) or not len(x):
+            raise ValueError(f"x must be (n, d) and y (n, o), got {np.shape(x)} and {np.shape(y)}")
+        weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
+        if weight.shape != (len(x),):
+            raise ValueError(f"weight must hold {len(x)} numbers, got shape {weight.shape}")
+        x, y, each = (np.ascontiguousarray(a, np.float32) for a in (x, y, weight / weight.mean()))
+        return cls(x, y, each, max(float(weight.sum()), _LEAST_TOTAL))
+
+
+def bits(x: Float[np.ndarray, "n d"]) -> np.ndarray:
+    """Return rows of float32 as one value each, (n,); the two zeros are one number."""
+    x = np.ascontiguousarray(x, np.float32) + np.float32(0.0)
+    return x.view(np.dtype((np.void, x.shape[1] * x.itemsize))).ravel()
 
 
 class Targets(NamedTuple):

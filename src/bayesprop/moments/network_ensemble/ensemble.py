@@ -13,36 +13,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.model.network_likelihoods import LEAST_LOG_NOISE, MOST_LOG_NOISE
-from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.moments.network_ensemble.distinct_rows import Distinct
-from bayesprop.moments.network_ensemble.ensemble_state import (
-    EnsembleSettings,
-    EnsembleState,
-    init,
-    log_noise_floor,
-    settings_for,
-)
-from bayesprop.moments.network_ensemble.ensemble_training import (
-    Progress,
-    Rows,
-    moves,
-    outputs,
-    train,
-)
-from bayesprop.moments.network_ensemble.gaussian_network import apply, draw, n_units_below
-from bayesprop.moments.network_ensemble.joint_covariance import with_deviations
-from bayesprop.moments.network_ensemble.known_rows import KnownRows
-from bayesprop.moments.network_ensemble.known_rows_recall import LEAST_LOG_OWN, recall, with_known
-from bayesprop.moments.network_ensemble.left_out_rows import (
+from bayesprop.model.noise_mixture import (
+    LEAST_LOG_NOISE,
+    MOST_LOG_NOISE,
     MOST_LOG_NOISE_VAR,
-    predictive,
-    scaled,
-    with_residual,
+    NoiseMixturePredictive,
 )
-from bayesprop.moments.network_ensemble.member import LEAST_DOF
-from bayesprop.moments.network_ensemble.restarts import gave_up, start_again
-from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units
+from bayesprop.moments.network_ensemble import replicates
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
+from bayesprop.moments.network_ensemble.ensemble_outputs import moves, outputs
+from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings, settings_for
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
+from bayesprop.moments.network_ensemble.ensemble_training import Progress, train
+from bayesprop.moments.network_ensemble.gaussian_network import apply, draw
+from bayesprop.moments.network_ensemble.joint_covariance import LeftOut, with_deviations
+from bayesprop.moments.network_ensemble.left_out_rows import with_residual
+from bayesprop.moments.network_ensemble.noisy_output import predictive, scaled
+from bayesprop.moments.network_ensemble.restarts import gave_up, restart
+from bayesprop.moments.network_ensemble.weight_priors import dead_units
 
 __all__ = [
     "EnsembleSettings",
@@ -50,10 +38,6 @@ __all__ = [
     "FitInfo",
     "Progress",
     "fit",
-    "init",
-    "input_relevance",
-    "log_noise_floor",
-    "outputs",
     "predict",
     "sample_functions",
     "settings_for",
@@ -69,10 +53,8 @@ class FitInfo(NamedTuple):
 
     loss, data_loss
         The training objective and its share from the data, nats a row.
-    n_units, n_dead_units
-        Hidden units of the mean networks, and how many of them say nothing to the layer above.
-    smallest_dof
-        Least degrees of freedom of the noise in any member; 3 is as heavy as its tails can be.
+    n_dead_units
+        Hidden units of the mean networks that say nothing to the layer above.
     n_restarted
         Members that gave up on some rows and were trained from a second start.
     n_independent
@@ -87,9 +69,7 @@ class FitInfo(NamedTuple):
 
     loss: np.ndarray
     data_loss: np.ndarray
-    n_units: int
     n_dead_units: int
-    smallest_dof: float
     n_restarted: int
     n_independent: int
     n_residual_rows: int
@@ -98,19 +78,15 @@ class FitInfo(NamedTuple):
 
 
 def fit(
-    state: EnsembleState,
+    seed: int,
     x: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, "n o"],
     settings: EnsembleSettings,
     *,
     weight: Float[np.ndarray, " n"] | None = None,
-    n_steps: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> tuple[EnsembleState, FitInfo]:
-    """Train to the end of the schedule, or `n_steps` further; stopping changes nothing.
-
-    At the end, members that gave up on some rows start again, and the weights of every mean network
-    get their covariances.
+    """Train the members; then restart those that gave up on some rows, and learn what they leave.
 
     x, y
         Standardised.
@@ -119,62 +95,77 @@ def fit(
     progress
         Told of every member ten times, from the thread that trains it.
     """
-    remaining = settings.n_steps - state.step
-    n_steps = remaining if n_steps is None else min(n_steps, remaining)
-    rows, before = Rows.of(x, y, weight), state
-    state, losses = train(state, rows, settings, n_steps, progress=progress)
-    again = gave_up(state, rows) if state.step == settings.n_steps else []
-    for member in again:
-        state = start_again(state, rows, settings, member)
-    if before.deviations.size and not n_steps and not again:
-        state = before
-    elif state.step == settings.n_steps:
-        distinct = Distinct.of(rows)
-        state, left_out = with_deviations(state, distinct, settings)
-        if left_out is not None:
-            state, left_out = with_residual(state, distinct, left_out, settings)
-        if left_out is not None and settings.learns_replicates:
-            state = with_known(state, distinct, left_out)
-    priors = Priors(*settings.priors)
-    info = _info(state, losses.mean(axis=0, dtype=np.float64), priors, len(again))
-    return state, info._replace(are_copies=info.are_copies and bool(np.ptp(rows.y, axis=0).any()))
+    rows = Rows.of(x, y, weight)
+    start = init(seed, x.shape[1], y, settings)
+    state, losses = train(start, rows, settings, progress=progress)
+    restarted = gave_up(state, rows)
+    for member in restarted:
+        state = restart(state, rows, settings, member)
+    distinct = Distinct.of(rows)
+    state, left_out = with_deviations(state, distinct, settings)
+    if left_out is not None:
+        state, left_out = with_residual(state, distinct, left_out, settings)
+        if settings.learns_replicates:
+            state = _with_replicates(state, distinct, left_out)
+    is_constant = not np.ptp(rows.y, axis=0).any()
+    return state, _info(state, losses, settings, len(restarted), is_constant=is_constant)
+
+
+def _with_replicates(state: EnsembleState, distinct: Distinct, left_out: LeftOut) -> EnsembleState:
+    x, some = distinct.once.x, left_out.some
+    if len(x) == len(distinct.table.x):
+        return state
+    noisy, (m, v) = outputs(state, x), state.residual.moments(x)
+    m, v = noisy.m + m, noisy.v + v
+    m[:, some], v[:, some] = left_out.m, left_out.v
+    known = replicates.learn(
+        state.seed,
+        distinct,
+        some,
+        noisy._replace(m=m, v=v),
+        state.log_floor,
+        state.log_noise_ratio,
+    )
+    return state._replace(replicates=known)
 
 
 def _info(
-    state: EnsembleState, losses: Float[np.ndarray, "t 2"], priors: Priors, n_again: int
+    state: EnsembleState,
+    losses: Float[np.ndarray, "k t 2"],
+    settings: EnsembleSettings,
+    n_restarted: int,
+    *,
+    is_constant: bool,
 ) -> FitInfo:
-    each = state.each_member()
-    dead = [unit for member in each for unit in dead_units(member.mean, priors.mean)]
-    stretches = min(_N_TRACE, len(losses))
-    parts = [part.mean(axis=0) for part in np.array_split(losses, stretches)] if stretches else []
-    total, data = np.reshape(parts, (-1, 2)).T
-    least_dof = LEAST_DOF + np.logaddexp(0.0, state.members.raw_dof).min()
-    is_joint = state.deviations.size or not np.isfinite(least_dof)
-    n_independent = 0 if is_joint else state.n_mean_weights
+    means = losses.mean(axis=0, dtype=np.float64)
+    parts = np.array_split(means, min(_N_TRACE, len(means)))
+    loss, data_loss = np.array([part.mean(axis=0) for part in parts]).T
+    dead = (dead_units(member.mean, settings.priors.mean) for member in state.members)
+    is_joint = state.deviations.size or not np.isfinite(means[-1]).all()
     return FitInfo(
-        total,
-        data,
-        len(dead),
-        int(np.sum(dead)),
-        float(least_dof),
-        n_again,
-        n_independent,
-        len(state.residual.rows),
-        len(state.known.rows),
-        bool(state.known.log_own.min() <= LEAST_LOG_OWN),
+        loss,
+        data_loss,
+        n_dead_units=sum(map(sum, dead)),
+        n_restarted=n_restarted,
+        n_independent=0 if is_joint else state.n_mean_weights,
+        n_residual_rows=len(state.residual.rows),
+        n_replicated=len(state.replicates.rows),
+        are_copies=state.replicates.are_copies and not is_constant,
     )
 
 
 def without_replicates(state: EnsembleState) -> EnsembleState:
     """Return a state that remembers no inputs."""
-    return state._replace(known=KnownRows.none(state.n_inputs, state.n_outputs))
+    nothing = replicates.Replicates.none(state.n_inputs, state.n_outputs)
+    return state._replace(replicates=nothing)
 
 
 def predict(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
     """Predictive distribution of standardised targets, one mixture over the members."""
-    said, (m, v) = outputs(state, x), state.residual.moments(x)
-    said, log_ratio = recall(state, x, said._replace(m=said.m + m, v=said.v + v))
-    return predictive(said, log_ratio, state.log_floor)
+    noisy, (m, v) = outputs(state, x), state.residual.moments(x)
+    noisy = noisy._replace(m=noisy.m + m, v=noisy.v + v)
+    noisy, log_ratio = replicates.recall(state.replicates, state.log_noise_ratio, x, noisy)
+    return predictive(noisy, log_ratio, state.log_floor)
 
 
 def sample_functions(
@@ -196,20 +187,21 @@ def sample_functions(
     if isinstance(rng, np.random.RandomState):
         rng = np.random.default_rng(rng.randint(2**31))
     x = np.asarray(x, np.float64)
-    said, drawn = outputs(state, x), rng.integers(state.n_members, size=n)
+    noisy, drawn = outputs(state, x), rng.integers(state.n_members, size=n)
     draws = np.empty((n, len(x), state.n_outputs))
-    l_m = scaled(said.l_m, recall(state, x, said)[1], state.log_floor)
-    for k, member in enumerate(state.each_member()):
-        its = np.flatnonzero(drawn == k)
-        if len(its):
-            functions = _means(rng, state, x, said.m[k], k, len(its))
-            functions += state.residual.draw(rng, x, len(its))
-            draws[its] = state.known.overwritten(rng, x, functions)
-        for s in its if include_noise else ():
+    log_ratio = replicates.recall(state.replicates, state.log_noise_ratio, x, noisy)[1]
+    l_m = scaled(noisy.l_m, log_ratio, state.log_floor)
+    for k, member in enumerate(state.members):
+        numbers = np.flatnonzero(drawn == k)
+        if len(numbers):
+            functions = _means(rng, state, x, noisy.m[k], k, len(numbers))
+            functions += state.residual.draw(rng, x, len(numbers))
+            draws[numbers] = state.replicates.overwritten(rng, x, functions)
+        for s in numbers if include_noise else ():
             raw = member.log_noise + apply(draw(rng, member.noise), x)
-            shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(said.l_v[k], MOST_LOG_NOISE_VAR))
-            away = np.logaddexp(raw, state.log_floor) - said.l_m[k]
-            t = rng.standard_t(said.dof[k], size=raw.shape)
+            shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(noisy.l_v[k], MOST_LOG_NOISE_VAR))
+            away = np.logaddexp(raw, state.log_floor) - noisy.l_m[k]
+            t = rng.standard_t(noisy.dof[k], size=raw.shape)
             log_var = np.clip(l_m[k] + shrinkage * away, LEAST_LOG_NOISE, MOST_LOG_NOISE)
             draws[s] += np.exp(0.5 * log_var) * t
     return draws
@@ -225,9 +217,8 @@ def _means(
 ) -> Float[np.ndarray, "s n o"]:
     """Draw n mean networks of member k, whose expected outputs are m."""
     if not state.deviations.size:
-        member = state.each_member()[k]
-        draws = [apply(draw(rng, member.mean), x, member.log_widths) for _ in range(n)]
-        return np.stack(draws)
+        member = state.members[k]
+        return np.stack([apply(draw(rng, member.mean), x, member.log_widths) for _ in range(n)])
     n_deviations = state.deviations.shape[1]
     steps, once = rng.standard_normal((n, n_deviations)), n <= n_deviations
     if once:  # fewer ways to go than there are deviations
@@ -241,19 +232,3 @@ def _means(
         draws[:, part] = m[part]
         draws[:, part] += np.moveaxis(far, 1, 0) if once else np.tensordot(steps, far, axes=(1, 1))
     return draws
-
-
-def input_relevance(state: EnsembleState) -> Float[np.ndarray, " d"]:
-    """Share of every input in the paths to the mean, each path the product of its squared weights.
-
-    Products, because the first-layer weights of a dead unit keep their random start. Sums to 1.
-    """
-    shares = np.zeros(state.n_inputs)
-    for member in state.each_member():
-        paths, direct = np.ones(state.n_outputs), np.zeros(state.n_inputs)
-        for depth, layer in reversed([*enumerate(member.mean)]):
-            found = np.square(np.asarray(layer.w_m, np.float64)) @ paths
-            paths, past = np.split(found, [n_units_below(member.mean, depth)])
-            direct += past if len(past) else 0.0
-        shares += (paths + direct) / (paths + direct).sum()
-    return shares / shares.sum()

@@ -1,28 +1,22 @@
-"""Networks of independent Gaussian weights and rectifiers, a batch at a time, in float32.
-
-The layers of closed-form variational inference (Roth & Pernkopf 2016, eq. 7-11), written for whole
-batches: x @ w of a matrix, not of one example, is what makes training fast.
-"""
+"""Networks of independent Gaussian weights and rectifiers: their start, and draws of them."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from scipy import special
 
-from bayesprop.numerics.activation_moments import relu, soft_relu
-from bayesprop.numerics.gaussian import LOG_2PI, Gaussian
+_LOG_2PI = float(np.log(2.0 * np.pi))
 
 Values = Any
-"""NumPy arrays between calls, JAX arrays within one."""
+"""An array of NumPy."""
 
 
 class GaussianLayer(NamedTuple):
-    """Independent Gaussian weights of one layer; arrays may carry a leading axis of members.
+    """Independent Gaussian weights of one layer, float32.
 
     w_m, w_log_std
         Mean and log standard deviation of the weights, (i, o).
@@ -90,31 +84,6 @@ def n_units_below(layers: Layers, depth: int) -> int:
     return layers[depth].w_m.shape[-2] if depth == 0 else layers[depth - 1].b_m.shape[-1]
 
 
-def propagate(
-    layers: Layers, x: Float[Array, "b d"], log_widths: tuple[Values, ...] | None = None
-) -> Gaussian:
-    """Mean and variance of the outputs at certain inputs (Roth & Pernkopf 2016, eq. 7-11).
-
-    log_widths
-        Log width of every hidden unit's kink, layer by layer, (h,); None: rectifiers.
-    """
-    m, v = x, jnp.zeros_like(x)
-    for depth, layer in enumerate(layers):
-        if depth > 0:
-            width = None if log_widths is None else log_widths[depth - 1]
-            m, v = relu(m, v) if width is None else soft_relu(m, v, jnp.exp(2.0 * width)[None, :])
-        if len(layer.w_m) > m.shape[1]:
-            m, v = jnp.hstack([m, x]), jnp.hstack([v, jnp.zeros_like(x)])
-        w_v = jnp.exp(2.0 * layer.w_log_std)
-        b_v = jnp.exp(2.0 * layer.b_log_std)
-        m_a = m @ layer.w_m + layer.b_m[None, :]
-        v_a = (m * m + v) @ w_v + b_v[None, :]
-        if depth > 0:
-            v_a = v_a + v @ (layer.w_m * layer.w_m)
-        m, v = m_a, v_a
-    return Gaussian(m, v)
-
-
 def draw(rng: np.random.Generator, layers: Layers) -> list[tuple[np.ndarray, np.ndarray]]:
     """Draw one network: weights and biases of every layer."""
     drawn = []
@@ -134,7 +103,11 @@ def apply(
     x: Float[np.ndarray, "n d"],
     log_widths: tuple[Values, ...] | None = None,
 ) -> np.ndarray:
-    """Compute the outputs of a drawn network; (n, o). `log_widths` as in `propagate`."""
+    """Compute the outputs of a drawn network; (n, o).
+
+    log_widths
+        Log width of every hidden unit's kink, layer by layer, (h,); None: rectifiers.
+    """
     z = x
     for depth, (w, b) in enumerate(drawn):
         if depth > 0:
@@ -147,4 +120,4 @@ def apply(
 def _soft_relu(a: np.ndarray, width: np.ndarray) -> np.ndarray:
     """E[max(0, a + width e)], e ~ N(0, 1)."""
     z = a / width
-    return a * special.ndtr(z) + width * np.exp(-0.5 * z * z - 0.5 * LOG_2PI)
+    return a * special.ndtr(z) + width * np.exp(-0.5 * z * z - 0.5 * _LOG_2PI)

@@ -26,20 +26,19 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg
 
-from bayesprop.moments.network_ensemble.distinct_rows import Distinct
-from bayesprop.moments.network_ensemble.ensemble_state import (
-    EnsembleSettings,
-    EnsembleState,
-)
-from bayesprop.moments.network_ensemble.ensemble_training import Rows, activations, outputs, turn
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
+from bayesprop.moments.network_ensemble.ensemble_outputs import activations, outputs
+from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.gaussian_network import Layers, n_units_below
-from bayesprop.moments.network_ensemble.member import TILT_LIMIT, Member, NoisyOutput
-from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units, prior_variances
+from bayesprop.moments.network_ensemble.member import Member, flat
+from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
+from bayesprop.moments.network_ensemble.student_t_bound import row_precision
+from bayesprop.moments.network_ensemble.weight_priors import dead_units, prior_variances
 from bayesprop.numerics.cores import n_cores
 from bayesprop.numerics.dense import inverse_triangle, one_blas_thread, orthogonal_columns
 
@@ -88,21 +87,19 @@ def with_deviations(
     1 / (1 - h), and so does the variance J S J', with h = r J S J' the leverage of the row. Rows of
     the same inputs are left out together: their r add up, and their targets are averaged by it.
     """
-    state, n_weights, rows = state.without_deviations(), state.n_mean_weights, distinct.once
+    n_weights, rows = state.n_mean_weights, distinct.once
     some = _rows_to_look_at(state, rows)
-    is_finite = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.members))
+    is_finite = all(np.isfinite(flat(member)).all() for member in state.members)
     if n_weights > MOST_WEIGHTS or some is None or not is_finite:
         return state, None
     x, weight, targets = rows.x[some], rows.weight[some].astype(np.float64), distinct.targets(some)
     own = weight * rows.n_total / rows.weight.sum(dtype=np.float64)
     counts = weight * rows.n_total / weight.sum()
-    said, spread = outputs(state, x), Priors(*settings.priors).mean
+    said, spread = outputs(state, x), settings.priors.mean
     there, total = said.at(targets.at), targets.sums(np.ones(len(targets.at)))[:, None]
-    trained = state.each_member()
-    state = state._replace(
-        members=_stacked([wake(state.seed, k, m, spread) for k, m in enumerate(trained)])
-    )
-    each = state.each_member()
+    trained = state.members
+    each = tuple(wake(state.seed, k, member, spread) for k, member in enumerate(trained))
+    state = state._replace(members=each)
     number = max(N_DEVIATIONS, -(-LEAST_DEVIATIONS // len(each)))
 
     def of_member(k: int) -> tuple[np.ndarray, ...]:
@@ -126,10 +123,6 @@ def with_deviations(
         found, m, v, leverage = zip(*pool.map(of_member, range(len(each))), strict=True)
     left_out = LeftOut(some, np.array(m), np.array(v), np.max(leverage, axis=0))
     return state._replace(deviations=np.array(found, np.float32)), left_out
-
-
-def _stacked(each: list[Member]) -> Member:
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *each)
 
 
 def wake(seed: int, k: int, member: Member, spread: float) -> Member:
@@ -224,14 +217,14 @@ def row_precisions(
     said
         What all members say of the rows, with independent weights.
     """
-    share = turn(settings.noise_shares, k)
-    dof = np.maximum(said.dof[k], turn(settings.mean_least_dofs, k))
+    share, one = settings.noise_share(k), state.members[k]
+    dof = np.maximum(said.dof[k], settings.mean_least_dof(k))
     below = np.minimum(state.log_floor - said.l_m[k], -1e-6)
-    h = said.l_m[k] + np.log1p(-np.exp(below)) - state.members.log_noise[k]
-    seen = np.logaddexp(state.members.own_log_noise[k] + share * h, state.log_floor)
-    scale = np.exp(np.minimum(0.5 * share**2 * said.l_v[k], TILT_LIMIT) - seen)
-    found = scale * (dof + 1.0) / (dof + scale * ((said.m[k] - y) ** 2 + said.v[k]))
-    return np.maximum(found, _LEAST_PRECISION)
+    h = said.l_m[k] + np.log1p(-np.exp(below)) - one.log_noise
+    seen = np.logaddexp(one.own_log_noise + share * h, state.log_floor)
+    square = (said.m[k] - y) ** 2 + said.v[k]
+    precision = row_precision(square, seen, share**2 * said.l_v[k], dof)
+    return np.maximum(precision, _LEAST_PRECISION)
 
 
 def deviations(

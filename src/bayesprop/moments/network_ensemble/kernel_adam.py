@@ -1,4 +1,4 @@
-"""Priors of the noise-network recipe and steps of Adam, sixteen parameters at a time.
+"""Priors of the weights and steps of Adam, sixteen parameters at a time.
 
 What `weight_priors.py` says of the priors, whose groups' best variances need no derivative,
 and Adam (Kingma & Ba 2015). The arrays are those of `kernel_network.py`, and

@@ -1,4 +1,4 @@
-"""Where a member of the noise-network recipe lies in the arrays of its compiled loop."""
+"""Where a member lies in the arrays of its compiled loop."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from bayesprop.moments.network_ensemble.kernel_network import (
     OUT_WIDTHS,
     WIDTHS,
 )
+from bayesprop.moments.network_ensemble.member import Member
 from bayesprop.moments.network_ensemble.weight_priors import Priors
 from bayesprop.simd.aligned import aligned_zeros, round_up
 
@@ -26,7 +27,7 @@ class Layout(NamedTuple):
     """Places and sizes; what they mean: `kernel_network` and `Work`.
 
     leaves
-        Places in theta of a member's parameters, in the order of `ravel_pytree`.
+        Places in theta of a member's parameters, in the order of `flat`.
     """
 
     leaves: Int[np.ndarray, " p"]
@@ -38,19 +39,12 @@ class Layout(NamedTuple):
     jobs: Int[np.ndarray, "j 7"]
     places: Places
 
-    def work(
-        self,
-        parameters: Vector,
-        slope: Vector | float,
-        slope_square: Vector | float,
-        log_floor: Vector,
-    ) -> Work:
-        """Make the arrays of a member and fill in what it has learnt so far."""
+    def work(self, parameters: Vector, log_floor: Vector) -> Work:
+        """Make the arrays of a member."""
         n_out = len(log_floor)
-        arrays = [aligned_zeros(self.n_theta, np.float32) for _ in range(5)]
-        for array, known in zip(arrays, (parameters, slope, slope_square), strict=False):
-            array[self.leaves] = known
+        arrays = (aligned_zeros(self.n_theta, np.float32) for _ in range(5))
         theta, slope, slope_square, derived, pull = arrays
+        theta[self.leaves] = parameters
         room = aligned_zeros(self.n_room, np.float32)
         room[self.ones : self.ones + BLOCK] = 1.0
         return Work(
@@ -88,19 +82,9 @@ def _step(n_units: int) -> int:
     return round_up(n_units, BLOCK) * BLOCK
 
 
-def layout(
-    mean_sizes: tuple[int, ...],
-    noise_sizes: tuple[int, ...],
-    batch_size: int,
-    priors: Priors,
-    *,
-    is_direct: bool,
-) -> Layout:
-    """Lay out a member whose networks have these sizes, inputs first and outputs last.
-
-    is_direct
-        Whether the last layer of the mean network takes the inputs too.
-    """
+def layout(member: Member, batch_size: int, priors: Priors) -> Layout:
+    """Lay out a member for so many rows at a time."""
+    (mean_sizes, noise_sizes), is_direct = member.sizes, member.is_direct
     n_in, n_out, n_blocks = mean_sizes[0], mean_sizes[-1], -(-batch_size // BLOCK)
     theta, room = _Places(), _Places()
     leaves, layers, spreads = [], [], []

@@ -1,4 +1,11 @@
-"""The compiled loop that trains one member of the noise-network recipe; `member_loss`, by hand.
+"""The compiled loop that trains one member: two losses in one sum, their slopes by hand.
+
+The mean network maximises the bound of its expected log-likelihood (`student_t_bound`) under the
+noise own_log_noise + noise_weight h, h what the noise network says, with tails no heavier than
+those of mean_least_dof: with heavy ones it would leave far rows alone that a better mean can reach.
+The noise network explains (m - y)², without v: the predictive adds v again, and noise that holds it
+too is counted twice. Neither sends slopes to the other. The prior of the noise network has its
+whole weight from the first step, that of the mean network grows to it.
 
 The arrays are those of `kernel_network.py`; `ensemble_training.py` lays them out. All is
 float32 but what is summed up once a step.
@@ -91,7 +98,7 @@ class Places(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What a training run is told: float64. See `EnsembleSettings` and `Schedule`."""
+    """What a training run is told: float64. See `EnsembleSettings`."""
 
     n_steps: float
     step_size: float
@@ -130,7 +137,11 @@ def _gather(work, x, y, weight, order, start, size):
 
 @inlined
 def _log_gamma_ratio(a):
-    """Log Gamma(a + 1/2) - log Gamma(a), a >= 1, and its slope: `log_gamma_ratio`."""
+    """Log Gamma(a + 1/2) - log Gamma(a), a >= 1, to 3e-7, and its slope.
+
+    The asymptotic series in 1 / (a + 3), carried down by the recurrence of the gamma function: no
+    difference of large numbers.
+    """
     r = 1.0 / (a + 3.0)
     shift = a * (a + 1.0) * (a + 2.0) / ((a + 0.5) * (a + 1.5) * (a + 2.5))
     value = math.log(shift) - 0.5 * math.log(r) - r / 8.0 + r**3 / 192.0 - r**5 / 640.0

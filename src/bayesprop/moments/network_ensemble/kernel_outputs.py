@@ -1,4 +1,4 @@
-"""The compiled loops that evaluate one member of the noise-network recipe: `member_output`.
+"""The compiled loops that evaluate one member: moments of its outputs at rows.
 
 The arrays are those of `kernel_network.py`.
 """

@@ -1,4 +1,4 @@
-"""Members of the noise-network recipe that gave up on some rows, and a second start for them.
+"""Members of the ensemble that gave up on some rows, and a second start for them.
 
 A mean network that weighs rows by their noise can leave a cluster of them alone, whose errors its
 noise network then explains, so that it never learns them: one member in some hundreds. The others
@@ -7,30 +7,30 @@ show that the rows can be fitted.
 
 from __future__ import annotations
 
-import jax
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
-from scipy import special
 
-from bayesprop.moments.network_ensemble.ensemble_state import (
-    EnsembleSettings,
-    EnsembleState,
-    init,
-)
-from bayesprop.moments.network_ensemble.ensemble_training import (
-    Rows,
-    by_member,
-    outputs,
-    together,
-    train,
-)
-from bayesprop.moments.network_ensemble.member import TILT_LIMIT
+from bayesprop.moments.network_ensemble.distinct_rows import Rows
+from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
+from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
+from bayesprop.moments.network_ensemble.ensemble_training import train
+from bayesprop.moments.network_ensemble.student_t_bound import student_t_bound
 
 MOST_TIMES, MOST_NATS = 2.0, 0.1
 """Times the root mean square error of the others, and nats a row below them, of a member that is
 still taken to have learnt all rows."""
 
 _MOST_ROWS = 100_000
+
+
+class Scores(NamedTuple):
+    """Root mean square errors of the members' means, and means of `student_t_bound`; (k, o)."""
+
+    rmse: Float[np.ndarray, "k o"]
+    bound: Float[np.ndarray, "k o"]
 
 
 def gave_up(state: EnsembleState, rows: Rows) -> list[int]:
@@ -41,66 +41,40 @@ def gave_up(state: EnsembleState, rows: Rows) -> list[int]:
     """
     if state.n_members < 2:
         return []
-    errors, log_likelihood = _on_rows(state, rows)
-    found = []
+    rmse, bound = scores(state, rows)
+    members = []
     for k in range(state.n_members):
         others = np.arange(state.n_members) != k
-        larger = errors[k] > MOST_TIMES * np.median(errors[others], axis=0)
-        lower = log_likelihood[k] < np.median(log_likelihood[others], axis=0) - MOST_NATS
+        larger = rmse[k] > MOST_TIMES * np.median(rmse[others], axis=0)
+        lower = bound[k] < np.median(bound[others], axis=0) - MOST_NATS
         if np.any(larger & lower):
-            found.append(k)
-    return found
+            members.append(k)
+    return members
 
 
-def _on_rows(
-    state: EnsembleState, rows: Rows
-) -> tuple[Float[np.ndarray, "k o"], Float[np.ndarray, "k o"]]:
-    """Root mean square errors of the members' means, and means of `student_t_bound`.
+def scores(state: EnsembleState, rows: Rows) -> Scores:
+    """Score every member on the rows it was trained on.
 
     Of a long table over rows at equal distances: memory stays bounded.
     """
     some = slice(None, None, -(-len(rows.x) // _MOST_ROWS))
     x, y, weight = rows.x[some], rows.y[some], rows.weight[some]
-    said = outputs(state, x)
-    dof = said.dof[:, None, :]
-    square = (said.m - y) ** 2
-    with np.errstate(over="ignore", invalid="ignore"):  # a fit that failed says so elsewhere
-        e = np.exp(np.minimum(0.5 * said.l_v, TILT_LIMIT) - said.l_m) * square
-    constant = special.gammaln(0.5 * (dof + 1.0)) - special.gammaln(0.5 * dof)
-    constant = constant - 0.5 * np.log(np.pi * dof)
-    bound = constant - 0.5 * said.l_m - 0.5 * (dof + 1.0) * np.log1p(e / dof)
+    noisy = outputs(state, x)
+    square = (noisy.m - y) ** 2
+    bound = student_t_bound(square, noisy.l_m, noisy.l_v, noisy.dof[:, None, :])
     means = [np.average(each, axis=1, weights=weight) for each in (square, bound)]
-    return np.sqrt(means[0]), means[1]
+    return Scores(np.sqrt(means[0]), means[1])
 
 
-def start_again(
+def restart(
     state: EnsembleState, rows: Rows, settings: EnsembleSettings, member: int
 ) -> EnsembleState:
     """Train a member anew from another start, and keep the better of the two."""
     seed = int(np.random.SeedSequence([state.seed % 2**32, 1]).generate_state(1)[0])
-    drawn = init(seed, state.n_inputs, rows.y, settings)
-    n = drawn.slope.size // drawn.n_members
-    fresh = drawn._replace(
-        members=jax.tree.map(lambda leaf: leaf[member : member + 1], drawn.members),
-        slope=np.zeros(n, np.float32),
-        slope_square=np.zeros(n, np.float32),
-        log_floor=state.log_floor,
-        deviations=drawn.deviations[member : member + 1],
-    )
-    fresh, _ = train(fresh, rows, settings, settings.n_steps, first_member=member)
-    replaced = _with_member(state, member, fresh)
-    before, after = (_on_rows(each, rows)[1][member].sum() for each in (state, replaced))
+    drawn = init(seed, state.n_inputs, rows.y, settings).members[member]
+    alone = EnsembleState.of((drawn,), state.log_floor, seed)
+    (fresh,) = train(alone, rows, settings, first_member=member)[0].members
+    members = *state.members[:member], fresh, *state.members[member + 1 :]
+    replaced = state._replace(members=members)
+    before, after = (scores(each, rows).bound[member].sum() for each in (state, replaced))
     return replaced if after > before else state
-
-
-def _with_member(state: EnsembleState, member: int, one: EnsembleState) -> EnsembleState:
-    def put(leaf: np.ndarray, new: np.ndarray) -> np.ndarray:
-        return np.concatenate([leaf[:member], new, leaf[member + 1 :]])
-
-    slopes = []
-    for whole, new in ((state.slope, one.slope), (state.slope_square, one.slope_square)):
-        each = by_member(whole, state)
-        each[member] = new
-        slopes.append(np.concatenate([np.ravel(part) for part in together(each, state)]))
-    members = jax.tree.map(put, state.members, one.members)
-    return state._replace(members=members, slope=slopes[0], slope_square=slopes[1])

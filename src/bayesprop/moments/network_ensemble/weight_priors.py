@@ -1,4 +1,4 @@
-"""Priors of the weights in the noise-network recipe: adaptive for the mean, fixed for the noise.
+"""Priors of the weights: adaptive in the mean networks, fixed in the noise networks.
 
 The variance of a group of weights has an inverse-gamma prior and takes its best value in closed
 form: maximising over it costs no parameter and no step size.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from bayesprop.moments.network_ensemble.gaussian_network import Layers, n_units_below
 
@@ -38,26 +36,12 @@ class Priors(NamedTuple):
     last_noise: float = 9.0
 
 
-def _squares(m: Array, log_std: Array) -> Array:
-    return m * m + jnp.exp(2.0 * log_std)
-
-
-def _grouped_kl(
-    squares: Array, log_std: Array, *, axes: tuple[int, ...], mode: float
-) -> Float[Array, ""]:
-    """KL(q | N(0, v*)) - log InvGamma(v* | SHAPE, (SHAPE + 1) mode) + constant, over groups.
+def group_variance(squares: np.ndarray, *, axes: tuple[int, ...], mode: float) -> np.ndarray:
+    """Prior variance v* of every group; the axes of a group are kept with length 1.
 
     v* = (S + 2 rate) / (n + 2 SHAPE + 2), S the sum of E[w²] over the n weights of a group, is
-    where the two terms are least, so that its derivative need not be followed.
+    where the KL, and the price InvGamma(v* | SHAPE, rate = (SHAPE + 1) mode), are least together.
     """
-    n = int(np.prod([squares.shape[axis] for axis in axes]))
-    half = 0.5 * jnp.sum(squares, axis=axes) + (SHAPE + 1.0) * mode
-    strength = 0.5 * n + SHAPE + 1.0
-    return jnp.sum(strength * (jnp.log(half / strength) + 1.0)) - jnp.sum(log_std)
-
-
-def group_variance(squares: np.ndarray, *, axes: tuple[int, ...], mode: float) -> np.ndarray:
-    """Prior variance v* of every group; the axes of a group are kept with length 1."""
     n = int(np.prod([squares.shape[axis] for axis in axes]))
     half = 0.5 * squares.sum(axis=axes, keepdims=True) + (SHAPE + 1.0) * mode
     return half / (0.5 * n + SHAPE + 1.0)
@@ -66,8 +50,8 @@ def group_variance(squares: np.ndarray, *, axes: tuple[int, ...], mode: float) -
 def _groups(layers: Layers, depth: int) -> list[tuple[slice, tuple[int, ...]]]:
     """Rows of a layer's weights, and the axes of one group among them.
 
-    A row per input below, a column per output on top, of the hidden units and of the inputs that
-    the last layer takes; else the matrix.
+    Each input's row in the first layer (automatic relevance), the whole matrix between, and on top
+    each output's columns, of the hidden units and of the inputs that the last layer takes.
     """
     rows = slice(len(layers[depth].w_m))
     if depth < len(layers) - 1:
@@ -75,29 +59,6 @@ def _groups(layers: Layers, depth: int) -> list[tuple[slice, tuple[int, ...]]]:
     n_units = n_units_below(layers, depth)
     parts = slice(n_units), slice(n_units, rows.stop)
     return [(part, (0,)) for part in parts if part.start != part.stop]
-
-
-def adaptive_kl(layers: Layers, spread: float) -> Float[Array, ""]:
-    """KL of all weights to their groups' best priors, with the price of those, nats + constant.
-
-    Groups are each input's row in the first layer (automatic relevance), the whole matrix between,
-    each output's columns in the last layer, of hidden units and of inputs, and a layer's biases.
-    """
-    total = jnp.zeros(())
-    for depth, layer in enumerate(layers):
-        squares = _squares(layer.w_m, layer.w_log_std)
-        for rows, axes in _groups(layers, depth):
-            mode = spread / len(layer.w_m[rows])
-            total += _grouped_kl(squares[rows], layer.w_log_std[rows], axes=axes, mode=mode)
-        bias_squares = _squares(layer.b_m, layer.b_log_std)
-        total += _grouped_kl(bias_squares, layer.b_log_std, axes=(0,), mode=1.0)
-    return total
-
-
-def width_price(log_widths: tuple[Array, ...]) -> Float[Array, ""]:
-    """-log prior of the widths of all kinks, nats + constant: their most probable values."""
-    squares = [jnp.sum((each - LOG_WIDTH) ** 2) for each in log_widths]
-    return 0.5 * WIDTH_PRECISION * sum(squares, start=jnp.zeros(()))
 
 
 def prior_variances(layers: Layers, spread: float) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -142,19 +103,3 @@ def dead_units(layers: Layers, spread: float) -> list[bool]:
         for unit in np.asarray(information)[: n_units_below(layers, depth)].mean(axis=-1)
         < DEAD_BELOW
     ]
-
-
-def _fixed_kl(m: Array, log_std: Array, prior_var: float) -> Float[Array, ""]:
-    ratio = _squares(m, log_std) / prior_var
-    return jnp.sum(0.5 * (ratio - 1.0 + np.log(prior_var)) - log_std)
-
-
-def noise_kl(layers: Layers, priors: Priors) -> Float[Array, ""]:
-    """KL of a noise network to its fixed prior, nats."""
-    total = jnp.zeros(())
-    for depth, layer in enumerate(layers):
-        is_last = depth == len(layers) - 1
-        spread = priors.last_noise if is_last else priors.noise
-        total += _fixed_kl(layer.w_m, layer.w_log_std, spread / layer.w_m.shape[0])
-        total += _fixed_kl(layer.b_m, layer.b_log_std, 1.0)
-    return total

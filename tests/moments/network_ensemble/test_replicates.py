@@ -7,10 +7,9 @@ import pytest
 from test_left_out_rows import fit, output
 
 from bayesprop.moments.network_ensemble import ensemble as nn
-from bayesprop.moments.network_ensemble import known_rows
-from bayesprop.moments.network_ensemble import known_rows_recall as known
-from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Targets
-from bayesprop.moments.network_ensemble.ensemble_training import Rows
+from bayesprop.moments.network_ensemble import replicates
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows, Targets
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])
@@ -21,7 +20,7 @@ def test_the_next_measurement_is_conditioned_on_those_before(count: int):
     gain = np.linalg.solve(seen, np.full(count, u))
     mean = y.mean() if count else 0.0
     one = np.ones(1)
-    found = known_rows.recalled(m * one, v * one, s * one, np.log(own), count * one, mean * one)
+    found = replicates.recalled(m * one, v * one, s * one, np.log(own), count * one, mean * one)
     want = m + gain @ (y - m), u - u * gain.sum()
     np.testing.assert_allclose(np.ravel(found), want, rtol=1e-12)
 
@@ -52,7 +51,7 @@ def test_inputs_are_found_to_the_last_bit():
     x = np.random.default_rng(1).standard_normal((50, 3))
     x[4, 1] = 0.0
     numbered, nothing = np.arange(20.0)[:, None], np.zeros((20, 1))
-    remembered = known_rows.KnownRows.of(x[:20], numbered, nothing, np.zeros(1))
+    remembered = replicates.Replicates.of(x[:20], numbered, nothing, np.zeros(1))
     remembered.check(3, 1)
     asked = x[[30, 4, 19, 4]]
     asked[3, 1] = -0.0
@@ -62,7 +61,7 @@ def test_inputs_are_found_to_the_last_bit():
     np.testing.assert_array_equal(remembered.m[numbers, 0], [4.0, 19.0, 4.0])
     with pytest.raises(ValueError, match="sorted by their bits"):
         remembered._replace(rows=remembered.rows[::-1]).check(3, 1)
-    assert len(known_rows.KnownRows.none(3, 1).find(asked)[0]) == 0
+    assert len(replicates.Replicates.none(3, 1).find(asked)[0]) == 0
 
 
 def twice(rng: np.random.Generator, n: int, own: float) -> Targets:
@@ -79,7 +78,7 @@ def twice(rng: np.random.Generator, n: int, own: float) -> Targets:
 def test_the_share_that_comes_back_is_found(own: float, n: int, least: float, most: float):
     rng = np.random.default_rng(2)
     targets = twice(rng, n, own)
-    assert least <= known.own_share(rng, output(n, 0.0), targets, 0.0) <= most
+    assert least <= replicates.own_share(rng, output(n, 0.0), targets, 0.0) <= most
 
 
 @pytest.fixture(scope="module")
@@ -91,15 +90,15 @@ def recipes():
     y = np.float32(x[:, 0] + shared + noise)
     x = np.float32(x)
     before = y[:2, :200].reshape(-1, 1)
-    state, settings = fit(np.tile(x[:200], (2, 1)), before)
-    return x, y[2], state, settings, before
+    state = fit(np.tile(x[:200], (2, 1)), before)
+    return x, y[2], state, before
 
 
 def test_known_inputs_are_expected_to_give_what_they_gave(recipes):
-    x, y, state, _, before = recipes
-    assert len(state.known.rows) == 200
+    x, y, state, before = recipes
+    assert len(state.replicates.rows) == 200
     assert len(state.residual.rows) == 0
-    assert -3.5 <= state.known.log_own[0] <= -2.0  # .01 of .17, log of it -2.8
+    assert -3.5 <= state.replicates.log_own[0] <= -2.0  # .01 of .17, log of it -2.8
     known, new = nn.predict(state, x[:200]), nn.predict(state, x[200:])
     pair = before.reshape(2, 200)
     truth = x[:200, 0] + 0.32 / 0.33 * (pair.mean(axis=0) - x[:200, 0])  # .16, .01, two each
@@ -113,8 +112,8 @@ def test_known_inputs_are_expected_to_give_what_they_gave(recipes):
 
 
 def test_new_inputs_gain_nothing_and_lose_nothing(recipes):
-    x, _, state, _, _ = recipes
-    forgetful = state._replace(known=known_rows.KnownRows.none(2, 1))
+    x, _, state, _ = recipes
+    forgetful = state._replace(replicates=replicates.Replicates.none(2, 1))
     ours, theirs = (nn.predict(one, x[190:]) for one in (state, forgetful))
     for name in ("mean", "epistemic_var", "noise_var"):
         one, other = getattr(ours, name), getattr(theirs, name)
@@ -123,13 +122,13 @@ def test_new_inputs_gain_nothing_and_lose_nothing(recipes):
 
 
 def test_inputs_that_do_not_count_are_not_remembered(recipes):
-    x, _, _, _, before = recipes
+    x, _, _, before = recipes
     x = np.vstack([np.tile(x[:200], (2, 1)), x[200:]])
     y = np.vstack([before, np.zeros((100, 1))])
-    state, _ = fit(x, y, weight=np.r_[np.ones(200), np.full(200, 1e-20), np.zeros(100)])
-    assert len(state.known.rows) in (0, 200)  # the second try of each counts next to nothing
-    state, _ = fit(x, y, weight=np.r_[np.ones(400), np.zeros(100)])
-    assert len(state.known.rows) == 200
+    state = fit(x, y, weight=np.r_[np.ones(200), np.full(200, 1e-20), np.zeros(100)])
+    assert len(state.replicates.rows) in (0, 200)  # the second try of each counts next to nothing
+    state = fit(x, y, weight=np.r_[np.ones(400), np.zeros(100)])
+    assert len(state.replicates.rows) == 200
     assert nn.predict(state, x[:0]).mean.shape == (0, 1)
 
 
@@ -137,8 +136,8 @@ def test_few_inputs_are_remembered_though_they_judge_no_noise():
     rng = np.random.default_rng(6)
     x = np.repeat(np.float32(rng.uniform(-2.0, 2.0, (40, 2))), 10, axis=0)
     y = np.repeat(rng.standard_normal(40), 10)[:, None] + 0.1 * rng.standard_normal((400, 1))
-    state, _ = fit(x, y)
-    assert len(state.known.rows) == 40
+    state = fit(x, y)
+    assert len(state.replicates.rows) == 40
     assert state.log_noise_ratio[0] == 0.0
     said = nn.predict(state, x)
     assert np.sqrt(np.mean((said.mean - y) ** 2)) < 0.15
@@ -146,7 +145,7 @@ def test_few_inputs_are_remembered_though_they_judge_no_noise():
 
 
 def test_draws_have_the_moments_of_what_is_known(recipes):
-    x, _, state, _, _ = recipes
+    x, _, state, _ = recipes
     asked = np.vstack([x[198:202], x[198:199]])
     said = nn.predict(state, asked)
     drawn = nn.sample_functions(np.random.default_rng(4), state, asked, 4000)
@@ -162,10 +161,10 @@ def test_draws_have_the_moments_of_what_is_known(recipes):
 def test_of_two_outputs_one_comes_back():
     rng = np.random.default_rng(7)
     x = np.float32(rng.uniform(-2.0, 2.0, (60, 2)))
-    state, _ = fit(x, np.hstack([x, x])[:, :2] + 0.1 * rng.standard_normal((60, 2)))
-    state = state.without_deviations()
+    state = fit(x, np.hstack([x, x])[:, :2] + 0.1 * rng.standard_normal((60, 2)))
+    state = EnsembleState.of(state.members, state.log_floor, state.seed)
     m, v = np.full((60, 2), 5.0), np.full((60, 2), 0.04)
-    remembers = state._replace(known=known_rows.KnownRows.of(x, m, v, np.array([0.0, -2.0])))
+    remembers = state._replace(replicates=replicates.Replicates.of(x, m, v, np.array([0.0, -2.0])))
     ours, theirs = nn.predict(remembers, x), nn.predict(state, x)
     for name in ("mean", "epistemic_var", "noise_var"):
         np.testing.assert_array_equal(getattr(ours, name)[:, 0], getattr(theirs, name)[:, 0])
@@ -183,27 +182,27 @@ def test_of_two_outputs_one_comes_back():
     assert (np.abs(one[..., 0].mean(axis=0) - two[..., 0].mean(axis=0)) < 5.0 * error).all()
 
 
-def test_what_is_known_is_saved_and_forgotten_by_training(recipes):
-    x, _, state, _, before = recipes
-    again = nn.EnsembleState.from_arrays(state.to_arrays())
+def test_what_is_known_is_saved_and_can_be_forgotten(recipes):
+    x, _, state, before = recipes
+    again = EnsembleState.from_arrays(state.to_arrays())
     np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
-    arrays = state.to_arrays() | {"known.m": state.known.m[:5]}
-    with pytest.raises(ValueError, match=r"known rows' m must have shape \(200, 1\)"):
-        nn.EnsembleState.from_arrays(arrays)
-    arrays = state.to_arrays() | {"known.v": -state.known.v - 1.0}
+    arrays = state.to_arrays() | {"known.m": state.replicates.m[:5]}
+    with pytest.raises(ValueError, match=r"replicates' m must have shape \(200, 1\)"):
+        EnsembleState.from_arrays(arrays)
+    arrays = state.to_arrays() | {"known.v": -state.replicates.v - 1.0}
     with pytest.raises(ValueError, match="v must be at least 0"):
-        nn.EnsembleState.from_arrays(arrays)
-    without, _ = fit(np.tile(x[:200], (2, 1)), before, learns_replicates=False)
-    assert len(without.known.rows) == 0
-    assert len(state.without_deviations().known.rows) == 0
+        EnsembleState.from_arrays(arrays)
+    without = fit(np.tile(x[:200], (2, 1)), before, learns_replicates=False)
+    assert len(without.replicates.rows) == 0
+    assert len(nn.without_replicates(state).replicates.rows) == 0
 
 
 def test_copies_teach_nothing_of_new_rows(recipes):
     x, y, *_ = recipes
     both = np.tile(x[:200], (2, 1)), np.tile(y[:200, None], (2, 1))
-    state, _ = fit(*both)
+    state = fit(*both)
     assert len(state.residual.rows) == 0
-    assert state.known.log_own[0] == -8.0
+    assert state.replicates.log_own[0] == -8.0
     new, known = (nn.predict(state, x[part]) for part in (slice(200, None), slice(200)))
     inside = np.abs(new.cdf(y[200:, None]) - 0.5)[:, 0] < 0.45
     assert abs(inside.mean() - 0.9) < 4.0 * np.sqrt(0.09 / 100)

@@ -1,0 +1,94 @@
+"""What the members say of rows, by compiled loops, in threads: moments, activations, moves."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
+import numpy as np
+from jaxtyping import Float, Float32
+
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
+from bayesprop.moments.network_ensemble.kernel_deviations import Aside
+from bayesprop.moments.network_ensemble.kernel_layout import layout
+from bayesprop.moments.network_ensemble.kernel_network import PADDING
+from bayesprop.moments.network_ensemble.kernel_outputs import evaluate
+from bayesprop.moments.network_ensemble.member import LEAST_DOF, flat
+from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
+from bayesprop.moments.network_ensemble.weight_priors import Priors
+from bayesprop.numerics.cores import n_cores
+from bayesprop.simd.aligned import aligned_zeros
+
+_ROWS_AT_A_TIME, _ROWS_A_TASK = 128, 16_384  # a multiple of the rows in a block
+_NOT_ASKED = np.empty((0, 0), np.float32)
+_NO_MOVES = np.empty((0, 0, 0), np.float32)
+
+
+def outputs(
+    state: EnsembleState, x: Float[np.ndarray, "n d"], *, n_threads: int | None = None
+) -> NoisyOutput:
+    """Moments of every member at every row; float64."""
+    x = np.ascontiguousarray(x, np.float32)
+    moments = np.empty((4, state.n_members, len(x), state.n_outputs))
+
+    def some(member: int, first: int) -> None:
+        rows = slice(first, first + _ROWS_A_TASK)
+        _evaluate(state, member, x[rows], moments[:, member, rows])
+
+    tasks = list(product(range(state.n_members), range(0, len(x), _ROWS_A_TASK)))
+    n_threads = min(len(tasks), n_threads or n_cores())
+    if n_threads <= 1:
+        for task in tasks:
+            some(*task)
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(some, *zip(*tasks, strict=True)))
+    raw_dof = np.array([member.raw_dof for member in state.members], np.float64)
+    return NoisyOutput(*moments, dof=LEAST_DOF + np.logaddexp(0.0, raw_dof))
+
+
+def activations(
+    state: EnsembleState, x: Float[np.ndarray, "n d"], member: int
+) -> tuple[Float32[np.ndarray, "n h"], Float32[np.ndarray, "n h"]]:
+    """Return the expected activations of a mean network's hidden units, and their slopes.
+
+    Slopes of the expected activations in the means of what comes in; layers side by side.
+    """
+    n_units = sum(state.members[member].sizes[0][1:-1])
+    z, gains = (np.empty((len(x), n_units), np.float32) for _ in range(2))
+    _evaluate(state, member, x, z=z, gains=gains)
+    return z, gains
+
+
+def moves(
+    state: EnsembleState, x: Float[np.ndarray, "n d"], member: int
+) -> Float32[np.ndarray, "n s o"]:
+    """How far each of a member's deviations moves the means of its outputs."""
+    far = np.empty((len(x), state.deviations.shape[1], state.n_outputs), np.float32)
+    _evaluate(state, member, x, far=far)
+    return far
+
+
+def _evaluate(
+    state: EnsembleState,
+    member: int,
+    x: Float[np.ndarray, "n d"],
+    moments: Float[np.ndarray, "4 n o"] | None = None,
+    *,
+    far: np.ndarray = _NO_MOVES,
+    z: np.ndarray = _NOT_ASKED,
+    gains: np.ndarray = _NOT_ASKED,
+) -> None:
+    """Write what is asked for of one member."""
+    one, n_outputs = state.members[member], state.n_outputs
+    plan = layout(one, _ROWS_AT_A_TIME, Priors())  # of which outputs do not depend
+    n_deviations, n_weights = state.deviations.shape[1:]
+    values = aligned_zeros(n_deviations * n_weights + PADDING, np.float32)
+    values[: n_deviations * n_weights] = state.deviations[member].ravel()
+    n_units = sum(one.sizes[0][1:-1])
+    back, moved = (aligned_zeros(n * n_outputs * _ROWS_AT_A_TIME, np.float32) for n in (n_units, 1))
+    aside = Aside(values, n_deviations, n_weights, n_outputs, back, moved, far, z, gains)
+    if moments is None:
+        moments = np.empty((4, len(x), n_outputs))
+    x = np.ascontiguousarray(x, np.float32)
+    evaluate(plan.work(flat(one), state.log_floor), aside, x, _ROWS_AT_A_TIME, *moments)

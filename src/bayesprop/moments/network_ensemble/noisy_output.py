@@ -1,0 +1,147 @@
+"""What the members say at some rows, as one predictive; and how far its noise may be moved.
+
+The noise moves no further than to within one standard error of where rows left out want it (the
+rule of Breiman et al. 1984 for trees); its variance above the floor changes by one factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.model.noise_mixture import (
+    LEAST_LOG_NOISE,
+    MOST_LOG_NOISE,
+    MOST_LOG_NOISE_VAR,
+    NoiseMixturePredictive,
+)
+from bayesprop.moments.network_ensemble.distinct_rows import Targets
+from bayesprop.moments.network_ensemble.gaussian_network import Values
+
+LOG_STEP, MOST_STEPS = 0.25, 16
+"""Of the logarithm of the factor of the noise variance."""
+
+CONVINCING = 2.0
+"""Standard errors by which rows must gain that have chosen what they judge."""
+
+LEAST_GAIN = 1e-3
+"""In nats a row, below which a gain is none, however sure."""
+
+
+class NoisyOutput(NamedTuple):
+    """What k members say at n rows, standardised; every array is (k, n, o), dof (k, o).
+
+    m, v
+        Mean and variance of the function.
+    l_m, l_v
+        Mean and variance of the log noise variance (of a Student-t: its squared scale).
+    dof
+        Degrees of freedom of the noise.
+    """
+
+    m: Values
+    v: Values
+    l_m: Values
+    l_v: Values
+    dof: Values
+
+    def at(self, rows: Values) -> NoisyOutput:
+        """Take some rows."""
+        parts = (part[:, rows] for part in (self.m, self.v, self.l_m, self.l_v))
+        return NoisyOutput(*parts, dof=self.dof)
+
+
+def scaled(
+    log_noise: Float[np.ndarray, "*a"],
+    log_ratio: Float[np.ndarray, "..."] | float,
+    log_floor: Float[np.ndarray, "..."] | float,
+) -> Float[np.ndarray, "*a"]:
+    """Multiply what lies above the floor: log(exp(floor) + ratio (exp(log noise) - exp(floor)))."""
+    above = -np.expm1(np.minimum(log_floor - log_noise, 0.0))
+    with np.errstate(divide="ignore"):
+        return np.logaddexp(log_floor, log_ratio + log_noise + np.log(above))
+
+
+def predictive(
+    said: NoisyOutput,
+    log_ratio: Float[np.ndarray, " o"] | float,
+    log_floor: Float[np.ndarray, " o"] | float,
+) -> NoiseMixturePredictive:
+    """One mixture over the members; arrays (k, n) with dof (k,), or (k, n, o) with (k, o)."""
+    l_m = scaled(said.l_m, log_ratio, log_floor)
+    return NoiseMixturePredictive.of(
+        f_mean=said.m,
+        f_var=said.v,
+        log_noise_mean=np.clip(l_m, LEAST_LOG_NOISE, MOST_LOG_NOISE),
+        log_noise_var=np.minimum(said.l_v, MOST_LOG_NOISE_VAR),
+        dof=np.broadcast_to(np.expand_dims(said.dof, 1), said.m.shape),
+    )
+
+
+class Output(NamedTuple):
+    """What the members say of one output at some rows, (k, n), and the floor of its noise."""
+
+    said: NoisyOutput
+    log_floor: float
+
+    @classmethod
+    def of(cls, said: NoisyOutput, log_floor: Float[np.ndarray, " o"], o: int) -> Output:
+        """Take one of all."""
+        one = NoisyOutput(*(part[..., o] for part in said))
+        return cls(one, float(log_floor[o]))
+
+    def predictive(self, log_ratio: float) -> NoiseMixturePredictive:
+        """Mix the members, the noise multiplied."""
+        return predictive(self.said, log_ratio, self.log_floor)
+
+    def moved(self, m: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"]) -> Output:
+        """Add to mean and variance of every member."""
+        return self._replace(said=self.said._replace(m=self.said.m + m, v=self.said.v + v))
+
+    def agreed(self, m: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"]) -> Output:
+        """Give all members the same mean and variance."""
+        shape = self.said.m.shape
+        said = self.said._replace(m=np.broadcast_to(m, shape), v=np.broadcast_to(v, shape))
+        return self._replace(said=said)
+
+    def at(self, rows: Int[np.ndarray, " r"]) -> Output:
+        """Take some rows."""
+        return self._replace(said=self.said.at(rows))
+
+    def best(self, targets: Targets) -> tuple[float, Float[np.ndarray, " n"]]:
+        """Log of the factor of the noise, and the log-likelihoods with it."""
+        there = self.at(targets.at)
+
+        def scores(step: int) -> Float[np.ndarray, " n"]:
+            return targets.scores(there.predictive(step * LOG_STEP).log_prob(targets.y))
+
+        step, found = nearest_to_best(scores, (-1, 1))
+        return step * LOG_STEP, found
+
+
+def nearest_to_best(
+    scores: Callable[[int], Float[np.ndarray, " n"]], ways: tuple[int, ...]
+) -> tuple[int, Float[np.ndarray, " n"]]:
+    """Climb from 0, then come back as far as is within a standard error of the top."""
+    tried: dict[int, Float[np.ndarray, " n"]] = {}
+
+    def at(step: int) -> Float[np.ndarray, " n"]:
+        if step not in tried:
+            tried[step] = scores(step)
+        return tried[step]
+
+    best = 0
+    for way in ways:
+        while abs(best) < MOST_STEPS and at(best + way).mean() > at(best).mean():
+            best += way
+    steps = sorted(range(min(best, 0), max(best, 0) + 1), key=abs)
+    nearest = next((step for step in steps if is_near(at(best) - at(step))), best)
+    return nearest, at(nearest)
+
+
+def is_near(values: Float[np.ndarray, " n"], n_errors: float = 1.0) -> bool:
+    """Say whether their mean is no more than some standard errors above 0."""
+    return bool(values.mean() <= n_errors * values.std() / np.sqrt(len(values)))
