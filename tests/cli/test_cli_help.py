@@ -42,7 +42,7 @@ def test_help_loads_nothing_heavy():
 )
 def test_programs_are_kept_except_by_experiments_which_time_them(monkeypatch, words, keeps):
     calls = []
-    monkeypatch.setattr("bayesprop.cli.app.keep_programs", lambda: calls.append(1))
+    monkeypatch.setattr("bayesprop.cli.keep_programs", lambda: calls.append(1))
     assert main(words) == 0
     assert bool(calls) == keeps
 

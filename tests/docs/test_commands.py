@@ -21,7 +21,7 @@ import pytest
 import typer
 
 import bayesprop
-from bayesprop.cli import app as surface
+from bayesprop.cli import app
 from bayesprop.cli.actions import Fit
 from bayesprop.cli.parser import action_of
 from bayesprop.cli.settings import make_estimator, method_of, settings_of
@@ -43,7 +43,7 @@ COMMAND = re.compile(r"^(?:time |\$ )?bayesprop (?=[a-z])")
 CONSTRUCTOR = re.compile(rf"^({'|'.join(bayesprop.__all__)})\([^….]*\)$")
 PLACEHOLDER = "NAME=VALUE"
 TASKS = ("regression", "classification")
-PARSER = typer.main.get_command(surface.app)
+PARSER = typer.main.get_command(app)
 
 
 class Printed(NamedTuple):

@@ -155,6 +155,6 @@ def test_dots_that_part_thousands_are_no_decimal_points():
 
 
 def test_a_header_longer_than_a_field_of_the_csv_module_is_read():
-    names = [f"gene_{i:06d}" for i in range(14_000)]
-    found = read(",".join(names) + "\n" + ",".join(["1"] * 14_000) + "\n")
+    names = [f"gene_{i:0100d}" for i in range(1_400)]
+    found = read(",".join(names) + "\n" + ",".join(["1"] * 1_400) + "\n")
     assert list(found) == names

@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 
 from bayesprop.cli.console import figure, note, warn
-from bayesprop.cli.failures import InputError, did_you_mean, one_line
+from bayesprop.cli.failures import InputError
 from bayesprop.decisions.abstention import scores_for, uncertainty_of
+from bayesprop.table.errors import did_you_mean, one_line
 
 if TYPE_CHECKING:
     from bayesprop.model.class_predictive import ClassPredictive

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayesprop.cli.console import figure, note, progress, warn
 from bayesprop.cli.failures import refusals_of_estimator
 from bayesprop.cli.opened import OpenedModel
-from bayesprop.cli.rows import far_rows_by_name
+from bayesprop.cli.predictions import far_rows_by_name
 from bayesprop.cli.tables import table_name
 from bayesprop.decisions.conformal import ConformalRegressor
 

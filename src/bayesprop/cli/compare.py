@@ -14,16 +14,17 @@ import numpy as np
 from bayesprop import methods
 from bayesprop.cli.actions import Compare
 from bayesprop.cli.console import figure, note, print_json, print_table, progress, warn
-from bayesprop.cli.division import Parts, divide, target_of
-from bayesprop.cli.failures import InputError, describe, did_you_mean
-from bayesprop.cli.rows import Rows, predict_rows
+from bayesprop.cli.failures import InputError, describe
+from bayesprop.cli.predictions import predict_rows
 from bayesprop.cli.scores import summarise
 from bayesprop.cli.settings import Settings, check_method, make_estimator
-from bayesprop.cli.tables import check_output, read_source
+from bayesprop.cli.tables import check_output, divided, read_source, target_of
 from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.report.baselines import ConstantBaseline
 from bayesprop.report.class_baselines import FrequencyBaseline
-from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.errors import did_you_mean
+from bayesprop.table.split import Parts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -116,7 +117,7 @@ def _is_slow(name: str) -> bool:
 
 def _divisions(options: Compare, frame: pl.DataFrame, target: str, task: str | None) -> list[Parts]:
     """Divide the table once for each split, each by a seed of its own."""
-    first = divide(options, frame, target, task)
+    first = divided(options, frame, target, task)
     warn(first.warnings)
     if not len(first.test.frame):
         raise InputError(
@@ -124,7 +125,7 @@ def _divisions(options: Compare, frame: pl.DataFrame, target: str, task: str | N
             f"{len(first.target)}: raise it"
         )
     seeds = range(options.seed + 1, options.seed + options.splits)
-    others = [divide(replace(options, seed=s), frame, target, task) for s in seeds]
+    others = [divided(replace(options, seed=s), frame, target, task) for s in seeds]
     return [first, *others]
 
 
@@ -165,7 +166,7 @@ def _judged(
         predictive = _constant(parts.task, train).predict_dist(test.X)
         return summarise(predictive, test.y), time.perf_counter() - started
     estimator = make_estimator(Settings(), name, parts.task, seed)
-    train.fit(estimator)
+    estimator.fit(train.X, train.y, **train.weights)
     seconds = time.perf_counter() - started
     remarks.update(estimator.fit_report_.warnings)
     predictive = predict_rows(estimator, test.X, encoding, test.numbers)

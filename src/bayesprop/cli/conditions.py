@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool
 
-from bayesprop.cli.failures import InputError, one_line
-from bayesprop.cli.tables import require_column
+from bayesprop.cli.failures import InputError
+from bayesprop.cli.tables import column
+from bayesprop.table.errors import one_line
 
 _CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
 _COMPARE = {
@@ -42,22 +43,22 @@ def _meets(frame: pl.DataFrame, text: str, source: str) -> Bool[np.ndarray, " n"
             f"--where must be a column, one of {' '.join(_COMPARE)} and a value, such as "
             f"'temperature <= 80'; got {one_line(text)!r}"
         )
-    require_column(frame, parts["column"], source)
-    column, sign, value = frame[parts["column"]], parts["sign"], parts["value"].strip("'\"")
+    values = column(frame, parts["column"], source)
+    sign, value = parts["sign"], parts["value"].strip("'\"")
     compare = _COMPARE[sign]
-    if column.dtype.is_numeric():
+    if values.dtype.is_numeric():
         try:
-            met = compare(column, float(value))
+            met = compare(values, float(value))
         except ValueError:
             raise InputError(
                 f"--where {one_line(text)}: {parts['column']} holds numbers, and "
                 f"{one_line(value)!r} is none"
             ) from None
     elif sign in ("==", "=", "!="):
-        met = compare(column.cast(pl.String), value)
+        met = compare(values.cast(pl.String), value)
     else:
         raise InputError(
-            f"--where {one_line(text)}: {parts['column']} holds {column.dtype}, for which there "
+            f"--where {one_line(text)}: {parts['column']} holds {values.dtype}, for which there "
             "are == and !="
         )
     return met.fill_null(False).to_numpy()

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from bayesprop.cli.failures import one_line
+from bayesprop.table.errors import one_line
 
 _PIPE_WIDTH = 120
 

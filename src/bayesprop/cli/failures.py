@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from bayesprop.table.errors import TableWarning
+from bayesprop.table.errors import TableWarning, one_line
 
 BAD_INPUT, UNEXPECTED, INTERRUPTED = 2, 1, 130
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -87,24 +86,6 @@ def writing(path: str | os.PathLike[str]) -> Iterator[None]:
         if isinstance(error, BrokenPipeError) or error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, os.fspath(path)) from error
-
-
-def one_line(text: str) -> str:
-    """Join lines and make control characters visible: a file's text cannot drive a terminal."""
-    joined = " ".join(text.split())
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in joined)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'price'?" for a word close to a known one, else nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def listing(words: Sequence[str], at_most: int = 12) -> str:
-    """Join words for a message, leaving most of a long list out."""
-    shown = ", ".join(words[:at_most])
-    return f"{shown}, ... ({len(words)} in all)" if len(words) > at_most else shown
 
 
 def quiet_pipe() -> int:

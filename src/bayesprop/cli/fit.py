@@ -8,16 +8,25 @@ from typing import Any, NamedTuple
 
 from bayesprop.cli.actions import Fit
 from bayesprop.cli.console import note, plain, print_json, progress, warn
-from bayesprop.cli.division import Parts, Target, divide, target_of
-from bayesprop.cli.failures import InputError, one_line, refusals_of_estimator
+from bayesprop.cli.failures import InputError, refusals_of_estimator
 from bayesprop.cli.notes import command_line
-from bayesprop.cli.rows import Rows, predict_rows
+from bayesprop.cli.predictions import predict_rows
 from bayesprop.cli.scores import Scores, baselines_of, print_scores, score
 from bayesprop.cli.settings import make_estimator, method_of, settings_of
-from bayesprop.cli.tables import check_output, fingerprint, known_set, read_source
+from bayesprop.cli.tables import (
+    Target,
+    check_output,
+    divided,
+    fingerprint,
+    read_source,
+    target_of,
+)
+from bayesprop.datasets import registry
 from bayesprop.methods import CLASSIFICATION
 from bayesprop.store import load_model, save_model
-from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.errors import one_line
+from bayesprop.table.split import Parts
 
 
 class Fitted(NamedTuple):
@@ -44,7 +53,7 @@ def run(options: Fit) -> None:
     target = target_of(options, frame)
     if options.unit is not None:
         target = target._replace(unit=options.unit)
-    parts = divide(options, frame, target.name, options.task or target.task)
+    parts = divided(options, frame, target.name, options.task or target.task)
     warn(parts.warnings)
     if options.unit and parts.task == CLASSIFICATION:
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
@@ -76,7 +85,7 @@ def _fit(options: Fit, method: str, estimator: Any, parts: Parts, target: str) -
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
-        train.fit(estimator)
+        estimator.fit(train.X, train.y, **train.weights)
     warn(estimator.fit_report_.warnings)
     remarks = [*parts.warnings, *encoding.report, *estimator.fit_report_.warnings]
     baselines = baselines_of(estimator, train)
@@ -118,7 +127,7 @@ def _metadata(options: Fit, fitted: Fitted, parts: Parts, target: Target) -> dic
 
 def _picture(options: Fit, encoding: TableEncoding) -> dict[str, Any]:
     """Say which pixel of a picture each input is, where the rows of a known set are pictures."""
-    known = known_set(options.table)
+    known = registry.find(options.table)
     if known is None or known.image_shape is None:
         return {}
     height, width = known.image_shape

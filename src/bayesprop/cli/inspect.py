@@ -8,11 +8,11 @@ import numpy as np
 
 from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import figure, plain, print_json, print_table
-from bayesprop.cli.failures import listing, one_line
 from bayesprop.cli.notes import read_notes
 from bayesprop.cli.scores import print_scores
 from bayesprop.store import load_model
 from bayesprop.table.classes import class_text
+from bayesprop.table.errors import listing, one_line
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel

@@ -10,9 +10,10 @@ import numpy as np
 
 from bayesprop.cli.failures import InputError
 from bayesprop.cli.notes import Notes, read_notes
-from bayesprop.cli.rows import Rows, known_rows, predict_rows
-from bayesprop.cli.tables import fingerprint, read_source, require_column, table_name
+from bayesprop.cli.predictions import predict_rows
+from bayesprop.cli.tables import column, fingerprint, read_source, table_name
 from bayesprop.store import load_model
+from bayesprop.table.encoding import Rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,8 +41,8 @@ class OpenedModel:
 
     def rows_of(self, frame: pl.DataFrame, source: str) -> Rows:
         """Encode the rows that have a target; InputError if there are none."""
-        require_column(frame, self.encoding.target_name, source)
-        rows = known_rows(self.encoding, frame)
+        column(frame, self.encoding.target_name, source)
+        rows = self.encoding.rows(frame)
         if not len(rows.y):
             target = self.encoding.target_name
             raise InputError(f"no row of {table_name(source)} has a value of {target}")

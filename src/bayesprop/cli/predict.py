@@ -16,10 +16,11 @@ from bayesprop.cli.actions import Predict
 from bayesprop.cli.answers import Answers, ClassAnswers, NumberAnswers, answers_of
 from bayesprop.cli.calibrate import stretches
 from bayesprop.cli.console import note, progress, warn
-from bayesprop.cli.failures import InputError, listing, one_line
+from bayesprop.cli.failures import InputError
 from bayesprop.cli.opened import OpenedModel, open_model
-from bayesprop.cli.rows import predict_rows
+from bayesprop.cli.predictions import predict_rows
 from bayesprop.cli.tables import check_output
+from bayesprop.table.errors import listing, one_line
 from bayesprop.table.write import check_kind, write_table
 
 CHUNK_ROWS = 65_536

@@ -11,10 +11,10 @@ from bayesprop.cli.console import note, print_json, progress, warn
 from bayesprop.cli.failures import writing
 from bayesprop.cli.notes import read_notes
 from bayesprop.cli.opened import open_model
-from bayesprop.cli.rows import Rows
 from bayesprop.cli.tables import check_output
 from bayesprop.report.write import Rows as ReportRows
 from bayesprop.report.write import write_report
+from bayesprop.table.encoding import Rows
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel

@@ -14,7 +14,8 @@ from typer import Argument, Option
 
 from bayesprop.cli.actions import Action, AsJson, Quiet, Seed
 from bayesprop.cli.console import note, print_json, print_table
-from bayesprop.cli.failures import InputError, did_you_mean, listing, one_line
+from bayesprop.cli.failures import InputError
+from bayesprop.table.errors import did_you_mean, listing, one_line
 
 if TYPE_CHECKING:
     from bayesprop.experiments.registry import Entry

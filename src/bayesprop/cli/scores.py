@@ -8,11 +8,11 @@ import numpy as np
 
 from bayesprop import class_metrics, metrics
 from bayesprop.cli.console import figure, print_table
-from bayesprop.cli.rows import Rows
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.class_baselines import ClassBaselines
 from bayesprop.table.classes import class_text
+from bayesprop.table.encoding import Rows
 
 if TYPE_CHECKING:
     from bayesprop.model.predictive import Predictive
@@ -60,7 +60,7 @@ def score(
 
 def summarise(predictive: Any, y: np.ndarray) -> dict[str, float]:
     """Return the metrics of predictions by name, in the units of the target."""
-    module = class_metrics if isinstance(predictive, ClassPredictive) else metrics
+    module: Any = class_metrics if isinstance(predictive, ClassPredictive) else metrics
     return module.summarise(predictive, y)
 
 

@@ -13,14 +13,15 @@ from bayesprop.cli.actions import Suggest
 from bayesprop.cli.answers import Answers, NumberAnswers, answers_of
 from bayesprop.cli.conditions import rows_where
 from bayesprop.cli.console import figure, note, print_json, print_table, progress, warn
-from bayesprop.cli.failures import InputError, did_you_mean, one_line, refusals_of_estimator
+from bayesprop.cli.failures import InputError, refusals_of_estimator
 from bayesprop.cli.opened import OpenedModel, open_model
+from bayesprop.cli.predictions import far_rows_by_name, predict_rows
 from bayesprop.cli.reasons import Worth, unlike_training, why
-from bayesprop.cli.rows import far_rows_by_name, predict_rows
-from bayesprop.cli.tables import check_output, require_column
+from bayesprop.cli.tables import check_output, column
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.decisions.batches import BATCHES, Chosen
+from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table.write import check_kind, write_table
 
 MAX_SHOWN_COLUMNS = 5
@@ -100,10 +101,10 @@ def _candidates(options: Suggest, model: OpenedModel) -> Candidates:
     encoded = model.encoding.encode(frame)
     cost = None
     if options.cost is not None:
-        require_column(frame, options.cost, options.table)
-        if not frame[options.cost].dtype.is_numeric():
+        costs = column(frame, options.cost, options.table)
+        if not costs.dtype.is_numeric():
             raise InputError(f"--cost {options.cost} must hold numbers")
-        cost = frame[options.cost].cast(float).fill_null(float("nan")).to_numpy()
+        cost = costs.cast(float).fill_null(float("nan")).to_numpy()
     allowed = rows_where(frame, options.where, options.table)
     if not allowed.any():
         raise InputError(f"no row of {one_line(options.table)} meets every --where")

@@ -6,13 +6,17 @@ import hashlib
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bayesprop.cli.failures import InputError, did_you_mean, listing, one_line
+from bayesprop.cli.actions import Learning
+from bayesprop.cli.failures import InputError
 from bayesprop.datasets import registry
+from bayesprop.table.columns import column_of
+from bayesprop.table.errors import listing, one_line
 from bayesprop.table.read import read_table
+from bayesprop.table.split import Parts, divide
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,7 +28,7 @@ def read_source(source: str, text: Collection[str] = ()) -> pl.DataFrame:
     text
         Columns that stay text, as `read_table` takes them.
     """
-    if known_set(source) is not None:
+    if registry.find(source) is not None:
         return registry.load(source).frame()
     if source != "-" and not Path(source).suffix and not Path(source).exists():
         sets = ", ".join(registry.names())
@@ -37,24 +41,50 @@ def fingerprint(target: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(target).tobytes()).hexdigest()
 
 
-def known_set(source: str) -> registry.DataSet | None:
-    """Return what is known about a data set; None for a file or stdin."""
-    return registry.describe(source) if source in registry.names() else None
-
-
 def table_name(source: str) -> str:
     """Return what messages call a table."""
     return "standard input" if source == "-" else one_line(source)
 
 
-def require_column(frame: pl.DataFrame, name: str, source: str) -> None:
-    """Refuse a column that the table does not have, and say which ones it has."""
-    if name not in frame.columns:
-        hint = did_you_mean(name, frame.columns)
+def column(frame: pl.DataFrame, name: str, source: str) -> pl.Series:
+    """Return a column of a table that came from somewhere."""
+    return column_of(frame, name, table_name(source))
+
+
+class Target(NamedTuple):
+    """The column to predict, its unit, and the task where a known data set says it."""
+
+    name: str
+    unit: str
+    task: str | None
+
+
+def target_of(options: Learning, frame: pl.DataFrame) -> Target:
+    """Find the column to predict: the one asked for, or a known data set's own."""
+    known = registry.find(options.table)
+    name = options.target or (known.target if known is not None else None)
+    if name is None:
         raise InputError(
-            f"no column {one_line(name)!r} in {table_name(source)}{hint or ';'} "
-            f"columns: {one_line(listing(frame.columns))}"
+            "--target is needed: the column to predict; columns: "
+            + one_line(listing(frame.columns))
         )
+    column(frame, name, options.table)
+    own = known if known is not None and known.target == name else None
+    return Target(name, "", None) if own is None else Target(name, own.unit, own.task)
+
+
+def divided(options: Learning, frame: pl.DataFrame, target: str, task: str | None) -> Parts:
+    """Divide a table into training and held-out rows, as asked."""
+    return divide(
+        frame,
+        target,
+        task,
+        test_fraction=options.test_fraction,
+        seed=options.seed,
+        weights=options.weights,
+        drop=options.drop,
+        where=table_name(options.table),
+    )
 
 
 def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:

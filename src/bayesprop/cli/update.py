@@ -11,13 +11,15 @@ import numpy as np
 
 from bayesprop.cli.actions import Update
 from bayesprop.cli.console import note, plain, print_json, progress, warn
-from bayesprop.cli.division import Parts, divide, weights_of
-from bayesprop.cli.failures import InputError, listing, one_line, refusals_of_estimator
+from bayesprop.cli.failures import InputError, refusals_of_estimator
 from bayesprop.cli.opened import OpenedModel, open_model
-from bayesprop.cli.rows import Rows, predict_rows
+from bayesprop.cli.predictions import predict_rows
 from bayesprop.cli.scores import Scores, baselines_of, print_scores, score
-from bayesprop.cli.tables import check_output, fingerprint, require_column, table_name
+from bayesprop.cli.tables import check_output, column, divided, fingerprint, table_name
 from bayesprop.store import save_model
+from bayesprop.table.encoding import Rows
+from bayesprop.table.errors import listing, one_line
+from bayesprop.table.split import Parts, weights_of
 
 
 class Measured(NamedTuple):
@@ -82,7 +84,8 @@ def _measured(table: str, model: OpenedModel) -> Measured:
     """Read the rows of a table that have a target, and their weights if the fit had any."""
     frame = model.read(table)
     rows = model.rows_of(frame, table)
-    weight = weights_of(model.notes.learning(table), frame, model.encoding.target_name)
+    name, target = model.notes.learning(table).weights, model.encoding.target_name
+    weight = weights_of(frame, name, target, table_name(table))
     if weight is None:
         return Measured(rows, rows.y)
     weight = weight[rows.numbers - 1]
@@ -108,7 +111,7 @@ def _refitted(options: Update, model: OpenedModel, rows: Rows) -> Updated:
     train = _joined([parts.train.encoded(encoding), *later, rows])
     remarks = _forgotten(options, model, len(train.y) - len(rows.y))
     estimator = type(old)(**old.get_params(deep=False))
-    train.fit(estimator)
+    estimator.fit(train.X, train.y, **train.weights)
     baselines, scores = baselines_of(estimator, train), None
     if len(parts.test.frame):
         test = parts.test.encoded(encoding)
@@ -122,8 +125,8 @@ def _refitted(options: Update, model: OpenedModel, rows: Rows) -> Updated:
 def _parts(table: str, model: OpenedModel) -> Parts:
     """Divide the table of the fit as the fit did; refuse another table."""
     encoding, notes, frame = model.encoding, model.notes, model.read(table)
-    require_column(frame, encoding.target_name, table)
-    parts = divide(notes.learning(table), frame, encoding.target_name, encoding.task)
+    column(frame, encoding.target_name, table)
+    parts = divided(notes.learning(table), frame, encoding.target_name, encoding.task)
     warn(parts.warnings)
     if fingerprint(encoding.target(parts.target)) != notes.target_sha256:
         raise InputError(

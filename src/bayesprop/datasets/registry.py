@@ -288,6 +288,11 @@ def names(task: str | None = None) -> list[str]:
     return [name for name, data in _TABLE.items() if task in (None, data.task)]
 
 
+def find(name: str) -> DataSet | None:
+    """Return what is known about a data set; None where it is none."""
+    return _TABLE.get(name)
+
+
 def describe(name: str) -> DataSet:
     """Return what is known about a data set; TableError names those that exist."""
     if name not in _TABLE:

@@ -16,9 +16,10 @@ from bayesprop.table.columns import (
     as_numbers,
     check_dtype,
     check_text,
+    cleaned,
+    typed,
 )
 from bayesprop.table.errors import TableError, counted, listed, quoted
-from bayesprop.table.text import cleaned, typed
 
 Label = str | bool | int
 TASKS = ("regression", "classification")

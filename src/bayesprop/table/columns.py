@@ -10,13 +10,24 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from bayesprop.table.errors import TableError, counted, listed, quoted
-from bayesprop.table.text import cleaned, is_number, looks_like_dates, looks_like_number, typed
+from bayesprop.table.errors import (
+    TableError,
+    counted,
+    did_you_mean,
+    listed,
+    listing,
+    one_line,
+    quoted,
+)
 
 MAX_LEVELS = 50  # columns that one category column may become
 MAX_KNOWN_LEVELS = 1000  # beyond this a text column is dropped
 FEW_LEVELS = 10  # text with so few different values is a category whatever it looks like
 _ID_NAME = re.compile(r"(unnamed.*|index|idx|id|row|row_?(id|no|nr|number)|.*[_ ]id)", re.I)
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", "null", "None")
+_DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
+_TIME = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$"
+_MARKED_NUMBER = r"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*[^\d\s]{0,6}$"
 _DATE_ADVICE = "turn it into a number, such as an age in days, or take the column out"
 
 
@@ -237,6 +248,17 @@ def _category_sentence(column: CategoryColumn, known: pl.Series) -> str | None:
     return None
 
 
+def column_of(frame: pl.DataFrame, name: str, where: str = "the table") -> pl.Series:
+    """Return a column; TableError says which ones a table has if it has none of that name."""
+    if name not in frame.columns:
+        hint = did_you_mean(name, frame.columns) or ";"
+        raise TableError(
+            f"no column {one_line(name)!r} in {where}{hint} columns: "
+            f"{one_line(listing(frame.columns))}"
+        )
+    return frame[name]
+
+
 def check_dtype(series: pl.Series) -> None:
     """Refuse what has no one meaning as a number or category."""
     kind, name = series.dtype, quoted(series.name)
@@ -309,3 +331,42 @@ def as_levels(series: pl.Series) -> pl.Series:
 
 def _first_row(mask: pl.Series) -> int:
     return int(mask.fill_null(False).arg_max() or 0)
+
+
+def cleaned(text: pl.Series) -> pl.Series:
+    """Strip spaces and turn the usual marks of a missing value into nulls."""
+    stripped = text.cast(pl.String).str.strip_chars()
+    return stripped.set(stripped.is_in(MISSING), None)
+
+
+def typed(text: pl.Series) -> pl.Series:
+    """Turn cleaned text into integers, floats or booleans if every value is one, else leave it."""
+    known = text.drop_nulls()
+    if known.is_empty():
+        return text
+    for kind in (pl.Int64, pl.Float64):
+        numbers = text.cast(kind, strict=False)
+        if numbers.null_count() == text.null_count():
+            return numbers
+    lower = known.str.to_lowercase()
+    if lower.is_in(("true", "false")).all():
+        return text.str.to_lowercase() == "true"
+    return text
+
+
+def is_number(text: pl.Series) -> pl.Series:
+    """Say of every value whether it is a plain number; false where it is missing."""
+    return text.cast(pl.Float64, strict=False).is_not_null()
+
+
+def looks_like_number(text: pl.Series) -> pl.Series:
+    """Say of every value whether it is a number with separators or a unit, as "1,234", "12 kg"."""
+    return text.str.contains(_MARKED_NUMBER).fill_null(False)
+
+
+def looks_like_dates(text: pl.Series) -> bool:
+    """Say whether every known value is a date or a time of day."""
+    known = text.drop_nulls()
+    if known.is_empty():
+        return False
+    return bool((known.str.contains(_DATE) | known.str.contains(_TIME)).all())

@@ -12,11 +12,13 @@ from itertools import islice
 
 import polars as pl
 
+from bayesprop.table.columns import cleaned, typed
 from bayesprop.table.errors import TableError, TableWarning, counted, listed, quoted
-from bayesprop.table.text import cleaned, has_thousands_dots, typed, with_decimal_points
 
 _SEPARATORS = (",", ";", "\t", "|")
 _NAMED_SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)
+_THOUSANDS = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$"
+_DECIMAL_COMMA = r"^[+-]?\d*,?\d+([eE][+-]?\d+)?$"
 _CHUNK = 50_000  # rows held as Python strings at a time
 
 
@@ -59,7 +61,7 @@ def parse(
 def _all_typed(columns: list[pl.Series], separator: str) -> list[pl.Series]:
     if separator != ";":
         return [typed(column) for column in columns]
-    pointed = {column.name: with_decimal_points(column) for column in columns}
+    pointed = {column.name: _with_decimal_points(column) for column in columns}
     with_commas = [name for name, column in pointed.items() if column is not None]
     if with_commas:
         for column in columns:
@@ -70,12 +72,29 @@ def _all_typed(columns: list[pl.Series], separator: str) -> list[pl.Series]:
 
 def _refuse_thousands(column: pl.Series) -> None:
     """Raise TableError where a dot among decimal commas would be taken for a decimal point."""
-    dotted = column.filter(has_thousands_dots(column))
+    dotted = column.filter(_has_thousands_dots(column))
     if len(dotted):
         raise TableError(
             f"column {quoted(column.name)} holds {quoted(dotted[0])} in a table with decimal"
             " commas, where a dot parts thousands: write it without the dot"
         )
+
+
+def _with_decimal_points(text: pl.Series) -> pl.Series | None:
+    """Return cleaned text with decimal points for its decimal commas; None: it has none."""
+    known = text.drop_nulls()
+    if known.is_empty() or not known.str.contains(_DECIMAL_COMMA).all():
+        return None
+    if not known.str.contains(",", literal=True).any():
+        return None
+    return text.str.replace(",", ".", literal=True)
+
+
+def _has_thousands_dots(text: pl.Series) -> pl.Series:
+    """Say of every value whether it is a number such as "2.593", if numbers have no other dots."""
+    dotted = text.str.contains(r"^[+-]?[\d.]*\.[\d.]*$").fill_null(False)
+    parted = text.str.contains(_THOUSANDS).fill_null(False)
+    return parted if (parted == dotted).all() else pl.repeat(False, len(text), eager=True)
 
 
 def _decoded(content: bytes, where: str) -> str:

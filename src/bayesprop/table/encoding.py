@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -26,9 +26,10 @@ from bayesprop.table.columns import (
     FittedColumn,
     NumericColumn,
     column_from_dict,
+    column_of,
     fit_column,
 )
-from bayesprop.table.errors import TableError, TableWarning, counted, listed, quoted
+from bayesprop.table.errors import TableError, TableWarning, counted, did_you_mean, listed, quoted
 
 VERSION = 1
 _LISTED_CONSTANTS = 5
@@ -39,6 +40,34 @@ class EncodedRows(NamedTuple):
 
     X: Float[np.ndarray, "n k"]
     warnings: list[str]
+
+
+class Rows(NamedTuple):
+    """Encoded rows with a target.
+
+    numbers
+        Of the rows in their table, from 1.
+    weight
+        None for equal weights.
+    remarks
+        Sentences on what was left out, filled or not known.
+    """
+
+    X: Float[np.ndarray, "n k"]
+    y: Shaped[np.ndarray, " n"]
+    numbers: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"] | None = None
+    remarks: Sequence[str] = ()
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        """The keyword of the weights, if there are any."""
+        return {} if self.weight is None else {"sample_weight": self.weight}
+
+    def of(self, chosen: np.ndarray) -> Rows:
+        """Select rows (a mask or index array)."""
+        weight = None if self.weight is None else self.weight[chosen]
+        return Rows(self.X[chosen], self.y[chosen], self.numbers[chosen], weight, self.remarks)
 
 
 class UsableRows(NamedTuple):
@@ -165,11 +194,18 @@ class TableEncoding:
 
     def known_target(self, frame: pl.DataFrame) -> KnownTarget:
         """Return the target of the rows that have one; otherwise as `target`."""
-        series = _column(frame, self.target_name)
+        series = column_of(frame, self.target_name)
         values = class_codes(series, self.classes) if self.classes else target_numbers(series)
         places, known = _places(values.is_not_null()), values.drop_nulls().to_numpy()
         target = class_labels(self.classes)[known] if self.classes else known.astype(np.float64)
         return KnownTarget(target, places, _left_out(len(frame) - len(places), self.target_name))
+
+    def rows(self, frame: pl.DataFrame) -> Rows:
+        """Encode the rows of a whole table that have a target."""
+        encoded = self.encode(frame)  # whole, so that messages name rows of the table
+        known = self.known_target(frame)
+        remarks = [*known.warnings, *encoded.warnings]
+        return Rows(encoded.X[known.places], known.values, known.places + 1, None, remarks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
@@ -203,7 +239,7 @@ class TableEncoding:
     def _check_columns(self, frame: pl.DataFrame) -> None:
         absent = [column.name for column in self.columns if column.name not in frame.columns]
         if absent:
-            close = _close_match(absent[0], frame.columns)
+            close = did_you_mean(absent[0], frame.columns)
             raise TableError(
                 f"the table lacks {counted(len(absent), 'column')} that the model needs:"
                 f" {listed(absent)}{close}"
@@ -223,7 +259,7 @@ def usable_rows(frame: pl.DataFrame, target: str, task: str | None = None) -> Us
 
 
 def _rows_with_target(frame: pl.DataFrame, target: str, task: str | None) -> UsableRows:
-    series = _column(frame, target)
+    series = column_of(frame, target)
     task, remark = choose_task(series, task)
     values = target_numbers(series) if task == "regression" else known_values(series)
     places = _places(values.is_not_null())
@@ -256,15 +292,3 @@ def _sentences(fitted: list[FittedColumn]) -> list[str]:
         f"{len(constant)} columns dropped, the same in every row: {listed(constant, 3)}",
         *others,
     ]
-
-
-def _column(frame: pl.DataFrame, target: str) -> pl.Series:
-    if target not in frame.columns:
-        close = _close_match(target, frame.columns) or f"; it has {listed(frame.columns, 12)}"
-        raise TableError(f"the table has no column {quoted(target)}{close}")
-    return frame[target]
-
-
-def _close_match(name: str, names: list[str]) -> str:
-    found = difflib.get_close_matches(name, names, n=1)
-    return f"; is it {quoted(found[0])}?" if found else ""

@@ -1,61 +1,20 @@
-"""Encoded rows of a table, and predictions for them, refused in the table's own words."""
+"""Predictions, refused in the table's own words where they make no sense."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float
 
-from bayesprop.cli.failures import InputError, one_line, refusals_of_estimator
+from bayesprop.cli.failures import InputError, refusals_of_estimator
 from bayesprop.estimators.inputs import FarInputError
+from bayesprop.table.errors import one_line
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from bayesprop.table.encoding import TableEncoding
-
-
-class Rows(NamedTuple):
-    """Encoded rows with a target.
-
-    numbers
-        Of the rows in their table, from 1.
-    weight
-        None for equal weights.
-    remarks
-        Sentences on what was left out, filled or not known.
-    """
-
-    X: Float[np.ndarray, "n k"]
-    y: Shaped[np.ndarray, " n"]
-    numbers: Int[np.ndarray, " n"]
-    weight: Float[np.ndarray, " n"] | None = None
-    remarks: Sequence[str] = ()
-
-    def fit(self, estimator: Any) -> None:
-        """Fit an estimator to the rows."""
-        estimator.fit(self.X, self.y, **self.weights)
-
-    @property
-    def weights(self) -> dict[str, Any]:
-        """The keyword of the weights, if there are any."""
-        return {} if self.weight is None else {"sample_weight": self.weight}
-
-    def of(self, chosen: np.ndarray) -> Rows:
-        """Select rows (a mask or index array)."""
-        weight = None if self.weight is None else self.weight[chosen]
-        return Rows(self.X[chosen], self.y[chosen], self.numbers[chosen], weight, self.remarks)
-
-
-def known_rows(encoding: TableEncoding, frame: pl.DataFrame) -> Rows:
-    """Encode the rows of a whole table that have a target."""
-    encoded = encoding.encode(frame)  # whole, so that messages name rows of the table
-    known = encoding.known_target(frame)
-    remarks = [*known.warnings, *encoded.warnings]
-    return Rows(encoded.X[known.places], known.values, known.places + 1, None, remarks)
 
 
 @contextmanager
