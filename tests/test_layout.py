@@ -95,6 +95,11 @@ def test_heavy_libraries_stay_where_they_belong(path: Path):
             assert part_of(path) in homes, f"{library} belongs in {sorted(homes)}"
 
 
+def test_only_one_module_uses_what_numba_does_not_promise():
+    users = {p for p in MODULES if any(n.startswith("numba.core") for n in imports_of(p))}
+    assert users == {SOURCE / "simd" / "hooks.py"}
+
+
 def test_modules_are_short_and_named_after_their_subject():
     for path in MODULES:
         assert path.stem not in {"utils", "helpers", "common", "misc", "base"}, path

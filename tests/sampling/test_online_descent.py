@@ -15,7 +15,7 @@ from bayesprop.model.mean_field import MeanField
 from bayesprop.model.method import Draw
 from bayesprop.model.network_likelihoods import LearnedNoise
 from bayesprop.model.networks import mlp_apply, plain_apply
-from bayesprop.numerics import fast_normal
+from bayesprop.numerics import fast_normal, threefry
 from bayesprop.numerics.loops import Batch
 from bayesprop.sampling import graves_vi, online_kernel
 from bayesprop.sampling.online_descent import OnlineNetwork, fit_graves, fit_point
@@ -108,8 +108,11 @@ def test_normals_are_those_of_the_generator_in_jax():
     key = np.array([123456789, 4000000000], np.uint32)
     out = np.empty(1000, np.float32)
     online_kernel.fill_normals(key, 0, out)
-    words = fast_normal._threefry(*jnp.asarray(key), jnp.arange(500, dtype=jnp.uint32))
-    np.testing.assert_allclose(out, np.concatenate(fast_normal._pairs(words)), atol=2e-6)
+    counter = jnp.arange(500, dtype=jnp.uint32)
+    words = threefry.encrypted(
+        jnp.asarray(key), counter, jnp.zeros_like(counter), rounds=fast_normal.ROUNDS
+    )
+    np.testing.assert_allclose(out, np.concatenate(fast_normal.pairs(*words)), atol=2e-6)
 
 
 def test_normals_of_all_steps_are_independent_and_normal():

@@ -8,19 +8,18 @@ import pytest
 from numba import njit
 
 from bayesprop.moments.pbp import kernel_gamma
-from bayesprop.simd import lanes as kernel_lanes
-from bayesprop.simd import normals as kernel_normal
+from bayesprop.simd import lanes, normals
 
 
 def compiled(function):
     """Compile a caller as the engine does."""
-    return njit(**kernel_lanes._OPTIONS)(function)
+    return njit(**lanes.OPTIONS)(function)
 
 
 @compiled
 def relu_one_by_one(m, v, out):
     for i in range(m.size):
-        relu = kernel_normal.relu_moments(m[i], v[i])
+        relu = normals.relu_moments(m[i], v[i])
         out[0, i], out[1, i], out[2, i] = relu.m, relu.v, relu.dm_dm
         out[3, i], out[4, i], out[5, i] = relu.dm_dv, relu.dv_dm, relu.dv_dv
 
@@ -29,33 +28,33 @@ def relu_one_by_one(m, v, out):
 def relu_by_lanes(m, v, out):
     n = m.size
     for i in range(0, n, 32):
-        relu = kernel_normal.relu_moments(kernel_lanes.load32(m, i), kernel_lanes.load32(v, i))
-        kernel_lanes.store(out, i, relu.m)
-        kernel_lanes.store(out, n + i, relu.v)
-        kernel_lanes.store(out, 2 * n + i, relu.dm_dm)
-        kernel_lanes.store(out, 3 * n + i, relu.dm_dv)
-        kernel_lanes.store(out, 4 * n + i, relu.dv_dm)
-        kernel_lanes.store(out, 5 * n + i, relu.dv_dv)
+        relu = normals.relu_moments(lanes.load32(m, i), lanes.load32(v, i))
+        lanes.store(out, i, relu.m)
+        lanes.store(out, n + i, relu.v)
+        lanes.store(out, 2 * n + i, relu.dm_dm)
+        lanes.store(out, 3 * n + i, relu.dm_dv)
+        lanes.store(out, 4 * n + i, relu.dv_dm)
+        lanes.store(out, 5 * n + i, relu.dv_dv)
 
 
 @compiled
 def each(x, out):
     for i in range(x.size):
-        j = kernel_normal.tail_integrals(x[i])
+        j = normals.tail_integrals(x[i])
         out[0, i], out[1, i], out[2, i] = j.j0, j.j1, j.j2
-        out[3, i] = kernel_normal.normal_pdf(x[i])
+        out[3, i] = normals.normal_pdf(x[i])
 
 
 @compiled
 def powers(x, out):
     for i in range(x.size):
-        out[i] = kernel_normal.exp2(x[i])
+        out[i] = normals.exp2(x[i])
 
 
 @compiled
 def roots(x, out):
     for i in range(x.size):
-        out[0, i], out[1, i] = kernel_normal.roots(x[i])
+        out[0, i], out[1, i] = normals.roots(x[i])
 
 
 @compiled

@@ -10,15 +10,14 @@ the other the angle of a pair of normals (Box & Muller 1958).
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
+from bayesprop.numerics.threefry import encrypted
+
 ROUNDS = 13
-ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
-PARITY = 0x1BD11BDA
 LANES = 32
 """The count is rounded up to this: the compiler turns no odd count into vector instructions."""
 
@@ -32,13 +31,6 @@ COSINE = (
 )  # fmt: skip
 
 
-class Words(NamedTuple):
-    """Two random words a counter."""
-
-    first: UInt32[Array, " n"]
-    second: UInt32[Array, " n"]
-
-
 def normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
     """Draw independent N(0, 1), float32, |value| at most 5.8.
 
@@ -50,10 +42,10 @@ def normal(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
     n = math.prod(shape)
     if n >= 2**32:
         raise ValueError(f"shape must hold fewer than 2**32 numbers, got {shape}")
-    first, second = _words(key)
     n_pairs = -(-n // (2 * LANES)) * LANES
-    words = _threefry(first, second, jnp.arange(n_pairs, dtype=jnp.uint32))
-    flat = jax.lax.optimization_barrier(jnp.stack(_pairs(words)).reshape(-1))
+    counter = jnp.arange(n_pairs, dtype=jnp.uint32)
+    words = encrypted(_words(key), counter, jnp.zeros_like(counter), rounds=ROUNDS)
+    flat = jax.lax.optimization_barrier(jnp.stack(pairs(*words)).reshape(-1))
     return flat[:n].reshape(shape)
 
 
@@ -68,28 +60,17 @@ def _words(key: PRNGKeyArray) -> UInt32[Array, "2"]:
     return jax.lax.cond(words[0] == words[1], lambda same: same + 0, lambda same: same, words)
 
 
-def _threefry(first: UInt32[Array, ""], second: UInt32[Array, ""], counter: Array) -> Words:
-    """Threefry-2x32-13 at the counters (i, 0) (Salmon et al. 2011, section 3.2)."""
-    words = (first, second, first ^ second ^ jnp.uint32(PARITY))
-    x, y = counter + words[0], jnp.full_like(counter, 0) + words[1]
-    for r in range(ROUNDS):
-        turn = ROTATIONS[r % 8]
-        x = x + y
-        y = ((y << turn) | (y >> (32 - turn))) ^ x
-        if r % 4 == 3:
-            injection = r // 4 + 1
-            x = x + words[injection % 3]
-            y = y + words[(injection + 1) % 3] + jnp.uint32(injection)
-    return Words(x, y)
+def pairs(
+    first: UInt32[Array, " n"], second: UInt32[Array, " n"]
+) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    """Turn random words into pairs of normals, the radius of one word and the angle of the other.
 
-
-def _pairs(words: Words) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """Radius sqrt(-2 log u) times cosine and sine of an angle of v turns (Box & Muller 1958).
+    Radius sqrt(-2 log u) times cosine and sine of an angle of v turns (Box & Muller 1958).
 
     u in (0, 1) and v in [-1/2, 1/2), 2**23 equally spaced values each.
     """
-    u = _between_one_and_two(words.first) - (1.0 - 2.0**-24)
-    v = _between_one_and_two(words.second) - 1.5
+    u = _between_one_and_two(first) - (1.0 - 2.0**-24)
+    v = _between_one_and_two(second) - 1.5
     radius = jnp.sqrt(-2.0 * jnp.log(u))
     return radius * _horner(COSINE, v * v), radius * (v * _horner(SINE, v * v))
 

@@ -14,7 +14,7 @@ import jax.extend.random
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray, UInt32
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 _PARITY = 0x1BD11BDA
 
 
@@ -25,18 +25,24 @@ def unrolled(key: PRNGKeyArray) -> PRNGKeyArray:
     return jax.random.wrap_key_data(jax.random.key_data(key), impl=_IMPLEMENTATION)
 
 
-def _hash(
-    key: UInt32[Array, "2"], high: UInt32[Array, "..."], low: UInt32[Array, "..."]
-) -> tuple[Array, Array]:
-    """Encrypt a counter of 64 bits, given in two halves."""
+def encrypted(
+    key: UInt32[Array, "2"],
+    high: UInt32[Array, "..."],
+    low: UInt32[Array, "..."],
+    *,
+    rounds: int = 20,
+) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
+    """Encrypt counters of 64 bits, given in two halves (section 3.2)."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     x, y = high + schedule[0], low + schedule[1]
-    for group in range(5):
-        for rotation in _ROTATIONS[group % 2]:
-            x = x + y
-            y = x ^ ((y << jnp.uint32(rotation)) | (y >> jnp.uint32(32 - rotation)))
-        x = x + schedule[(group + 1) % 3]
-        y = y + schedule[(group + 2) % 3] + jnp.uint32(group + 1)
+    for r in range(rounds):
+        turn = _ROTATIONS[r % 8]
+        x = x + y
+        y = ((y << turn) | (y >> (32 - turn))) ^ x
+        if r % 4 == 3:
+            injection = r // 4 + 1
+            x = x + schedule[injection % 3]
+            y = y + schedule[(injection + 1) % 3] + jnp.uint32(injection)
     return x, y
 
 
@@ -51,16 +57,16 @@ def _seed(seed: Array) -> Array:
 
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:
-    return jnp.stack(_hash(key, *_counters(shape)), axis=-1)
+    return jnp.stack(encrypted(key, *_counters(shape)), axis=-1)
 
 
 def _fold_in(key: Array, data: Array | int) -> Array:
     low = jnp.asarray(data).astype(jnp.uint32)
-    return jnp.stack(_hash(key, jnp.zeros_like(low), low))
+    return jnp.stack(encrypted(key, jnp.zeros_like(low), low))
 
 
 def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
-    high, low = _hash(key, *_counters(shape))
+    high, low = encrypted(key, *_counters(shape))
     if bit_width == 64:
         return (high.astype(jnp.uint64) << jnp.uint64(32)) | low.astype(jnp.uint64)
     return (high ^ low).astype(f"uint{bit_width}")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils
 from numpy.polynomial import Chebyshev, Polynomial
 from scipy import special
 
+from bayesprop.simd import hooks
 from bayesprop.simd.lanes import (
     FLOATS16,
     absolute,
@@ -58,7 +58,7 @@ def square_root(call, x):
     """Return sqrt(x), exactly rounded."""
     kind = ir.FunctionType(x.type, [x.type])
     name = f"llvm.sqrt.v{x.type.count}f32"
-    return call.builder.call(cgutils.get_or_insert_function(call.builder.module, kind, name), [x])
+    return call.builder.call(hooks.intrinsic_function(call.builder, kind, name), [x])
 
 
 _SQRT_HALF_BITS = int(np.float32(np.sqrt(0.5)).view(np.int32))

@@ -19,23 +19,19 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
-from numba.core.typeconv.castgraph import Conversion
-from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, lower_cast, models, register_model
 
-_jit: Any = njit  # whose type stubs know only a few of its options
-_register_template: Any = infer_global
+from bayesprop.simd import hooks
 
-_OPTIONS: dict[str, Any] = {
+_jit: Any = njit  # whose type stubs know only a few of its options
+
+OPTIONS: dict[str, Any] = {
     "nogil": True,
     # a * b + c in one rounding. Nothing more: the guards look for NaN and infinity, and the
     # exponential needs (x + c) - c as it is written.
     "fastmath": {"contract"},
     "error_model": "numpy",
-    # No counting of references to arrays, which would be half of the time of a small network. The
-    # caller holds them, and nothing here allocates.
-    "_nrt": False,
+    **hooks.NO_REFERENCE_COUNTS,
 }
 
 
@@ -44,29 +40,29 @@ _NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 def inlined(function: Callable) -> Any:
     """Compile a function that only compiled functions call."""
-    return _jit(forceinline=True, **_NO_WRAPPERS, **_OPTIONS)(function)
+    return _jit(forceinline=True, **_NO_WRAPPERS, **OPTIONS)(function)
 
 
 def called(function: Callable) -> Any:
     """Compile one with long loops, which inlined would be compiled again with all that call it."""
-    return _jit(**_NO_WRAPPERS, **_OPTIONS)(function)
+    return _jit(**_NO_WRAPPERS, **OPTIONS)(function)
 
 
 def compiled(function: Callable) -> Any:
     """Compile an entry point at its first call; keep the result on disk where a folder allows."""
     try:
-        entry = _jit(cache=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
+        entry = _jit(cache=True, no_cfunc_wrapper=True, **OPTIONS)(function)
     except RuntimeError:  # numba found no folder that it may write to
-        return _jit(no_cfunc_wrapper=True, **_OPTIONS)(function)
+        return _jit(no_cfunc_wrapper=True, **OPTIONS)(function)
     # numba compiles anew when the file of the entry point has changed. It must do so when any file
     # of the engine has, or it would run yesterday's code.
     folder = Path(function.__code__.co_filename).parent
-    entry._cache._cache_file._source_stamp = _source_stamp(folder)
+    hooks.recompile_when(entry, source_stamp(folder))
     return entry
 
 
 @cache
-def _source_stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
+def source_stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
     """Name, time and size of all that entry points of a folder may be made of."""
     files = sorted(f for each in {folder, Path(__file__).parent} for f in each.glob("*.py"))
     return tuple((f.name, f.stat().st_mtime_ns, f.stat().st_size) for f in files)
@@ -83,7 +79,7 @@ class Lanes(types.Type):
     def can_convert_from(self, typingctx: Any, other: types.Type) -> Any:
         """Accept a float of their own kind or a float64, which spreads to all lanes."""
         del typingctx
-        return Conversion.safe if other in (types.float64, self.element) else None
+        return hooks.SAFE if other in (types.float64, self.element) else None
 
 
 class LaneMask(types.Type):
@@ -111,8 +107,8 @@ _FLOAT = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
 _BITS = {types.float64: _INT64, types.float32: _INT32}
 _ALIGNMENT = {types.float64: 8, types.float32: 4}
 LANES8, LANES16, LANES32 = Lanes(8), Lanes(16), Lanes(32)
-FLOATS16, FLOATS32 = Lanes(16, types.float32), Lanes(32, types.float32)
-_MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32, FLOATS16, FLOATS32)}
+FLOATS16 = Lanes(16, types.float32)
+_MASKS = {lanes: LaneMask(lanes.count) for lanes in (LANES8, LANES16, LANES32, FLOATS16)}
 
 
 def _element(of: types.Type) -> Any:
@@ -160,10 +156,7 @@ def _register_cast(lanes: Lanes) -> None:
 
 
 def _register_operator(op: Callable, result: Callable, emit: Callable) -> None:
-    class Template(ConcreteTemplate):
-        cases = [signature(result(lanes), lanes, lanes) for lanes in _MASKS]  # noqa: RUF012
-
-    _register_template(op)(Template)
+    hooks.type_operator(op, {lanes: result(lanes) for lanes in _MASKS})
     for lanes in _MASKS:
         lower_builtin(op, lanes, lanes)(lambda _context, builder, _sig, args: emit(builder, *args))
 
@@ -235,7 +228,7 @@ def _loader(lanes: Lanes) -> Any:
 
 
 load8, load16, load32 = _loader(LANES8), _loader(LANES16), _loader(LANES32)
-load_floats, load_floats32 = _loader(FLOATS16), _loader(FLOATS32)
+load_floats = _loader(FLOATS16)
 """The lanes that begin at array[index]."""
 
 
@@ -250,9 +243,9 @@ def store(call, array, index, value):
 @emitted_by(lambda array, index: types.void(array, index))
 def prefetch(call, array, index):
     """Begin to bring the cache line of array[index] close, without waiting for it."""
-    pointer, module = ir.IntType(8).as_pointer(), call.builder.module
+    pointer = ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32])
-    function = cgutils.get_or_insert_function(module, kind, "llvm.prefetch.p0")
+    function = hooks.intrinsic_function(call.builder, kind, "llvm.prefetch.p0")
     address = call.builder.bitcast(call.address(array, index), pointer)
     read, keep, data = (ir.Constant(_INT32, value) for value in (0, 3, 1))
     call.builder.call(function, [address, read, keep, data])
@@ -344,15 +337,6 @@ def rsqrt_guess(call, x):
     return call.floats(call.builder.sub(magic, half))
 
 
-class _VolatileLoad(ir.LoadInstr):
-    """A load that the optimiser neither moves nor foresees."""
-
-    def descr(self, buf: list[str]) -> None:
-        text: list[str] = []
-        super().descr(text)
-        buf.append("".join(text).replace("load", "load volatile", 1))
-
-
 def _constant_table(builder: Any, element: ir.Type, values: Sequence[float]) -> Any:
     """Return the address of a table of constants, which the optimiser takes for variables."""
     kind, module = ir.ArrayType(element, len(values)), builder.module
@@ -361,9 +345,7 @@ def _constant_table(builder: Any, element: ir.Type, values: Sequence[float]) -> 
     address: Any = ir.GlobalVariable(module, table.type, module.get_unique_name("table_address"))
     address.initializer = table
     table.linkage = address.linkage = "internal"
-    load = _VolatileLoad(builder.block, address)
-    builder._insert(load)
-    return load
+    return hooks.volatile_load(builder, address)
 
 
 def polynomial(coefficients: Sequence[float]) -> Any:

@@ -7,9 +7,9 @@ import pytest
 from compiled_passes import assert_states_close, data_pass, refresh_prior
 
 from bayesprop.moments.pbp import engine, kernel_draw
-from bayesprop.moments.pbp.drawn_weights import sample_functions
 from bayesprop.moments.pbp.state import init
 from bayesprop.moments.pbp.stream import PBPStream
+from bayesprop.moments.pbp.updates import sample_functions
 
 
 def problem(sizes, n=12, seed=0):

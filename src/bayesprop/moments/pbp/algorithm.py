@@ -96,6 +96,6 @@ class Engine:
         n_samples: int,
     ) -> Float[np.ndarray, "s n o"]:
         """Draw weights from q; each draw is one function, evaluated at all rows of x."""
-        from bayesprop.moments.pbp import drawn_weights
+        from bayesprop.moments.pbp import updates
 
-        return drawn_weights.sample_functions(rng, state, x, n_samples, activation=self.activation)
+        return updates.sample_functions(rng, state, x, n_samples, activation=self.activation)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.moments.pbp import kernel_gamma, kernel_pass, kernel_predict, kernel_probit
+from bayesprop.moments.pbp import kernel_gamma, kernel_pass, kernel_probit
 from bayesprop.moments.pbp.kernel_workspace import pack, pack_work, unpack
 from bayesprop.moments.pbp.state import (
     Inference,
@@ -118,7 +118,7 @@ def predict_moments(
 
     def predict(start: int) -> None:
         rows = slice(start, start + _CHUNK_ROWS)
-        kernel_predict.predict_rows(pack_work(state), _frozen(x[rows]), m[rows], v[rows])
+        kernel_pass.predict_rows(pack_work(state), _frozen(x[rows]), m[rows], v[rows])
 
     starts = range(0, n, _CHUNK_ROWS)
     n_threads = min(len(starts), n_threads or n_cores())

@@ -13,49 +13,34 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesprop.moments.pbp.factors import (
-    Datum,
-    Natural,
-    average_factor,
-    layers,
-    minus,
-    natural,
-)
+from bayesprop.moments.pbp.factors import Factor, Q, Rows, average_factor, factor_of, minus, q_of
 from bayesprop.moments.pbp.state import PBPState
 from bayesprop.moments.pbp.updates import absorb
-from bayesprop.numerics import gamma, gaussian
-from bayesprop.numerics.gamma import Gamma
-from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics import gamma, gaussian, natural
 from bayesprop.numerics.precision import in_float64
 
 
-def _log_partition(q: Natural) -> Float[Array, ""]:
+def _q_of(factor: Factor) -> Q:
+    return Q(tuple(natural.gaussian(w) for w in factor.weights), factor.noise)
+
+
+def _log_partition(factor: Factor) -> Float[Array, ""]:
     """Log normaliser of weights and noise; NaN where a precision is not positive."""
-    weights = (
-        jnp.sum(gaussian.log_partition(pm / p, 1.0 / p))
-        for p, pm in zip(q.prec, q.prec_mean, strict=True)
-    )
-    noise = gamma.log_partition(Gamma(q.noise_shape, q.noise_rate))
-    return sum(weights, start=jnp.sum(noise))
-
-
-def _moments(q: Natural) -> tuple[tuple[Gaussian, ...], Gamma]:
-    weights = (Gaussian(pm / p, 1.0 / p) for p, pm in zip(q.prec, q.prec_mean, strict=True))
-    return tuple(weights), Gamma(q.noise_shape, q.noise_rate)
+    q = _q_of(factor)
+    noise = jnp.sum(gamma.log_partition(q.noise))
+    return sum((jnp.sum(gaussian.log_partition(*w)) for w in q.weights), start=noise)
 
 
 @partial(jax.jit, static_argnames=("activation",))
-def _ep_log_evidence(state: PBPState, data: Datum, *, activation: str) -> Float[Array, ""]:
-    q = natural(layers(state.m, state.v), Gamma(state.noise_shape, state.noise_rate))
-    average = average_factor(state)
+def _ep_log_evidence(state: PBPState, data: Rows, *, activation: str) -> Float[Array, ""]:
+    q, average = factor_of(q_of(state)), average_factor(state)
     prior = jax.tree.map(lambda a, f: a - len(data.x) * f, q, average)
     cavity = minus(q, average)
-    weights, noise = _moments(cavity)
 
-    def of_one(total: tuple[Natural, Array], datum: Datum) -> tuple[tuple[Natural, Array], None]:
-        new = absorb(weights, noise, datum, activation=activation)
-        tilted = natural(new.weights, new.noise)
-        log_scale = new.log_z - _log_partition(tilted) + _log_partition(cavity)
+    def of_one(total: tuple[Factor, Array], datum: Rows) -> tuple[tuple[Factor, Array], None]:
+        new, info = absorb(_q_of(cavity), datum, activation=activation)
+        tilted = factor_of(new)
+        log_scale = info.log_z - _log_partition(tilted) + _log_partition(cavity)
         product = jax.tree.map(lambda p, t, c: p + t - c, total[0], tilted, cavity)
         return (product, total[1] + log_scale), None
 
@@ -79,6 +64,6 @@ def ep_log_evidence(
     with that precision. Exact for one weight; for more, as good as independence between weights
     is. NaN where a division leaves no distribution.
     """
-    data = Datum(*(jnp.asarray(a) for a in (x, y, np.ones(len(x)))))
+    data = Rows(*(jnp.asarray(a) for a in (x, y, np.ones(len(x)))))
     state = jax.tree.map(jnp.asarray, state)
     return float(_ep_log_evidence(state, data, activation=activation))

@@ -9,23 +9,78 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from bayesprop.moments.pbp.state import PBPState
+from bayesprop.numerics import gaussian, natural
 from bayesprop.numerics.gamma import Gamma
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.natural import Natural
 
 _SMALLEST_VAR = 1e-100
 
 
-class Datum(NamedTuple):
-    """One row in standardised units, and the weight it counts with."""
+class Rows(NamedTuple):
+    """One row in standardised units and the weight it counts with, or b of them in a first axis."""
 
-    x: Float[Array, " d"]
-    y: Float[Array, " o"]
-    weight: Float[Array, ""]
+    x: Float[Array, "... d"]
+    y: Float[Array, "... o"]
+    weight: Float[Array, "..."]
 
 
-def layers(m: tuple, v: tuple) -> tuple[Gaussian, ...]:
-    """Pair the means and variances of every layer."""
-    return tuple(Gaussian(*pair) for pair in zip(m, v, strict=True))
+class Q(NamedTuple):
+    """The posterior of the weights, layer by layer, and of the noise's precision."""
+
+    weights: tuple[Gaussian, ...]
+    noise: Gamma
+
+    @property
+    def moments(self) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+        """Means and variances of the weights."""
+        return tuple(w.m for w in self.weights), tuple(w.v for w in self.weights)
+
+
+class Factor(NamedTuple):
+    """Q, or a part of it, in natural parameters: factors multiply by adding these."""
+
+    weights: tuple[Natural, ...]
+    noise: Gamma
+
+
+def q_of(state: PBPState) -> Q:
+    """Return the posterior of a state."""
+    weights = tuple(Gaussian(*layer) for layer in zip(state.m, state.v, strict=True))
+    return Q(weights, Gamma(state.noise_shape, state.noise_rate))
+
+
+def with_q(state: PBPState, q: Q) -> PBPState:
+    """Replace the posterior of a state."""
+    m, v = q.moments
+    return state._replace(m=m, v=v, noise_shape=q.noise.shape, noise_rate=q.noise.rate)
+
+
+def average_factor(state: PBPState) -> Factor:
+    """Return the average likelihood factor of stochastic EP."""
+    weights = zip(state.lik_prec, state.lik_prec_mean, strict=True)
+    noise = Gamma(state.lik_noise_shape, state.lik_noise_rate)
+    return Factor(tuple(Natural(*layer) for layer in weights), noise)
+
+
+def with_average_factor(state: PBPState, factor: Factor) -> PBPState:
+    """Replace the average likelihood factor."""
+    return state._replace(
+        lik_prec=tuple(w.precision for w in factor.weights),
+        lik_prec_mean=tuple(w.shift for w in factor.weights),
+        lik_noise_shape=factor.noise.shape,
+        lik_noise_rate=factor.noise.rate,
+    )
+
+
+def factor_of(q: Q) -> Factor:
+    """Return 1/v and m/v, and the noise's Gamma as it is."""
+    return Factor(tuple(natural.natural(w) for w in q.weights), q.noise)
+
+
+def minus(a: Any, b: Any) -> Any:
+    """Subtract leaf by leaf: in natural parameters, divide two distributions."""
+    return jax.tree.map(jnp.subtract, a, b)
 
 
 def count_false(flags: Any) -> Int[Array, ""]:
@@ -39,80 +94,35 @@ def is_gamma(q: Gamma) -> Array:
     return finite & (q.shape > 1.0) & (q.rate > 0.0)
 
 
-def undo_invalid(
-    old: tuple[Gaussian, ...], new: tuple[Gaussian, ...]
-) -> tuple[tuple[Gaussian, ...], Array]:
-    """Keep the previous mean and variance where the new variance is not positive (section 3.5)."""
+def where(flag: Array, new: Any, old: Any) -> Any:
+    """Choose leaf by leaf."""
+    return jax.tree.map(lambda n, o: jnp.where(flag, n, o), new, old)
+
+
+def moved(q: Q, slopes: tuple[tuple, tuple]) -> tuple[tuple[Gaussian, ...], Int[Array, ""]]:
+    """Move the weights by eq. 6 and 7, from the slopes of log Z by their means and variances.
+
+    A weight keeps its mean and variance where the new variance is not positive (section 3.5);
+    returned with the number of those.
+    """
+    steps = zip(q.weights, *slopes, strict=True)
+    new = tuple(gaussian.match_moments(w, by_m, by_v) for w, by_m, by_v in steps)
     valid = tuple((w.v > _SMALLEST_VAR) & jnp.isfinite(w.v) & jnp.isfinite(w.m) for w in new)
-    kept = tuple(
-        Gaussian(jnp.where(ok, n.m, o.m), jnp.where(ok, n.v, o.v))
-        for ok, o, n in zip(valid, old, new, strict=True)
-    )
+    kept = tuple(where(*layer) for layer in zip(valid, new, q.weights, strict=True))
     return kept, count_false(valid)
 
 
-class Natural(NamedTuple):
-    """Natural parameters of the weights and of the noise: factors multiply by adding these."""
-
-    prec: tuple[Array, ...]
-    prec_mean: tuple[Array, ...]
-    noise_shape: Array
-    noise_rate: Array
-
-
-def natural(weights: tuple[Gaussian, ...], noise: Gamma) -> Natural:
-    """Return 1/v, m/v, and the noise Gamma as it is."""
-    return Natural(tuple(1.0 / w.v for w in weights), tuple(w.m / w.v for w in weights), *noise)
-
-
-def average_factor(state: PBPState) -> Natural:
-    """Return the average likelihood factor of stochastic EP."""
-    return Natural(state.lik_prec, state.lik_prec_mean, state.lik_noise_shape, state.lik_noise_rate)
-
-
-def minus(a: Any, b: Any) -> Any:
-    """Subtract leaf by leaf: in natural parameters, divide two distributions."""
-    return jax.tree.map(jnp.subtract, a, b)
-
-
-def cavity_of(state: PBPState, n_removed: Array) -> tuple[tuple[Gaussian, ...], Gamma, Array]:
+def cavity_of(state: PBPState, n_removed: Array) -> tuple[Q, Array]:
     """Q without so many average likelihood factors; where that is improper, q itself.
 
-    Stochastic EP (Li, Hernández-Lobato & Turner 2015, algorithm 1).
+    Stochastic EP (Li, Hernández-Lobato & Turner 2015, algorithm 1). Returned with the number of
+    weights whose cavity is improper.
     """
-    q = layers(state.m, state.v)
-    noise = Gamma(state.noise_shape, state.noise_rate)
+    q = q_of(state)
     rest = jax.tree.map(
-        lambda whole, factor: whole - n_removed * factor,
-        natural(q, noise),
-        average_factor(state),
+        lambda whole, factor: whole - n_removed * factor, factor_of(q), average_factor(state)
     )
-    proper = tuple(prec > 0.0 for prec in rest.prec)
-    weights = tuple(
-        Gaussian(jnp.where(ok, pm / p, w.m), jnp.where(ok, 1.0 / p, w.v))
-        for ok, p, pm, w in zip(proper, rest.prec, rest.prec_mean, q, strict=True)
-    )
-    rest_noise = Gamma(rest.noise_shape, rest.noise_rate)
-    ok = is_gamma(rest_noise)
-    noise = Gamma(*(jnp.where(ok, r, o) for r, o in zip(rest_noise, noise, strict=True)))
-    return weights, noise, count_false(proper)
-
-
-def with_q(state: PBPState, weights: tuple[Gaussian, ...], noise: Gamma) -> PBPState:
-    """Replace the posterior of weights and noise."""
-    return state._replace(
-        m=tuple(w.m for w in weights),
-        v=tuple(w.v for w in weights),
-        noise_shape=noise.shape,
-        noise_rate=noise.rate,
-    )
-
-
-def with_average_factor(state: PBPState, factor: Natural) -> PBPState:
-    """Replace the average likelihood factor."""
-    return state._replace(
-        lik_prec=factor.prec,
-        lik_prec_mean=factor.prec_mean,
-        lik_noise_shape=factor.noise_shape,
-        lik_noise_rate=factor.noise_rate,
-    )
+    proper = tuple(w.precision > 0.0 for w in rest.weights)
+    cavity = tuple(natural.gaussian(w) for w in rest.weights)
+    weights = tuple(where(*layer) for layer in zip(proper, cavity, q.weights, strict=True))
+    return Q(weights, where(is_gamma(rest.noise), rest.noise, q.noise)), count_false(proper)

@@ -6,8 +6,7 @@ rows of X, is jointly Gaussian,
     a ~ N(s X m, s² X diag(v) X')        s = 1/sqrt(number of inputs, bias included)
 
 and given the drawn inputs of the next layer, so are its units: k normals a unit instead of one a
-weight, and the same distribution. An input that is the same in all rows adds one number to all of
-the covariance, which for arms in one context are most of them.
+weight, and the same distribution.
 """
 
 from __future__ import annotations
@@ -48,55 +47,8 @@ def _entry(k, i, j):
 
 
 @inlined
-def _sort_columns(x, kinds):
-    """Write the columns of x that differ between rows, then those that do not; zeros left out.
-
-    Returns how many there are of each.
-    """
-    n, k = x.shape[1], x.shape[0]
-    differing, shared = 0, 0
-    for i in range(n):
-        first, same = x[0, i], True
-        for a in range(1, k):
-            same = same and x[a, i] == first
-        if not same:
-            kinds[differing] = i
-            differing += 1
-        elif first != 0.0:
-            kinds[n + shared] = i
-            shared += 1
-    return differing, shared
-
-
-@inlined
-def _first_moments(work, x, kinds, differing, shared, at, scratch):
-    """Write mean and covariance of eight units of the first layer, whose weights begin at `at`."""
-    n, k = x.shape[1], x.shape[0]
-    scale = work.scales[0]
-    bias = at + PAIR * n
-    mean, var = load8(work.weights, bias), load8(work.weights, bias + BLOCK)
-    for t in range(n, n + shared):
-        i = kinds[t]
-        value, pair = x[0, i], at + PAIR * i
-        mean = mean + load8(work.weights, pair) * value
-        var = var + load8(work.weights, pair + BLOCK) * (value * value)
-    for a in range(k):
-        m_a = mean
-        for t in range(differing):
-            m_a = m_a + load8(work.weights, at + PAIR * kinds[t]) * x[a, kinds[t]]
-        store(scratch, BLOCK * a, scale * m_a)
-        for b in range(a + 1):
-            v_ab = var
-            for t in range(differing):
-                product = x[a, kinds[t]] * x[b, kinds[t]]
-                if product != 0.0:
-                    v_ab = v_ab + load8(work.weights, at + PAIR * kinds[t] + BLOCK) * product
-            store(scratch, _entry(k, a, b), scale * scale * v_ab)
-
-
-@inlined
 def _hidden_moments(work, depth, acts, s, at, scratch):
-    """Do as `_first_moments` for an inner layer, whose inputs are acts[s]."""
+    """Write mean and covariance of eight units, whose weights begin at `at`, for inputs acts[s]."""
     n_rows, k, scale = work.layers[depth, N_ROWS], acts.shape[1], work.scales[depth]
     for a in range(k):
         start = (s * k + a) * acts.shape[2]
@@ -117,7 +69,7 @@ def _hidden_moments(work, depth, acts, s, at, scratch):
 
 @inlined
 def _output_moments(work, depth, acts, s, at, scratch):
-    """Do as `_first_moments` for one output; all eight lanes are it."""
+    """Do as `_hidden_moments` for one output; all eight lanes are it."""
     n_rows, k, scale = work.layers[depth, N_ROWS], acts.shape[1], work.scales[depth]
     width = BLOCK * n_blocks(n_rows)
     for a in range(k):
@@ -199,35 +151,28 @@ def _copy_rows(x, acts):
 
 
 @compiled
-def draw_functions(work, x, normals, scratch, kinds, acts, spare, out):
+def draw_functions(work, x, normals, scratch, acts, spare, out):
     """Write draws of all outputs at all rows of x, at most a few: (s, k, o).
 
     normals
         (s, `n_normals`), used in the order of the layers.
-    scratch, kinds
-        `scratch_size` floats, and two ints a column of x.
+    scratch
+        `scratch_size` floats.
     acts, spare
-        (s, k, units of the largest layer, filled up as in the workspace), two of them.
+        (s, k, units of the largest layer, inputs too, filled up as in the workspace), two of them.
     """
     last, k = work.layers.shape[0] - 1, x.shape[0]
     n_draws, n_normals = normals.shape
     used = 0
-    differing, shared = _sort_columns(x, kinds)
-    if last == 0:
-        _copy_rows(x, spare)
+    _copy_rows(x, spare)
     for depth in range(last):
         at, size = work.layers[depth, WEIGHTS], PAIR * work.layers[depth, N_ROWS]
         for unit in range(0, work.layers[depth, N_OUT] + 1, BLOCK):
-            if depth == 0:
-                _first_moments(work, x, kinds, differing, shared, at, scratch)
-                _factorise(k, scratch)
             for s in range(n_draws):
-                if depth == 0:
-                    _activate(k, scratch, normals, s * n_normals + used, acts, s, unit)
-                else:
+                if depth > 0 or s == 0:
                     _hidden_moments(work, depth, spare, s, at, scratch)
                     _factorise(k, scratch)
-                    _activate(k, scratch, normals, s * n_normals + used, acts, s, unit)
+                _activate(k, scratch, normals, s * n_normals + used, acts, s, unit)
             at += size
             used += BLOCK * k
         acts, spare = spare, acts

@@ -1,4 +1,4 @@
-"""One pass over the data, compiled: section 3 of the paper, or stochastic EP."""
+"""One pass over the data, compiled: section 3 of the paper, or stochastic EP; predictions."""
 
 from __future__ import annotations
 
@@ -134,3 +134,12 @@ def absorb_and_recall(work, x, y, weights, recall_weights, first, recalled, nois
     for k in range(noise.shape[1]):
         work.noise_shape[k], work.noise_rate[k] = noise[0, k], noise[1, k]
     return log_z, share, undone + again, kept
+
+
+@compiled
+def predict_rows(work, x, m, v):
+    """Write the mean and variance of every output at every row of x."""
+    for row in range(x.shape[0]):
+        propagate(work, x, row)
+        for k in range(m.shape[1]):
+            m[row, k], v[row, k] = work.f_m[k], work.f_v[k]

@@ -15,22 +15,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bayesprop.model.networks import mlp_propagate
-from bayesprop.moments.pbp.factors import (
-    Datum,
-    average_factor,
-    cavity_of,
-    count_false,
-    is_gamma,
-    minus,
-    natural,
-    undo_invalid,
-    with_average_factor,
-    with_q,
-)
-from bayesprop.moments.pbp.state import Inference, PBPInfo, PBPState
+from bayesprop.moments.pbp.factors import Q, Rows, count_false, is_gamma, moved
+from bayesprop.moments.pbp.state import PBPInfo
 from bayesprop.numerics import gamma, gaussian
 from bayesprop.numerics.gamma import Gamma
-from bayesprop.numerics.gaussian import Gaussian
 
 
 class BatchLogZ(NamedTuple):
@@ -42,7 +30,7 @@ class BatchLogZ(NamedTuple):
 
 
 def _joint_log_z(
-    m: tuple, v: tuple, jacobian: tuple, noise_var: Array, data: Datum, *, activation: str
+    m: tuple, v: tuple, jacobian: tuple, noise_var: Array, data: Rows, *, activation: str
 ) -> tuple[Array, BatchLogZ]:
     """Log density of a mini-batch: eq. 12 for several rows at once, whose outputs covary.
 
@@ -91,38 +79,28 @@ def _noise_change(noise: Gamma, batch: BatchLogZ, weight: Array) -> tuple[Gamma,
     return jax.tree.map(lambda c: jnp.sum(c, axis=0), changes), valid
 
 
-def absorb_batch(
-    weights: tuple[Gaussian, ...],
-    noise: Gamma,
-    data: Datum,
-    *,
-    activation: str,
-) -> tuple[tuple[Gaussian, ...], Gamma, PBPInfo]:
+def absorb_batch(q: Q, data: Rows, *, activation: str) -> tuple[Q, PBPInfo]:
     """Absorb a mini-batch as one likelihood factor: eq. 6-7 from its joint log Z.
 
     The changes of q(gamma) that the innovations ask for are added up, and shortened where they
-    would more than halve what the Gamma holds. A batch of one is `absorb`.
+    would more than halve what the Gamma holds. A batch of one is `updates.absorb`.
     """
-    m, v = tuple(w.m for w in weights), tuple(w.v for w in weights)
-    noise_var = gamma.expected_variance(noise)
+    m, v = q.moments
+    noise_var = gamma.expected_variance(q.noise)
 
     def mean(m: tuple, x: Array) -> Array:
         return mlp_propagate(m, v, x, activation_name=activation).m
 
     jacobian = jax.vmap(jax.jacrev(mean), in_axes=(None, 0))(m, data.x)
-    grad, batch = jax.grad(_joint_log_z, argnums=(0, 1), has_aux=True)(
+    slopes, batch = jax.grad(_joint_log_z, argnums=(0, 1), has_aux=True)(
         m, v, jacobian, noise_var, data, activation=activation
     )
-    new = tuple(
-        gaussian.match_moments(w, *dw)
-        for w, dw in zip(weights, zip(*grad, strict=True), strict=True)
-    )
-    kept, undone = undo_invalid(weights, new)
-    change, valid = _noise_change(noise, batch, data.weight)
+    weights, undone = moved(q, slopes)
+    change, valid = _noise_change(q.noise, batch, data.weight)
     length = jnp.minimum(
-        _longest_step(noise.shape - 1.0, change.shape), _longest_step(noise.rate, change.rate)
+        _longest_step(q.noise.shape - 1.0, change.shape), _longest_step(q.noise.rate, change.rate)
     )
-    new_noise = Gamma(*(o + length * c for o, c in zip(noise, change, strict=True)))
+    noise = jax.tree.map(lambda o, c: o + length * c, q.noise, change)
     counted = (data.weight > 0.0)[:, None]
     share = batch.epistemic_var / (batch.epistemic_var + noise_var[None, :])
     info = PBPInfo(
@@ -132,41 +110,10 @@ def absorb_batch(
         noise_kept=count_false(valid),
         steps_damped=count_false(length >= 1.0),
     )
-    return kept, new_noise, info
+    return Q(weights, noise), info
 
 
 def _longest_step(room: Array, change: Array) -> Array:
     """Longest step, at most 1, that uses up no more than half of the room."""
     falling = change < 0.0
     return jnp.where(falling, jnp.minimum(1.0, 0.5 * room / jnp.where(falling, -change, 1.0)), 1.0)
-
-
-@partial(jax.jit, static_argnames=("activation", "inference"))
-def batch_pass(
-    state: PBPState,
-    batches: Datum,
-    n_seen: Array,
-    *,
-    activation: str,
-    inference: Inference,
-) -> tuple[PBPState, PBPInfo]:
-    """Absorb batches of one size, one after the other; weight 0 marks padding.
-
-    n_seen is 1 if q has seen each of these rows before, else 0.
-    """
-    n = jnp.sum(batches.weight > 0.0)
-
-    def step(state: PBPState, batch: Datum) -> tuple[PBPState, PBPInfo]:
-        count = jnp.sum(batch.weight > 0.0)
-        cavity, noise, improper = cavity_of(state, n_seen * count)
-        weights, new_noise, info = absorb_batch(cavity, noise, batch, activation=activation)
-        after = with_q(state, weights, new_noise)
-        if inference == "sep":
-            factor = minus(natural(weights, new_noise), natural(cavity, noise))
-            average = average_factor(state)
-            moved = jax.tree.map(lambda a, f: a + (f - n_seen * count * a) / n, average, factor)
-            after = with_average_factor(after, moved)
-        return after, info._replace(weights_undone=info.weights_undone + improper)
-
-    state, infos = jax.lax.scan(step, state, batches)
-    return state, jax.tree.map(jnp.sum, infos)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.moments.pbp import kernel_draw, kernel_gamma, kernel_pass, kernel_predict
+from bayesprop.moments.pbp import kernel_draw, kernel_gamma, kernel_pass
 from bayesprop.moments.pbp.kernel_workspace import BLOCK, pack, unpack
 from bayesprop.moments.pbp.state import PBPInfo, PBPState, least_information
 
@@ -70,9 +70,7 @@ class PBPStream:
         self._orders = (places[:, None] - places) % size
         self._weights = _read_only(np.ones(size)), _read_only(np.full(size, float(recall_weight)))
         self._noise = np.empty((2, n_out))
-        self._kinds = np.empty(2 * n_in, np.int64)
-        hidden = self.layer_sizes[1:-1] or self.layer_sizes[:1]
-        self._width = max(BLOCK * (units // BLOCK + 1) for units in hidden)
+        self._width = max(BLOCK * (units // BLOCK + 1) for units in self.layer_sizes[:-1])
         self._memory_for = lru_cache(maxsize=4)(self._new_memory)
 
     @property
@@ -110,7 +108,7 @@ class PBPStream:
         """Mean and variance of the outputs, noise not included."""
         x = self._checked(x)
         m, v = np.empty((2, len(x), self.layer_sizes[-1]))
-        kernel_predict.predict_rows(self._packed.work, x, m, v)
+        kernel_pass.predict_rows(self._packed.work, x, m, v)
         return m, v
 
     def draw(
@@ -122,15 +120,15 @@ class PBPStream:
         """
         x = self._checked(x)
         if len(x) > _MOST_JOINT:
-            return self._by_drawn_weights(rng, x, n_draws)
+            from bayesprop.moments.pbp.updates import sample_functions
+
+            return sample_functions(rng, self.state, x, n_draws)
         out = np.empty((n_draws, len(x), self.layer_sizes[-1]))
         for first in range(0, n_draws, _CHUNK_DRAWS):
             part = out[first : first + _CHUNK_DRAWS]
             normals, scratch, acts, spare = self._memory_for(len(part), len(x))
             rng.standard_normal(out=normals)
-            kernel_draw.draw_functions(
-                self._packed.work, x, normals, scratch, self._kinds, acts, spare, part
-            )
+            kernel_draw.draw_functions(self._packed.work, x, normals, scratch, acts, spare, part)
         return out
 
     def _new_memory(self, n_draws: int, k: int) -> tuple[np.ndarray, ...]:
@@ -138,20 +136,6 @@ class PBPStream:
         normals = np.empty((n_draws, kernel_draw.n_normals(self.layer_sizes, k)))
         acts, spare = np.zeros((2, n_draws, k, self._width))
         return normals, np.empty(kernel_draw.scratch_size(k)), acts, spare
-
-    def _by_drawn_weights(
-        self, rng: np.random.Generator, x: np.ndarray, n_draws: int
-    ) -> Float[np.ndarray, "s k o"]:
-        state = self.state
-        out = np.empty((n_draws, len(x), self.layer_sizes[-1]))
-        for s in range(n_draws):
-            z = x
-            for depth, (m, v) in enumerate(zip(state.m, state.v, strict=True)):
-                weights = m + np.sqrt(v) * rng.standard_normal(m.shape)
-                z = np.maximum(z, 0.0) if depth else z
-                z = (z @ weights[:-1] + weights[-1]) / np.sqrt(len(weights))
-            out[s] = z
-        return out
 
     def _checked(self, x: np.ndarray) -> np.ndarray:
         if x.ndim != 2 or x.shape[1] != self.layer_sizes[0]:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from bayesprop.model.likelihoods import MultinomialProbit, Poisson, Probit
 from bayesprop.model.networks import mlp_propagate
-from bayesprop.moments.pbp.factors import Datum
+from bayesprop.moments.pbp.factors import Rows
 from bayesprop.numerics.gaussian import Gaussian
 
 LogZ = Callable[[Float[Array, " o"], Float[Array, " o"], Float[Array, " q"]], Float[Array, ""]]
@@ -69,7 +69,7 @@ def _tempered(f: Gaussian, grad: Gaussian, weight: Array) -> tuple[Gaussian, Arr
 
 
 def target_gradient(
-    m: tuple, v: tuple, datum: Datum, log_z: LogZ, *, activation: str
+    m: tuple, v: tuple, datum: Rows, log_z: LogZ, *, activation: str
 ) -> tuple[tuple[tuple, tuple], Array, Array]:
     """Gradient of log Z by the means and variances of all weights; log Z; share removed."""
 

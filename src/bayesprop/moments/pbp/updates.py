@@ -7,7 +7,6 @@ The readable form: any activation that propagates moments, any likelihood with a
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,21 +14,23 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesprop.model.likelihoods import GammaPrecisionNoise
-from bayesprop.model.networks import mlp_propagate
+from bayesprop.model.networks import mlp_apply, mlp_propagate
 from bayesprop.moments.pbp.factors import (
-    Datum,
+    Q,
+    Rows,
     average_factor,
     cavity_of,
     count_false,
+    factor_of,
     is_gamma,
-    layers,
     minus,
-    natural,
-    undo_invalid,
+    moved,
+    q_of,
+    where,
     with_average_factor,
     with_q,
 )
-from bayesprop.moments.pbp.mini_batches import batch_pass
+from bayesprop.moments.pbp.mini_batches import absorb_batch
 from bayesprop.moments.pbp.prior_factors import refresh
 from bayesprop.moments.pbp.state import (
     Inference,
@@ -39,106 +40,87 @@ from bayesprop.moments.pbp.state import (
     least_information,
 )
 from bayesprop.moments.pbp.targets import LogZ, log_z_of, target_gradient
-from bayesprop.numerics import gamma, gaussian
+from bayesprop.numerics import gamma
 from bayesprop.numerics.gamma import Gamma
 from bayesprop.numerics.gaussian import Gaussian, log_pdf
 from bayesprop.numerics.precision import in_float64
 
 
-class Absorbed(NamedTuple):
-    """q after one datum, and what it would take to say how that went."""
-
-    weights: tuple[Gaussian, ...]
-    noise: Gamma
-    log_z: Float[Array, ""]
-    epistemic_share: Float[Array, ""]
-    undone: Int[Array, ""]
-    noise_kept: Int[Array, ""]
-
-
-def absorb(
-    weights: tuple[Gaussian, ...],
-    noise: Gamma,
-    datum: Datum,
-    *,
-    activation: str,
-    target_log_z: LogZ | None = None,
-) -> Absorbed:
+def absorb(q: Q, datum: Rows, *, activation: str) -> tuple[Q, PBPInfo]:
     """Absorb one likelihood factor (section 3.3): eq. 13-17 and 12 forward, then 6, 7, 9 and 10.
 
     A sample weight tempers the factor: its noise variance is divided by the weight, and the change
-    of q(gamma) is multiplied by it. With `target_log_z`, the target is not a number with noise.
+    of q(gamma) is multiplied by it.
     """
-    if target_log_z is not None:
-        m, v = tuple(w.m for w in weights), tuple(w.v for w in weights)
-        grad, log_z_now, share = target_gradient(m, v, datum, target_log_z, activation=activation)
-        kept_weights, undone = undo_invalid(weights, _moved(weights, grad))
-        return Absorbed(kept_weights, noise, log_z_now, share, undone, jnp.asarray(0))
-    noise_var = gamma.expected_variance(noise)
+    noise_var = gamma.expected_variance(q.noise)
 
     def log_z(m: tuple, v: tuple) -> tuple[Array, Gaussian]:
         f = mlp_propagate(m, v, datum.x, activation_name=activation)
         return jnp.sum(log_pdf(datum.y, f.m, f.v + noise_var / datum.weight)), f
 
-    m, v = tuple(w.m for w in weights), tuple(w.v for w in weights)
-    grad, f = jax.grad(log_z, argnums=(0, 1), has_aux=True)(m, v)
-    kept_weights, undone = undo_invalid(weights, _moved(weights, grad))
-    likelihood = GammaPrecisionNoise(noise)
-    new_noise, noise_kept = _weighted_noise(likelihood, f, datum)
+    slopes, f = jax.grad(log_z, argnums=(0, 1), has_aux=True)(*q.moments)
+    weights, undone = moved(q, slopes)
+    likelihood = GammaPrecisionNoise(q.noise)
+    noise, noise_kept = _weighted_noise(likelihood, f, datum)
     log_z_now = datum.weight * jnp.sum(likelihood.log_z(f.m, f.v, datum.y))
     share = jnp.mean(f.v / (f.v + noise_var))
-    return Absorbed(kept_weights, new_noise, log_z_now, share, undone, noise_kept)
-
-
-def _moved(weights: tuple[Gaussian, ...], grad: tuple[tuple, tuple]) -> tuple[Gaussian, ...]:
-    """Eq. 6 and 7 for every layer."""
-    return tuple(
-        gaussian.match_moments(w, *dw)
-        for w, dw in zip(weights, zip(*grad, strict=True), strict=True)
-    )
+    return Q(weights, noise), PBPInfo(log_z_now, share, undone, noise_kept)
 
 
 def _weighted_noise(
-    likelihood: GammaPrecisionNoise, f: Gaussian, datum: Datum
+    likelihood: GammaPrecisionNoise, f: Gaussian, datum: Rows
 ) -> tuple[Gamma, Array]:
     old = likelihood.precision
     matched = likelihood.update(f.m, f.v, datum.y)
-    new = Gamma(*(o + datum.weight * (n - o) for o, n in zip(old, matched, strict=True)))
+    new = jax.tree.map(lambda n, o: o + datum.weight * (n - o), matched, old)
     valid = is_gamma(new)
-    kept = Gamma(*(jnp.where(valid, n, o) for n, o in zip(new, old, strict=True)))
-    return kept, count_false(valid)
+    return where(valid, new, old), count_false(valid)
 
 
-@partial(jax.jit, static_argnames=("activation", "inference", "target_log_z"))
-def _online_pass(
+def absorb_target(q: Q, datum: Rows, log_z: LogZ, *, activation: str) -> tuple[Q, PBPInfo]:
+    """Absorb the factor of a target that is not a number with noise, by its own log Z."""
+    slopes, log_z_now, share = target_gradient(*q.moments, datum, log_z, activation=activation)
+    weights, undone = moved(q, slopes)
+    return Q(weights, q.noise), PBPInfo(log_z_now, share, undone, jnp.asarray(0))
+
+
+@partial(jax.jit, static_argnames=("activation", "inference", "log_z"))
+def _pass(
     state: PBPState,
-    data: Datum,
+    data: Rows,
     n_seen: Array,
     *,
     activation: str,
     inference: Inference,
-    target_log_z: LogZ | None,
+    log_z: LogZ | None,
 ) -> tuple[PBPState, PBPInfo]:
-    """Absorb row by row; n_seen is 1 if q has seen each of these rows before, else 0."""
-    n = data.x.shape[0]
+    """Absorb row by row, or batch by batch; weight 0 marks the padding of a batch.
 
-    def step(state: PBPState, datum: Datum) -> tuple[PBPState, PBPInfo]:
-        if inference == "adf":
-            cavity, noise = layers(state.m, state.v), Gamma(state.noise_shape, state.noise_rate)
-            improper = jnp.asarray(0)
-        else:
-            cavity, noise, improper = cavity_of(state, n_seen)
-        new = absorb(cavity, noise, datum, activation=activation, target_log_z=target_log_z)
-        info = PBPInfo(new.log_z, new.epistemic_share, new.undone + improper, new.noise_kept)
-        after = with_q(state, new.weights, new.noise)
-        if inference == "sep":
-            factor = minus(natural(new.weights, new.noise), natural(cavity, noise))
-            average = jax.tree.map(
-                lambda a, f: a + (f - n_seen * a) / n, average_factor(state), factor
-            )
-            after = with_average_factor(after, average)
-        return after, info
+    n_seen is 1 if q has seen each of these rows before, else 0.
+    """
+    n = jnp.sum(data.weight > 0.0)
 
+    def absorbed(q: Q, part: Rows) -> tuple[Q, PBPInfo]:
+        if part.weight.ndim:
+            return absorb_batch(q, part, activation=activation)
+        if log_z is not None:
+            return absorb_target(q, part, log_z, activation=activation)
+        return absorb(q, part, activation=activation)
+
+    def filtering(state: PBPState, part: Rows) -> tuple[PBPState, PBPInfo]:
+        q, info = absorbed(q_of(state), part)
+        return with_q(state, q), info
+
+    def stochastic_ep(state: PBPState, part: Rows) -> tuple[PBPState, PBPInfo]:
+        count = jnp.sum(part.weight > 0.0)
+        cavity, improper = cavity_of(state, n_seen * count)
+        q, info = absorbed(cavity, part)
+        factor, average = minus(factor_of(q), factor_of(cavity)), average_factor(state)
+        average = jax.tree.map(lambda a, f: a + (f - n_seen * count * a) / n, average, factor)
+        after = with_average_factor(with_q(state, q), average)
+        return after, info._replace(weights_undone=info.weights_undone + improper)
+
+    step = filtering if inference == "adf" else stochastic_ep
     state, infos = jax.lax.scan(step, state, data)
     return state, jax.tree.map(jnp.sum, infos)
 
@@ -178,30 +160,26 @@ def data_pass(
         What a row of y is, or log Z as a function of the outputs' means and variances and that row.
         Batches are for numbers only: they need the joint density of their rows.
     """
-    is_number = targets == "numbers"
-    if batch_size > 1 and not is_number:
+    if batch_size > 1 and targets != "numbers":
         raise ValueError(f"batch_size must be 1 unless targets are numbers, got {batch_size}")
     weight = np.ones(len(x)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     order = order[weight[order] > 0.0]
     if len(order) == 0:
         return state, PBPInfo()
-    state = jax.tree.map(jnp.asarray, state)
+    data = Rows(*(a[order] for a in (x, y, weight)))
+    if batch_size > 1:
+        data = Rows(*(_in_batches(a, batch_size) for a in data))
+    state, data = jax.tree.map(jnp.asarray, (state, data))
     n_seen = jnp.asarray(float(any(np.any(f) for f in state.lik_prec)))
-    rule = {"activation": activation, "inference": inference}
-    if batch_size == 1:
-        data = Datum(*(jnp.asarray(a[order]) for a in (x, y, weight)))
-        log_z = log_z_of(targets)
-        return _to_host(*_online_pass(state, data, n_seen, target_log_z=log_z, **rule))
-    n_padding = -len(order) % batch_size
-    padded = np.concatenate([order, np.zeros(n_padding, dtype=order.dtype)])
-    counted = np.where(np.arange(len(padded)) < len(order), weight[padded], 0.0)
-    batches = Datum(
-        *(
-            jnp.asarray(a.reshape(len(padded) // batch_size, batch_size, *a.shape[1:]))
-            for a in (x[padded], y[padded], counted)
-        )
-    )
-    return _to_host(*batch_pass(state, batches, n_seen, **rule))
+    rule = {"activation": activation, "inference": inference, "log_z": log_z_of(targets)}
+    return _to_host(*_pass(state, data, n_seen, **rule))
+
+
+def _in_batches(rows: np.ndarray, size: int) -> np.ndarray:
+    """Fold the first axis in two, filled up with zeros."""
+    n_missing = -len(rows) % size
+    rows = np.concatenate([rows, np.zeros((n_missing, *rows.shape[1:]))])
+    return rows.reshape(len(rows) // size, size, *rows.shape[1:])
 
 
 @in_float64
@@ -213,7 +191,7 @@ def refresh_prior(
     return _to_host(*refresh(jax.tree.map(jnp.asarray, state), least))
 
 
-@partial(jax.jit, static_argnames=("activation",))
+@partial(jax.jit, static_argnames="activation")
 def _predict(state: PBPState, x: Float[Array, "n d"], *, activation: str) -> Gaussian:
     return jax.vmap(lambda row: mlp_propagate(state.m, state.v, row, activation_name=activation))(x)
 
@@ -234,3 +212,26 @@ def predict_moments(
         rows = slice(start, start + chunk_rows)
         m[rows], v[rows] = _predict(state, jnp.asarray(x[rows]), activation=activation)
     return m, v
+
+
+@partial(jax.jit, static_argnames="activation")
+def _evaluate(weights: tuple, x: Float[Array, "n d"], *, activation: str) -> Array:
+    return jax.vmap(lambda row: mlp_apply(weights, row, activation_name=activation))(x)
+
+
+@in_float64
+def sample_functions(
+    rng: np.random.Generator | np.random.RandomState,
+    state: PBPState,
+    x: Float[np.ndarray, "n d"],
+    n_samples: int,
+    *,
+    activation: str = "relu",
+) -> Float[np.ndarray, "s n o"]:
+    """Draw weights from q; each draw is one function, evaluated at all rows of x."""
+    layers, rows = list(zip(state.m, state.v, strict=True)), jnp.asarray(x)
+    out = np.empty((n_samples, len(x), state.m[-1].shape[1]))
+    for s in range(n_samples):
+        weights = tuple(m + np.sqrt(v) * rng.standard_normal(m.shape) for m, v in layers)
+        out[s] = _evaluate(weights, rows, activation=activation)
+    return out

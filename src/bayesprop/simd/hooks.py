@@ -1,0 +1,71 @@
+"""All that we use of numba and llvmlite without their promise: which, why, what if it goes.
+
+No other module imports `numba.core` or reads a private name of either; `tests/test_layout.py` says
+so. Everything else rests on `numba.extending` and `llvmlite.ir`, which are public.
+
+`_nrt`
+    No counting of references to arrays, which is half of the time of a small network. Gone: numba
+    raises "Unrecognized options" at the first call; empty `NO_REFERENCE_COUNTS`.
+`_cache._cache_file._source_stamp`
+    An entry point is compiled anew when any file that it may be made of has changed. Gone:
+    AttributeError at import; let `recompile_when` do nothing, and empty `__pycache__` by hand.
+`infer_global`, `ConcreteTemplate`, `signature`
+    The operators + - * / < > of lanes. Gone: ImportError; `numba.extending.overload`.
+`Conversion`
+    A float where lanes are expected spreads to all of them. Gone: ImportError; `spread8` by hand.
+`cgutils.get_or_insert_function`
+    Calls of LLVM's own functions. Gone: ImportError; `llvmlite.ir.Function`, once a module.
+`LoadInstr.descr`, `IRBuilder._insert`
+    The coefficients of polynomials are read where they are used (`lanes.polynomial`). Gone:
+    AttributeError at the first call; `builder.load`, slower.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.typeconv.castgraph import Conversion
+from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
+
+NO_REFERENCE_COUNTS: dict[str, Any] = {"_nrt": False}
+"""Options of a compiled function that allocates nothing, and whose caller holds its arrays."""
+
+SAFE: Any = Conversion.safe
+"""What `can_convert_from` of a numba type returns for a type that it accepts."""
+
+
+def recompile_when(entry: Any, stamp: tuple) -> None:
+    """Take compiled code from disk only if it was written under the same stamp."""
+    entry._cache._cache_file._source_stamp = stamp
+
+
+def type_operator(op: Any, result_of: dict[types.Type, types.Type]) -> None:
+    """Let numba know `op` on two equal types, the keys, and the type of its result."""
+
+    class Template(ConcreteTemplate):
+        cases = [signature(result, kind, kind) for kind, result in result_of.items()]  # noqa: RUF012
+
+    register: Any = infer_global
+    register(op)(Template)
+
+
+def intrinsic_function(builder: Any, kind: ir.FunctionType, name: str) -> Any:
+    """Return one of LLVM's own functions, declared in the module at hand."""
+    return cgutils.get_or_insert_function(builder.module, kind, name)
+
+
+class _VolatileLoad(ir.LoadInstr):
+    def descr(self, buf: list[str]) -> None:
+        text: list[str] = []
+        super().descr(text)
+        buf.append("".join(text).replace("load", "load volatile", 1))
+
+
+def volatile_load(builder: Any, address: Any) -> Any:
+    """Load in a way that the optimiser neither moves nor foresees."""
+    load = _VolatileLoad(builder.block, address)
+    builder._insert(load)
+    return load
