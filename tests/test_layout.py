@@ -122,7 +122,8 @@ def test_import_is_instant():
 def test_the_compiled_engine_needs_no_jax():
     loaded = loaded_by("import bayesprop.moments.pbp.engine, bayesprop.moments.pbp.algorithm")
     assert not loaded & {"jax", "sklearn", "matplotlib"}
-    assert "jax" not in loaded_by("from bayesprop import PBPRegressor")
+    for name in ("PBPRegressor", "BayesianMLPRegressor"):
+        assert "jax" not in loaded_by(f"from bayesprop import {name}")
 
 
 def test_unknown_public_name_is_an_attribute_error():

@@ -155,6 +155,7 @@ def test_the_network_recipe_end_to_end():
     again = BayesianMLPRegressor._from_stored(header, arrays)
     np.testing.assert_allclose(again.predict(x), model.predict(x), rtol=1e-6)
     assert model.fit_report_.guards["dead_units"] >= 0
+    assert model.hidden_layer_sizes_ == again.hidden_layer_sizes_ == (8,)
 
 
 def test_what_the_networks_leave_is_learnt_unless_unwanted():

@@ -202,7 +202,7 @@ class BayesianMLPRegressor(BayesianRegressor):
     @property
     def hidden_layer_sizes_(self) -> tuple[int, ...]:
         """Units of the hidden layers in use: as asked, or as the size of the table chose."""
-        return tuple(layer.b_m.shape[-1] for layer in self.state_.members.mean[:-1])
+        return self.state_.members[0].sizes[0][1:-1]
 
     def without_replicates(self) -> Self:
         """Return a copy that predicts inputs of its table as if they had never been measured.

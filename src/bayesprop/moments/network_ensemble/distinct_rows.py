@@ -130,7 +130,7 @@ class Distinct(NamedTuple):
         number = np.full(len(self.once.x), -1)
         number[some] = np.arange(len(some))
         at = number[self.gone]
-        ours = (at >= 0) & (self.table.weight > 0.0)
-        y, weight = (part[ours].astype(np.float64) for part in (self.table.y, self.table.weight))
+        chosen = (at >= 0) & (self.table.weight > 0.0)
+        y, weight = (part[chosen].astype(np.float64) for part in (self.table.y, self.table.weight))
         scale = self.table.n_total / self.table.weight.sum(dtype=np.float64)
-        return Targets(y, scale * weight, at[ours], len(some))
+        return Targets(y, scale * weight, at[chosen], len(some))

@@ -109,8 +109,8 @@ class EnsembleState(NamedTuple):
             state = cls(
                 _members_of({name: a for name, a in arrays.items() if is_part(name)}),
                 **{name: arrays[name] for name in _OWN},
-                residual=_part_of(arrays, "residual", ResidualProcess),
-                replicates=_part_of(arrays, "replicates", Replicates),
+                residual=ResidualProcess(*_fields(arrays, "residual", ResidualProcess._fields)),
+                replicates=Replicates(*_fields(arrays, "replicates", Replicates._fields)),
                 seed=int(arrays["seed"]),
             )
         except KeyError as missing:
@@ -140,8 +140,8 @@ def n_mean_weights(member: Member) -> int:
     return sum(layer.w_m.size + layer.b_m.size for layer in member.mean)
 
 
-def _part_of(arrays: dict[str, np.ndarray], part: str, kind: type) -> NamedTuple:
-    return kind(*(arrays[f"{_PARTS[part]}.{name}"] for name in kind._fields))
+def _fields(arrays: dict[str, np.ndarray], part: str, names: tuple[str, ...]) -> list[np.ndarray]:
+    return [arrays[f"{_PARTS[part]}.{name}"] for name in names]
 
 
 def _check_numbers(arrays: dict[str, np.ndarray]) -> None:

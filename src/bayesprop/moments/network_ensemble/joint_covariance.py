@@ -95,8 +95,8 @@ def with_deviations(
     x, weight, targets = rows.x[some], rows.weight[some].astype(np.float64), distinct.targets(some)
     own = weight * rows.n_total / rows.weight.sum(dtype=np.float64)
     counts = weight * rows.n_total / weight.sum()
-    said, spread = outputs(state, x), settings.priors.mean
-    there, total = said.at(targets.at), targets.sums(np.ones(len(targets.at)))[:, None]
+    noisy, spread = outputs(state, x), settings.priors.mean
+    there, total = noisy.at(targets.at), targets.sums(np.ones(len(targets.at)))[:, None]
     trained = state.members
     each = tuple(wake(state.seed, k, member, spread) for k, member in enumerate(trained))
     state = state._replace(members=each)
@@ -109,20 +109,20 @@ def with_deviations(
         y = targets.sums(each_r * targets.y) / total / r
         prior_var = _flat(prior_variances(trained[k].mean, spread))
         rng = np.random.default_rng([state.seed % 2**32, 2, k])
-        found, h = deviations(rng, j, (counts[:, None] * r).ravel(), prior_var, number)
+        vectors, h = deviations(rng, j, (counts[:, None] * r).ravel(), prior_var, number)
         v = h.reshape(r.shape) / (counts[:, None] * r)
         leverage = own[:, None] * r * v
         stays = np.maximum(1.0 - leverage, _LEAST_LEFT)
-        return found, y + (said.m[k] - y) / stays, v / stays, leverage.max(axis=1)
+        return vectors, y + (noisy.m[k] - y) / stays, v / stays, leverage.max(axis=1)
 
     fit_in = _MOST_AT_A_TIME // (x.shape[0] * state.n_outputs * n_weights)
     with (
         one_blas_thread(),
         ThreadPoolExecutor(max(1, min(n_cores(), fit_in))) as pool,
     ):
-        found, m, v, leverage = zip(*pool.map(of_member, range(len(each))), strict=True)
+        vectors, m, v, leverage = zip(*pool.map(of_member, range(len(each))), strict=True)
     left_out = LeftOut(some, np.array(m), np.array(v), np.max(leverage, axis=0))
-    return state._replace(deviations=np.array(found, np.float32)), left_out
+    return state._replace(deviations=np.array(vectors, np.float32)), left_out
 
 
 def wake(seed: int, k: int, member: Member, spread: float) -> Member:
@@ -138,10 +138,10 @@ def wake(seed: int, k: int, member: Member, spread: float) -> Member:
     sleeps = np.array(dead_units(member.mean, spread)[-n_units:])
     rng, n = np.random.default_rng([seed % 2**32, 3, k]), int(sleeps.sum())
     w_var, b_var = prior_variances(member.mean, spread)[-2]
-    weights, biases, left = (np.array(a) for a in (entering.w_m, entering.b_m, leaving.w_m))
+    weights, biases, leaving_m = (np.array(a) for a in (entering.w_m, entering.b_m, leaving.w_m))
     weights[:, sleeps] = np.sqrt(w_var[:, sleeps]) * rng.standard_normal((len(weights), n))
     biases[sleeps] = np.sqrt(b_var[sleeps]) * rng.standard_normal(n)
-    left[:n_units][sleeps] = 0.0
+    leaving_m[:n_units][sleeps] = 0.0
     entering = entering._replace(
         w_m=weights,
         b_m=biases,
@@ -152,7 +152,7 @@ def wake(seed: int, k: int, member: Member, spread: float) -> Member:
     if n < n_units:
         widths[sleeps] = rng.choice(widths[~sleeps], n)
     return member._replace(
-        mean=(*below, entering, leaving._replace(w_m=left)),
+        mean=(*below, entering, leaving._replace(w_m=leaving_m)),
         log_widths=(*member.log_widths[:-1], widths),
     )
 
@@ -188,27 +188,27 @@ def slopes(
     ends = np.cumsum([0, *(layer.b_m.size for layer in layers[:-1])])
     units = [slice(*pair) for pair in pairwise(ends)]
     n, n_out = len(x), layers[-1].b_m.size
-    found = np.empty((n, n_out, sum(layer.w_m.size + layer.b_m.size for layer in layers)))
-    above, end = np.broadcast_to(np.eye(n_out), (n, n_out, n_out)), found.shape[2]
+    slope = np.empty((n, n_out, sum(layer.w_m.size + layer.b_m.size for layer in layers)))
+    above, end = np.broadcast_to(np.eye(n_out), (n, n_out, n_out)), slope.shape[2]
     for depth, layer in reversed([*enumerate(layers)]):
         inputs = x if depth == 0 else z[:, units[depth - 1]]
         if len(layer.w_m) > inputs.shape[1]:
             inputs = np.hstack([inputs, x])
         biases = end - layer.b_m.size
-        found[:, :, biases:end] = above
+        slope[:, :, biases:end] = above
         end = biases - layer.w_m.size
-        of_weights = found[:, :, end:biases].reshape(n, n_out, *layer.w_m.shape)
+        of_weights = slope[:, :, end:biases].reshape(n, n_out, *layer.w_m.shape)
         np.multiply(inputs[:, None, :, None], above[:, :, None, :], out=of_weights)
         if depth > 0:
             w = np.asarray(layer.w_m, np.float64)[: n_units_below(layers, depth)]
             above = (above @ w.T) * gains[:, None, units[depth - 1]]
-    return found
+    return slope
 
 
 def row_precisions(
     state: EnsembleState,
     settings: EnsembleSettings,
-    said: NoisyOutput,
+    noisy: NoisyOutput,
     y: Float[np.ndarray, "n o"],
     k: int,
 ) -> Float[np.ndarray, "n o"]:
@@ -218,12 +218,12 @@ def row_precisions(
         What all members say of the rows, with independent weights.
     """
     share, one = settings.noise_share(k), state.members[k]
-    dof = np.maximum(said.dof[k], settings.mean_least_dof(k))
-    below = np.minimum(state.log_floor - said.l_m[k], -1e-6)
-    h = said.l_m[k] + np.log1p(-np.exp(below)) - one.log_noise
+    dof = np.maximum(noisy.dof[k], settings.mean_least_dof(k))
+    below = np.minimum(state.log_floor - noisy.l_m[k], -1e-6)
+    h = noisy.l_m[k] + np.log1p(-np.exp(below)) - one.log_noise
     seen = np.logaddexp(one.own_log_noise + share * h, state.log_floor)
-    square = (said.m[k] - y) ** 2 + said.v[k]
-    precision = row_precision(square, seen, share**2 * said.l_v[k], dof)
+    square = (noisy.m[k] - y) ** 2 + noisy.v[k]
+    precision = row_precision(square, seen, share**2 * noisy.l_v[k], dof)
     return np.maximum(precision, _LEAST_PRECISION)
 
 
@@ -249,7 +249,7 @@ def deviations(
     n, p = j.shape
     if n >= p:
         root = _cholesky(j.T @ j)
-        found = linalg.solve_triangular(
+        vectors = linalg.solve_triangular(
             root, orthogonal_columns(rng, p, number), trans=1, lower=True
         )
         h = np.square(linalg.solve_triangular(root, j.T, lower=True)).sum(axis=0)
@@ -258,12 +258,12 @@ def deviations(
         own = np.diag(gram).copy()
         root = _cholesky(gram)
         of_weights, of_rows = np.split(orthogonal_columns(rng, p + n, number), [p])
-        found = of_weights - j.T @ linalg.cho_solve((root, True), j @ of_weights + of_rows)
+        vectors = of_weights - j.T @ linalg.cho_solve((root, True), j @ of_weights + of_rows)
         # Of 1 - diag((j j' + 1)^-1) little would be left where a row says next to nothing.
         gram[np.diag_indices(n)] = own
         gram *= inverse_triangle(root)
         h = gram.sum(axis=0) + gram.sum(axis=1) - np.diag(gram)
-    return found.T * spread, h
+    return vectors.T * spread, h
 
 
 def _cholesky(gram: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:

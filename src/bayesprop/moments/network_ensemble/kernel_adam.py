@@ -49,10 +49,10 @@ def _sum(values, at, n):
     whole = n - n % BLOCK
     for k in range(0, whole, BLOCK):
         lanes = lanes + load_floats(values, at + k)
-    found = float(total(lanes))
+    whole_sum = float(total(lanes))
     for k in range(at + whole, at + n):
-        found += values[k]
-    return found
+        whole_sum += values[k]
+    return whole_sum
 
 
 @inlined

@@ -187,10 +187,10 @@ def _bound(square, log_var, tilt, per_dof, half):
     """
     scale = exp(tilt - log_var)
     u = scale * square * per_dof
-    left = 1.0 / (1.0 + u)
-    share, log_term = u * left, log1p(u)
+    rest = 1.0 / (1.0 + u)
+    share, log_term = u * rest, log1p(u)
     of_tilt = 0.0 - half * share
-    of_square = (0.0 - half) * per_dof * scale * left
+    of_square = (0.0 - half) * per_dof * scale * rest
     value = (0.0 - 0.5) * log_var - half * log_term
     return value, of_square, (0.0 - 0.5) - of_tilt, of_tilt, log_term, share
 
@@ -225,8 +225,8 @@ def _outputs(work, block, noise_weight, tilt_limit, per_row):
         seen = log_add_exp(own, floor)
         tilt = at_most((0.5 * noise_weight * noise_weight) * h_v, tilt_limit)
         square = error * error + load_floats(room, v_at)
-        its_per_dof, its_half = spread_at(numbers, at + 5), spread_at(numbers, at + 6)
-        value, of_square, of_l, _, _, _ = _bound(square, seen, tilt, its_per_dof, its_half)
+        per_dof_seen, half_seen = spread_at(numbers, at + 5), spread_at(numbers, at + 6)
+        value, of_square, of_l, _, _, _ = _bound(square, seen, tilt, per_dof_seen, half_seen)
         store(room, m_at, share_of_row * of_square * (2.0 * error))
         store(room, v_at, share_of_row * of_square)
         _add(room, sums + BLOCK * _OWN, share_of_row * of_l * exp(own - seen))
@@ -284,8 +284,8 @@ def _both_networks(work, order, start, x, y, weight, size, noise_weight, rules):
         weights += room[places.weight + r]
     for j in range(n_out):
         at = places.sums + N_SUMS * BLOCK * j
-        constant, slope, of_its_own = _constants_of_noise(work, j, rules)
-        of_mean += of_its_own * weights + total(load_floats(room, at + BLOCK * _OF_MEAN))
+        constant, slope, constant_seen = _constants_of_noise(work, j, rules)
+        of_mean += constant_seen * weights + total(load_floats(room, at + BLOCK * _OF_MEAN))
         of_noise += constant * weights + total(load_floats(room, at + BLOCK * _OF_NOISE))
         _slopes_of_noise(work, j, weights, slope, per_row)
     return per_row * of_mean, per_row * of_noise

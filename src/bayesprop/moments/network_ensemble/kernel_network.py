@@ -359,24 +359,24 @@ def products(work, job, n_blocks):
     for j in range(0, n_b - 1, 4):
         n_columns = min(4, n_b - j)
         for i in range(0, n_a, 4):
-            found = _square(work, a + BLOCK * i, a_step, b + BLOCK * j, b_step, n_blocks)
+            sums = _square(work, a + BLOCK * i, a_step, b + BLOCK * j, b_step, n_blocks)
             at = to + i * n_b + j
             if n_columns == 4 and i + 4 <= n_a:
-                store(out, at, first_quarter(found))
-                store(out, at + n_b, second_quarter(found))
-                store(out, at + 2 * n_b, third_quarter(found))
-                store(out, at + 3 * n_b, last_quarter(found))
+                store(out, at, first_quarter(sums))
+                store(out, at + n_b, second_quarter(sums))
+                store(out, at + 2 * n_b, third_quarter(sums))
+                store(out, at + 3 * n_b, last_quarter(sums))
             else:
-                store(few, 0, found)
+                store(few, 0, sums)
                 _spill(few, out, at, n_b, n_a - i, n_columns)
     if n_b % 4 == 1:
         j = n_b - 1
         for i in range(0, n_a, BLOCK):
-            found = _column(work, a + BLOCK * i, a_step, b + BLOCK * j, b_step, n_blocks)
+            sums = _column(work, a + BLOCK * i, a_step, b + BLOCK * j, b_step, n_blocks)
             at = to + i * n_b + j
             if n_b == 1 and i + BLOCK <= n_a:
-                store(out, at, found)
+                store(out, at, sums)
             else:
-                store(few, 0, found)
+                store(few, 0, sums)
                 for k in range(min(BLOCK, n_a - i)):
                     out[at + k * n_b] = few[k]

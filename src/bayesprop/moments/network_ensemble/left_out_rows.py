@@ -55,13 +55,13 @@ def with_residual(
     And what it then says of rows left out.
     """
     rng = np.random.default_rng([state.seed % 2**32, 4])
-    told = np.flatnonzero(left_out.leverage <= MOST_LEVERAGE)
-    if len(told) < LEAST_ROWS:
+    judging = np.flatnonzero(left_out.leverage <= MOST_LEVERAGE)
+    if len(judging) < LEAST_ROWS:
         return state, left_out
-    kept = np.sort(rng.permutation(told)[: residual_process.MOST_ROWS])
+    kept = np.sort(rng.permutation(judging)[: residual_process.MOST_ROWS])
     some = left_out.some[kept]
     x, weight = (part[some].astype(np.float64) for part in (distinct.once.x, distinct.once.weight))
-    said = outputs(state, x)._replace(m=left_out.m[:, kept], v=left_out.v[:, kept])
+    noisy = outputs(state, x)._replace(m=left_out.m[:, kept], v=left_out.v[:, kept])
     # The time goes with the cube of it, and with the number of outputs.
     n_evidence = int(residual_process.ROWS_OF_EVIDENCE / np.cbrt(state.n_outputs))
     n_evidence *= settings.learns_residual
@@ -69,7 +69,7 @@ def with_residual(
     with one_blas_thread():
         each = [
             _judged(
-                rng, Output.of(said, state.log_floor, o), x, targets.column(o), weight, n_evidence
+                rng, Output.of(noisy, state.log_floor, o), x, targets.column(o), weight, n_evidence
             )
             for o in range(state.n_outputs)
         ]
@@ -95,9 +95,9 @@ def _judged(
     log_ratio, before = of_members.best(few)
     if not n_evidence:
         return Left(None, log_ratio)
-    said, (_, mean) = of_members.predictive(0.0), targets.means()
-    total = said.noise_var + said.f_var.mean(axis=0)
-    fitted = residual_process.fit(rng, x, mean - said.mean, total, weight, n_evidence)
+    predicted, (_, mean) = of_members.predictive(0.0), targets.means()
+    total = predicted.noise_var + predicted.f_var.mean(axis=0)
+    fitted = residual_process.fit(rng, x, mean - predicted.mean, total, weight, n_evidence)
     with_process, after = of_members.moved(fitted.m, fitted.v).best(few)
     n_errors = CONVINCING if len(x) >= residual_process.FEW_ROWS else 0.0
     if is_near(after - before - LEAST_GAIN, n_errors):

@@ -97,16 +97,20 @@ def named(member: Member) -> dict[str, np.ndarray]:
 
 def from_named(arrays: dict[str, np.ndarray]) -> Member:
     """Undo `named`; KeyError where an array is missing."""
-    networks = {}
-    for network in _NETWORKS:
-        n_layers = sum(name.startswith(f"{network}.") for name in arrays)
-        networks[network] = tuple(
-            GaussianLayer(*(arrays[f"{network}.{depth}.{part}"] for part in GaussianLayer._fields))
-            for depth in range(n_layers // len(GaussianLayer._fields))
+
+    def count(prefix: str) -> int:
+        return sum(name.startswith(f"{prefix}.") for name in arrays)
+
+    parts = GaussianLayer._fields
+    mean, noise = (
+        tuple(
+            GaussianLayer(*(arrays[f"{network}.{depth}.{part}"] for part in parts))
+            for depth in range(count(network) // len(parts))
         )
-    n_widths = sum(name.startswith(f"{_WIDTHS}.") for name in arrays)
-    widths = tuple(arrays[f"{_WIDTHS}.{depth}"] for depth in range(n_widths))
-    return Member(**networks, **{name: arrays[name] for name in _VECTORS}, log_widths=widths)
+        for network in _NETWORKS
+    )
+    widths = tuple(arrays[f"{_WIDTHS}.{depth}"] for depth in range(count(_WIDTHS)))
+    return Member(mean, noise, *(arrays[name] for name in _VECTORS), log_widths=widths)
 
 
 def is_part(name: str) -> bool:
@@ -117,16 +121,16 @@ def is_part(name: str) -> bool:
 def shapes(member: Member) -> dict[str, tuple[int, ...]]:
     """Shapes that arrays of its sizes have, by name."""
     mean, noise = member.sizes
-    found: dict[str, tuple[int, ...]] = {}
+    by_name: dict[str, tuple[int, ...]] = {}
     for network, sizes in zip(_NETWORKS, (mean, noise), strict=True):
         for depth, (fan_in, fan_out) in enumerate(pairwise(sizes)):
             is_last = depth == len(sizes) - 2
             fan_in += mean[0] if network == "mean" and is_last and member.is_direct else 0
             weights, biases = (fan_in, fan_out), (fan_out,)
             each = zip(GaussianLayer._fields, (weights, weights, biases, biases), strict=True)
-            found |= {f"{network}.{depth}.{part}": shape for part, shape in each}
-    found |= dict.fromkeys(_VECTORS, (mean[-1],))
-    return found | {f"{_WIDTHS}.{depth}": (n,) for depth, n in enumerate(mean[1:-1])}
+            by_name |= {f"{network}.{depth}.{part}": shape for part, shape in each}
+    by_name |= dict.fromkeys(_VECTORS, (mean[-1],))
+    return by_name | {f"{_WIDTHS}.{depth}": (n,) for depth, n in enumerate(mean[1:-1])}
 
 
 def flat(member: Member) -> Float32[np.ndarray, " p"]:

@@ -66,50 +66,50 @@ def scaled(
 
 
 def predictive(
-    said: NoisyOutput,
+    noisy: NoisyOutput,
     log_ratio: Float[np.ndarray, " o"] | float,
     log_floor: Float[np.ndarray, " o"] | float,
 ) -> NoiseMixturePredictive:
     """One mixture over the members; arrays (k, n) with dof (k,), or (k, n, o) with (k, o)."""
-    l_m = scaled(said.l_m, log_ratio, log_floor)
+    l_m = scaled(noisy.l_m, log_ratio, log_floor)
     return NoiseMixturePredictive.of(
-        f_mean=said.m,
-        f_var=said.v,
+        f_mean=noisy.m,
+        f_var=noisy.v,
         log_noise_mean=np.clip(l_m, LEAST_LOG_NOISE, MOST_LOG_NOISE),
-        log_noise_var=np.minimum(said.l_v, MOST_LOG_NOISE_VAR),
-        dof=np.broadcast_to(np.expand_dims(said.dof, 1), said.m.shape),
+        log_noise_var=np.minimum(noisy.l_v, MOST_LOG_NOISE_VAR),
+        dof=np.broadcast_to(np.expand_dims(noisy.dof, 1), noisy.m.shape),
     )
 
 
 class Output(NamedTuple):
     """What the members say of one output at some rows, (k, n), and the floor of its noise."""
 
-    said: NoisyOutput
+    noisy: NoisyOutput
     log_floor: float
 
     @classmethod
-    def of(cls, said: NoisyOutput, log_floor: Float[np.ndarray, " o"], o: int) -> Output:
+    def of(cls, noisy: NoisyOutput, log_floor: Float[np.ndarray, " o"], o: int) -> Output:
         """Take one of all."""
-        one = NoisyOutput(*(part[..., o] for part in said))
+        one = NoisyOutput(*(part[..., o] for part in noisy))
         return cls(one, float(log_floor[o]))
 
     def predictive(self, log_ratio: float) -> NoiseMixturePredictive:
         """Mix the members, the noise multiplied."""
-        return predictive(self.said, log_ratio, self.log_floor)
+        return predictive(self.noisy, log_ratio, self.log_floor)
 
     def moved(self, m: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"]) -> Output:
         """Add to mean and variance of every member."""
-        return self._replace(said=self.said._replace(m=self.said.m + m, v=self.said.v + v))
+        return self._replace(noisy=self.noisy._replace(m=self.noisy.m + m, v=self.noisy.v + v))
 
     def agreed(self, m: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"]) -> Output:
         """Give all members the same mean and variance."""
-        shape = self.said.m.shape
-        said = self.said._replace(m=np.broadcast_to(m, shape), v=np.broadcast_to(v, shape))
-        return self._replace(said=said)
+        shape = self.noisy.m.shape
+        noisy = self.noisy._replace(m=np.broadcast_to(m, shape), v=np.broadcast_to(v, shape))
+        return self._replace(noisy=noisy)
 
     def at(self, rows: Int[np.ndarray, " r"]) -> Output:
         """Take some rows."""
-        return self._replace(said=self.said.at(rows))
+        return self._replace(noisy=self.noisy.at(rows))
 
     def best(self, targets: Targets) -> tuple[float, Float[np.ndarray, " n"]]:
         """Log of the factor of the noise, and the log-likelihoods with it."""
@@ -118,8 +118,8 @@ class Output(NamedTuple):
         def scores(step: int) -> Float[np.ndarray, " n"]:
             return targets.scores(there.predictive(step * LOG_STEP).log_prob(targets.y))
 
-        step, found = nearest_to_best(scores, (-1, 1))
-        return step * LOG_STEP, found
+        step, best_scores = nearest_to_best(scores, (-1, 1))
+        return step * LOG_STEP, best_scores
 
 
 def nearest_to_best(

@@ -166,9 +166,9 @@ def own_share(
 ) -> float:
     """Log of the share of the noise that does not come back with the inputs."""
     count, mean = targets.others()
-    again = np.flatnonzero(count > 0.0)
-    again = np.sort(rng.permutation(again)[:MOST_TARGETS])
-    few, count, mean = targets.these(again), count[again], mean[again]
+    repeated = np.flatnonzero(count > 0.0)
+    repeated = np.sort(rng.permutation(repeated)[:MOST_TARGETS])
+    few, count, mean = targets.these(repeated), count[repeated], mean[repeated]
     number, at = np.unique(few.at, return_inverse=True)
     if len(number) < LEAST_REPEATED:
         return 0.0
@@ -180,14 +180,14 @@ def own_share(
         known = there.agreed(*recalled(*moments, log_own, count, mean))
         return few.scores(known.predictive(log_ratio + log_own).log_prob(few.y))
 
-    step, found = nearest_to_best(scores, (-1,))
-    return 0.0 if is_near(found - scores(0) - LEAST_GAIN, CONVINCING) else step * LOG_STEP
+    step, best_scores = nearest_to_best(scores, (-1,))
+    return 0.0 if is_near(best_scores - scores(0) - LEAST_GAIN, CONVINCING) else step * LOG_STEP
 
 
 def _moments(of_members: Output, log_ratio: float) -> _Moments:
     """Return mean and variance of the function, and the variance of the noise."""
-    said = of_members.predictive(log_ratio)
-    return said.mean, said.epistemic_var, said.noise_var
+    noisy = of_members.predictive(log_ratio)
+    return noisy.mean, noisy.epistemic_var, noisy.noise_var
 
 
 def recalled(
@@ -214,7 +214,7 @@ def recall(
     replicates: Replicates,
     log_noise_ratio: Float[np.ndarray, " o"],
     x: Float[np.ndarray, "n d"],
-    said: NoisyOutput,
+    noisy: NoisyOutput,
 ) -> tuple[NoisyOutput, Float[np.ndarray, "n o"]]:
     """Say what is known of inputs that were measured, and the log factor of every row's noise."""
     log_ratio = np.tile(np.float64(log_noise_ratio), (len(x), 1))
@@ -222,8 +222,8 @@ def recall(
     if len(places):
         comes_back = replicates.log_own < 0.0
         where, which = np.ix_(places, comes_back), np.ix_(numbers, comes_back)
-        m, v = said.m.copy(), said.v.copy()
+        m, v = noisy.m.copy(), noisy.v.copy()
         m[:, *where], v[:, *where] = replicates.m[which], replicates.v[which]
-        said = said._replace(m=m, v=v)
+        noisy = noisy._replace(m=m, v=v)
         log_ratio[places] += replicates.log_own
-    return said, log_ratio
+    return noisy, log_ratio

@@ -226,15 +226,15 @@ def fit(
     log_s -= np.log(weight)
     order = rng.permutation(len(x))
     some = order[:n_evidence]
-    found = _condition(x, e, log_s, _most_probable(x[some], e[some], log_s[some]))
+    fitted = _condition(x, e, log_s, _most_probable(x[some], e[some], log_s[some]))
     if len(x) >= FEW_ROWS:
-        return found
+        return fitted
     m, v = np.empty((2, len(x)))
     for fold in range(N_FOLDS):
         others, seen = order[fold::N_FOLDS], np.delete(order, np.s_[fold::N_FOLDS])
         there = _condition(x, e, log_s, _most_probable(x[seen], e[seen], log_s[seen]))
         m[others], v[others] = there.m[others], there.v[others]
-    return found._replace(m=m, v=v)
+    return fitted._replace(m=m, v=v)
 
 
 def _most_probable(
