@@ -135,7 +135,7 @@ def estimator_of(values: dict[str, Any], task: str) -> Any:
     fit = action_of(Fit, values)
     fit = replace(fit, settings=tuple(one for one in fit.settings if one != PLACEHOLDER))
     settings = settings_of(fit)
-    return make_estimator(settings, method_of(settings, task, "the page says so"), task, 0)
+    return make_estimator(settings, method_of(fit.method, task, "the page says so"), task, 0)
 
 
 def check_constructor(text: str) -> None:

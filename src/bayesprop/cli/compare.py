@@ -17,7 +17,7 @@ from bayesprop.cli.console import figure, note, print_json, print_table, progres
 from bayesprop.cli.failures import InputError, describe
 from bayesprop.cli.predictions import predict_rows
 from bayesprop.cli.scores import summarise
-from bayesprop.cli.settings import Settings, check_method, make_estimator
+from bayesprop.cli.settings import Settings, check_method, make_estimator, method_of, methods_for
 from bayesprop.cli.tables import check_output, divided, read_source, target_of
 from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.report.baselines import ConstantBaseline
@@ -101,13 +101,9 @@ def _check(options: Compare) -> None:
 
 def _chosen(asked: Sequence[str], task: str) -> list[str]:
     """Return methods that do the task, in the order of the table of methods."""
-    able = [name for name, method in methods.METHODS.items() if task in method.homes]
-    unable = [name for name in asked if name not in able]
-    if unable:
-        raise InputError(
-            f"--method {unable[0]} does {methods.METHODS[unable[0]].task} only, and the target "
-            f"asks for {task}; methods for {task}: {', '.join(able)}"
-        )
+    for name in asked:
+        method_of(name, task, f"the target asks for {task}")
+    able = methods_for(task)
     return [name for name in able if (name in asked if asked else not _is_slow(name))]
 
 
@@ -264,8 +260,7 @@ def _show(options: Compare, target: str, parts: Parts, summaries: Sequence[Summa
     print_table(title, names, rows, right=range(1, len(names)))
     note("log-likelihood: nats a held-out row, higher is better; splits share rows, so that the "
          "standard errors are a guide", quiet=options.quiet)  # fmt: skip
-    able = [name for name, method in methods.METHODS.items() if parts.task in method.homes]
-    slow = [name for name in able if _is_slow(name) and not options.method]
+    slow = [name for name in methods_for(parts.task) if _is_slow(name) and not options.method]
     if slow:
         note(f"left out, because slow: {', '.join(slow)}; name them with --method",
              quiet=options.quiet)  # fmt: skip

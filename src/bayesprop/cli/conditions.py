@@ -30,10 +30,8 @@ def rows_where(
     frame: pl.DataFrame, conditions: Sequence[str], source: str
 ) -> Bool[np.ndarray, " n"]:
     """Say of every row whether it meets all conditions; a missing value meets none."""
-    found = np.ones(len(frame), dtype=bool)
-    for text in conditions:
-        found &= _meets(frame, text.strip(), source)
-    return found
+    meets = [_meets(frame, text.strip(), source) for text in conditions]
+    return np.all([np.ones(len(frame), dtype=bool), *meets], axis=0)
 
 
 def _meets(frame: pl.DataFrame, text: str, source: str) -> Bool[np.ndarray, " n"]:

@@ -47,7 +47,7 @@ def run(options: Fit) -> None:
     _check_paths(options)
     settings = settings_of(options)
     if options.task is not None:
-        method_of(settings, options.task, f"--task asks for {options.task}")
+        method_of(options.method, options.task, f"--task asks for {options.task}")
     with progress(f"reading {options.table}", quiet=options.quiet):
         frame = read_source(options.table)
     target = target_of(options, frame)
@@ -57,7 +57,7 @@ def run(options: Fit) -> None:
     warn(parts.warnings)
     if options.unit and parts.task == CLASSIFICATION:
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
-    method = method_of(settings, parts.task, f"{one_line(target.name)} asks for {parts.task}")
+    method = method_of(options.method, parts.task, f"{one_line(target.name)} asks for {parts.task}")
     estimator = make_estimator(settings, method, parts.task, options.seed)
     fitted = _fit(options, method, estimator, parts, target.name)
     metadata = _metadata(options, fitted, parts, target)

@@ -26,9 +26,9 @@ class Notes:
     rows
         Counts of rows: "train" and "held_out".
     target_sha256
-        Digest of the target of the whole table, to know the table again.
-    learnt
-        The same of every table that the model has learnt since.
+        Digest of the target of the whole table, by which the table is known.
+    updates
+        What was noted of every table that the model has learnt since.
     held_out
         The metrics of the fit on the rows that it held out.
     picture
@@ -72,18 +72,6 @@ class Notes:
     def with_command(self, words: Sequence[str]) -> str:
         """Return the command of the fit and one after it."""
         return " && ".join(line for line in (self.command, command_line(words)) if line)
-
-    def seen_before(self, mark: str) -> str | None:
-        """Say what the model has learnt of rows with this digest, None where it is nothing known.
-
-        The sentence has places for the number of rows and the name of their table.
-        """
-        if any(update.get("target_sha256") == mark for update in self.updates):
-            return "the model has learnt these {} rows of {}"
-        if mark != self.target_sha256:
-            return None
-        n_fitted = "some" if self.updates else self.rows.get("train", "some")
-        return f"the model was fitted on {n_fitted} of these {{}} rows of {{}}"
 
 
 def command_line(words: Sequence[str]) -> str:

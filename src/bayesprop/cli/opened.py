@@ -63,8 +63,14 @@ class OpenedModel:
 
     def seen_before(self, target: np.ndarray, source: str) -> str | None:
         """Say what the model has learnt of a table, None where that is nothing that is known."""
-        sentence = self.notes.seen_before(fingerprint(target))
-        return sentence and sentence.format(len(target), table_name(source))
+        notes, mark = self.notes, fingerprint(target)
+        these = f"these {len(target)} rows of {table_name(source)}"
+        if any(update.get("target_sha256") == mark for update in notes.updates):
+            return f"the model has learnt {these}"
+        if mark != notes.target_sha256:
+            return None
+        n_fitted = "some" if notes.updates else notes.rows.get("train", "some")
+        return f"the model was fitted on {n_fitted} of {these}"
 
 
 def open_model(path: Path) -> OpenedModel:

@@ -27,15 +27,8 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked of the estimator, before the task is known.
+    """Hyper-parameters that an option of their own set, and those of `--set`."""
 
-    method
-        None: the one that `DEFAULT_METHOD` has for the task.
-    by_option, by_name
-        Hyper-parameters that an option of their own set, and those of `--set`.
-    """
-
-    method: str | None = None
     by_option: Mapping[str, Any] = field(default_factory=dict)
     by_name: Mapping[str, Any] = field(default_factory=dict)
 
@@ -54,7 +47,7 @@ def settings_of(fit: Fit) -> Settings:
     for name in by_name:
         if name in by_option or name == _SEED:
             raise InputError(f"--set {name}: this is what {_OPTIONS[name]} says; give that alone")
-    return Settings(fit.method, by_option, by_name)
+    return Settings(by_option, by_name)
 
 
 def check_method(name: str | None) -> None:
@@ -65,16 +58,20 @@ def check_method(name: str | None) -> None:
         raise InputError(f"no method {one_line(name)!r}{hint} there are: {known}")
 
 
-def method_of(settings: Settings, task: str, why: str) -> str:
+def method_of(asked: str | None, task: str, why: str) -> str:
     """Return the method for a task, which `why` explains; InputError if it does another one."""
-    name = settings.method or DEFAULT_METHOD[task]
+    name = asked or DEFAULT_METHOD[task]
     if task in methods.METHODS[name].homes:
         return name
-    able = ", ".join(method.name for method in methods.METHODS.values() if task in method.homes)
     raise InputError(
         f"--method {name} does {methods.METHODS[name].task} only, and {why}; methods for {task}:"
-        f" {able or 'none yet'}"
+        f" {', '.join(methods_for(task))}"
     )
+
+
+def methods_for(task: str) -> list[str]:
+    """Return the names of the methods that do a task, in the order of the table of methods."""
+    return [name for name, method in methods.METHODS.items() if task in method.homes]
 
 
 def make_estimator(settings: Settings, method: str, task: str, seed: int) -> Any:
@@ -106,17 +103,16 @@ def parameters_of(method: str, task: str) -> list[str]:
 
 def _methods_with(parameter: str) -> list[str]:
     """Return every method that has a hyper-parameter, with the tasks for which it has it."""
-    found = []
-    for method in methods.METHODS.values():
-        tasks = [task for task in method.homes if parameter in parameters_of(method.name, task)]
-        if tasks:
-            found.append(f"{method.name} ({', '.join(tasks)})")
-    return found
+    tasks = {
+        name: [task for task in method.homes if parameter in parameters_of(name, task)]
+        for name, method in methods.METHODS.items()
+    }
+    return [f"{name} ({', '.join(able)})" for name, able in tasks.items() if able]
 
 
 def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
     """Read "name=value", the value as JSON, or as plain text where it is none."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for text in assignments:
         name, is_given, value = text.partition("=")
         name = name.strip()
@@ -124,10 +120,10 @@ def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
             raise InputError(
                 f"--set must be name=value, such as n_epochs=20; got {one_line(text)!r}"
             )
-        if name in found:
+        if name in values:
             raise InputError(f"--set {name} is given twice")
-        found[name] = _value(value.strip())
-    return found
+        values[name] = _value(value.strip())
+    return values
 
 
 def _value(text: str) -> Any:

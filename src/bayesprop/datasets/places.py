@@ -137,11 +137,11 @@ def _from_folder(data: DataSet, tried: list[str]) -> Loaded | None:
         return None
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror}") from error
-    found = hashlib.sha256(content).hexdigest()
-    if data.sha256 is not None and found != data.sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if data.sha256 is not None and digest != data.sha256:
         raise TableError(
             f"{path} is not the published file: its SHA-256 should begin with {data.sha256[:12]},"
-            f" got {found[:12]}; fetch it again"
+            f" got {digest[:12]}; fetch it again"
         )
     if path.suffix == ".csv":
         return _loaded_from_csv(data, content, str(path))

@@ -121,20 +121,20 @@ class CategoryColumn:
         return EncodedColumn(values, self._warnings(text, absent))
 
     def _warnings(self, text: pl.Series, absent: pl.Series) -> list[str]:
-        found = []
+        sentences = []
         unseen = text.filter(~absent & ~text.is_in((*self.levels, *self.rare)))
         if len(unseen):
-            found.append(
+            sentences.append(
                 f"column {quoted(self.name)}: {counted(len(unseen), 'row')} with a level that the"
                 f" training data did not have ({listed(sorted(unseen.unique()), 3)}): encoded as"
                 " none of the known levels"
             )
         if absent.any() and not self.missing:
-            found.append(
+            sentences.append(
                 f"column {quoted(self.name)}: {counted(int(absent.sum()), 'value')} missing, where"
                 " the training data had none: encoded as none of the known levels"
             )
-        return found
+        return sentences
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
