@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import sys
 
 import pytest
 
@@ -34,10 +32,13 @@ def _optimised_programs(request):
     jax.config.update("jax_disable_most_optimizations", True)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _programs_end_with_their_module():
-    """Forget compiled programs: few serve a second module, and all take memory."""
+@pytest.fixture(autouse=True)
+def _room_for_programs():
+    """Forget compiled programs when there are many: they take a third of a megabyte a memory map.
+
+    Thousands would crash the process; a hundred tests' worth is a gigabyte.
+    """
     yield
-    if "jax" in sys.modules:
-        sys.modules["jax"].clear_caches()
-        gc.collect()
+    from bayesprop.numerics.compiled import forget_when_crowded
+
+    forget_when_crowded(share=0.045)
