@@ -7,24 +7,24 @@ import platform
 import numpy as np
 
 from bayesprop.cli.console import note, print_table
-from benchmarks import cold_start, networks, online, prediction, split_fits, whole_fits
+from benchmarks import cold_start, networks, prediction, single_rows, split_fits, whole_fits
 
 
 def main() -> None:
     """Measure everything, one thing after the other, and print tables."""
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}")
-    note("online PBP ...")
-    print_online(online.measure_all())
+    note("PBP row by row ...")
+    print_single_rows(single_rows.measure_all())
     note("whole fits, first calls, prediction ...")
     print_times(whole_fits.measure(), cold_start.measure(), prediction.measure())
     networks.main([])
     split_fits.main()
 
 
-def print_online(measured: list[online.Online]) -> None:
+def print_single_rows(measured: list[single_rows.SingleRows]) -> None:
     """Print microseconds a point beside the floor and the JAX form."""
     print_table(
-        "Online PBP, float64, one core, prior refresh included: microseconds a data point",
+        "PBP row by row, float64, one core, prior refresh included: microseconds a data point",
         (
             "size",
             "data and network",

@@ -1,4 +1,4 @@
-"""The least time that online PBP could take on this core: its arithmetic at the speed of the core.
+"""The least time that a row of PBP could take on this core: its arithmetic at the core's speed.
 
 The floor is the number of floating-point operations that one datum costs, divided by the rate of
 independent multiply-adds that the same compiler gets out of one core, measured in the same run. A

@@ -264,8 +264,8 @@ def data_pass(
     counted = np.asarray(weight, np.float64)[visits] * (np.arange(len(visits)) < len(order))
     rows = Row(*(jnp.asarray(np.asarray(a, np.float64)) for a in (x[visits], y[visits], counted)))
     h, info = _pass(tuple(map(jnp.asarray, state.h)), rows, KINDS[weights])
-    told = EBPInfo(float(info.log_z), *(int(count) for count in info[1:]))
-    return EBPState(tuple(map(np.asarray, h))), told
+    on_host = EBPInfo(float(info.log_z), *(int(count) for count in info[1:]))
+    return EBPState(tuple(map(np.asarray, h))), on_host
 
 
 def _few_lengths(n: int) -> int:

@@ -62,9 +62,9 @@ def quadrature(at: Logits) -> ClassMoments:
     n_logits = at.mean.shape[1]
     if n_logits == 1:
         m, v = at.mean[:, 0], at.cov[:, 0, 0]
-        found = logistic_gaussian.moments(m, v)
-        entropy = logistic_gaussian.expected_entropy(m, v, found)
-        return ClassMoments(with_both(found.proba[:, None]), entropy)
+        expected = logistic_gaussian.moments(m, v)
+        entropy = logistic_gaussian.expected_entropy(m, v, expected)
+        return ClassMoments(with_both(expected.proba[:, None]), entropy)
     averaged = ClassMoments(np.empty_like(at.mean), np.empty(len(at.mean)))
     for part in chunks(len(at.mean), 2 * _N_PAIRS * n_logits):
         p = special.softmax(logit_nodes(Logits(at.mean[part], at.cov[part]), _N_PAIRS), axis=-1)

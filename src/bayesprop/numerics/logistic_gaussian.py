@@ -39,28 +39,28 @@ class LogisticMoments(NamedTuple):
 
 def moments(m: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"]) -> LogisticMoments:
     """Integrate over each of n Gaussians."""
-    found = np.empty((3, len(m)))
+    moments = np.empty((3, len(m)))
     std = np.sqrt(v)
     is_wide = std > _WIDE
     for rule, chosen in ((_over_gaussian, ~is_wide), (_over_logistic, is_wide)):
         rows = np.flatnonzero(chosen)
         for first in range(0, len(rows), _CHUNK):
             part = rows[first : first + _CHUNK]
-            found[:, part] = rule(m[part, None], std[part, None])
-    return LogisticMoments(*found)
+            moments[:, part] = rule(m[part, None], std[part, None])
+    return LogisticMoments(*moments)
 
 
 def expected_entropy(
-    m: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"], found: LogisticMoments
+    m: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"], expected: LogisticMoments
 ) -> Float[np.ndarray, " n"]:
     """E[entropy of (sigmoid(a), 1 - sigmoid(a))], nats, from `moments`.
 
     E[softplus(a)] - E[a sigmoid(a)], and E[a sigmoid(a)] = m E[sigmoid] + v E[slope] by Stein's
     identity. The sign of a does not matter, so that it is taken where nothing cancels.
     """
-    m_low, p_low = -np.abs(m), np.where(m > 0.0, 1.0 - found.proba, found.proba)
-    softplus = found.softplus - np.maximum(m, 0.0)
-    return np.maximum(softplus - m_low * p_low - v * found.slope, 0.0)
+    m_low, p_low = -np.abs(m), np.where(m > 0.0, 1.0 - expected.proba, expected.proba)
+    softplus = expected.softplus - np.maximum(m, 0.0)
+    return np.maximum(softplus - m_low * p_low - v * expected.slope, 0.0)
 
 
 def _over_gaussian(m: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -20,16 +20,16 @@ def expected_entropy(
     (Gauss-Hermite); where it is wider, the bump gets them (trapezoidal rule).
     """
     std = np.sqrt(v)
-    found = np.empty_like(m)
+    entropy = np.empty_like(m)
     is_wide = std > _WIDE
     nodes, weights = np.polynomial.hermite_e.hermegauss(_N_NODES)
     narrow = _entropy(m[~is_wide, None] + std[~is_wide, None] * nodes)
-    found[~is_wide] = narrow @ (weights / weights.sum())
+    entropy[~is_wide] = narrow @ (weights / weights.sum())
     f = np.arange(-_REACH, _REACH + _STEP, _STEP)
     z = (f - m[is_wide, None]) / std[is_wide, None]
     density = np.exp(-0.5 * z * z) / (np.sqrt(2.0 * np.pi) * std[is_wide, None])
-    found[is_wide] = _STEP * (density @ _entropy(f))
-    return found
+    entropy[is_wide] = _STEP * (density @ _entropy(f))
+    return entropy
 
 
 def _entropy(f: np.ndarray) -> np.ndarray:

@@ -89,9 +89,9 @@ def log_sum_exp(m: Float[Array, " c"], v: Float[Array, " c"]) -> Float[Array, ""
 
 @log_sum_exp.defjvp
 def _log_sum_exp_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
-    found = moments(*primals)
+    expected = moments(*primals)
     dm, dv = tangents
-    return found.log_sum_exp, jnp.sum(found.proba * dm) + 0.5 * jnp.sum(found.slope * dv)
+    return expected.log_sum_exp, jnp.sum(expected.proba * dm) + 0.5 * jnp.sum(expected.slope * dv)
 
 
 def moments(m: Float[Array, " c"], v: Float[Array, " c"]) -> SoftmaxMoments:
@@ -113,15 +113,15 @@ def moments(m: Float[Array, " c"], v: Float[Array, " c"]) -> SoftmaxMoments:
 
 
 def expected_entropy(
-    m: Float[Array, " c"], v: Float[Array, " c"], found: SoftmaxMoments
+    m: Float[Array, " c"], v: Float[Array, " c"], expected: SoftmaxMoments
 ) -> Float[Array, ""]:
     """E[entropy of softmax(a)], nats, from `moments`.
 
     E[lse(a)] - sum_k E[p_k a_k], and E[p_k a_k] = m_k E[p_k] + v_k E[p_k (1 - p_k)] by Stein's
     identity.
     """
-    mean_chosen = jnp.sum(m * found.proba) + jnp.sum(v * found.slope)
-    return jnp.maximum(found.log_sum_exp - mean_chosen, 0.0)
+    mean_chosen = jnp.sum(m * expected.proba) + jnp.sum(v * expected.slope)
+    return jnp.maximum(expected.log_sum_exp - mean_chosen, 0.0)
 
 
 def _levels(m: Array, v: Array) -> _Levels:

@@ -35,8 +35,8 @@ _CENTRE = 3.0
 
 def _fitted(function, low: float, high: float, degree: int) -> tuple[float, ...]:
     """Interpolate at Chebyshev nodes; coefficients of a polynomial, constant term first."""
-    found = Chebyshev.interpolate(function, degree, [low, high]).convert(kind=Polynomial)
-    return tuple(float(c) for c in found.coef)
+    fit = Chebyshev.interpolate(function, degree, [low, high]).convert(kind=Polynomial)
+    return tuple(float(c) for c in fit.coef)
 
 
 def _mills(t: np.ndarray) -> np.ndarray:
@@ -202,14 +202,15 @@ def soft_relu_moments(m, v, softness):
     return at_least(mean, 0.0), at_least(var, 0.0), lower, half, by_m, by_v, by_softness
 
 
-def _shuffler(left: list[int], right: list[int]):
+def _shuffler(first: list[int], second: list[int]):
     """Make a function that adds two choices of the lanes of a and b, those of b from 16 on."""
 
     @emitted_by(lambda a, b: a(a, b))
     def added(call, a, b):
         builder = call.builder
         return builder.fadd(
-            builder.shuffle_vector(a, b, places(left)), builder.shuffle_vector(a, b, places(right))
+            builder.shuffle_vector(a, b, places(first)),
+            builder.shuffle_vector(a, b, places(second)),
         )
 
     return added

@@ -104,21 +104,21 @@ def fit(
     """
     rows = with_one(x), jnp.asarray(y), jnp.asarray(weight)
     start, done = sites.weight, 0
-    found: list[Sweeps] = []
+    history: list[Sweeps] = []
     q = None
     while done < max_sweeps:
         number = done + np.arange(_SWEEPS_AT_ONCE)
         held = np.clip(1.0 - (number + 1 - _N_HELD) / _N_LET_GO, 0.0, 1.0)
         sites, q, sweeps = _sweeps(sites, prior, start, *rows, held, damping, per_input=per_input)
         done += _SWEEPS_AT_ONCE
-        found.append(sweeps)
+        history.append(sweeps)
         if say is not None:
             say(done, sweeps)
         if done > N_START and sweeps.change.max() < tol:
             break
     if q is None:
         raise ValueError(f"max_sweeps must be > 0, got {max_sweeps}")
-    return q, jax.tree.map(lambda *parts: np.concatenate(parts), *found)
+    return q, jax.tree.map(lambda *parts: np.concatenate(parts), *history)
 
 
 @partial(jax.jit, static_argnames="per_input")
@@ -176,8 +176,8 @@ def _step(
         return share, blended, product, finite.all() & positive
 
     share, blended, product, is_proper = jax.lax.while_loop(
-        lambda found: ~found[3] & (found[0] > _LEAST_DAMPING),
-        lambda found: at(0.5 * found[0]),
+        lambda tried: ~tried[3] & (tried[0] > _LEAST_DAMPING),
+        lambda tried: at(0.5 * tried[0]),
         at(jnp.asarray(damping)),
     )
     return (

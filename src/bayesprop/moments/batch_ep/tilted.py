@@ -91,10 +91,10 @@ def unit_moments(y: Array, a: Gaussian, v: Joint, noise: Nodes) -> Gaussian:
     n = u.m.shape[0]
 
     def one(a: Gaussian, u: Gaussian, v: Gaussian, toward: Array) -> Gaussian:
-        found = at(evenly_spaced(a, a), u, v, toward)
+        coarse = at(evenly_spaced(a, a), u, v, toward)
         spacing = 2.0 * _REACH / (N_UNIT_NODES - 1) * jnp.sqrt(a.v)
         least = (0.5 * spacing) ** 2
-        around = Gaussian(found.m, jnp.maximum(found.v, least))
+        around = Gaussian(coarse.m, jnp.maximum(coarse.v, least))
         return at(evenly_spaced(a, around), u, v, toward)
 
     def at(nodes: Nodes, u: Gaussian, v: Gaussian, toward: Array) -> Gaussian:

@@ -44,8 +44,8 @@ class Engine:
 
     @property
     def _kernel_applies(self) -> bool:
-        is_online_relu = self.activation == "relu" and self.batch_size == 1
-        return is_online_relu and self.targets != "counts"
+        is_single_row_relu = self.activation == "relu" and self.batch_size == 1
+        return is_single_row_relu and self.targets != "counts"
 
     @property
     def is_compiled(self) -> bool:

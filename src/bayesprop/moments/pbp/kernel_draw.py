@@ -92,13 +92,13 @@ def _output_moments(work, depth, acts, s, at, scratch):
 @inlined
 def _remainder(k, scratch, i, j):
     """Return the covariance of inputs i and j without what the inputs before j explain."""
-    left = load8(scratch, _entry(k, i, j))
+    rest = load8(scratch, _entry(k, i, j))
     for p in range(j):
         root = load8(scratch, BLOCK * (k + p))
-        left = left - (
+        rest = rest - (
             load8(scratch, _entry(k, i, p)) * root * (load8(scratch, _entry(k, j, p)) * root)
         )
-    return left
+    return rest
 
 
 @inlined
@@ -110,15 +110,15 @@ def _factorise(k, scratch):
     """
     for j in range(k):
         least = LEAST_PIVOT * load8(scratch, _entry(k, j, j))
-        left = _remainder(k, scratch, j, j)
-        is_left = left > least
-        pivot = select(is_left, left, 1.0)
+        rest = _remainder(k, scratch, j, j)
+        is_uncertain = rest > least
+        pivot = select(is_uncertain, rest, 1.0)
         root, _ = roots(pivot)
-        store(scratch, BLOCK * (k + j), select(is_left, root, 0.0))
+        store(scratch, BLOCK * (k + j), select(is_uncertain, root, 0.0))
         store(scratch, _entry(k, j, j), spread8(1.0))
         for i in range(j + 1, k):
             part = _remainder(k, scratch, i, j) / pivot
-            store(scratch, _entry(k, i, j), select(is_left, part, 0.0))
+            store(scratch, _entry(k, i, j), select(is_uncertain, part, 0.0))
 
 
 @inlined

@@ -130,10 +130,10 @@ def absorb_and_recall(work, x, y, weights, recall_weights, first, recalled, nois
     log_z, share, undone, kept = absorb_rows(work, None, None, x, y, weights, first, True, True)
     for k in range(noise.shape[1]):
         noise[0, k], noise[1, k] = work.noise_shape[k], work.noise_rate[k]
-    _, _, again, _ = absorb_rows(work, None, None, x, y, recall_weights, recalled, True, True)
+    _, _, more, _ = absorb_rows(work, None, None, x, y, recall_weights, recalled, True, True)
     for k in range(noise.shape[1]):
         work.noise_shape[k], work.noise_rate[k] = noise[0, k], noise[1, k]
-    return log_z, share, undone + again, kept
+    return log_z, share, undone + more, kept
 
 
 @compiled

@@ -36,7 +36,7 @@ def _joint_log_z(
 
     The covariance of two rows is sum_k J_ik v_k J_jk, J the derivative of their means; for one row
     this is eq. 12, for a linear model it is exact. Innovations are the residuals that a row leaves
-    once the rows before it are known, as an online pass would see them. Rows of weight 0 pad.
+    once the rows before it are known, as a pass row by row would see them. Rows of weight 0 pad.
     """
     f = jax.vmap(lambda x: mlp_propagate(m, v, x, activation_name=activation))(data.x)
     counted = data.weight > 0.0

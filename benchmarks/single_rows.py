@@ -1,4 +1,4 @@
-"""Microseconds a data point of online PBP: the compiled engine, its floor, the JAX form."""
+"""Microseconds a data point of PBP, row by row: the compiled engine, its floor, the JAX form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.clock import best_seconds
 from benchmarks.problems import SHAPES, Shape, problem, trained
 
 
-class Online(NamedTuple):
+class SingleRows(NamedTuple):
     """Microseconds a point of one epoch, refresh of the prior included, on one core."""
 
     shape: Shape
@@ -19,7 +19,7 @@ class Online(NamedTuple):
     jax: float
 
 
-def measure(shape: Shape) -> Online:
+def measure(shape: Shape) -> SingleRows:
     """Time both engines on the same rows, after epochs that bring the weights to their places."""
     data = problem(shape, n_epochs=4)
     rows = data.x, data.y
@@ -30,9 +30,9 @@ def measure(shape: Shape) -> Online:
 
     jax_epoch()
     jax = best_seconds(jax_epoch, n_runs=3)
-    return Online(shape, kernel.measure(shape), 1e6 * jax / shape.n)
+    return SingleRows(shape, kernel.measure(shape), 1e6 * jax / shape.n)
 
 
-def measure_all() -> list[Online]:
+def measure_all() -> list[SingleRows]:
     """Measure every size."""
     return [measure(shape) for shape in SHAPES]
