@@ -207,12 +207,20 @@ def test_two_hidden_layers_both_ways(cli, houses, tmp_path):
 
 
 def test_catalogues(cli):
-    assert {m["name"] for m in cli("methods", "--json").json["methods"]} >= {"pbp"}
-    assert "pbp" in cli("methods").out
-    sets = {d["name"]: d for d in cli("datasets", "--json").json["datasets"]}
-    assert sets["diabetes"]["source"] == "scikit-learn"
+    listed = {method["name"]: method for method in cli("methods", "--json").json["methods"]}
+    assert listed["logistic"]["tasks"] == ["classification"]
+    assert "regression" in listed["pbp"]["tasks"]
+    shown = cli("methods").out
+    assert "pbp" in shown
+    assert "tasks  classification" in shown
+    sets = {data["name"]: data for data in cli("datasets", "--json").json["datasets"]}
+    assert (sets["diabetes"]["source"], sets["diabetes"]["task"]) == ("scikit-learn", "regression")
     assert (sets["boston"]["n"], sets["boston"]["d"]) == (506, 13)
-    assert "diabetes" in cli("datasets").out
+    assert (sets["iris"]["task"], len(sets["iris"]["classes"])) == ("classification", 3)
+    assert sets["digits"]["image_shape"] == [8, 8]
+    shown = cli("datasets").out
+    assert "diabetes" in shown
+    assert "10 classes" in shown
 
 
 def test_json_is_one_object_on_one_line(cli, house_model):

@@ -106,7 +106,7 @@ class Fit(Learning):
         tuple[str, ...],
         Option(
             metavar="UNITS",
-            help="Units of each hidden layer: 50, or 50,50 for two. Default: the method's (50).",
+            help="Units of each hidden layer: 50, or 50,50 for two. Default: the method's.",
         ),
     ] = ()
     epochs: Annotated[
@@ -128,7 +128,7 @@ class Fit(Learning):
         Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any other hyper-parameter of the method, such as activation=relu; repeatable.",
+            help="Any other hyper-parameter of the method, such as learning_rate=0.01; repeatable.",
         ),
     ] = ()
     report: Annotated[Path | None, Option(metavar="FILE", help="Also write a report (.html).")] = (

@@ -118,7 +118,7 @@ def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
         name = name.strip()
         if not is_given or not name.isidentifier():
             raise InputError(
-                f"--set must be name=value, such as n_epochs=20; got {one_line(text)!r}"
+                f"--set must be name=value, such as learning_rate=0.01; got {one_line(text)!r}"
             )
         if name in values:
             raise InputError(f"--set {name} is given twice")

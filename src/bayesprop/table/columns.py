@@ -1,4 +1,8 @@
-"""One column of a table as numbers: how it is chosen from training data, and how it is applied."""
+"""One column of a table as numbers: how it is chosen from training data, and how it is applied.
+
+Not by scikit-learn's encoders: an encoding is stored as JSON, and says which values of which column
+and row it had to interpret or refuses; what is left for an encoder are two operations on arrays.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Delimited text as it comes: any usual encoding and separator, and errors that name the line."""
+"""Delimited text as it comes: any usual encoding and separator, and errors that name the line.
+
+Polars reads what is plain. It fills short rows in silence and names no line, so that the csv module
+reads what has quotes or is ragged.
+"""
 
 from __future__ import annotations
 
