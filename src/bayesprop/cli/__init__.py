@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from bayesprop.cli import actions, failures
+from bayesprop.cli import actions, console
 from bayesprop.cli.kept_programs import keep_programs
 from bayesprop.cli.parser import add_command, examples
 from bayesprop.cli.reproduce import Reproduce
@@ -81,20 +81,20 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors become one line on stderr."""
     words = tuple(sys.argv[1:] if args is None else args)
     command = typer.main.get_command(app)
-    with failures.warnings_as_lines():
+    with console.warnings_as_lines():
         try:
             code = command.main(
                 list(words), prog_name="bayesprop", standalone_mode=False, obj=words
             )
             sys.stdout.flush()
         except BrokenPipeError:
-            return failures.quiet_pipe()
+            return console.quiet_pipe()
         except SystemExit as stop:  # the parser's own answer to a closed pipe
             if isinstance(stop.__context__, BrokenPipeError):
-                return failures.quiet_pipe()
+                return console.quiet_pipe()
             raise
         except (Exception, KeyboardInterrupt) as error:
-            return failures.report(error, as_json="--json" in words)
-        if code == failures.INTERRUPTED:  # the parser's own answer to Ctrl-C
-            return failures.report(KeyboardInterrupt(), as_json="--json" in words)
+            return console.print_failure(error, as_json="--json" in words)
+        if code == console.INTERRUPTED:  # the parser's own answer to Ctrl-C
+            return console.print_failure(KeyboardInterrupt(), as_json="--json" in words)
     return code if isinstance(code, int) else os.EX_OK

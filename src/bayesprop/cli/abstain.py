@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from bayesprop.cli.console import figure, note, warn
-from bayesprop.cli.failures import InputError
+from bayesprop.cli.console import InputError, figure, note, warn
 from bayesprop.decisions.abstention import scores_for, uncertainty_of
 from bayesprop.table.errors import did_you_mean, one_line
 

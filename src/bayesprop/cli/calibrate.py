@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bayesprop.cli.console import figure, note, progress, warn
-from bayesprop.cli.failures import refusals_of_estimator
+from bayesprop.cli.console import figure, note, progress, refusals_of_estimator, warn
 from bayesprop.cli.opened import OpenedModel
 from bayesprop.cli.predictions import far_rows_by_name
 from bayesprop.cli.tables import table_name

@@ -13,8 +13,16 @@ import numpy as np
 
 from bayesprop import methods
 from bayesprop.cli.actions import Compare
-from bayesprop.cli.console import figure, note, print_json, print_table, progress, warn
-from bayesprop.cli.failures import InputError, describe
+from bayesprop.cli.console import (
+    InputError,
+    describe,
+    figure,
+    note,
+    print_json,
+    print_table,
+    progress,
+    warn,
+)
 from bayesprop.cli.predictions import predict_rows
 from bayesprop.cli.scores import summarise
 from bayesprop.cli.settings import Settings, check_method, make_estimator, method_of, methods_for

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool
 
-from bayesprop.cli.failures import InputError
+from bayesprop.cli.console import InputError
 from bayesprop.cli.tables import column
 from bayesprop.table.errors import one_line
 

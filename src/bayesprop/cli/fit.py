@@ -7,8 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bayesprop.cli.actions import Fit
-from bayesprop.cli.console import note, plain, print_json, progress, warn
-from bayesprop.cli.failures import InputError, refusals_of_estimator
+from bayesprop.cli.console import (
+    InputError,
+    note,
+    plain,
+    print_json,
+    progress,
+    refusals_of_estimator,
+    warn,
+)
 from bayesprop.cli.notes import command_line
 from bayesprop.cli.predictions import predict_rows
 from bayesprop.cli.scores import Scores, baselines_of, print_scores, score

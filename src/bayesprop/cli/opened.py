@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesprop.cli.failures import InputError
+from bayesprop.cli.console import InputError
 from bayesprop.cli.notes import Notes, read_notes
 from bayesprop.cli.predictions import predict_rows
 from bayesprop.cli.tables import column, fingerprint, read_source, table_name

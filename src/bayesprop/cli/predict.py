@@ -15,8 +15,7 @@ from bayesprop.cli.abstain import COLUMN, Abstaining
 from bayesprop.cli.actions import Predict
 from bayesprop.cli.answers import Answers, ClassAnswers, NumberAnswers, answers_of
 from bayesprop.cli.calibrate import stretches
-from bayesprop.cli.console import note, progress, warn
-from bayesprop.cli.failures import InputError
+from bayesprop.cli.console import InputError, note, progress, warn
 from bayesprop.cli.opened import OpenedModel, open_model
 from bayesprop.cli.predictions import predict_rows
 from bayesprop.cli.tables import check_output

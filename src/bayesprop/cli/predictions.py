@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.cli.failures import InputError, refusals_of_estimator
+from bayesprop.cli.console import InputError, refusals_of_estimator
 from bayesprop.estimators.inputs import FarInputError
 from bayesprop.table.errors import one_line
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesprop.cli.actions import Report
-from bayesprop.cli.console import note, print_json, progress, warn
-from bayesprop.cli.failures import writing
+from bayesprop.cli.console import note, print_json, progress, warn, writing
 from bayesprop.cli.notes import read_notes
 from bayesprop.cli.opened import open_model
 from bayesprop.cli.tables import check_output

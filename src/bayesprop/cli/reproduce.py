@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 from typer import Argument, Option
 
 from bayesprop.cli.actions import Action, AsJson, Quiet, Seed
-from bayesprop.cli.console import note, print_json, print_table
-from bayesprop.cli.failures import InputError
+from bayesprop.cli.console import InputError, note, print_json, print_table
 from bayesprop.table.errors import did_you_mean, listing, one_line
 
 if TYPE_CHECKING:

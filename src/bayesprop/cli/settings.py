@@ -10,7 +10,7 @@ from typing import Any
 
 from bayesprop import methods
 from bayesprop.cli.actions import Fit
-from bayesprop.cli.failures import InputError, refusals_of_estimator
+from bayesprop.cli.console import InputError, refusals_of_estimator
 from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.table.errors import did_you_mean, one_line
 

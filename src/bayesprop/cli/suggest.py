@@ -12,8 +12,16 @@ from jaxtyping import Bool, Float
 from bayesprop.cli.actions import Suggest
 from bayesprop.cli.answers import Answers, NumberAnswers, answers_of
 from bayesprop.cli.conditions import rows_where
-from bayesprop.cli.console import figure, note, print_json, print_table, progress, warn
-from bayesprop.cli.failures import InputError, refusals_of_estimator
+from bayesprop.cli.console import (
+    InputError,
+    figure,
+    note,
+    print_json,
+    print_table,
+    progress,
+    refusals_of_estimator,
+    warn,
+)
 from bayesprop.cli.opened import OpenedModel, open_model
 from bayesprop.cli.predictions import far_rows_by_name, predict_rows
 from bayesprop.cli.reasons import Worth, unlike_training, why

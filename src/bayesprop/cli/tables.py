@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bayesprop.cli.actions import Learning
-from bayesprop.cli.failures import InputError
+from bayesprop.cli.console import InputError
 from bayesprop.datasets import registry
 from bayesprop.table.columns import column_of
 from bayesprop.table.errors import listing, one_line

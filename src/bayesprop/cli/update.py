@@ -10,8 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesprop.cli.actions import Update
-from bayesprop.cli.console import note, plain, print_json, progress, warn
-from bayesprop.cli.failures import InputError, refusals_of_estimator
+from bayesprop.cli.console import (
+    InputError,
+    note,
+    plain,
+    print_json,
+    progress,
+    refusals_of_estimator,
+    warn,
+)
 from bayesprop.cli.opened import OpenedModel, open_model
 from bayesprop.cli.predictions import predict_rows
 from bayesprop.cli.scores import Scores, baselines_of, print_scores, score
