@@ -10,18 +10,17 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
-from bayesprop.moments.pbp.factors import is_gamma
+from bayesprop.moments.pbp.factors import is_gamma, where
 from bayesprop.moments.pbp.state import LARGEST_CAVITY_VAR, PBPInfo, PBPState
 from bayesprop.numerics import gamma, gaussian
 from bayesprop.numerics.gamma import Gamma
 from bayesprop.numerics.gaussian import Gaussian
 
 
-class _PriorFactor(NamedTuple):
-    """One weight and its prior factor, in natural parameters where it is a factor."""
+class _Site(NamedTuple):
+    """One weight, and its prior factor in natural parameters."""
 
     w: Gaussian
     prec: Array
@@ -31,14 +30,13 @@ class _PriorFactor(NamedTuple):
 
 
 def _refresh_one(
-    prior: Gamma, factor: _PriorFactor, *, least_information: Array
-) -> tuple[Gamma, tuple[_PriorFactor, Array, Array]]:
+    prior: Gamma, site: _Site, *, least_information: Array
+) -> tuple[Gamma, tuple[_Site, Array, Array]]:
     """Remove one prior factor, match moments, put it back (supplement section 6, eq. 35-39)."""
-    w = factor.w
-    prec = 1.0 / w.v - factor.prec
-    prec_mean = w.m / w.v - factor.prec_mean
+    prec = 1.0 / site.w.v - site.prec
+    prec_mean = site.w.m / site.w.v - site.prec_mean
     cavity = Gaussian(prec_mean / prec, 1.0 / prec)
-    cavity_prior = Gamma(prior.shape - factor.shape, prior.rate - factor.rate)
+    cavity_prior = Gamma(prior.shape - site.shape, prior.rate - site.rate)
     proper = (cavity_prior.rate > 0.0) & (cavity_prior.shape > 1.0)
     valid = proper & (cavity.v > 0.0) & (cavity.v < LARGEST_CAVITY_VAR)
     site_var = gamma.expected_variance(cavity_prior)
@@ -50,18 +48,15 @@ def _refresh_one(
     new_prior = gamma.match_moments(cavity_prior, cavity.v, cavity.m)
     finite = jnp.isfinite(new.m) & jnp.isfinite(new.v)
     valid &= finite & (new.v > 0.0) & is_gamma(new_prior)
-    refreshed = _PriorFactor(
+    refreshed = _Site(
         new,
         1.0 / new.v - prec,
         new.m / new.v - prec_mean,
         new_prior.shape - cavity_prior.shape,
         new_prior.rate - cavity_prior.rate,
     )
-    moves = valid & ~uninformed
-    prior, factor = jax.tree.map(
-        lambda a, b: jnp.where(moves, a, b), (new_prior, refreshed), (prior, factor)
-    )
-    return prior, (factor, ~valid & ~uninformed, uninformed)
+    prior, site = where(valid & ~uninformed, (new_prior, refreshed), (prior, site))
+    return prior, (site, ~valid & ~uninformed, uninformed)
 
 
 @jax.jit
@@ -71,33 +66,20 @@ def refresh(state: PBPState, least_information: Array) -> tuple[PBPState, PBPInf
     least_information
         What the data must say about a weight, as a share of its prior.
     """
-
-    def flat(layers: tuple) -> Array:
-        return jnp.concatenate([w.T.ravel() for w in layers])
-
-    def unflat(vector: Array) -> tuple:
-        ends = np.cumsum([w.size for w in state.m])[:-1]
-        parts = jnp.split(vector, ends)
-        return tuple(p.reshape(w.shape[::-1]).T for p, w in zip(parts, state.m, strict=True))
-
-    factors = _PriorFactor(
-        Gaussian(flat(state.m), flat(state.v)),
-        flat(state.site_prec),
-        flat(state.site_prec_mean),
-        flat(state.site_shape),
-        flat(state.site_rate),
-    )
-    prior = Gamma(state.prior_shape, state.prior_rate)
     refresh_one = partial(_refresh_one, least_information=least_information)
-    prior, (new, kept, uninformed) = jax.lax.scan(refresh_one, prior, factors)
-    state = state._replace(
-        m=unflat(new.w.m),
-        v=unflat(new.w.v),
-        site_prec=unflat(new.prec),
-        site_prec_mean=unflat(new.prec_mean),
-        site_shape=unflat(new.shape),
-        site_rate=unflat(new.rate),
-        prior_shape=prior.shape,
-        prior_rate=prior.rate,
-    )
-    return state, PBPInfo(prior_kept=jnp.sum(kept), prior_uninformed=jnp.sum(uninformed))
+    prior, info, layers = Gamma(state.prior_shape, state.prior_rate), PBPInfo(), []
+    fields = (state.m, state.v, *(getattr(state, name) for name in _SITES))
+    for m, v, *site in zip(*fields, strict=True):
+        flat = jax.tree.map(lambda w: w.T.ravel(), _Site(Gaussian(m, v), *site))
+        prior, (flat, kept, uninformed) = jax.lax.scan(refresh_one, prior, flat)
+        info += PBPInfo(prior_kept=jnp.sum(kept), prior_uninformed=jnp.sum(uninformed))
+        layers.append(jax.tree.map(lambda w, n=m.shape[1]: w.reshape(n, -1).T, flat))
+    new = {
+        name: tuple(getattr(site, name.removeprefix("site_")) for site in layers) for name in _SITES
+    }
+    m, v = (tuple(part) for part in zip(*(site.w for site in layers), strict=True))
+    new |= {"prior_shape": prior.shape, "prior_rate": prior.rate}
+    return state._replace(m=m, v=v, **new), info
+
+
+_SITES = ("site_prec", "site_prec_mean", "site_shape", "site_rate")

@@ -166,10 +166,10 @@ def data_pass(
     order = order[weight[order] > 0.0]
     if len(order) == 0:
         return state, PBPInfo()
-    data = Rows(*(a[order] for a in (x, y, weight)))
+    parts = [table[order] for table in (x, y, weight)]
     if batch_size > 1:
-        data = Rows(*(_in_batches(a, batch_size) for a in data))
-    state, data = jax.tree.map(jnp.asarray, (state, data))
+        parts = [_in_batches(part, batch_size) for part in parts]
+    data, state = Rows(*map(jnp.asarray, parts)), jax.tree.map(jnp.asarray, state)
     n_seen = jnp.asarray(float(any(np.any(f) for f in state.lik_prec)))
     rule = {"activation": activation, "inference": inference, "log_z": log_z_of(targets)}
     return _to_host(*_pass(state, data, n_seen, **rule))
