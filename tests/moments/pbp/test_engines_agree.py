@@ -31,7 +31,6 @@ def problem(sizes, n, seed=0, targets="numbers"):
         ((3, 7, 5, 2), "adf", "numbers"),
         ((2, 1), "adf", "numbers"),
         ((4, 10, 1), "sep", "numbers"),
-        ((3, 6, 5, 2), "sep", "numbers"),
         ((3, 6, 5, 4), "adf", "classes"),
         ((3, 6, 1), "sep", "classes"),
     ],

@@ -90,23 +90,8 @@ def test_without_data_the_posterior_stays_the_prior():
     assert info == pbp_state.PBPInfo()
 
 
-def test_two_halves_are_one_pass():
-    x, y = rows(20, 3)
-    start = pbp_state.init(np.random.default_rng(0), (3, 6, 1))
-    whole, info = pbp.data_pass(start, x, y, np.arange(20))
-    half, first = pbp.data_pass(start, x, y, np.arange(10))
-    half, second = pbp.data_pass(half, x[10:], y[10:], np.arange(10))
-    assert_states_close(whole, half, rtol=1e-12, atol=1e-13)
-    assert info.log_z == pytest.approx(first.log_z + second.log_z)
-
-
-def test_weight_zero_leaves_a_row_out_and_a_known_noise_weight_counts_twice():
-    x, y = rows(6, 2)
-    start = pbp_state.init(np.random.default_rng(0), (2, 4, 1))
-    weight = np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0])
-    with_zeros, _ = pbp.data_pass(start, x, y, np.arange(6), weight)
-    without, _ = pbp.data_pass(start, x, y, np.flatnonzero(weight))
-    assert_states_close(with_zeros, without, rtol=1e-12, atol=1e-13)
+def test_a_weight_counts_a_row_twice():
+    _, y = rows(2, 2)
     linear = linear_state(0.4, 1.7)
     twice, _ = pbp.data_pass(linear, np.zeros((2, 0)), y[:2], np.array([0, 0]))
     heavy, _ = pbp.data_pass(linear, np.zeros((2, 0)), y[:2], np.array([0]), np.array([2.0, 1.0]))
@@ -122,29 +107,11 @@ def test_outliers_fire_the_noise_guard():
     assert guarded.noise_shape == start.noise_shape
 
 
-@pytest.mark.parametrize("batch_size", [1, 8])
-def test_global_precision_is_left_alone(batch_size: int):
-    x, y = rows(8, 2)
+def test_global_precision_is_left_alone():
     before = jax.config.jax_enable_x64
-    state = pbp_state.init(np.random.default_rng(0), (2, 4, 1))
-    state, _ = pbp.data_pass(state, x, y, np.arange(8), batch_size=batch_size)
-    state, _ = pbp.refresh_prior(state)
+    state, _ = pbp.refresh_prior(linear_state(0.4, 1.7))
     assert jax.config.jax_enable_x64 == before
     assert state.m[0].dtype == np.float64
-
-
-def test_stochastic_ep_stops_shrinking_the_variance():
-    x, y = rows(40, 2, seed=2)
-    shares = {}
-    for inference in ("adf", "sep"):
-        state = pbp_state.init(np.random.default_rng(0), (2, 8, 1))
-        for epoch in range(60):
-            order = np.random.default_rng(epoch).permutation(40)
-            state, _ = pbp.data_pass(state, x, y, order, inference=inference)
-            state, _ = pbp.refresh_prior(state)
-        _, v = pbp.predict_moments(state, x)
-        shares[inference] = float(np.mean(v / (v + state.noise_var)))
-    assert shares["sep"] > 3 * shares["adf"]
 
 
 def test_chunks_do_not_matter():
