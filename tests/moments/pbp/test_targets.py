@@ -11,9 +11,8 @@ from compiled_passes import data_pass
 from scipy import integrate, optimize, special, stats
 
 from bayesprop.model.likelihoods import MultinomialProbit, Poisson, Probit
-from bayesprop.moments.pbp import engine, kernel_probit
+from bayesprop.moments.pbp import engine, kernel_probit, updates
 from bayesprop.moments.pbp import state as pbp_state
-from bayesprop.moments.pbp import updates as pbp
 from bayesprop.moments.pbp.kernel_workspace import pack_work
 from bayesprop.moments.pbp.state import GammaPrior
 from bayesprop.numerics import gaussian_nodes, probit_gaussian
@@ -146,7 +145,7 @@ def test_one_label_is_the_moments_of_the_exact_posterior():
     w, b = np.meshgrid(grid, grid, indexing="ij")
     tilted = stats.norm.pdf(w, 0, prior_var**0.5) * stats.norm.pdf(b, 0, prior_var**0.5)
     tilted = tilted * special.ndtr(-(w * x + b) / np.sqrt(2.0))
-    for absorbed in (pbp.data_pass, data_pass):
+    for absorbed in (updates.data_pass, data_pass):
         after, info = absorbed(
             linear_state(prior_var, 1), np.array([[x]]), np.array([[-1.0]]), np.array([0]),
             targets="classes",
@@ -187,8 +186,8 @@ def test_a_weight_is_a_power_of_the_factor():
         (1, 3, 1),
         noise_prior=GammaPrior(KNOWN, KNOWN * 0.4),
     )
-    numbers, _ = pbp.data_pass(start, x, y, np.array([0]), w)
-    general, _ = pbp.data_pass(start, x, y, np.array([0]), w, targets=gaussian.func)
+    numbers, _ = updates.data_pass(start, x, y, np.array([0]), w)
+    general, _ = updates.data_pass(start, x, y, np.array([0]), w, targets=gaussian.func)
     for a, b in zip((*numbers.m, *numbers.v), (*general.m, *general.v), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8)
     start, none, label = linear_state(1.5, 0), np.zeros((1, 0)), np.ones((1, 1))
@@ -206,12 +205,12 @@ def test_counts_are_learnt():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 1))
     y = rng.poisson(np.exp((1.5 * x[:, 0] + 2.0) / np.sqrt(2.0)))[:, None].astype(float)
-    state, info = pbp.data_pass(linear_state(2.0, 1), x, y, np.arange(300), targets="counts")
+    state, info = updates.data_pass(linear_state(2.0, 1), x, y, np.arange(300), targets="counts")
     sd = np.sqrt(state.v[0][:, 0])
     assert (np.abs(state.m[0][:, 0] - [1.5, 2.0]) < 5 * sd).all()
     assert info.weights_undone == 0
     with pytest.raises(ValueError, match="batch_size must be 1 unless targets are numbers"):
-        pbp.data_pass(state, x, y, np.arange(300), targets="counts", batch_size=2)
+        updates.data_pass(state, x, y, np.arange(300), targets="counts", batch_size=2)
 
 
 def test_labels_that_do_not_exist_are_refused_before_compiled_code_sees_them():

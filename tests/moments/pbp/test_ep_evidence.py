@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop.moments.pbp import ep_evidence as pbp_evidence
+from bayesprop.moments.pbp import ep_evidence, updates
 from bayesprop.moments.pbp import state as pbp_state
-from bayesprop.moments.pbp import updates as pbp
 from bayesprop.moments.pbp.state import GammaPrior
 
 KNOWN = 1e7  # with 1e10 the normalisers of the noise cancel to five digits
@@ -24,7 +23,7 @@ def fitted(x, y, n_epochs: int):
     )
     first = None
     for _ in range(n_epochs):
-        state, info = pbp.data_pass(state, x, y, np.arange(len(x)), inference="sep")
+        state, info = updates.data_pass(state, x, y, np.arange(len(x)), inference="sep")
         first = first or info.log_z
     return state, first
 
@@ -40,7 +39,7 @@ def test_both_estimates_are_exact_for_one_weight():
     state, prequential = fitted(x, y, n_epochs=200)
     exact = exact_log_evidence(x, y)
     assert prequential == pytest.approx(exact, rel=1e-7)
-    estimate = pbp_evidence.ep_log_evidence(state, x, y)
+    estimate = ep_evidence.ep_log_evidence(state, x, y)
     assert estimate == pytest.approx(exact, rel=1e-4)  # 2e-5 without fused products
 
 
@@ -51,7 +50,7 @@ def test_estimates_err_little_where_the_weights_hardly_correlate():
     y = (x @ [[0.5], [-0.3], [0.8]]) + np.sqrt(NOISE) * rng.normal(size=(60, 1))
     state, prequential = fitted(x, y, n_epochs=300)
     exact = exact_log_evidence(x, y)
-    estimate = pbp_evidence.ep_log_evidence(state, x, y)
+    estimate = ep_evidence.ep_log_evidence(state, x, y)
     assert prequential == pytest.approx(exact, abs=1.0)
     assert estimate == pytest.approx(exact, abs=1.0)
 
@@ -60,4 +59,4 @@ def test_an_improper_division_is_nan():
     x, y = np.zeros((4, 0)), np.ones((4, 1))
     state, _ = fitted(x, y, n_epochs=3)
     broken = state._replace(lik_prec=(state.lik_prec[0] + 100.0,))
-    assert np.isnan(pbp_evidence.ep_log_evidence(broken, x, y))
+    assert np.isnan(ep_evidence.ep_log_evidence(broken, x, y))

@@ -9,7 +9,7 @@ from compiled_passes import assert_states_close
 from scipy import stats
 
 from bayesprop.moments.pbp import state as pbp_state
-from bayesprop.moments.pbp import updates as pbp
+from bayesprop.moments.pbp import updates
 from bayesprop.moments.pbp.state import GammaPrior
 
 KNOWN = 1e10
@@ -36,7 +36,7 @@ def rows(n: int, d: int, seed: int = 0, o: int = 1):
 def test_one_weight_is_exact_bayes(batch_size: int):
     noise_var, prior_var = 0.4, 1.7
     y = np.random.default_rng(3).normal(0.8, 0.6, size=(12, 1))
-    state, info = pbp.data_pass(
+    state, info = updates.data_pass(
         linear_state(noise_var, prior_var),
         np.zeros((12, 0)),
         y,
@@ -56,7 +56,7 @@ def test_a_batch_of_a_linear_model_has_the_exact_marginals():
     rng = np.random.default_rng(1)
     x, noise_var, prior_var = rng.normal(size=(9, 3)), 0.3, 2.0
     y = rng.normal(size=(9, 1))
-    state, info = pbp.data_pass(
+    state, info = updates.data_pass(
         linear_state(noise_var, prior_var, d=3), x, y, np.arange(9), batch_size=9
     )
     design = np.column_stack([x, np.ones(9)]) / 2.0
@@ -73,10 +73,10 @@ def test_a_batch_of_one_is_the_paper():
     x, y = rows(6, 3, o=2)
     one = batched = pbp_state.init(np.random.default_rng(0), (3, 5, 4, 2))
     weight = np.linspace(0.0, 2.0, 6)
-    one, _ = pbp.data_pass(one, x, y, np.arange(6), weight, activation="erf")
+    one, _ = updates.data_pass(one, x, y, np.arange(6), weight, activation="erf")
     for i in range(6):
         # A batch of two whose second row is padding.
-        batched, _ = pbp.data_pass(
+        batched, _ = updates.data_pass(
             batched, x, y, np.array([i]), weight, activation="erf", batch_size=2
         )
     assert_states_close(one, batched, rtol=1e-8, atol=1e-13)
@@ -85,7 +85,7 @@ def test_a_batch_of_one_is_the_paper():
 def test_without_data_the_posterior_stays_the_prior():
     state = pbp_state.init(np.random.default_rng(0), (3, 4, 1))
     nothing = np.zeros((0, 3)), np.zeros((0, 1)), np.arange(0)
-    after, info = pbp.data_pass(state, *nothing)
+    after, info = updates.data_pass(state, *nothing)
     assert_states_close(state, after, rtol=0.0)
     assert info == pbp_state.PBPInfo()
 
@@ -93,8 +93,10 @@ def test_without_data_the_posterior_stays_the_prior():
 def test_a_weight_counts_a_row_twice():
     _, y = rows(2, 2)
     linear = linear_state(0.4, 1.7)
-    twice, _ = pbp.data_pass(linear, np.zeros((2, 0)), y[:2], np.array([0, 0]))
-    heavy, _ = pbp.data_pass(linear, np.zeros((2, 0)), y[:2], np.array([0]), np.array([2.0, 1.0]))
+    twice, _ = updates.data_pass(linear, np.zeros((2, 0)), y[:2], np.array([0, 0]))
+    heavy, _ = updates.data_pass(
+        linear, np.zeros((2, 0)), y[:2], np.array([0]), np.array([2.0, 1.0])
+    )
     assert heavy.m[0].item() == pytest.approx(twice.m[0].item(), rel=1e-8)
     assert heavy.v[0].item() == pytest.approx(twice.v[0].item(), rel=1e-8)
 
@@ -102,14 +104,14 @@ def test_a_weight_counts_a_row_twice():
 def test_outliers_fire_the_noise_guard():
     x, y = np.zeros((1, 1)), np.array([[40.0]])
     start = pbp_state.init(np.random.default_rng(0), (1, 3, 1))
-    guarded, info = pbp.data_pass(start, x, y, np.array([0]))
+    guarded, info = updates.data_pass(start, x, y, np.array([0]))
     assert info.noise_kept == 1
     assert guarded.noise_shape == start.noise_shape
 
 
 def test_global_precision_is_left_alone():
     before = jax.config.jax_enable_x64
-    state, _ = pbp.refresh_prior(linear_state(0.4, 1.7))
+    state, _ = updates.refresh_prior(linear_state(0.4, 1.7))
     assert jax.config.jax_enable_x64 == before
     assert state.m[0].dtype == np.float64
 
@@ -117,6 +119,6 @@ def test_global_precision_is_left_alone():
 def test_chunks_do_not_matter():
     x, _ = rows(11, 3)
     state = pbp_state.init(np.random.default_rng(0), (3, 4, 2))
-    whole = pbp.predict_moments(state, x)
-    parts = pbp.predict_moments(state, x, chunk_rows=3)
+    whole = updates.predict_moments(state, x)
+    parts = updates.predict_moments(state, x, chunk_rows=3)
     np.testing.assert_allclose(whole, parts, rtol=1e-13)
