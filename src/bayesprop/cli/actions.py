@@ -27,7 +27,7 @@ AsJson = Annotated[
     bool, Option("--json", help="Print one JSON object on stdout, and nothing else there.")
 ]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress and no remarks.")]
-Seed = Annotated[int, Option(min=0, max=2**31, metavar="N", help="Fixes every random draw.")]
+Seed = Annotated[int, Option(min=0, max=2**32 - 1, metavar="N", help="Fixes every random draw.")]
 HeldOut = Annotated[
     float,
     Option(min=0.0, max=0.9, metavar="SHARE", help="Share of rows held out to judge the fit."),
@@ -223,6 +223,9 @@ class Compare(Learning):
         int, Option(min=1, metavar="N", help="Random splits, the same for every method.")
     ] = 5
     test_fraction: HeldOut = 0.2
+    seed: Annotated[
+        int, Option(min=0, max=2**31, metavar="N", help="Fixes the splits and the fits.")
+    ] = 0
     plot: Annotated[
         Path,
         Option(metavar="FILE", help="Where log-likelihood against time goes (.svg, .png)."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,23 +66,21 @@ def _hidden_sizes(estimator: Any) -> list[int]:
 def _features(saved: SavedModel) -> list[dict[str, Any]]:
     """Return every raw column with its kind and the inputs that it becomes."""
     scalings = _scalings(saved.estimator.x_scaler_)
-    if saved.table is None:
-        names = getattr(saved.estimator, "feature_names_in_", None)
+    names = getattr(saved.estimator, "feature_names_in_", None)
+    if saved.table is not None:
+        names = saved.table.feature_names
+        columns = [
+            (column.name, column.to_dict()["kind"], len(column.feature_names))
+            for column in saved.table.columns
+        ]
+    else:
         names = [f"x{i + 1}" for i in range(len(scalings))] if names is None else list(names)
-        pairs = zip(names, scalings, strict=True)
-        return [{"name": n, "kind": "numeric", "inputs": [s | {"name": n}]} for n, s in pairs]
-    inputs = iter(zip(saved.table.feature_names, scalings, strict=True))
-    features = []
-    for column in saved.table.columns:
-        own = [next(inputs) for _ in column.feature_names]
-        features.append(
-            {
-                "name": column.name,
-                "kind": column.to_dict()["kind"],
-                "inputs": [scaling | {"name": name} for name, scaling in own],
-            }
-        )
-    return features
+        columns = [(name, "numeric", 1) for name in names]
+    pairs = zip(names, scalings, strict=True)
+    inputs = iter([scaling | {"name": name} for name, scaling in pairs])
+    return [
+        {"name": name, "kind": kind, "inputs": list(islice(inputs, n))} for name, kind, n in columns
+    ]
 
 
 def _scalings(scaler: Any) -> list[dict[str, Any]]:
