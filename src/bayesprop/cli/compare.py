@@ -24,13 +24,11 @@ from bayesprop.cli.console import (
     warn,
 )
 from bayesprop.cli.predictions import predict_rows
-from bayesprop.cli.scores import summarise
+from bayesprop.cli.scores import constant_of, summarise
 from bayesprop.cli.settings import Settings, check_method, make_estimator, method_of, methods_for
 from bayesprop.cli.tables import check_output, divided, read_source, target_of
 from bayesprop.methods import CLASSIFICATION, REGRESSION
-from bayesprop.report.baselines import ConstantBaseline
-from bayesprop.report.class_baselines import FrequencyBaseline
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import did_you_mean
 from bayesprop.table.split import Parts
 
@@ -167,7 +165,7 @@ def _judged(
     train, test = parts.train.encoded(encoding), parts.test.encoded(encoding)
     started = time.perf_counter()
     if name == CONSTANT:
-        predictive = _constant(parts.task, train).predict_dist(test.X)
+        predictive = constant_of(parts.task, train).predict_dist(test.X)
         return summarise(predictive, test.y), time.perf_counter() - started
     estimator = make_estimator(Settings(), name, parts.task, seed)
     estimator.fit(train.X, train.y, **train.weights)
@@ -175,13 +173,6 @@ def _judged(
     remarks.update(estimator.fit_report_.warnings)
     predictive = predict_rows(estimator, test.X, encoding, test.numbers)
     return summarise(predictive, test.y), seconds
-
-
-def _constant(task: str, rows: Rows) -> ConstantBaseline | FrequencyBaseline:
-    """Fit what any model should beat: the same prediction for every row."""
-    if task == CLASSIFICATION:
-        return FrequencyBaseline.fit(rows.y, np.unique(rows.y))
-    return ConstantBaseline.fit(rows.y)
 
 
 def summarise_trials(trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bayesprop.cli.actions import Learning
-from bayesprop.report.baselines import Baselines
-from bayesprop.report.class_baselines import ClassBaselines
+from bayesprop.cli.scores import AnyBaselines, Scores, stored_baselines
 
 if TYPE_CHECKING:
-    from bayesprop.cli.scores import Scores
     from bayesprop.store import SavedModel
 
 
@@ -44,7 +42,7 @@ class Notes:
     rows: dict[str, int]
     config: dict[str, Any]
     held_out: Scores | None
-    baselines: Baselines | ClassBaselines | None
+    baselines: AnyBaselines | None
     picture: dict[str, Any]
 
     def for_report(self) -> dict[str, Any]:
@@ -93,7 +91,7 @@ def read_notes(saved: SavedModel) -> Notes:
         rows={key: rows[key] for key in ("train", "held_out") if isinstance(rows.get(key), int)},
         config=_typed(notes, "config", dict),
         held_out=_scores(_typed(notes, "held_out", dict)),
-        baselines=_baselines(notes.get("baselines")),
+        baselines=stored_baselines(notes.get("baselines")),
         picture=_picture(notes, saved.estimator.n_features_in_),
     )
 
@@ -117,11 +115,3 @@ def _picture(notes: dict[str, Any], n_inputs: int) -> dict[str, Any]:
     is_right = len(pixels) == len(set(pixels)) == n_inputs
     is_inside = all(0 <= pixel < shape[0] * shape[1] for pixel in pixels)
     return {"image_shape": shape, "image_pixels": pixels} if is_right and is_inside else {}
-
-
-def _baselines(stored: Any) -> Baselines | ClassBaselines | None:
-    try:
-        is_of_classes = stored.get("task") == "classification"
-        return (ClassBaselines if is_of_classes else Baselines).from_dict(stored)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None

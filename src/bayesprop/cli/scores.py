@@ -8,9 +8,10 @@ import numpy as np
 
 from bayesprop import class_metrics, metrics
 from bayesprop.cli.console import figure, print_table
+from bayesprop.methods import CLASSIFICATION
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.report.baselines import Baselines
-from bayesprop.report.class_baselines import ClassBaselines
+from bayesprop.report.baselines import Baselines, ConstantBaseline
+from bayesprop.report.class_baselines import ClassBaselines, FrequencyBaseline
 from bayesprop.table.classes import class_text
 from bayesprop.table.encoding import Rows
 
@@ -36,7 +37,26 @@ _LABELS = {
 }
 
 
-def baselines_of(estimator: Any, rows: Rows) -> Baselines | ClassBaselines:
+AnyBaselines = Baselines | ClassBaselines
+
+
+def constant_of(task: str, rows: Rows) -> ConstantBaseline | FrequencyBaseline:
+    """Fit what any model should beat: the same prediction for every row."""
+    if task == CLASSIFICATION:
+        return FrequencyBaseline.fit(rows.y, np.unique(rows.y))
+    return ConstantBaseline.fit(rows.y)
+
+
+def stored_baselines(stored: Any) -> AnyBaselines | None:
+    """Rebuild the baselines that a model file holds; None where it holds none."""
+    try:
+        is_of_classes = stored.get("task") == CLASSIFICATION
+        return (ClassBaselines if is_of_classes else Baselines).from_dict(stored)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def baselines_of(estimator: Any, rows: Rows) -> AnyBaselines:
     """Fit the baselines of an estimator's task to training rows."""
     classes = getattr(estimator, "classes_", None)
     if classes is None:
@@ -46,7 +66,7 @@ def baselines_of(estimator: Any, rows: Rows) -> Baselines | ClassBaselines:
 
 def score(
     predictive: Predictive | ClassPredictive,
-    baselines: Baselines | ClassBaselines | None,
+    baselines: AnyBaselines | None,
     rows: Rows,
 ) -> Scores:
     """Return the metrics of what a model predicts for the rows, and those of each baseline."""
