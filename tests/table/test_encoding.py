@@ -252,27 +252,13 @@ def test_huge_and_tiny_scales_pass():
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("price", "no column 'price' in the table; columns: x, city, ok, when, y"),
+        ("price", "no column 'price' in the table; columns: x, city, y"),
         ("Y", "no column 'Y'"),
         ("citys", "no column 'citys' in the table; did you mean 'city'?"),
-        ("city", "target 'city' must be a number, got 'Rome'"),
-        ("ok", "target 'ok' must be a number, got 'True'"),
-        ("when", "column 'when' holds dates or times"),
     ],
 )
-def test_targets_that_cannot_be_regressed_on(target, message):
-    frame = table(
-        CITY, pl.Series("ok", [True, False] * 15), pl.Series("when", [datetime.date.today()] * N)
-    )
-    assert message in refusal(frame, target, "regression")
-
-
-def test_one_word_in_a_numeric_target_is_named_by_its_row():
-    frame = pl.DataFrame({"x": X, "y": ["1.5", "2.5", "about 3", *["4"] * (N - 3)]})
-    assert "'y' must hold numbers, got 'about 3' in data row 3" in refusal(frame)
-    assert "must be finite, got inf in data row 1" in refusal(
-        pl.DataFrame({"x": X, "y": [float("inf")] * N})
-    )
+def test_an_absent_target_is_told_with_the_columns_that_there_are(target, message):
+    assert message in refusal(table(CITY), target, "regression")
 
 
 def test_rows_without_a_target_are_left_out_and_counted():
