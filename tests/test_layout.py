@@ -24,7 +24,6 @@ ALLOWED = {
     "sampling": {"numerics", "model"},
     "linear": {"numerics", "model"},
     "metrics": {"model"},
-    "class_metrics": {"model"},
     "methods": {"metrics", "model", "moments", "sampling", "linear"},
     "estimators": {
         "methods", "metrics", "model", "moments", "sampling", "linear", "numerics",
@@ -37,12 +36,12 @@ ALLOWED = {
         "atomic",
     },
     "experiments": {
-        "store", "estimators", "methods", "metrics", "class_metrics", "model", "moments",
+        "store", "estimators", "methods", "metrics", "model", "moments",
         "sampling", "numerics", "table", "datasets", "atomic", "report", "decisions",
     },
-    "report": {"decisions", "store", "metrics", "class_metrics", "model", "table", "atomic"},
+    "report": {"decisions", "store", "metrics", "model", "table", "atomic"},
     "cli": {
-        "experiments", "report", "store", "estimators", "methods", "metrics", "class_metrics",
+        "experiments", "report", "store", "estimators", "methods", "metrics",
         "model", "table", "datasets", "atomic", "decisions",
     },
     "__main__": {"cli"},

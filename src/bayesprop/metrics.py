@@ -1,15 +1,19 @@
 """How good a prediction was: accuracy, proper scores, calibration; in the original units of y.
 
-Every function takes a Predictive and the observations of the same rows. Lower is better except for
-log-likelihood and coverage. Several outputs count as so many observations, except in the
-log-likelihood, where a row's density is the product over its outputs.
+Every function takes a prediction and what was observed at the same rows: a Predictive and numbers,
+or a ClassPredictive and labels. Lower is better except for accuracy, log-likelihood and coverage.
+Several outputs count as so many observations, except in the log-likelihood, where a row's density
+is the product over its outputs.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from jaxtyping import Float
+from dataclasses import dataclass
 
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
 
 Observed = Float[np.ndarray, " n"] | Float[np.ndarray, "n o"]
@@ -26,13 +30,16 @@ def mae(pred: Predictive, y: Observed) -> float:
     return float(np.mean(np.abs(_checked(pred, y) - pred.mean)))
 
 
-def mean_log_likelihood(pred: Predictive, y: Observed) -> float:
-    """Mean log density of a row under its own prediction, nats a row.
+def mean_log_likelihood(pred: Predictive | ClassPredictive, y: np.ndarray) -> float:
+    """Mean log density of a row, or log probability of its class, by its prediction; nats a row.
 
-    The density is that of y in its original units, so that it changes by -log c if y is
-    multiplied by c. Each row's density is that of its (single) predictive distribution: there is
-    no average of densities over draws left to take.
+    A density is that of y in its original units, so that it changes by -log c if y is multiplied
+    by c. Each row's density is that of its (single) predictive distribution: there is no average
+    of densities over draws left to take.
     """
+    if isinstance(pred, ClassPredictive):
+        _codes(pred, y)
+        return float(np.mean(pred.log_prob(y)))
     log_density = pred.log_prob(_checked(pred, y))
     return float(np.mean(log_density.reshape(len(log_density), -1).sum(axis=1)))
 
@@ -70,8 +77,63 @@ def calibration_error(pred: Predictive, y: Observed) -> float:
     return float(np.mean(np.abs(_LEVELS - actual)))
 
 
-def summarise(pred: Predictive, y: Observed) -> dict[str, float]:
+def accuracy(pred: ClassPredictive, y: np.ndarray) -> float:
+    """Share of rows whose most probable class is the observed one."""
+    return float(np.mean(_codes(pred, y) == pred.proba.argmax(axis=1)))
+
+
+def brier(pred: ClassPredictive, y: np.ndarray) -> float:
+    """Mean squared distance of the probabilities from the one-hot label, summed over classes.
+
+    0 to 2, lower is better (Brier 1950).
+    """
+    truth = np.eye(pred.proba.shape[1])[_codes(pred, y)]
+    return float(np.mean(np.sum((pred.proba - truth) ** 2, axis=1)))
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Rows grouped by confidence: its mean, the share that was right, their number; by group."""
+
+    confidence: Float[np.ndarray, " b"]
+    accuracy: Float[np.ndarray, " b"]
+    count: Int[np.ndarray, " b"]
+
+
+def reliability(pred: ClassPredictive, y: np.ndarray, n_bins: int = 15) -> Reliability:
+    """Group rows into bins of equal width by the probability of their most probable class."""
+    if n_bins < 1:
+        raise ValueError(f"n_bins must be an int >= 1, got {n_bins!r}")
+    right = _codes(pred, y) == pred.proba.argmax(axis=1)
+    bins = np.minimum((pred.confidence * n_bins).astype(int), n_bins - 1)
+    count = np.bincount(bins, minlength=n_bins)
+    filled = count > 0
+    sums = (np.bincount(bins, weights=w, minlength=n_bins) for w in (pred.confidence, right))
+    confidence, hits = (total[filled] / count[filled] for total in sums)
+    return Reliability(confidence, hits, count[filled])
+
+
+def expected_calibration_error(pred: ClassPredictive, y: np.ndarray, n_bins: int = 15) -> float:
+    """Return the expected calibration error of the top class (Guo et al. 2017, eq. 3); 0 to 1."""
+    groups = reliability(pred, y, n_bins)
+    gaps = np.abs(groups.accuracy - groups.confidence)
+    return float(np.sum(gaps * groups.count) / np.sum(groups.count))
+
+
+def confusion(pred: ClassPredictive, y: np.ndarray) -> Int[np.ndarray, "c c"]:
+    """Count rows by actual (first axis) and most probable class."""
+    c = len(pred.classes)
+    pairs = _codes(pred, y) * c + pred.proba.argmax(axis=1)
+    return np.bincount(pairs, minlength=c * c).reshape(c, c)
+
+
+def summarise(pred: Predictive | ClassPredictive, y: np.ndarray) -> dict[str, float]:
     """Return the figures that a report shows, by name."""
+    scores = _of_classes(pred, y) if isinstance(pred, ClassPredictive) else _of_numbers(pred, y)
+    return scores | {"epistemic_share": pred.epistemic_share}
+
+
+def _of_numbers(pred: Predictive, y: Observed) -> dict[str, float]:
     return {
         "rmse": rmse(pred, y),
         "mae": mae(pred, y),
@@ -81,7 +143,17 @@ def summarise(pred: Predictive, y: Observed) -> dict[str, float]:
         "coverage_90": coverage(pred, y, 0.9),
         "width_90": mean_width(pred, 0.9),
         "calibration_error": calibration_error(pred, y),
-        "epistemic_share": pred.epistemic_share,
+    }
+
+
+def _of_classes(pred: ClassPredictive, y: np.ndarray) -> dict[str, float]:
+    return {
+        "accuracy": accuracy(pred, y),
+        "log_likelihood": mean_log_likelihood(pred, y),
+        "brier": brier(pred, y),
+        "calibration_error": expected_calibration_error(pred, y),
+        "mean_confidence": float(np.mean(pred.confidence)),
+        "mean_entropy": float(np.mean(pred.entropy)),
     }
 
 
@@ -96,3 +168,10 @@ def _checked(pred: Predictive, y: Observed) -> Observed:
     if not np.isfinite(y).all():
         raise ValueError("y must be finite: leave out rows without an observation")
     return y
+
+
+def _codes(pred: ClassPredictive, y: np.ndarray) -> Int[np.ndarray, " n"]:
+    codes = pred.codes(y)
+    if len(codes) == 0:
+        raise ValueError("y must hold at least one observation, got none")
+    return codes

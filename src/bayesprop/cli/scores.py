@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesprop import class_metrics, metrics
+from bayesprop import metrics
 from bayesprop.cli.console import figure, print_table
 from bayesprop.methods import CLASSIFICATION
 from bayesprop.model.class_predictive import ClassPredictive
@@ -80,8 +80,7 @@ def score(
 
 def summarise(predictive: Any, y: np.ndarray) -> dict[str, float]:
     """Return the metrics of predictions by name, in the units of the target."""
-    module: Any = class_metrics if isinstance(predictive, ClassPredictive) else metrics
-    return module.summarise(predictive, y)
+    return metrics.summarise(predictive, y)
 
 
 def print_scores(title: str, scores: Scores, unit: str) -> None:
@@ -99,7 +98,7 @@ def confusion(predictive: Any, rows: Rows) -> dict[str, Any] | None:
     """Count rows by actual (outer list) and predicted class; None where numbers are predicted."""
     if not isinstance(predictive, ClassPredictive):
         return None
-    counts = class_metrics.confusion(predictive, rows.y)
+    counts = metrics.confusion(predictive, rows.y)
     return {"classes": predictive.classes.tolist(), "counts": counts.tolist()}
 
 

@@ -20,7 +20,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesprop import class_metrics, metrics
+from bayesprop import metrics
 from bayesprop.datasets import registry
 from bayesprop.datasets.places import Loaded
 from bayesprop.experiments import markdown, uci
@@ -139,7 +139,7 @@ def _class_scores(model: Any, rival: bool, X: np.ndarray, y: np.ndarray) -> dict
         found = ClassPredictive(model.predict_proba(X), np.zeros(len(X)), model.classes_)
     else:
         found = model.predict_dist(X)
-    scores = class_metrics.summarise(found, y)
+    scores = metrics.summarise(found, y)
     return {name: scores[name] for name in ("log_likelihood", "accuracy", "calibration_error")}
 
 

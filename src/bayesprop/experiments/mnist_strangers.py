@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop import class_metrics
+from bayesprop import metrics
 from bayesprop.datasets.images import FULL_INK, load_images
 from bayesprop.decisions.abstention import ood_auroc
 from bayesprop.experiments import markdown
@@ -83,7 +83,7 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     model.fit(data.train_x, data.train_y)
     seconds = time.perf_counter() - started
     known, strange = model.predict_dist(data.test_x), model.predict_dist(data.strangers)
-    scores = class_metrics.summarise(known, data.test_y)
+    scores = metrics.summarise(known, data.test_y)
     return {
         "n_epochs": config.n_epochs,
         "test_error": 1.0 - scores["accuracy"],

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop import class_metrics
+from bayesprop import metrics
 from bayesprop.experiments import markdown, uci
 from bayesprop.experiments.compare import Estimate
 from bayesprop.experiments.protocol import Cell, Experiment, Key, Selection, Work
@@ -104,7 +104,7 @@ def fit_cell(plane: Plane, config: Any, key: Key) -> dict[str, Any]:
     angle = np.linspace(0.0, 2.0 * np.pi, 360, endpoint=False)
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     far = model.predict_dist(np.asarray(plane.centre) + FAR_RADIUS * circle)
-    scores = class_metrics.summarise(found, new.y)
+    scores = metrics.summarise(found, new.y)
     return {
         "accuracy": scores["accuracy"],
         "log_likelihood": scores["log_likelihood"],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop import class_metrics
+from bayesprop import metrics
 from bayesprop.model.class_predictive import ClassPredictive
 
 MAX_CLASSES = 30
@@ -63,7 +63,7 @@ class Matrix:
 
 def class_scores(predicted: ClassPredictive, y: np.ndarray) -> tuple[ClassScore, ...]:
     """Judge every class; of more than 30, the 30 whose rows are found worst."""
-    counts = class_metrics.confusion(predicted, y)
+    counts = metrics.confusion(predicted, y)
     n_actual, n_answered, found = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
     with np.errstate(invalid="ignore"):
         precision, recall = found / n_answered, found / n_actual
@@ -88,7 +88,7 @@ def matrix(predicted: ClassPredictive, y: np.ndarray) -> Matrix | None:
     """Count every pair of classes; None if there are too many to look at."""
     if len(predicted.classes) > MAX_CLASSES:
         return None
-    return Matrix(tuple(map(str, predicted.classes)), class_metrics.confusion(predicted, y))
+    return Matrix(tuple(map(str, predicted.classes)), metrics.confusion(predicted, y))
 
 
 def most_confused(predicted: ClassPredictive, y: np.ndarray) -> tuple[Confused, ...]:

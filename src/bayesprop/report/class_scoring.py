@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float
 
-from bayesprop import class_metrics
+from bayesprop import metrics
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.report.scoring import Score, make_score, mean_error
 
@@ -42,7 +42,7 @@ def scores(predictives: Mapping[str, ClassPredictive], y: np.ndarray) -> tuple[S
             "Calibration error",
             "share",
             "lower",
-            [class_metrics.calibration_error(p, y) for p in models],
+            [metrics.expected_calibration_error(p, y) for p in models],
             [None] * len(models),
         ),
     ]
@@ -56,7 +56,7 @@ def scores(predictives: Mapping[str, ClassPredictive], y: np.ndarray) -> tuple[S
 
 def balanced_accuracy(predicted: ClassPredictive, y: np.ndarray) -> float:
     """Return the mean over the classes that occur of the share of their rows that is found."""
-    counts = class_metrics.confusion(predicted, y)
+    counts = metrics.confusion(predicted, y)
     rows = np.sum(counts, axis=1)
     occurs = rows > 0
     return float(np.mean(np.diag(counts)[occurs] / rows[occurs]))
