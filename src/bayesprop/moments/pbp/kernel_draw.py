@@ -182,9 +182,8 @@ def draw_functions(work, x, normals, scratch, acts, spare, out):
             _output_moments(work, last, spare, s, work.layers[last, WEIGHTS] + o * size, scratch)
             _factorise(k, scratch)
             for a in range(k):
-                value = total(load8(scratch, BLOCK * a)) / BLOCK
+                value = scratch[BLOCK * a]
                 for j in range(a + 1):
-                    root = total(load8(scratch, BLOCK * (k + j))) / BLOCK
-                    part = total(load8(scratch, _entry(k, a, j))) / BLOCK
-                    value += part * (root * normals[s, used + o * k + j])
+                    step = scratch[BLOCK * (k + j)] * normals[s, used + o * k + j]
+                    value += scratch[_entry(k, a, j)] * step
                 out[s, a, o] = value
