@@ -16,19 +16,24 @@ from bayesprop.moments.pbp import state as pbp_state
 from bayesprop.moments.pbp.kernel_workspace import pack_work
 from bayesprop.moments.pbp.state import GammaPrior
 from bayesprop.numerics import gaussian_nodes, probit_gaussian
+from bayesprop.simd import lanes
 
 KNOWN = 1e10
 _POISSON = jax.jit(jax.value_and_grad(Poisson().log_z))
+
+
+@lanes.compiled
+def meet_class(work, scratch, y):
+    log_z, _ = kernel_probit.meet_class(work, scratch, y, 0, 1.0)
+    return log_z
 
 
 def kernel_log_z(m, v, y):
     """log Z and its gradient by the compiled engine."""
     work = pack_work(pbp_state.init(np.random.default_rng(0), (1, len(m))))
     work.f_m[:], work.f_v[:] = m, v
-    out = np.empty(1)
-    scratch = kernel_probit.scratch_for(len(m))
-    kernel_probit.log_z_and_gradient(work, scratch, np.array([[float(y)]]), out)
-    return out[0], np.array([work.grad_f_m, work.grad_f_v])
+    log_z = meet_class(work, kernel_probit.scratch_for(len(m)), np.array([[float(y)]]))
+    return log_z, np.array([work.grad_f_m, work.grad_f_v])
 
 
 def log_z_by_brute_force(m, v, y):

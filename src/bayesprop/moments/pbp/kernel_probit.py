@@ -243,12 +243,6 @@ def log_class_probabilities(m, v, scratch, out):
 
 
 @compiled
-def log_z_and_gradient(work, scratch, y, out):
-    """Write log Z of outputs (work.f_m, work.f_v) and leave its gradient in the workspace."""
-    out[0], _ = meet_class(work, scratch, y, 0, 1.0)
-
-
-@compiled
 def expected_entropies(m, v, nodes, scratch, out):
     """Write the entropy of the classes, averaged over outputs f = m + sqrt(v) nodes, nats.
 
