@@ -52,7 +52,8 @@ HOMES_OF_HEAVY_IMPORTS = {
         "datasets",
         "decisions",
         "experiments",
-    },  # the last: its models are rivals
+        "report",
+    },  # the last two: its models are rivals
     "matplotlib": {"report"},
     "numba": {"simd", "moments", "sampling"},
     "typer": {"cli"},

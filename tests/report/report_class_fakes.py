@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.standardiser import Standardiser
-from bayesprop.report.write import Rows
+from bayesprop.report.rows import Rows
 
 TRACE = {
     "loss": [2.1, 1.2, 0.9, 0.8],

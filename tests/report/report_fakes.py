@@ -9,7 +9,7 @@ import numpy as np
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.standardiser import Standardiser
-from bayesprop.report.write import Rows
+from bayesprop.report.rows import Rows
 
 
 def fit_report(**changes) -> FitReport:

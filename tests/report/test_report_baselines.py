@@ -1,10 +1,21 @@
+"""The baselines of both tasks, against scikit-learn, and as a model file holds them."""
+
 import json
 
 import numpy as np
 import pytest
-from sklearn.linear_model import BayesianRidge
+from report_class_fakes import halves, imbalanced
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.linear_model import BayesianRidge, LogisticRegression
 
-from bayesprop.report.baselines import Baselines, ConstantBaseline, LinearBaseline
+from bayesprop.report import baselines
+from bayesprop.report.baselines import (
+    Baselines,
+    ConstantBaseline,
+    FrequencyBaseline,
+    LinearBaseline,
+    LogisticBaseline,
+)
 
 
 def table(n=120, d=4, noise=0.7, seed=0):
@@ -18,26 +29,11 @@ def table(n=120, d=4, noise=0.7, seed=0):
 def test_linear_baseline_equals_bayesian_ridge(n, d):
     x, y = table(n, d)
     z = (x - x.mean(0)) / x.std(0)
-    t = (y - y.mean()) / y.std()
-    other = BayesianRidge(tol=1e-12, max_iter=5000).fit(z, t)
-    mean, std = other.predict(z, return_std=True)
+    ridge = BayesianRidge(tol=1e-6).fit(z, y / y.std())
+    mean, std = ridge.predict(z, return_std=True)
     ours = LinearBaseline.fit(x, y).predict_dist(x)
-    np.testing.assert_allclose(ours.mean, mean * y.std() + y.mean(), rtol=2e-3)
-    np.testing.assert_allclose(ours.std, std * y.std(), rtol=2e-3)
-
-
-def test_linear_posterior_is_the_dense_one():
-    x, y = table()
-    fit = LinearBaseline.fit(x, y)
-    z = (x - x.mean(0)) / x.std(0)
-    t = (y - y.mean()) / y.std()
-    cov = fit.weight_cov
-    # Both precisions can be read off the posterior: cov^-1 = weight_prec I + z'z / noise_var.
-    prec = np.linalg.inv(cov) - z.T @ z / fit.noise_var
-    np.testing.assert_allclose(prec, prec[0, 0] * np.eye(4), atol=1e-7 * np.linalg.norm(z.T @ z))
-    np.testing.assert_allclose(
-        fit.weight_mean, np.linalg.solve(np.linalg.inv(cov), z.T @ t / fit.noise_var), rtol=1e-9
-    )
+    np.testing.assert_allclose(ours.mean, mean * y.std(), rtol=1e-6)
+    np.testing.assert_allclose(ours.std, std * y.std(), rtol=1e-6)
 
 
 def test_linear_baseline_recovers_noise_and_predicts_in_chunks(monkeypatch):
@@ -46,65 +42,125 @@ def test_linear_baseline_recovers_noise_and_predicts_in_chunks(monkeypatch):
     whole = fit.predict_dist(x)
     # The standard error of a variance from n Gaussian residuals is var * sqrt(2 / n).
     assert abs(whole.noise_var[0] - 0.49) < 4 * 0.49 * np.sqrt(2 / 4000)
-    monkeypatch.setattr("bayesprop.report.baselines._CHUNK_VALUES", 1000)
+    monkeypatch.setattr(baselines, "_CHUNK_VALUES", 1000)
     parts = fit.predict_dist(x)
     np.testing.assert_allclose(parts.mean, whole.mean, rtol=1e-12)
     np.testing.assert_allclose(parts.var, whole.var, rtol=1e-12)
 
 
-def test_constant_baseline():
-    y = np.array([1.0, 2.0, 6.0])
-    pred = ConstantBaseline.fit(y).predict_dist(np.zeros((2, 5)))
+# The softmax has a vector of weights for each class. Two classes need one, and halving it into two
+# opposite ones halves the penalty: that is C = 2 of the one-vector form.
+@pytest.mark.parametrize(
+    ("load", "strength"), [(load_wine, 1.0), (load_digits, 1.0), (load_breast_cancer, 2.0)]
+)
+def test_logistic_baseline_equals_scikit_learn(load, strength):
+    x, y = (part[:400] for part in load(return_X_y=True))
+    ours = LogisticBaseline.fit(x, y, np.unique(y))
+    z = (x - x.mean(0)) / np.where(x.std(0) > 0, x.std(0), 1.0)
+    other = LogisticRegression(C=strength, tol=1e-6, solver="newton-cg").fit(z, y)
+    np.testing.assert_allclose(ours.predict_dist(x).proba, other.predict_proba(z), atol=1e-3)
+
+
+def test_the_constant_baselines():
+    pred = ConstantBaseline.fit(np.array([1.0, 2.0, 6.0])).predict_dist(np.zeros((2, 5)))
     np.testing.assert_allclose(pred.mean, [3.0, 3.0])
     np.testing.assert_allclose(pred.var, [14.0 / 3.0] * 2)
+    y = np.array(["b", "a", "b", "b"])
+    found = FrequencyBaseline.fit(y, np.array(["a", "b", "c"])).predict_dist(np.zeros((2, 5)))
+    np.testing.assert_allclose(found.proba, [[1.5 / 5.5, 3.5 / 5.5, 0.5 / 5.5]] * 2)
+    assert list(found.label) == ["b", "b"]
+    np.testing.assert_allclose(found.mutual_information, 0.0)
 
 
 @pytest.mark.parametrize("extreme", [1e300, 1e-300])
-def test_extreme_columns_stay_finite(extreme):
-    x, y = table()
+def test_extreme_constant_and_separable_columns_stay_finite(extreme):
+    x, y = imbalanced(200)
     x[:, 1] *= extreme / np.max(np.abs(x[:, 1]))
-    pred = LinearBaseline.fit(x, y).predict_dist(x)
-    assert np.all(np.isfinite(pred.mean))
-    assert np.all(pred.var > 0)
+    x[:, 2] = 4.0
+    x[:, 3] = y == "fraud"
+    train, test = halves(x, y)
+    labels = Baselines.fit(train.X, train.y, np.unique(y)).predict(test.X, np.unique(y))["logistic"]
+    assert np.all(np.isfinite(labels.proba))
+    assert np.mean(labels.label == test.y) == 1.0
+    numbers = Baselines.fit(train.X, (train.y == "fraud") * 1.0).predict(test.X)["linear"]
+    assert np.all(np.isfinite(numbers.mean))
+    assert np.all(numbers.var > 0)
 
 
 def test_constant_target_and_constant_columns():
-    x = np.ones((10, 2))
-    y = np.full(10, 7.0)
-    baselines = Baselines.fit(x, y)
-    assert baselines.constant is not None
-    assert baselines.linear is not None
-    for baseline in (baselines.constant, baselines.linear):
-        pred = baseline.predict_dist(x)
+    x, y = np.ones((10, 2)), np.full(10, 7.0)
+    for pred in Baselines.fit(x, y).predict(x).values():
         np.testing.assert_allclose(pred.mean, 7.0)
         assert np.all(pred.var > 0)
         assert np.all(np.isfinite(pred.log_prob(y)))
+    big = 1e9 + np.array([-3.0, -1.0, 1.0, 3.0])
+    assert ConstantBaseline.fit(big).var == 5.0
+    assert ConstantBaseline.fit(np.full(4, 1e9)).var == 1e6
 
 
-def test_round_trip_through_json():
-    x, y = table()
-    fitted = Baselines.fit(x, y)
+@pytest.mark.parametrize("n_present", [1, 2])
+def test_a_class_without_a_row_is_improbable_and_breaks_nothing(n_present):
+    x, y = imbalanced(200)
+    y = np.where(y == "fraud", "fraud" if n_present == 2 else "clean", "clean")
+    found = LogisticBaseline.fit(x, y, np.array(["absent", "clean", "fraud"])).predict_dist(x)
+    np.testing.assert_allclose(found.proba.sum(axis=1), 1.0)
+    assert np.mean(found.proba[:, 0]) < 0.01
+    assert set(found.label) <= {"clean", "fraud"}
+
+
+@pytest.mark.parametrize("classes", [None, [False, True], ["no", "yes"], [3, 7], [0.5, 1.5]])
+def test_round_trip_through_json(classes):
+    x, y = imbalanced(200)
+    y = (y == "fraud").astype(int)
+    classes = None if classes is None else np.array(classes)
+    fitted = Baselines.fit(x, 1.0 * y if classes is None else classes[y], classes)
     back = Baselines.from_dict(json.loads(json.dumps(fitted.to_dict())))
-    assert back.constant == fitted.constant
-    assert fitted.linear is not None
-    assert back.linear is not None
-    np.testing.assert_array_equal(
-        back.linear.predict_dist(x).var, fitted.linear.predict_dist(x).var
-    )
+    expected = fitted.predict(x, classes)
+    assert set(expected) == {"constant", "linear" if classes is None else "logistic"}
+    for name, pred in back.predict(x, classes).items():
+        for part in ("mean", "var") if classes is None else ("proba", "expected_entropy"):
+            np.testing.assert_array_equal(getattr(pred, part), getattr(expected[name], part))
 
 
-def test_wide_tables_say_why_there_is_no_linear_baseline():
+@pytest.mark.parametrize("task", ["numbers", "classes"])
+def test_what_is_not_a_stored_baseline_is_refused(task):
+    x, y = imbalanced(100)
+    labels = Baselines.fit(x, y, np.unique(y)).to_dict()
+    numbers = Baselines.fit(x, (y == "fraud") * 1.0).to_dict()
+    stored, damages = (
+        (numbers, [{"linear": {**numbers["linear"], key: bad}} for key, bad in (
+            ("noise_var", -1.0), ("weight_mean", [1.0]), ("weight_cov", [[None]]))])
+        if task == "numbers"
+        else (labels, [
+            {"task": "regression"}, {"share": [0.2, 0.3, 0.5]}, {"share": [0.2, None]},
+            {"logistic": {**labels["logistic"], "weight": [[1.0, 2.0]]}}])
+    )  # fmt: skip
+    for damage in damages:
+        with pytest.raises((ValueError, TypeError)):
+            Baselines.from_dict({**stored, **damage})
+
+
+def test_wide_tables_and_many_classes_say_why_there_is_no_line():
     x, y = np.random.default_rng(0).standard_normal((5, 70)), np.arange(5.0)
     stored = Baselines.fit(x, y).to_dict()
     assert stored["linear"] is None
     assert "64" in stored["note"]
-    wide = Baselines.fit(np.zeros((5, 1001)), y)
-    assert wide.linear is None
-    assert "1,001" in wide.note
-    assert Baselines.fit(np.zeros((1, 3)), y[:1]).linear is None
+    labels = np.array(["a", "b"] * 5)
+    many = Baselines.fit(np.zeros((300, 99)), np.arange(300), np.arange(300))
+    for made, said in (
+        (Baselines.fit(np.zeros((5, 1001)), y), "1,001"),
+        (Baselines.fit(np.zeros((1, 3)), y[:1]), "two training rows"),
+        (Baselines.fit(np.zeros((10, 1001)), labels, np.unique(labels)), "1,001 features"),
+        (many, "300 classes"),
+        (Baselines.from_dict(many.to_dict()), "300 classes"),
+    ):
+        assert made.line is None
+        assert said in made.note
 
 
-def test_a_constant_baseline_of_large_numbers_keeps_their_spread():
-    y = 1e9 + np.array([-3.0, -1.0, 1.0, 3.0])
-    assert ConstantBaseline.fit(y).var == 5.0
-    assert ConstantBaseline.fit(np.full(4, 1e9)).var == 1e6
+def test_long_tables_are_sampled_and_say_so(monkeypatch):
+    x, y = imbalanced(600)
+    monkeypatch.setattr(baselines, "_MAX_VALUES", 5 * 400)
+    found = Baselines.fit(x, y, np.unique(y))
+    assert found.note == "The logistic baseline was fitted to 400 of the 600 training rows."
+    assert np.mean(found.predict(x, np.unique(y))["logistic"].label == y) > 0.85

@@ -3,8 +3,8 @@ import pytest
 from scipy import stats
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.report.class_calibration import abstaining, diagram, histogram
-from bayesprop.report.class_verdict import chance_of_sum, judge, temperature
+from bayesprop.report.calibration import abstaining, diagram, histogram
+from bayesprop.report.verdict import chance_of_sum, of_classes, temperature
 
 
 def predictive(proba: np.ndarray) -> ClassPredictive:
@@ -107,7 +107,7 @@ def test_the_temperature_undoes_a_power():
 
 @pytest.mark.parametrize(("n", "c"), [(100, 2), (400, 5)])
 def test_an_honest_model_is_rarely_blamed(n, c):
-    blamed = [judge(*drawn(n, c, seed=seed)).tone == "caution" for seed in range(600)]
+    blamed = [of_classes(*drawn(n, c, seed=seed)).tone == "caution" for seed in range(600)]
     # Hints at 2.5 % for confidence and for balance, levels at 1 %: at most 6 % of honest models.
     assert np.mean(blamed) < 0.06 + 4 * np.sqrt(0.06 * 0.94 / 600)
 
@@ -118,7 +118,7 @@ def test_an_honest_model_is_rarely_blamed(n, c):
     [(2.5, "Overconfident", "too sure"), (0.4, "Too cautious", "not sure enough")],
 )
 def test_dishonest_confidence_is_named(c, power, says, detail):
-    verdict = judge(*drawn(800, c, seed=5, power=power))
+    verdict = of_classes(*drawn(800, c, seed=5, power=power))
     assert verdict.tone == "caution"
     assert verdict.headline.startswith(says)
     assert detail in verdict.details[0]
@@ -129,7 +129,7 @@ def test_a_class_that_comes_too_often_is_named():
     rng = np.random.default_rng(6)
     proba = np.tile([0.4, 0.35, 0.25], (600, 1))
     y = rng.choice(["c0", "c1", "c2"], 600, p=[0.4, 0.2, 0.4])
-    verdict = judge(predictive(proba), y)
+    verdict = of_classes(predictive(proba), y)
     assert verdict.headline.startswith("Unbalanced: the probabilities of c")
     assert "rows; there are" in verdict.details[0]
 
@@ -140,23 +140,23 @@ def test_wrong_levels_are_named_where_the_average_is_right():
     model = predictive(np.column_stack([p, (1.0 - p) / 2, (1.0 - p) / 2]))
     wrong = np.where(np.arange(1000) % 2, "c1", "c2")
     # Enough wrong answers go to either other class that the balance is right, too.
-    verdict = judge(model, np.where(right, "c0", wrong))
+    verdict = of_classes(model, np.where(right, "c0", wrong))
     assert verdict.headline == "Right on average, but not at every level of confidence."
 
 
 def test_what_is_small_is_called_small_and_what_is_not_is_not():
     model, y = drawn(200_000, 3, seed=7, power=1.03)
-    verdict = judge(model, y)
+    verdict = of_classes(model, y)
     assert verdict.tone == "good"
     assert "small" in verdict.headline
     # One error in a hundred where one in a thousand is announced: a point, but ten times as many.
     rare = predictive(np.tile([0.999, 0.001], (20_000, 1)))
-    assert judge(rare, np.where(np.arange(20_000) % 100, "c0", "c1")).tone == "caution"
+    assert of_classes(rare, np.where(np.arange(20_000) % 100, "c0", "c1")).tone == "caution"
 
 
 def test_few_rows_are_not_judged_and_certainty_does_not_break_it():
     model, y = drawn(19, 3, seed=8)
-    assert judge(model, y).tone == "unknown"
+    assert of_classes(model, y).tone == "unknown"
     certain = predictive(np.tile([1.0, 0.0], (50, 1)))
-    assert judge(certain, np.array(["c0"] * 50)).tone == "good"
-    assert judge(certain, np.array(["c0"] * 49 + ["c1"])).tone == "caution"
+    assert of_classes(certain, np.array(["c0"] * 50)).tone == "good"
+    assert of_classes(certain, np.array(["c0"] * 49 + ["c1"])).tone == "caution"

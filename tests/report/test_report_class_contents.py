@@ -8,10 +8,11 @@ from scipy import stats
 from sklearn import metrics
 from sklearn.datasets import load_digits, load_wine
 
-from bayesprop.report.class_baselines import ClassBaselines
-from bayesprop.report.class_confusion import class_scores, matrix, most_confused
-from bayesprop.report.class_contents import collect
-from bayesprop.report.write import Rows
+from bayesprop.report.baselines import Baselines
+from bayesprop.report.confusion import class_scores, matrix, most_confused
+from bayesprop.report.contents import collect
+from bayesprop.report.rows import Rows
+from bayesprop.report.tasks import CLASSES
 
 TRAIN, TEST = halves(*imbalanced())
 WINE = halves(load_wine().data, load_wine().target_names[load_wine().target])
@@ -25,7 +26,7 @@ def collected(train=TRAIN, test=TEST, **changes):
         "test": test,
         "metadata": METADATA,
     }
-    return collect(**(settings | changes))
+    return collect(CLASSES, **(settings | changes))
 
 
 def score(contents, name):
@@ -53,10 +54,10 @@ def test_metrics_equal_scikit_learn(train, test):
         area = metrics.roc_auc_score(test.y == model.classes[1], model.proba[:, 1])
         assert score(contents, "Area under the ROC curve").values[0] == pytest.approx(area)
         assert score(contents, "Area under the ROC curve").values[2] == pytest.approx(0.5)
-        assert contents.positive == "fraud"
+        assert contents.details.positive == "fraud"
     else:
         assert "Area under the ROC curve" not in names
-        assert contents.positive == ""
+        assert contents.details.positive == ""
 
 
 def test_classes_and_confusions_equal_scikit_learn():
@@ -108,14 +109,14 @@ def test_the_kind_of_rows_is_known(train, test, kind):
 
 def test_baselines_of_a_stored_model():
     fresh = collected()
-    stored = ClassBaselines.fit(TRAIN.X, TRAIN.y, np.unique(TRAIN.y)).to_dict()
+    stored = Baselines.fit(TRAIN.X, TRAIN.y, np.unique(TRAIN.y)).to_dict()
     for train in (None, TRAIN):
         kept = collected(train, TEST, metadata={**METADATA, "baselines": stored})
         assert kept.scores == fresh.scores
     none = collected(None, TEST)
     assert none.models == ("model",)
     assert none.baseline_note
-    wine = ClassBaselines.fit(WINE[0].X, WINE[0].y, np.unique(WINE[0].y)).to_dict()
+    wine = Baselines.fit(WINE[0].X, WINE[0].y, np.unique(WINE[0].y)).to_dict()
     with pytest.raises(ValueError, match="do not belong together"):
         collected(None, TEST, metadata={**METADATA, "baselines": wine})
 
@@ -167,15 +168,19 @@ def test_the_least_sure_and_the_most_wrong_rows():
     assert [row.row for row in contents.unsure] == list(order)
     first = contents.unsure[0]
     assert first.row_id == TEST.row_ids[order[0]]
-    assert first.top[0][1] == pytest.approx(model.confidence[order[0]])
-    assert sum(p for _, p in first.top) == pytest.approx(1.0)
+    sure, (other, answer) = (
+        model.confidence[order[0]],
+        model.classes[np.argsort(model.proba[order[0]])],
+    )
+    text = f"{answer} ({100 * sure:.0f} %), {other} ({100 * (1 - sure):.0f} %)"
+    assert first.answer.text[0].replace("\N{NO-BREAK SPACE}", " ") == text
     share = model.mutual_information[order[0]] / model.entropy[order[0]]
-    assert first.epistemic_share == pytest.approx(share)
+    assert first.answer.epistemic_share == pytest.approx(share)
     assert first.unusual
     wrong = np.flatnonzero(model.label != TEST.y)
     least = wrong[np.argmin(model.log_prob(TEST.y)[wrong])]
     assert contents.wrong[0].row == least
-    assert not any(row.is_right for row in contents.wrong)
+    assert all(row.answer.is_missed for row in contents.wrong)
 
 
 def test_effects_are_averages_of_the_positive_class():
@@ -238,7 +243,7 @@ def test_pictures_of_the_rows_that_are_shown():
     train, test = halves(*load_digits(return_X_y=True), share=0.2)
     contents = collected(train, test, metadata={**METADATA, "image_shape": [8, 8]})
     shown = {row.row for row in (*contents.unsure, *contents.wrong)}
-    shown |= {row for pair in contents.confused for row in pair.examples}
+    shown |= {row for pair in contents.details.confused for row in pair.examples}
     assert set(contents.pictures) == shown
     assert contents.effects.shown == ()
     assert contents.unsure[0].unusual == ()

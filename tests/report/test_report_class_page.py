@@ -10,7 +10,8 @@ from report_class_fakes import TRACE, classifier, halves, imbalanced
 from report_fakes import METADATA, fit_report
 from sklearn.datasets import load_digits, load_wine
 
-from bayesprop.report.write import Rows, write_report
+from bayesprop.report.rows import Rows
+from bayesprop.report.write import write_report
 from bayesprop.table.encoding import TableEncoding
 
 TRAIN, TEST = halves(*imbalanced())

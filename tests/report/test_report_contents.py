@@ -9,9 +9,10 @@ from scipy import stats
 from bayesprop.model.standardiser import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.contents import collect
-from bayesprop.report.effects import MOMENTS, Feature, effects
-from bayesprop.report.unsure import features_of
-from bayesprop.report.write import Rows
+from bayesprop.report.effects import MOMENTS, effects
+from bayesprop.report.features import Feature, features_of
+from bayesprop.report.rows import Rows
+from bayesprop.report.tasks import NUMBERS
 from bayesprop.table.encoding import TableEncoding
 
 
@@ -23,7 +24,7 @@ def collected(**changes):
         "test": rows(120, seed=2),
         "metadata": METADATA,
     }
-    return collect(**(settings | changes))
+    return collect(NUMBERS, **(settings | changes))
 
 
 def score(contents, name):
@@ -48,7 +49,7 @@ def test_metrics_equal_direct_computation():
     assert score(contents, "Width of 90 % intervals").values[0] == pytest.approx(width)
     constant = np.sqrt(np.mean((test.y - np.mean(train.y)) ** 2))
     assert score(contents, "RMSE").values[2] == pytest.approx(constant)
-    assert contents.median_error == pytest.approx(np.median(np.abs(error)))
+    assert contents.details.median_error == pytest.approx(np.median(np.abs(error)))
     assert contents.epistemic_share == pytest.approx(np.mean((std**2 - 0.49) / std**2))
 
 
@@ -122,7 +123,7 @@ def test_rows_that_cannot_be_judged_are_refused():
         collected(test=Rows(test.X, test.y, ["1"]))
     with pytest.raises(ValueError, match="one output"):
         collected(test=Rows(test.X, test.y[:, None], test.row_ids))
-    with pytest.raises(ValueError, match="row 1 is not a finite"):
+    with pytest.raises(ValueError, match="row 1 is not finite"):
         collected(estimator=regressor(offset=np.nan))
 
 
@@ -204,8 +205,14 @@ def test_the_least_sure_rows_are_those_of_largest_std():
     order = np.argsort(-np.abs(regressor().x_scaler_.transform(test.X)[:, 0]))[:10]
     assert [r.row_id for r in contents.unsure] == [test.row_ids[i] for i in order]
     first = contents.unsure[0]
-    assert first.actual == test.y[order[0]]
-    assert (first.low + first.high) / 2 == pytest.approx(first.mean)
+    row = order[0]
+    std = np.sqrt(0.5 + 0.05 * regressor().x_scaler_.transform(test.X)[row, 0] ** 2)
+    mean, half = test.X[row] @ slopes(3) + 3.0, stats.norm.ppf(0.95) * std
+    exact = [mean, mean - half, mean + half, test.y[row]]
+    texts = [first.answer.text[0], *first.answer.text[1].split(" to "), first.answer.actual]
+    np.testing.assert_allclose([float(t.replace("−", "-")) for t in texts], exact, atol=0.051)
+    assert first.answer.is_missed == (abs(mean - test.y[row]) > half)
+    assert first.answer.epistemic_share == pytest.approx((std**2 - 0.49) / std**2)
     assert first.unusual[0].startswith("x1 = ")
     assert first.unusual[0].endswith("std)")
 
@@ -226,9 +233,9 @@ def test_points_are_drawn_from_large_tables_by_the_seed():
     test = rows(5000, seed=6)
     one, two = collected(test=test), collected(test=test)
     other = collected(test=test, metadata={**METADATA, "seed": 8})
-    assert len(one.cloud.actual) == 300
-    np.testing.assert_array_equal(one.cloud.actual, two.cloud.actual)
-    assert not np.array_equal(one.cloud.actual, other.cloud.actual)
+    assert len(one.details.cloud.actual) == 300
+    np.testing.assert_array_equal(one.details.cloud.actual, two.details.cloud.actual)
+    assert not np.array_equal(one.details.cloud.actual, other.details.cloud.actual)
 
 
 def test_error_groups_hold_nine_rows_in_ten():
@@ -236,8 +243,8 @@ def test_error_groups_hold_nine_rows_in_ten():
     contents = collected(test=test)
     std = np.sqrt(0.5 + 0.05 * regressor().x_scaler_.transform(test.X)[:, 0] ** 2)
     error = np.abs(test.y - test.X @ slopes(3) - 3.0)
-    assert len(contents.groups) == 5
-    for group in contents.groups:
+    assert len(contents.details.groups) == 5
+    for group in contents.details.groups:
         inside = (std >= group.low) & (std <= group.high)
         assert np.sum(inside) == 200
         assert np.mean(error[inside] <= group.size) == pytest.approx(0.9, abs=0.006)
@@ -246,9 +253,9 @@ def test_error_groups_hold_nine_rows_in_ten():
 def test_nearly_equal_error_bars_are_not_grouped():
     even = regressor(x_scaler_=Standardiser(np.ones(3), np.zeros(3), np.full(3, 100.0)))
     contents = collected(estimator=even, test=rows(1000, seed=6))
-    assert contents.is_even
-    assert contents.groups == ()
-    assert not collected().is_even
+    assert contents.details.is_even
+    assert contents.details.groups == ()
+    assert not collected().details.is_even
 
 
 def test_an_estimator_that_was_fitted_on_a_frame_is_asked_without_warnings():

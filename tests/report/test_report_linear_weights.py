@@ -9,7 +9,8 @@ from page_reader import HOSTILE, Page, plain
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
 from bayesprop.report.linear_weights import MAX_LINES, weights_of
-from bayesprop.report.write import Rows, write_report
+from bayesprop.report.rows import Rows
+from bayesprop.report.write import write_report
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(200, 3)) * [1.0, 20.0, 0.1]

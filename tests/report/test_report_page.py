@@ -10,7 +10,8 @@ from report_fakes import METADATA, fit_report, regressor, rows
 
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.standardiser import Standardiser
-from bayesprop.report.write import Rows, write_report
+from bayesprop.report.rows import Rows
+from bayesprop.report.write import write_report
 from bayesprop.table.encoding import TableEncoding
 
 

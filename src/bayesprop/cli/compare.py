@@ -24,10 +24,11 @@ from bayesprop.cli.console import (
     warn,
 )
 from bayesprop.cli.predictions import predict_rows
-from bayesprop.cli.scores import constant_of, summarise
+from bayesprop.cli.scores import constant_of
 from bayesprop.cli.settings import Settings, check_method, make_estimator, method_of, methods_for
 from bayesprop.cli.tables import check_output, divided, read_source, target_of
 from bayesprop.methods import CLASSIFICATION, REGRESSION
+from bayesprop.metrics import summarise
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import did_you_mean
 from bayesprop.table.split import Parts

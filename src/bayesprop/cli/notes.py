@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bayesprop.cli.actions import Learning
-from bayesprop.cli.scores import AnyBaselines, Scores, stored_baselines
+from bayesprop.cli.scores import Scores, stored_baselines
+from bayesprop.report.baselines import Baselines
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel
@@ -42,7 +43,7 @@ class Notes:
     rows: dict[str, int]
     config: dict[str, Any]
     held_out: Scores | None
-    baselines: AnyBaselines | None
+    baselines: Baselines | None
     picture: dict[str, Any]
 
     def for_report(self) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from bayesprop import metrics
 from bayesprop.cli.console import figure, print_table
 from bayesprop.methods import CLASSIFICATION
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.report.baselines import Baselines, ConstantBaseline
-from bayesprop.report.class_baselines import ClassBaselines, FrequencyBaseline
+from bayesprop.report.baselines import Baselines, ConstantBaseline, FrequencyBaseline
 from bayesprop.table.classes import class_text
 from bayesprop.table.encoding import Rows
 
@@ -37,9 +36,6 @@ _LABELS = {
 }
 
 
-AnyBaselines = Baselines | ClassBaselines
-
-
 def constant_of(task: str, rows: Rows) -> ConstantBaseline | FrequencyBaseline:
     """Fit what any model should beat: the same prediction for every row."""
     if task == CLASSIFICATION:
@@ -47,40 +43,31 @@ def constant_of(task: str, rows: Rows) -> ConstantBaseline | FrequencyBaseline:
     return ConstantBaseline.fit(rows.y)
 
 
-def stored_baselines(stored: Any) -> AnyBaselines | None:
+def stored_baselines(stored: Any) -> Baselines | None:
     """Rebuild the baselines that a model file holds; None where it holds none."""
     try:
-        is_of_classes = stored.get("task") == CLASSIFICATION
-        return (ClassBaselines if is_of_classes else Baselines).from_dict(stored)
+        return Baselines.from_dict(stored)
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
 
 
-def baselines_of(estimator: Any, rows: Rows) -> AnyBaselines:
+def baselines_of(estimator: Any, rows: Rows) -> Baselines:
     """Fit the baselines of an estimator's task to training rows."""
-    classes = getattr(estimator, "classes_", None)
-    if classes is None:
-        return Baselines.fit(rows.X, rows.y)
-    return ClassBaselines.fit(rows.X, rows.y, classes)
+    return Baselines.fit(rows.X, rows.y, getattr(estimator, "classes_", None))
 
 
 def score(
     predictive: Predictive | ClassPredictive,
-    baselines: AnyBaselines | None,
+    baselines: Baselines | None,
     rows: Rows,
 ) -> Scores:
     """Return the metrics of what a model predicts for the rows, and those of each baseline."""
-    scores = {"model": summarise(predictive, rows.y)}
-    for name in ("constant", "linear", "logistic"):
-        baseline = getattr(baselines, name, None)
-        if baseline is not None:
-            scores[name] = summarise(baseline.predict_dist(rows.X), rows.y)
-    return scores
-
-
-def summarise(predictive: Any, y: np.ndarray) -> dict[str, float]:
-    """Return the metrics of predictions by name, in the units of the target."""
-    return metrics.summarise(predictive, y)
+    beside = {} if baselines is None else baselines.predict(rows.X, baselines.classes)
+    # The constant one first: the more a model can, the further to the right.
+    beside = dict(sorted(beside.items()))
+    return {"model": metrics.summarise(predictive, rows.y)} | {
+        name: metrics.summarise(prediction, rows.y) for name, prediction in beside.items()
+    }
 
 
 def print_scores(title: str, scores: Scores, unit: str) -> None:

@@ -1,5 +1,5 @@
 """One self-contained HTML page from a fitted model, and the pictures of experiments.
 
-`write.py` writes either page. `page*.py` is what both have in common, `class_*.py` the page of a
-classifier; the others belong to that of a regressor. `*_figure.py` draws for an experiment.
+`contents.py` computes what a page says, `page.py` draws and fills it, `write.py` writes it;
+`tasks.py` holds all that differs between numbers and classes. `*_figure.py` draws for experiments.
 """

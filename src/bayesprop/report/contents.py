@@ -4,225 +4,154 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
-from jaxtyping import Float
 
-from bayesprop import metrics
-from bayesprop.model.predictive import Predictive
-from bayesprop.report.baselines import Baselines, ConstantBaseline
-from bayesprop.report.calibration import (
-    CoverageCurve,
-    PitHistogram,
-    coverage_curve,
-    pit_histogram,
-)
-from bayesprop.report.conformal import Stretched, stretched
-from bayesprop.report.effects import MOMENTS, effects
-from bayesprop.report.linear_weights import weights_of
-from bayesprop.report.page_contents import (
-    MISSING_BASELINES,
-    PageContents,
+from bayesprop.model.fit_report import FitReport
+from bayesprop.report.about import (
+    About,
     about,
     feature_names,
-    judged_rows,
     predictor,
     seed_of,
     standardiser_of,
     standardises,
 )
-from bayesprop.report.scoring import Score, compare, scores
-from bayesprop.report.unsure import Rows, UnsureRow, features_of, least_sure
-from bayesprop.report.verdict import Verdict, judge
+from bayesprop.report.baselines import Baselines, ConstantBaseline
+from bayesprop.report.details import ClassDetails, NumberDetails
+from bayesprop.report.effects import Effects, effects
+from bayesprop.report.features import features_of
+from bayesprop.report.linear_weights import Weights, weights_of
+from bayesprop.report.pictures import Pictures
+from bayesprop.report.rows import Rows, judged_rows, of_known_classes
+from bayesprop.report.scoring import Comparison, Score, compare
+from bayesprop.report.unsure import UnsureRow, describe
+from bayesprop.report.verdict import Verdict
 from bayesprop.report.words import label
 
 if TYPE_CHECKING:
+    from bayesprop.report.tasks import Task
     from bayesprop.table.encoding import TableEncoding
 
-MAX_POINTS = 300
-_GROUPED_ROWS = 100
-_GROUPS = 5
-
-
-@dataclass(frozen=True)
-class Cloud:
-    """Rows to draw, at most `MAX_POINTS`; all in y. `low` and `high` bound the 90 % interval."""
-
-    actual: Float[np.ndarray, " p"]
-    mean: Float[np.ndarray, " p"]
-    low: Float[np.ndarray, " p"]
-    high: Float[np.ndarray, " p"]
-    std: Float[np.ndarray, " p"]
-
-
-@dataclass(frozen=True)
-class ErrorGroup:
-    """Rows of similar predicted std: its range, and the size that 90 % of their errors keep to."""
-
-    low: float
-    high: float
-    size: float
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Whether the intervals keep their promise; `error` is the mean |nominal - actual| coverage."""
-
-    verdict: Verdict
-    error: float
-    pit: PitHistogram | None
-    coverage: CoverageCurve | None
+_MISSING = "The model file does not hold the baselines, which need the training rows."
+Details = TypeVar("Details", NumberDetails, ClassDetails)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportContents(PageContents):
-    """What the report of a regressor says besides.
+class Contents(Generic[Details]):
+    """What a page says, whether numbers or classes are predicted.
 
-    median_error
-        Median absolute error, y.
-    is_even
-        Whether the model predicts the same std, within 5 %, for nearly all rows.
+    kind
+        Which rows were judged: "held-out", "training", or "table" (one given later).
+    models
+        The fitted model and its baselines, in the order of the values of `scores`.
+    epistemic_share
+        Share of the predictive variance, or of the predictive entropy, that is epistemic.
     conformal
-        What the judged rows would make of the intervals.
+        What the judged rows would make of the error bars, in a sentence; empty where they cannot.
+    unsure, wrong
+        Rows of most doubt, and wrong answers of least doubt.
+    pictures
+        By place among the judged rows, those that are shown, where rows are pictures.
+    is_standardised
+        Whether the model standardises its inputs.
+    weights
+        Of a linear model.
+    details
+        What only this task has.
     """
 
-    median_error: float
-    calibration: Calibration
-    cloud: Cloud
-    groups: tuple[ErrorGroup, ...]
-    is_even: bool
+    about: About
+    kind: str
+    n_rows: int
+    models: tuple[str, ...]
+    scores: tuple[Score, ...]
+    comparisons: tuple[Comparison, ...]
+    baseline_note: str
+    epistemic_share: float
+    verdict: Verdict
+    conformal: str
+    effects: Effects
     unsure: tuple[UnsureRow, ...]
-    conformal: Stretched | None
+    wrong: tuple[UnsureRow, ...]
+    pictures: Mapping[int, str]
+    fit: FitReport
+    is_standardised: bool
+    weights: Weights | None
+    details: Details
 
 
 def collect(
+    task: Task,
     *,
     estimator: Any,
     encoding: TableEncoding | None,
     train: Rows | None,
     test: Rows | None,
     metadata: Mapping[str, Any],
-) -> ReportContents:
+) -> Contents[Any]:
     """Compute the contents; arguments as in `write_report`."""
-    judged, kind = judged_rows(train, test)
-    predict, seed = predictor(estimator), seed_of(metadata)
-    smooth = predictor(getattr(estimator, "without_replicates", lambda: estimator)())
-    predicted = _checked(predict(judged.X), judged)
-    baselines = _baselines(train, metadata)
-    models = {"model": predicted, **_baseline_predictions(baselines, judged.X)}
-    found = scores(models, judged.y)
-    compared = [compare(predicted, models[name], name, judged.y) for name in list(models)[1:]]
+    classes = getattr(estimator, "classes_", None)
+    given, kind = judged_rows(train, test)
+    judged, remarks = of_known_classes(given, classes)
+    y, seed = judged.y, seed_of(metadata)
+    predicted = predictor(estimator)(judged.X)
+    _check(task.is_usable(predicted, y), judged)
+    baselines = _baselines(train, metadata, classes)
+    models = {"model": predicted, **baselines.predict(judged.X, classes)}
+    compared = [compare(predicted, models[name], name, y) for name in list(models)[1:]]
     reference = judged if train is None else train
+    pictures = Pictures.of(metadata, judged.X)
     names = feature_names(estimator, encoding, reference)
-    features = features_of(encoding, names, reference.X)
-    return ReportContents(
-        about=about(estimator, encoding, metadata),
+    # What sets a picture apart is not a pixel.
+    features = features_of(encoding, names, reference.X) if pictures is None else ()
+    standardise = standardiser_of(estimator, reference).transform
+    unsure, wrong = (
+        describe(task.answers(predicted[at], y[at]), judged, at, features, standardise)
+        for at in (task.least_sure(predicted), task.most_wrong(predicted, y))
+    )
+    details: Any = task.details(predicted, y, seed)
+    shown = {row.row for row in (*unsure, *wrong)} | set(details.examples)
+    smooth = predictor(getattr(estimator, "without_replicates", lambda: estimator)())
+    return Contents(
+        about=about(estimator, encoding, metadata, remarks),
         kind=kind,
-        n_rows=len(judged.y),
+        n_rows=len(y),
         models=tuple(models),
-        scores=found,
+        scores=task.scores(models, y),
         comparisons=tuple(c for c in compared if c is not None),
         baseline_note=baselines.note,
-        median_error=float(np.median(np.abs(judged.y - predicted.mean))),
         epistemic_share=predicted.epistemic_share,
-        calibration=_calibration(predicted, judged.y, found),
-        cloud=_cloud(predicted, judged.y, seed),
-        groups=_groups(predicted, judged.y),
-        is_even=_is_even(predicted),
-        effects=effects(smooth, reference.X, features, MOMENTS, seed=seed),
-        unsure=least_sure(
-            predicted, judged, features, standardiser_of(estimator, reference).transform
-        ),
-        conformal=stretched(predicted, judged.y, kind=kind),
+        verdict=task.verdict(predicted, y),
+        conformal=task.conformal(predicted, y) if kind != "training" else "",
+        effects=effects(smooth, reference.X, features, task.view(predicted), seed=seed),
+        unsure=unsure,
+        wrong=wrong,
+        pictures={row: pictures.uri(judged.X[row]) for row in sorted(shown)} if pictures else {},
         fit=estimator.fit_report_,
         is_standardised=standardises(estimator),
-        weights=weights_of(estimator, names),
+        weights=weights_of(estimator, names) if pictures is None else None,
+        details=details,
     )
 
 
-def _checked(predicted: Predictive, rows: Rows) -> Predictive:
-    if np.shape(predicted.mean) != rows.y.shape:
-        raise ValueError(
-            f"the estimator must predict one output, shape {rows.y.shape}; "
-            f"got {np.shape(predicted.mean)}"
-        )
-    good = np.isfinite(predicted.mean) & np.isfinite(predicted.var) & (predicted.var > 0.0)
-    if not np.all(good):
-        row = label(rows.row_ids[int(np.argmin(good))])
-        raise ValueError(f"the prediction of row {row} is not a finite mean and variance")
-    return predicted
+def _check(is_usable: np.ndarray, rows: Rows) -> None:
+    if not np.all(is_usable):
+        row = label(rows.row_ids[int(np.argmin(is_usable))])
+        raise ValueError(f"the prediction of row {row} is not finite")
 
 
-def _baselines(train: Rows | None, metadata: Mapping[str, Any]) -> Baselines:
-    if train is not None:
-        return Baselines.fit(train.X, train.y)
-    if metadata.get("baselines") is not None:
-        return Baselines.from_dict(metadata["baselines"])
-    note = MISSING_BASELINES
-    summary = metadata.get("train_summary")
-    if summary is None:
-        return Baselines(None, None, note)
+def _baselines(
+    train: Rows | None, metadata: Mapping[str, Any], classes: np.ndarray | None
+) -> Baselines:
+    """Return those stored with the model, or fit them; what is left of them where neither goes."""
+    stored, summary = metadata.get("baselines"), metadata.get("train_summary")
+    kept = None if stored is None else Baselines.from_dict(stored)
+    if train is not None and (kept is None or kept.line is None):
+        return Baselines.fit(train.X, train.y, classes)
+    if kept is not None or summary is None or classes is not None:
+        return kept or Baselines(None, note=_MISSING)
     constant = ConstantBaseline(float(summary["y_mean"]), float(summary["y_var"]))
-    return Baselines(
-        constant, None, note.replace("baselines, which need", "linear baseline, which needs")
-    )
-
-
-def _baseline_predictions(baselines: Baselines, x: np.ndarray) -> dict[str, Predictive]:
-    found: dict[str, Predictive] = {}
-    if baselines.linear is not None:
-        d = len(baselines.linear.weight_mean)
-        if d != x.shape[1]:
-            raise ValueError(
-                f"the stored linear baseline has {d} features and the table {x.shape[1]}: "
-                "they do not belong together"
-            )
-        found["linear"] = baselines.linear.predict_dist(x)
-    if baselines.constant is not None:
-        found["constant"] = baselines.constant.predict_dist(x)
-    return found
-
-
-def _calibration(predicted: Predictive, y: np.ndarray, found: tuple[Score, ...]) -> Calibration:
-    pit = metrics.pit(predicted, y)
-    held = tuple((s.nominal, s.values[0]) for s in found if s.nominal is not None)
-    return Calibration(
-        verdict=judge(pit, _stretch(predicted, y), held),
-        error=metrics.calibration_error(predicted, y),
-        pit=pit_histogram(pit),
-        coverage=coverage_curve(pit),
-    )
-
-
-def _stretch(predicted: Predictive, y: np.ndarray) -> float:
-    """Factor by which the 90 % intervals must grow, about their centres, to hold 90 % of rows."""
-    interval = predicted.interval(0.9)
-    centre, half = np.mean(interval, axis=1), (interval[:, 1] - interval[:, 0]) / 2.0
-    return float(np.quantile(np.abs(y - centre) / half, 0.9))
-
-
-def _cloud(predicted: Predictive, y: np.ndarray, seed: int) -> Cloud:
-    n = len(y)
-    drawn = np.sort(np.random.default_rng(seed).choice(n, min(n, MAX_POINTS), replace=False))
-    chosen = predicted[drawn]
-    interval = chosen.interval(0.9)
-    return Cloud(y[drawn], chosen.mean, interval[:, 0], interval[:, 1], chosen.std)
-
-
-def _groups(predicted: Predictive, y: np.ndarray) -> tuple[ErrorGroup, ...]:
-    """Cut the rows into five by their predicted std, where rows and differences are enough."""
-    if len(y) < _GROUPED_ROWS or _is_even(predicted):
-        return ()
-    std, size = predicted.std, np.abs(y - predicted.mean)
-    order = np.argsort(std, kind="stable")
-    return tuple(
-        ErrorGroup(float(std[part[0]]), float(std[part[-1]]), float(np.quantile(size[part], 0.9)))
-        for part in np.array_split(order, _GROUPS)
-    )
-
-
-def _is_even(predicted: Predictive) -> bool:
-    """Whether 95 % of the predicted standard deviations lie within 5 % of each other."""
-    low, high = np.quantile(predicted.std, (0.025, 0.975))
-    return bool(high <= 1.05 * low)
+    note = _MISSING.replace("baselines, which need", "linear baseline, which needs")
+    return Baselines(constant, note=note)

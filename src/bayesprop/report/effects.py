@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.predictive import Predictive
+from bayesprop.report.features import Feature
 from bayesprop.report.words import value
 
 MAX_SHOWN = 12
@@ -55,29 +56,23 @@ class View(NamedTuple):
     curve: Callable[[Float[np.ndarray, "k g"]], Curve]
 
 
-def _moments(predicted: Predictive) -> np.ndarray:
-    return np.stack([predicted.mean, predicted.epistemic_var, predicted.var])
+def _moments(rows: Predictive) -> np.ndarray:
+    return np.stack([rows.mean, rows.epistemic_var, rows.var])
 
 
 MOMENTS = View(_moments, lambda averages: Curve(averages[0], *np.sqrt(averages[1:])))
 
 
-@dataclass(frozen=True, eq=False)
-class Feature:
-    """A column of the user's table, as encoded columns.
+def probabilities(classes: np.ndarray) -> View:
+    """Average the probability of the second of two classes, or of that which moves most."""
+    names = list(map(str, classes))
 
-    columns
-        Indices of the encoded columns that it fills.
-    settings
-        For a categorical column, the encoded values of each level, one row a level.
-    levels
-        Names of these levels; empty for a number.
-    """
+    def curve(averages: Float[np.ndarray, "c g"]) -> Curve:
+        moved = np.max(averages, axis=1) - np.min(averages, axis=1)
+        chosen = 1 if len(names) == 2 else int(np.argmax(moved))
+        return Curve(averages[chosen], of=names[chosen])
 
-    name: str
-    columns: tuple[int, ...]
-    settings: Float[np.ndarray, "g c"] | None = None
-    levels: tuple[str, ...] = ()
+    return View(lambda rows: rows.proba.T, curve)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from matplotlib import rc_context
 
 from bayesprop import __version__
-from bayesprop.report import chain_figures, page_prose, words
-from bayesprop.report.page_contents import PageContents
+from bayesprop.report import fit_figures, fit_prose, prose, words
+from bayesprop.report.contents import Contents
+from bayesprop.report.effect_figures import draw_effects
+from bayesprop.report.figures import MAX_BALANCED
+from bayesprop.report.fit_figures import draw_fit
 from bayesprop.report.scoring import Score
+from bayesprop.report.svg import STYLE
+from bayesprop.report.tasks import Task
 
 _ARROWS = {
     "lower": ("↓", "lower is better"),
@@ -21,35 +26,25 @@ _ARROWS = {
 }
 
 
-def fill(
-    template: str,
-    contents: PageContents,
-    figures: Mapping[str, str],
-    *,
-    prose: Any,
-    models: Mapping[str, str],
-    **more: Any,
-) -> str:
-    """Fill a template. Everything is escaped but `figures`, which are SVG elements already.
-
-    prose
-        The module of the task's own sentences.
-    models
-        What the page calls each model.
-    """
+def fill(task: Task, contents: Contents[Any]) -> str:
+    """Draw the figures and fill the page. Everything is escaped but the figures, SVG already."""
+    with rc_context(STYLE):
+        figures = task.figures(contents) | draw_effects(contents) | draw_fit(contents)
     templates = environment()
     templates.globals |= {
         "c": contents,
+        "d": contents.details,
+        "task": task,
         "figures": {name: Markup(svg) for name, svg in figures.items()},
-        "shared": page_prose,
-        "chains": chain_figures,
         "prose": prose,
+        "fit_prose": fit_prose,
+        "fit_figures": fit_figures,
         "arrows": _ARROWS,
-        "models": models,
+        "max_balanced": MAX_BALANCED,
         "cell": _cell,
         "spread": _spread,
     }
-    return templates.get_template(template).render(**more)
+    return templates.get_template(task.template).render()
 
 
 def environment() -> Environment:

@@ -1,115 +1,130 @@
-"""What the report of a regressor says in sentences."""
+"""What every report says in sentences: the rows it judges, the effects, the weights."""
 
 from __future__ import annotations
 
-from bayesprop.report.contents import ReportContents
-from bayesprop.report.effects import Effect
-from bayesprop.report.page_prose import comparison, rows_judged, rows_tile
-from bayesprop.report.scoring import Score
-from bayesprop.report.words import join, label, number, percent, with_unit
+from typing import Any
 
-_BASELINES = {"linear": "a Bayesian linear model", "constant": "the training mean alone"}
-_SHORT = {"linear": "linear", "constant": "training mean"}
+from bayesprop.report.calibration import MIN_ROWS
+from bayesprop.report.contents import Contents
+from bayesprop.report.details import ClassDetails, NumberDetails
+from bayesprop.report.linear_weights import WeightLine
+from bayesprop.report.words import alike, join, label, number, plural
+
+ROWS = {"held-out": "held-out row", "training": "training row", "table": "row"}
 
 
-def tiles(contents: ReportContents) -> list[tuple[str, str, str]]:
-    """Give the four figures to remember: name, value, note."""
-    score = _score(contents, "RMSE")
-    beside = [
-        f"{_SHORT[name]} {number(score.values[i])}"
-        for i, name in enumerate(contents.models)
-        if name in _SHORT
-    ]
-    held, width = _at_90(contents)
+def rows_judged(contents: Contents[Any]) -> str:
+    """Name the rows that the metrics are computed on."""
+    return plural(contents.n_rows, ROWS[contents.kind])
+
+
+def rows_tile(contents: Contents[Any]) -> tuple[str, str, str]:
+    """Give name, value and note of the number of rows."""
+    training = f"{contents.fit.n_rows:,} to train on"
+    note = "none held out" if contents.kind == "training" else training
+    return f"{ROWS[contents.kind].capitalize()}s", f"{contents.n_rows:,}", note
+
+
+def facts(contents: Contents[Any]) -> str:
+    """Say in a line what the page is about."""
+    trained = plural(contents.fit.n_rows, "training row")
+    judged = "" if contents.kind == "training" else f"judged on {rows_judged(contents)}"
+    parts = (
+        label(contents.about.source, 80) if contents.about.source else "",
+        trained,
+        judged,
+        contents.about.created,
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def too_few(contents: Contents[Any]) -> str:
+    """Say why a figure is missing."""
+    return f"This picture needs at least {MIN_ROWS} rows; there are {contents.n_rows}."
+
+
+def notices(contents: Contents[Any]) -> list[str]:
+    """Say what a reader must know before believing a figure."""
+    found = []
+    if contents.kind == "training":
+        found.append(
+            "No rows were held out: every figure below is measured on the rows that the model "
+            "was fitted to, which flatters it. Hold rows out (--test-fraction 0.1) to see how it "
+            "does on new ones."
+        )
+    if contents.kind == "table":
+        found.append(
+            "The figures below are measured on the table given to the report. If the model was "
+            "fitted to some of its rows, they flatter it."
+        )
+    said = (*contents.about.remarks, *contents.fit.warnings)
+    return [*found, *(label(text, 400) for text in said)]
+
+
+def comparison(contents: Contents[Any], baseline: str, name: str) -> list[str]:
+    """Say whether the model beats a baseline in log-likelihood; `name` as in "a linear model"."""
+    found = next((c for c in contents.comparisons if c.baseline == baseline), None)
+    # On training rows the more flexible model wins, whatever it is worth.
+    if found is None or contents.kind == "training":
+        return []
+    gain, error = alike([abs(found.gain), found.error], found.error, 1)
+    size = f"{gain} ± {error} nats a row"
+    if not found.is_clear:
+        return [
+            f"In log-likelihood it cannot be told from {name} on these rows (the "
+            f"difference is {size}): the simpler model may do."
+        ]
+    if found.gain > 0:
+        return [f"In log-likelihood it beats {name} by {size}, more than chance explains."]
     return [
-        ("RMSE", with_unit(number(score.values[0]), contents.about.unit), "; ".join(beside)),
-        ("Held by 90 % intervals", held, f"mean width {width}"),
-        ("Epistemic share", percent(contents.epistemic_share), "of the predicted variance"),
-        rows_tile(contents),
+        f"In log-likelihood {name} beats it by {size}: prefer the simpler model, or give "
+        "this one more rows or epochs."
     ]
 
 
-def drawn(contents: ReportContents) -> str:
+def effects_sentence(contents: Contents[Any]) -> str:
+    """Say how the effects were measured."""
+    found = contents.effects
+    if not found.shown:
+        return "No feature varies, so there is no effect to show."
+    return (
+        "Each picture sets one feature to a range of values in "
+        f"{plural(found.n_background, 'row')} of the table, leaves the other features "
+        "as they are, and averages the predictions. "
+        "Ordered by how much the average moves."
+    )
+
+
+def other_effects(contents: Contents[Any]) -> str:
+    """List the features that have no picture, with the movement of each."""
+    others = contents.effects.others
+    if not others:
+        return ""
+    listed = [f"{label(name, 40)} ({number(moved, 2)})" for name, moved in others[:40]]
+    more = len(others) - len(listed)
+    if more:
+        listed.append(f"{more:,} more that move it less")
+    how = ", measured on a coarser grid" if contents.effects.screened else ""
+    return f"The others, with the movement of the average prediction{how}: {join(listed)}."
+
+
+def weight_numbers(line: WeightLine) -> list[str]:
+    """Write a weight and its interval with as many decimals as the interval deserves."""
+    return alike([line.mean, line.low, line.high], (line.high - line.low) / 3.0)
+
+
+def drawn(contents: Contents[NumberDetails]) -> str:
     """Say so where not every row is drawn."""
-    n = len(contents.cloud.actual)
+    n = len(contents.details.cloud.actual)
     return f" {n:,} of {contents.n_rows:,} rows drawn." if n < contents.n_rows else ""
 
 
-def summary(contents: ReportContents) -> list[str]:
-    """Say in a few sentences how good the predictions are and how far to trust them."""
-    return [
-        " ".join((_accuracy(contents), _beside_baselines(contents))).strip(),
-        _intervals(contents),
-        _uncertainty(contents),
-        *comparison(contents, "linear", "a linear model"),
-    ]
-
-
-def moved(effect: Effect) -> str:
-    """Say how much a feature moves the prediction."""
-    return f"Moves the average by {number(effect.curve.movement)}."
-
-
-def _score(contents: ReportContents, name: str) -> Score:
-    return next(score for score in contents.scores if score.name == name)
-
-
-def _accuracy(contents: ReportContents) -> str:
-    rmse = with_unit(number(_score(contents, "RMSE").values[0]), contents.about.unit)
-    median = with_unit(number(contents.median_error), contents.about.unit)
-    far = (
-        ""
-        if len(contents.about.unit) <= 20
-        else f" The unit is: {label(contents.about.unit, 120)}."
-    )
-    return (
-        f"On {rows_judged(contents)}, predictions of {label(contents.about.target)} are off by "
-        f"about {rmse} (RMSE); half of them by less than {median}.{far}"
-    )
-
-
-def _beside_baselines(contents: ReportContents) -> str:
-    rmse = _score(contents, "RMSE").values
-    beside = [
-        f"{_BASELINES[name]} by {number(rmse[i])}"
-        for i, name in enumerate(contents.models)
-        if name in _BASELINES
-    ]
-    if not beside:
+def few_classes(contents: Contents[ClassDetails]) -> str:
+    """Say which classes a table leaves out."""
+    left_out = len(contents.details.classes) - len(contents.details.class_scores)
+    if not left_out:
         return ""
-    text = join(beside)
-    return f"{text[0].upper()}{text[1:]}." if len(beside) == 1 else f"For comparison: {text}."
-
-
-def _intervals(contents: ReportContents) -> str:
-    held, width = _at_90(contents)
     return (
-        f"The {percent(0.9)} intervals held {held} of the rows and are {width} wide on average. "
-        f"{contents.calibration.verdict.headline}"
-    )
-
-
-def _at_90(contents: ReportContents) -> tuple[str, str]:
-    """Coverage and mean width of the 90 % intervals."""
-    found = {score.name: score.values[0] for score in contents.scores}
-    width = number(found[f"Width of {percent(0.9)} intervals"])
-    return percent(found[f"Coverage of {percent(0.9)} intervals"]), with_unit(
-        width, contents.about.unit
-    )
-
-
-def _uncertainty(contents: ReportContents) -> str:
-    return (
-        f"On average {percent(contents.epistemic_share)} of the predicted variance is epistemic: "
-        "the model's own uncertainty, which more data would reduce. The rest is noise: scatter "
-        "that these features do not explain."
-    )
-
-
-def weights_sentence(contents: ReportContents) -> str:
-    """Say what a weight of the line is."""
-    return (
-        f"One unit more of a column, the others as they are, adds its weight to the predicted "
-        f"{label(contents.about.target, 40)}; the interval holds 90 % of what the rows leave "
-        "possible."
+        f"The {len(contents.details.class_scores)} classes whose rows are found worst; the other "
+        f"{left_out:,} are not shown."
     )

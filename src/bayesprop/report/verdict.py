@@ -1,22 +1,32 @@
-"""Calibration in words: whether the intervals keep their promise, as far as the rows can tell."""
+"""Calibration in words: whether error bars keep their promise, as far as the rows can tell."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
-from scipy import special
+from jaxtyping import Bool, Float
+from scipy import optimize, special
 
+from bayesprop import metrics
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.predictive import Predictive
 from bayesprop.report.calibration import MIN_ROWS
-from bayesprop.report.words import number, percent
+from bayesprop.report.scoring import LEVELS
+from bayesprop.report.words import label, number, percent
 
 # Upper 2.5 % and 1 % points of Anderson and Darling's (1954) statistic against a known law.
 _AD_HINT, _AD_CLEAR = 3.077, 3.878
 _Z_HINT, _Z_CLEAR = 2.241, 2.576
 _KS_CLEAR = 0.01
-SMALL = 0.03
+_SMALL = 0.03
 _CROSSING = 3.0
+_HINT, _CLEAR = 0.025, 0.01
+_SMALL_RATIO = 0.25
+_GROUP_VAR, _MAX_GROUPS = 5.0, 10
+_LOG_TEMPERATURES = (-3.0, 3.0)
+_LEAST_LOG_PROBA = -700.0
 
 
 @dataclass(frozen=True)
@@ -41,13 +51,20 @@ class Fault:
     detail: str
     size: float
     is_clear: bool
-    limit: float = SMALL
+    limit: float = _SMALL
+
+
+def of_numbers(predicted: Predictive, y: Float[np.ndarray, " n"]) -> Verdict:
+    """Say whether the intervals keep their promise."""
+    pit = metrics.pit(predicted, y)
+    folded = np.abs(2.0 * pit - 1.0)
+    return judge(pit, _stretch(predicted, y), [(p, float(np.mean(folded <= p))) for p in LEVELS])
 
 
 def judge(
-    pit: Float[np.ndarray, " n"], stretch: float, held: tuple[tuple[float, float], ...]
+    pit: Float[np.ndarray, " n"], stretch: float, held: Sequence[tuple[float, float]]
 ) -> Verdict:
-    """Say whether the intervals keep their promise.
+    """Say whether PIT values are those of intervals that keep their promise.
 
     stretch
         Factor by which the 90 % intervals would have to grow to hold 90 % of the rows.
@@ -64,10 +81,34 @@ def judge(
     if n < MIN_ROWS:
         headline = f"Too few rows to judge calibration: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (f"The {counts}.",))
-    return pronounce(_faults(pit, stretch), n, f"The {counts}.", small=f"below {percent(SMALL)}")
+    return _pronounce(_faults(pit, stretch), n, f"The {counts}.", small=f"below {percent(_SMALL)}")
 
 
-def pronounce(faults: list[Fault], n: int, counts: str, *, small: str) -> Verdict:
+def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
+    """Say whether the probabilities can be taken at their word.
+
+    Confidence is judged by the number of right answers, against the number that the confidences
+    announce; the balance of the classes by the rows of each, against the sum of its probabilities;
+    what neither sees by a chi-square test over groups of equal confidence. As of numbers,
+    one chance in a hundred makes it clear, one in forty a hint; and what is significant in a large
+    table is called small below three percentage points, if it is also less than a quarter of the
+    rate that it is about.
+    """
+    n, right = len(y), predicted.label == y
+    said, was = float(np.mean(predicted.confidence)), float(np.mean(right))
+    counts = f"It says {percent(said, 1)} on average and is right in {percent(was, 1)} of the rows."
+    if n < MIN_ROWS:
+        headline = f"Too few rows to judge its confidence: {n} of the {MIN_ROWS} that it needs."
+        return Verdict("unknown", headline, (counts,))
+    faults = [
+        f for f in (_confidence(predicted, y, right), _balance(predicted, y)) if f is not None
+    ]
+    if not faults:
+        faults = [f for f in (_levels(predicted, y, right),) if f is not None]
+    return _pronounce(faults, n, counts, small="small")
+
+
+def _pronounce(faults: list[Fault], n: int, counts: str, *, small: str) -> Verdict:
     """Sum the faults up; `counts` is the sentence that quotes what was observed."""
     if not faults:
         text = f"{counts} Differences of this size arise by chance."
@@ -163,3 +204,139 @@ def _excess_coverage(folded: np.ndarray) -> np.ndarray:
     levels = np.linspace(0.05, 0.95, 19)
     actual = np.searchsorted(np.sort(folded), levels, side="right") / len(folded)
     return (actual - levels) / np.sqrt(levels * (1.0 - levels) / len(folded))
+
+
+def _stretch(predicted: Predictive, y: np.ndarray) -> float:
+    """Factor by which the 90 % intervals must grow, about their centres, to hold 90 % of rows."""
+    interval = predicted.interval(0.9)
+    centre, half = np.mean(interval, axis=1), (interval[:, 1] - interval[:, 0]) / 2.0
+    return float(np.quantile(np.abs(y - centre) / half, 0.9))
+
+
+def chance_of_sum(total: float, p: Float[np.ndarray, " n"]) -> float:
+    """P(a sum of independent Bernoulli(p_i) lies as far from its mean as `total`), two-sided.
+
+    Twice the smaller tail: P(S >= k) = Phi(-z) - g (1 - z²) phi(z) / 6 with the skewness g and the
+    continuity correction z = (k - 1/2 - mean) / std (the refined normal approximation of Volkova
+    1996). A chance of one in a hundred is right to a tenth of itself, for a mean of one to a half.
+    """
+    mean, var = float(np.sum(p)), float(np.sum(p * (1.0 - p)))
+    side = 1.0 if total >= mean else -1.0
+    beyond = side * (total - mean) - 0.5
+    if beyond <= 0.0:
+        return 1.0
+    if var <= 0.0:
+        return 0.0
+    z = beyond / np.sqrt(var)
+    skewness = side * float(np.sum(p * (1.0 - p) * (1.0 - 2.0 * p))) / var**1.5
+    density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    tail = special.ndtr(-z) - skewness * (1.0 - z * z) * density / 6.0
+    return float(np.clip(2.0 * tail, 0.0, 1.0))
+
+
+def temperature(predicted: ClassPredictive, y: np.ndarray) -> float:
+    """Find T such that probabilities proportional to p^(1/T) fit the labels best.
+
+    Above 1 for a model that is too sure (Guo et al. 2017, s. 4.2).
+    """
+    with np.errstate(divide="ignore"):
+        log_proba = np.maximum(np.log(predicted.proba), _LEAST_LOG_PROBA)
+    at = np.arange(len(y)), predicted.codes(y)
+
+    def loss(log_t: float) -> float:
+        tempered = log_proba / np.exp(log_t)
+        return float(np.sum(special.logsumexp(tempered, axis=1) - tempered[at]))
+
+    found: optimize.OptimizeResult = optimize.minimize_scalar(
+        loss, bounds=_LOG_TEMPERATURES, method="bounded"
+    )
+    return float(np.exp(found.x))
+
+
+def _confidence(
+    predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"]
+) -> Fault | None:
+    confidence = predicted.confidence
+    chance = chance_of_sum(float(np.sum(right)), confidence)
+    if chance > _HINT:
+        return None
+    said, was = float(np.mean(confidence)), float(np.mean(right))
+    gap = said - was
+    error = float(np.sqrt(np.sum(confidence * (1.0 - confidence)))) / len(right)
+    name, less, sure = ("overconfident", "less", "too sure")
+    if gap < 0.0:
+        name, less, sure = ("too cautious", "more", "not sure enough")
+    detail = (
+        f"It is {number(100.0 * abs(gap), 2)} ± {number(100.0 * error, 1)} percentage points {sure}"
+        f": it expects {percent(1.0 - said, 1)} of its answers to be wrong, and"
+        f" {percent(1.0 - was, 1)} are."
+    )
+    factor = temperature(predicted, y)
+    if (factor > 1.0) == (gap > 0.0) and abs(np.log(factor)) > 0.05:
+        detail += f" With log-odds divided by {number(factor, 2)} it would fit these rows best."
+    return Fault(
+        f"{name.capitalize()}: it is right {less} often than it says.",
+        f"Perhaps {name}: it seems to be right {less} often than it says.",
+        detail,
+        abs(gap),
+        chance < _CLEAR,
+        _small(1.0 - min(said, was)),
+    )
+
+
+def _balance(predicted: ClassPredictive, y: np.ndarray) -> Fault | None:
+    """Find the class whose number of rows was foretold worst."""
+    n, c = predicted.proba.shape
+    came = np.bincount(predicted.codes(y), minlength=c)
+    # Of two classes the second says everything; more are as many tests.
+    tested = [1] if c == 2 else range(c)
+    chances = {k: chance_of_sum(float(came[k]), predicted.proba[:, k]) for k in tested}
+    worst = min(chances, key=lambda k: chances[k])
+    chance = chances[worst] * len(tested)
+    if chance > _HINT:
+        return None
+    p = predicted.proba[:, worst]
+    expected, error = float(np.sum(p)), float(np.sqrt(np.sum(p * (1.0 - p))))
+    name, too = label(predicted.classes[worst], 30), "low" if came[worst] > expected else "high"
+    return Fault(
+        f"Unbalanced: the probabilities of {name} are too {too}.",
+        f"Perhaps unbalanced: the probabilities of {name} seem too {too}.",
+        f"The probabilities of {name} sum to {number(expected)} ± {number(error, 2)} rows; there"
+        f" are {came[worst]:,}.",
+        abs(float(came[worst]) - expected) / n,
+        chance < _CLEAR,
+        _small(max(float(came[worst]), expected) / n),
+    )
+
+
+def _levels(
+    predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"]
+) -> Fault | None:
+    """Compare groups of equal variance, ordered by confidence (Hosmer and Lemeshow 1980).
+
+    Nothing is fitted to these rows, so there are as many degrees of freedom as groups.
+    """
+    p, happened = predicted.confidence, right
+    if len(predicted.classes) == 2:
+        p, happened = predicted.proba[:, 1], y == predicted.classes[1]
+    order = np.argsort(p, kind="stable")
+    p, happened = p[order], happened[order]
+    var = np.cumsum(p * (1.0 - p))
+    n_groups = int(min(var[-1] // _GROUP_VAR, _MAX_GROUPS))
+    if n_groups < 2:
+        return None
+    group = np.minimum((var / var[-1] * n_groups).astype(int), n_groups - 1)
+    sums = [np.bincount(group, weights=w) for w in (happened - p, p * (1.0 - p))]
+    statistic = float(np.sum(sums[0] ** 2 / sums[1]))
+    if special.chdtrc(n_groups, statistic) > _CLEAR:
+        return None
+    size = float(np.sum(np.abs(sums[0]))) / len(p)
+    headline = "Right on average, but not at every level of confidence."
+    detail = "At some levels it is right more often than it says, at others less: see the diagram."
+    rate = float(min(np.mean(happened), 1.0 - np.mean(happened)))
+    return Fault(headline, headline, detail, size, is_clear=True, limit=_small(rate))
+
+
+def _small(rate: float) -> float:
+    """Return what counts as small: three points, and a quarter of the rate that it is about."""
+    return min(_SMALL, _SMALL_RATIO * rate)

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesprop.atomic import write_atomically
-from bayesprop.report import class_page, regression_page
-from bayesprop.report.unsure import Rows
+from bayesprop.report.contents import collect
+from bayesprop.report.page import fill
+from bayesprop.report.rows import Rows
+from bayesprop.report.tasks import task_of
 
 if TYPE_CHECKING:
     from bayesprop.table.encoding import TableEncoding
@@ -45,19 +47,20 @@ def write_report(
     metadata
         All optional. Text: "title", "target", "unit", "source" (name of the table), "command",
         "created"; "seed", an int, which also draws the rows of the figures; "versions", a dict of
-        library versions; "remarks", sentences to put at the head of the page. Where `train` is
-        None, "baselines" is what `Baselines.fit(X, y).to_dict()` of `report.baselines` gave at fit
-        time; without it, "train_summary" with "y_mean" and "y_var" still gives the constant
-        baseline, and the page says what is missing. For a classifier, "baselines" is what
-        `ClassBaselines.fit(X, y, classes).to_dict()` of `report.class_baselines` gave, and is used
-        in place of fitting them to `train`. Where its rows are pictures, "image_shape" is [height,
-        width] or [height, width, channels], and "image_pixels" says which value of the picture
-        each column is, where some were dropped.
+        library versions; "remarks", sentences to put at the head of the page. "baselines" is what
+        `Baselines.fit(X, y, classes).to_dict()` of `report.baselines` gave at fit time; without
+        it they are fitted to `train`, and where that is None, too, "train_summary" with "y_mean"
+        and "y_var" still gives a regressor's constant baseline, and the page says what is missing.
+        Where its rows are pictures, "image_shape" is [height, width] or [height, width, channels],
+        and "image_pixels" says which value of the picture each column is, where some were dropped.
 
     Raises ValueError if there are no rows, several outputs, or a prediction that is not finite;
     OSError if the file cannot be written.
     """
-    page = class_page.page if hasattr(estimator, "classes_") else regression_page.page
-    text = page(estimator=estimator, encoding=encoding, train=train, test=test, metadata=metadata)
+    task = task_of(estimator)
+    contents = collect(
+        task, estimator=estimator, encoding=encoding, train=train, test=test, metadata=metadata
+    )
+    text = fill(task, contents)
     content = text.encode("utf-8", errors="replace")
     write_atomically(Path(path), lambda file: file.write(content))

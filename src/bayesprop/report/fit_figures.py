@@ -1,6 +1,9 @@
-"""Pictures of Markov chains: their course, and how their draws rank among those of all."""
+"""Pictures of a fit: its course, and its Markov chains with the ranks of their draws among all."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -8,11 +11,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bayesprop.model.fit_report import ChainTrace
+from bayesprop.report.contents import Contents
 from bayesprop.report.drawing import SMALL, fitted, new_axes, scaled, set_limits, set_names, times
-from bayesprop.report.page_contents import PageContents
 from bayesprop.report.svg import BLUE, INK, MUTED, ORANGE, inline_svg
 from bayesprop.report.words import label, number
 
+_UNITS = {
+    "mean_log_z": "nats a row",
+    "mean_log_likelihood": "nats a row",
+    "loss": "nats a row",
+    "data_loss": "nats a row",
+    "kl": "nats",
+    "epistemic_share": "% of variance",
+}
 _COLOURS = (BLUE, ORANGE, INK, MUTED)
 _MOST_BINS, _DRAWS_A_BIN = 20, 10
 _NAMES = {
@@ -20,6 +31,55 @@ _NAMES = {
     "log_weight_precision": "Log precision of the weights",
     "log_noise_var": "Log noise variance",
 }
+
+
+def draw_fit(contents: Contents[Any]) -> dict[str, str]:
+    """Draw trace-0, ..., and chain-0, rank-0, chain-1, ... in the order of the contents."""
+    drawn = {}
+    for i, (name, values) in enumerate(contents.fit.trace.items()):
+        title = f"{label(name).replace('_', ' ')} in the course of training"
+        figure = trace(contents, name, values)
+        drawn[f"trace-{i}"] = inline_svg(figure, f"trace-{i}", title, _ends(values))
+    for i, (key, chains) in enumerate(contents.fit.chains.items()):
+        values = np.asarray(chains.values, dtype=np.float64)
+        title = f"{name_of(key)} in the course of {len(values)} chains"
+        drawn[f"chain-{i}"] = inline_svg(course(values), f"chain-{i}", title, caption(chains))
+        title = f"{name_of(key)}: how the draws of every chain rank among all"
+        drawn[f"rank-{i}"] = inline_svg(ranks(values), f"rank-{i}", title, caption(chains))
+    return drawn
+
+
+def trace(contents: Contents[Any], name: str, values: Sequence[float]) -> Figure:
+    """One diagnostic of training, step by step; under its own name where it is not known."""
+    course = np.asarray(values, dtype=np.float64)
+    power = 0
+    if name == "epistemic_share":
+        course = 100 * course
+    elif np.all(np.isfinite(course)):
+        (course,), power = scaled(course)
+    figure, ax = new_axes(SMALL)
+    last = max(contents.fit.n_epochs, len(course))
+    steps = last / len(course) * np.arange(1, len(course) + 1)
+    ax.plot(steps, course, color=BLUE, linewidth=1.6)
+    if len(course) < 12:
+        ax.plot(steps, course, "o", color=BLUE, markersize=3.5, markeredgewidth=0)
+    set_limits(ax, steps, course[np.isfinite(course)])
+    units = {**_UNITS, "noise_std": _unit_of_target(contents)}
+    unit = units.get(name, label(name, 30).replace("_", " "))
+    set_names(ax, contents.fit.step.capitalize(), times(unit, power))
+    ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    return fitted(figure, ax)
+
+
+def _unit_of_target(contents: Contents[Any]) -> str:
+    unit = contents.about.unit
+    return label(unit) if 0 < len(unit) <= 20 else f"units of {label(contents.about.target, 28)}"
+
+
+def _ends(values: Sequence[float]) -> str:
+    if not values:
+        return "No steps."
+    return f"From {number(values[0])} at first to {number(values[-1])} at last."
 
 
 def name_of(key: str) -> str:
@@ -34,18 +94,6 @@ def caption(trace: ChainTrace) -> str:
     if trace.r_hat is None or trace.ess is None:
         return "One chain alone cannot tell whether it has converged."
     return f"R-hat {number(trace.r_hat, 4)}; worth {number(trace.ess, 3)} independent draws."
-
-
-def draw_chains(contents: PageContents) -> dict[str, str]:
-    """Draw chain-0, rank-0, chain-1, ... in the order of the contents."""
-    found = {}
-    for i, (key, trace) in enumerate(contents.fit.chains.items()):
-        values = np.asarray(trace.values, dtype=np.float64)
-        title = f"{name_of(key)} in the course of {len(values)} chains"
-        found[f"chain-{i}"] = inline_svg(course(values), f"chain-{i}", title, caption(trace))
-        title = f"{name_of(key)}: how the draws of every chain rank among all"
-        found[f"rank-{i}"] = inline_svg(ranks(values), f"rank-{i}", title, caption(trace))
-    return found
 
 
 def course(values: Float[np.ndarray, "c s"]) -> Figure:

@@ -1,4 +1,4 @@
-"""What every report says, whatever the task, and the questions that every estimator is asked."""
+"""What a page is about, in the user's own words, and what every estimator is asked."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesprop.model.fit_report import FitReport
 from bayesprop.model.standardiser import Standardiser
-from bayesprop.report.effects import Effects
-from bayesprop.report.linear_weights import Weights
-from bayesprop.report.scoring import Comparison, Score
-from bayesprop.report.unsure import Rows
+from bayesprop.report.rows import Rows
 
 if TYPE_CHECKING:
     from bayesprop.table.encoding import TableEncoding
-
-MISSING_BASELINES = "The model file does not hold the baselines, which need the training rows."
 
 
 @dataclass(frozen=True)
@@ -42,60 +36,6 @@ class About:
     reproduction: tuple[tuple[str, str], ...]
     data_notes: tuple[str, ...]
     remarks: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PageContents:
-    """What the pages of regressors and classifiers have in common.
-
-    kind
-        Which rows were judged: "held-out", "training", or "table" (one given later).
-    models
-        The fitted model and its baselines, in the order of the values of `scores`.
-    epistemic_share
-        Share of the predictive variance, or of the predictive entropy, that is epistemic.
-    is_standardised
-        Whether the model standardises its inputs.
-    weights
-        Of a linear model.
-    """
-
-    about: About
-    kind: str
-    n_rows: int
-    models: tuple[str, ...]
-    scores: tuple[Score, ...]
-    comparisons: tuple[Comparison, ...]
-    baseline_note: str
-    epistemic_share: float
-    effects: Effects
-    fit: FitReport
-    is_standardised: bool
-    weights: Weights | None
-
-
-def judged_rows(train: Rows | None, test: Rows | None) -> tuple[Rows, str]:
-    """Return the rows to judge and which kind they are; ValueError if there are none."""
-    rows = train if test is None else test
-    if rows is None:
-        raise ValueError("a report needs rows to judge: give test, train or both, got neither")
-    for name, given in (("train", train), ("test", test)):
-        if given is not None:
-            _check_rows(name, given)
-    kind = "training" if test is None else "table" if train is None else "held-out"
-    return rows, kind
-
-
-def _check_rows(name: str, rows: Rows) -> None:
-    if np.ndim(rows.y) != 1:
-        raise ValueError(
-            f"{name}.y must have shape (n,), got {np.shape(rows.y)}: report one output at a time"
-        )
-    if not (len(rows.y) == len(rows.X) == len(rows.row_ids) > 0):
-        raise ValueError(
-            f"{name} must have as many targets and row_ids as rows, and at least one; "
-            f"got {len(rows.X)} rows, {len(rows.y)} targets, {len(rows.row_ids)} row_ids"
-        )
 
 
 def predictor(estimator: Any) -> Callable[[np.ndarray], Any]:
@@ -133,8 +73,13 @@ def standardiser_of(estimator: Any, reference: Rows) -> Standardiser:
     return estimator.x_scaler_ if standardises(estimator) else Standardiser.fit(reference.X)
 
 
-def about(estimator: Any, encoding: TableEncoding | None, metadata: Mapping[str, Any]) -> About:
-    """Gather what is known of the model, its table and its making."""
+def about(
+    estimator: Any,
+    encoding: TableEncoding | None,
+    metadata: Mapping[str, Any],
+    remarks: tuple[str, ...],
+) -> About:
+    """Gather what is known of the model, its table and its making; `remarks` come first."""
     target = str(metadata.get("target") or (encoding.target_name if encoding is not None else "y"))
     return About(
         title=str(metadata.get("title") or f"Predicting {target}"),
@@ -144,7 +89,7 @@ def about(estimator: Any, encoding: TableEncoding | None, metadata: Mapping[str,
         created=str(metadata.get("created") or ""),
         reproduction=_reproduction(estimator, metadata),
         data_notes=tuple(encoding.report) if encoding is not None else (),
-        remarks=tuple(map(str, metadata.get("remarks") or ())),
+        remarks=(*remarks, *map(str, metadata.get("remarks") or ())),
     )
 
 
