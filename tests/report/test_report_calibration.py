@@ -3,7 +3,13 @@ import pytest
 from scipy import stats
 
 from bayesprop.report.calibration import binomial_band, coverage_curve, pit_histogram
-from bayesprop.report.verdict import anderson_darling, judge, ks_chance, ks_distance
+from bayesprop.report.calibration_tests import (
+    anderson_darling,
+    chance_of_flat,
+    ks_chance,
+    ks_distance,
+)
+from bayesprop.report.verdict import judge
 
 HELD = ((0.5, 0.5), (0.9, 0.9), (0.95, 0.95))
 
@@ -108,3 +114,27 @@ def test_few_rows_are_not_judged_and_certain_misses_do_not_break_it():
     verdict = judge(np.repeat([0.0, 1.0], 20), 50.0, HELD)
     assert verdict.tone == "caution"
     assert "Overconfident" in verdict.headline
+
+
+def test_a_histogram_that_is_not_flat_is_seen_even_where_the_distribution_function_hardly_is():
+    """Bars of 133 and 67 in turn, for which a Kolmogorov-Smirnov test has no eye."""
+    counts = np.tile([133, 67], 10)
+    assert chance_of_flat(counts) == pytest.approx(stats.chisquare(counts).pvalue)
+    u = np.concatenate([(k + (np.arange(m) + 0.5) / m) / 20 for k, m in enumerate(counts)])
+    assert ks_chance(ks_distance(u), len(u)) > 0.5
+    verdict = judge(u, 1.0, HELD)
+    assert verdict.tone == "caution"
+    assert "shape" in verdict.headline
+
+
+def test_too_few_rows_to_tell_are_not_called_calibrated():
+    even = {n: (np.arange(n) + 0.5) / n for n in (25, 99, 400)}
+    said = {n: judge(u, 1.0, HELD) for n, u in even.items()}
+    assert [verdict.tone for verdict in said.values()] == ["unknown", "unknown", "good"]
+    assert "25 rows are too few to tell" in said[25].headline
+    assert "400 rows by 3.0 percentage points either way" in said[400].details[0]
+
+
+def test_a_target_hit_exactly_is_not_called_a_fault():
+    u = np.random.default_rng(8).permutation((np.arange(40) + 0.5) / 40)
+    assert judge(np.append(u, 0.5), 1.0, HELD).tone == "unknown"

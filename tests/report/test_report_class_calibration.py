@@ -4,7 +4,8 @@ from scipy import stats
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.report.calibration import abstaining, diagram, histogram
-from bayesprop.report.verdict import chance_of_sum, of_classes, temperature
+from bayesprop.report.calibration_tests import chance_of_sum, temperature
+from bayesprop.report.verdict import of_classes
 
 
 def predictive(proba: np.ndarray) -> ClassPredictive:
@@ -160,3 +161,10 @@ def test_few_rows_are_not_judged_and_certainty_does_not_break_it():
     certain = predictive(np.tile([1.0, 0.0], (50, 1)))
     assert of_classes(certain, np.array(["c0"] * 50)).tone == "good"
     assert of_classes(certain, np.array(["c0"] * 49 + ["c1"])).tone == "caution"
+
+
+def test_too_few_rows_to_tell_are_not_called_calibrated():
+    for n, tone in ((30, "unknown"), (1000, "good")):
+        model = predictive(np.tile([0.8, 0.2], (n, 1)))
+        y = np.where(np.arange(n) % 5, "c0", "c1")
+        assert of_classes(model, y).tone == tone

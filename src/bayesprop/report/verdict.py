@@ -7,26 +7,32 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy import optimize, special
+from scipy import special
 
 from bayesprop import metrics
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
-from bayesprop.report.calibration import MIN_ROWS
+from bayesprop.report.calibration import MIN_ROWS, PitHistogram, pit_histogram
+from bayesprop.report.calibration_tests import (
+    anderson_darling,
+    chance_of_flat,
+    chance_of_sum,
+    ks_chance,
+    ks_distance,
+    temperature,
+)
 from bayesprop.report.scoring import LEVELS
 from bayesprop.report.words import label, number, percent
 
-# Upper 2.5 % and 1 % points of Anderson and Darling's (1954) statistic against a known law.
+_HINT, _CLEAR = 0.025, 0.01
+# The same points of Anderson and Darling's (1954) statistic against a known law, and of |N(0, 1)|.
 _AD_HINT, _AD_CLEAR = 3.077, 3.878
 _Z_HINT, _Z_CLEAR = 2.241, 2.576
-_KS_CLEAR = 0.01
 _SMALL = 0.03
+_COARSE = 0.06
 _CROSSING = 3.0
-_HINT, _CLEAR = 0.025, 0.01
 _SMALL_RATIO = 0.25
 _GROUP_VAR, _MAX_GROUPS = 5.0, 10
-_LOG_TEMPERATURES = (-3.0, 3.0)
-_LEAST_LOG_PROBA = -700.0
 
 
 @dataclass(frozen=True)
@@ -72,16 +78,19 @@ def judge(
         (nominal, actual) coverages, quoted in the text.
 
     Width is judged by the Anderson-Darling test of |2 PIT - 1|, which looks hard at the tails; bias
-    by the mean PIT; what neither sees by a Kolmogorov-Smirnov test of the PIT. One chance in a
-    hundred makes it clear, one in forty a hint. What is significant in a large table but smaller
-    than three percentage points is called small.
+    by the mean PIT; what neither sees by a Kolmogorov-Smirnov test of the PIT and a chi-square test
+    of its histogram. One chance in a hundred makes it clear, one in forty a hint. What is
+    significant in a large table but smaller than three percentage points is called small. Where
+    chance moves the coverage of 90 % intervals by more than six, rows are too few to tell.
     """
     n = len(pit)
     counts = "; ".join(f"{percent(p)} intervals held {percent(a)}" for p, a in held)
     if n < MIN_ROWS:
         headline = f"Too few rows to judge calibration: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (f"The {counts}.",))
-    return _pronounce(_faults(pit, stretch), n, f"The {counts}.", small=f"below {percent(_SMALL)}")
+    chance = 2.0 * np.sqrt(0.9 * 0.1 / n)
+    faults = _faults(pit, stretch)
+    return _pronounce(faults, n, f"The {counts}.", chance, small=f"below {percent(_SMALL)}")
 
 
 def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
@@ -92,7 +101,8 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
     what neither sees by a chi-square test over groups of equal confidence. As of numbers,
     one chance in a hundred makes it clear, one in forty a hint; and what is significant in a large
     table is called small below three percentage points, if it is also less than a quarter of the
-    rate that it is about.
+    rate that it is about. Where chance moves the share of right answers by more than six points,
+    rows are too few to tell.
     """
     n, right = len(y), predicted.label == y
     said, was = float(np.mean(predicted.confidence)), float(np.mean(right))
@@ -105,13 +115,25 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
     ]
     if not faults:
         faults = [f for f in (_levels(predicted, y, right),) if f is not None]
-    return _pronounce(faults, n, counts, small="small")
+    doubt = predicted.confidence * (1.0 - predicted.confidence)
+    chance = 2.0 * float(np.sqrt(np.sum(doubt))) / n
+    return _pronounce(faults, n, counts, chance, small="small")
 
 
-def _pronounce(faults: list[Fault], n: int, counts: str, *, small: str) -> Verdict:
-    """Sum the faults up; `counts` is the sentence that quotes what was observed."""
+def _pronounce(faults: list[Fault], n: int, counts: str, chance: float, *, small: str) -> Verdict:
+    """Sum the faults up.
+
+    counts
+        The sentence that quotes what was observed.
+    chance
+        What two standard errors move the share that `counts` quotes by.
+    """
     if not faults:
-        text = f"{counts} Differences of this size arise by chance."
+        points = f"{number(100.0 * chance, 2)} percentage points"
+        text = f"{counts} Chance alone moves such a share of {n:,} rows by {points} either way."
+        if chance > _COARSE:
+            headline = f"No fault seen, but {n:,} rows are too few to tell a small one from chance."
+            return Verdict("unknown", headline, (text,))
         return Verdict("good", f"Well calibrated, as far as {n:,} rows can tell.", (text,))
     details = (*(fault.detail for fault in faults), counts)
     if all(fault.size < fault.limit for fault in faults):
@@ -121,39 +143,27 @@ def _pronounce(faults: list[Fault], n: int, counts: str, *, small: str) -> Verdi
     return Verdict("caution", worst.clear if worst.is_clear else worst.hint, details)
 
 
-def anderson_darling(u: Float[np.ndarray, " n"]) -> float:
-    """A² of a sample against the uniform law: -n - mean_i (2i - 1) log[u_i (1 - u_{n+1-i})]."""
-    n = len(u)
-    ordered = np.clip(np.sort(u), 1e-300, 1.0 - 1e-16)
-    odd = 2.0 * np.arange(1, n + 1) - 1.0
-    return float(-n - np.mean(odd * (np.log(ordered) + np.log1p(-ordered[::-1]))))
-
-
-def ks_distance(u: Float[np.ndarray, " n"]) -> float:
-    """Largest distance between the distribution of a sample and the uniform one."""
-    n = len(u)
-    ordered = np.sort(u)
-    above = np.max(np.arange(1, n + 1) / n - ordered)
-    return float(max(above, np.max(ordered - np.arange(n) / n)))
-
-
-def ks_chance(distance: float, n: int) -> float:
-    """P(a uniform sample of n lies at least this far off), with Stephens's (1970) correction."""
-    root = np.sqrt(n)
-    return float(special.kolmogorov((root + 0.12 + 0.11 / root) * distance))
-
-
 def _faults(pit: np.ndarray, stretch: float) -> list[Fault]:
-    found = [fault for fault in (_width(pit, stretch), _bias(pit)) if fault is not None]
-    distance = ks_distance(pit)
-    if not found and ks_chance(distance, len(pit)) < _KS_CLEAR:
-        headline = "The errors do not have the predicted shape."
-        detail = (
-            "Widths and centre are right on average, but the histogram of PIT values is not flat: "
-            "the noise is skewed, or it depends on the row."
-        )
-        found.append(Fault(headline, headline, detail, distance, is_clear=True))
-    return found
+    faults = [fault for fault in (_width(pit, stretch), _bias(pit)) if fault is not None]
+    histogram = pit_histogram(pit)
+    shape = None if faults or histogram is None else _shape(pit, histogram)
+    return faults if shape is None else [shape]
+
+
+def _shape(pit: np.ndarray, histogram: PitHistogram) -> Fault | None:
+    """Test what the picture shows, too: each of two tests has half of the chance."""
+    distance, flat = ks_distance(pit), chance_of_flat(histogram.counts)
+    if min(ks_chance(distance, len(pit)), flat) > _CLEAR / 2.0:
+        return None
+    excess = np.abs(histogram.counts - histogram.expected)
+    headline = "The errors do not have the predicted shape."
+    detail = (
+        "Widths and centre are right on average, but the histogram of PIT values is not flat: "
+        "the noise is skewed, or it depends on the row."
+    )
+    # Half the sum is the share of rows that lie in a bin too many.
+    size = max(distance, float(np.sum(excess)) / 2.0 / len(pit))
+    return Fault(headline, headline, detail, size, is_clear=True)
 
 
 def _bias(pit: np.ndarray) -> Fault | None:
@@ -174,7 +184,8 @@ def _bias(pit: np.ndarray) -> Fault | None:
 
 def _width(pit: np.ndarray, stretch: float) -> Fault | None:
     folded = np.abs(2.0 * pit - 1.0)
-    statistic = anderson_darling(folded)
+    # A target hit exactly would weigh like a hundred: no more than chance brings once in a hundred.
+    statistic = anderson_darling(np.maximum(folded, 0.01 / len(pit)))
     if statistic < _AD_HINT:
         return None
     distance, is_clear = ks_distance(folded), statistic > _AD_CLEAR
@@ -211,46 +222,6 @@ def _stretch(predicted: Predictive, y: np.ndarray) -> float:
     interval = predicted.interval(0.9)
     centre, half = np.mean(interval, axis=1), (interval[:, 1] - interval[:, 0]) / 2.0
     return float(np.quantile(np.abs(y - centre) / half, 0.9))
-
-
-def chance_of_sum(total: float, p: Float[np.ndarray, " n"]) -> float:
-    """P(a sum of independent Bernoulli(p_i) lies as far from its mean as `total`), two-sided.
-
-    Twice the smaller tail: P(S >= k) = Phi(-z) - g (1 - z²) phi(z) / 6 with the skewness g and the
-    continuity correction z = (k - 1/2 - mean) / std (the refined normal approximation of Volkova
-    1996). A chance of one in a hundred is right to a tenth of itself, for a mean of one to a half.
-    """
-    mean, var = float(np.sum(p)), float(np.sum(p * (1.0 - p)))
-    side = 1.0 if total >= mean else -1.0
-    beyond = side * (total - mean) - 0.5
-    if beyond <= 0.0:
-        return 1.0
-    if var <= 0.0:
-        return 0.0
-    z = beyond / np.sqrt(var)
-    skewness = side * float(np.sum(p * (1.0 - p) * (1.0 - 2.0 * p))) / var**1.5
-    density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-    tail = special.ndtr(-z) - skewness * (1.0 - z * z) * density / 6.0
-    return float(np.clip(2.0 * tail, 0.0, 1.0))
-
-
-def temperature(predicted: ClassPredictive, y: np.ndarray) -> float:
-    """Find T such that probabilities proportional to p^(1/T) fit the labels best.
-
-    Above 1 for a model that is too sure (Guo et al. 2017, s. 4.2).
-    """
-    with np.errstate(divide="ignore"):
-        log_proba = np.maximum(np.log(predicted.proba), _LEAST_LOG_PROBA)
-    at = np.arange(len(y)), predicted.codes(y)
-
-    def loss(log_t: float) -> float:
-        tempered = log_proba / np.exp(log_t)
-        return float(np.sum(special.logsumexp(tempered, axis=1) - tempered[at]))
-
-    found: optimize.OptimizeResult = optimize.minimize_scalar(
-        loss, bounds=_LOG_TEMPERATURES, method="bounded"
-    )
-    return float(np.exp(found.x))
 
 
 def _confidence(
