@@ -132,7 +132,10 @@ def test_too_few_rows_to_tell_are_not_called_calibrated():
     said = {n: judge(u, 1.0, HELD) for n, u in even.items()}
     assert [verdict.tone for verdict in said.values()] == ["unknown", "unknown", "good"]
     assert "25 rows are too few to tell" in said[25].headline
-    assert "400 rows by 3.0 percentage points either way" in said[400].details[0]
+    assert (
+        "Of 400 rows, chance alone moves the share inside 90 % intervals by 3.0"
+        in said[400].details[0]
+    )
 
 
 def test_a_target_hit_exactly_is_not_called_a_fault():

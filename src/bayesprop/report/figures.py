@@ -5,7 +5,10 @@ Those of what moves a prediction and of the fit: `effect_figures.py`, `fit_figur
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayesprop.report.contents import Contents
@@ -160,15 +163,7 @@ def coverage(details: NumberDetails) -> Figure | None:
     ax.plot([0, 100], [0, 100], color=BLUE, linewidth=1.2)
     ax.plot(100 * curve.nominal, 100 * curve.actual, color=INK, linewidth=1.2, alpha=0.8)
     outside = (curve.actual < curve.low) | (curve.actual > curve.high)
-    for at, colour, marker in ((~outside, INK, "o"), (outside, ORANGE, "D")):
-        ax.plot(
-            100 * curve.nominal[at],
-            100 * curve.actual[at],
-            marker,
-            color=colour,
-            markersize=3.2,
-            markeredgewidth=0,
-        )
+    _mark(ax, 100 * curve.nominal, 100 * curve.actual, outside, size=3.2)
     ax.set_xlim(0, 100)
     ax.set_ylim(0, 100)
     set_names(ax, "Nominal level of the interval, %", "Rows inside, %")
@@ -196,10 +191,7 @@ def residual(details: NumberDetails) -> Figure:
     fan = np.maximum(np.array(ax.get_xlim()), 0.0)
     ax.fill_between(fan, -half * fan, half * fan, color=BLUE, alpha=0.16, linewidth=0)
     ax.axhline(0.0, color=BLUE, linewidth=1.2)
-    for at, colour, marker in ((~outside, INK, "o"), (outside, ORANGE, "D")):
-        ax.plot(
-            std[at], error[at], marker, color=colour, markersize=3, alpha=0.7, markeredgewidth=0
-        )
+    _mark(ax, std, error, outside, size=3, alpha=0.7)
     for low, high, size in values[2].reshape(-1, 3):
         ax.hlines([-size, size], low, high, color=INK, linewidth=1.8)
     set_names(ax, times("Predicted std", power), times("Actual − predicted", power))
@@ -218,8 +210,7 @@ def reliability(details: ClassDetails) -> Figure | None:
     ax.plot([0, 100], [0, 100], color=BLUE, linewidth=1.2)
     ax.bar(x, high - low, bottom=low, width=2.4, color=BLUE, alpha=0.25)
     outside = (y < low) | (y > high)
-    for at, colour, marker in ((~outside, INK, "o"), (outside, ORANGE, "D")):
-        ax.plot(x[at], y[at], marker, color=colour, markersize=5, markeredgewidth=0)
+    _mark(ax, x, y, outside, size=5)
     ax.set_xlim(0, 102)
     ax.set_ylim(0, 104)
     if details.positive:
@@ -289,16 +280,7 @@ def balance(details: ClassDetails) -> Figure:
     ax.axvline(0.0, color=BLUE, linewidth=1.2)
     ax.hlines(at, -half, half, color=BLUE, alpha=0.25, linewidth=9)
     outside = np.abs(excess) > half
-    for chosen, colour, marker in ((~outside, INK, "o"), (outside, ORANGE, "D")):
-        ax.plot(
-            excess[chosen],
-            at[chosen],
-            marker,
-            color=colour,
-            markersize=6,
-            markeredgewidth=1.2,
-            markeredgecolor=PAPER,
-        )
+    _mark(ax, excess, at, outside, size=6, markeredgewidth=1.2, markeredgecolor=PAPER)
     reach = float(np.max(np.concatenate([np.abs(excess), half, [0.5]])))
     set_limits(ax, np.array([-reach, reach]), at)
     ax.set_ylim(-0.6, len(shown) - 0.4)
@@ -306,3 +288,13 @@ def balance(details: ClassDetails) -> Figure:
     set_names(ax, "Actual − expected rows", "")
     ax.set_yticks(at, [label(one.name, 18) for one in shown])
     return fitted(figure, ax)
+
+
+def _mark(
+    ax: Axes, x: np.ndarray, y: np.ndarray, outside: np.ndarray, *, size: float, **style: Any
+) -> None:
+    """Dots in ink; orange diamonds where chance does not explain the difference."""
+    for at, colour, marker in ((~outside, INK, "o"), (outside, ORANGE, "D")):
+        ax.plot(
+            x[at], y[at], marker, color=colour, markersize=size, **({"markeredgewidth": 0} | style)
+        )

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int, UInt8
-
-_GREY, _COLOUR = 0, 2
+from jaxtyping import Float, Int
+from PIL import Image
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,19 +61,8 @@ class Pictures:
         values = np.zeros(int(np.prod(self.shape)))
         values[self.places] = (row - self.low) / ((self.high - self.low) or 1.0)
         picture = np.clip(np.rint(255.0 * values), 0, 255).astype(np.uint8).reshape(self.shape)
-        return "data:image/png;base64," + base64.b64encode(png(picture)).decode("ascii")
-
-
-def png(picture: UInt8[np.ndarray, "h w channels"]) -> bytes:
-    """Encode a grey or colour picture of 8 bits a channel (PNG specification, third edition)."""
-    height, width, channels = picture.shape
-    kind = _GREY if channels == 1 else _COLOUR
-    # Each line begins with the number of its filter: none.
-    lines = np.pad(picture.reshape(height, width * channels), ((0, 0), (1, 0)))
-    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
-
-
-def _chunk(name: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        buffer = io.BytesIO()
+        Image.fromarray(picture.squeeze(axis=2) if self.shape[2] == 1 else picture).save(
+            buffer, format="png", optimize=True
+        )
+        return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -137,14 +137,10 @@ def area_under_roc(score: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " 
 
     nan if there is none of either.
     """
-    n_positive = int(np.sum(positive))
-    n_negative = len(positive) - n_positive
-    if not n_positive or not n_negative:
-        return float("nan")
-    _, tie, size = np.unique(score, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(size) - (size - 1) / 2.0)[tie]
-    above = float(np.sum(rank[positive])) - n_positive * (n_positive + 1) / 2.0
-    return above / n_positive / n_negative
+    from sklearn.metrics import roc_auc_score
+
+    is_defined = np.any(positive) and not np.all(positive)
+    return float(roc_auc_score(positive, score)) if is_defined else float("nan")
 
 
 def compare(model: Any, baseline: Any, name: str, y: np.ndarray) -> Comparison | None:

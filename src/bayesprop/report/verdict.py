@@ -90,7 +90,14 @@ def judge(
         return Verdict("unknown", headline, (f"The {counts}.",))
     chance = 2.0 * np.sqrt(0.9 * 0.1 / n)
     faults = _faults(pit, stretch)
-    return _pronounce(faults, n, f"The {counts}.", chance, small=f"below {percent(_SMALL)}")
+    return _pronounce(
+        faults,
+        n,
+        f"The {counts}.",
+        chance,
+        share="the share inside 90 % intervals",
+        small=f"below {percent(_SMALL)}",
+    )
 
 
 def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
@@ -117,20 +124,22 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
         faults = [f for f in (_levels(predicted, y, right),) if f is not None]
     doubt = predicted.confidence * (1.0 - predicted.confidence)
     chance = 2.0 * float(np.sqrt(np.sum(doubt))) / n
-    return _pronounce(faults, n, counts, chance, small="small")
+    return _pronounce(faults, n, counts, chance, share="the share of right answers", small="small")
 
 
-def _pronounce(faults: list[Fault], n: int, counts: str, chance: float, *, small: str) -> Verdict:
+def _pronounce(
+    faults: list[Fault], n: int, counts: str, chance: float, *, share: str, small: str
+) -> Verdict:
     """Sum the faults up.
 
     counts
         The sentence that quotes what was observed.
     chance
-        What two standard errors move the share that `counts` quotes by.
+        Two standard errors of a share of the rows, which `share` names.
     """
     if not faults:
         points = f"{number(100.0 * chance, 2)} percentage points"
-        text = f"{counts} Chance alone moves such a share of {n:,} rows by {points} either way."
+        text = f"{counts} Of {n:,} rows, chance alone moves {share} by {points} either way."
         if chance > _COARSE:
             headline = f"No fault seen, but {n:,} rows are too few to tell a small one from chance."
             return Verdict("unknown", headline, (text,))
