@@ -1,17 +1,23 @@
+"""Tables behind the pictures of calibration, and the statistics of its tests, counted by hand."""
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop.report.calibration import binomial_band, coverage_curve, pit_histogram
+from bayesprop.report.calibration import (
+    abstaining,
+    binomial_band,
+    coverage_curve,
+    diagram,
+    histogram,
+    pit_histogram,
+)
 from bayesprop.report.calibration_tests import (
     anderson_darling,
-    chance_of_flat,
+    chance_of_sum,
     ks_chance,
     ks_distance,
 )
-from bayesprop.report.verdict import judge
-
-HELD = ((0.5, 0.5), (0.9, 0.9), (0.95, 0.95))
 
 
 @pytest.mark.parametrize("n", [1, 7, 45, 300, 100_000])
@@ -53,91 +59,76 @@ def test_distances_equal_scipy():
     assert anderson_darling(u) == pytest.approx(integral, rel=1e-4)
 
 
-def test_a_calibrated_model_is_rarely_blamed():
-    rng = np.random.default_rng(3)
-    blamed = [judge(rng.random(150), 1.0, HELD).tone == "caution" for _ in range(1000)]
-    # Hints at 2.5 % for width and for bias, a shape at 1 %: at most 6 % of honest models.
-    assert np.mean(blamed) < 0.06 + 4 * np.sqrt(0.06 * 0.94 / 1000)
+@pytest.mark.parametrize("n", [100, 5000])
+def test_the_diagram_counts_every_row(n):
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.random(n), [0.0, 1.0]])
+    happened = rng.random(n + 2) < p
+    found = diagram(p, happened)
+    assert found is not None
+    assert found.count.sum() == n + 2
+    width = 0.1 if n < 2000 else 0.05
+    first = p < width
+    assert found.predicted[0] == pytest.approx(np.mean(p[first]))
+    assert found.actual[0] == pytest.approx(np.mean(happened[first]))
+    expected = stats.binom.ppf((0.025, 0.975), found.count[3], found.predicted[3])
+    np.testing.assert_allclose((found.low[3], found.high[3]), expected / found.count[3])
+    assert diagram(p[:19], happened[:19]) is None
 
 
-@pytest.mark.parametrize(
-    ("true_std", "shift", "says"),
-    [(1.6, 0.0, "overconfident"), (0.6, 0.0, "too cautious"), (1.0, 0.4, "biased")],
-)
-def test_faults_are_named(true_std, shift, says):
-    rng = np.random.default_rng(4)
-    y = shift + true_std * rng.standard_normal(400)
-    stretch = np.quantile(np.abs(y), 0.9) / stats.norm.ppf(0.95)
-    verdict = judge(stats.norm.cdf(y), stretch, HELD)
-    assert verdict.tone == "caution"
-    assert says in verdict.headline.lower()
-    if shift:
-        assert "too low" in verdict.headline
-        assert any("above" in detail for detail in verdict.details)
-    else:
-        assert "times as wide" in verdict.details[0]
+def test_the_histogram_begins_at_what_the_classes_allow():
+    confidence = np.array([0.34, 0.5, 0.97, 1.0])
+    found = histogram(confidence, np.array([True, False, True, True]), 3)
+    assert found.edges[0] == pytest.approx(0.3)
+    assert found.right.sum() == 3
+    assert found.wrong.sum() == 1
+    assert found.right[-1] == 2
+    assert histogram(np.full(3, 0.5), np.ones(3, bool), 2).right.sum() == 3
 
 
-def test_wrong_tails_and_wrong_shapes_are_named():
-    rng = np.random.default_rng(5)
-    tails = rng.standard_t(2, 4000) / 1.6
-    assert "tails" in judge(stats.norm.cdf(tails), 1.0, HELD).headline
-    # |2u - 1| is uniform and u has mean 1/2, yet its side depends on its distance.
-    folded = (np.arange(400) + 0.5) / 400
-    lopsided = 0.5 + 0.5 * folded * np.where(folded < np.sqrt(0.5), 1, -1)
-    assert "shape" in judge(lopsided, 1.0, HELD).headline
+def test_abstaining_leaves_the_least_sure_out():
+    rng = np.random.default_rng(1)
+    confidence = rng.permutation(np.linspace(0.5, 1.0, 200))
+    right = rng.random(200) < confidence
+    found = abstaining(confidence, right)
+    assert found is not None
+    assert found.answered[-1] == 1.0
+    assert found.error[-1] == pytest.approx(1.0 - np.mean(right))
+    at = int(np.argmin(np.abs(found.answered - 0.4)))
+    surest = confidence >= np.quantile(confidence, 0.6)
+    assert found.answered[at] == 0.4
+    assert found.error[at] == pytest.approx(1.0 - np.mean(right[surest]))
+    assert found.expected[at] == pytest.approx(1.0 - np.mean(confidence[surest]))
+    var = np.sum(confidence[surest] * (1.0 - confidence[surest]))
+    assert found.std[at] == pytest.approx(np.sqrt(var) / 80)
+    assert abstaining(confidence[:19], right[:19]) is None
 
 
-def test_a_bias_is_not_called_overconfidence():
-    y = 0.8 + np.random.default_rng(7).standard_normal(500)
-    assert judge(stats.norm.cdf(y), 1.4, HELD).headline == "Biased: predictions sit too low."
+def test_rows_of_equal_confidence_share_their_errors():
+    right = np.arange(100) >= 40
+    found = abstaining(np.full(100, 0.6), right)
+    assert found is not None
+    np.testing.assert_allclose(found.error, 0.4)
 
 
-def test_a_hint_is_hedged():
-    folded = np.linspace(0.0, 1.0, 202)[1:-1] ** 0.81
-    u = 0.5 + 0.5 * folded * np.where(np.arange(200) % 2, 1, -1)
-    statistic = anderson_darling(folded)
-    assert 3.077 < statistic < 3.878
-    verdict = judge(u, 1.1, HELD)
-    assert verdict.headline.startswith("Perhaps overconfident")
+def exact(p: np.ndarray, total: int) -> float:
+    """Two-sided chance by convolving the distributions of the rows."""
+    density = np.ones(1)
+    for one in p:
+        density = np.convolve(density, [1.0 - one, one])
+    tail = density[total:] if total >= np.sum(p) else density[: total + 1]
+    return min(1.0, 2.0 * float(np.sum(tail)))
 
 
-def test_small_deviations_of_large_tables_are_called_small():
-    u = stats.norm.cdf(1.02 * np.random.default_rng(6).standard_normal(200_000))
-    verdict = judge(u, 1.02, HELD)
-    assert verdict.tone == "good"
-    assert "200,000 rows" in verdict.headline
+@pytest.mark.parametrize(("a", "b", "n"), [(2.0, 1.0, 60), (20.0, 1.0, 300), (1.0, 30.0, 400)])
+def test_the_chance_of_a_sum_is_that_of_convolution(a, b, n):
+    p = np.random.default_rng(2).beta(a, b, n)
+    for total in range(n + 1):
+        chance = exact(p, total)
+        if 0.003 < chance < 0.9:
+            assert chance_of_sum(float(total), p) == pytest.approx(chance, rel=0.12, abs=0.002)
 
 
-def test_few_rows_are_not_judged_and_certain_misses_do_not_break_it():
-    assert judge(np.array([0.3]), 1.0, HELD).tone == "unknown"
-    verdict = judge(np.repeat([0.0, 1.0], 20), 50.0, HELD)
-    assert verdict.tone == "caution"
-    assert "Overconfident" in verdict.headline
-
-
-def test_a_histogram_that_is_not_flat_is_seen_even_where_the_distribution_function_hardly_is():
-    """Bars of 133 and 67 in turn, for which a Kolmogorov-Smirnov test has no eye."""
-    counts = np.tile([133, 67], 10)
-    assert chance_of_flat(counts) == pytest.approx(stats.chisquare(counts).pvalue)
-    u = np.concatenate([(k + (np.arange(m) + 0.5) / m) / 20 for k, m in enumerate(counts)])
-    assert ks_chance(ks_distance(u), len(u)) > 0.5
-    verdict = judge(u, 1.0, HELD)
-    assert verdict.tone == "caution"
-    assert "shape" in verdict.headline
-
-
-def test_too_few_rows_to_tell_are_not_called_calibrated():
-    even = {n: (np.arange(n) + 0.5) / n for n in (25, 99, 400)}
-    said = {n: judge(u, 1.0, HELD) for n, u in even.items()}
-    assert [verdict.tone for verdict in said.values()] == ["unknown", "unknown", "good"]
-    assert "25 rows are too few to tell" in said[25].headline
-    assert (
-        "Of 400 rows, chance alone moves the share inside 90 % intervals by 3.0"
-        in said[400].details[0]
-    )
-
-
-def test_a_target_hit_exactly_is_not_called_a_fault():
-    u = np.random.default_rng(8).permutation((np.arange(40) + 0.5) / 40)
-    assert judge(np.append(u, 0.5), 1.0, HELD).tone == "unknown"
+def test_the_chance_of_a_certain_sum():
+    assert chance_of_sum(5.0, np.ones(5)) == 1.0
+    assert chance_of_sum(4.0, np.ones(5)) == 0.0

@@ -75,7 +75,7 @@ def temperature(predicted: ClassPredictive, y: np.ndarray) -> float:
         tempered = log_proba / np.exp(log_t)
         return float(np.sum(special.logsumexp(tempered, axis=1) - tempered[at]))
 
-    found: optimize.OptimizeResult = optimize.minimize_scalar(
+    optimum: optimize.OptimizeResult = optimize.minimize_scalar(
         loss, bounds=_LOG_TEMPERATURES, method="bounded"
     )
-    return float(np.exp(found.x))
+    return float(np.exp(optimum.x))

@@ -64,9 +64,9 @@ class Matrix:
 def class_scores(predicted: ClassPredictive, y: np.ndarray) -> tuple[ClassScore, ...]:
     """Judge every class; of more than 30, the 30 whose rows are found worst."""
     counts = metrics.confusion(predicted, y)
-    n_actual, n_answered, found = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
+    n_actual, n_answered, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
     with np.errstate(invalid="ignore"):
-        precision, recall = found / n_answered, found / n_actual
+        precision, recall = right / n_answered, right / n_actual
     p = predicted.proba
     expected, band = np.sum(p, axis=0), np.sqrt(np.sum(p * (1.0 - p), axis=0))
     worst = np.argsort(np.nan_to_num(recall, nan=2.0), kind="stable")[:MAX_CLASSES]
@@ -100,12 +100,12 @@ def most_confused(predicted: ClassPredictive, y: np.ndarray) -> tuple[Confused, 
         codes[rows] * c + answers[rows], return_inverse=True, return_counts=True
     )
     confidence, names = predicted.confidence, list(map(str, predicted.classes))
-    found = []
+    confused = []
     for k in np.argsort(-count, kind="stable")[:_MAX_PAIRS]:
         actual, answered = divmod(int(pairs[k]), c)
         mine = rows[at == k]
         surest = mine[np.argsort(-confidence[mine], kind="stable")][:_N_EXAMPLES]
         share = float(count[k] / np.sum(codes == actual))
         examples = tuple(int(row) for row in surest)
-        found.append(Confused(names[actual], names[answered], int(count[k]), share, examples))
-    return tuple(found)
+        confused.append(Confused(names[actual], names[answered], int(count[k]), share, examples))
+    return tuple(confused)

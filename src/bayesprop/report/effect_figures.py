@@ -70,8 +70,8 @@ def _levels(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
 
 def _bands(effect: Effect) -> list[np.ndarray]:
     """Half widths of the total and the epistemic band, two standard deviations; empty if none."""
-    found = (effect.curve.std, effect.curve.epistemic_std)
-    return [2.0 * std for std in found if std is not None]
+    stds = (effect.curve.std, effect.curve.epistemic_std)
+    return [2.0 * std for std in stds if std is not None]
 
 
 def _limits(shown: Sequence[Effect]) -> tuple[float, float]:

@@ -200,13 +200,13 @@ def residual(details: NumberDetails) -> Figure:
 
 def reliability(details: ClassDetails) -> Figure | None:
     """Shares against probabilities, with 95 % bands; orange outside. At the foot, the counts."""
-    found = details.diagram
-    if found is None:
+    groups = details.diagram
+    if groups is None:
         return None
     figure, ax = new_axes(WIDE)
-    x, y = 100 * found.predicted, 100 * found.actual
-    low, high = 100 * found.low, 100 * found.high
-    ax.bar(x, 14.0 * found.count / np.max(found.count), width=3.0, color=INK, alpha=0.18)
+    x, y = 100 * groups.predicted, 100 * groups.actual
+    low, high = 100 * groups.low, 100 * groups.high
+    ax.bar(x, 14.0 * groups.count / np.max(groups.count), width=3.0, color=INK, alpha=0.18)
     ax.plot([0, 100], [0, 100], color=BLUE, linewidth=1.2)
     ax.bar(x, high - low, bottom=low, width=2.4, color=BLUE, alpha=0.25)
     outside = (y < low) | (y > high)
@@ -223,23 +223,23 @@ def reliability(details: ClassDetails) -> Figure | None:
 
 def confidence(details: ClassDetails) -> Figure:
     """Histogram of the confidence of right answers (ink) and of wrong ones (orange)."""
-    found = details.histogram
+    histogram = details.histogram
     figure, ax = new_axes(WIDE)
     tops = [0.0]
-    for counts, colour, fill in ((found.right, INK, True), (found.wrong, ORANGE, False)):
+    for counts, colour, fill in ((histogram.right, INK, True), (histogram.wrong, ORANGE, False)):
         total = int(np.sum(counts))
         if total:
             share = 100.0 * counts / total
             tops.append(float(np.max(share)))
             ax.stairs(
                 share,
-                100 * found.edges,
+                100 * histogram.edges,
                 fill=fill,
                 color=colour,
                 alpha=0.35 if fill else 1.0,
                 linewidth=2.0,
             )
-    ax.set_xlim(100 * found.edges[0], 100)
+    ax.set_xlim(100 * histogram.edges[0], 100)
     ax.set_ylim(0.0, 1.08 * max(tops))
     ax.grid(False, axis="x")
     set_names(
@@ -250,12 +250,12 @@ def confidence(details: ClassDetails) -> Figure:
 
 def abstaining(details: ClassDetails) -> Figure | None:
     """Errors among the rest (ink) as the least sure are left out, and those expected (blue)."""
-    found = details.abstaining
-    if found is None:
+    curve = details.abstaining
+    if curve is None:
         return None
     figure, ax = new_axes(WIDE)
-    left_out = 100 * (1.0 - found.answered)
-    error, expected, half = 100 * found.error, 100 * found.expected, 200 * found.std
+    left_out = 100 * (1.0 - curve.answered)
+    error, expected, half = 100 * curve.error, 100 * curve.expected, 200 * curve.std
     low, high = np.maximum(expected - half, 0.0), expected + half
     ax.fill_between(left_out, low, high, color=BLUE, alpha=0.16, linewidth=0)
     ax.plot(left_out, expected, color=BLUE, linewidth=1.4)
@@ -268,12 +268,12 @@ def abstaining(details: ClassDetails) -> Figure | None:
 
 def balance(details: ClassDetails) -> Figure:
     """Rows of each class beyond those expected, ±2 std of chance; of the least expected twelve."""
-    found = details.class_scores[::-1]
-    excess = np.array([one.n_actual - one.expected for one in found])
-    half = 2.0 * np.array([one.band for one in found])
+    scores = details.class_scores[::-1]
+    excess = np.array([one.n_actual - one.expected for one in scores])
+    half = 2.0 * np.array([one.band for one in scores])
     surprise = np.abs(excess) / np.maximum(half, 1e-12)
     kept = np.sort(np.argsort(-surprise, kind="stable")[:MAX_BALANCED])
-    shown, excess, half = [found[k] for k in kept], excess[kept], half[kept]
+    shown, excess, half = [scores[k] for k in kept], excess[kept], half[kept]
     size = (WIDE[0], max(SMALL[1], 70.0 + 21.0 * len(shown)))
     figure, ax = new_axes(size)
     at = np.arange(len(shown))
@@ -294,7 +294,6 @@ def _mark(
     ax: Axes, x: np.ndarray, y: np.ndarray, outside: np.ndarray, *, size: float, **style: Any
 ) -> None:
     """Dots in ink; orange diamonds where chance does not explain the difference."""
+    style = {"markersize": size, "markeredgewidth": 0} | style
     for at, colour, marker in ((~outside, INK, "o"), (outside, ORANGE, "D")):
-        ax.plot(
-            x[at], y[at], marker, color=colour, markersize=size, **({"markeredgewidth": 0} | style)
-        )
+        ax.plot(x[at], y[at], marker, color=colour, **style)

@@ -45,36 +45,36 @@ def too_few(contents: Contents[Any]) -> str:
 
 def notices(contents: Contents[Any]) -> list[str]:
     """Say what a reader must know before believing a figure."""
-    found = []
+    texts = []
     if contents.kind == "training":
-        found.append(
+        texts.append(
             "No rows were held out: every figure below is measured on the rows that the model "
             "was fitted to, which flatters it. Hold rows out (--test-fraction 0.1) to see how it "
             "does on new ones."
         )
     if contents.kind == "table":
-        found.append(
+        texts.append(
             "The figures below are measured on the table given to the report. If the model was "
             "fitted to some of its rows, they flatter it."
         )
-    said = (*contents.about.remarks, *contents.fit.warnings)
-    return [*found, *(label(text, 400) for text in said)]
+    remarks = (*contents.about.remarks, *contents.fit.warnings)
+    return [*texts, *(label(text, 400) for text in remarks)]
 
 
 def comparison(contents: Contents[Any], baseline: str, name: str) -> list[str]:
     """Say whether the model beats a baseline in log-likelihood; `name` as in "a linear model"."""
-    found = next((c for c in contents.comparisons if c.baseline == baseline), None)
+    compared = next((c for c in contents.comparisons if c.baseline == baseline), None)
     # On training rows the more flexible model wins, whatever it is worth.
-    if found is None or contents.kind == "training":
+    if compared is None or contents.kind == "training":
         return []
-    gain, error = alike([abs(found.gain), found.error], found.error, 1)
+    gain, error = alike([abs(compared.gain), compared.error], compared.error, 1)
     size = f"{gain} ± {error} nats a row"
-    if not found.is_clear:
+    if not compared.is_clear:
         return [
             f"In log-likelihood it cannot be told from {name} on these rows (the "
             f"difference is {size}): the simpler model may do."
         ]
-    if found.gain > 0:
+    if compared.gain > 0:
         return [f"In log-likelihood it beats {name} by {size}, more than chance explains."]
     return [
         f"In log-likelihood {name} beats it by {size}: prefer the simpler model, or give "
@@ -84,12 +84,12 @@ def comparison(contents: Contents[Any], baseline: str, name: str) -> list[str]:
 
 def effects_sentence(contents: Contents[Any]) -> str:
     """Say how the effects were measured."""
-    found = contents.effects
-    if not found.shown:
+    effects = contents.effects
+    if not effects.shown:
         return "No feature varies, so there is no effect to show."
     return (
         "Each picture sets one feature to a range of values in "
-        f"{plural(found.n_background, 'row')} of the table, leaves the other features "
+        f"{plural(effects.n_background, 'row')} of the table, leaves the other features "
         "as they are, and averages the predictions. "
         "Ordered by how much the average moves."
     )

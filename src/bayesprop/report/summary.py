@@ -26,11 +26,7 @@ _LEFT_OUT = 0.1
 def tiles_of_numbers(contents: Contents[NumberDetails]) -> list[tuple[str, str, str]]:
     """Give the four figures to remember: name, value, note."""
     score = _score(contents, "RMSE")
-    beside = [
-        f"{_SHORT[name]} {number(score.values[i])}"
-        for i, name in enumerate(contents.models)
-        if name in _SHORT
-    ]
+    beside = [f"{_SHORT[name]} {number(value)}" for name, value in _baselines(contents, score)]
     held, width = _at_90(contents)
     return [
         ("RMSE", with_unit(number(score.values[0]), contents.about.unit), "; ".join(beside)),
@@ -70,11 +66,9 @@ def _errors(contents: Contents[NumberDetails]) -> str:
 
 
 def _errors_of_baselines(contents: Contents[NumberDetails]) -> str:
-    rmse = _score(contents, "RMSE").values
     beside = [
-        f"{_BASELINES[name]} by {number(rmse[i])}"
-        for i, name in enumerate(contents.models)
-        if name in _BASELINES
+        f"{_BASELINES[name]} by {number(value)}"
+        for name, value in _baselines(contents, _score(contents, "RMSE"))
     ]
     if not beside:
         return ""
@@ -92,9 +86,9 @@ def _intervals(contents: Contents[NumberDetails]) -> str:
 
 def _at_90(contents: Contents[NumberDetails]) -> tuple[str, str]:
     """Coverage and mean width of the 90 % intervals."""
-    found = {score.name: score.values[0] for score in contents.scores}
-    width = number(found[f"Width of {percent(0.9)} intervals"])
-    return percent(found[f"Coverage of {percent(0.9)} intervals"]), with_unit(
+    values = {score.name: score.values[0] for score in contents.scores}
+    width = number(values[f"Width of {percent(0.9)} intervals"])
+    return percent(values[f"Coverage of {percent(0.9)} intervals"]), with_unit(
         width, contents.about.unit
     )
 
@@ -120,12 +114,11 @@ def tiles_of_classes(contents: Contents[ClassDetails]) -> list[tuple[str, str, s
     """Give the figures to remember: name, value, note."""
     accuracy = _score(contents, ACCURACY)
     beside = [
-        f"{_CLASS_SHORT[name]} {percent(accuracy.values[i], 1)}"
-        for i, name in enumerate(contents.models)
-        if name in _CLASS_SHORT
+        f"{_CLASS_SHORT[name]} {percent(value, 1)}"
+        for name, value in _baselines(contents, accuracy)
     ]
     without = _errors_without(contents)
-    found = [
+    tiles = [
         ("Right answers", percent(accuracy.values[0], 1), "; ".join(beside)),
         (
             "Right by its own account",
@@ -135,11 +128,11 @@ def tiles_of_classes(contents: Contents[ClassDetails]) -> list[tuple[str, str, s
     ]
     if without is not None:
         name = f"Wrong without the least sure {percent(_LEFT_OUT)}"
-        found.append(
+        tiles.append(
             (name, percent(without, 1), f"{percent(1.0 - accuracy.values[0], 1)} with them")
         )
     return [
-        *found,
+        *tiles,
         ("Epistemic share", percent(contents.epistemic_share), "of the predicted entropy"),
         rows_tile(contents),
     ]
@@ -164,20 +157,18 @@ def movement_of_classes(effect: Effect) -> str:
 
 
 def _answers(contents: Contents[ClassDetails]) -> str:
-    found = _score(contents, ACCURACY)
-    spread = "" if found.errors[0] is None else f" ± {percent(found.errors[0], 1)}"
+    accuracy = _score(contents, ACCURACY)
+    spread = "" if accuracy.errors[0] is None else f" ± {percent(accuracy.errors[0], 1)}"
     return (
         f"On {rows_judged(contents)}, the most probable class is the right "
-        f"{label(contents.about.target)} in {percent(found.values[0], 1)}{spread}."
+        f"{label(contents.about.target)} in {percent(accuracy.values[0], 1)}{spread}."
     )
 
 
 def _answers_of_baselines(contents: Contents[ClassDetails]) -> str:
-    values = _score(contents, ACCURACY).values
     beside = [
-        f"{_CLASS_BASELINES[name]} is right in {percent(values[i], 1)}"
-        for i, name in enumerate(contents.models)
-        if name in _CLASS_BASELINES
+        f"{_CLASS_BASELINES[name]} is right in {percent(value, 1)}"
+        for name, value in _baselines(contents, _score(contents, ACCURACY))
     ]
     return f"For comparison: {join(beside)}." if beside else ""
 
@@ -218,11 +209,11 @@ def _worst_class(contents: Contents[ClassDetails]) -> list[str]:
 
 def _errors_without(contents: Contents[ClassDetails]) -> float | None:
     """Share of wrong answers when the least sure tenth is left out."""
-    found = contents.details.abstaining
-    if found is None:
+    curve = contents.details.abstaining
+    if curve is None:
         return None
-    at = int(np.argmin(np.abs(found.answered - (1.0 - _LEFT_OUT))))
-    return float(found.error[at])
+    at = int(np.argmin(np.abs(curve.answered - (1.0 - _LEFT_OUT))))
+    return float(curve.error[at])
 
 
 def _abstaining(contents: Contents[ClassDetails]) -> list[str]:
@@ -264,3 +255,8 @@ def weights_of_classes(contents: Contents[ClassDetails]) -> str:
 
 def _score(contents: Contents[Any], name: str) -> Score:
     return next(score for score in contents.scores if score.name == name)
+
+
+def _baselines(contents: Contents[Any], score: Score) -> list[tuple[str, float]]:
+    """Name and score of every baseline."""
+    return list(zip(contents.models, score.values, strict=True))[1:]

@@ -122,7 +122,9 @@ def _value(key: str, value: str, name: str) -> str:
         return _REFERENCE.sub(rf"#{name}-\1", value)
     if key == "style":
         value = re.sub(r" ?font-family: [^;]*;?", "", value)
-        return _COLOUR.sub(lambda found: _VARIABLES[found.group()], value)
+        return _COLOUR.sub(lambda colour: _VARIABLES[colour.group()], value)
     if key == "transform":
         value = re.sub(r"rotate\(-0 [^)]*\)", "", value).strip()
-    return _LONG_DECIMAL.sub(lambda found: f"{float(found.group()):.2f}", " ".join(value.split()))
+    return _LONG_DECIMAL.sub(
+        lambda decimal: f"{float(decimal.group()):.2f}", " ".join(value.split())
+    )

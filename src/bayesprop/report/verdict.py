@@ -112,8 +112,10 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
     rows are too few to tell.
     """
     n, right = len(y), predicted.label == y
-    said, was = float(np.mean(predicted.confidence)), float(np.mean(right))
-    counts = f"It says {percent(said, 1)} on average and is right in {percent(was, 1)} of the rows."
+    promised, kept = float(np.mean(predicted.confidence)), float(np.mean(right))
+    counts = (
+        f"It says {percent(promised, 1)} on average and is right in {percent(kept, 1)} of the rows."
+    )
     if n < MIN_ROWS:
         headline = f"Too few rows to judge its confidence: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (counts,))
@@ -240,16 +242,16 @@ def _confidence(
     chance = chance_of_sum(float(np.sum(right)), confidence)
     if chance > _HINT:
         return None
-    said, was = float(np.mean(confidence)), float(np.mean(right))
-    gap = said - was
+    promised, kept = float(np.mean(confidence)), float(np.mean(right))
+    gap = promised - kept
     error = float(np.sqrt(np.sum(confidence * (1.0 - confidence)))) / len(right)
     name, less, sure = ("overconfident", "less", "too sure")
     if gap < 0.0:
         name, less, sure = ("too cautious", "more", "not sure enough")
     detail = (
         f"It is {number(100.0 * abs(gap), 2)} ± {number(100.0 * error, 1)} percentage points {sure}"
-        f": it expects {percent(1.0 - said, 1)} of its answers to be wrong, and"
-        f" {percent(1.0 - was, 1)} are."
+        f": it expects {percent(1.0 - promised, 1)} of its answers to be wrong, and"
+        f" {percent(1.0 - kept, 1)} are."
     )
     factor = temperature(predicted, y)
     if (factor > 1.0) == (gap > 0.0) and abs(np.log(factor)) > 0.05:
@@ -260,7 +262,7 @@ def _confidence(
         detail,
         abs(gap),
         chance < _CLEAR,
-        _small(1.0 - min(said, was)),
+        _small(1.0 - min(promised, kept)),
     )
 
 

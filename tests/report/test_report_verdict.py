@@ -1,0 +1,194 @@
+"""Verdicts: honest models are rarely blamed, each fault has its name, few rows are not judged."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.report.calibration_tests import (
+    anderson_darling,
+    chance_of_flat,
+    ks_chance,
+    ks_distance,
+    temperature,
+)
+from bayesprop.report.verdict import judge, of_classes
+
+HELD = ((0.5, 0.5), (0.9, 0.9), (0.95, 0.95))
+
+
+def predictive(proba: np.ndarray) -> ClassPredictive:
+    classes = np.array([f"c{k}" for k in range(proba.shape[1])])
+    return ClassPredictive(proba, np.zeros(len(proba)), classes)
+
+
+def drawn(n: int, c: int, seed: int, power: float = 1.0) -> tuple[ClassPredictive, np.ndarray]:
+    """Labels from random probabilities, and a model that says their power."""
+    rng = np.random.default_rng(seed)
+    honest = predictive(rng.dirichlet(np.full(c, 0.5), n))
+    said = np.maximum(honest.proba, 1e-9) ** power
+    return predictive(said / said.sum(axis=1, keepdims=True)), honest.sample(rng, 1)[0]
+
+
+def test_a_calibrated_model_is_rarely_blamed():
+    rng = np.random.default_rng(3)
+    blamed = [judge(rng.random(150), 1.0, HELD).tone == "caution" for _ in range(1000)]
+    # Hints at 2.5 % for width and for bias, a shape at 1 %: at most 6 % of honest models.
+    assert np.mean(blamed) < 0.06 + 4 * np.sqrt(0.06 * 0.94 / 1000)
+
+
+@pytest.mark.parametrize(
+    ("true_std", "shift", "says"),
+    [(1.6, 0.0, "overconfident"), (0.6, 0.0, "too cautious"), (1.0, 0.4, "biased")],
+)
+def test_faults_are_named(true_std, shift, says):
+    rng = np.random.default_rng(4)
+    y = shift + true_std * rng.standard_normal(400)
+    stretch = np.quantile(np.abs(y), 0.9) / stats.norm.ppf(0.95)
+    verdict = judge(stats.norm.cdf(y), stretch, HELD)
+    assert verdict.tone == "caution"
+    assert says in verdict.headline.lower()
+    if shift:
+        assert "too low" in verdict.headline
+        assert any("above" in detail for detail in verdict.details)
+    else:
+        assert "times as wide" in verdict.details[0]
+
+
+def test_wrong_tails_and_wrong_shapes_are_named():
+    rng = np.random.default_rng(5)
+    tails = rng.standard_t(2, 4000) / 1.6
+    assert "tails" in judge(stats.norm.cdf(tails), 1.0, HELD).headline
+    # |2u - 1| is uniform and u has mean 1/2, yet its side depends on its distance.
+    folded = (np.arange(400) + 0.5) / 400
+    lopsided = 0.5 + 0.5 * folded * np.where(folded < np.sqrt(0.5), 1, -1)
+    assert "shape" in judge(lopsided, 1.0, HELD).headline
+
+
+def test_a_bias_is_not_called_overconfidence():
+    y = 0.8 + np.random.default_rng(7).standard_normal(500)
+    assert judge(stats.norm.cdf(y), 1.4, HELD).headline == "Biased: predictions sit too low."
+
+
+def test_a_hint_is_hedged():
+    folded = np.linspace(0.0, 1.0, 202)[1:-1] ** 0.81
+    u = 0.5 + 0.5 * folded * np.where(np.arange(200) % 2, 1, -1)
+    statistic = anderson_darling(folded)
+    assert 3.077 < statistic < 3.878
+    verdict = judge(u, 1.1, HELD)
+    assert verdict.headline.startswith("Perhaps overconfident")
+
+
+def test_small_deviations_of_large_tables_are_called_small():
+    u = stats.norm.cdf(1.02 * np.random.default_rng(6).standard_normal(200_000))
+    verdict = judge(u, 1.02, HELD)
+    assert verdict.tone == "good"
+    assert "200,000 rows" in verdict.headline
+
+
+def test_few_rows_are_not_judged_and_certain_misses_do_not_break_it():
+    assert judge(np.array([0.3]), 1.0, HELD).tone == "unknown"
+    verdict = judge(np.repeat([0.0, 1.0], 20), 50.0, HELD)
+    assert verdict.tone == "caution"
+    assert "Overconfident" in verdict.headline
+
+
+def test_a_histogram_that_is_not_flat_is_seen_even_where_the_distribution_function_hardly_is():
+    """Bars of 133 and 67 in turn, for which a Kolmogorov-Smirnov test has no eye."""
+    counts = np.tile([133, 67], 10)
+    assert chance_of_flat(counts) == pytest.approx(stats.chisquare(counts).pvalue)
+    u = np.concatenate([(k + (np.arange(m) + 0.5) / m) / 20 for k, m in enumerate(counts)])
+    assert ks_chance(ks_distance(u), len(u)) > 0.5
+    verdict = judge(u, 1.0, HELD)
+    assert verdict.tone == "caution"
+    assert "shape" in verdict.headline
+
+
+def test_too_few_rows_to_tell_are_not_called_calibrated():
+    even = {n: (np.arange(n) + 0.5) / n for n in (25, 99, 400)}
+    said = {n: judge(u, 1.0, HELD) for n, u in even.items()}
+    assert [verdict.tone for verdict in said.values()] == ["unknown", "unknown", "good"]
+    assert "25 rows are too few to tell" in said[25].headline
+    assert (
+        "Of 400 rows, chance alone moves the share inside 90 % intervals by 3.0"
+        in said[400].details[0]
+    )
+
+
+def test_a_target_hit_exactly_is_not_called_a_fault():
+    u = np.random.default_rng(8).permutation((np.arange(40) + 0.5) / 40)
+    assert judge(np.append(u, 0.5), 1.0, HELD).tone == "unknown"
+
+
+def test_the_temperature_undoes_a_power():
+    model, y = drawn(20_000, 3, seed=3, power=2.5)
+    # Its information at T = 1, from the variance of log p under each row's distribution.
+    log_p = np.log(np.maximum(model.proba, 1e-300)) / 2.5
+    honest = np.exp(log_p) / np.exp(log_p).sum(axis=1, keepdims=True)
+    var = np.sum(honest * log_p**2, axis=1) - np.sum(honest * log_p, axis=1) ** 2
+    error = 2.5 / np.sqrt(np.sum(var))
+    assert temperature(model, y) == pytest.approx(2.5, abs=4 * error)
+
+
+@pytest.mark.parametrize(("n", "c"), [(100, 2), (400, 5)])
+def test_an_honest_model_is_rarely_blamed(n, c):
+    blamed = [of_classes(*drawn(n, c, seed=seed)).tone == "caution" for seed in range(600)]
+    # Hints at 2.5 % for confidence and for balance, levels at 1 %: at most 6 % of honest models.
+    assert np.mean(blamed) < 0.06 + 4 * np.sqrt(0.06 * 0.94 / 600)
+
+
+@pytest.mark.parametrize("c", [2, 4])
+@pytest.mark.parametrize(
+    ("power", "says", "detail"),
+    [(2.5, "Overconfident", "too sure"), (0.4, "Too cautious", "not sure enough")],
+)
+def test_dishonest_confidence_is_named(c, power, says, detail):
+    verdict = of_classes(*drawn(800, c, seed=5, power=power))
+    assert verdict.tone == "caution"
+    assert verdict.headline.startswith(says)
+    assert detail in verdict.details[0]
+    assert f"divided by {power:.2}"[:-1] in verdict.details[0]
+
+
+def test_a_class_that_comes_too_often_is_named():
+    rng = np.random.default_rng(6)
+    proba = np.tile([0.4, 0.35, 0.25], (600, 1))
+    y = rng.choice(["c0", "c1", "c2"], 600, p=[0.4, 0.2, 0.4])
+    verdict = of_classes(predictive(proba), y)
+    assert verdict.headline.startswith("Unbalanced: the probabilities of c")
+    assert "rows; there are" in verdict.details[0]
+
+
+def test_wrong_levels_are_named_where_the_average_is_right():
+    p = np.repeat([0.6, 0.9], 500)
+    right = np.concatenate([np.arange(500) < 375, np.arange(500) < 375])
+    model = predictive(np.column_stack([p, (1.0 - p) / 2, (1.0 - p) / 2]))
+    wrong = np.where(np.arange(1000) % 2, "c1", "c2")
+    # Enough wrong answers go to either other class that the balance is right, too.
+    verdict = of_classes(model, np.where(right, "c0", wrong))
+    assert verdict.headline == "Right on average, but not at every level of confidence."
+
+
+def test_what_is_small_is_called_small_and_what_is_not_is_not():
+    model, y = drawn(200_000, 3, seed=7, power=1.03)
+    verdict = of_classes(model, y)
+    assert verdict.tone == "good"
+    assert "small" in verdict.headline
+    # One error in a hundred where one in a thousand is announced: a point, but ten times as many.
+    rare = predictive(np.tile([0.999, 0.001], (20_000, 1)))
+    assert of_classes(rare, np.where(np.arange(20_000) % 100, "c0", "c1")).tone == "caution"
+
+
+def test_few_rows_are_not_judged_and_certainty_does_not_break_it():
+    model, y = drawn(19, 3, seed=8)
+    assert of_classes(model, y).tone == "unknown"
+    certain = predictive(np.tile([1.0, 0.0], (50, 1)))
+    assert of_classes(certain, np.array(["c0"] * 50)).tone == "good"
+    assert of_classes(certain, np.array(["c0"] * 49 + ["c1"])).tone == "caution"
+
+
+def test_of_classes_too_few_rows_to_tell_are_not_called_calibrated():
+    for n, tone in ((30, "unknown"), (1000, "good")):
+        model = predictive(np.tile([0.8, 0.2], (n, 1)))
+        y = np.where(np.arange(n) % 5, "c0", "c1")
+        assert of_classes(model, y).tone == tone
