@@ -90,6 +90,8 @@ def test_the_kind_of_rows_is_known(train, test, kind):
     contents = collected(train=train, test=test)
     assert contents.kind == kind
     assert contents.n_rows == (50 if test is None else 20)
+    # Nothing is calibrated on rows of the fit.
+    assert bool(contents.conformal) == (kind != "training")
 
 
 def test_baselines_of_a_stored_model():

@@ -1,23 +1,21 @@
 """Intervals and sets that hold the promised share of new rows, whatever the model got wrong.
 
-Split conformal prediction by MAPIE: rows that the fit did not see say by how much its error bars
-must be stretched. If they and the new rows are exchangeable, the share is at least `coverage`,
-averaged over both (Vovk, Gammerman & Shafer 2005; Lei et al. 2018, theorem 2). It is a share of all
-rows, not one at every x: where a row stands among them, the model's own error bars say.
+Split conformal prediction: rows that the fit did not see say by how much its error bars must be
+stretched. If they and the new rows are exchangeable, the share is at least `coverage`, averaged
+over both (Vovk, Gammerman & Shafer 2005; Lei et al. 2018, theorem 2). It is a share of all rows,
+not one at every x: where a row stands among them, the model's own error bars say.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,6 +24,7 @@ from bayesprop.decisions.pool import checked_values
 from bayesprop.store import ModelFileError, load_model, save_model
 
 _NOTES = "conformal"
+_ROUNDING = 1e-9  # of a product that should be a whole number
 
 
 @dataclass(eq=False, kw_only=True)
@@ -211,15 +210,7 @@ def stretch(
             "the estimator's standard deviations must be positive and finite to be stretched, got "
             f"{float(std[i])!r} for calibration row {i}"
         )
-    score = _mapie("conformity_scores").StdConformityScore()
-    conformal = _mapie("regression").SplitConformalRegressor
-    # In units of the largest: MAPIE adds 1e-8 to each.
-    known = np.stack([np.zeros_like(std), std / std.max()], axis=1)
-    calibrated = conformal(
-        _KnownMoments(), confidence_level=coverage, conformity_score=score, prefit=True
-    ).conformalize(known, (y - mean) / std.max())
-    # The upper half stands for both: MAPIE 1.6 rounds the rank of the lower one down, not up.
-    return float(calibrated.predict_interval(np.array([[0.0, 1.0]]))[1][0, 1, 0])
+    return _order_statistic(np.abs(y - mean) / std, coverage)
 
 
 def limit(
@@ -229,58 +220,23 @@ def limit(
     coverage: float,
 ) -> float:
     """Return the least probability in a set, from those of n calibration rows and their classes."""
-    conformal = _mapie("classification").SplitConformalClassifier
-    with warnings.catch_warnings():
-        # A class that no calibration row has: the promise is over all rows and holds.
-        warnings.filterwarnings("ignore", message=".*has less labels.*", category=UserWarning)
-        # Many classes and few rows: that they are classes is known.
-        warnings.filterwarnings("ignore", message=".*number of unique classes.*")
-        calibrated = conformal(
-            _KnownProba(classes), confidence_level=coverage, conformity_score="lac", prefit=True
-        ).conformalize(proba, y)
-    codes = np.searchsorted(classes, y)[:, None]
-    in_set = np.take_along_axis(calibrated.predict_set(proba)[1][:, :, 0], codes, axis=1)
-    return float(np.take_along_axis(proba, codes, axis=1)[in_set].min())
+    own = proba[np.arange(len(y)), np.searchsorted(classes, y)]
+    return -_order_statistic(-own, coverage)
 
 
-class _KnownMoments(RegressorMixin, BaseEstimator):
-    """A fitted regressor whose inputs are its predictions: mean and standard deviation."""
+def _order_statistic(scores: Float[np.ndarray, " n"], coverage: float) -> float:
+    """Return the k-th smallest score, k = (n + 1) coverage, rounded up.
 
-    n_features_in_ = 2
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Do nothing: MAPIE asks for the method."""
-        del X, y
-        return self
-
-    def predict(self, X: Float[np.ndarray, "n 2"], return_std: bool = False) -> Any:
-        """Return the inputs."""
-        return (X[:, 0], X[:, 1]) if return_std else X[:, 0]
-
-
-class _KnownProba(ClassifierMixin, BaseEstimator):
-    """A fitted classifier whose inputs are its predictions: the probabilities."""
-
-    def __init__(self, classes_: np.ndarray) -> None:
-        self.classes_ = classes_
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Do nothing: MAPIE asks for the method."""
-        del X, y
-        return self
-
-    def predict_proba(self, X: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
-        """Return the inputs."""
-        return X
-
-    def predict(self, X: Float[np.ndarray, "n c"]) -> np.ndarray:
-        """Most probable class."""
-        return self.classes_[np.argmax(X, axis=1)]
+    A new score is as likely to be of any rank among n + 1, and at most this with probability
+    k / (n + 1).
+    """
+    rank = max(1, math.ceil((len(scores) + 1) * coverage - _ROUNDING))
+    return float(np.partition(scores, rank - 1)[rank - 1])
 
 
 def least_rows(coverage: float) -> int:
-    """Count the calibration rows that a coverage needs: more than 1 / (1 - coverage)."""
-    return 1 + math.floor(max(1.0 / coverage, 1.0 / (1.0 - coverage)) + 1e-9)
+    """Count the calibration rows that a coverage needs: n of which (n + 1) `coverage` is no more."""
+    return max(1, math.ceil(coverage / (1.0 - coverage) - _ROUNDING))
 
 
 def _check(estimator: Any, coverage: float, *, classes: bool) -> None:
@@ -314,14 +270,3 @@ def _check_calibrated(conformal: Any) -> None:
             f"this {type(conformal).__name__} is not calibrated yet: call calibrate(X, y) with "
             "rows that the fit did not see"
         )
-
-
-def _mapie(name: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(f"mapie.{name}")
-    except ImportError as error:
-        raise ImportError(
-            "conformal prediction needs MAPIE: pip install 'bayesprop[conformal]'"
-        ) from error
