@@ -320,7 +320,7 @@ def test_the_records_are_a_log_to_compare_policies_by(file):
             shop.settle(one, rewards[one.id])
         log = policy_log(file, first=5)  # while the bandit is at work
     order = np.arange(59, 4, -1)
-    assert log.names == ("a", "b", "c")
+    assert log.arms == ("a", "b", "c")
     assert log.action.tolist() == [chosen[k].action for k in order]
     np.testing.assert_array_equal(log.reward, rewards[order])
     np.testing.assert_array_equal(log.context, CONTEXTS[order])

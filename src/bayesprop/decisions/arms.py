@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.decisions.pool import finite
+
 
 class Arms:
     """Arms by name, numbered in the order in which they came; a number is never used again.
@@ -126,20 +128,3 @@ class Arms:
 
     def _index(self) -> None:
         self._active = np.array([i for i in range(len(self.names)) if i not in self._removed])
-
-
-def finite(name: str, values: Any, shape: tuple[int | None, ...]) -> Float[np.ndarray, "..."]:
-    """Return finite float64 of a shape, None in it for any size; ValueError in words."""
-    try:
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers: {error}") from None
-    wanted = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
-    fits = array.ndim == len(shape) and all(
-        size in (None, found) for size, found in zip(shape, array.shape, strict=True)
-    )
-    if not fits or array.size == 0:
-        raise ValueError(f"{name} must have the shape {wanted}, got {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, got NaN or infinite values")
-    return array

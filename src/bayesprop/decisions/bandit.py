@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayesprop.decisions import bandit_files
-from bayesprop.decisions.arms import Arms, finite
+from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.pool import finite
 from bayesprop.decisions.reward_models import rewards_of
 from bayesprop.decisions.rewards import Rewards
 from bayesprop.estimators.checks import check_int

@@ -17,7 +17,7 @@ import numpy as np
 
 from bayesprop.decisions import bandit_files
 from bayesprop.decisions.bandit import Bandit
-from bayesprop.decisions.policy_log import Log
+from bayesprop.decisions.offline import Log
 from bayesprop.store import ModelFileError, seal, unseal
 
 _APPLICATION, _SCHEMA = 0x62707264, 1

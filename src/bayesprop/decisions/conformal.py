@@ -235,7 +235,7 @@ def _order_statistic(scores: Float[np.ndarray, " n"], coverage: float) -> float:
 
 
 def least_rows(coverage: float) -> int:
-    """Count the calibration rows that a coverage needs: n of which (n + 1) `coverage` is no more."""
+    """Count the calibration rows that a coverage needs: the least n >= (n + 1) `coverage`."""
     return max(1, math.ceil(coverage / (1.0 - coverage) - _ROUNDING))
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,84 +11,49 @@ from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesprop.decisions.policy_log import Log
-from bayesprop.decisions.pool import take
+from bayesprop.decisions.pool import finite, take
+
+if TYPE_CHECKING:
+    from bayesprop.decisions.offline import Log
 
 _FEWEST = 10  # rows of an arm from which a model of its own is fitted
 
 
-class PredictedRewards(NamedTuple):
-    """Mean reward of every arm at every logged context, and sentences on where it is a guess."""
+def predicted_rewards(log: Log, model: Any, *, n_folds: int, seed: int) -> Float[np.ndarray, "n k"]:
+    """Predict the mean reward of every arm by cross-fitting, each by a model of its own.
 
-    mean: Float[np.ndarray, "n k"]
-    warnings: list[str]
-
-
-def predicted_rewards(log: Log, model: Any, *, n_folds: int, seed: int) -> PredictedRewards:
-    """Predict by cross-fitting (Chernozhukov et al. 2018), each arm by a model of its own.
-
-    An arm with fewer than 10 rows in the other folds is predicted by their mean, or by that of all
-    arms where it has none. Arms whose rewards are all equal need no model.
+    Chernozhukov et al. (2018). An arm with fewer than 10 rows in the other folds is predicted by
+    their mean, or by that of all arms where it has none. Arms whose rewards are all equal need no
+    model.
 
     model
-        A regressor, which is copied; predictions (n, k); None: ridge regression on standardised
-        contexts, its penalty by leaving one row out.
+        A regressor, which is copied; None: ridge regression on standardised contexts, its penalty
+        by leaving one row out.
     """
-    n, k = len(log), len(log.names)
-    if not hasattr(model, "fit") and model is not None:
-        return PredictedRewards(_given(model, n, k), [])
-    if log.context is None:
-        raise ValueError(
-            "a reward model needs the contexts of the log: give Log(..., context=...), or take "
-            'method="self-normalised"'
-        )
-    model = _default() if model is None else _checked_model(model)
+    code, reward, n_arms = log.code, log.reward, len(log.arms)
+    n = len(code)
     if isinstance(n_folds, bool) or not 2 <= n_folds <= n:
         raise ValueError(f"n_folds must be an int from 2 to the {n} rows, got {n_folds!r}")
-    folds = _folds(log.code, n_folds, seed)
-    mean, n_guessed = np.empty((n, k)), np.zeros(k, dtype=int)
-    complaints: list[list[str]] = []
-    for fold in range(n_folds):
-        inside = np.flatnonzero(folds == fold)
-        for arm in range(k):
-            rows = np.flatnonzero((folds != fold) & (log.code == arm))
-            rewards = log.reward[rows]
-            n_guessed[arm] += len(rows) < _FEWEST
-            if len(rows) == 0:
-                mean[inside, arm] = log.reward[folds != fold].mean()
-            elif len(rows) < _FEWEST or np.ptp(rewards) == 0.0:
-                mean[inside, arm] = rewards.mean()
-            else:
-                fitted, said = _fitted(model, take(log.context, rows), rewards)
-                predicted = np.asarray(fitted.predict(take(log.context, inside)), np.float64)
-                mean[inside, arm] = _finite(predicted, len(inside), model)
-                complaints.append(said)
-    return PredictedRewards(mean, _sentences(log, n_guessed, complaints))
-
-
-def _fitted(model: Any, X: Any, y: Float[np.ndarray, " m"]) -> tuple[Any, list[str]]:
-    """Fit a copy; return it and what it warned of."""
-    fitted: Any = clone(model)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fitted.fit(X, y)
-    return fitted, [str(one.message) for one in caught]
-
-
-def _sentences(
-    log: Log, n_guessed: Int[np.ndarray, " k"], complaints: list[list[str]]
-) -> list[str]:
-    found = []
-    guessed = [repr(log.names[arm]) for arm in np.flatnonzero(n_guessed)]
-    if guessed:
-        which = f"arm {guessed[0]}" if len(guessed) == 1 else f"arms {', '.join(guessed)}"
-        found.append(
-            f"{which}: fewer than {_FEWEST} rows to fit a reward model to, a mean stands for it"
+    if model is None:
+        model = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2.0, 5.0, 15)))
+    if hasattr(model, "predict_proba") or not hasattr(model, "predict"):
+        raise ValueError(
+            f"reward_model must be a regressor, got {type(model).__name__}: rewards of 0 and 1 are "
+            "numbers too"
         )
-    said = [lines[0] for lines in complaints if lines]
-    if said:
-        found.append(f"reward model: {len(said)} of {len(complaints)} fits warn: {said[0]}")
-    return found
+    mean, folds = np.empty((n, n_arms)), _folds(code, n_folds, seed)
+    for fold in range(n_folds):
+        inside, others = np.flatnonzero(folds == fold), folds != fold
+        for arm in range(n_arms):
+            rows = np.flatnonzero(others & (code == arm))
+            if len(rows) < _FEWEST or np.ptp(reward[rows]) == 0.0:
+                mean[inside, arm] = reward[rows if len(rows) else others].mean()
+            else:
+                fitted: Any = clone(model)
+                fitted.fit(take(log.context, rows), reward[rows])
+                predicted = fitted.predict(take(log.context, inside))
+                mean[inside, arm] = finite("what reward_model predicts", predicted, (len(inside),))
+    return mean
 
 
 def _folds(code: Int[np.ndarray, " n"], n_folds: int, seed: int) -> Int[np.ndarray, " n"]:
@@ -99,39 +63,3 @@ def _folds(code: Int[np.ndarray, " n"], n_folds: int, seed: int) -> Int[np.ndarr
     folds = np.empty(len(code), dtype=int)
     folds[order] = np.arange(len(code)) % n_folds
     return folds
-
-
-def _default() -> Any:
-    return make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2.0, 5.0, 15)))
-
-
-def _checked_model(model: Any) -> Any:
-    if hasattr(model, "predict_proba") or not hasattr(model, "predict"):
-        raise ValueError(
-            f"reward_model must be a regressor, got {type(model).__name__}: rewards of 0 and 1 are "
-            "numbers too"
-        )
-    return model
-
-
-def _finite(predicted: np.ndarray, n: int, model: Any) -> Float[np.ndarray, " n"]:
-    if predicted.shape != (n,) or not np.isfinite(predicted).all():
-        raise ValueError(
-            f"reward_model must predict one finite number a row, {type(model).__name__} does not"
-        )
-    return predicted
-
-
-def _given(model: Any, n: int, k: int) -> Float[np.ndarray, "n k"]:
-    try:
-        mean = np.asarray(model, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"reward_model must be a regressor or predictions, got {type(model).__name__}"
-        ) from error
-    if mean.shape != (n, k) or not np.isfinite(mean).all():
-        raise ValueError(
-            f"reward_model must be a regressor, or finite predictions of shape ({n}, {k}), "
-            f"got shape {mean.shape}"
-        )
-    return mean

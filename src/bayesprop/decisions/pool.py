@@ -41,6 +41,24 @@ def checked_values(y: Any, *, classes: bool) -> np.ndarray:
         ) from error
 
 
+def finite(name: str, values: Any, shape: tuple[int | None, ...]) -> Float[np.ndarray, "..."]:
+    """Return finite float64 of a shape, None in it for any size; ValueError in words."""
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers: {error}") from None
+    wanted = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
+    fits = array.ndim == len(shape) and all(
+        size in (None, found) for size, found in zip(shape, array.shape, strict=True)
+    )
+    if not fits or array.size == 0:
+        raise ValueError(f"{name} must have the shape {wanted}, got {array.shape}")
+    if not np.isfinite(array).all():
+        place = int(np.argmin(np.isfinite(array).reshape(len(array), -1).all(axis=1)))
+        raise ValueError(f"{name} must be finite, got {array[place]} at place {place}")
+    return array
+
+
 def stacked(first: Any, second: Any) -> Any:
     """Put rows of one kind, arrays or frames, one after another."""
     if isinstance(first, np.ndarray):
