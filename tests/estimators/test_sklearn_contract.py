@@ -30,17 +30,33 @@ FAST = {
     "logistic": {"posterior": "vi"},
 }
 
-# Absorbing rows one by one depends on their order: a row of weight 2 is not the same as the same
-# row met twice in a shuffled pass, only close to it. scikit-learn's own SGDRegressor is exempt for
-# the same reason.
-ORDER = "the fit depends on the order of the rows, as for any online or mini-batch method"
-
-EXPECTED = {"check_sample_weight_equivalence_on_dense_data": ORDER}
-EXACT = ("BatchEPRegressor", "BayesianLinearRegressor", "BayesianLogisticClassifier")
+# A row of weight 2 against the same row twice, which scikit-learn wants to agree to 1e-7.
+ONE_BY_ONE = "rows are absorbed one by one in a shuffled order, as in SGDRegressor"
+BATCHES = "a row of weight 2 is in one batch, the same row met twice may be in two"
+MASKS = "a row met twice is dropped out twice"
+CHAINS = "chains that differ by rounding part"
+ROUNDING = "sums of float32 over rows in another order; on some processors they agree"
+REASONS = {
+    "pbp": ONE_BY_ONE,
+    "ebp": ONE_BY_ONE,
+    "laplace": BATCHES,
+    "mc-dropout": MASKS,
+    "mcmc": CHAINS,
+    "closed-form-vi": ROUNDING,
+    "bayes-by-backprop": ROUNDING,
+    "graves-vi": ROUNDING,
+    "deep-ensemble": ROUNDING,
+    "network": ROUNDING,
+}
+EXPECTED = {
+    home: {"check_sample_weight_equivalence_on_dense_data": reason}
+    for name, reason in REASONS.items()
+    for home in METHODS[name].homes.values()
+}
 
 
 def expected(estimator):
-    return {} if type(estimator).__name__ in EXACT else EXPECTED
+    return EXPECTED.get(f"{type(estimator).__module__}:{type(estimator).__name__}", {})
 
 
 # Every check compiles for data of its own shape. One estimator of each kind of fitting is in the
@@ -58,21 +74,25 @@ ALL = tuple(
 )
 
 
-def estimators(which):
-    return [make(name, task=task, **FAST[name]) for name, task in which]
+def contract(which):
+    """Mark a test to be run once for each check of each estimator.
+
+    That a check passes by luck of rounding is no failure, nor is the advice that so short a fit
+    may earn.
+    """
+    estimators = [make(name, task=task, **FAST[name]) for name, task in which]
+    checks = parametrize_with_checks(
+        estimators, expected_failed_checks=expected, xfail_strict=False
+    )
+    return lambda test: checks(pytest.mark.filterwarnings("ignore::UserWarning")(test))
 
 
-@parametrize_with_checks(estimators(REPRESENTATIVE), expected_failed_checks=expected)
-@pytest.mark.filterwarnings("ignore:the target is constant")
-@pytest.mark.filterwarnings("ignore:the columns explain the target without noise")
+@contract(REPRESENTATIVE)
 def test_contract(estimator, check):
     check(estimator)
 
 
 @pytest.mark.exhaustive
-@parametrize_with_checks(
-    estimators(one for one in ALL if one not in REPRESENTATIVE),
-    expected_failed_checks=lambda _: EXPECTED,
-)
+@contract(one for one in ALL if one not in REPRESENTATIVE)
 def test_contract_of_the_others(estimator, check):
     check(estimator)
