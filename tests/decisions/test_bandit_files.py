@@ -18,7 +18,7 @@ from bayesprop import (
     ThompsonSampler,
     UpperConfidence,
 )
-from bayesprop.decisions import bandit_files, linear_rewards
+from bayesprop.decisions import bandit_files, regressions
 from bayesprop.decisions.bandit import Bandit
 from bayesprop.decisions.linear_rewards import LinearRewards
 from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
@@ -174,7 +174,6 @@ def test_an_unchanged_copy_loads(tmp_path):
         array("pending.context", lambda a: a[:, :1]),
         array("rewards.1.mean", lambda a: a * np.nan),
         array("rewards.1.mean", lambda a: a[:-1]),
-        array("rewards.1.cov", lambda a: a.astype(np.float32)),
         lambda header, arrays: arrays.pop("rewards.1.gram"),
         lambda header, arrays: arrays.pop("pending.id"),
         lambda header, arrays: header.pop("rewards"),
@@ -252,5 +251,5 @@ def test_arms_without_rows_take_no_room():
     bandit.select([1.0, 2.0])
     bandit.update([1.0, 2.0], "b", 1.0)
     _, arrays = bandit_files.to_stored(bandit)
-    names = {f"rewards.1.{part}" for part in linear_rewards.Statistics._fields}
+    names = {f"rewards.1.{part}" for part in regressions.Statistics._fields}
     assert {name for name in arrays if name.startswith("rewards")} == names

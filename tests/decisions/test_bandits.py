@@ -17,6 +17,7 @@ from bayesprop import (
     UpperConfidence,
 )
 from bayesprop.decisions import bandit_files
+from bayesprop.decisions.arms import choices_in
 from bayesprop.decisions.environments import (
     ClassesAsArms,
     Environment,
@@ -105,7 +106,7 @@ def test_epsilon_greedy_explores_as_often_as_it_says():
 def test_upper_confidence_is_mean_and_deviations_by_hand(width):
     scores = [student_t(paid).mean() + width * student_t(paid).std() for paid in ROWS.values()]
     bandit = taught(UpperConfidence, width=width)
-    belief = bandit.rewards.believe(HERE, bandit.arms, bandit.arms.active)
+    belief = bandit.rewards.believe(choices_in(HERE, bandit.arms, bandit.arms.active))
     np.testing.assert_allclose(belief.mean + width * np.sqrt(belief.var), scores)
     assert bandit.select(HERE).action == "abc"[int(np.argmax(scores))]
     assert {0.0: "a", 0.5: "a", 2.0: "b"}[width] == "abc"[int(np.argmax(scores))]
@@ -141,7 +142,7 @@ def test_questions_leave_no_trace():
     asked, quiet = (ThompsonSampler("linear", "abc", random_state=1) for _ in range(2))
     for k in range(20):
         asked.action_probabilities([0.1, float(k)], 10)
-        asked.rewards.believe(np.ones(2), asked.arms, asked.arms.active)
+        asked.rewards.believe(choices_in(np.ones(2), asked.arms, asked.arms.active))
         assert asked.select([1.0, k]) == quiet.select([1.0, k])
         asked.update([1.0, k], "b", 0.3)
         quiet.update([1.0, k], "b", 0.3)
@@ -152,11 +153,11 @@ def test_two_bandits_may_be_given_one_reward_model():
     rewards = LinearRewards(prior_prec=0.5)
     one, other = ThompsonSampler(rewards, "abc"), ThompsonSampler(rewards, "abc")
     interact(one)
-    fresh = other.begin(2).rewards.believe(np.ones(2), other.arms, other.arms.active)
+    fresh = other.begin(2).rewards.believe(choices_in(np.ones(2), other.arms, other.arms.active))
     assert fresh.mean.tolist() == [0.0, 0.0, 0.0]
     assert one.n_learnt_ == 60
-    assert one.rewards.believe(np.ones(2), one.arms, one.arms.active).mean.any()
-    assert not hasattr(rewards, "_arms")
+    assert one.rewards.believe(choices_in(np.ones(2), one.arms, one.arms.active)).mean.any()
+    assert not hasattr(rewards, "_regressions")
 
 
 def test_rewards_may_come_late_and_out_of_order():
@@ -180,7 +181,10 @@ def test_rewards_may_come_late_and_out_of_order():
     for other in (at_once, stepwise):
         assert other.n_learnt_ == bandit.n_learnt_ == 30
         for mine, theirs in zip(
-            *(b.rewards.believe(np.ones(2), b.arms, b.arms.active) for b in (bandit, other)),
+            *(
+                b.rewards.believe(choices_in(np.ones(2), b.arms, b.arms.active))
+                for b in (bandit, other)
+            ),
             strict=True,
         ):
             np.testing.assert_allclose(mine, theirs, rtol=1e-10)
@@ -205,7 +209,7 @@ def test_arms_come_and_go():
     assert len(bandit.action_probabilities(HERE)) == 2
     late = next(one for one in early if one.action == "a")
     bandit.settle(late, 5.0).update(HERE, "a", 5.0)
-    belief = bandit.rewards.believe(HERE, bandit.arms, np.array([0]))
+    belief = bandit.rewards.believe(choices_in(HERE, bandit.arms, np.array([0])))
     assert belief.mean[0] == pytest.approx(10.0 / 3.0)
     before = state(bandit)
     for change, message in (
@@ -254,7 +258,7 @@ NAN = float("nan")
         (lambda b: b.update([1.0, 2.0], "z", 1.0), "no arm 'z'; there are 'a', 'b', 'c'"),
         (lambda b: b.update([1.0, 2.0], True, 1.0), "no arm True"),
         (lambda b: b.update([1.0], "a", 1.0), r"context must have the shape \(2\), got \(1,\)"),
-        (lambda b: b.select([NAN, 1.0]), "context must be finite, got nan at place 0"),
+        (lambda b: b.select([NAN, 1.0]), "context must be finite, got nan at 0"),
         (lambda b: b.select([[1.0, 2.0]]), r"context must have the shape \(2\), got \(1, 2\)"),
         (lambda b: b.select(["x", 1.0]), "context must hold numbers"),
         (lambda b: b.select([1e300, 1.0]), r"at most 1e\+50 in size, got 1e\+300: scale it"),

@@ -22,6 +22,7 @@ from bayesprop import (
     ThompsonSampler,
 )
 from bayesprop.decisions import bandit_database, bandit_files
+from bayesprop.decisions.arms import choices_in
 from bayesprop.decisions.bandit_database import policy_log
 from bayesprop.decisions.replayed_rewards import ReplayedRewards
 from bayesprop.store import ModelFileError
@@ -360,7 +361,7 @@ def test_inverse_estimated_propensities_are_unbiased_but_for_the_stated_share(fi
 
 def probability_of_a(bandit, context):
     """P(t_a > t_b) for two independent Student-t by quadrature."""
-    belief = bandit.rewards.believe(context, bandit.arms, np.array([0, 1]))
+    belief = bandit.rewards.believe(choices_in(context, bandit.arms, np.array([0, 1])))
     dof = 2.0 * (2.0 + 0.5)  # InverseGamma(2, 1) and a row each
     a, b = (
         stats.t(dof, mean, np.sqrt(var * (dof - 2.0) / dof))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop.decisions import linear_rewards
-from bayesprop.decisions.arms import Arms
+from bayesprop.decisions import regressions
+from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.linear_rewards import LinearRewards
 
 SETTINGS = {"prior_prec": 0.3, "noise_shape": 2.5, "noise_rate": 0.7}
@@ -77,17 +77,17 @@ def test_beliefs_and_draws_are_the_student_t_of_dense_algebra(features, n):
     arms = Arms(["a", "b", "c"], features=FEATURES if features else None)
     rewards, context = begun(arms), np.array([0.7, -1.2])
     for k in range(0, n - 7, 1):
-        rewards.learn(rows[k : k + 1], arms, numbers[k : k + 1], paid[k : k + 1])
+        rewards.learn(Choices(rows[k : k + 1], arms, numbers[k : k + 1]), paid[k : k + 1])
     if n:
         rest = slice(max(0, n - 7), n)
-        rewards.learn(rows[rest], arms, numbers[rest], paid[rest])
+        rewards.learn(Choices(rows[rest], arms, numbers[rest]), paid[rest])
     mean, joint, dof = exact_beliefs(rows, numbers, paid, context, features=features)
-    belief = rewards.believe(context, arms, np.arange(3))
+    belief = rewards.believe(choices_in(context, arms, np.arange(3)))
     stretch = np.array(dof) / (np.array(dof) - 2.0)
     np.testing.assert_allclose(belief.mean, mean, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(belief.var, np.diag(joint) * stretch, rtol=1e-9)
     n_draws = 10_000
-    drawn = rewards.draw(np.random.default_rng(n), context, arms, np.arange(3), n_draws)
+    drawn = rewards.draw(np.random.default_rng(n), choices_in(context, arms, np.arange(3)), n_draws)
     for k in range(3):
         t = stats.t(dof[k], mean[k], np.sqrt(joint[k, k]))
         assert stats.kstest(drawn[:, k], t.cdf).pvalue > 1e-4
@@ -102,10 +102,10 @@ def test_streams_of_thousands_of_rows_do_not_drift(scale):
     rng = np.random.default_rng(0)
     x = scale * (rng.standard_normal((2000, 8)) @ rng.standard_normal((8, 8)) + 1.0)
     y = x @ rng.standard_normal(8) + rng.standard_normal(2000)
-    found = linear_rewards.start(8, 0.5)
+    found = regressions.start(8, 0.5)
     worst = 0.0
     for n, (row, paid) in enumerate(zip(x, y, strict=True), 1):
-        found = linear_rewards.absorb(found, row, float(paid))
+        found = regressions.absorb(found, row, float(paid))
         if n % 501 == 0:
             wanted = conjugate(x[:n], y[:n], 0.5, 2.0, 1.0)
             error = np.abs(found.cov - wanted.inverse).max() / np.abs(wanted.inverse).max()
@@ -117,10 +117,12 @@ def test_the_order_and_the_packing_of_rows_do_not_matter():
     rows, numbers, paid = data(60)
     arms = Arms(["a", "b", "c"])
     packed, single = begun(arms), begun(arms)
-    packed.learn(rows, arms, numbers, paid)
+    packed.learn(Choices(rows, arms, numbers), paid)
     for k in np.random.default_rng(1).permutation(60):
-        single.learn(rows[k : k + 1], arms, numbers[k : k + 1], paid[k : k + 1])
-    one, other = (model.believe(rows[0], arms, np.arange(3)) for model in (packed, single))
+        single.learn(Choices(rows[k : k + 1], arms, numbers[k : k + 1]), paid[k : k + 1])
+    one, other = (
+        model.believe(choices_in(rows[0], arms, np.arange(3))) for model in (packed, single)
+    )
     np.testing.assert_allclose(one.mean, other.mean, rtol=1e-10)
     np.testing.assert_allclose(one.var, other.var, rtol=1e-10)
 
@@ -129,13 +131,15 @@ def test_the_order_and_the_packing_of_rows_do_not_matter():
 def test_numbers_whose_squares_overflow_are_refused_and_nothing_is_learnt(features):
     arms = Arms(["a", "b", "c"], features=features)
     rewards = begun(arms)
-    rewards.learn(np.ones((3, 2)), arms, np.arange(3), np.ones(3))
+    rewards.learn(Choices(np.ones((3, 2)), arms, np.arange(3)), np.ones(3))
     before = rewards.to_stored()
     for context, paid in ((1.0, 1e200), (1e200, 1.0)):
         rows = np.array([[1.0, 1.0], [1.0, context]])
         for part in (slice(None), slice(1, 2)):
             with pytest.raises(ValueError, match=r"too large .* nothing was learnt; divide"):
-                rewards.learn(rows[part], arms, np.array([0, 1])[part], np.array([1.0, paid])[part])
+                rewards.learn(
+                    Choices(rows[part], arms, np.array([0, 1])[part]), np.array([1.0, paid])[part]
+                )
     after = rewards.to_stored()
     assert after[0] == before[0]
     for name, array in before[1].items():
@@ -159,5 +163,5 @@ def test_contexts_that_drown_the_prior_are_said():
     arms = Arms(["a"])
     rewards = begun(arms)
     with pytest.raises(ValueError, match=r"so large that the prior precision is lost by rounding"):
-        rewards.learn(np.full((2, 2), 1e12), arms, np.zeros(2, int), np.ones(2))
+        rewards.learn(Choices(np.full((2, 2), 1e12), arms, np.zeros(2, int)), np.ones(2))
     assert rewards.to_stored()[1] == {}

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bayesprop import BayesByBackpropRegressor, PointNetworkRegressor
-from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.estimators import online_network
 
@@ -24,10 +24,10 @@ def taught(n_alone: int, **settings) -> tuple[NeuralLinearRewards, Arms, np.ndar
     how = {"reward_scale": SCALE, "every": 40, "n_steps": 30, "batch_size": 16, "buffer_size": 64}
     rewards = NeuralLinearRewards(network, **how | settings)
     rewards.begin(3, arms, 0)
-    rewards.learn(contexts[:40], arms, numbers[:40], paid[:40])
+    rewards.learn(Choices(contexts[:40], arms, numbers[:40]), paid[:40])
     for row in range(40, len(contexts)):
         one = slice(row, row + 1)
-        rewards.learn(contexts[one], arms, numbers[one], paid[one])
+        rewards.learn(Choices(contexts[one], arms, numbers[one]), paid[one])
     return rewards, arms, arms.inputs(contexts, numbers), np.column_stack([numbers, paid])
 
 
@@ -52,8 +52,8 @@ def exact(rewards, inputs, told, number, at) -> stats.rv_continuous:
 def test_belief_is_that_of_weighted_regression_on_the_features(n_alone):
     rewards, arms, inputs, told = taught(n_alone)
     context, numbers = np.array([0.3, -1.0, 0.5]), np.array([0, 1])
-    belief = rewards.believe(context, arms, numbers)
-    drawn = rewards.draw(np.random.default_rng(0), context, arms, numbers, 20_000)
+    belief = rewards.believe(choices_in(context, arms, numbers))
+    drawn = rewards.draw(np.random.default_rng(0), choices_in(context, arms, numbers), 20_000)
     for number in numbers:
         at = arms.inputs(context[None], np.array([number]))
         truth = exact(rewards, inputs, told, number, at)
@@ -73,8 +73,8 @@ def test_where_rewards_are_certain_they_are_learnt_at_once():
         network = PointNetworkRegressor((8,), weight_decay=0.1, noise=noise, learning_rate=1e-2)
         rewards = NeuralLinearRewards(network, every=120, n_steps=400, batch_size=32)
         rewards.begin(2, arms, 0)
-        rewards.learn(contexts, arms, np.zeros(120, int), paid)
-        found = [rewards.believe(context, arms, np.array([0])) for context in np.eye(2)]
+        rewards.learn(Choices(contexts, arms, np.zeros(120, int)), paid)
+        found = [rewards.believe(choices_in(context, arms, np.array([0]))) for context in np.eye(2)]
         assert abs(found[0].mean[0] - 1.0) < 4.0 * np.sqrt(found[0].var[0])
         stds[noise] = [float(np.sqrt(belief.var[0])) for belief in found]
     assert stds["input"][0] < 0.3 * stds["learned"][0]

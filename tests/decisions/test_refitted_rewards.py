@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesprop import BayesianLinearRegressor, LaplaceRegressor, ThompsonSampler
 from bayesprop.decisions import bandit_files
-from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.refitted_rewards import RefittedRewards
 from bayesprop.decisions.reward_models import kind_of, rewards_of
 
@@ -37,7 +37,7 @@ def learn_each(rewards, rows, numbers, paid):
     fits = []
     for t in range(len(rows)):
         before = rewards.model_
-        rewards.learn(rows[t : t + 1], ARMS, numbers[t : t + 1], paid[t : t + 1])
+        rewards.learn(Choices(rows[t : t + 1], ARMS, numbers[t : t + 1]), paid[t : t + 1])
         if rewards.model_ is not before:
             fits.append(t + 1)
     return fits
@@ -54,7 +54,7 @@ def test_the_last_fit_is_one_to_the_last_rows():
     rewards = begun(first=5, growth=0.5, buffer_size=10, keep="last")
     learn_each(rewards, rows, numbers, paid)
     other = begun(first=5, growth=0.5, buffer_size=10, keep="last")
-    other.learn(rows, ARMS, numbers, paid)  # more than it can remember
+    other.learn(Choices(rows, ARMS, numbers), paid)  # more than it can remember
     wanted = BayesianLinearRegressor(random_state=4).fit(ARMS.inputs(rows, numbers)[17:], paid[17:])
     at = ARMS.inputs(rows[[0, 0]], BOTH)
     for model in (rewards, other):
@@ -71,7 +71,7 @@ def test_the_memory_is_an_even_sample_of_all_rows():
     for seed in range(n_runs):
         rewards = RefittedRewards(BayesianLinearRegressor(), first=6, growth=1e9, buffer_size=size)
         rewards.begin(2, ARMS, seed)
-        rewards.learn(rows, ARMS, numbers, paid)
+        rewards.learn(Choices(rows, ARMS, numbers), paid)
         assert len(np.unique(rewards._y)) == size
         counts[rewards._y.astype(int)] += 1
     share = size / n
@@ -83,7 +83,7 @@ def test_a_sample_is_the_same_however_the_rows_come():
     one, other = (begun(first=5, growth=0.5, buffer_size=10) for _ in range(2))
     learn_each(one, rows, numbers, paid)
     for part in (slice(0, 7), slice(7, 31), slice(31, 40)):
-        other.learn(rows[part], ARMS, numbers[part], paid[part])
+        other.learn(Choices(rows[part], ARMS, numbers[part]), paid[part])
     np.testing.assert_array_equal(one._x, other._x)
     np.testing.assert_array_equal(one._y, other._y)
 
@@ -94,10 +94,10 @@ def test_a_full_memory_goes_on_from_a_file_to_the_last_bit(keep, seed):
     rows, numbers, paid = data(60)
     one = RefittedRewards(BayesianLinearRegressor(), first=5, buffer_size=10, keep=keep)
     one.begin(2, ARMS, seed)
-    one.learn(rows[:25], ARMS, numbers[:25], paid[:25])
+    one.learn(Choices(rows[:25], ARMS, numbers[:25]), paid[:25])
     other = RefittedRewards.from_stored(*one.to_stored(), 2, ARMS)
     for rewards in (one, other):
-        rewards.learn(rows[25:], ARMS, numbers[25:], paid[25:])
+        rewards.learn(Choices(rows[25:], ARMS, numbers[25:]), paid[25:])
     np.testing.assert_array_equal(one._x, other._x)
     at = ARMS.inputs(rows[:2], BOTH)
     np.testing.assert_array_equal(one.model_.predict(at), other.model_.predict(at))
@@ -106,10 +106,10 @@ def test_a_full_memory_goes_on_from_a_file_to_the_last_bit(keep, seed):
 def test_before_the_first_fit_all_arms_are_the_same():
     rewards = begun(first=40)
     learn_each(rewards, *data(39))
-    belief = rewards.believe(np.zeros(2), ARMS, BOTH)
+    belief = rewards.believe(choices_in(np.zeros(2), ARMS, BOTH))
     np.testing.assert_array_equal(belief, [[0.0, 0.0], [1.0, 1.0]])
     n = 4000
-    drawn = rewards.draw(np.random.default_rng(0), np.zeros(2), ARMS, BOTH, n)
+    drawn = rewards.draw(np.random.default_rng(0), choices_in(np.zeros(2), ARMS, BOTH), n)
     assert abs((drawn.argmax(axis=1) == 0).mean() - 0.5) < 4.0 * 0.5 / np.sqrt(n)
 
 
@@ -125,10 +125,10 @@ def test_before_the_first_fit_all_arms_are_the_same():
 )
 def test_draws_have_the_moments_of_the_belief(estimator):
     rewards, (rows, numbers, paid) = begun(estimator, first=5), data(40)
-    rewards.learn(rows, ARMS, numbers, paid)
-    belief = rewards.believe(rows[0], ARMS, BOTH)
+    rewards.learn(Choices(rows, ARMS, numbers), paid)
+    belief = rewards.believe(choices_in(rows[0], ARMS, BOTH))
     n = 10_000
-    drawn = rewards.draw(np.random.default_rng(0), rows[0], ARMS, BOTH, n)
+    drawn = rewards.draw(np.random.default_rng(0), choices_in(rows[0], ARMS, BOTH), n)
     assert drawn.shape == (n, 2)
     assert (np.abs(drawn.mean(axis=0) - belief.mean) < 5.0 * np.sqrt(belief.var / n)).all()
     np.testing.assert_allclose(drawn.var(axis=0), belief.var, rtol=0.1)
@@ -136,9 +136,9 @@ def test_draws_have_the_moments_of_the_belief(estimator):
 
 def test_draws_are_joint():
     rewards, (rows, numbers, paid) = begun(BayesianLinearRegressor()), data(40)
-    rewards.learn(rows, ARMS, numbers, paid)
+    rewards.learn(Choices(rows, ARMS, numbers), paid)
     far = np.array([100.0, 0.0])  # what is not known of the slope moves both arms
-    drawn = rewards.draw(np.random.default_rng(0), far, ARMS, BOTH, 1000)
+    drawn = rewards.draw(np.random.default_rng(0), choices_in(far, ARMS, BOTH), 1000)
     features = rewards.model_.posterior_features(ARMS.inputs(np.stack([far, far]), BOTH))[:, 0]
     cov = features @ features.T
     wanted = cov[0, 1] / np.sqrt(cov[0, 0] * cov[1, 1])
@@ -189,7 +189,7 @@ def test_a_fit_that_fails_learns_nothing():
     rewards, (rows, numbers, paid) = begun(Failing(), first=3), data(3)
     learn_each(rewards, rows[:2], numbers[:2], paid[:2])
     with pytest.raises(ValueError, match="no"):
-        rewards.learn(rows[2:], ARMS, numbers[2:], paid[2:])
+        rewards.learn(Choices(rows[2:], ARMS, numbers[2:]), paid[2:])
     assert rewards.n_at_next_fit == 3
     assert rewards._n_seen == 2
 

@@ -12,7 +12,7 @@ from bayesprop import (
     PointNetworkRegressor,
     ThompsonSampler,
 )
-from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.replayed_rewards import ReplayedRewards
 from bayesprop.estimators import online_network
 
@@ -44,8 +44,8 @@ def leaves(rewards):
 
 def test_rows_are_remembered_beside_the_columns_of_their_arm():
     rewards, (rows, numbers, paid) = begun(scale=4.0, every=100), data(10)
-    rewards.learn(rows[:7], ARMS, numbers[:7], paid[:7])
-    rewards.learn(rows[7:], ARMS, numbers[7:], paid[7:])
+    rewards.learn(Choices(rows[:7], ARMS, numbers[:7]), paid[:7])
+    rewards.learn(Choices(rows[7:], ARMS, numbers[7:]), paid[7:])
     x, y, n_seen = rewards._memory
     wanted = np.hstack([rows, numbers[:, None] == [0, 1, 2]]).astype(np.float32)
     np.testing.assert_array_equal(np.asarray(x)[:10], wanted)
@@ -57,7 +57,7 @@ def test_rows_are_remembered_beside_the_columns_of_their_arm():
 def test_it_practises_so_often(every, times):
     rewards, (rows, numbers, paid) = begun(every=every), data(20)
     for part in (slice(0, 1), slice(1, 2), slice(2, 20)):  # more than it can remember
-        rewards.learn(rows[part], ARMS, numbers[part], paid[part])
+        rewards.learn(Choices(rows[part], ARMS, numbers[part]), paid[part])
     assert steps_of(rewards) == 5 * times
     assert rewards.guards_ == {"practice_undone": 0}
 
@@ -65,18 +65,18 @@ def test_it_practises_so_often(every, times):
 def test_what_it_believes_are_moments_of_what_it_draws():
     rewards, (rows, numbers, paid) = begun(scale=2.0), data(12)
     for k in range(12):
-        rewards.learn(rows[k : k + 1], ARMS, numbers[k : k + 1], paid[k : k + 1])
-    belief = rewards.believe(rows[0], ARMS, BOTH)
+        rewards.learn(Choices(rows[k : k + 1], ARMS, numbers[k : k + 1]), paid[k : k + 1])
+    belief = rewards.believe(choices_in(rows[0], ARMS, BOTH))
     n, few = 4000, rewards.model_.n_draws
-    drawn = rewards.draw(np.random.default_rng(0), rows[0], ARMS, BOTH, n)
+    drawn = rewards.draw(np.random.default_rng(0), choices_in(rows[0], ARMS, BOTH), n)
     assert drawn.shape == (n, 2)
     std = drawn.std(axis=0)
     assert (np.abs(drawn.mean(axis=0) - belief.mean) < 4.0 * std / np.sqrt(few)).all()
     kurtosis = np.mean((drawn - drawn.mean(axis=0)) ** 4, axis=0) / std**4
     assert (np.abs(belief.var / std**2 - 1.0) < 5.0 * np.sqrt(kurtosis / few)).all()
-    again = rewards.believe(rows[0], ARMS, BOTH)
+    again = rewards.believe(choices_in(rows[0], ARMS, BOTH))
     np.testing.assert_array_equal(again, belief)
-    other = rewards.draw(np.random.default_rng(1), rows[0], ARMS, BOTH, n)
+    other = rewards.draw(np.random.default_rng(1), choices_in(rows[0], ARMS, BOTH), n)
     assert (drawn != other).any()
     wanted = rewards.model_.predict(ARMS.inputs(rows[[0, 0]], BOTH))  # of the estimator itself
     assert (np.abs(wanted - drawn.mean(axis=0)) < 5.0 * std / np.sqrt(few)).all()
@@ -87,8 +87,8 @@ def test_it_believes_every_member_of_an_ensemble_once():
     rewards = ReplayedRewards(net, n_steps=5, batch_size=8, buffer_size=16, reward_scale=2.0)
     rewards.begin(2, ARMS, 0)
     rows, numbers, paid = data(8)
-    rewards.learn(rows, ARMS, numbers, paid)
-    belief = rewards.believe(rows[0], ARMS, BOTH)
+    rewards.learn(Choices(rows, ARMS, numbers), paid)
+    belief = rewards.believe(choices_in(rows[0], ARMS, BOTH))
     wanted = rewards.model_.predict_dist(ARMS.inputs(rows[[0, 0]], BOTH))
     np.testing.assert_allclose(belief.mean, wanted.mean, rtol=1e-5)
     np.testing.assert_allclose(belief.var, wanted.epistemic_var, rtol=1e-5)
@@ -104,11 +104,13 @@ def test_the_unit_of_rewards_does_not_matter():
     one, other = begun(scale=1.0), begun(scale=8.0)
     rows, numbers, paid = data(6)
     for k in range(6):
-        one.learn(rows[k : k + 1], ARMS, numbers[k : k + 1], paid[k : k + 1])
-        other.learn(rows[k : k + 1], ARMS, numbers[k : k + 1], 8.0 * paid[k : k + 1])
+        one.learn(Choices(rows[k : k + 1], ARMS, numbers[k : k + 1]), paid[k : k + 1])
+        other.learn(Choices(rows[k : k + 1], ARMS, numbers[k : k + 1]), 8.0 * paid[k : k + 1])
     for leaf, same in zip(leaves(one), leaves(other), strict=True):
         np.testing.assert_allclose(leaf, same, rtol=1e-4, atol=1e-6)
-    drawn = [m.draw(np.random.default_rng(0), rows[0], ARMS, BOTH, 3) for m in (one, other)]
+    drawn = [
+        m.draw(np.random.default_rng(0), choices_in(rows[0], ARMS, BOTH), 3) for m in (one, other)
+    ]
     np.testing.assert_allclose(8.0 * drawn[0], drawn[1], rtol=1e-3, atol=1e-5)
 
 
@@ -116,7 +118,7 @@ def test_practice_that_fails_is_counted(monkeypatch):
     rewards, (rows, numbers, paid) = begun(), data(3)
     undone = iter([True, False, True])
     monkeypatch.setattr(online_network, "practise", lambda *args, **settings: next(undone))
-    rewards.learn(rows, ARMS, numbers, paid)
+    rewards.learn(Choices(rows, ARMS, numbers), paid)
     assert rewards.guards_ == {"practice_undone": 2}
 
 
@@ -124,13 +126,14 @@ def test_numbers_that_single_precision_cannot_bear_are_refused():
     rewards, (rows, numbers, paid) = begun(), data(2)
     before = leaves(rewards)
     with pytest.raises(ValueError, match=r"rewards / reward_scale must be at most 1e\+12"):
-        rewards.learn(rows, ARMS, numbers, np.array([0.0, 1e39]))
+        rewards.learn(Choices(rows, ARMS, numbers), np.array([0.0, 1e39]))
     with pytest.raises(ValueError, match=r"contexts must be at most 1e\+12 in size, got 1e\+13"):
         rewards.learn(
-            rows * [[1.0, 1.0], [0.0, 0.0]] - [[0.0, 0.0], [0.0, 1e13]], ARMS, numbers, paid
+            Choices(rows * [[1.0, 1.0], [0.0, 0.0]] - [[0.0, 0.0], [0.0, 1e13]], ARMS, numbers),
+            paid,
         )
     with pytest.raises(ValueError, match=r"context must be at most 1e\+12"):
-        rewards.believe(np.array([1.0, 1e39]), ARMS, BOTH)
+        rewards.believe(choices_in(np.array([1.0, 1e39]), ARMS, BOTH))
     assert rewards._memory.n_seen == 0
     for leaf, same in zip(leaves(rewards), before, strict=True):
         np.testing.assert_array_equal(leaf, same)

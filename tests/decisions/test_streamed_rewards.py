@@ -7,7 +7,7 @@ import pytest
 
 from bayesprop import BayesByBackpropRegressor, PBPRegressor, ThompsonSampler
 from bayesprop.decisions import bandit_files
-from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.environments import ClassesAsArms
 from bayesprop.decisions.reward_models import kind_of, rewards_of
 from bayesprop.decisions.simulation import run
@@ -34,30 +34,32 @@ def data(n):
 @pytest.mark.parametrize("arms", [NAMES, FEATURES])
 def test_what_it_believes_are_moments_of_what_it_draws(arms):
     rewards, (rows, numbers, paid) = begun(arms, reward_scale=2.0), data(40)
-    rewards.learn(rows, arms, numbers, paid)
+    rewards.learn(Choices(rows, arms, numbers), paid)
     chosen = np.array([1, 0])
-    belief = rewards.believe(rows[0], arms, chosen)
+    belief = rewards.believe(choices_in(rows[0], arms, chosen))
     n = 20_000
-    drawn = rewards.draw(np.random.default_rng(0), rows[0], arms, chosen, n)
+    drawn = rewards.draw(np.random.default_rng(0), choices_in(rows[0], arms, chosen), n)
     error = drawn.std(axis=0) / np.sqrt(n)
     assert (np.abs(drawn.mean(axis=0) - belief.mean) < 5.0 * error).all()
     np.testing.assert_allclose(drawn.var(axis=0), belief.var, rtol=0.1)
-    swapped = rewards.believe(rows[0], arms, BOTH)
+    swapped = rewards.believe(choices_in(rows[0], arms, BOTH))
     np.testing.assert_allclose(swapped.mean, belief.mean[::-1], rtol=1e-12)
 
 
 def test_rewards_are_learnt_and_units_do_not_matter():
     rows, numbers, paid = data(300)
     one, other = begun(), begun(reward_scale=8.0)
-    one.learn(rows, NAMES, numbers, paid)
-    other.learn(1024.0 * rows, NAMES, numbers, 8.0 * paid)
-    belief = one.believe(np.array([1.5, 0.0]), NAMES, BOTH)
+    one.learn(Choices(rows, NAMES, numbers), paid)
+    other.learn(Choices(1024.0 * rows, NAMES, numbers), 8.0 * paid)
+    belief = one.believe(choices_in(np.array([1.5, 0.0]), NAMES, BOTH))
     assert np.abs(belief.mean - [1.5, -1.0]).max() < 0.3
-    scaled = other.believe(np.array([1536.0, 0.0]), NAMES, BOTH)
+    scaled = other.believe(choices_in(np.array([1536.0, 0.0]), NAMES, BOTH))
     np.testing.assert_allclose(scaled.mean, 8.0 * belief.mean, rtol=1e-9)
     np.testing.assert_allclose(scaled.var, 64.0 * belief.var, rtol=1e-9)
-    third = one.believe(rows[0], NAMES, np.array([2]))  # there is room, and nothing was learnt
-    assert third.var[0] > 5.0 * one.believe(rows[0], NAMES, BOTH).var.max()
+    third = one.believe(
+        choices_in(rows[0], NAMES, np.array([2]))
+    )  # there is room, and nothing was learnt
+    assert third.var[0] > 5.0 * one.believe(choices_in(rows[0], NAMES, BOTH)).var.max()
 
 
 @pytest.mark.parametrize("settings", [{}, {"arm_features": KNOWN[:2]}])
@@ -86,7 +88,7 @@ def test_a_saved_bandit_goes_on_to_the_last_bit(tmp_path, settings):
 
 def test_stored_arrays_that_do_not_fit_are_refused():
     rewards, (rows, numbers, paid) = begun(), data(30)
-    rewards.learn(rows, NAMES, numbers, paid)
+    rewards.learn(Choices(rows, NAMES, numbers), paid)
     header, arrays = rewards.to_stored()
     for name, wrong in (
         ("last.x", arrays["last.x"][:, :1]),
@@ -108,7 +110,7 @@ def test_it_serves_pbp_alone_and_refuses_what_it_cannot_do():
     rewards = begun()
     before = rewards.to_stored()[1]["state.m.0"]
     with pytest.raises(ValueError, match="nothing was learnt; divide"):
-        rewards.learn(np.array([[1e40, 0.0]]), NAMES, BOTH[:1], np.array([1.0]))
+        rewards.learn(Choices(np.array([[1e40, 0.0]]), NAMES, BOTH[:1]), np.array([1.0]))
     np.testing.assert_array_equal(rewards.to_stored()[1]["state.m.0"], before)
 
 

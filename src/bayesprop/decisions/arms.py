@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -128,3 +128,23 @@ class Arms:
 
     def _index(self) -> None:
         self._active = np.array([i for i in range(len(self.names)) if i not in self._removed])
+
+
+class Choices(NamedTuple):
+    """Rows of a reward model: a context each, and the number of an arm that is chosen in it."""
+
+    contexts: Float[np.ndarray, "n d"]
+    arms: Arms
+    numbers: Int[np.ndarray, " n"]
+
+    @property
+    def inputs(self) -> Float[np.ndarray, "n d+w"]:
+        """Contexts, and the columns of their arms beside them."""
+        return self.arms.inputs(self.contexts, self.numbers)
+
+
+def choices_in(
+    context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
+) -> Choices:
+    """Return one context, with each of some arms."""
+    return Choices(np.broadcast_to(context, (len(numbers), len(context))), arms, numbers)

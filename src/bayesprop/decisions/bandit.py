@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from bayesprop.decisions import bandit_files
-from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.reward_models import rewards_of
 from bayesprop.decisions.rewards import Rewards
@@ -97,9 +97,7 @@ class Bandit(ABC):
         self._start: Any = self._generator.bit_generator.state
 
     @abstractmethod
-    def _scores(
-        self, rng: np.random.Generator, context: Float[np.ndarray, " d"], numbers: Any
-    ) -> Float[np.ndarray, " k"]:
+    def _scores(self, rng: np.random.Generator, choices: Choices) -> Float[np.ndarray, " k"]:
         """Score arms; one with the highest score is chosen."""
 
     def begin(self, n_features: int) -> Self:
@@ -116,7 +114,7 @@ class Bandit(ABC):
         row = self._checked_context(context)
         self._begin_with(row)
         rng = self._rng(_SELECT, self.n_selected_)
-        number, probability = self._choose(rng, row, self.arms.active)
+        number, probability = self._choose(rng, choices_in(row, self.arms, self.arms.active))
         return Decision(self._taken(row, number), self.arms.names[number], probability)
 
     def note(self, context: Float[Any, " d"], action: Hashable) -> Decision:
@@ -177,7 +175,7 @@ class Bandit(ABC):
         check_int("n_draws", n_draws)
         row, rng = self._checked_context(context), self._rng(_TRY, self.n_selected_)
         self._begin_with(row)
-        return self._probabilities(rng, row, self.arms.active, n_draws)
+        return self._probabilities(rng, choices_in(row, self.arms, self.arms.active), n_draws)
 
     @property
     def actions(self) -> list[Any]:
@@ -210,23 +208,21 @@ class Bandit(ABC):
         """Return what the policy has beside the parameters of `Bandit`, for JSON."""
         return {}
 
-    def _choose(
-        self, rng: np.random.Generator, row: np.ndarray, numbers: Int[np.ndarray, " k"]
-    ) -> tuple[int, float | None]:
+    def _choose(self, rng: np.random.Generator, choices: Choices) -> tuple[int, float | None]:
         """Return the number of an arm, and the probability with which it was chosen."""
-        scores = self._scores(rng, row, numbers)
+        scores = self._scores(rng, choices)
         place = best_of(rng, scores)
-        return int(numbers[place]), float(shared(scores)[place])
+        return int(choices.numbers[place]), float(shared(scores)[place])
 
     def _probabilities(
-        self, rng: np.random.Generator, row: np.ndarray, numbers: Any, n_draws: int
+        self, rng: np.random.Generator, choices: Choices, n_draws: int
     ) -> Float[np.ndarray, " k"]:
         """Share the probability among the arms of the highest score; for scores without chance."""
         del n_draws
-        return shared(self._scores(rng, row, numbers))
+        return shared(self._scores(rng, choices))
 
     def _learn(self, rows: np.ndarray, numbers: np.ndarray, paid: np.ndarray) -> Self:
-        self.rewards.learn(rows, self.arms, numbers, paid)
+        self.rewards.learn(Choices(rows, self.arms, numbers), paid)
         self.n_learnt_ += len(paid)
         return self
 

@@ -28,6 +28,9 @@ _TABLES = (
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {_SCHEMA}",
 )
+_ABOUT = """
+SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)
+FROM pragma_application_id, pragma_user_version"""
 _SETTLED = """
 SELECT chosen.decision, chosen.probability, chosen.arguments, settled.arguments
 FROM records AS settled JOIN records AS chosen ON chosen.decision = settled.decision
@@ -196,9 +199,8 @@ def policy_log(path: str | Path, *, first: int = 0) -> Log:
 
 
 def _check(file: sqlite3.Connection, path: Path) -> None:
-    (application,) = file.execute("PRAGMA application_id").fetchone()
-    (schema,) = file.execute("PRAGMA user_version").fetchone()
-    (n_tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    # In one statement: another process may be about to begin the file.
+    application, schema, n_tables = file.execute(_ABOUT).fetchone()
     if n_tables and application != _APPLICATION:
         raise ModelFileError(f"{name_of(path)} is of another program: take another one")
     if schema > _SCHEMA:

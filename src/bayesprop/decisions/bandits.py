@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesprop.decisions.arms import Choices
 from bayesprop.decisions.bandit import Bandit, best_of, shared
 from bayesprop.estimators.checks import check_int, check_not_negative
 
@@ -51,20 +52,18 @@ class ThompsonSampler(Bandit):
         """Return n_averaged."""
         return {"n_averaged": self.n_averaged}
 
-    def _scores(self, rng: np.random.Generator, context: np.ndarray, numbers: Any) -> np.ndarray:
-        drawn = self.rewards.draw(rng, context, self.arms, numbers, self.n_averaged)
+    def _scores(self, rng: np.random.Generator, choices: Choices) -> np.ndarray:
+        drawn = self.rewards.draw(rng, choices, self.n_averaged)
         return drawn.mean(axis=0)
 
-    def _choose(
-        self, rng: np.random.Generator, row: np.ndarray, numbers: np.ndarray
-    ) -> tuple[int, float | None]:
-        return int(numbers[best_of(rng, self._scores(rng, row, numbers))]), None
+    def _choose(self, rng: np.random.Generator, choices: Choices) -> tuple[int, float | None]:
+        return int(choices.numbers[best_of(rng, self._scores(rng, choices))]), None
 
     def _probabilities(
-        self, rng: np.random.Generator, row: np.ndarray, numbers: Any, n_draws: int
+        self, rng: np.random.Generator, choices: Choices, n_draws: int
     ) -> np.ndarray:
         n = n_draws * self.n_averaged
-        drawn = self.rewards.draw(rng, row, self.arms, numbers, n)
+        drawn = self.rewards.draw(rng, choices, n)
         averages = drawn.reshape(n_draws, self.n_averaged, -1).mean(axis=1)
         return np.mean([shared(scores) for scores in averages], axis=0)
 
@@ -72,9 +71,9 @@ class ThompsonSampler(Bandit):
 class Greedy(Bandit):
     """Choose the arm with the highest expected reward, and never explore on purpose."""
 
-    def _scores(self, rng: np.random.Generator, context: np.ndarray, numbers: Any) -> np.ndarray:
+    def _scores(self, rng: np.random.Generator, choices: Choices) -> np.ndarray:
         del rng
-        return self.rewards.believe(context, self.arms, numbers).mean
+        return self.rewards.believe(choices).mean
 
 
 class EpsilonGreedy(Greedy):
@@ -100,20 +99,18 @@ class EpsilonGreedy(Greedy):
         """Return epsilon."""
         return {"epsilon": self.epsilon}
 
-    def _choose(
-        self, rng: np.random.Generator, row: np.ndarray, numbers: np.ndarray
-    ) -> tuple[int, float | None]:
-        probabilities = self._probabilities(rng, row, numbers, 1)
+    def _choose(self, rng: np.random.Generator, choices: Choices) -> tuple[int, float | None]:
+        probabilities = self._probabilities(rng, choices, 1)
         if rng.random() < self.epsilon:
-            place = int(rng.integers(len(numbers)))
+            place = int(rng.integers(len(probabilities)))
         else:
             place = best_of(rng, probabilities)
-        return int(numbers[place]), float(probabilities[place])
+        return int(choices.numbers[place]), float(probabilities[place])
 
     def _probabilities(
-        self, rng: np.random.Generator, row: np.ndarray, numbers: Any, n_draws: int
+        self, rng: np.random.Generator, choices: Choices, n_draws: int
     ) -> np.ndarray:
-        greedy = super()._probabilities(rng, row, numbers, n_draws)
+        greedy = super()._probabilities(rng, choices, n_draws)
         return self.epsilon / len(greedy) + (1.0 - self.epsilon) * greedy
 
 
@@ -139,7 +136,7 @@ class UpperConfidence(Bandit):
         """Return width."""
         return {"width": self.width}
 
-    def _scores(self, rng: np.random.Generator, context: np.ndarray, numbers: Any) -> np.ndarray:
+    def _scores(self, rng: np.random.Generator, choices: Choices) -> np.ndarray:
         del rng
-        belief = self.rewards.believe(context, self.arms, numbers)
+        belief = self.rewards.believe(choices)
         return belief.mean + self.width * np.sqrt(belief.var)

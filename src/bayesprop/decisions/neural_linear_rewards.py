@@ -14,13 +14,12 @@ from typing import Any, Self
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from bayesprop.decisions import linear_rewards
-from bayesprop.decisions.arms import Arms
-from bayesprop.decisions.linear_rewards import Noise, Statistics
-from bayesprop.decisions.replayed_rewards import ReplayedRewards
-from bayesprop.decisions.rewards import Belief
+from bayesprop.decisions.arms import Arms, Choices
+from bayesprop.decisions.regressions import Prior, Regressions, StudentT, absorb_all
+from bayesprop.decisions.replayed_rewards import ReplayedRewards, single
+from bayesprop.decisions.rewards import Belief, below
 from bayesprop.estimators import online_network
 from bayesprop.estimators.checks import check_positive
 from bayesprop.estimators.inputs import padded
@@ -61,55 +60,37 @@ class NeuralLinearRewards(ReplayedRewards):
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Draw the start of the network; all regressions are at their prior."""
         super().begin(n_features, arms, seed)
-        self._heads: dict[int, Statistics] = {}
+        n_columns = self._seen(np.zeros((1, self.model_.n_features_in_))).features.shape[1]
+        prior = Prior(self.prior_prec, self.noise_shape, self.noise_rate)
+        self._heads = Regressions(n_columns, prior)
 
-    def learn(
-        self,
-        contexts: Float[np.ndarray, "n d"],
-        arms: Arms,
-        numbers: Int[np.ndarray, " n"],
-        rewards: Float[np.ndarray, " n"],
-    ) -> None:
+    def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
         """Remember rows; condition on them, or after practice on all that is remembered, anew."""
         before = self._memory.n_seen // self.every
-        super().learn(contexts, arms, numbers, rewards)
+        super().learn(choices, rewards)
         if self._memory.n_seen // self.every > before:
-            self._regress_anew(arms)
+            self._regress_anew(choices.arms)
             return
-        z, std = self._seen(arms.inputs(contexts, numbers))
+        z, std = self._seen(choices.inputs)
         y = rewards / (self.reward_scale * std)
-        for row, number in enumerate(numbers.tolist()):
-            head = self._head(number, z.shape[1])
-            self._heads[number] = linear_rewards.absorb(head, z[row] / std[row], float(y[row]))
+        self._heads.learnt |= self._heads.after(choices.numbers, z / std[:, None], y)
 
-    def believe(
-        self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
-    ) -> Belief:
+    def believe(self, choices: Choices) -> Belief:
         """Mean and variance of a Student-t, given what the network sees."""
-        shapes, scales, means = self._student_t(context, arms, numbers)
-        var = np.square(scales) * shapes / (shapes - 1.0)
-        return Belief(self.reward_scale * means, self.reward_scale**2 * var)
+        found = self._student_t(choices)
+        return Belief(self.reward_scale * found.mean, self.reward_scale**2 * found.var)
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        context: Float[np.ndarray, " d"],
-        arms: Arms,
-        numbers: Int[np.ndarray, " k"],
-        n_draws: int,
+        self, rng: np.random.Generator, choices: Choices, n_draws: int
     ) -> Float[np.ndarray, "s k"]:
         """Draw the regressions of arms, which are independent given what the network sees."""
-        shapes, scales, means = self._student_t(context, arms, numbers)
-        gamma = rng.standard_gamma(shapes, (n_draws, len(numbers))) / shapes
-        normals = rng.standard_normal((n_draws, len(numbers))) / np.sqrt(gamma)
-        return self.reward_scale * (means + scales * normals)
+        return self.reward_scale * self._student_t(choices).draw(rng, n_draws)
 
     def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return network, memory and regressions."""
         header, arrays = super().to_stored()
-        for number, head in self._heads.items():
-            arrays |= {f"head.{number}.{k}": np.asarray(v) for k, v in head._asdict().items()}
-        return header | {"heads": sorted(self._heads)}, arrays
+        heads = {f"head.{name}": array for name, array in self._heads.to_arrays().items()}
+        return header | {"heads": sorted(self._heads.learnt)}, arrays | heads
 
     @classmethod
     def from_stored(
@@ -117,46 +98,26 @@ class NeuralLinearRewards(ReplayedRewards):
     ) -> Self:
         """Rebuild what `to_stored` gave."""
         rewards = super().from_stored(header, arrays, n_features, arms)
-        n_columns = rewards._n_seen_features()
-        for number in map(int, header["heads"]):
-            if not 0 <= number < len(arms.names):
-                raise ValueError("there is a regression for an unknown arm")
-            rewards._heads[number] = linear_rewards.checked(arrays, f"head.{number}.", n_columns)
+        numbers = list(map(int, header["heads"]))
+        rewards._heads.restore(below("head.", arrays), numbers, len(arms.names))
         return rewards
 
-    def _student_t(
-        self, context: np.ndarray, arms: Arms, numbers: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Shape of the noise, scale and mean of the expected reward of arms, standardised."""
-        z, _ = self._seen(self._rows(context, arms, numbers))
-        prior = Noise(float(self.noise_shape), float(self.noise_rate))
-        shapes, scales, means = np.empty((3, len(numbers)))
-        for place, number in enumerate(numbers.tolist()):
-            head = self._head(number, z.shape[1])
-            noise, spread = linear_rewards.noise_of(head, prior), z[place] @ head.cov @ z[place]
-            shapes[place], means[place] = noise.shape, z[place] @ head.mean
-            scales[place] = np.sqrt(noise.rate / noise.shape * max(0.0, float(spread)))
-        return shapes, scales, means
+    def _student_t(self, choices: Choices) -> StudentT:
+        """Regress on what the network sees: expected rewards, standardised."""
+        z, _ = self._seen(single("context", choices.inputs))
+        return self._heads.student_t(choices.numbers, z)
 
     def _regress_anew(self, arms: Arms) -> None:
         """Condition every arm's regression on the memory, as the network sees it now."""
-        memory = self._memory
-        x, y = (np.asarray(part)[: memory.n_rows] for part in (memory.x, memory.y))
-        z, std = self._seen(memory.x)
-        z, std = z[: memory.n_rows] / std[: memory.n_rows, None], std[: memory.n_rows]
-        told = x[:, -arms.width :]
-        self._heads = {}
+        n, memory = self._memory.n_rows, self._memory
+        columns, y = np.asarray(memory.x)[:n, -arms.width :], np.asarray(memory.y)[:n, 0]
+        z, std = (part[:n] for part in self._seen(memory.x))
+        self._heads.learnt = {}
         for number in range(len(arms.names)):
-            mine = (told == arms.columns(np.array([number])).astype(np.float32)).all(axis=1)
+            mine = (columns == arms.columns(np.array([number])).astype(np.float32)).all(axis=1)
             if mine.any():
-                fresh = linear_rewards.start(z.shape[1], float(self.prior_prec))
-                rows = y[mine, 0] / std[mine]
-                self._heads[number] = linear_rewards.absorb_all(fresh, z[mine], rows)
-
-    def _head(self, number: int, n_columns: int) -> Statistics:
-        if number in self._heads:
-            return self._heads[number]
-        return linear_rewards.start(n_columns, float(self.prior_prec))
+                x, scaled = z[mine] / std[mine, None], y[mine] / std[mine]
+                self._heads.learnt[number] = absorb_all(self._heads[number], x, scaled)
 
     def _seen(self, x: Any) -> online_network.Seen:
         """Return what the network makes of rows, with a one, and the noise that it expects."""
@@ -166,11 +127,9 @@ class NeuralLinearRewards(ReplayedRewards):
         std = np.maximum(noise_std, self.least_noise)
         return online_network.Seen(z[: len(x)], std[: len(x)])
 
-    def _n_seen_features(self) -> int:
-        return self._seen(np.zeros((1, self.model_.n_features_in_))).features.shape[1]
-
-    def _check(self) -> None:
-        super()._check()
+    def check(self) -> None:
+        """Raise ValueError for settings that cannot be."""
+        super().check()
         model = self.estimator
         if not isinstance(model, PointNetworkRegressor) or model.n_members != 1:
             raise ValueError(
@@ -179,7 +138,4 @@ class NeuralLinearRewards(ReplayedRewards):
             )
         if np.size(model.hidden_layer_sizes) == 0:
             raise ValueError("estimator must have a hidden layer; without one take LinearRewards")
-        for name in ("prior_prec", "noise_shape", "noise_rate", "least_noise"):
-            check_positive(name, getattr(self, name))
-        if self.noise_shape <= 1.0:
-            raise ValueError(f"noise_shape must be > 1, got {self.noise_shape!r}")
+        check_positive("least_noise", self.least_noise)

@@ -54,8 +54,9 @@ def finite(name: str, values: Any, shape: tuple[int | None, ...]) -> Float[np.nd
     if not fits or array.size == 0:
         raise ValueError(f"{name} must have the shape {wanted}, got {array.shape}")
     if not np.isfinite(array).all():
-        place = int(np.argmin(np.isfinite(array).reshape(len(array), -1).all(axis=1)))
-        raise ValueError(f"{name} must be finite, got {array[place]} at place {place}")
+        place = np.argwhere(~np.isfinite(array))[0].tolist()
+        where = f" at {', '.join(map(str, place))}" if place else ""
+        raise ValueError(f"{name} must be finite, got {array[tuple(place)]:g}{where}")
     return array
 
 

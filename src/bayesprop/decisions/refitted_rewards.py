@@ -14,9 +14,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.base import clone
 
-from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, unwrapped
-from bayesprop.decisions.rewards import Belief, Rewards
+from bayesprop.decisions.pool import finite
+from bayesprop.decisions.rewards import Belief, Rewards, below
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
 from bayesprop.store import estimator_from_stored, estimator_to_stored
@@ -63,7 +64,7 @@ class RefittedRewards(Rewards):
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Know nothing."""
-        self._check()
+        self.check()
         width = n_features + arms.width
         self._x, self._y = np.zeros((self.buffer_size, width)), np.zeros(self.buffer_size)
         self._n_seen = self._n_fitted = self._n_fits = 0
@@ -71,20 +72,14 @@ class RefittedRewards(Rewards):
         self.model_: Any = None
         self._guards: dict[str, int] = {}
 
-    def learn(
-        self,
-        contexts: Float[np.ndarray, "n d"],
-        arms: Arms,
-        numbers: Int[np.ndarray, " n"],
-        rewards: Float[np.ndarray, " n"],
-    ) -> None:
+    def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
         """Remember rows, and fit if there are enough new ones; a fit that fails learns nothing."""
-        x, n_seen = arms.inputs(contexts, numbers), self._n_seen + len(rewards)
+        x, n_seen = choices.inputs, self._n_seen + len(rewards)
         rows, places = self._places(len(rewards))
         if n_seen >= self.n_at_next_fit:
             table, paid = self._x.copy(), self._y.copy()
             table[places], paid[places] = x[rows], rewards[rows]
-            self._fit(*self._in_order(table, paid, n_seen))
+            self._fit(table[:n_seen], paid[:n_seen])
             self._n_fitted, self._n_fits = n_seen, self._n_fits + 1
         self._x[places], self._y[places] = x[rows], rewards[rows]
         self._n_seen = n_seen
@@ -105,15 +100,6 @@ class RefittedRewards(Rewards):
         rows = rows[place[rows] < self.buffer_size]
         return rows, place[rows]
 
-    def _in_order(
-        self, x: Float[np.ndarray, "b w"], y: Float[np.ndarray, " b"], n_seen: int
-    ) -> tuple[Float[np.ndarray, "n w"], Float[np.ndarray, " n"]]:
-        """Return the rows of a memory; the last ones in the order in which they came."""
-        if n_seen <= self.buffer_size or self.keep == "sample":
-            return x[:n_seen], y[:n_seen]
-        turn = -(n_seen % self.buffer_size)
-        return np.roll(x, turn, axis=0), np.roll(y, turn)
-
     @property
     def n_at_next_fit(self) -> int:
         """Rows that will have come at the next fit."""
@@ -130,32 +116,24 @@ class RefittedRewards(Rewards):
         for name, count in ({} if report is None else report.guards).items():
             self._guards[name] = self._guards.get(name, 0) + int(count)
 
-    def believe(
-        self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
-    ) -> Belief:
+    def believe(self, choices: Choices) -> Belief:
         """Mean and epistemic variance that the estimator predicts; 0 and 1 before the first fit."""
         if self.model_ is None:
-            return Belief(np.zeros(len(numbers)), np.ones(len(numbers)))
-        predicted: Any = predictive_of(self.model_, self._rows(context, arms, numbers))
+            return Belief(np.zeros(len(choices.numbers)), np.ones(len(choices.numbers)))
+        predicted: Any = predictive_of(self.model_, choices.inputs)
         return Belief(np.asarray(predicted.mean), np.asarray(predicted.epistemic_var))
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        context: Float[np.ndarray, " d"],
-        arms: Arms,
-        numbers: Int[np.ndarray, " k"],
-        n_draws: int,
+        self, rng: np.random.Generator, choices: Choices, n_draws: int
     ) -> Float[np.ndarray, "s k"]:
         """Draw functions by `sample_y`; normals where the estimator has none, or is not fitted."""
-        rows = self._rows(context, arms, numbers)
         if self.model_ is not None:
-            model, inputs = unwrapped(self.model_, rows)
+            model, inputs = unwrapped(self.model_, choices.inputs)
             if hasattr(model, "sample_y"):
                 seed = int(rng.integers(_SEEDS))
                 return np.asarray(model.sample_y(inputs, n_draws, random_state=seed)).T
-        belief = self.believe(context, arms, numbers)
-        normals = rng.standard_normal((n_draws, len(numbers)))
+        belief = self.believe(choices)
+        normals = rng.standard_normal((n_draws, len(belief.mean)))
         return belief.mean + np.sqrt(belief.var) * normals
 
     def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -187,26 +165,18 @@ class RefittedRewards(Rewards):
         n = min(counts[0], rewards.buffer_size)
         if min(counts) < 0 or counts[1] > counts[0]:
             raise ValueError("there are fewer rows than were fitted")
-        for part, name in ((rewards._x, "memory.x"), (rewards._y, "memory.y")):
-            found = arrays[name]
-            if found.shape != part[:n].shape or found.dtype != np.float64:
-                raise ValueError("the stored memory does not fit the settings")
-            if not np.isfinite(found).all():
-                raise ValueError("the stored memory must be finite")
-            part[:n] = found
+        if n:
+            rewards._x[:n] = finite("memory.x", arrays["memory.x"], (n, rewards._x.shape[1]))
+            rewards._y[:n] = finite("memory.y", arrays["memory.y"], (n,))
         if header["model"] is not None:
-            fitted = {k[6:]: a for k, a in arrays.items() if k.startswith("model.")}
-            rewards.model_ = estimator_from_stored(header["model"], fitted)
+            rewards.model_ = estimator_from_stored(header["model"], below("model.", arrays))
             if rewards.model_.n_features_in_ != rewards._x.shape[1]:
                 raise ValueError("the stored model has another number of inputs")
         rewards._guards = {str(name): int(n) for name, n in header["guards"].items()}
         return rewards
 
-    def _rows(self, context: np.ndarray, arms: Arms, numbers: np.ndarray) -> np.ndarray:
-        contexts = np.broadcast_to(context, (len(numbers), len(context)))
-        return arms.inputs(contexts, numbers)
-
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise ValueError for settings that cannot be."""
         check_estimator(self.estimator)
         if is_classifier(self.estimator):
             raise ValueError(

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from sklearn.base import clone
 
-from bayesprop.decisions.arms import Arms
-from bayesprop.decisions.rewards import Belief, Rewards
+from bayesprop.decisions.arms import Arms, Choices
+from bayesprop.decisions.pool import finite
+from bayesprop.decisions.rewards import Belief, Rewards, below
 from bayesprop.estimators import online_network
 from bayesprop.estimators.checks import check_int, check_positive
 from bayesprop.estimators.inputs import FURTHEST_FLOAT32_INPUT
@@ -53,23 +54,17 @@ class ReplayedRewards(Rewards):
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Draw the start of the network."""
-        self._check()
+        self.check()
         self.model_ = online_network.begun(
             self.estimator, n_features + arms.width, y_scale=self.reward_scale, seed=seed
         )
         self._memory = online_network.empty(self.buffer_size, n_features + arms.width)
         self._undone: Any = 0
 
-    def learn(
-        self,
-        contexts: Float[np.ndarray, "n d"],
-        arms: Arms,
-        numbers: Int[np.ndarray, " n"],
-        rewards: Float[np.ndarray, " n"],
-    ) -> None:
+    def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
         """Remember rows, and practise once for every `every` of them."""
-        x = _single("contexts", arms.inputs(contexts, numbers))
-        y = _single("rewards / reward_scale", rewards[:, None] / self.reward_scale)
+        x = single("contexts", choices.inputs)
+        y = single("rewards / reward_scale", rewards[:, None] / self.reward_scale)
         before = self._memory.n_seen // self.every
         self._memory = online_network.remembered(self._memory, x, y)
         for time in range(before, self._memory.n_seen // self.every):
@@ -77,11 +72,9 @@ class ReplayedRewards(Rewards):
                 self.model_, self._memory, time, n_steps=self.n_steps, batch_size=self.batch_size
             )
 
-    def believe(
-        self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
-    ) -> Belief:
+    def believe(self, choices: Choices) -> Belief:
         """Moments over the networks of a prediction, n_draws of the estimator."""
-        rows, n_draws = self._rows(context, arms, numbers), self.model_._n_draws()
+        rows, n_draws = single("context", choices.inputs), self.model_._n_draws()
         if getattr(self.model_, "n_members", 1) > 1:
             drawn = online_network.members(self.model_, rows)
         else:
@@ -89,15 +82,10 @@ class ReplayedRewards(Rewards):
         return Belief(drawn.mean(axis=0), drawn.var(axis=0))
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        context: Float[np.ndarray, " d"],
-        arms: Arms,
-        numbers: Int[np.ndarray, " k"],
-        n_draws: int,
+        self, rng: np.random.Generator, choices: Choices, n_draws: int
     ) -> Float[np.ndarray, "s k"]:
         """Evaluate networks drawn from the posterior."""
-        rows, seed = self._rows(context, arms, numbers), int(rng.integers(2**32))
+        rows, seed = single("context", choices.inputs), int(rng.integers(2**32))
         return online_network.functions(self.model_, rows, seed, n_draws)
 
     def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -114,20 +102,18 @@ class ReplayedRewards(Rewards):
         cls, header: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, arms: Arms
     ) -> Self:
         """Rebuild what `to_stored` gave."""
-        mine = {k[6:]: array for k, array in arrays.items() if k.startswith("model.")}
-        model = estimator_from_stored(header["model"], mine)
+        model = estimator_from_stored(header["model"], below("model.", arrays))
         rewards = cls(clone(model), **header["settings"])
         rewards.begin(n_features, arms, model.seed_)
         if model.n_features_in_ != rewards.model_.n_features_in_:
             raise ValueError("the stored model has another number of inputs")
-        parts = [arrays[f"memory.{name}"] for name in ("x", "y")]
-        for part, like in zip(parts, rewards._memory[:2], strict=True):
-            if part.shape != like.shape or part.dtype != like.dtype or not np.isfinite(part).all():
-                raise ValueError("the stored memory does not fit the settings")
+        names = ("memory.x", "memory.y")
+        x, y = (
+            jnp.asarray(finite(name, arrays[name], like.shape), like.dtype)
+            for name, like in zip(names, rewards._memory[:2], strict=True)
+        )
         rewards.model_ = model
-        n_seen = int(header["n_seen"])
-        x, y = map(jax.numpy.asarray, parts)
-        rewards._memory = online_network.Memory(x, y, n_seen)
+        rewards._memory = online_network.Memory(x, y, int(header["n_seen"]))
         rewards._undone = int(header["guards"]["practice_undone"])
         return rewards
 
@@ -136,11 +122,8 @@ class ReplayedRewards(Rewards):
         """Times of practice that left the finite numbers, and were undone."""
         return {"practice_undone": int(self._undone)}
 
-    def _rows(self, context: np.ndarray, arms: Arms, numbers: np.ndarray) -> np.ndarray:
-        contexts = np.broadcast_to(context, (len(numbers), len(context)))
-        return _single("context", arms.inputs(contexts, numbers))
-
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise ValueError for settings that cannot be."""
         if not isinstance(self.estimator, NetworkRegressor):
             raise ValueError(
                 "estimator must be a regressor trained by gradient steps, such as "
@@ -157,7 +140,7 @@ class ReplayedRewards(Rewards):
             check_int(name, getattr(self, name))
 
 
-def _single(name: str, values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+def single(name: str, values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
     """Round to float32; ValueError for numbers that are too large to be worked with in it."""
     most = float(np.abs(values).max())
     if most > FURTHEST_FLOAT32_INPUT:

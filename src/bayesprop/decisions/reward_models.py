@@ -60,7 +60,7 @@ def rewards_of(model: Any) -> Rewards:
     if isinstance(model, type):
         raise ValueError(f"rewards must be an estimator, not its class: {model.__name__}()")
     rewards = kind_class(_kind_for(model))(model)
-    rewards._check()
+    rewards.check()
     return rewards
 
 

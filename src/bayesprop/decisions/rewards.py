@@ -11,9 +11,9 @@ from dataclasses import fields
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.arms import Arms, Choices
 
 
 class Belief(NamedTuple):
@@ -35,36 +35,27 @@ class Rewards(ABC):
         """How often numerical trouble was met, by name."""
         return {}
 
+    def check(self) -> None:
+        """Raise ValueError for settings that cannot be."""
+        return
+
     @abstractmethod
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Stand at the prior, for contexts of so many numbers."""
 
     @abstractmethod
-    def learn(
-        self,
-        contexts: Float[np.ndarray, "n d"],
-        arms: Arms,
-        numbers: Int[np.ndarray, " n"],
-        rewards: Float[np.ndarray, " n"],
-    ) -> None:
+    def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
         """Learn what some arms paid, all of it or, with ValueError, nothing."""
 
     @abstractmethod
-    def believe(
-        self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
-    ) -> Belief:
+    def believe(self, choices: Choices) -> Belief:
         """Say what is believed of arms in a context."""
 
     @abstractmethod
     def draw(
-        self,
-        rng: np.random.Generator,
-        context: Float[np.ndarray, " d"],
-        arms: Arms,
-        numbers: Int[np.ndarray, " k"],
-        n_draws: int,
+        self, rng: np.random.Generator, choices: Choices, n_draws: int
     ) -> Float[np.ndarray, "s k"]:
-        """Draw expected rewards of arms, jointly: each draw is one function."""
+        """Draw expected rewards of arms in a context, jointly: each draw is one function."""
 
     @abstractmethod
     def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -81,3 +72,8 @@ class Rewards(ABC):
         """Return the settings other than an estimator, for JSON."""
         names = [f.name for f in fields(self) if f.init]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in names if name != "estimator"}
+
+
+def below(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Take the arrays whose names begin with a prefix, without it."""
+    return {k.removeprefix(prefix): array for k, array in arrays.items() if k.startswith(prefix)}

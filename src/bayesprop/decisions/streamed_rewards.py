@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.rewards import Belief, Rewards
 from bayesprop.estimators import online_pbp
 from bayesprop.estimators.checks import check_int, check_positive
@@ -76,7 +76,7 @@ class StreamedRewards(Rewards):
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Stand at the prior, its means drawn at random."""
-        self._check()
+        self.check()
         n_inputs = n_features + (0 if arms.features is None else arms.width)
         n_outputs = arms.width if arms.features is None else 1
         self.stream_ = online_pbp.begun(
@@ -85,22 +85,16 @@ class StreamedRewards(Rewards):
         self._guards: dict[str, int] = dict.fromkeys(_GUARDS, 0)
         self._n_seen, self._square = 0, 0.0
 
-    def learn(
-        self,
-        contexts: Float[np.ndarray, "n d"],
-        arms: Arms,
-        numbers: Int[np.ndarray, " n"],
-        rewards: Float[np.ndarray, " n"],
-    ) -> None:
+    def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
         """Absorb rows one after another, in their order."""
-        x = contexts if arms.features is None else arms.inputs(contexts, numbers)
+        x = _inputs(choices)
         y = rewards / self.reward_scale
         if not np.vdot(x, x) + np.vdot(y, y) < _LARGEST**2:
             raise ValueError(
                 f"contexts, and rewards over reward_scale, must stay below {_LARGEST:g}: nothing "
                 "was learnt; divide them by something"
             )
-        outputs = numbers if arms.features is None else np.zeros(len(numbers), int)
+        outputs = choices.numbers * (choices.arms.features is None)
         for row in range(len(x)):
             self._absorb(x[row], int(outputs[row]), y[row])
 
@@ -116,25 +110,18 @@ class StreamedRewards(Rewards):
         for name in _GUARDS:
             self._guards[name] += int(getattr(info, name))
 
-    def believe(
-        self, context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
-    ) -> Belief:
+    def believe(self, choices: Choices) -> Belief:
         """Moments of the network's outputs, by assumed density filtering."""
-        moments = self.stream_.moments(self._rows(context, arms, numbers))
-        m, v = (self._of_arms(part, arms, numbers) for part in moments)
+        moments = self.stream_.moments(self._asked(choices))
+        m, v = (_of_arms(part, choices) for part in moments)
         return Belief(self.reward_scale * m, self.reward_scale**2 * v)
 
     def draw(
-        self,
-        rng: np.random.Generator,
-        context: Float[np.ndarray, " d"],
-        arms: Arms,
-        numbers: Int[np.ndarray, " k"],
-        n_draws: int,
+        self, rng: np.random.Generator, choices: Choices, n_draws: int
     ) -> Float[np.ndarray, "s k"]:
         """Evaluate networks drawn from the posterior."""
-        drawn = self.stream_.draw(rng, self._rows(context, arms, numbers), n_draws)
-        return self.reward_scale * self._of_arms(drawn, arms, numbers)
+        drawn = self.stream_.draw(rng, self._asked(choices), n_draws)
+        return self.reward_scale * _of_arms(drawn, choices)
 
     def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the posterior, and the rows that will be recalled."""
@@ -167,12 +154,10 @@ class StreamedRewards(Rewards):
     def _recall(self) -> dict[str, Any]:
         return {"n_recalled": self.n_recalled, "recall_weight": self.recall_weight}
 
-    def _rows(self, context: np.ndarray, arms: Arms, numbers: np.ndarray) -> np.ndarray:
-        """Return the inputs of the network: one row, or one an arm."""
-        if arms.features is None:
-            return self._scaled(context[None])
-        contexts = np.broadcast_to(context, (len(numbers), len(context)))
-        return self._scaled(arms.inputs(contexts, numbers))
+    def _asked(self, choices: Choices) -> np.ndarray:
+        """Return the inputs of the network: one row of which arms are outputs, or one an arm."""
+        x = _inputs(choices)
+        return self._scaled(x[:1] if choices.arms.features is None else x)
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
         """Divide inputs by their scale; before the first row, by their own."""
@@ -180,13 +165,19 @@ class StreamedRewards(Rewards):
         square = self._square if started else float(np.vdot(x, x)) / x.size
         return x / math.sqrt(square) if square > 0.0 else x
 
-    def _of_arms(self, values: np.ndarray, arms: Arms, numbers: np.ndarray) -> np.ndarray:
-        """Choose from (..., rows, outputs) what belongs to some arms: (..., k)."""
-        return values[..., 0, numbers] if arms.features is None else values[..., 0]
-
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise ValueError for settings that cannot be."""
         online_pbp.check(self.estimator)
         check_positive("reward_scale", self.reward_scale)
         check_positive("recall_weight", self.recall_weight)
         check_int("n_recalled", self.n_recalled, least=0)
         check_int("refresh_every", self.refresh_every)
+
+
+def _inputs(choices: Choices) -> Float[np.ndarray, "n d"]:
+    return choices.contexts if choices.arms.features is None else choices.inputs
+
+
+def _of_arms(values: np.ndarray, choices: Choices) -> Float[np.ndarray, "... k"]:
+    """Choose from (..., rows, outputs) what belongs to the arms."""
+    return values[..., 0, choices.numbers] if choices.arms.features is None else values[..., 0]
