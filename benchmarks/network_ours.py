@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from bayesprop.model.method import GradientMethod
+from bayesprop.model.gradient_method import GradientMethod
 from bayesprop.model.network_likelihoods import Categorical
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.priors import ClosedPrior, NormalPrior, Prior, ScaleMixturePrior

@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from bayesprop.model.method import Draw, GradientMethod, Info
+from bayesprop.model.gradient_method import Draw, GradientMethod, Info
 from bayesprop.model.network_likelihoods import InputNoise
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.numerics import loops

@@ -13,7 +13,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from scipy import linalg, optimize, special, stats
 
-from bayesprop.model.method import Draw
+from bayesprop.model.gradient_method import Draw
 from bayesprop.model.network_likelihoods import (
     Categorical,
     InputNoise,

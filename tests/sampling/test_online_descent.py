@@ -11,8 +11,8 @@ import optax
 import pytest
 
 from bayesprop.model import mean_field
+from bayesprop.model.gradient_method import Draw
 from bayesprop.model.mean_field import MeanField
-from bayesprop.model.method import Draw
 from bayesprop.model.network_likelihoods import LearnedNoise
 from bayesprop.model.networks import mlp_apply, plain_apply
 from bayesprop.numerics import fast_normal, threefry

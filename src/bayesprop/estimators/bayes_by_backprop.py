@@ -18,7 +18,7 @@ from bayesprop.estimators.trained_network import (
     TrainedRegressor,
     built,
 )
-from bayesprop.model.method import GradientMethod
+from bayesprop.model.gradient_method import GradientMethod
 from bayesprop.model.priors import ClosedPrior, NormalPrior, ScaleMixturePrior
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop, mean
 

@@ -14,11 +14,11 @@ from bayesprop.estimators.advice import warn
 from bayesprop.estimators.checks import check_choice, check_positive
 from bayesprop.estimators.inputs import CHUNK_ROWS, padded
 from bayesprop.estimators.network import Built, NetworkFitting, device_rows
-from bayesprop.estimators.training import Trained, is_finite, train
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.layers import ACTIVATIONS
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import plain_apply
+from bayesprop.model.training import Trained, is_finite, train
 from bayesprop.moments import closed_form_vi as vi
 from bayesprop.moments.closed_form_lbfgs import fit_lbfgs
 from bayesprop.numerics.filling import blocks, slots

@@ -20,10 +20,10 @@ from bayesprop.estimators.classification import BayesianClassifier
 from bayesprop.estimators.inputs import CHUNK_ROWS
 from bayesprop.estimators.regression import BayesianRegressor
 from bayesprop.estimators.unharmed import unharmed
+from bayesprop.model import draws
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.standardiser import Standardiser
-from bayesprop.sampling import draws
 
 _DRAW_VALUES = 8_000_000
 

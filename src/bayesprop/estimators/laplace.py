@@ -14,11 +14,11 @@ from bayesprop.estimators.laplace_fitting import LaplaceFitting, linear_draws
 from bayesprop.estimators.noise import INPUT, of_input_outputs
 from bayesprop.estimators.regression import BayesianRegressor
 from bayesprop.estimators.trained_network import TrainedClassifier, TrainedRegressor
+from bayesprop.model import draws
 from bayesprop.model.network_likelihoods import GaussianNoise
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds
-from bayesprop.sampling import draws
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -142,7 +142,7 @@ class LaplaceRegressor(TrainedRegressor, LaplaceFitting):
         drawn = draws.observations(
             apply,
             sample,
-            cast(GaussianNoise, network.likelihood).observe,
+            cast(GaussianNoise, network.likelihood),
             key,
             self.state_,
             jnp.asarray(padded(x), jnp.float32),

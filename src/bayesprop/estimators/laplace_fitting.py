@@ -19,10 +19,10 @@ from bayesprop.estimators.inputs import CHUNK_ROWS, padded
 from bayesprop.estimators.network import Built, device_rows
 from bayesprop.estimators.stored_network import restore_network
 from bayesprop.estimators.trained_network import SteppedFitting, built
-from bayesprop.estimators.training import Trained, train
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Apply, Draw, GradientMethod
+from bayesprop.model.gradient_method import Apply, Draw, GradientMethod
 from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.training import Trained, train
 from bayesprop.numerics.filling import blocks, filled, slots
 from bayesprop.numerics.precision import in_float64
 from bayesprop.sampling import laplace

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal, cast
 
 import jax
@@ -14,16 +13,10 @@ from bayesprop.estimators.chain_fitting import ChainFitting, check_precision, nu
 from bayesprop.estimators.drawn import DrawsClassifier, DrawsRegressor
 from bayesprop.estimators.inputs import padded
 from bayesprop.estimators.noise import check_noise, gaussian_likelihood
-from bayesprop.model.method import Draw
+from bayesprop.model import draws
+from bayesprop.model.gradient_method import Draw
 from bayesprop.model.network_likelihoods import Categorical, GaussianNoise
 from bayesprop.model.posterior import SIX, GammaPrior
-from bayesprop.sampling import draws
-
-
-@lru_cache(maxsize=64)
-def _observe(likelihood: GaussianNoise) -> Any:
-    """Return the very same function for the same likelihood: it keys the compilation."""
-    return likelihood.observe
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -116,7 +109,7 @@ class MCMCRegressor(ChainFitting, DrawsRegressor):
             drawn = jax.tree.map(lambda leaf: leaf[np.asarray(chosen)], drawn)
         found = draws.observations_of(
             model.apply,
-            _observe(cast(GaussianNoise, model.likelihood)),
+            cast(GaussianNoise, model.likelihood),
             Draw(drawn.weights, drawn.likelihood),
             jnp.asarray(padded(x), jnp.float32),
         )

@@ -21,15 +21,15 @@ from bayesprop.estimators.trained_network import (
     TrainedClassifier,
     TrainedRegressor,
 )
-from bayesprop.estimators.training import Trained, train
-from bayesprop.model.method import Apply, Draw, GradientMethod
+from bayesprop.model import draws
+from bayesprop.model.gradient_method import Apply, Draw, GradientMethod
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.priors import NormalPrior
+from bayesprop.model.training import Trained, train
 from bayesprop.numerics.filling import blocks, slots
 from bayesprop.numerics.loops import Rows
-from bayesprop.sampling import draws
 from bayesprop.sampling.deep_ensemble import (
     Lessons,
     deep_ensemble,
@@ -176,7 +176,7 @@ class MemberRegressor(TrainedRegressor, MemberFitting):
             draws.observations(
                 built.ensemble.apply,
                 built.member.sample,
-                likelihood.observe,
+                likelihood,
                 self._draws_key(),
                 state,
                 rows,

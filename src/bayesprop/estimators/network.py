@@ -28,14 +28,14 @@ from bayesprop.estimators.inputs import (
 )
 from bayesprop.estimators.pruned import forget, goes_on
 from bayesprop.estimators.stored_network import network_header, restore_network
-from bayesprop.estimators.training import Trained, train
+from bayesprop.model import draws
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Apply, GradientMethod
+from bayesprop.model.gradient_method import Apply, GradientMethod
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import init_weights
+from bayesprop.model.training import Trained, train
 from bayesprop.numerics.filling import filled, slots
 from bayesprop.numerics.loops import Rows
-from bayesprop.sampling import draws
 
 _DRAW_VALUES = 8_000_000
 
@@ -182,7 +182,7 @@ class NetworkRegressor(NetworkFitting, DrawsRegressor):
         drawn = draws.observations(
             built.apply,
             built.method.sample,
-            cast(GaussianNoise, built.likelihood).observe,
+            cast(GaussianNoise, built.likelihood),
             key,
             self.state_,
             jnp.asarray(padded(x), jnp.float32),

@@ -18,15 +18,15 @@ from sklearn.base import clone
 
 from bayesprop.estimators.network import NetworkRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor
+from bayesprop.model import draws
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.gradient_method import Apply
 from bayesprop.model.layers import Activation
-from bayesprop.model.method import Apply
 from bayesprop.model.network_likelihoods import GaussianNoise
 from bayesprop.model.networks import plain_activation
 from bayesprop.model.standardiser import Standardiser
 from bayesprop.numerics.compiled import WIDE_VECTORS
 from bayesprop.numerics.loops import Replayed, Rows, replay
-from bayesprop.sampling import draws
 
 
 def begun(model: NetworkRegressor, n_features: int, *, y_scale: float, seed: int) -> Any:
@@ -112,7 +112,7 @@ def functions(
 ) -> Float[np.ndarray, "s k"]:
     """Draw functions, in the units of the targets; the same for every row."""
     built = model._build()
-    observe = cast(GaussianNoise, built.likelihood).observe
+    observe = cast(GaussianNoise, built.likelihood)
     parts = (built.apply, built.method.sample, observe)
     rows = np.asarray(x, np.float32)
     drawn = _functions(*parts, np.uint32(seed), model.state_, rows, n_draws=n_draws)

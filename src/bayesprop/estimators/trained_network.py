@@ -23,8 +23,8 @@ from bayesprop.estimators.network import (
 )
 from bayesprop.estimators.noise import check_noise, gaussian_likelihood
 from bayesprop.estimators.optimizers import check_optimizer, make_optimizer
+from bayesprop.model.gradient_method import GradientMethod
 from bayesprop.model.layers import activation as activation_named
-from bayesprop.model.method import GradientMethod
 from bayesprop.model.network_likelihoods import Categorical, GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import plain_apply
 

@@ -25,13 +25,13 @@ from bayesprop.experiments import rows as row_files
 from bayesprop.experiments import uci
 from bayesprop.experiments.protocol import Scratch, Selection
 from bayesprop.experiments.rows import Row
-from bayesprop.model.method import GradientMethod
+from bayesprop.model import draws
+from bayesprop.model.gradient_method import GradientMethod
 from bayesprop.model.network_likelihoods import Categorical
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.priors import NormalPrior, ScaleMixturePrior
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Rows
-from bayesprop.sampling import draws
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 from bayesprop.sampling.dropout import Rates, dropout_forward
 from bayesprop.sampling.point_network import point_network

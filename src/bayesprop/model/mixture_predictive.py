@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.predictive import Moments, Predictive
+from bayesprop.model.predictive import BY_MEMBER, Moments, Predictive
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _BISECTIONS = 60
@@ -37,8 +36,8 @@ class MixturePredictive(Predictive):
         In y and y²; (s, n) or (s, n, o). The variance of the means over s is the epistemic one.
     """
 
-    means: Draws
-    noise_vars: Draws
+    means: Draws = field(metadata=BY_MEMBER)
+    noise_vars: Draws = field(metadata=BY_MEMBER)
 
     @classmethod
     def of(cls, means: Draws, noise_vars: Draws) -> MixturePredictive:
@@ -46,28 +45,6 @@ class MixturePredictive(Predictive):
         noise_vars = np.broadcast_to(noise_vars, means.shape)
         mean = means.mean(axis=0)
         return cls(mean, means.var(axis=0), noise_vars.mean(axis=0), means, noise_vars)
-
-    @classmethod
-    def joined(cls, parts: Sequence[MixturePredictive]) -> MixturePredictive:
-        """Put the rows of several predictions, of as many draws each, one after another."""
-        return cls.of(
-            np.concatenate([part.means for part in parts], axis=1),
-            np.concatenate([part.noise_vars for part in parts], axis=1),
-        )
-
-    def target(self, k: int) -> MixturePredictive:
-        """Select one of several targets."""
-        return type(self).of(self.means[..., k], self.noise_vars[..., k])
-
-    def __getitem__(self, rows: Any) -> MixturePredictive:
-        """Select rows (a slice, mask or index array)."""
-        return type(self)(
-            self.mean[rows],
-            self.epistemic_var[rows],
-            self.noise_var[rows],
-            self.means[:, rows],
-            self.noise_vars[:, rows],
-        )
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> MixturePredictive:
         """Predict shift + scale y instead of y; both (o,), or numbers."""

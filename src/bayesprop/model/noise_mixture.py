@@ -8,15 +8,15 @@ an exact sum over the members, quadrature over the one number l - z.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.predictive import Moments, Predictive
+from bayesprop.model.predictive import BY_MEMBER, Moments, Predictive
 
 Members = Float[np.ndarray, "k n"] | Float[np.ndarray, "k n o"]
 
@@ -117,11 +117,11 @@ class NoiseMixturePredictive(Predictive):
         Moments of the training targets, in y and y², of the shape of `mean`.
     """
 
-    f_mean: Members
-    f_var: Members
-    log_noise_mean: Members
-    log_noise_var: Members
-    dof: Members
+    f_mean: Members = field(metadata=BY_MEMBER)
+    f_var: Members = field(metadata=BY_MEMBER)
+    log_noise_mean: Members = field(metadata=BY_MEMBER)
+    log_noise_var: Members = field(metadata=BY_MEMBER)
+    dof: Members = field(metadata=BY_MEMBER)
     broad_mean: Moments
     broad_var: Moments
 
@@ -160,31 +160,6 @@ class NoiseMixturePredictive(Predictive):
             np.broadcast_to(np.asarray(broad_mean, np.float64), mean.shape),
             np.broadcast_to(np.asarray(broad_var, np.float64), mean.shape),
         )
-
-    @classmethod
-    def joined(cls, parts: Sequence[NoiseMixturePredictive]) -> NoiseMixturePredictive:
-        """Put the rows of several predictions of the same members one after another."""
-        values = (
-            np.concatenate([getattr(p, name) for p in parts], axis=int(name in _OF_MEMBERS))
-            for name in _NAMES
-        )
-        return cls(*values)
-
-    def _map(
-        self, of_rows: Callable[[np.ndarray], Any], of_members: Callable[[np.ndarray], Any]
-    ) -> NoiseMixturePredictive:
-        values = (
-            (of_members if name in _OF_MEMBERS else of_rows)(getattr(self, name)) for name in _NAMES
-        )
-        return type(self)(*values)
-
-    def target(self, k: int) -> NoiseMixturePredictive:
-        """Select one of several targets."""
-        return self._map(lambda a: a[..., k], lambda a: a[..., k])
-
-    def __getitem__(self, rows: Any) -> NoiseMixturePredictive:
-        """Select rows (a slice, mask or index array)."""
-        return self._map(lambda a: a[rows], lambda a: a[:, rows])
 
     def rescaled(
         self, shift: np.ndarray | float, scale: np.ndarray | float
@@ -266,7 +241,6 @@ class NoiseMixturePredictive(Predictive):
         return result.reshape(values.shape)
 
 
-_NAMES = tuple(field.name for field in fields(NoiseMixturePredictive))
 _OF_MEMBERS = ("f_mean", "f_var", "log_noise_mean", "log_noise_var", "dof")
 
 

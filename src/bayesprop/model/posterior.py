@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bayesprop.model.method import Apply
+from bayesprop.model.gradient_method import Apply
 from bayesprop.model.network_likelihoods import LearnedNoise, NetworkLikelihood
 from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.loops import Batch, Rows

@@ -6,8 +6,9 @@ Epistemic variance is what more data would remove, noise variance what it would 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -17,9 +18,15 @@ Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
+BY_MEMBER = {"row_axis": 1}
+"""Metadata of a field of a predictive whose first axis runs over members, the second over rows."""
+
+
 @dataclass(frozen=True)
 class Predictive(ABC):
     """Mean and variance of every row, the variance in two parts; the base of all predictives.
+
+    Every field is an array whose first axis runs over rows, or its second (`BY_MEMBER`).
 
     mean
         In y; (n,) or (n, o) for several outputs, and so are the others.
@@ -57,9 +64,29 @@ class Predictive(ABC):
         """Return the number of rows."""
         return len(self.mean)
 
-    def __getitem__(self, rows: Any) -> Predictive:
+    def __getitem__(self, rows: Any) -> Self:
         """Select rows (a slice, mask or index array)."""
-        return type(self)(self.mean[rows], self.epistemic_var[rows], self.noise_var[rows])
+        return self._map(lambda a, axis: a[(slice(None),) * axis + (rows,)])
+
+    def target(self, k: int) -> Self:
+        """Select one of several targets."""
+        return self._map(lambda a, _: a[..., k])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Put the rows of several predictions of one kind one after another."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*(part._arrays() for part in parts), strict=True)
+        axes = [one.metadata.get("row_axis", 0) for one in fields(cls)]
+        return cls(*map(np.concatenate, columns, axes))
+
+    def _arrays(self) -> list[np.ndarray]:
+        return [getattr(self, one.name) for one in fields(self)]
+
+    def _map(self, act: Callable[[np.ndarray, int], np.ndarray]) -> Self:
+        axes = [one.metadata.get("row_axis", 0) for one in fields(self)]
+        return type(self)(*map(act, self._arrays(), axes))
 
     @abstractmethod
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Predictive:

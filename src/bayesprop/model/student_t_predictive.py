@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -26,12 +25,6 @@ class StudentTPredictive(Predictive):
     def scale(self) -> Moments:
         """Scale of the distribution, y; smaller than the standard deviation."""
         return self.std * np.sqrt((self.dof - 2.0) / self.dof)
-
-    def __getitem__(self, rows: Any) -> StudentTPredictive:
-        """Select rows (a slice, mask or index array)."""
-        return StudentTPredictive(
-            self.mean[rows], self.epistemic_var[rows], self.noise_var[rows], self.dof[rows]
-        )
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> StudentTPredictive:
         """Predict shift + scale y instead of y; (o,) each, or numbers."""

@@ -17,7 +17,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bayesprop.model.method import Draw, GradientMethod, Info
+from bayesprop.model.gradient_method import Draw, GradientMethod, Info
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import Weights, plain_propagate
 from bayesprop.model.priors import ClosedPrior, LaplacePrior, NormalPrior

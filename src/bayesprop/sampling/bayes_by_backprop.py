@@ -18,8 +18,8 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayesprop.model import mean_field
+from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
 from bayesprop.model.mean_field import MeanField
-from bayesprop.model.method import Apply, Draw, GradientMethod, Info
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.priors import ClosedPrior, Prior
 from bayesprop.numerics import loops

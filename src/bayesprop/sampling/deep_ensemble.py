@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bayesprop.model.method import Draw, GradientMethod, Info
+from bayesprop.model.gradient_method import Draw, GradientMethod, Info
 from bayesprop.numerics.loops import Batch, Rows, permutation
 
 _LARGE_NETWORK = 100_000

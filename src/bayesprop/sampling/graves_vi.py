@@ -25,8 +25,8 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model import mean_field
+from bayesprop.model.gradient_method import Apply, GradientMethod, Info
 from bayesprop.model.mean_field import MeanField
-from bayesprop.model.method import Apply, GradientMethod, Info
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from bayesprop.model.gradient_method import Apply
 from bayesprop.model.layers import Activation
-from bayesprop.model.method import Apply
 from bayesprop.model.networks import plain_activation
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.method import Apply, Draw
+from bayesprop.model.gradient_method import Apply, Draw
 from bayesprop.model.network_likelihoods import LearnedNoise, NetworkLikelihood
 from bayesprop.model.networks import plain_activation
 from bayesprop.numerics.loops import Rows

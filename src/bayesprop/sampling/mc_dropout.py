@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.method import Apply, Draw, GradientMethod
+from bayesprop.model.gradient_method import Apply, Draw, GradientMethod
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import Weights
 from bayesprop.sampling.dropout import Rates, drop_rows, dropout_forward, keep_share

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.method import Apply, Draw, GradientMethod, Info
+from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.loops import Batch

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
 from bayesprop.model.mean_field import log_prior
-from bayesprop.model.method import Apply, Draw, GradientMethod, Info
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.priors import Prior
 from bayesprop.numerics.loops import Batch

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special, stats
 
-from bayesprop.model.method import Draw
+from bayesprop.model import draws
+from bayesprop.model.gradient_method import Draw
 from bayesprop.model.network_likelihoods import InputNoise, LearnedNoise
 from bayesprop.model.networks import init_weights, plain_apply
-from bayesprop.sampling import draws
 
 N_DRAWS = 6
 
@@ -38,9 +38,7 @@ def outputs(weights, x):
 def test_every_draw_is_one_network_for_all_rows():
     state, key = init_weights(jax.random.key(0), (3, 5, 2)), jax.random.key(1)
     x = jax.random.normal(jax.random.key(2), (9, 3))
-    found = draws.observations(
-        plain_apply, sample, LearnedNoise(2).observe, key, state, x, n_draws=N_DRAWS
-    )
+    found = draws.observations(plain_apply, sample, LearnedNoise(2), key, state, x, n_draws=N_DRAWS)
     assert found.m.shape == found.noise_var.shape == (N_DRAWS, 9, 2)
     for m, v, draw in zip(found.m, found.noise_var, drawn(key, state), strict=True):
         np.testing.assert_allclose(m, outputs(draw.weights, x), rtol=1e-4, atol=1e-5)
@@ -50,9 +48,7 @@ def test_every_draw_is_one_network_for_all_rows():
 def test_noise_may_depend_on_the_input():
     state, key = init_weights(jax.random.key(0), (3, 5, 4)), jax.random.key(1)
     x = jax.random.normal(jax.random.key(2), (9, 3))
-    found = draws.observations(
-        plain_apply, sample, InputNoise(2).observe, key, state, x, n_draws=N_DRAWS
-    )
+    found = draws.observations(plain_apply, sample, InputNoise(2), key, state, x, n_draws=N_DRAWS)
     f = outputs(drawn(key, state)[3].weights, x)
     np.testing.assert_allclose(found.m[3], f[:, :2], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found.noise_var[3], np.exp(f[:, 2:]), rtol=1e-3)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.method import GradientMethod, Info
+from bayesprop.model.gradient_method import GradientMethod, Info
 from bayesprop.numerics import loops
 from bayesprop.numerics.filling import blocks
 from bayesprop.numerics.loops import Rows

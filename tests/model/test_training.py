@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprop.estimators.training import is_finite, train
-from bayesprop.model.method import Draw, GradientMethod, Info
+from bayesprop.model.gradient_method import Draw, GradientMethod, Info
+from bayesprop.model.training import is_finite, train
 from bayesprop.numerics.loops import Rows
 
 DATA = Rows(jnp.arange(4.0)[:, None], jnp.zeros(4), jnp.ones(4))

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.method import Apply, Draw
+from bayesprop.model.gradient_method import Apply, Draw
+from bayesprop.model.network_likelihoods import GaussianNoise
 
 Sample = Callable[[PRNGKeyArray, Any], Draw]
 
@@ -29,11 +30,11 @@ class Observed(NamedTuple):
     noise_var: Float[Array, "s n o"]
 
 
-@partial(jax.jit, static_argnames=("apply", "sample", "observe", "n_draws"))
+@partial(jax.jit, static_argnames=("apply", "sample", "likelihood", "n_draws"))
 def observations(
     apply: Apply,
     sample: Sample,
-    observe: Callable[[Any, Array], tuple[Array, Array]],
+    likelihood: GaussianNoise,
     key: PRNGKeyArray,
     state: Any,
     x: Float[Array, "n ..."],
@@ -42,31 +43,29 @@ def observations(
 ) -> Observed:
     """Predict the targets by each of n_draws networks; the same networks for every row.
 
-    observe
-        (likelihood parameters, outputs) -> (means, noise variances).
+    likelihood
+        Whose `observe` says what outputs mean for the targets.
     """
 
     def one(key: PRNGKeyArray) -> Observed:
-        return _observed(apply, observe, sample(key, state), x)
+        return _observed(apply, likelihood, sample(key, state), x)
 
     return jax.lax.map(one, jax.random.split(key, n_draws))
 
 
-@partial(jax.jit, static_argnames=("apply", "observe"))
+@partial(jax.jit, static_argnames=("apply", "likelihood"))
 def observations_of(
     apply: Apply,
-    observe: Callable[[Any, Array], tuple[Array, Array]],
+    likelihood: GaussianNoise,
     drawn: Draw,
     x: Float[Array, "n ..."],
 ) -> Observed:
     """Predict the targets by every one of some networks, stacked along a leading axis."""
-    return jax.lax.map(lambda draw: _observed(apply, observe, draw, x), drawn)
+    return jax.lax.map(lambda draw: _observed(apply, likelihood, draw, x), drawn)
 
 
-def _observed(
-    apply: Apply, observe: Callable[[Any, Array], tuple[Array, Array]], draw: Draw, x: Array
-) -> Observed:
-    return Observed(*observe(draw.likelihood, jax.vmap(partial(apply, draw.weights))(x)))
+def _observed(apply: Apply, likelihood: GaussianNoise, draw: Draw, x: Array) -> Observed:
+    return Observed(*likelihood.observe(draw.likelihood, jax.vmap(partial(apply, draw.weights))(x)))
 
 
 @partial(jax.jit, static_argnames=("apply", "sample", "n_draws"))
