@@ -10,8 +10,8 @@ import pytest
 import sklearn
 
 import bayesprop
-from bayesprop.estimators import training
 from bayesprop.methods import METHODS, REGRESSION, make
+from bayesprop.model import training
 
 TINY = {"hidden_layer_sizes": (4,), "n_epochs": 2, "random_state": 0}
 FEW_DRAWS = TINY | {"n_draws": 3}
