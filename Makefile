@@ -5,7 +5,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all test-avx2 lint format bench docs lock clean
+.PHONY: demo test test-all test-avx2 lint format bench papers docs lock clean
 .DELETE_ON_ERROR:
 
 $(READY): requirements/dev.lock pyproject.toml
@@ -52,6 +52,10 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
+# make papers lists the tables and figures of the papers; make papers NAME=pbp-toy ARGS=--quick runs one
+papers: $(READY)
+	$(BIN)/python -m papers $(or $(NAME),--list) $(ARGS)
+
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "The documentation:  $(CURDIR)/site/index.html   (open it in a browser; no server, no network)"
@@ -62,4 +66,4 @@ lock: $(READY)
 
 clean:
 	rm -rf .venv .cache build dist site demo .pytest_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find src papers tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

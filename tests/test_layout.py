@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parent.parent / "src" / "bayesprop"
+REPOSITORY = Path(__file__).resolve().parent.parent
+SOURCE = REPOSITORY / "src" / "bayesprop"
 MODULES = sorted(SOURCE.rglob("*.py"))
+PAPERS = sorted((REPOSITORY / "papers").rglob("*.py"))
 
 # What each part may import. `table` is a second root; the families never see each other.
 ALLOWED = {
@@ -35,30 +37,20 @@ ALLOWED = {
         "estimators", "store", "methods", "metrics", "model", "numerics", "table", "datasets",
         "atomic",
     },
-    "experiments": {
-        "store", "estimators", "methods", "metrics", "model", "moments",
-        "sampling", "numerics", "table", "datasets", "atomic", "report", "decisions",
-    },
     "report": {"decisions", "store", "metrics", "model", "table", "atomic"},
     "cli": {
-        "experiments", "report", "store", "estimators", "methods", "metrics",
-        "model", "table", "datasets", "atomic", "decisions",
+        "report", "store", "estimators", "methods", "metrics", "model", "table", "datasets",
+        "atomic", "decisions",
     },
     "__main__": {"cli"},
 }  # fmt: skip
 HOMES_OF_HEAVY_IMPORTS = {
-    "sklearn": {
-        "estimators",
-        "datasets",
-        "decisions",
-        "experiments",
-        "report",
-    },  # the last two: its models are rivals
+    "sklearn": {"estimators", "datasets", "decisions", "report"},  # the last: its models are rivals
     "matplotlib": {"report"},
     "numba": {"simd", "moments", "sampling"},
     "typer": {"cli"},
     "polars": {"table", "datasets", "cli", "decisions"},
-    "optax": {"moments", "sampling", "estimators", "experiments"},
+    "optax": {"moments", "sampling", "estimators"},
 }
 
 
@@ -88,6 +80,18 @@ def test_arrows_point_one_way(path: Path):
     assert not wrong, f"{part} must not import {sorted(wrong)}"
 
 
+def test_papers_use_all_and_nothing_uses_papers():
+    users = [p for p in MODULES if any(n.split(".")[0] == "papers" for n in imports_of(p))]
+    assert not users, "what is installed must not import what is not"
+
+
+def test_figures_alone_draw():
+    drawing = {
+        p.parent.name for p in PAPERS if any(n.startswith("matplotlib") for n in imports_of(p))
+    }
+    assert drawing <= {"figures"}
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
 def test_heavy_libraries_stay_where_they_belong(path: Path):
     for library, homes in HOMES_OF_HEAVY_IMPORTS.items():
@@ -101,15 +105,17 @@ def test_only_one_module_uses_what_numba_does_not_promise():
 
 
 def test_modules_are_short_and_named_after_their_subject():
-    for path in MODULES:
+    for path in [*MODULES, *PAPERS]:
         assert path.stem not in {"utils", "helpers", "common", "misc", "base"}, path
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, path
 
 
 def loaded_by(statement: str) -> set[str]:
     code = f"{statement}\nimport sys; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    )
+    return set(done.stdout.splitlines()[-1].split())
 
 
 HEAVY = {"jax", "sklearn", "matplotlib", "numba", "scipy", "polars", "pandas", "numpy"}
@@ -117,6 +123,10 @@ HEAVY = {"jax", "sklearn", "matplotlib", "numba", "scipy", "polars", "pandas", "
 
 def test_import_is_instant():
     assert not loaded_by("import bayesprop; dir(bayesprop)") & HEAVY
+
+
+def test_naming_the_experiments_loads_nothing_heavy():
+    assert not loaded_by("from papers.command import main; main(['--list'], name='papers')") & HEAVY
 
 
 def test_the_compiled_engine_needs_no_jax():

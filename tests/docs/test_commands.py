@@ -25,6 +25,7 @@ from bayesprop.cli import app
 from bayesprop.cli.actions import Fit
 from bayesprop.cli.parser import action_of
 from bayesprop.cli.settings import make_estimator, method_of, settings_of
+from papers.command import app as papers
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(REPOSITORY / "docs" / "hooks"))
@@ -39,11 +40,12 @@ PAGES = [
     ),
 ]
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
-COMMAND = re.compile(r"^(?:time |\$ )?bayesprop (?=[a-z])")
+COMMAND = re.compile(r"^(?:time |\$ )?(?:bayesprop (?=[a-z])|python -m (?=papers\b))")
 CONSTRUCTOR = re.compile(rf"^({'|'.join(bayesprop.__all__)})\([^….]*\)$")
 PLACEHOLDER = "NAME=VALUE"
 TASKS = ("regression", "classification")
 PARSER = typer.main.get_command(app)
+PARSER.commands["reproduce"] = PARSER.commands["papers"] = typer.main.get_command(papers)
 
 
 class Printed(NamedTuple):

@@ -6,17 +6,16 @@ double the time that `--help` takes).
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from bayesprop.cli import actions, console
+from bayesprop.cli import actions
 from bayesprop.cli.kept_programs import keep_programs
-from bayesprop.cli.parser import add_command, examples
-from bayesprop.cli.reproduce import Reproduce
+from bayesprop.cli.parser import add_command, examples, run_app
+from bayesprop.cli.reproduce import pass_on
 
 app = typer.Typer(
     name="bayesprop",
@@ -72,29 +71,16 @@ for _action in (
     actions.Inspect,
     actions.Methods,
     actions.Datasets,
-    Reproduce,
 ):
     add_command(app, _action)
+app.command(
+    "reproduce",
+    short_help="Run an experiment of a paper again.",
+    add_help_option=False,  # its words, --help too, are for the experiments
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)(pass_on)
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors become one line on stderr."""
-    words = tuple(sys.argv[1:] if args is None else args)
-    command = typer.main.get_command(app)
-    with console.warnings_as_lines():
-        try:
-            code = command.main(
-                list(words), prog_name="bayesprop", standalone_mode=False, obj=words
-            )
-            sys.stdout.flush()
-        except BrokenPipeError:
-            return console.quiet_pipe()
-        except SystemExit as stop:  # the parser's own answer to a closed pipe
-            if isinstance(stop.__context__, BrokenPipeError):
-                return console.quiet_pipe()
-            raise
-        except (Exception, KeyboardInterrupt) as error:
-            return console.print_failure(error, as_json="--json" in words)
-        if code == console.INTERRUPTED:  # the parser's own answer to Ctrl-C
-            return console.print_failure(KeyboardInterrupt(), as_json="--json" in words)
-    return code if isinstance(code, int) else os.EX_OK
+    return run_app(app, tuple(sys.argv[1:] if args is None else args), name="bayesprop")

@@ -113,7 +113,7 @@ def describe(error: BaseException) -> Failure:
         return Failure(INTERRUPTED, "interrupted")
     if hasattr(error, "format_message"):  # how every usage error of the parser speaks
         return Failure(BAD_INPUT, _usage(error))
-    if type(error).__module__.startswith("bayesprop."):
+    if type(error).__module__.startswith(("bayesprop.", "papers.")):
         full = isinstance(error.__cause__, OSError) and error.__cause__.errno in _FULL
         is_bad_input = isinstance(error, ValueError) and not full
         return Failure(BAD_INPUT if is_bad_input else UNEXPECTED, one_line(str(error)))

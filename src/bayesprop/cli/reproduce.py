@@ -1,198 +1,27 @@
-"""`reproduce`: run an experiment of a paper again."""
+"""`reproduce`: pass the words on to the experiments, where they stand beside this package."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
-from typer import Argument, Option
+import typer
 
-from bayesprop.cli.actions import Action, AsJson, Quiet, Seed
-from bayesprop.cli.console import InputError, note, print_json, print_table
-from bayesprop.table.errors import did_you_mean, listing, one_line
+from bayesprop.cli.console import InputError
 
-if TYPE_CHECKING:
-    from bayesprop.experiments.registry import Entry
-
-_SECONDS_BETWEEN_LINES = 60.0
+CHECKOUT = Path(__file__).resolve().parents[3]
+"""Folder of `src`, `tests` and `papers` if this package runs from its source tree."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reproduce(Action):
-    """Run an experiment of a paper again and set its figures beside ours."""
-
-    summary: ClassVar = "Run an experiment of a paper again."
-    examples: ClassVar = (
-        "bayesprop reproduce --list",
-        "bayesprop reproduce pbp-table1 --jobs 2",
-        "bayesprop reproduce pbp-table1 --only boston --only yacht --quick",
-    )
-
-    name: Annotated[
-        str | None,
-        Argument(metavar="[NAME]", help="A table or figure of a paper.", show_default=False),
-    ] = None
-    list_them: Annotated[bool, Option("--list", help="List experiments, or NAME's parts.")] = False
-    quick: Annotated[bool, Option("--quick", help="A small version, in seconds.")] = False
-    jobs: Annotated[int, Option(metavar="N", help="Parallel jobs; -1 for one a core.")] = 1
-    out: Annotated[
-        Path | None, Option("--out", "-o", metavar="DIR", help="Folder. Default: results.")
-    ] = None
-    only: Annotated[
-        tuple[str, ...], Option(metavar="PART", help="Only this part; repeatable.")
-    ] = ()
-    seed: Seed = 1
-    retry_failed: Annotated[
-        bool, Option("--retry-failed", help="Try cells again that have failed before.")
-    ] = False
-    cluster: Annotated[
-        str | None,
-        Option(metavar="ADDRESS", help="A Dask scheduler, tcp://..., does it."),
-    ] = None
-    as_json: AsJson = False
-    quiet: Quiet = False
-
-
-def run(options: Reproduce) -> None:
-    """List the experiments, or run one of them."""
-    from bayesprop.experiments.registry import EXPERIMENTS
-
-    out = options.out if options.out is not None else Path("results")
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file; name a folder")
-    if options.list_them and options.name is None:
-        _list(EXPERIMENTS, out, as_json=options.as_json)
-        return
-    experiment = _find(EXPERIMENTS, options.name)
-    if options.list_them:
-        _describe(experiment, out, options)
-        return
-    if options.jobs == 0:
-        raise InputError("--jobs must be 1 or more, or -1 for one a core; got 0")
-    if options.cluster is not None and options.jobs != 1:
-        raise InputError("--jobs is for this machine: a --cluster has its own; leave out one")
-    from bayesprop.experiments import protocol
-
-    with _line(quiet=options.quiet) as tell:
-        protocol.run(
-            experiment.load(),
-            out=out,
-            quick=options.quick,
-            only=list(options.only) or None,
-            seed=options.seed,
-            jobs=options.jobs,
-            cluster=options.cluster,
-            retry_failed=options.retry_failed,
-            tell=tell,
+def pass_on(ctx: typer.Context) -> None:
+    """Run an experiment of a paper again: `python -m papers` in a checkout."""
+    if not (CHECKOUT / "papers" / "__main__.py").is_file():
+        raise InputError(
+            "the experiments are not installed with the package: they are the folder `papers` of "
+            "its source tree, where `python -m papers --list` names them and `python -m papers "
+            "NAME` runs one"
         )
-    _tell(experiment.name, out, options)
-
-
-def _tell(name: str, out: Path, options: Reproduce) -> None:
-    """Print the section that the experiment wrote, and say where the rest lies."""
-    files = sorted(out.glob(f"{name}.*"))
-    if options.as_json:
-        print_json({"experiment": name, "out": str(out), "files": [str(file) for file in files]})
-        return
-    section = out / f"{name}.md"
-    if section in files:
-        print(section.read_text(encoding="utf-8"))
-    note(f"results: {listing([str(file) for file in files]) or out}", quiet=options.quiet)
-
-
-def _list(experiments: dict[str, Entry], out: Path, *, as_json: bool) -> None:
-    """Print the experiments paper by paper, with the cells that a folder holds."""
-    cells = {name: _cells(out / f"{name}.jsonl") for name in experiments}
-    papers: dict[str, list[Entry]] = {}
-    for entry in experiments.values():
-        papers.setdefault(entry.paper, []).append(entry)
-    if as_json:
-        print_json(
-            {
-                "experiments": {e.name: e.summary for e in experiments.values()},
-                "papers": {paper: [e.name for e in found] for paper, found in papers.items()},
-                "out": str(out),
-                "cells": {name: found._asdict() for name, found in cells.items() if sum(found)},
-            }
-        )
-        return
-    for paper, entries in papers.items():
-        rows = [(e.name, e.summary, cells[e.name].words()) for e in entries]
-        print()
-        print_table(f"{paper[:1].upper()}{paper[1:]}", ("experiment", "what", f"in {out}"), rows)
-
-
-def _describe(entry: Entry, out: Path, options: Reproduce) -> None:
-    """Print what one experiment is, and the parts that --only may name."""
-    experiment = entry.load()
-    parts = experiment.parts_of(experiment.settings(quick=options.quick))
-    cells = _cells(out / f"{entry.name}.jsonl")
-    if options.as_json:
-        about = {"experiment": entry.name, "summary": entry.summary, "paper": entry.paper}
-        print_json(about | {"parts": parts, "out": str(out), "cells": cells._asdict()})
-        return
-    print(f"{entry.name}: {entry.summary}; {entry.paper}")
-    print(f"parts: {', '.join(parts)}")
-    print(f"in {out}: {cells.words() or 'nothing'}")
-
-
-class _Cells(NamedTuple):
-    """How many cells of a file have a result, and how many have failed."""
-
-    done: int
-    failed: int
-
-    def words(self) -> str:
-        failed = f", {self.failed} failed" if self.failed else ""
-        return f"{self.done} cells{failed}" if sum(self) else ""
-
-
-def _cells(path: Path) -> _Cells:
-    from bayesprop.experiments import rows
-
-    found = rows.read(path)
-    return _Cells(len(rows.done(found)), len(rows.failed(found)))
-
-
-def _find(experiments: dict[str, Entry], name: str | None) -> Entry:
-    known = ", ".join(experiments)
-    if name is None:
-        raise InputError(f"name an experiment: {known}")
-    if name not in experiments:
-        hint = did_you_mean(name, experiments)
-        raise InputError(f"no experiment {one_line(name)!r}{hint}; there are: {known}")
-    return experiments[name]
-
-
-@contextmanager
-def _line(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Yield what shows progress: one changing line of a terminal, of a log a line a minute."""
-    if quiet:
-        yield lambda _text: None
-        return
-    if not sys.stderr.isatty():
-        yield _now_and_then()
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    with Console(stderr=True).status("") as status:
-        yield lambda text: status.update(Text(one_line(text)))
-
-
-def _now_and_then() -> Callable[[str], None]:
-    """Return what prints a line if the last one, or the start, is a minute ago."""
-    last = time.monotonic()
-
-    def tell(text: str) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            note(text)
-
-    return tell
+    if str(CHECKOUT) not in sys.path:
+        sys.path.insert(0, str(CHECKOUT))
+    raise typer.Exit(import_module("papers.command").main(ctx.args, name=ctx.command_path))

@@ -1,4 +1,4 @@
-"""Pictures of experiments as files: PNG for the eye, SVG for the documentation."""
+"""Pictures as files: PNG for the eye, SVG for the documentation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,8 @@ from bayesprop.atomic import write_atomically
 _METADATA = {".png": {"Software": None}, ".svg": {"Date": None}}
 
 
-def save(figure: Figure, stem: Path) -> None:
-    """Write `<stem>.png` and `<stem>.svg`; the same figure gives the same bytes."""
-    for suffix in _METADATA:
-        write(figure, stem.with_name(stem.name + suffix))
-
-
 def write(figure: Figure, path: Path) -> None:
-    """Write one picture, of the kind that its suffix says."""
+    """Write a picture, of the kind that its suffix says; the same figure gives the same bytes."""
     with matplotlib.rc_context({"svg.hashsalt": path.stem}):
         write_atomically(
             path,

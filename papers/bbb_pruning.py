@@ -1,0 +1,115 @@
+"""Table 2 and Figure 4 of Blundell et al. (2015): most weights of an MNIST network can go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprop.model import mean_field, pruning
+from papers import compare, digit_networks, markdown
+from papers.digit_networks import Config
+from papers.protocol import Cell, Experiment, Key, Scratch, Selection
+from papers.rows import Row
+
+NAME = "bbb-pruning"
+KIND = "bbb-mixture"
+SHARES = (0.0, 0.5, 0.75, 0.95, 0.98)
+CUT_SHARE = 0.75
+
+
+def cells(config: Config, asked: Selection) -> list[Cell]:
+    """Prune the networks of Table 1, trained here if they are not there; parts: their units."""
+    return [
+        Cell({"method": KIND, "units": units}, units**2)
+        for units in digit_networks.chosen_units(config, asked)
+    ]
+
+
+def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
+    """Remove shares of the weights of the last epoch, as the paper does; test what is left."""
+    network = digit_networks.trained(config, KIND, key["units"], scratch)
+    m, std = network.state.q.m, mean_field.stds(network.state.q)
+    test = digit_networks.pictures(config).test
+    n_weights = sum(w.size for w in m)
+    pruned = []
+    for share in SHARES:
+        masks = pruning.keep(m, std, share)
+        left = jax.tree.map(lambda w, mask: jnp.where(jnp.asarray(mask), w, 0.0), m, masks)
+        pruned.append(
+            {
+                "share": share,
+                "n_left": sum(int(np.count_nonzero(mask)) for mask in masks),
+                "test_error": digit_networks.error(left, test),
+            }
+        )
+    ratio = digit_networks.flat(pruning.signal_to_noise(m, std))
+    return {
+        "n_weights": n_weights,
+        "cut": pruning.threshold(m, std, CUT_SHARE),
+        "ratio_quantiles": np.quantile(ratio, [0.05, 0.25, 0.5, 0.75, 0.95]),
+        "pruned": pruned,
+    }
+
+
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw the ratios of the largest network, if its file is in the folder of the rows."""
+    from papers.figures import snr_figure
+
+    config = digit_networks.config_of(rows)
+    units = max(row.cell["units"] for row in rows)
+    network = digit_networks.kept(config, KIND, units, stem.parent)
+    if network is None:
+        return
+    q = network.state.q
+    mean, std = digit_networks.flat(q.m), digit_networks.flat(mean_field.stds(q))
+    snr_figure.draw(stem, mean=mean, std=std, cut_share=CUT_SHARE)
+
+
+def section(rows: Sequence[Row]) -> str:
+    """Write the errors of the smaller networks beside the paper's."""
+    finished = markdown.latest(rows)
+    paper = compare.anchors("bbb_table2.csv")
+    lines = [
+        (
+            str(row.cell["units"]),
+            f"{100 * left['share']:g} %",
+            str(left["n_left"]),
+            paper[str(left["share"])]["test_error"],
+            f"{100 * left['test_error']:.2f}",
+        )
+        for row in sorted(finished, key=lambda row: row.cell["units"])
+        for left in (row.result or {})["pruned"]
+    ]
+    return "\n\n".join(
+        (
+            "## Removing weights of low signal-to-noise (BBB paper, Table 2 and Figure 4)",
+            "The Bayes by Backprop network with the mixture prior after the last epoch. The "
+            "weights of lowest abs(mean) / std over the whole network become zero; the rest "
+            "predict by "
+            "their means. The paper's figures are of 1200 units.",
+            markdown.table(_HEADER, lines),
+            f"![Density and distribution of the signal-to-noise ratio]({NAME}.svg)",
+            markdown.origin(finished) if finished else "Nothing has been run.",
+        )
+    ) + markdown.failures(rows)
+
+
+_HEADER = ("units", "removed", "weights left", "test error, paper, %", "test error, ours, %")
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=digit_networks.units_of,
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    draw=draw,
+    quick=digit_networks.QUICK,
+    scratch=True,
+)

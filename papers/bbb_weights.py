@@ -1,0 +1,100 @@
+"""Figure 3 of Blundell et al. (2015): the weights that SGD, dropout and BBB learn on MNIST."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from papers import digit_networks, markdown
+from papers.bbb_curves import METHODS
+from papers.digit_networks import Config
+from papers.protocol import Cell, Experiment, Key, Scratch, Selection
+from papers.rows import Row
+
+NAME = "bbb-weights"
+_NEAR_ZERO = 0.01
+_QUANTILES = 2001
+
+
+def cells(config: Config, asked: Selection) -> list[Cell]:
+    """Take the networks of Table 1 from its folder, or train them; parts: their units."""
+    return [
+        Cell({"method": kind, "units": units}, units**2 * config.epochs_of(kind))
+        for units in digit_networks.chosen_units(config, asked)
+        for kind in METHODS
+    ]
+
+
+def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
+    """Describe the weights of the last epoch; of a posterior, one draw of them."""
+    network = digit_networks.trained(config, key["method"], key["units"], scratch)
+    drawn = network.method.sample(jax.random.key(config.seed), network.state).weights
+    weights = digit_networks.flat(drawn).astype(np.float64)
+    return {
+        "std": weights.std(),
+        "near_zero": np.mean(np.abs(weights) < _NEAR_ZERO),
+        "reach": np.quantile(np.abs(weights), 0.999),
+        "quantiles": np.quantile(weights, np.linspace(0.0, 1.0, _QUANTILES)),
+    }
+
+
+def draw(rows: Sequence[Row], stem: Path) -> None:
+    """Draw the largest networks, one line a method."""
+    from papers.figures import weights_figure
+
+    weights = {
+        label: np.asarray((row.result or {})["quantiles"])
+        for kind, label in METHODS.items()
+        for row in digit_networks.largest(rows)
+        if row.cell["method"] == kind
+    }
+    if weights:
+        weights_figure.draw(stem, weights=weights)
+
+
+def section(rows: Sequence[Row]) -> str:
+    """Write the widths of the distributions."""
+    finished = digit_networks.largest(markdown.latest(rows))
+    lines = [
+        (
+            METHODS[row.cell["method"]],
+            f"{result['std']:.4f}",
+            f"{100 * result['near_zero']:.1f}",
+            f"{result['reach']:.3f}",
+        )
+        for row in finished
+        if (result := row.result or {})
+    ]
+    units = finished[0].cell["units"] if finished else ""
+    return "\n\n".join(
+        (
+            "## Distribution of the weights (BBB paper, Figure 3)",
+            f"All weights and biases of the networks of {units} units after the last epoch: as "
+            "they are for SGD and dropout, one draw from the posterior for Bayes by Backprop.",
+            f"![Densities of the weights]({NAME}.svg)",
+            markdown.table(_HEADER, lines),
+            "In the paper the weights of Bayes by Backprop have the greatest range and those of "
+            "SGD the smallest.",
+            markdown.origin(finished) if finished else "Nothing has been run.",
+        )
+    ) + markdown.failures(rows)
+
+
+_HEADER = ("method", "std", f"% below {_NEAR_ZERO} in size", "99.9 % are below, in size")
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=digit_networks.units_of,
+    cells=cells,
+    work=fit_cell,
+    section=section,
+    draw=draw,
+    quick=digit_networks.QUICK,
+    scratch=True,
+)

@@ -1,0 +1,344 @@
+"""The networks behind the MNIST experiments of Blundell et al. (2015), each trained once.
+
+A network is kept in a file beside the rows, written every few epochs, so that experiments share it
+and a killed training goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from bayesprop.atomic import write_atomically
+from bayesprop.datasets.images import load_images
+from bayesprop.model import draws
+from bayesprop.model.gradient_method import GradientMethod
+from bayesprop.model.network_likelihoods import Categorical
+from bayesprop.model.networks import init_weights, plain_apply
+from bayesprop.model.priors import NormalPrior, ScaleMixturePrior
+from bayesprop.numerics import loops
+from bayesprop.numerics.loops import Rows
+from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
+from bayesprop.sampling.dropout import Rates, dropout_forward
+from bayesprop.sampling.point_network import point_network
+from papers import rows as row_files
+from papers import uci
+from papers.protocol import Scratch, Selection
+from papers.rows import Row
+
+LOCAL = "bbb-mixture-local"
+"""The mixture's network whose activations are drawn, not its weights (Kingma et al. 2015)."""
+
+KINDS = ("sgd", "dropout", "dropconnect", "bbb-normal", "bbb-mixture", LOCAL)
+LOCAL_STEP = 2e-3
+SAVED_EVERY = 5
+_FOLDER = "networks"
+_OF_SGD = {"sgd_step", "momentum"}
+_OF_MIXTURE = {"share", "wide_std", "narrow_std"}
+_OF_BBB = _OF_MIXTURE | {"bbb_step", "kl_weights", "n_samples", "init_std", "prior_std"}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of all the networks.
+
+    dataset, n_validation
+        Pictures, and how many of the training pictures choose the epoch.
+    units
+        Sizes of the two hidden layers; the largest is that of the figures and of Table 2.
+    n_epochs
+        Of plain networks, of those with dropout or DropConnect, and of Bayes by Backprop; twice as
+        many where it draws activations.
+    sgd_step, momentum
+        Of plain networks and those with zeros, for a gradient averaged over a batch; the step falls
+        to zero along a cosine.
+    bbb_step, kl_weights
+        Step of Adam, falling in the same way, and shares of the KL; but of the network whose
+        activations are drawn they are LOCAL_STEP and "geometric".
+    prior_std
+        Of the normal prior.
+    share, wide_std, narrow_std
+        Of the mixture prior. A narrower part, e^-7, has less validation error, but weights that
+        cannot be removed.
+    """
+
+    seed: int = 1
+    dataset: Literal["mnist", "digits"] = "mnist"
+    n_validation: int = 10_000
+    full_ink: float = 126.0
+    units: tuple[int, ...] = (400, 800, 1200)
+    batch_size: int = 128
+    n_epochs: tuple[int, int, int] = (60, 200, 60)
+    sgd_step: float = 0.02
+    momentum: float = 0.9
+    bbb_step: float = 1e-3
+    kl_weights: Literal["uniform", "geometric"] = "uniform"
+    n_samples: int = 1
+    init_std: float = 0.0067
+    prior_std: float = 1.0
+    share: float = 0.5
+    wide_std: float = 1.0
+    narrow_std: float = 0.0024787522
+    n_draws: int = 10
+
+    def epochs_of(self, kind: str) -> int:
+        """Count the epochs of a kind of network."""
+        plain, zeros, bbb = self.n_epochs
+        if kind == LOCAL:
+            return 2 * bbb
+        return bbb if kind.startswith("bbb") else plain if kind == "sgd" else zeros
+
+    def of_kind(self, kind: str) -> Config:
+        """Return the settings with those that a kind of network prescribes."""
+        own = {"bbb_step": LOCAL_STEP, "kl_weights": "geometric"} if kind == LOCAL else {}
+        return replace(self, **own)
+
+
+QUICK: Mapping[str, Any] = {
+    "dataset": "digits",
+    "n_validation": 287,
+    "units": (32,),
+    "n_epochs": (4, 4, 4),
+}
+"""Settings that shrink everything to seconds, on the digits that come with scikit-learn."""
+
+
+class Pictures(NamedTuple):
+    """Training, validation and test pictures, flat, ink divided by the paper's 126."""
+
+    train: Rows
+    validation: Rows
+    test: Rows
+
+
+class Network(NamedTuple):
+    """A trained network.
+
+    trace
+        By name, one value an epoch: validation_error and test_error (shares of pictures) of the
+        network of means, mean_log_likelihood (nats a row), seconds.
+    """
+
+    method: GradientMethod
+    state: Any
+    trace: dict[str, list[float]]
+
+    @property
+    def best(self) -> int:
+        """Epoch of least validation error, from 0; the first of several."""
+        return int(np.argmin(self.trace["validation_error"]))
+
+    @property
+    def n_epochs(self) -> int:
+        """Count the epochs it was trained for."""
+        return len(self.trace.get("seconds", ()))
+
+
+@lru_cache(maxsize=2)
+def pictures(config: Config) -> Pictures:
+    """Read and divide the pictures; the validation pictures are a random part of the training's."""
+    images = load_images(config.dataset)
+    order = np.random.default_rng(config.seed).permutation(len(images.train_x))
+    held_out, rest = order[: config.n_validation], order[config.n_validation :]
+
+    def rows(x: np.ndarray, y: np.ndarray) -> Rows:
+        flat = x.reshape(len(x), -1).astype(np.float32) / config.full_ink
+        return Rows(jnp.asarray(flat), jnp.asarray(y, jnp.int32), jnp.ones(len(x)))
+
+    return Pictures(
+        rows(images.train_x[rest], images.train_y[rest]),
+        rows(images.train_x[held_out], images.train_y[held_out]),
+        rows(images.test_x, images.test_y),
+    )
+
+
+def trained(config: Config, kind: str, units: int, scratch: Scratch, *, member: int = 0) -> Network:
+    """Return a network, from its file as far as that goes, and trained from there.
+
+    scratch
+        The networks lie in a folder below its folder.
+    member
+        Which of several networks that differ in their seeds.
+    """
+    data = pictures(config)
+    key_start, key_epochs = _keys(config, kind, units, member)
+    path = _path(config, kind, units, scratch.folder, member=member)
+    network = _read(path, _start(config, kind, units, key_start))
+    for epoch in range(network.n_epochs, config.epochs_of(kind)):
+        key = jax.random.fold_in(key_epochs, epoch)
+        network = _one_epoch(network, key, data, config.batch_size)
+        if (epoch + 1) % SAVED_EVERY == 0 or epoch + 1 == config.epochs_of(kind):
+            _write(path, network)
+            error = 100.0 * network.trace["validation_error"][-1]
+            scratch.tell(f"{path.stem}: epoch {epoch + 1}, validation error {error:.2f} %")
+    return network
+
+
+def kept(config: Config, kind: str, units: int, folder: Path) -> Network | None:
+    """Return a network that was trained to its last epoch, if its file is in the folder."""
+    path = _path(config, kind, units, folder)
+    if not path.exists():
+        return None
+    start = _start(config, kind, units, _keys(config, kind, units, 0)[0])
+    network = _read(path, start)
+    return network if network.n_epochs == config.epochs_of(kind) else None
+
+
+def _keys(config: Config, kind: str, units: int, member: int) -> Any:
+    """Return the keys of the start and of the epochs."""
+    seed = uci.cell_seed(config.seed, KINDS.index(kind), units, member)
+    return jax.random.split(jax.random.key(seed))
+
+
+def _start(config: Config, kind: str, units: int, key: Any) -> Network:
+    data = pictures(config)
+    method = _method(config, kind, len(data.train.weight))
+    sizes = (data.train.x.shape[1], units, units, int(jnp.max(data.train.y)) + 1)
+    return Network(method, method.init(key, init_weights(key, sizes)), {})
+
+
+def _path(config: Config, kind: str, units: int, folder: Path, *, member: int = 0) -> Path:
+    return folder / _FOLDER / f"{kind}-{units}-{member}-{_digest(config, kind)}.npz"
+
+
+def error(weights: Any, rows: Rows) -> float:
+    """Share of the pictures that a network gets wrong."""
+    return float(_error(weights, rows.x, rows.y))
+
+
+def averaged_error(proba: Sequence[np.ndarray], rows: Rows) -> float:
+    """Share of the pictures that the average of probabilities gets wrong."""
+    label = np.mean(np.asarray(proba), axis=0).argmax(axis=1)
+    return float(np.mean(label != np.asarray(rows.y)))
+
+
+def probabilities(config: Config, network: Network, rows: Rows, *, n_draws: int = 1) -> np.ndarray:
+    """Average class probabilities of draws of a network; of a plain one, one draw is itself."""
+    key = jax.random.key(config.seed)
+    found = draws.class_moments(
+        plain_apply, network.method.sample, key, network.state, rows.x, n_draws=n_draws
+    )
+    return np.asarray(found.proba)
+
+
+def units_of(config: Config) -> list[str]:
+    """List the sizes of networks as parts that a user may name."""
+    return [str(units) for units in config.units]
+
+
+def chosen_units(config: Config, asked: Selection) -> list[int]:
+    """Return the sizes of networks that the user named, by default the largest."""
+    return [int(part) for part in asked.parts] if asked.named else [config.units[-1]]
+
+
+def config_of(rows: Sequence[Row]) -> Config:
+    """Rebuild the settings of rows that share them."""
+    found: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in rows[0].config.items()
+    }
+    return Config(**found)
+
+
+def largest(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of the largest networks among them."""
+    units = max((row.cell["units"] for row in rows), default=0)
+    return [row for row in rows if row.cell["units"] == units]
+
+
+def flat(tree: Any) -> np.ndarray:
+    """Put the numbers of a pytree into one vector."""
+    return np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(tree)])
+
+
+def name_of(kind: str, units: int) -> str:
+    """Name a network as the parts of the experiments do."""
+    return f"{kind}-{units}"
+
+
+@jax.jit
+def _error(weights: Any, x: Any, y: Any) -> Any:
+    outputs = jax.vmap(partial(plain_apply, weights))(x)
+    return jnp.mean(jnp.argmax(outputs, axis=1) != y)
+
+
+@lru_cache(maxsize=32)
+def _method(config: Config, kind: str, n_rows: int) -> GradientMethod:
+    config, likelihood = config.of_kind(kind), Categorical(10)
+    n_steps = config.epochs_of(kind) * loops.count_batches(n_rows, config.batch_size)
+    if not kind.startswith("bbb"):
+        rates = {"dropout": Rates(0.2, 0.5), "dropconnect": Rates(connection=0.5)}.get(kind)
+        forward = None if rates is None else dropout_forward(rates, activation_name="relu")
+        falling = optax.cosine_decay_schedule(config.sgd_step, n_steps)
+        optimizer = optax.sgd(falling, momentum=config.momentum or None)
+        return point_network(plain_apply, likelihood, optimizer, forward=forward)
+    is_mixture = kind != "bbb-normal"
+    mixture = ScaleMixturePrior(config.share, config.wide_std, config.narrow_std)
+    return bayes_by_backprop(
+        plain_apply,
+        likelihood,
+        mixture if is_mixture else NormalPrior(config.prior_std**2),
+        optax.adam(optax.cosine_decay_schedule(config.bbb_step, n_steps)),
+        n_samples=config.n_samples,
+        kl="sampled" if is_mixture else "closed",
+        kl_weights=config.kl_weights,
+        init_std=config.init_std,
+        local_reparameterisation=kind == LOCAL,
+    )
+
+
+def _one_epoch(network: Network, key: Any, data: Pictures, batch_size: int) -> Network:
+    started = time.perf_counter()
+    method = network.method
+    state, info = loops.epoch(method.update, network.state, key, data.train, batch_size=batch_size)
+    fit = float(info.mean_log_likelihood)
+    seconds = time.perf_counter() - started
+    weights = method.mean(state).weights
+    if not np.isfinite(fit):
+        raise FloatingPointError("training left the finite numbers: lower the step size")
+    found = {
+        "validation_error": error(weights, data.validation),
+        "test_error": error(weights, data.test),
+        "mean_log_likelihood": fit,
+        "seconds": seconds,
+    }
+    trace = {name: [*network.trace.get(name, []), value] for name, value in found.items()}
+    return Network(method, state, trace)
+
+
+def _digest(config: Config, kind: str) -> str:
+    """Name the settings that the network depends on."""
+    foreign = {"units", "n_draws", *(_OF_SGD if kind.startswith("bbb") else _OF_BBB)}
+    foreign |= _OF_MIXTURE if kind == "bbb-normal" else {"prior_std"}
+    own = vars(config.of_kind(kind))
+    settings = {name: value for name, value in own.items() if name not in foreign}
+    settings |= {"n_epochs": config.epochs_of(kind), "kind": kind}
+    return hashlib.sha256(row_files.identity(settings, {}).encode()).hexdigest()[:12]
+
+
+def _write(path: Path, network: Network) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    leaves = {f"state.{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(network.state))}
+    arrays = leaves | {name: np.asarray(values) for name, values in network.trace.items()}
+    write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+
+
+def _read(path: Path, start: Network) -> Network:
+    if not path.exists():
+        return start
+    with np.load(path, allow_pickle=False) as stored:
+        leaves, structure = jax.tree.flatten(start.state)
+        found = [jnp.asarray(stored[f"state.{i}"]) for i in range(len(leaves))]
+        names = [name for name in stored.files if not name.startswith("state.")]
+        trace = {name: stored[name].tolist() for name in names}
+    return Network(start.method, structure.unflatten(found), trace)

@@ -1,0 +1,72 @@
+"""The Markdown of a results section: tables, and the line that says where the figures come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import floor, log10
+from statistics import fmean
+
+from papers.compare import Difference, Estimate
+from papers.rows import Row
+
+_ROUNDING = 1e-6
+"""Share of a mean below which its standard error is that of float32 numbers that are alike."""
+
+
+def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Set a table; all columns but the first are flush right."""
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (header, rule, *lines))
+
+
+def estimate(value: Estimate) -> str:
+    """Set mean ± standard error, two digits of the error, three decimals at least."""
+    if value.n == 0:
+        return "–"
+    if not value.se or value.se < _ROUNDING * abs(value.mean):
+        return f"{value.mean:.4g}"
+    digits = max(3, 1 - floor(log10(value.se)))
+    return f"{value.mean:.{digits}f} ± {value.se:.{digits}f}"
+
+
+def gap(value: Difference) -> str:
+    """Set a difference in combined standard errors: as printed, and with the rounding."""
+    return f"{_signed(value.plain)} / {_signed(value.rounded)}"
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.1f}"
+
+
+def latest(rows: Sequence[Row]) -> list[Row]:
+    """Keep the finished rows that share the settings of the one that finished last."""
+    finished = {row.identity: row for row in rows if row.is_done}
+    if not finished:
+        return []
+    settings = max(finished.values(), key=lambda row: row.finished_at).config
+    return [row for row in finished.values() if row.config == settings]
+
+
+def failures(rows: Sequence[Row]) -> str:
+    """Say which cells have failed and not succeeded since."""
+    done = {row.identity for row in rows if row.is_done}
+    failed = {row.identity: row for row in rows if row.identity not in done}
+    if not failed:
+        return ""
+    lines = [f"- {row.cell}: {row.error}" for row in failed.values()]
+    return f"\n\n**{len(lines)} cells failed:**\n\n" + "\n".join(lines)
+
+
+def origin(rows: Sequence[Row]) -> str:
+    """Say what command, versions and time stand behind the figures."""
+    newest = max(rows, key=lambda row: row.finished_at)
+    seed = newest.config.get("seed", 1)
+    command = f"bayesprop reproduce {newest.experiment}" + ("" if seed == 1 else f" --seed {seed}")
+    commit = f", commit {newest.commit}" if newest.commit else ""
+    return (
+        f"`{command}`; {len(rows)} cells, the last on {newest.finished_at[:10]}; "
+        f"bayesprop {newest.version}{commit}, Python {newest.python}, NumPy {newest.numpy}; "
+        f"{sum(row.seconds for row in rows):.0f} s summed over cells "
+        f"({fmean(row.seconds for row in rows):.2g} s a cell), "
+        f"at most {max(row.peak_mib for row in rows):.0f} MiB resident."
+    )

@@ -1,0 +1,260 @@
+"""Table 2 of Hernández-Lobato & Adams (2015): active learning, test RMSE after nine additions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from bayesprop.decisions.active_learner import ActiveLearner
+from bayesprop.methods import make
+from papers import compare, ground_truth, markdown, uci
+from papers.compare import Estimate, Published
+from papers.protocol import Cell, Experiment, Key, Selection
+from papers.published_pbp import PublishedPBP
+from papers.rows import Row
+
+NAME = "pbp-table2"
+DATASETS = tuple(dataset for dataset in uci.DATASETS if dataset != "year")
+ACTIVE, RANDOM = "active", "random"
+COLLECTION = {RANDOM: "random", ACTIVE: "predictive-variance"}
+"""How rows are collected, by the acquisition that does it; the paper's names end in R and A."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of the table."""
+
+    seed: int = 1
+    n_train: int = 20
+    n_test: int = 100
+    n_additions: int = 9
+    n_hidden: int = 10
+    n_epochs: int = 40
+    n_chains: int = 2
+    n_warmup: int = 500
+    n_draws: int = 250
+
+
+class Column(NamedTuple):
+    """One method of the table: its label, its columns in the file of anchors, how it is made."""
+
+    label: str
+    anchor: str
+    make: Callable[[Config, int], Any]
+
+
+COLUMNS: Mapping[str, Column] = {
+    "pbp": Column(
+        "PBP",
+        "pbp",
+        lambda config, seed: PublishedPBP((config.n_hidden,), config.n_epochs, seed),
+    ),
+    "batch-ep": Column(
+        "EP",
+        "ep",
+        lambda config, seed: make(
+            "batch-ep", hidden_layer_sizes=(config.n_hidden,), n_starts=1, random_state=seed
+        ),
+    ),
+    "laplace": Column(
+        "LA",
+        "la",
+        lambda config, seed: make(
+            "laplace",
+            hidden_layer_sizes=(config.n_hidden,),
+            structure="diagonal",
+            activation="erf",
+            random_state=seed,
+        ),
+    ),
+    "mcmc": Column(
+        "HMC",
+        "hmc",
+        lambda config, seed: ground_truth.estimator(
+            config, ground_truth.VAGUE, config.n_hidden, seed
+        ),
+    ),
+}
+_QUICK_METHOD, _QUICK_REPEATS, _N_REPEATS = "pbp", 2, 40
+_SECONDS = {"pbp": 0.1, "batch-ep": 3.2, "laplace": 2.0, "mcmc": 35.0}
+"""Of a cell, roughly: for the estimate of the time left."""
+_BLOCK = 10
+"""Repeats of a set in a row: its ten sizes of table are compiled once for all of them."""
+
+
+class Problem(NamedTuple):
+    """A random division of a data set; `in_pool` marks what is neither training nor test row."""
+
+    X: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, " n"]
+    train: np.ndarray
+    test: np.ndarray
+    in_pool: Bool[np.ndarray, " n"]
+
+
+def cells(_config: Config, asked: Selection, *, datasets: Sequence[str] = DATASETS) -> list[Cell]:
+    """List the runs, ten repeats at a time; random and active collection start from the same rows.
+
+    The parts are data sets and methods, all of either where none is named. Quick: two repeats of
+    PBP on the sets named, or on those of at most 2000 rows.
+    """
+    named = asked.parts if asked.named else []
+    sets = [part for part in named if part not in COLUMNS]
+    found = uci.at_hand(sets or datasets, quick=asked.quick and not sets)
+    methods = [part for part in named if part in COLUMNS]
+    methods = methods or ([_QUICK_METHOD] if asked.quick else list(COLUMNS))
+    n_repeats = _QUICK_REPEATS if asked.quick else _N_REPEATS
+    return [
+        Cell(
+            {"dataset": dataset, "method": method, "collection": collection, "repeat": repeat},
+            _SECONDS[method],
+        )
+        for first in range(0, n_repeats, _BLOCK)
+        for method in methods
+        for dataset in found
+        for repeat in range(first, min(first + _BLOCK, n_repeats))
+        for collection in COLLECTION
+    ]
+
+
+def fit_cell(config: Config, key: Key) -> dict[str, Any]:
+    """Add rows one by one, fitting from scratch each time; return the test RMSE of every fit."""
+    data = problem(config, key["dataset"], key["repeat"])
+    seed = uci.cell_seed(config.seed, key["repeat"], 1)
+    learner = ActiveLearner(
+        COLUMNS[key["method"]].make(config, seed),
+        COLLECTION[key["collection"]],
+        random_state=seed,
+    )
+    left = data.in_pool.copy()
+    learner.teach(data.X[data.train], data.y[data.train])
+    rmse, log_likelihood = [], []
+    for n_added in range(config.n_additions + 1):
+        predicted = learner.estimator_.predict_dist(data.X[data.test])
+        error = predicted.mean - data.y[data.test]
+        rmse.append(float(np.sqrt(np.mean(np.square(error)))))
+        log_likelihood.append(float(np.mean(predicted.log_prob(data.y[data.test]))))
+        if n_added < config.n_additions:
+            row = learner.query(data.X, allowed=left).indices
+            left[row] = False
+            learner.teach(data.X[row], data.y[row])
+    return {
+        "rmse": rmse,
+        "log_likelihood": log_likelihood,
+        "fit_seconds": sum(step.seconds for step in learner.history_) / len(rmse),
+    }
+
+
+def problem(config: Config, dataset: str, repeat: int) -> Problem:
+    """Divide a data set at random: training rows, test rows, the pool."""
+    data = uci.loaded(dataset)
+    place = (repeat, uci.DATASETS.index(dataset))
+    rng = np.random.default_rng(uci.cell_seed(config.seed, *place))
+    order = rng.permutation(len(data.y))
+    n_known = config.n_train + config.n_test
+    in_pool = np.ones(len(order), dtype=bool)
+    in_pool[order[:n_known]] = False
+    train, test = order[: config.n_train], order[config.n_train : n_known]
+    return Problem(data.X, data.y, train, test, in_pool)
+
+
+def curves(rows: Sequence[Row], dataset: str, method: str, collection: str) -> list[list[float]]:
+    """Return the test RMSE after every addition, one list a repeat, in the order of repeats."""
+    key = {"dataset": dataset, "method": method, "collection": collection}
+    found = {
+        row.cell["repeat"]: (row.result or {})["rmse"]
+        for row in rows
+        if all(row.cell[name] == value for name, value in key.items())
+    }
+    return [found[repeat] for repeat in sorted(found)]
+
+
+def section(rows: Sequence[Row]) -> str:
+    """Write one table a method, random and active collection beside the paper's."""
+    finished = markdown.latest(rows)
+    paper = compare.anchors("pbp_table2.csv")
+    tables = []
+    for method, column in COLUMNS.items():
+        lines = [
+            _line(finished, method, column.anchor, dataset, paper[dataset])
+            for dataset in DATASETS
+            if curves(finished, dataset, method, ACTIVE)
+            or curves(finished, dataset, method, RANDOM)
+        ]
+        if lines:
+            tables += [f"### {column.label}", markdown.table(_HEADER, lines)]
+    return "\n\n".join(
+        (
+            "## Active learning on the UCI sets (PBP paper, Table 2)",
+            _PROTOCOL,
+            *tables,
+            _NOTE,
+            markdown.origin(finished) if finished else "Nothing has been run.",
+        )
+    ) + markdown.failures(rows)
+
+
+_HEADER = (
+    "data set", "repeats", "random, paper", "random, ours", "apart", "active, paper",
+    "active, ours", "apart", "random - active, paper", "ours, same repeats",
+)  # fmt: skip
+_PROTOCOL = (
+    "20 training rows, 100 test rows, the rest a pool of candidates; nine rows are moved from the "
+    "pool to the training rows, by chance or where the predictive variance is largest (eq. 18-19), "
+    "and the model is fitted from scratch after each. One hidden layer of ten units; test RMSE "
+    "after the ninth, mean ± standard error over 40 repeats, in which random and active collection "
+    "start from the same rows. PBP: the published code, 40 epochs. EP: "
+    "`BatchEPRegressor(n_starts=1)`. LA: "
+    '`LaplaceRegressor(structure="diagonal", activation="erf")`, whose prior and noise are chosen '
+    "by the evidence (the paper: tanh). HMC: 500 draws of two chains of the no-U-turn sampler, "
+    "the precisions with vague priors."
+)
+_NOTE = (
+    "*Apart* is ours minus the paper's in combined standard errors, without and with the rounding "
+    "of the printed figures. The last two columns are the gain of active over random collection: "
+    "the paper's with the two standard errors combined, ours over pairs of repeats. The paper "
+    "names boston, energy, power_plant and yacht as the sets where active collection is better. "
+    "On most sets its EP and LA err by the standard deviation of the target (boston 9.2, concrete "
+    "16.7, kin8nm 0.264, protein 6.12, yacht 15.1; LA energy 10.1 and power_plant 17.1, too): they "
+    "predict a constant there, and ours, which do not, are far from them. The paper lays LA's "
+    "to a precision and a noise that a diagonal Hessian cannot select; ours selects them with the "
+    "diagonal of the Gauss-Newton matrix, refitting in between."
+)
+
+
+def _line(
+    rows: Sequence[Row], method: str, anchor: str, dataset: str, paper: Mapping[str, str]
+) -> list[str]:
+    last = {
+        collection: [curve[-1] for curve in curves(rows, dataset, method, collection)]
+        for collection in COLLECTION
+    }
+    line = [dataset, str(min(map(len, last.values())))]
+    published = {}
+    for collection in COLLECTION:
+        ours = Estimate.of(last[collection])
+        published[collection] = Published.parse(paper[f"{anchor}_{collection[0]}"])
+        apart = compare.difference(ours, published[collection])
+        line += [published[collection].text, markdown.estimate(ours), markdown.gap(apart)]
+    gain = published[RANDOM].mean - published[ACTIVE].mean
+    se = np.hypot(published[RANDOM].se or 0.0, published[ACTIVE].se or 0.0)
+    pairs = zip(last[RANDOM], last[ACTIVE], strict=False)
+    return [
+        *line,
+        f"{gain:.3f} ± {se:.3f}",
+        markdown.estimate(Estimate.of([r - a for r, a in pairs])),
+    ]
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    config=Config,
+    parts=(*DATASETS, *COLUMNS),
+    cells=cells,
+    work=fit_cell,
+    section=section,
+)

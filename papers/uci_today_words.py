@@ -1,0 +1,161 @@
+"""Which method when, in words, from the rows of `uci-today`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from papers.contestants import OURS
+from papers.standing import Field, Score, Standing, undominated
+
+Places = Mapping[str, Mapping[str, Standing]]
+_NAMED = 3
+_LEVEL = 0.9
+_TOO_NARROW, _TOO_WIDE = 0.85, 0.95
+
+
+def choice(found: Mapping[str, Field], places: Places, scores: Sequence[Score]) -> str:
+    """Write one line a question that a user may have."""
+    whole = [method for method, place in places["crps"].items() if place.is_complete]
+    partial = [method for method in places["crps"] if method not in whole]
+    lines = [
+        _best(whole, places, scores),
+        _won(found, scores),
+        _pace(found, whole, places),
+        _intervals(found, whole),
+        *(_partial(method, found, places) for method in partial),
+    ]
+    return "\n".join(f"- {line}" for line in lines if line)
+
+
+class Seconds(NamedTuple):
+    """Processor seconds, median over splits: of the first call in a process, and of later ones.
+
+    None where there was none.
+    """
+
+    first: float | None
+    later: float | None
+
+    @classmethod
+    def of(cls, field: Field, method: str, key: str) -> Seconds:
+        """Read them from the rows."""
+        by_place: dict[bool, list[float]] = {True: [], False: []}
+        for result in field.results[method]:
+            seconds = result[key]
+            if seconds is not None:
+                by_place[bool(result["is_first"])].append(seconds)
+        first, later = (float(np.median(s)) if s else None for s in by_place.values())
+        return cls(first, later)
+
+    @property
+    def usual(self) -> float:
+        """Those of later calls, where there are any."""
+        found = self.later if self.later is not None else self.first
+        return math.nan if found is None else found
+
+
+def _fit(field: Field, method: str) -> float:
+    return Seconds.of(field, method, "fit_cpu_seconds").usual
+
+
+def _listed(items: Iterable[str]) -> str:
+    items = list(items)
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def _best(whole: Sequence[str], places: Places, scores: Sequence[Score]) -> str:
+    def leading(score: Score) -> str:
+        place = {m: p for m, p in places[score.key].items() if m in whole}
+        named = list(place)[:_NAMED]
+        return f"by {score.title} {_listed(f'{m} ({place[m].mean:.1f})' for m in named)}"
+
+    return f"**Best forecasts**, average rank: {'; '.join(leading(score) for score in scores)}."
+
+
+def _won(found: Mapping[str, Field], scores: Sequence[Score]) -> str:
+    """Count the sets on which a method leads, or lies within a standard error of who does."""
+
+    def counted(score: Score) -> str:
+        leaders = [field.leaders(score) for field in found.values()]
+        counts = {m: sum(m in led for led in leaders) for m in dict.fromkeys(_all(leaders))}
+        named = sorted(counts, key=lambda m: -counts[m])[:_NAMED]
+        ours = sum(bool(led & set(OURS)) for led in leaders)
+        return (
+            f"by {score.title} {_listed(f'{m} on {counts[m]}' for m in named)}, "
+            f"some method of this library on {ours}"
+        )
+
+    return (
+        f"**Sets led** of {len(found)}, or led but for a standard error: "
+        f"{'; '.join(counted(score) for score in scores)}."
+    )
+
+
+def _all(sets: Iterable[set[str]]) -> list[str]:
+    return sorted(set().union(*sets))
+
+
+def _pace(found: Mapping[str, Field], whole: Sequence[str], places: Places) -> str:
+    seconds = {
+        m: sum(Seconds.of(field, m, "fit_cpu_seconds").usual for field in found.values())
+        for m in whole
+    }
+    rank = {m: places["crps"][m].mean for m in whole}
+    named = undominated(rank, seconds)
+    steps = (f"{m} ({rounded(seconds[m])} s; {rank[m]:.1f})" for m in named)
+    return (
+        "**Better for more time** (processor seconds of one fit of every set together, without "
+        f"compiling; average rank by CRPS): {_listed(steps)}. Every other method is both slower "
+        "than one of these and no better."
+    )
+
+
+def rounded(seconds: float) -> str:
+    """Set two digits, or all before the point."""
+    return f"{seconds:.0f}" if seconds >= 10.0 else f"{seconds:.2g}"
+
+
+def _intervals(found: Mapping[str, Field], whole: Sequence[str]) -> str:
+    coverage = {
+        m: np.array([field.values("coverage_90")[m].mean() for field in found.values()])
+        for m in whole
+    }
+    off = {m: float(np.mean(np.abs(values - _LEVEL))) for m, values in coverage.items()}
+    named = sorted(off, key=lambda m: off[m])[:_NAMED]
+    text = (
+        "**Intervals that hold what they promise**: the mean distance of the coverage of 90 % "
+        f"intervals from 90 % is least for {_listed(f'{m} ({off[m]:.1%})' for m in named)}"
+    )
+    for word, is_so in (
+        ("too narrow", lambda v: v < _TOO_NARROW),
+        ("too wide", lambda v: v > _TOO_WIDE),
+    ):
+        text += _where(word, coverage, is_so)
+    return text + "."
+
+
+def _where(
+    word: str, coverage: Mapping[str, np.ndarray], is_so: Callable[[np.ndarray], np.ndarray]
+) -> str:
+    """Name the methods whose intervals are so on at least half of the sets."""
+    counts = {m: int(is_so(values).sum()) for m, values in coverage.items()}
+    named = [f"{m} on {n}" for m, n in counts.items() if n >= 0.5 * len(coverage[m])]
+    limit = _TOO_NARROW if word == "too narrow" else _TOO_WIDE
+    side = "under" if word == "too narrow" else "over"
+    return f"; {word} ({side} {limit:.0%} of the rows inside): {_listed(named)}" if named else ""
+
+
+def _partial(method: str, found: Mapping[str, Field], places: Places) -> str:
+    """Say how a method does that is too slow for some sets."""
+    place = places["crps"][method]
+    sets = list(place.ranks)
+    n = max(len(found[name].ranks(Score("crps", "CRPS", -1))) for name in sets)
+    slowest = rounded(max(_fit(found[name], method) for name in sets))
+    return (
+        f"**{method}** was fitted on {_listed(sets)} only: average rank {place.mean:.1f} by CRPS "
+        f"of up to {n} there, {slowest} processor seconds a fit on the slowest."
+    )

@@ -1,0 +1,91 @@
+"""Active learning on the UCI sets, small: divisions, pairs of runs, the published table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from papers import compare, pbp_active_curves, pbp_table2, protocol, uci
+from papers.pbp_table2 import COLUMNS, Config
+from papers.protocol import Cell
+
+TINY = Config(n_additions=2, n_epochs=2, n_hidden=3, n_warmup=20, n_draws=10)
+
+
+@pytest.fixture(autouse=True)
+def _uci_data(uci_folder, monkeypatch):
+    monkeypatch.setenv("BAYESPROP_DATA", str(uci_folder))
+    uci.loaded.cache_clear()
+    yield
+    uci.loaded.cache_clear()
+
+
+def test_division():
+    first, second = (pbp_table2.problem(Config(), "yacht", repeat) for repeat in (0, 1))
+    known = np.concatenate([first.train, first.test])
+    assert (len(first.train), len(first.test), len(set(known))) == (20, 100, 120)
+    np.testing.assert_array_equal(np.flatnonzero(~first.in_pool), np.sort(known))
+    assert set(first.test) != set(second.test)
+
+
+def test_columns_are_made_as_the_section_says():
+    assert COLUMNS["pbp"].make(Config(), 3).n_epochs == 40
+    laplace, chains = (COLUMNS[method].make(Config(), 3) for method in ("laplace", "mcmc"))
+    assert (laplace.structure, laplace.activation) == ("diagonal", "erf")
+    assert chains.n_chains * chains.n_draws == 500
+    for column in COLUMNS.values():
+        model = column.make(Config(), 3)
+        assert (model.hidden_layer_sizes, model.random_state) == ((10,), 3)
+        assert f"{column.anchor}_r" in compare.anchors("pbp_table2.csv")["yacht"]
+
+
+def test_active_asks_where_the_variance_is_largest():
+    """The run by hand, with fits and choices of its own."""
+    key = {"dataset": "yacht", "method": "pbp", "collection": "active", "repeat": 3}
+    found = pbp_table2.fit_cell(TINY, key)["rmse"]
+    data = pbp_table2.problem(TINY, "yacht", 3)
+    train, pool = list(data.train), np.flatnonzero(data.in_pool)
+    for error in found:
+        model = COLUMNS["pbp"].make(TINY, uci.cell_seed(1, 3, 1)).fit(data.X[train], data.y[train])
+        off = model.predict(data.X[data.test]) - data.y[data.test]
+        assert error == pytest.approx(np.sqrt(np.mean(off**2)))
+        row = pool[np.argmax(model.predict(data.X[pool], return_std=True)[1])]
+        train.append(row)
+        pool = pool[pool != row]
+
+
+def test_curves_take_the_runs_of_the_table(reproduce, tmp_path):
+    table, curves = (
+        reproduce(experiment, "yacht")
+        for experiment in (pbp_table2.EXPERIMENT, pbp_active_curves.EXPERIMENT)
+    )
+    assert [replace(row, experiment=pbp_active_curves.NAME) for row in table] == curves
+    assert len(table) == 4
+    starts = {(row.cell["repeat"], row.result["rmse"][0]) for row in table}
+    assert len(starts) == 2  # both collections start alike
+    text = (tmp_path / "pbp-table2.md").read_text()
+    assert "| yacht | 2 | 5.388±0.339 |" in text
+    assert (tmp_path / "pbp-active-curves.svg").exists()
+
+
+def test_sections_show_what_was_run(tmp_path):
+    cells = [
+        Cell({"dataset": "boston", "method": "pbp", "collection": collection, "repeat": repeat})
+        for collection in pbp_table2.COLLECTION
+        for repeat in range(2)
+    ]
+
+    def work(_config, key):
+        shift = 1.0 if key["collection"] == "random" else 0.0
+        return {"rmse": [9.0, 7.0, 6.0, 5.0 + shift + 0.1 * key["repeat"]]}
+
+    experiment = replace(pbp_table2.EXPERIMENT, work=work)
+    found = protocol.run_cells(experiment, Config(), cells, out=tmp_path)
+    text = pbp_table2.section(found)
+    assert "| boston | 2 | 6.716±0.500 | 6.050 ± 0.050 | -1.3 / -1.3 | 5.480±0.175 |" in text
+    assert "| 1.236 ± 0.530 | 1 |" in text
+    line = "| boston, PBP, active | 2 | 9 | 7 | 6 | 5.050 ± 0.050 |"
+    assert line in pbp_active_curves.section(found)
+    assert set(compare.anchors("pbp_table2.csv")) == set(pbp_table2.DATASETS)

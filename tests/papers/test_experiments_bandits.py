@@ -1,0 +1,109 @@
+"""The mushroom bandit, small: runs that are stopped and go on, sums of regret, the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bayesprop import PointNetworkRegressor, ThompsonSampler
+from bayesprop.decisions import simulation
+from bayesprop.decisions.environments import Mushroom, expected_regret
+from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
+from papers import bbb_bandits, protocol
+from papers.bbb_bandits import AGENTS, N_POINTS, Config
+from papers.protocol import Cell
+
+TINY = Config(n_interactions=400, hidden_layer_sizes=(4,))
+LETTERS = [["red", "large"], ["red", "small"], ["brown", "large"], ["brown", "small"]]
+
+
+def few_mushrooms():
+    return Mushroom(LETTERS, [False, False, True, True])
+
+
+@pytest.fixture
+def _few_mushrooms(monkeypatch):
+    class Few(Mushroom):
+        def __init__(self):
+            super().__init__(LETTERS, [False, False, True, True])
+
+    monkeypatch.setattr(bbb_bandits, "Mushroom", Few)
+
+
+@pytest.mark.usefixtures("_few_mushrooms")
+def test_a_cell_sums_the_regret_of_what_was_chosen():
+    found = bbb_bandits.fit_cell(TINY, {"agent": "linear", "run": 2})
+    bandit, chosen = AGENTS["linear"].make(TINY, 1002), []
+    stream = few_mushrooms().draw(400, seed=1002)
+    for context, paid in zip(stream.context, stream.realised, strict=True):
+        decision = bandit.select(context)
+        chosen.append(["eat", "leave"].index(decision.action))
+        bandit.update(context, decision.action, paid[chosen[-1]])
+    regret = expected_regret(stream, np.array(chosen))
+    assert len(found["expected"]) == N_POINTS
+    np.testing.assert_allclose(found["expected"], regret.reshape(N_POINTS, 2).sum(1).cumsum())
+    assert found["last_fifth"] == pytest.approx(regret[320:].sum())
+    assert found["eaten"] == pytest.approx(np.mean(np.array(chosen) == 0))
+    assert found["expected"][-1] < 0.2 * 400 * 5.0  # uniform's is half of 7.5 and 2.5 a step
+
+
+def tiny_neural_linear(_config, seed):
+    network = PointNetworkRegressor((3,), weight_decay=1.0)
+    rewards = NeuralLinearRewards(network, n_steps=2, batch_size=4, buffer_size=30, every=5)
+    return ThompsonSampler(rewards, Mushroom.arms, random_state=seed)
+
+
+@pytest.mark.parametrize("make", [AGENTS["linear"].make, tiny_neural_linear])
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(make, tmp_path, monkeypatch):
+    monkeypatch.setattr(simulation, "_STEPS_A_CHECKPOINT", 40)
+    path, n = tmp_path / "run.checkpoint", 100
+
+    def go(checkpoint=None):
+        def fresh():
+            return make(TINY, 7)
+
+        return simulation.run(fresh, few_mushrooms(), n, seed=3, checkpoint=checkpoint)
+
+    whole, settle = go(), simulation.Bandit.settle
+
+    def stopped(bandit, decision, reward):
+        if decision.id == 93:
+            raise KeyboardInterrupt
+        return settle(bandit, decision, reward)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(simulation.Bandit, "settle", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            go(path)
+    assert path.exists()
+    np.testing.assert_array_equal(go(path).chosen, whole.chosen)
+    assert not path.exists()
+
+
+def test_every_agent_is_made_for_the_arms():
+    for about in AGENTS.values():
+        assert about.make(Config(), 1).actions == ["eat", "leave"]
+    labels = [about.label for about in AGENTS.values() if about.is_published]
+    assert len(labels) == 4
+    assert AGENTS["bayes-by-backprop"].make(Config(), 1).n_averaged == 2
+
+
+def test_section_shows_means_over_runs(tmp_path):
+    cells = [Cell({"agent": "greedy", "run": run}) for run in range(2)]
+
+    def work(_config, key):
+        line = np.linspace(1.0, 100.0 + 20.0 * key["run"], N_POINTS).tolist()
+        about = {"last_fifth": 98.2, "eaten": 0.5, "milliseconds": 7.0}
+        return {"expected": line, "realised": line} | about
+
+    experiment = replace(bbb_bandits.EXPERIMENT, work=work, scratch=False)
+    config = Config(n_interactions=1000)
+    found = protocol.run_cells(experiment, config, cells, out=tmp_path)
+    text = bbb_bandits.section(found)
+    assert "| greedy | yes | 2 | 110 ± 10 | 110 ± 10 | 11 ± 1 |" in text
+    assert "| 98 ± 0 | 10.0% | 50.0% | 7.00 |" in text
+    assert "Without a finished run so far: Bayes by Backprop; epsilon-greedy, 1 %;" in text
+    bbb_bandits.draw(found, tmp_path / bbb_bandits.NAME)
+    assert (tmp_path / "bbb-bandits.svg").exists()

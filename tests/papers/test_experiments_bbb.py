@@ -1,0 +1,137 @@
+"""The experiments of the paper on Bayes by Backprop, small, on scikit-learn's digits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from papers import (
+    bbb_curves,
+    bbb_mnist,
+    bbb_pruning,
+    bbb_regression,
+    bbb_weights,
+    digit_networks,
+    protocol,
+    rows,
+)
+from papers.cells import Scratch, silent
+from papers.digit_networks import KINDS, Config
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Run every experiment once in one folder, Table 1 first."""
+    out = tmp_path_factory.mktemp("results")
+    said = []
+    parts = {bbb_mnist: [f"{kind}-32" for kind in KINDS if kind != "bbb-normal"]}
+    for module in (bbb_mnist, bbb_curves, bbb_weights, bbb_pruning):
+        only = parts.get(module)
+        protocol.run(module.EXPERIMENT, out=out, quick=True, only=only, tell=said.append)
+    found = {}
+    for module in (bbb_mnist, bbb_curves, bbb_weights, bbb_pruning):
+        found[module] = list(rows.done(rows.read(out / f"{module.NAME}.jsonl")).values())
+    return out, found, said
+
+
+def test_table_1(finished):
+    out, found, _ = finished
+    by_method = {row.cell["method"]: row.result for row in found[bbb_mnist]}
+    assert set(by_method) == {*KINDS} - {"bbb-normal"}
+    for result in by_method.values():
+        chosen = result["best_epoch"] - 1
+        assert result["validation_error"] == min(result["validation_errors"])
+        assert result["test_error"] == result["test_errors"][chosen]
+        assert result["n_weights"] == 65 * 32 + 33 * 32 + 33 * 10
+    assert by_method["sgd"]["test_error"] < 0.4
+    assert {"last_test_error_averaged"} <= set(by_method["bbb-mixture"])
+    text = (out / "bbb-mnist.md").read_text("utf-8")
+    assert "bbb-mixture-32" in text
+
+
+def test_table_1_averages_networks_of_several_seeds(finished):
+    """The table shows the least seed, and a table below it the mean and its standard error."""
+    (row,) = (row for row in finished[1][bbb_mnist] if row.cell["method"] == "bbb-mixture")
+    other = replace(row, config=row.config | {"seed": 7}, finished_at="2100-01-01T00:00:00")
+    other = replace(other, result=row.result | {"test_error": row.result["test_error"] + 0.02})
+    text = bbb_mnist.section([other, row])
+    error = 100.0 * row.result["test_error"]
+    assert f"| {error:.2f} |" in text
+    assert f"| {error + 1.0:.3f} ± 1.000 |" in text
+    assert "± " not in bbb_mnist.section([row])
+    stranger = replace(other, config=other.config | {"share": 0.1})
+    assert "± " not in bbb_mnist.section([row, stranger])
+
+
+def test_networks_are_trained_once(finished):
+    out, _, said = finished
+    trained = [line for line in said if "validation error" in line]
+    assert sum("bbb-mixture-32-0" in line for line in trained) == 1
+    assert len(list((out / "networks").glob("*.npz"))) == 4 + bbb_mnist.N_MEMBERS
+
+
+def test_pruning_removes_the_share(finished):
+    out, found, _ = finished
+    (row,) = found[bbb_pruning]
+    for left in row.result["pruned"]:
+        removed = row.result["n_weights"] - left["n_left"]
+        assert removed == round(left["share"] * row.result["n_weights"])
+    errors = [left["test_error"] for left in row.result["pruned"]]
+    assert errors[0] == found[bbb_curves][-1].result["test_errors"][-1]
+    assert (out / "bbb-pruning.svg").exists()
+
+
+def test_curves_and_weights_are_drawn(finished):
+    out, found, _ = finished
+    assert (out / "bbb-curves.svg").exists()
+    assert (out / "bbb-weights.svg").exists()
+    assert all(0.0 < row.result["near_zero"] < 1.0 for row in found[bbb_weights])
+
+
+def test_training_goes_on_from_its_file(tmp_path):
+    config = Config(**digit_networks.QUICK | {"n_epochs": (3, 3, 3)})
+    whole = digit_networks.trained(config, "bbb-normal", 32, Scratch(tmp_path / "whole", silent))
+    parts_folder = tmp_path / "parts"
+    digit_networks.SAVED_EVERY, before = 1, digit_networks.SAVED_EVERY
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            digit_networks.trained(config, "bbb-normal", 32, Scratch(parts_folder, _interrupt))
+    finally:
+        digit_networks.SAVED_EVERY = before
+    parts = digit_networks.trained(config, "bbb-normal", 32, Scratch(parts_folder, silent))
+    assert parts.trace["test_error"] == whole.trace["test_error"]
+    for a, b in zip(jax.tree.leaves(parts.state), jax.tree.leaves(whole.state), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "foreign"),
+    [
+        ("sgd", {"momentum": 0.5}, {"bbb_step": 0.1, "narrow_std": 0.1, "units": (32, 64)}),
+        ("bbb-normal", {"prior_std": 2.0}, {"sgd_step": 0.3, "share": 0.9, "n_draws": 3}),
+        ("bbb-mixture", {"share": 0.9}, {"sgd_step": 0.3, "prior_std": 2.0}),
+        ("bbb-mixture-local", {"share": 0.9}, {"bbb_step": 0.3, "kl_weights": "uniform"}),
+    ],
+)
+def test_a_network_is_trained_anew_for_its_own_settings_alone(tmp_path, kind, own, foreign):
+    base = digit_networks.QUICK | {"n_epochs": (1, 1, 1)}
+    for settings, n_files in ((base, 1), (base | foreign, 1), (base | own, 2)):
+        digit_networks.trained(Config(**settings), kind, 32, Scratch(tmp_path, silent))
+        assert len(list((tmp_path / "networks").glob("*.npz"))) == n_files
+
+
+def _interrupt(text):
+    raise KeyboardInterrupt(text)
+
+
+def test_regression(reproduce, tmp_path):
+    (row,) = reproduce(bbb_regression.EXPERIMENT, "bayes-by-backprop")
+    assert row.result["width_inside"] > 0.0
+    assert (tmp_path / "bbb-regression.svg").exists()
+
+
+def test_curve_without_noise():
+    np.testing.assert_allclose(bbb_regression.curve(np.array([0.0, 0.25])), [0.0, 0.55], atol=1e-12)

@@ -1,0 +1,67 @@
+"""The lecture's two practicals, tiny; logistic regression beside a sum over a grid of weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special
+
+from papers import lecture_logistic, lecture_moons, protocol
+from papers.protocol import Cell
+
+TINY = {"n_points": 20, "n_hidden": 5, "n_epochs": 2, "n_vi_epochs": 2}
+
+
+def test_clouds_have_the_moments_they_say():
+    points = lecture_logistic.clouds(20_000, random_state=0)
+    assert abs(points.y.mean() - 0.5) < 4.0 * 0.5 / np.sqrt(20_000)
+    for label, sign in ((0, -1.0), (1, 1.0)):
+        cloud = points.X[points.y == label]
+        np.testing.assert_allclose(cloud.mean(axis=0), sign * np.array([1.2, 0.8]), atol=0.05)
+        np.testing.assert_allclose(np.cov(cloud.T), np.eye(2), atol=0.06)
+
+
+def exact(x: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """p(y = 1) at new rows under N(0, 1) weights and intercept, by a sum over a grid."""
+    axis = np.linspace(-5.0, 6.0, 67)
+    w = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
+    logits = w[:, :1] + w[:, 1:] @ x.T
+    log_joint = special.log_expit(np.where(y == 1, logits, -logits)).sum(axis=1)
+    log_joint -= 0.5 * np.sum(w * w, axis=1)
+    weight = special.softmax(log_joint)
+    return weight @ special.expit(w[:, :1] + w[:, 1:] @ new.T)
+
+
+def test_every_method_approximates_the_same_posterior():
+    config = lecture_logistic.Config(n_warmup=500, n_draws=1000)
+    points = lecture_logistic.clouds(40, random_state=3)
+    grid = np.array([[0.0, 0.0], [1.0, -1.0], [4.0, 2.0], [-3.0, 3.0], [-6.0, -5.0]])
+    mean, std = points.X.mean(axis=0), points.X.std(axis=0)
+    truth = exact((points.X - mean) / std, points.y, (grid - mean) / std)
+    far = {"map": 0.2, "laplace-mc": 0.06, "laplace-probit": 0.06, "vi": 0.04, "nuts": 0.02}
+    for method, most in far.items():
+        model = lecture_logistic.model(config, method, 0).fit(points.X, points.y)
+        off = np.abs(model.predict_dist(grid).proba[:, 1] - truth)
+        assert off.max() < most, (method, off)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "config", "methods"),
+    [
+        (lecture_moons, lecture_moons.Config(**TINY), ("network", "bayes-by-backprop")),
+        (lecture_logistic, lecture_logistic.Config(), ("map", "laplace-mc", "vi")),
+    ],
+)
+def test_cells_text_and_figure(experiment, config, methods, tmp_path):
+    cells = [Cell({"method": method, "draw": 0}) for method in methods]
+    rows = protocol.run_cells(experiment.EXPERIMENT, config, cells, out=tmp_path)
+    protocol.check_all_done(rows)
+    experiment.EXPERIMENT.draw(rows, tmp_path / experiment.NAME)
+    picture = (tmp_path / f"{experiment.NAME}.svg").read_text()
+    text = experiment.EXPERIMENT.section(rows)
+    for method in methods:
+        assert f"<!-- {experiment.PLANE.labels[method]} -->" in picture
+        assert experiment.PLANE.labels[method] in text
+    # A point estimate has no doubt that more data would remove.
+    point = next(row.result for row in rows if row.cell["method"] in ("map", "network"))
+    assert point["information_far"] == pytest.approx(0.0, abs=1e-6)

@@ -1,0 +1,176 @@
+"""The experiments of the PBP paper, small, on the engines and data that are there."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from papers import (
+    pbp_deep,
+    pbp_student_t,
+    pbp_table1,
+    pbp_toy,
+    protocol,
+    results,
+    uci,
+)
+from papers.pbp_student_t import Watched
+from papers.registry import EXPERIMENTS
+
+
+@pytest.fixture
+def quick(reproduce):
+    def run(name, *only, **options):
+        return reproduce(EXPERIMENTS[name].load(), *only, **{"jobs": 2} | options)
+
+    return run
+
+
+@pytest.fixture
+def uci_data(uci_folder, monkeypatch):
+    monkeypatch.setenv("BAYESPROP_DATA", str(uci_folder))
+    uci.loaded.cache_clear()
+    yield
+    uci.loaded.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "datum", [(0.3, 0.5, 6.0, 6.0), (4.0, 0.1, 6.0, 6.0), (-1.2, 2.0, 2.5, 9.0)]
+)
+def test_student_t_integral_against_quad(datum):
+    watched = Watched(*datum)
+    dof, scale = 2.0 * watched.noise_shape, np.sqrt(watched.noise_rate / watched.noise_shape)
+
+    def integrand(z):
+        return stats.t.pdf(watched.error, dof, loc=z, scale=scale) * stats.norm.pdf(
+            z, 0.0, np.sqrt(watched.v)
+        )
+
+    exact = integrate.quad(integrand, -60.0, 60.0, points=[0.0, watched.error], epsabs=1e-14)[0]
+    assert pbp_student_t.student_t_log_z(watched) == pytest.approx(np.log(exact), abs=1e-9)
+
+
+@pytest.mark.parametrize("datum", [(0.3, 0.01, 9000.0, 700.0), (2.0, 0.01, 9000.0, 700.0)])
+def test_a_confident_noise_makes_both_alike(datum):
+    """With many degrees of freedom the Student-t is the Gaussian; scipy's quad needs the scale."""
+    watched = Watched(*datum)
+    gap = pbp_student_t.student_t_log_z(watched) - pbp_student_t.gaussian_log_z(watched)
+    var = watched.noise_rate / watched.noise_shape + watched.v
+    assert abs(gap) < 2.0 * (watched.error**2 / var) ** 2 / watched.noise_shape + 1e-3
+
+
+def test_gaussian_log_z():
+    watched = Watched(0.7, 0.2, 6.0, 5.0)
+    assert pbp_student_t.gaussian_log_z(watched) == pytest.approx(
+        stats.norm.logpdf(0.7, scale=np.sqrt(5.0 / 5.0 + 0.2))
+    )
+
+
+@pytest.mark.usefixtures("uci_data")
+def test_table1_quick(quick, tmp_path):
+    found = quick("pbp-table1", "yacht")
+    assert sorted(row.cell["split"] for row in found) == [0, 1]
+    for row in found:
+        assert 0.5 < row.result["rmse"] < 2.0
+        assert -2.2 < row.result["log_likelihood"] < -1.2
+    assert "| yacht | 2 | 1.015±0.0542 |" in (tmp_path / "pbp-table1.md").read_text()
+    again = quick("pbp-table1", "yacht", quick=False, jobs=1)
+    assert len(again) == 20
+    assert again[:2] == found
+
+
+@pytest.mark.usefixtures("uci_data")
+def test_split_follows_the_published_order():
+    data = uci.train_test("yacht", 3)
+    whole = uci.loaded("yacht")
+    np.testing.assert_array_equal(np.sort(data.y_test), np.sort(whole.y[whole.test_index[3]]))
+    assert len(data.y_train) + len(data.y_test) == len(whole.y)
+
+
+@pytest.mark.usefixtures("uci_data")
+def test_deep_quick(quick, monkeypatch, tmp_path):
+    monkeypatch.setattr(pbp_deep, "LAYERS", (1, 2))
+    found = quick("pbp-deep", "yacht")
+    assert len(found) == 2 * 2 * 2
+    assert all(np.isfinite(row.result["rmse"]) for row in found)
+    assert len(re.findall(r"^\| yacht \|", (tmp_path / "pbp-deep.md").read_text(), re.M)) == 2
+
+
+def test_toy_quick(quick, tmp_path):
+    found = quick("pbp-toy", "pbp")
+    assert len(found) == 2
+    assert all(row.result["curve_in_band"] > 0.9 for row in found)
+    assert all(row.result["std_beyond"] > row.result["std_inside"] > 3.0 for row in found)
+    assert (tmp_path / "pbp-toy.png").read_bytes().startswith(b"\x89PNG")
+    first = (tmp_path / "pbp-toy.svg").read_bytes()
+    quick("pbp-toy", "pbp")
+    assert (tmp_path / "pbp-toy.svg").read_bytes() == first
+
+
+@pytest.mark.usefixtures("uci_data")
+def test_student_t_quick(quick, tmp_path):
+    first, second = quick("pbp-student-t")
+    for row in (first, second):
+        assert row.result["last_noise_shape"] > 1000.0
+        assert row.result["last_median_nats"] < 0.1 * row.result["first_median_nats"]
+    assert sum("first_relative" in row.result for row in (first, second)) == 1
+    assert (tmp_path / "pbp-student-t.svg").exists()
+
+
+def test_timing_of_the_size_of_year(quick, tmp_path):
+    (row,) = quick("pbp-table1", "year-shaped")
+    result = row.result
+    assert result["n_rows"] == 4637
+    assert result["fit_seconds"] == pytest.approx(40 * result["epoch_seconds"])
+    assert "made-up data of 4637 rows (1.0% of" in (tmp_path / "pbp-table1.md").read_text()
+
+
+def test_no_data_is_said_in_one_line(quick, monkeypatch, tmp_path):
+    monkeypatch.setenv("BAYESPROP_DATA", str(tmp_path))
+    uci.loaded.cache_clear()
+    with pytest.raises(protocol.NothingToRun, match=r"year.*not found") as caught:
+        quick("pbp-table1", "year")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_unknown_part(quick, name):
+    with pytest.raises(protocol.NothingToRun, match="no part 'moon'"):
+        quick(name, "moon")
+
+
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_every_experiment_writes_its_part_of_the_results_page(name):
+    experiment = EXPERIMENTS[name].load()
+    assert experiment.name == name
+    assert "Nothing has been run" in experiment.section([])
+
+
+def test_results_page(tmp_path):
+    rows_folder, page = tmp_path / "results" / "pbp-toy", tmp_path / "docs" / "results.md"
+    page.parent.mkdir()
+    page.write_text("# Ours\n\n<!-- pbp-toy -->\nstale text\n<!-- /pbp-toy -->\n\nkept\n")
+    protocol.run(pbp_toy.EXPERIMENT, out=rows_folder, quick=True, only=["pbp"])
+    results.main(["--rows", str(tmp_path / "results"), "--docs", str(page)])
+    text = page.read_text()
+    assert text.startswith("# Ours\n\n<!-- pbp-toy -->\n## Four methods on a cubic")
+    assert text.endswith("<!-- /pbp-toy -->\n\nkept\n")
+    assert "stale text" not in text
+    assert (page.parent / "pbp-toy.svg").exists()
+    results.main(["--rows", str(tmp_path / "results"), "--docs", str(page)])
+    assert page.read_text() == text
+
+
+def test_rows_are_strict_json(quick, tmp_path):
+    quick("pbp-toy", "pbp")
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    for line in (tmp_path / "pbp-toy.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=refuse)
+    assert pbp_table1.NAME in EXPERIMENTS

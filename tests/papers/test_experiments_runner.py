@@ -1,0 +1,314 @@
+"""The runner: nothing lost to a kill, nothing done twice, failures recorded and tried again."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import slow_cells
+from slow_cells import CELLS, NAME, Config
+
+from papers import peak_memory, protocol, rows
+from papers.attempts import Attempt
+from papers.protocol import Cell, Selection
+from papers.time_left import Clock
+
+SECONDS = 0.04
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    return tmp_path / f"{NAME}.jsonl"
+
+
+def start(folder: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, slow_cells.__file__, str(folder), str(SECONDS)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": slow_cells.PYTHONPATH},
+    )
+
+
+def assert_each_cell_once(file: Path) -> None:
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert Counter(line["cell"]["number"] for line in lines) == Counter(range(len(CELLS)))
+    assert all(line["result"]["square"] == line["cell"]["number"] ** 2 for line in lines)
+
+
+def test_two_runs_at_once(tmp_path, file):
+    processes = [start(tmp_path) for _ in range(2)]
+    told = [process.communicate(timeout=60)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert_each_cell_once(file)
+    assert sum("waiting for another run" in text for text in told) <= 1
+    assert any("12 of 12 cells done before" in text for text in told)
+
+
+def test_a_finished_run_does_nothing(tmp_path, file):
+    first = slow_cells.run(tmp_path, Config())
+    content = file.read_bytes()
+    assert slow_cells.run(tmp_path, Config()) == first
+    assert file.read_bytes() == content
+
+
+def test_other_settings_are_other_cells(tmp_path, file):
+    slow_cells.run(tmp_path, Config())
+    slow_cells.run(tmp_path, Config(seconds=0.001))
+    assert len(rows.done(rows.read(file))) == 2 * len(CELLS)
+
+
+def test_the_summary_is_of_the_settings_asked_for(tmp_path):
+    experiment = replace(
+        slow_cells.EXPERIMENT,
+        section=lambda found: f"## Seeds\n\n{sorted({row.config['seed'] for row in found})}",
+    )
+    for seed in (1, 2, 1):
+        protocol.run(experiment, out=tmp_path, seed=seed, jobs=2)
+        assert (tmp_path / "slow.md").read_text().endswith(f"[{seed}]")
+    table = list(csv.DictReader((tmp_path / "slow.csv").read_text().splitlines()))
+    assert len(table) == 2 * len(CELLS)
+
+
+def test_a_whole_last_row_without_its_end_is_kept(tmp_path, file):
+    slow_cells.run(tmp_path, Config())
+    file.write_bytes(file.read_bytes()[:-1])
+    assert len(rows.read(file)) == len(CELLS)
+    told = []
+    slow_cells.run(tmp_path, Config(), told.append)
+    assert "12 of 12 cells done before" in told[0]
+    assert_each_cell_once(file)
+
+
+def cannot_be_written(key):
+    raise ValueError("caf\udce9")
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda key: {"found": {1, 2}}, "not JSON serializable"),
+        (lambda key: sys.exit("enough"), "SystemExit: enough"),
+        (cannot_be_written, "ValueError: caf\udce9"),
+        (lambda key: key.update(more=1) or {}, None),
+    ],
+)
+def test_a_cell_has_its_row_whatever_happens(tmp_path, file, work, message):
+    experiment = replace(slow_cells.EXPERIMENT, work=lambda config, key: work(key))
+    (row,) = protocol.run_cells(experiment, Config(), CELLS[:1], out=tmp_path)
+    assert row.cell == CELLS[0].key
+    assert row == rows.read(file)[0]
+    assert row.is_done if message is None else message in row.error
+
+
+@pytest.mark.parametrize("torn", [b'{"experiment":"slow","cell":{"numb', b"\0\0\0\0", b"\xff"])
+def test_a_torn_last_line_is_cut_off(tmp_path, file, torn):
+    slow_cells.run(tmp_path, Config())
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:-1]) + torn)
+    assert len(rows.read(file)) == len(CELLS) - 1
+    slow_cells.run(tmp_path, Config())
+    assert_each_cell_once(file)
+
+
+def test_a_damaged_line_is_an_error(tmp_path, file):
+    slow_cells.run(tmp_path, Config())
+    file.write_bytes(b"{}\n" + file.read_bytes())
+    with pytest.raises(rows.RowsError, match=r"slow.jsonl, line 1, is not a row") as caught:
+        slow_cells.run(tmp_path, Config())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_failed_cell_is_recorded_and_tried_again(tmp_path, file):
+    broken = tmp_path / "broken"
+    broken.touch()
+    config = Config(broken=str(broken))
+    attempted = slow_cells.run(tmp_path, config)
+    failed = [row for row in attempted if not row.is_done]
+    assert [row.cell["number"] for row in failed] == [0, 5, 10]
+    assert {row.error for row in failed} == {"ArithmeticError: a cell that fails"}
+    with pytest.raises(protocol.CellsFailed, match=r"^3 of 12 cells .* first 0: Arithmetic"):
+        protocol.check_all_done(attempted)
+    broken.unlink()
+    told: list[str] = []
+    assert slow_cells.run(tmp_path, config, told.append) == attempted
+    assert told == [
+        "slow: 9 of 12 cells done before, 3 failed before (--retry-failed tries them again)"
+    ]
+    again = slow_cells.run(tmp_path, config, retry_failed=True)
+    protocol.check_all_done(again)
+    assert [row for row in again if row.cell["number"] % 5] == [r for r in attempted if r.is_done]
+    assert len(rows.read(file)) == len(CELLS) + 3
+    assert len(rows.done(rows.read(file))) == len(CELLS)
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path, file, monkeypatch):
+    slow_cells.run(tmp_path, Config())
+    content, write = file.read_bytes(), os.write
+    monkeypatch.setattr(rows.os, "write", lambda handle, line: write(handle, line[:20]))
+    with pytest.raises(OSError, match=r"No space left.*slow\.jsonl"):
+        slow_cells.run(tmp_path, Config(seconds=0.001))
+    assert file.read_bytes() == content
+
+
+def test_a_row_says_where_it_comes_from(tmp_path):
+    row = slow_cells.run(tmp_path, Config())[3]
+    assert row.experiment == NAME
+    assert row.config == vars(Config())
+    assert row.result == {"square": 9, "undefined": None, "process": os.getpid()}
+    assert row.python == ".".join(map(str, sys.version_info[:3]))
+    assert row.peak_mib > 10.0
+    assert row.seconds < 5.0
+
+
+def test_progress_counts_and_estimates(tmp_path):
+    told = []
+    slow_cells.run(tmp_path, Config(seconds=0.01), told.append)
+    assert told[0] == "slow: 0 of 12 cells done before, time left unknown"
+    assert told[-1].startswith("slow: 12 of 12 cells, about 0 s left (")
+
+
+def test_unknown_parts_are_named():
+    experiment = replace(slow_cells.EXPERIMENT, parts=lambda config: ("a", str(config.seed)))
+    config = experiment.settings(seed=3)
+    assert experiment.select(config) == Selection(["a", "3"])
+    assert experiment.select(config, ["3"], quick=True) == Selection(["3"], named=True, quick=True)
+    with pytest.raises(protocol.NothingToRun, match=r"no part 'c' .* there are a, 3"):
+        experiment.select(config, ["c"])
+
+
+def test_the_time_left_is_that_of_cells_alike():
+    """Two kinds, 1 s and 10 s: what an average over all cells would get wrong."""
+    cells = {
+        rows.identity(cell.key, {}): cell
+        for cell in (
+            *(Cell({"method": "fast", "split": split}) for split in range(4)),
+            *(Cell({"method": "slow", "split": split}, cost=5.0) for split in range(4)),
+            Cell({"method": "timed"}, cost=4.0, alone=True),
+        )
+    }
+    told = []
+    clock = Clock("x", cells, left=cells, earlier={}, n_workers=lambda: 2, tell=told.append)
+    assert clock.seconds_left() is None
+    names = list(cells)
+
+    def tick(at, seconds):
+        key = cells[names[at]].key
+        attempt = Attempt("x", slow_cells.square, Config(), None)
+        row = attempt.row(key, {}, None, seconds=seconds, peak_mib=0.0)
+        clock.tick(replace(row, config={}))
+
+    tick(0, 1.0)  # 3 fast, 4 slow of cost 5: 23 s for two; then 4 s alone
+    assert clock.seconds_left() == pytest.approx(23.0 / 2.0 + 4.0)
+    tick(4, 10.0)  # 3 of 1 s, 3 of 10 s; alone 4 of 11 s / 6
+    assert clock.seconds_left() == pytest.approx(33.0 / 2.0 + 44.0 / 6.0)
+    for at in (1, 2, 3, 5, 6):
+        tick(at, 1.0 if at < 4 else 10.0)
+    # One slow cell keeps one worker busy, however many there are.
+    assert clock.seconds_left() == pytest.approx(10.0 + 4.0 * 34.0 / 19.0)
+    assert told[-1].startswith("x: 7 of 9 cells, about 17 s left (slow, split 2)")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the largest so far is told")
+def test_memory_is_that_of_the_cell(tmp_path):
+    def peak(n):
+        with peak_memory.watched() as found:
+            np.ones(n)
+        return found.mib
+
+    large, small = peak(25_000_000), peak(10)
+    assert large - small > 150.0
+    with peak_memory.watched() as outer:
+        inner = peak(25_000_000)
+        peak(10)
+    assert outer.mib == pytest.approx(inner, abs=20.0)
+
+
+def test_a_lone_cell_has_no_neighbour(tmp_path):
+    cells = [Cell({"number": n}, alone=n % 3 == 0) for n in range(7)]
+    times = {}
+
+    def work(config, key):
+        begin = time.perf_counter()
+        time.sleep(0.02)
+        times[key["number"]] = (begin, time.perf_counter())
+        return {}
+
+    experiment = replace(slow_cells.EXPERIMENT, work=work)
+    protocol.run_cells(experiment, Config(), cells, out=tmp_path, jobs=3)
+    for lone in (0, 3, 6):
+        begin, end = times.pop(lone)
+        assert all(b >= end or e <= begin for b, e in times.values())
+
+
+def test_what_is_left_beside_the_rows(tmp_path):
+    broken = tmp_path / "broken"
+    broken.touch()
+
+    def draw(found, stem):
+        stem.with_suffix(".svg").write_text(f"<svg>{len(found)}</svg>")
+
+    def section(found):
+        return (
+            "## Squares of 1 < 2\n\n![a <picture>](slow.svg)\n\n![none](other.svg)\n\n"
+            "| a | b |\n| --- | ---: |\n| 1 | **2** |\n\n[here](page.md) and "
+            "[there](https://x.org) <script>alert(1)</script>"
+        )
+
+    def work(config, key):
+        return slow_cells.square(config, key) | {"deep": {"er": 1.5}, "curve": [1, 2]}
+
+    experiment = replace(slow_cells.EXPERIMENT, draw=draw, section=section, work=work)
+    experiment = replace(experiment, quick={"broken": str(broken), "n": 6})
+    with pytest.raises(protocol.CellsFailed):
+        protocol.run(experiment, out=tmp_path, quick=True)
+    table = list(csv.DictReader((tmp_path / "slow.csv").read_text().splitlines()))
+    assert [row["cell.number"] for row in table] == ["0", "5", "1", "2", "3", "4"]
+    assert table[0]["error"] == "ArithmeticError: a cell that fails"
+    assert (table[5]["result.square"], table[5]["result.deep.er"]) == ("16", "1.5")
+    assert table[5]["config.broken"] == str(broken)
+    assert not any("curve" in name for name in table[0])
+    page = (tmp_path / "slow.html").read_text()
+    assert "<h1>Squares of 1 &lt; 2</h1>" in page
+    assert page.count("<img") == 1
+    assert 'alt="a &lt;picture&gt;"' in page
+    picture = base64.b64decode(page.partition("data:image/svg+xml;base64,")[2].partition('"')[0])
+    assert picture == (tmp_path / "slow.svg").read_bytes()
+    assert picture.endswith(b">4</svg>")
+    assert '<td style="text-align:right"><strong>2</strong></td>' in page
+    assert "here and " in page
+    assert '<a href="https://x.org">there</a>' in page
+    assert "<script" not in page
+    assert "4 with a result, 2 failed" in page
+
+
+def test_a_cell_keeps_its_files_beside_the_rows_or_where_the_machine_can(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    told = []
+
+    def work(config, key, scratch):
+        scratch.tell(f"in {scratch.folder.name}")
+        (scratch.folder / "kept").touch()
+        return {}
+
+    for folder in ("rows", "nowhere"):
+        (tmp_path / "rows").mkdir(exist_ok=True)
+        row = Attempt("slow", work, Config(), tmp_path / folder)({"number": 0}, told.append)
+        assert row.is_done, row.error
+    shared = f"bayesprop-{os.getuid()}"
+    assert told == ["in rows", f"in {shared}"]
+    assert (tmp_path / shared / "kept").exists()
+    experiment = replace(slow_cells.EXPERIMENT, work=work, scratch=True)
+    protocol.run_cells(experiment, Config(), CELLS[:1], out=tmp_path / "out", tell=told.append)
+    assert told[-2:-1] == ["in out"]
+    assert (tmp_path / "out" / "kept").exists()

@@ -1,0 +1,91 @@
+"""Where the field stands: cells, rows, text and picture."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from today_rows import row
+
+from bayesprop.methods import METHODS
+from papers import protocol, uci, uci_today, uci_today_page
+from papers.contestants import DATASETS, OURS, is_too_slow
+from papers.peers import PEERS
+
+
+def test_every_regressor_and_set_is_in_it():
+    assert {name for name, method in METHODS.items() if method.home} == set(OURS)
+    assert len(DATASETS) == 9
+    assert is_too_slow("mcmc", "protein")
+    assert not is_too_slow("mlp", "protein")
+
+
+def test_cells(monkeypatch):
+    monkeypatch.setattr(uci, "loaded", lambda dataset: None)
+    peer = PEERS["NGBoost"].__class__
+    monkeypatch.setattr(peer, "missing", None)
+    experiment = uci_today.EXPERIMENT
+
+    def listed(*only: str, quick: bool = False) -> list[dict]:
+        config = experiment.settings()
+        asked = experiment.select(config, only or None, quick=quick)
+        return [cell.key for cell in experiment.cells(config, asked)]
+
+    few = listed("yacht", "kin8nm", "pbp")
+    assert [key["split"] for key in few if key["dataset"] == "kin8nm"] == list(range(5))
+    assert [key["split"] for key in few if key["dataset"] == "yacht"] == list(range(20))
+    assert [key["split"] for key in few] == sorted(key["split"] for key in few)
+    quick = listed(quick=True)
+    assert {key["split"] for key in quick} == {0, 1}
+    assert "mcmc" not in {key["method"] for key in quick}
+    assert "protein" not in {key["dataset"] for key in quick}
+    monkeypatch.setattr(peer, "missing", "NGBoost: pip install ngboost")
+    with pytest.warns(UserWarning, match="left out: NGBoost: pip install"):
+        assert listed("NGBoost", "yacht", "pbp") == listed("yacht", "pbp")
+    with pytest.raises(protocol.NothingToRun, match="pip install ngboost"):
+        listed("NGBoost")
+
+
+@pytest.fixture
+def uci_data(uci_folder, monkeypatch):
+    monkeypatch.setenv("BAYESPROP_DATA", str(uci_folder))
+    uci.loaded.cache_clear()
+    yield
+    uci.loaded.cache_clear()
+
+
+@pytest.mark.usefixtures("uci_data")
+def test_rows_text_and_picture(tmp_path):
+    rows = protocol.run(
+        uci_today.EXPERIMENT, out=tmp_path, only=["yacht", "linear", "pbp"], quick=True
+    )
+    data = uci.train_test("yacht", 1)
+    mine = next(r for r in rows if r.cell == {"dataset": "yacht", "method": "linear", "split": 1})
+    weights = np.linalg.lstsq(
+        np.c_[data.X_train, np.ones(len(data.X_train))], data.y_train, rcond=None
+    )[0]
+    rmse = np.sqrt(np.mean((np.c_[data.X_test, np.ones(len(data.X_test))] @ weights
+                            - data.y_test) ** 2))  # fmt: skip
+    assert mine.result is not None
+    assert mine.result["rmse"] == pytest.approx(rmse, rel=0.02)
+    assert mine.result["is_first"] is False
+    text = (tmp_path / "uci-today.md").read_text()
+    assert text.count("| linear |") == 7
+    assert (tmp_path / "uci-today.svg").stat().st_size > 10_000
+
+
+def test_text_tells_slow_missing_and_bold():
+    rows = [
+        row(dataset, method, split, crps=1.0 + 0.1 * place + 0.001 * split,
+            log_likelihood=None if method == "quantile boosting" else -float(place))
+        for dataset in ("yacht", "protein")
+        for place, method in enumerate(("mlp", "pbp", "mcmc", "quantile boosting"))
+        if not is_too_slow(method, dataset)
+        for split in range(3)
+    ]  # fmt: skip
+    text = uci_today_page.section(rows)
+    assert "too slow" in text.partition("### CRPS")[2]
+    assert "| *quantile boosting* | no density | no density |" in text
+    assert "| mlp | **1.00100 ± 0.00058** | **1.00100 ± 0.00058** |" in text
+    assert "**mcmc** was fitted on yacht only" in text
+    assert "Gaussian process: not run" in text
+    assert "Nothing has been run" in uci_today_page.section([])

@@ -1,0 +1,166 @@
+"""A real scheduler and real workers: one killed in mid-run is survived, a deadly cell fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import slow_cells
+from slow_cells import CELLS, NAME, Config
+
+from papers import cluster, rows
+from papers.attempts import Attempt
+from papers.cluster import NoCluster
+
+pytest.importorskip("distributed")
+ENVIRONMENT = os.environ | {
+    "PYTHONPATH": slow_cells.PYTHONPATH,
+    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
+}
+
+
+class Machines:
+    """Processes of Dask, and the address of their scheduler."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._file = folder, folder / "scheduler.json"
+        self.workers: list[subprocess.Popen] = []
+        how = ("--host", "127.0.0.1", "--port", "0", "--no-show", "--scheduler-file", self._file)
+        self._scheduler = self._start("scheduler", *how)
+        deadline = time.monotonic() + 60.0
+        while not self._file.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        self.address = json.loads(self._file.read_text())["address"]
+
+    def add_worker(self) -> None:
+        how = ("--nthreads", "1", "--no-nanny", "--local-directory", self._folder)
+        self.workers.append(self._start("worker", self.address, *how))
+
+    def _start(self, kind: str, *words: object) -> subprocess.Popen:
+        log = (self._folder / f"{kind}-{len(self.workers)}.log").open("w")
+        command = [sys.executable, "-m", "dask", kind, "--no-dashboard", *map(str, words)]
+        with log:
+            return subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log)
+
+    def stop(self) -> None:
+        for process in (*self.workers, self._scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    found = Machines(tmp_path_factory.mktemp("dask"))
+    try:
+        found.add_worker()
+        found.add_worker()
+        yield found
+    finally:
+        found.stop()
+
+
+def test_a_worker_killed_in_mid_run_is_survived(machines, tmp_path):
+    told = []
+
+    def tell(text):
+        told.append(text)
+        if len(told) == 4:
+            os.kill(machines.workers[0].pid, signal.SIGKILL)
+
+    config = Config(seconds=0.1)
+    found = slow_cells.run(tmp_path, config, tell, cluster=machines.address)
+    on_disk = rows.read(tmp_path / f"{NAME}.jsonl")
+    assert Counter(row.cell["number"] for row in on_disk) == Counter(range(len(CELLS)))
+    assert [row.result["square"] for row in found] == [n * n for n in range(len(CELLS))]
+    pids = {row.result["process"] for row in found}
+    assert pids <= {worker.pid for worker in machines.workers}
+    assert machines.workers[0].wait(10.0) == -signal.SIGKILL
+    last = {row.result["process"] for row in on_disk[-3:]}
+    assert last == {machines.workers[1].pid}
+
+
+def test_another_version_is_refused(machines, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "__version__", "99.0")
+    with pytest.raises(NoCluster, match=r"^worker .* has 0.*: install bayesprop 99.0 there"):
+        slow_cells.run(tmp_path, Config(), cluster=machines.address)
+
+
+def test_a_cell_that_kills_its_workers_fails_alone(machines, tmp_path):
+    """Through joblib's own Dask backend this run would never end."""
+    machines.add_worker()
+    machines.add_worker()
+    deadly = len(CELLS) // 2
+    config = Config(deadly=deadly, seconds=0.05)
+    found = slow_cells.run(tmp_path, config, cluster=machines.address)
+    assert [row.is_done for row in found] == [n != deadly for n in range(len(CELLS))]
+    assert found[deadly].error.startswith("KilledWorker: Attempted to run task")
+    assert "\n" not in found[deadly].error
+
+
+def test_without_a_scheduler_or_dask_the_message_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 0.2)
+    with pytest.raises(NoCluster, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
+        slow_cells.run(tmp_path, Config(), cluster="tcp://127.0.0.1:9")
+    with pytest.raises(NoCluster, match="no Dask scheduler answers at 'moon'"):
+        slow_cells.run(tmp_path, Config(), cluster="moon")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(NoCluster, match=r"pip install 'dask\[distributed\]'"):
+        slow_cells.run(tmp_path, Config(), cluster="tcp://127.0.0.1:9")
+    done = slow_cells.run(tmp_path, Config())
+    assert slow_cells.run(tmp_path, Config(), cluster="moon") == done  # nothing is left to do
+
+
+class Done:
+    status = "finished"
+
+    def __init__(self, row: rows.Row) -> None:
+        self._row = row
+
+    def result(self, timeout: float) -> rows.Row:
+        assert timeout > 0.0
+        return self._row
+
+
+class LateWorker:
+    """A client whose worker has another version, and whose scheduler goes away."""
+
+    def __init__(self) -> None:
+        self.status, self.error = "running", None
+
+    def nthreads(self) -> dict[str, int]:
+        if self.error is not None:
+            raise self.error
+        return {"tcp://a": 3, "tcp://b": 4}
+
+    def submit(self, attempt, cell, **_how):
+        row = replace(attempt(cell), version="0.0.1")
+        return Done(row)
+
+    def cancel(self, _futures) -> None:
+        pass
+
+
+def test_a_row_of_a_late_worker_of_another_version_is_refused():
+    workers = cluster.Cluster(LateWorker(), "tcp://a", print)
+    attempt = Attempt(NAME, slow_cells.square, Config(), None)
+    (row,) = workers.rows(attempt, CELLS[2:3])
+    assert not row.is_done
+    assert row.cell == CELLS[2].key
+    assert row.error.startswith("a worker has bayesprop 0.0.1: install")
+
+
+def test_the_count_is_the_last_one_where_nobody_answers():
+    client = LateWorker()
+    workers = cluster.Cluster(client, "tcp://a", print)
+    assert workers.count() == 7
+    client.error = OSError("connection closed")
+    assert workers.count() == 7
