@@ -40,7 +40,7 @@ PAGES = [
     ),
 ]
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
-COMMAND = re.compile(r"^(?:time |\$ )?(?:bayesprop (?=[a-z])|python -m (?=papers\b))")
+COMMAND = re.compile(r"^(?:time |\$ )?(?:bayesprop (?=[a-z])|python -m (?=papers(?: |$)))")
 CONSTRUCTOR = re.compile(rf"^({'|'.join(bayesprop.__all__)})\([^….]*\)$")
 PLACEHOLDER = "NAME=VALUE"
 TASKS = ("regression", "classification")

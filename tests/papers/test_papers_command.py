@@ -1,4 +1,4 @@
-"""`python -m papers` finds an experiment by name, runs what is asked for, and says what came out."""
+"""`python -m papers` finds an experiment by name, runs it, and says what came out of it."""
 
 from __future__ import annotations
 
