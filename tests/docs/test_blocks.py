@@ -70,7 +70,7 @@ def python_in(block: Block) -> list[str]:
 def check_imports(tree: ast.AST) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            if node.module.split(".")[0] not in ("bayesprop", "benchmarks"):
+            if node.module.split(".")[0] not in ("bayesprop", "benchmarks", "papers"):
                 continue
             module = importlib.import_module(node.module)
             for name in node.names:
