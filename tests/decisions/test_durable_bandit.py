@@ -21,9 +21,9 @@ from bayesprop import (
     EpsilonGreedy,
     ThompsonSampler,
 )
-from bayesprop.decisions import bandit_database, bandit_files
+from bayesprop.decisions import bandit_files
 from bayesprop.decisions.arms import choices_in
-from bayesprop.decisions.bandit_database import policy_log
+from bayesprop.decisions.bandit_files import policy_log
 from bayesprop.decisions.replayed_rewards import ReplayedRewards
 from bayesprop.store import ModelFileError
 
@@ -177,7 +177,7 @@ def test_a_call_that_fails_half_way_is_undone(file, monkeypatch):
     with DurableBandit(file, thompson) as shop:
         decision = shop.select(CONTEXTS[0])
         with monkeypatch.context() as patch:
-            patch.setattr(bandit_database, "add_record", lambda *_: 1 / 0)
+            patch.setattr(bandit_files, "add_record", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 shop.settle(decision, 1.0)
         assert shop.is_pending(decision)
@@ -194,7 +194,7 @@ def refused(path, words, make=None):
 def test_files_that_hold_something_else_are_refused_and_left_alone(tmp_path, file):
     refused(tmp_path / "none", "there is no bandit file")
     assert not (tmp_path / "none").exists()
-    refused(tmp_path, "is a folder: .*make=lambda: Bandit.load", thompson)
+    refused(tmp_path, "is a folder: a bandit is kept in a file", thompson)
     (tmp_path / "empty").touch()
     refused(tmp_path / "empty", "is empty: give make")
     with pytest.raises(ValueError, match="must return a bandit that has begun"):

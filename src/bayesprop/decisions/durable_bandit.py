@@ -19,9 +19,9 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.decisions import bandit_database, bandit_files
+from bayesprop.decisions import bandit_files
 from bayesprop.decisions.bandit import Bandit, Decision, decision_id
-from bayesprop.decisions.bandit_database import Record, name_of, refusals
+from bayesprop.decisions.bandit_files import Record, name_of, refusals
 from bayesprop.estimators.checks import check_int
 from bayesprop.store import ModelFileError
 
@@ -99,7 +99,7 @@ class DurableBandit:
         self.keep_records, self.propensity_draws = bool(keep_records), int(propensity_draws)
         self._mutex, self._process = threading.RLock(), os.getpid()
         self._is_open, self._is_current = True, False
-        self._file = bandit_database.connect(self.path, may_create=make is not None)
+        self._file = bandit_files.connect(self.path, may_create=make is not None)
         try:
             with refusals(self.path):
                 self._file.execute("PRAGMA journal_mode = WAL")
@@ -188,7 +188,7 @@ class DurableBandit:
         """Write the first bandit, unless there is one."""
         with self._file:
             self._file.execute("BEGIN IMMEDIATE")
-            if bandit_database.has_begun(self._file):
+            if bandit_files.has_begun(self._file):
                 return
             if make is None:
                 raise ModelFileError(f"{name_of(self.path)} is empty: give make")
@@ -198,7 +198,7 @@ class DurableBandit:
                     "make must return a bandit that has begun, such as "
                     f"ThompsonSampler(...).begin(n_features); got {bandit!r}"
                 )
-            bandit_database.begin(self._file, bandit)
+            bandit_files.begin(self._file, bandit)
 
     def _changed(self, call: str, *arguments: Any) -> Any:
         """Change the bandit and record it; if that fails, it is read anew by the next call."""
@@ -221,9 +221,9 @@ class DurableBandit:
     def _add_record(self, call: str, result: Any, arguments: tuple[Any, ...]) -> None:
         decision = arguments[0] if call == "settle" else getattr(result, "id", None)
         probability = getattr(result, "probability", None)
-        text = bandit_database.as_json(arguments)
+        text = bandit_files.as_json(arguments)
         record = Record(self.n_records, call, decision, probability, text)
-        bandit_database.add_record(self._file, record)
+        bandit_files.add_record(self._file, record)
         self.n_records += 1
 
     def _with_probability(self, context: Any, chosen: Decision) -> Decision:
@@ -256,22 +256,20 @@ class DurableBandit:
 
     def _catch_up(self) -> None:
         """Repeat the records of others, after their snapshot if need be."""
-        is_behind = bandit_database.n_in_snapshot(self._file) > self.n_records
+        is_behind = bandit_files.n_in_snapshot(self._file) > self.n_records
         if not self._is_current or is_behind:
-            read = bandit_database.read_snapshot(self._file, self.path)
-            source = name_of(self.path)
-            self.bandit = bandit_files.from_stored(read.header, read.arrays, Bandit, source)
-            self.n_records = self._n_in_snapshot = read.n_records
+            self.bandit, self.n_records = bandit_files.read_snapshot(self._file, self.path)
+            self._n_in_snapshot = self.n_records
         self._is_current = False
-        for record in bandit_database.records_from(self._file, self.n_records):
+        for record in bandit_files.records_from(self._file, self.n_records):
             if record.number != self.n_records:
                 raise ModelFileError(f"{name_of(self.path)} lacks the record {self.n_records}")
-            bandit_database.repeat(self.bandit, record, self.path)
+            bandit_files.repeat(self.bandit, record, self.path)
             self.n_records += 1
         self._is_current = True
 
     def _write_snapshot(self) -> None:
-        bandit_database.write_snapshot(self._file, self.bandit, self.n_records)
+        bandit_files.write_snapshot(self._file, self.bandit, self.n_records)
         if not self.keep_records:
             self._file.execute("DELETE FROM records")
         self._n_in_snapshot = self.n_records
