@@ -11,15 +11,15 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.decisions.bandits import Bandit, EpsilonGreedy, ThompsonSampler
-from bayesprop.decisions.environments import Mushroom
 from bayesprop.decisions.linear_rewards import LinearRewards
 from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.decisions.refitted_rewards import RefittedRewards
 from bayesprop.decisions.replayed_rewards import ReplayedRewards
-from bayesprop.decisions.simulation import run as simulate
 from bayesprop.decisions.streamed_rewards import StreamedRewards
 from bayesprop.methods import make
 from papers import markdown
+from papers.bandit_environments import Mushroom
+from papers.bandit_simulation import run as simulate
 from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Scratch, Selection
 from papers.rows import Row

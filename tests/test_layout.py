@@ -33,10 +33,7 @@ ALLOWED = {
     },
     "store": {"methods", "table", "model", "atomic", "old_files"},
     "old_files": set(),
-    "decisions": {
-        "estimators", "store", "methods", "metrics", "model", "numerics", "table", "datasets",
-        "atomic",
-    },
+    "decisions": {"estimators", "store", "methods", "model", "numerics"},
     "report": {"decisions", "store", "metrics", "model", "table", "atomic"},
     "cli": {
         "report", "store", "estimators", "methods", "metrics", "model", "table", "datasets",

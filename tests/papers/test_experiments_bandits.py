@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from bayesprop import PointNetworkRegressor, ThompsonSampler
-from bayesprop.decisions import simulation
-from bayesprop.decisions.environments import Mushroom, expected_regret
 from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
+from papers import bandit_simulation as simulation
 from papers import bbb_bandits, protocol
+from papers.bandit_environments import Mushroom, expected_regret
 from papers.bbb_bandits import AGENTS, N_POINTS, Config
 from papers.protocol import Cell
 

@@ -12,8 +12,8 @@ from jaxtyping import Float, Int
 
 from bayesprop.decisions import bandit_files
 from bayesprop.decisions.bandits import Bandit
-from bayesprop.decisions.environments import Environment, expected_regret, realised_regret
 from bayesprop.store import ModelFileError, read_sealed, write_sealed
+from papers.bandit_environments import Environment, expected_regret, realised_regret
 
 _STEPS_A_CHECKPOINT = 1000
 

@@ -113,7 +113,7 @@ class Mushroom(Environment):
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesprop.decisions.environments import Mushroom, expected_regret
+    >>> from papers.bandit_environments import Mushroom, expected_regret
     >>> kinds = Mushroom([["red", "large"], ["brown", "small"]], [False, True])
     >>> stream = kinds.draw(1000, seed=0)
     >>> kinds.arms, stream.context.shape
@@ -181,7 +181,7 @@ class Wheel(Environment):
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesprop.decisions.environments import Wheel
+    >>> from papers.bandit_environments import Wheel
     >>> wheel = Wheel(0.5)
     >>> stream = wheel.draw(4, seed=0)
     >>> stream.expected[np.hypot(*stream.context.T) < 0.5]
@@ -237,7 +237,7 @@ class ClassesAsArms(Environment):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from bayesprop.decisions.environments import ClassesAsArms
+    >>> from papers.bandit_environments import ClassesAsArms
     >>> flowers = ClassesAsArms(*load_iris(return_X_y=True), label_noise=0.1, name="iris")
     >>> stream = flowers.draw(3, seed=0)
     >>> flowers.arms, stream.context.shape

@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.datasets import load_iris
 
-from bayesprop.decisions.environments import (
+from bayesprop import ThompsonSampler
+from bayesprop.table.errors import TableError
+from papers.bandit_environments import (
     ClassesAsArms,
     Interactions,
     Mushroom,
@@ -18,7 +21,7 @@ from bayesprop.decisions.environments import (
     expected_regret,
     realised_regret,
 )
-from bayesprop.table.errors import TableError
+from papers.bandit_simulation import run
 
 FOLDER = Path(
     os.environ.get("BAYESPROP_DATA") or Path(__file__).resolve().parents[2] / "../shared/data"
@@ -176,3 +179,11 @@ def test_what_makes_no_sense_is_refused():
         expected_regret(stream, np.zeros(3))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="from 0 to 1, got 2 in row 1"):
         realised_regret(stream, np.array([0, 2, 0]))
+
+
+@pytest.mark.parametrize("environment", [ClassesAsArms(*load_iris(return_X_y=True)), Wheel(0.3)])
+def test_tried_environments_are_learnt(environment):
+    stream = environment.draw(600, seed=1)
+    uniform = (stream.expected.max(axis=1) - stream.expected.mean(axis=1)).mean()
+    done = run(lambda: ThompsonSampler("linear", environment.arms), environment, 600, seed=1)
+    assert done.expected_regret[200:].mean() < 0.5 * uniform
