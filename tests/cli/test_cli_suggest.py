@@ -119,7 +119,7 @@ def test_suggestions_of_classes(cli, tmp_path):
     ("words", "expected"),
     [
         (("--acquisition", "mutual-informaton"), "did you mean 'mutual-information'"),
-        (("--acquisition", "predictive-entropy"), "is for classes"),
+        (("--acquisition", "predictive-entropy"), "for an estimator of numbers; got"),
         (("--batch", "all"), "--batch must be one of auto, fantasy"),
         (("--cost", "price"), "no column 'price'"),
         (("--cost", "town"), "must hold numbers"),

@@ -106,11 +106,11 @@ def test_any_estimator_is_asked_in_parts(monkeypatch):
 @pytest.mark.parametrize(
     ("unsure", "loss", "words"),
     [
-        ([], [], "one row at least"),
-        ([[1.0]], [1.0], "one value a row"),
-        ([1.0, np.nan], [1.0, 2.0], "uncertainty must be finite, got nan at row 1"),
+        ([], [], r"uncertainty must have the shape \(any\), got \(0,\)"),
+        ([[1.0]], [1.0], r"must have the shape \(any\), got \(1, 1\)"),
+        ([1.0, np.nan], [1.0, 2.0], "uncertainty must be finite, got nan at 1"),
         ([1.0, 2.0], [1.0, np.inf], "loss must be finite"),
-        ([1.0, 2.0], [1.0], "got 2 and 1"),
+        ([1.0, 2.0], [1.0], r"loss must have the shape \(2\), got \(1,\)"),
     ],
 )
 def test_what_makes_no_curve_is_refused(unsure, loss, words):

@@ -216,7 +216,10 @@ def test_active_beats_random_where_one_corner_is_unknown():
         ({"classes": [0, 1]}, "classes are for a classifier"),
         ({"n_draws": 1}, "n_draws must be an int >= 2, got 1"),
         ({"random_state": None}, "random_state must be an int >= 0"),
-        ({"acquisition": "predictive-entropy"}, "is for classes"),
+        (
+            {"acquisition": "predictive-entropy"},
+            "for an estimator of numbers; got 'predictive-entropy'",
+        ),
     ],
 )
 def test_wrong_settings_are_refused(settings, message):

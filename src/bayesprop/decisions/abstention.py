@@ -16,6 +16,7 @@ from jaxtyping import Float
 from sklearn.metrics import roc_auc_score
 
 from bayesprop.decisions.doubt import predictive_of, rows_at_once, tells_parts
+from bayesprop.decisions.pool import finite
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.surest_first import surest_first
@@ -23,41 +24,19 @@ from bayesprop.model.surest_first import surest_first
 Values = Float[np.ndarray, " n"]
 
 
-class Score(NamedTuple):
-    """How unsure a prediction is, as one number a row; larger is less sure.
-
-    read
-        Takes the predictive, returns the number of every row.
-    words
-        What it is, with its unit, for messages.
-    of_parts
-        Whether it needs a model that tells epistemic doubt from noise.
-    """
-
-    read: Callable[[Any], Values]
-    words: str
-    of_parts: bool = False
-
+Score = Callable[[Any], Values]
+"""From the predictive to one number a row, how unsure it is; larger is less sure."""
 
 OF_NUMBERS: dict[str, Score] = {
-    "std": Score(lambda p: p.std, "standard deviation of a new observation"),
-    "epistemic": Score(
-        lambda p: np.sqrt(p.epistemic_var),
-        "the part of the standard deviation that more data would remove",
-        of_parts=True,
-    ),
+    "std": lambda p: p.std,
+    "epistemic": lambda p: np.sqrt(p.epistemic_var),
 }
 OF_CLASSES: dict[str, Score] = {
-    "entropy": Score(lambda p: p.entropy, "entropy of the class, nats"),
-    "mutual-information": Score(
-        lambda p: p.mutual_information,
-        "the part of the entropy that more data would remove, nats",
-        of_parts=True,
-    ),
-    "error-probability": Score(
-        lambda p: 1.0 - p.confidence, "probability that the likeliest class is wrong"
-    ),
+    "entropy": lambda p: p.entropy,
+    "mutual-information": lambda p: p.mutual_information,
+    "error-probability": lambda p: 1.0 - p.confidence,
 }
+_OF_PARTS = ("epistemic", "mutual-information")  # need a model that tells doubt from noise
 
 
 def scores_for(*, classes: bool) -> dict[str, Score]:
@@ -69,15 +48,17 @@ def uncertainty_of(predicted: Predictive | ClassPredictive, by: str | None = Non
     """How unsure each prediction is; larger is less sure.
 
     by
-        Of numbers `std` or `epistemic`, in y; of classes `entropy` or `mutual-information`, nats,
-        or `error-probability`, one less the probability of the likeliest class. None: the first.
+        Of numbers `std`, of a new observation, or `epistemic`, the part of it that more data would
+        remove, in y. Of classes `entropy` or `mutual-information`, the part of that which more data
+        would remove, nats, or `error-probability`, one less the probability of the likeliest class.
+        None: the first.
     """
     known = scores_for(classes=isinstance(predicted, ClassPredictive))
     name = next(iter(known)) if by is None else by
     if name not in known:
         kind = "classes" if isinstance(predicted, ClassPredictive) else "numbers"
         raise ValueError(f"by must be one of {', '.join(known)} for {kind}, got {by!r}")
-    values = known[name].read(predicted)
+    values = known[name](predicted)
     if values.ndim != 1:
         raise ValueError(
             f"a model of several targets has no single {name}: fit one model for each target"
@@ -94,11 +75,7 @@ def uncertainty(estimator: Any, X: Any, by: str | None = None) -> Values:
     by
         As of `uncertainty_of`.
     """
-    if not tells_parts(estimator) and any(
-        by == name and score.of_parts
-        for scores in (OF_NUMBERS, OF_CLASSES)
-        for name, score in scores.items()
-    ):
+    if by in _OF_PARTS and not tells_parts(estimator):
         raise ValueError(
             f"by = {by!r} needs an estimator that tells epistemic doubt from noise, one of this "
             f"library; got {type(estimator).__name__}"
@@ -120,15 +97,12 @@ class RiskCoverage(NamedTuple):
         Uncertainty of the least sure of those: `--abstain-above` this answers them.
     oracle_risk
         The same for the best order that there is, by the losses themselves.
-    random_risk
-        The same, on average, for an order by chance: the mean loss, at every coverage.
     """
 
     coverage: Values
     risk: Values
     threshold: Values
     oracle_risk: Values
-    random_risk: float
 
     @property
     def area(self) -> float:
@@ -143,7 +117,7 @@ class RiskCoverage(NamedTuple):
     @property
     def random_area(self) -> float:
         """The area of an order by chance, on average: the mean loss."""
-        return self.random_risk
+        return float(self.risk[-1])
 
     @property
     def gain(self) -> float:
@@ -162,12 +136,8 @@ def risk_coverage(uncertainty: Any, loss: Any) -> RiskCoverage:
     loss
         What its answer cost: 0 and 1 for right and wrong, an absolute or squared error.
     """
-    uncertainty, loss = _checked("uncertainty", uncertainty), _checked("loss", loss)
-    if len(uncertainty) != len(loss):
-        raise ValueError(
-            "uncertainty and loss must have one value a row each, "
-            f"got {len(uncertainty)} and {len(loss)}"
-        )
+    uncertainty = finite("uncertainty", uncertainty, (None,))
+    loss = finite("loss", loss, uncertainty.shape)
     answered = np.arange(1, len(loss) + 1)
     order = surest_first(uncertainty, loss)
     return RiskCoverage(
@@ -175,7 +145,6 @@ def risk_coverage(uncertainty: Any, loss: Any) -> RiskCoverage:
         risk=np.cumsum(order.loss) / answered,
         threshold=order.uncertainty,
         oracle_risk=np.cumsum(np.sort(loss)) / answered,
-        random_risk=float(np.mean(loss)),
     )
 
 
@@ -188,18 +157,6 @@ def ood_auroc(inside: Any, outside: Any) -> float:
     inside, outside
         Uncertainties of rows like those of the fit, and of rows of another kind.
     """
-    inside, outside = _checked("inside", inside), _checked("outside", outside)
+    inside, outside = finite("inside", inside, (None,)), finite("outside", outside, (None,))
     is_outside = np.repeat([0, 1], [len(inside), len(outside)])
     return float(roc_auc_score(is_outside, np.concatenate([inside, outside])))
-
-
-def _checked(name: str, values: Any) -> Values:
-    values = np.asarray(values, np.float64)
-    if values.ndim != 1 or len(values) == 0:
-        raise ValueError(
-            f"{name} must hold one value a row, and one row at least, got shape {values.shape}"
-        )
-    if not np.isfinite(values).all():
-        row = int(np.argmin(np.isfinite(values)))
-        raise ValueError(f"{name} must be finite, got {values[row]} at row {row}: leave it out")
-    return values

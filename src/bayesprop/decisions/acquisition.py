@@ -9,7 +9,7 @@ learning".
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -25,8 +25,7 @@ NUMBERS, CLASSES = "numbers", "classes"
 RANDOM, EXPECTED_ENTROPY_REDUCTION = "random", "expected-entropy-reduction"
 
 
-@dataclass(frozen=True)
-class Acquisition:
+class Acquisition(NamedTuple):
     """A line of the table.
 
     meaning
@@ -119,59 +118,31 @@ def _geometric_mean(var: Float[np.ndarray, "n o"]) -> Float[np.ndarray, " n"]:
         return np.exp(np.log(var).mean(axis=1))
 
 
-ACQUISITIONS: dict[str, Acquisition] = {
-    line.name: line
-    for line in (
-        Acquisition(
-            name="mutual-information",
-            meaning="what the measurement would tell about the model (BALD)",
-            unit="nats",
-            targets=(NUMBERS, CLASSES),
-            needs_parts=True,
-            score=mutual_information,
-        ),
-        Acquisition(
-            name="epistemic-variance",
-            meaning="variance that more data would remove",
-            unit="y²",
-            targets=(NUMBERS,),
-            needs_parts=True,
-            score=epistemic_variance,
-        ),
-        Acquisition(
-            name="predictive-variance",
-            meaning="variance of what would be measured, noise included",
-            unit="y²",
-            targets=(NUMBERS,),
-            needs_parts=False,
-            score=predictive_variance,
-        ),
-        Acquisition(
-            name="predictive-entropy",
-            meaning="doubt about the class, noise included",
-            unit="nats",
-            targets=(CLASSES,),
-            needs_parts=False,
-            score=predictive_entropy,
-        ),
-        Acquisition(
-            name=EXPECTED_ENTROPY_REDUCTION,
-            meaning="what the measurement would tell about the reference rows",
-            unit="nats",
-            targets=(NUMBERS,),
-            needs_parts=True,
-            score=None,
-        ),
-        Acquisition(
-            name=RANDOM,
-            meaning="chance, the baseline",
-            unit="",
-            targets=(NUMBERS, CLASSES),
-            needs_parts=False,
-            score=None,
-        ),
-    )
-}
+_BOTH = (NUMBERS, CLASSES)
+_TABLE = (
+    Acquisition(
+        "mutual-information", "what the measurement would tell about the model (BALD)", "nats",
+        _BOTH, True, mutual_information,
+    ),
+    Acquisition(
+        "epistemic-variance", "variance that more data would remove", "y²",
+        (NUMBERS,), True, epistemic_variance,
+    ),
+    Acquisition(
+        "predictive-variance", "variance of what would be measured, noise included", "y²",
+        (NUMBERS,), False, predictive_variance,
+    ),
+    Acquisition(
+        "predictive-entropy", "doubt about the class, noise included", "nats",
+        (CLASSES,), False, predictive_entropy,
+    ),
+    Acquisition(
+        EXPECTED_ENTROPY_REDUCTION, "what the measurement would tell about the reference rows",
+        "nats", (NUMBERS,), True, None,
+    ),
+    Acquisition(RANDOM, "chance, the baseline", "", _BOTH, False, None),
+)  # fmt: skip
+ACQUISITIONS: dict[str, Acquisition] = {line.name: line for line in _TABLE}
 
 
 def find(name: str, *, targets: str, tells_parts: bool) -> Acquisition:
@@ -184,18 +155,13 @@ def find(name: str, *, targets: str, tells_parts: bool) -> Acquisition:
     """
     suited = [
         line.name
-        for line in ACQUISITIONS.values()
+        for line in _TABLE
         if targets in line.targets and (tells_parts or not line.needs_parts)
     ]
-    if name not in ACQUISITIONS:
-        raise ValueError(f"acquisition must be one of {', '.join(suited)}; got {name!r}")
     if name not in suited:
-        what = "that tells epistemic variance from noise" if not tells_parts else f"of {targets}"
-        needs = ACQUISITIONS[name].targets
-        why = (
-            f"is for {' and '.join(needs)}"
-            if targets not in needs
-            else "needs an estimator " + what
+        undivided = "" if tells_parts else " that does not tell epistemic doubt from noise"
+        raise ValueError(
+            f"acquisition must be one of {', '.join(suited)} for an estimator of {targets}"
+            f"{undivided}; got {name!r}"
         )
-        raise ValueError(f"acquisition {name!r} {why}; for this one take {', '.join(suited)}")
     return ACQUISITIONS[name]

@@ -54,10 +54,6 @@ class Doubt(NamedTuple):
         entropy = self.entropy + 0.5 * np.log(var / self.var).sum(axis=1)
         return self._replace(var=var, epistemic_var=epistemic_var, entropy=entropy)
 
-    def at(self, rows: Any) -> Doubt:
-        """Select candidates."""
-        return Doubt(*(None if part is None else part[rows] for part in self))  # type: ignore[arg-type]
-
 
 def doubt_of(estimator: Any, X: Any) -> Doubt:
     """Ask a fitted estimator about candidates, some rows at a time."""

@@ -78,9 +78,3 @@ def functions_of(estimator: Any, X: Any, *, n_draws: int, seed: int) -> Function
     least = _LEAST_SHARE * max(float(length.max(initial=0.0)), _TINY)
     scale = np.where(length > least, np.sqrt(var) / np.maximum(length, least), 0.0)
     return Functions(features * scale[:, :, None], noise_var)
-
-
-def joined(first: Functions, second: Functions) -> Functions:
-    """Put places one after another."""
-    pairs = zip(first, second, strict=True)
-    return Functions(*(np.concatenate(pair) for pair in pairs))
