@@ -53,6 +53,7 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
         config.n_steps,
         noise=config.noise_std**2,
         optimizer="lbfgs",
+        kl_warm_up=0.0,
         prior_scale=config.prior_scale,
         random_state=uci.cell_seed(config.seed, key["draw"], 1),
     ).fit(x[:, None], y)

@@ -11,7 +11,7 @@ from papers import compare, markdown, uci
 from papers.compare import Difference, Estimate, Published
 from papers.protocol import Cell, Experiment, Selection
 from papers.rows import Row
-from papers.tuned_network import STORAGE, Config, at_hand, cost, fit_cell
+from papers.tuned_network import Config, at_hand, cost, fit_cell
 
 NAME = "pbp-table1-baselines"
 METHODS = {
@@ -69,8 +69,8 @@ PROTOCOL = (
     "0.1 and weight decay from 1e-6 to 0.01 on logarithmic scales, momentum from 0 to 0.99; BP by "
     "its RMSE, VI by its log-likelihood. The networks are those of `PointNetworkRegressor` and "
     "`GravesVIRegressor`, layers not scaled as PBP's are, and start at N(0, 1 / (inputs + 1)). "
-    "Proposals: expected improvement under a Gaussian process with a Matérn-5/2 kernel (Snoek et "
-    "al. 2012); Optuna keeps the trials."
+    "Proposals are those of Optuna's tree-structured Parzen estimator; rows of before 24 November "
+    "2026 had those of expected improvement under a Gaussian process (Snoek et al. 2012)."
 )
 _NOTES = {
     "bp": (
@@ -164,8 +164,8 @@ def _hours(rows: Sequence[Row]) -> str:
         f"Both columns of the paper's table took {sum(r.seconds for r in table) / 3600.0:.2g} "
         f"hours, summed over {len(table)} cells (a search and a fit each, cells in threads side by "
         f"side counted apart). In {diverged} of {len(rows)} cells the best settings diverged on "
-        "all training rows, and the next were taken. Trials are kept in an SQLite file beside "
-        f"the rows, or in the database that `{STORAGE}` names by its URL."
+        "all training rows, and the next were taken. Optuna keeps the trials in a file beside the "
+        "rows."
     )
 
 

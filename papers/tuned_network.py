@@ -1,45 +1,44 @@
 """The tuned baselines of Hernández-Lobato & Adams (2015, section 5.1): one cell, rows to scores.
 
 Networks learn one datum at a time for 40 epochs; their hyper-parameters come from trials of
-Bayesian optimisation on a fifth of the training rows.
+Bayesian optimisation on a fifth of the training rows, by Optuna.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-import os
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Float
 
 from bayesprop import metrics
+from bayesprop.model.draws import observations
+from bayesprop.model.gradient_method import GradientMethod
+from bayesprop.model.mean_field import MeanField, rho_of
 from bayesprop.model.mixture_predictive import MixturePredictive
+from bayesprop.model.network_likelihoods import KnownNoise, LearnedNoise
+from bayesprop.model.networks import plain_apply
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.model.standardiser import Standardiser
+from bayesprop.numerics import loops
+from bayesprop.sampling.graves_vi import graves_vi
+from bayesprop.sampling.point_network import point_network
 from papers import rows as row_files
 from papers import uci
 from papers.cells import Key, Scratch, described
-from papers.online_descent import (
-    GravesFit,
-    OnlineNetwork,
-    PointFit,
-    fit_graves,
-    fit_point,
-)
 from papers.protocol import NothingToRun, Selection
-from papers.tuning import Range, Tuned, tune
 
-STORAGE = "BAYESPROP_TUNING_STORAGE"
-"""Environment variable with the URL of the database of trials."""
-
-_FILE = "tuning.optuna.sqlite3"
 _WORST = {"bp": math.log(2.0), "vi": 3.0, "vi-wide": 3.0}
 """Loss of a trial that diverged, or did worse; predicting the mean has 0 and 1.4."""
 
@@ -66,26 +65,19 @@ class Config:
     momentum: tuple[float, float] = (0.0, 0.99)
     weight_decay: tuple[float, float] = (1e-6, 1e-2)
 
-    def space(self, method: str) -> dict[str, Range]:
-        """Return the hyper-parameters of a method, and where they are sought."""
-        space = {
-            "learning_rate": Range(*self.learning_rate, is_log=True),
-            "momentum": Range(*self.momentum),
-        }
-        if method == "bp":
-            space["weight_decay"] = Range(*self.weight_decay, is_log=True)
-        return space
-
 
 class Rows(NamedTuple):
     """Standardised rows."""
 
     x: Float[np.ndarray, "n d"]
-    y: Float[np.ndarray, " n"]
+    y: Float[np.ndarray, "n 1"]
 
 
-Fit = PointFit | GravesFit
-Trainer = Callable[[Rows, dict[str, float], int], Fit]
+class Trial(NamedTuple):
+    """Hyper-parameters and the loss that they had on the rows held out."""
+
+    settings: dict[str, float]
+    loss: float
 
 
 def cost(dataset: str, method: str, layers: int) -> float:
@@ -96,152 +88,197 @@ def cost(dataset: str, method: str, layers: int) -> float:
 
 
 def at_hand(asked: Selection) -> list[str]:
-    """Return the data sets to run; NothingToRun where there is none, no Optuna or no database."""
+    """Return the data sets to run; NothingToRun where there is none, or no Optuna."""
     if find_spec("optuna") is None:
         raise NothingToRun("tuned baselines need Optuna: pip install optuna")
-    _check_storage(os.environ.get(STORAGE))
     return uci.at_hand(asked.parts, quick=asked.quick and not asked.named)
-
-
-def _check_storage(url: str | None) -> None:
-    if not url:
-        return
-    from optuna.storages import RDBStorage
-
-    try:
-        RDBStorage(url)
-    except Exception as error:  # of whatever driver the URL names
-        told = " ".join(str(error).split())[:200]
-        raise NothingToRun(
-            f"{STORAGE} must be the URL of a database, such as postgresql://HOST/NAME or "
-            f"sqlite:////FOLDER/trials.sqlite3, got {url!r}: {told}"
-        ) from error
 
 
 def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
     """Tune a method on one split, fit it to all training rows, and score the test rows."""
     data = uci.train_test(key["dataset"], key["split"])
-    x_scaler = Standardiser.fit(data.X_train)
-    y_scaler = Standardiser.fit(data.y_train[:, None])
-    rows = Rows(x_scaler.transform(data.X_train), _standard(y_scaler, data.y_train))
-    network = _network(key, rows.x.shape[1])
+    x_scaler, y_scaler = Standardiser.fit(data.X_train), Standardiser.fit(data.y_train[:, None])
+    rows = Rows(x_scaler.transform(data.X_train), y_scaler.transform(data.y_train[:, None]))
+    network = Network.of(key, rows.x.shape[1], config)
     seeds = [uci.cell_seed(config.seed, key["split"], place) for place in range(4)]
-    trainer = _trainer(config, key["method"], network)
-    tuned = _search(config, key, scratch.folder, rows, network, trainer, seeds)
-
     started = time.perf_counter()
-    fit, n_diverged = _first_finite(trainer, rows, tuned, seeds[3])
-    seconds = time.perf_counter() - started
+    trials = _search(config, key, scratch.folder, rows, network, seeds)
+    tuned = time.perf_counter()
+    fit, n_diverged = first_finite(network, rows, trials, seeds[3])
+    seconds = time.perf_counter() - tuned
+    chosen = trials[n_diverged]
     # Backpropagation says nothing of the noise: what it left on the rows that were held out.
-    noise_var = math.exp(2.0 * tuned.losses[n_diverged])
-    x = x_scaler.transform(data.X_test)
-    standardised = _predict(network, fit, x, config.n_draws, seeds[2], noise_var)
-    shift, scale = y_scaler.inverse_mean(np.zeros(1))[0], y_scaler.scale[0]
-    predicted = standardised.rescaled(shift, scale)
+    standardised = network.predict(
+        fit, x_scaler.transform(data.X_test), seeds[2], noise_var=math.exp(2.0 * chosen.loss)
+    )
+    predicted = standardised.rescaled(y_scaler.inverse_mean(np.zeros(1))[0], y_scaler.scale[0])
     return {
         "rmse": metrics.rmse(predicted, data.y_test),
         "log_likelihood": metrics.mean_log_likelihood(predicted, data.y_test),
         "coverage_90": metrics.coverage(predicted, data.y_test, 0.9),
         "epistemic_share": predicted.epistemic_share,
         "fit_seconds": seconds,
-        "tuning_seconds": tuned.seconds,
+        "tuning_seconds": tuned - started,
         "settings_diverged": n_diverged,
-        "validation_loss": tuned.losses[n_diverged],
-        **tuned.settings[n_diverged],
+        "validation_loss": chosen.loss,
+        **chosen.settings,
     }
 
 
-def storage(folder: Path) -> str | Path:
-    """Say where trials are kept: a database that the user named, else a file beside the rows."""
-    return os.environ.get(STORAGE) or folder / _FILE
+@dataclass(frozen=True)
+class Network:
+    """A network that learns one datum a step: those of `point_network` and `graves_vi`.
+
+    sizes
+        Inputs, hidden units layer by layer, 1.
+    """
+
+    method: str
+    sizes: tuple[int, ...]
+    n_epochs: int
+    n_draws: int
+
+    @classmethod
+    def of(cls, key: Key, n_inputs: int, config: Config) -> Network:
+        """Take the architecture and the method of a cell."""
+        hidden = (uci.hidden_units(key["dataset"]),) * key["layers"]
+        return cls(key["method"], (n_inputs, *hidden, 1), config.n_epochs, config.n_draws)
+
+    def fit(self, rows: Rows, settings: dict[str, float], seed: int) -> Any:
+        """Return the state after all epochs, from a start and in orders that the seed decides."""
+        learner = _learner(is_point=self.method == "bp")
+        key_start, key_steps = jax.random.split(jax.random.key(seed))
+        state = self._start(learner, key_start, settings)
+        data = loops.Rows(*(jnp.asarray(part, jnp.float32) for part in rows), jnp.ones(len(rows.x)))
+        for number in range(self.n_epochs):
+            key = jax.random.fold_in(key_steps, number)
+            state, _ = loops.epoch(learner.update, state, key, data, batch_size=1)
+        return state
+
+    def predict(
+        self, state: Any, x: Float[np.ndarray, "n d"], seed: int, *, noise_var: float
+    ) -> Predictive:
+        """Predict standardised targets; the noise variance is for a fit that has none."""
+        is_point = self.method == "bp"
+        drawn = observations(
+            plain_apply,
+            _learner(is_point=is_point).sample,
+            KnownNoise(1) if is_point else LearnedNoise(1),
+            jax.random.key(seed),
+            state,
+            jnp.asarray(x, jnp.float32),
+            n_draws=1 if is_point else self.n_draws,
+        )
+        means, noise_vars = (np.asarray(part, float)[..., 0] for part in drawn)
+        if is_point:
+            mean = means[0]
+            return GaussianPredictive(mean, np.zeros_like(mean), np.full_like(mean, noise_var))
+        return MixturePredictive.of(means, noise_vars)
+
+    def _start(self, learner: GradientMethod, key: Any, settings: dict[str, float]) -> Any:
+        """Draw weights from N(0, 1 / (inputs + 1)); VI from a wide start doubts them as much."""
+        stds = [(n_in + 1.0) ** -0.5 for n_in in self.sizes[:-1]]
+        shapes = [(n_in + 1, n_out) for n_in, n_out in pairwise(self.sizes)]
+        keys = jax.random.split(key, len(stds))
+        drawn = zip(stds, keys, shapes, strict=True)
+        state = learner.init(key, tuple(std * jax.random.normal(k, s) for std, k, s in drawn))
+        if self.method == "vi-wide":
+            rho = tuple(jnp.full(s, rho_of(std)) for std, s in zip(stds, shapes, strict=True))
+            state = state._replace(q=MeanField(state.q.m, rho), likelihood=jnp.zeros(1))
+        numbers = {name: jnp.asarray(value, jnp.float32) for name, value in settings.items()}
+        steps = state.optimizer
+        return state._replace(
+            optimizer=steps._replace(hyperparams={**steps.hyperparams, **numbers})
+        )
 
 
-def _network(key: Key, n_inputs: int) -> OnlineNetwork:
-    hidden = (uci.hidden_units(key["dataset"]),) * key["layers"]
-    return OnlineNetwork((n_inputs, *hidden, 1), is_scaled=False)
+@lru_cache(maxsize=2)
+def _learner(*, is_point: bool) -> GradientMethod:
+    """Build a method whose hyper-parameters lie in its state, so that no trial compiles anew."""
+    steps = optax.inject_hyperparams(_descent)(learning_rate=0.0, momentum=0.0, weight_decay=0.0)
+    if is_point:
+        return point_network(plain_apply, KnownNoise(1), steps)
+    return graves_vi(plain_apply, LearnedNoise(1), steps)
 
 
-def _standard(scaler: Standardiser, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    return scaler.transform(y[:, None])[:, 0]
-
-
-def _trainer(config: Config, method: str, network: OnlineNetwork) -> Trainer:
-    """Return the fit of a method to rows, from a start and in orders that the seed decides."""
-
-    def train(rows: Rows, settings: dict[str, float], seed: int) -> Fit:
-        rng = np.random.default_rng(seed)
-        start = network.start(rng)
-        orders = (rng.permutation(len(rows.x)) for _ in range(config.n_epochs))
-        if method == "bp":
-            return fit_point(network, start, *rows, orders, **settings)
-        wide: Any = {"init_std": network.start_std, "log_noise_var": 0.0}
-        begin = wide if method == "vi-wide" else {}
-        return fit_graves(network, start, *rows, orders, seed=seed, **begin, **settings)
-
-    return train
-
-
-def _search(
-    config: Config,
-    key: Key,
-    folder: Path,
-    rows: Rows,
-    network: OnlineNetwork,
-    trainer: Trainer,
-    seeds: list[int],
-) -> Tuned:
-    """Tune on a share of the rows that is held out; all trials start alike."""
-    order = np.random.default_rng(seeds[0]).permutation(len(rows.x))
-    n_held_out = round(config.validation_share * len(order))
-    held_out, learnt = (Rows(rows.x[part], rows.y[part]) for part in np.split(order, [n_held_out]))
-    worst = _WORST[key["method"]]
-
-    def loss(settings: dict[str, float]) -> float:
-        fit = trainer(learnt, settings, seeds[1])
-        if not fit.is_finite:
-            return worst
-        # A wild fit is as bad as one that diverged, and no news.
-        with np.errstate(all="ignore"):
-            predicted = _predict(network, fit, held_out.x, config.n_draws, seeds[2], 1.0)
-            if isinstance(fit, PointFit):
-                found = math.log(metrics.rmse(predicted, held_out.y))
-            else:
-                found = -metrics.mean_log_likelihood(predicted, held_out.y)
-        return min(found, worst) if math.isfinite(found) else worst
-
-    name = row_files.identity(key, row_files.plain(asdict(config)))
-    study = f"{described(key)}, {hashlib.sha256(name.encode()).hexdigest()[:12]}"
-    return tune(
-        loss,
-        config.space(key["method"]),
-        study=study,
-        storage=storage(folder),
-        n_trials=config.n_trials,
-        seed=seeds[0],
+def _descent(
+    learning_rate: float, momentum: float, weight_decay: float
+) -> optax.GradientTransformation:
+    """V <- momentum v - learning_rate (gradient + weight_decay w), and w <- w + v."""
+    return optax.chain(
+        optax.add_decayed_weights(weight_decay), optax.sgd(learning_rate, momentum=momentum)
     )
 
 
-def _first_finite(trainer: Trainer, rows: Rows, tuned: Tuned, seed: int) -> tuple[Fit, int]:
+def is_finite(state: Any) -> bool:
+    """Whether no step left the finite numbers."""
+    return all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state))
+
+
+def first_finite(network: Network, rows: Rows, trials: list[Trial], seed: int) -> tuple[Any, int]:
     """Fit with the best settings, or the next where they diverge; say how many did."""
-    for place, settings in enumerate(tuned.settings):
-        fit = trainer(rows, settings, seed)
-        if fit.is_finite:
+    for place, trial in enumerate(trials):
+        fit = network.fit(rows, trial.settings, seed)
+        if is_finite(fit):
             return fit, place
     raise ValueError("all settings that were tried diverge on the training rows")
 
 
-def _predict(
-    network: OnlineNetwork,
-    fit: Fit,
-    x: Float[np.ndarray, "n d"],
-    n_draws: int,
-    seed: int,
-    noise_var: float,
-) -> Predictive:
-    """Predict standardised targets; the noise variance is for a fit that has none."""
-    if isinstance(fit, PointFit):
-        mean = network.predict(fit.w, x).astype(float)
-        return GaussianPredictive(mean, np.zeros_like(mean), np.full_like(mean, noise_var))
-    rng = np.random.default_rng(seed)
-    means = np.stack([network.predict(fit.sample(rng), x) for _ in range(n_draws)]).astype(float)
-    return MixturePredictive.of(means, np.full_like(means, fit.noise_var))
+def _search(
+    config: Config, key: Key, folder: Path, rows: Rows, network: Network, seeds: list[int]
+) -> list[Trial]:
+    """Tune on a share of the rows that is held out; all trials start alike. The best comes first.
+
+    Trials are kept in the folder, so that a search that was killed goes on.
+    """
+    import optuna
+
+    order = np.random.default_rng(seeds[0]).permutation(len(rows.x))
+    n_held_out = round(config.validation_share * len(order))
+    held_out, learnt = (Rows(rows.x[part], rows.y[part]) for part in np.split(order, [n_held_out]))
+
+    def loss(trial: optuna.Trial) -> float:
+        settings = {
+            name: trial.suggest_float(name, *getattr(config, name), log=name != "momentum")
+            for name in ("learning_rate", "momentum", "weight_decay")
+            if name != "weight_decay" or key["method"] == "bp"
+        }
+        return validation_loss(network, learnt, held_out, settings, seeds)
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    name = row_files.identity(key, row_files.plain(asdict(config)))
+    journal = optuna.storages.journal.JournalFileBackend(str(folder / "tuning.optuna.log"))
+    study = optuna.create_study(
+        study_name=f"{described(key)}, {hashlib.sha256(name.encode()).hexdigest()[:12]}",
+        storage=optuna.storages.JournalStorage(journal),
+        load_if_exists=True,
+    )
+    n_done = len(_finished(study))
+    study.sampler = optuna.samplers.TPESampler(seed=(seeds[0] + n_done) % 2**32)
+    study.optimize(loss, n_trials=config.n_trials - n_done)
+    trials = [Trial(dict(trial.params), trial.value) for trial in _finished(study)]
+    return sorted(trials, key=lambda trial: trial.loss)
+
+
+def _finished(study: Any) -> list[Any]:
+    from optuna.trial import TrialState
+
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+
+
+def validation_loss(
+    network: Network, learnt: Rows, held_out: Rows, settings: dict[str, float], seeds: list[int]
+) -> float:
+    """Log RMSE of backpropagation, minus log-likelihood of VI; the worst where it diverges."""
+    worst = _WORST[network.method]
+    fit = network.fit(learnt, settings, seeds[1])
+    if not is_finite(fit):
+        return worst
+    # A wild fit is as bad as one that diverged, and no news.
+    with np.errstate(all="ignore"):
+        predicted = network.predict(fit, held_out.x, seeds[2], noise_var=1.0)
+        if network.method == "bp":
+            loss = math.log(metrics.rmse(predicted, held_out.y[:, 0]))
+        else:
+            loss = -metrics.mean_log_likelihood(predicted, held_out.y[:, 0])
+    return min(loss, worst) if math.isfinite(loss) else worst
