@@ -210,7 +210,7 @@ def test_active_beats_random_where_one_corner_is_unknown():
     ("settings", "message"),
     [
         ({"batch": "best"}, "batch must be one of auto, fantasy"),
-        ({"update": "both"}, "update must be refit or stream"),
+        ({"update": "both"}, "update must be one of refit, stream"),
         ({"X": np.ones((2, 2))}, "given together"),
         ({"X": np.ones((2, 2)), "y": np.ones(2)}, "a fitted estimator has learnt"),
         ({"classes": [0, 1]}, "classes are for a classifier"),

@@ -28,9 +28,11 @@ from bayesprop.decisions.pool import (
     named,
 )
 from bayesprop.decisions.stopping import Rule, Step, rule_from_stored, rule_to_stored
+from bayesprop.estimators.checks import check_choice, check_int
 from bayesprop.store import ModelFileError, load_model, save_model
 
 _NOTES = "active_learning"
+_SETTINGS = ("acquisition", "batch", "update", "classes", "n_draws", "random_state")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -136,8 +138,7 @@ class ActiveLearner:
         where fewer than n different rows are allowed.
         """
         choice = self._choice(pool, costs, allowed, reference)
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n must be an int >= 1, got {n!r}")
+        check_int("n", n)
         scores = batches.scores_of(choice)
         chosen = batches.choose(choice, scores, int(n), self._batch())
         self._n_queries += 1
@@ -187,18 +188,12 @@ class ActiveLearner:
         """
         if not isinstance(self.acquisition, str):
             raise TypeError(f"only a named acquisition can be saved, got {self.acquisition!r}")
-        if not self._is_fitted():
+        if not _fitted(self.estimator_):
             raise NotFittedError("there is nothing to save before the first teach")
-        notes = {
-            "acquisition": self.acquisition,
-            "batch": self.batch,
-            "update": self.update,
+        notes = {name: _as_list(getattr(self, name)) for name in _SETTINGS} | {
             "stop": [rule_to_stored(rule) for rule in self.stop],
-            "classes": None if self.classes is None else np.asarray(self.classes).tolist(),
-            "n_draws": int(self.n_draws),
-            "random_state": int(self.random_state),
-            "X": None if self.X_ is None else self.X_.tolist(),
-            "y": None if self.y_ is None else self.y_.tolist(),
+            "X": _as_list(self.X_),
+            "y": _as_list(self.y_),
             "columns": self._columns,
             "n_initial": _n_rows(self.X),
             "n_queries": self._n_queries,
@@ -226,13 +221,12 @@ class ActiveLearner:
 
     @classmethod
     def _from_notes(cls, estimator: Any, notes: dict[str, Any]) -> Self:
-        names = ("acquisition", "batch", "update", "classes", "n_draws", "random_state")
         rules = tuple(rule_from_stored(rule) for rule in notes["stop"])
         X = None if notes["X"] is None else np.asarray(notes["X"], np.float64)
         y = None if notes["y"] is None else np.asarray(notes["y"])
         n = int(notes["n_initial"])
         initial = {} if X is None or y is None or n == 0 else {"X": X[:n], "y": y[:n]}
-        learner = cls(estimator, stop=rules, **{name: notes[name] for name in names}, **initial)
+        learner = cls(estimator, stop=rules, **{name: notes[name] for name in _SETTINGS}, **initial)
         learner.X_, learner.y_, learner._columns = X, y, notes["columns"]
         learner._n_queries, learner._top_score = int(notes["n_queries"]), notes["top_score"]
         learner.history_ = [Step(**step) for step in notes["history"]]
@@ -240,10 +234,10 @@ class ActiveLearner:
 
     def _check_settings(self) -> None:
         check_estimator(self.estimator)
-        if self.batch not in ("auto", *BATCHES):
-            raise ValueError(f"batch must be one of auto, {', '.join(BATCHES)}; got {self.batch!r}")
-        if self.update not in ("refit", "stream"):
-            raise ValueError(f"update must be refit or stream, got {self.update!r}")
+        check_choice("batch", self.batch, ("auto", *BATCHES))
+        check_choice("update", self.update, ("refit", "stream"))
+        check_int("n_draws", self.n_draws, least=2)
+        check_int("random_state", self.random_state, least=0)
         if self.update == "stream" and not hasattr(self.estimator, "partial_fit"):
             kind = type(self.estimator).__name__
             raise ValueError(f'update="stream" needs partial_fit, which {kind} lacks: take refit')
@@ -257,10 +251,6 @@ class ActiveLearner:
         streams_classes = self.update == "stream" and is_classifier(self.estimator)
         if self.classes is not None and not streams_classes:
             raise ValueError('classes are for a classifier with update="stream"; leave them out')
-        for name, least in (("n_draws", 2), ("random_state", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{name} must be an int >= {least}, got {value!r}")
         self._acquisition()
 
     def _acquisition(self) -> Acquisition | Score:
@@ -284,7 +274,7 @@ class ActiveLearner:
                 f"reference rows are for {acquisitions.EXPECTED_ENTROPY_REDUCTION}, which needs "
                 f"them, and for nothing else; the acquisition is {name or 'your own'}"
             )
-        if name != acquisitions.RANDOM and not self._is_fitted():
+        if name != acquisitions.RANDOM and not _fitted(self.estimator_):
             raise NotFittedError('teach the first rows, or choose them by acquisition="random"')
         pool = checked_rows("pool", pool)
         if reference is not None:
@@ -310,7 +300,7 @@ class ActiveLearner:
         if self.update == "stream":
             classes = {} if self.classes is None else {"classes": self.classes}
             return taught.partial_fit(X, y, **classes)
-        if self.X_ is None and self._is_fitted():
+        if self.X_ is None and _fitted(self.estimator_):
             raise ValueError(
                 "the estimator was fitted to rows that the learner does not have: give them as X "
                 'and y of ActiveLearner, or take update="stream" (or another batch)'
@@ -331,7 +321,7 @@ class ActiveLearner:
 
     def _log_likelihood(self, X: Any, y: Any) -> float | None:
         """Mean log density of values before they are learnt; None where there is none."""
-        if not self._is_fitted():
+        if not _fitted(self.estimator_):
             return None
         predicted = predictive_of(self.estimator_, X)
         values = np.asarray(y)
@@ -341,9 +331,6 @@ class ActiveLearner:
             except ValueError:  # a class that was not known, which `teach` may learn
                 return None
         return total if np.isfinite(total) else None
-
-    def _is_fitted(self) -> bool:
-        return _fitted(self.estimator_)
 
 
 def _fitted(estimator: Any) -> bool:
@@ -357,6 +344,11 @@ def _price(cost: float | None, n_rows: int) -> float:
     if not 0.0 <= price < float("inf"):
         raise ValueError(f"cost must be a finite number >= 0, got {cost!r}; None is 1 a row")
     return price
+
+
+def _as_list(value: Any) -> Any:
+    """Return what JSON can hold of numbers, text and arrays."""
+    return value if value is None or isinstance(value, str) else np.asarray(value).tolist()
 
 
 def _n_rows(X: Any) -> int:
