@@ -10,8 +10,7 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesprop import BayesianLinearRegressor, LaplaceRegressor, ThompsonSampler
-from bayesprop.decisions import bandit_files
+from bayesprop import BayesianLinearRegressor, ThompsonSampler
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.refitted_rewards import RefittedRewards
 from bayesprop.decisions.reward_models import kind_of, rewards_of
@@ -144,34 +143,6 @@ def test_draws_are_joint():
     wanted = cov[0, 1] / np.sqrt(cov[0, 0] * cov[1, 1])
     assert wanted > 0.9
     assert abs(np.corrcoef(drawn.T)[0, 1] - wanted) < 0.02
-
-
-def test_a_saved_bandit_goes_on_to_the_last_bit(tmp_path):
-    def make():
-        model = RefittedRewards(LaplaceRegressor((3,), n_epochs=5), first=6, growth=1.0)
-        return ThompsonSampler(model, ["a", "b"], random_state=3)
-
-    def go_on(bandit, steps):
-        for t in steps:
-            decision = bandit.select(rows[t])
-            bandit.settle(decision, paid[t] if decision.action == "a" else 0.0)
-
-    rows, _, paid = data(13)
-    whole, early, late = make(), make(), None
-    go_on(whole, range(13))
-    go_on(early, range(4))
-    early.save(tmp_path / "early")  # before the first fit
-    late = ThompsonSampler.load(tmp_path / "early")
-    go_on(late, range(4, 8))
-    late.save(tmp_path / "late")
-    late = ThompsonSampler.load(tmp_path / "late")
-    go_on(late, range(8, 13))
-    (kept, arrays), (wanted, all_wanted) = map(bandit_files.to_stored, (late, whole))
-    for header in (kept, wanted):
-        header["rewards"]["model"]["model"].pop("fit_report")  # which has the seconds
-    assert kept == wanted
-    for name, array in all_wanted.items():
-        np.testing.assert_array_equal(arrays[name], array, err_msg=name)
 
 
 def test_what_is_not_of_this_library_is_not_saved(tmp_path):

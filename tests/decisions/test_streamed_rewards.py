@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from bayesprop import BayesByBackpropRegressor, PBPRegressor, ThompsonSampler
-from bayesprop.decisions import bandit_files
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.reward_models import kind_of, rewards_of
 from bayesprop.decisions.streamed_rewards import StreamedRewards
@@ -58,30 +57,6 @@ def test_rewards_are_learnt_and_units_do_not_matter():
         choices_in(rows[0], NAMES, np.array([2]))
     )  # there is room, and nothing was learnt
     assert third.var[0] > 5.0 * one.believe(choices_in(rows[0], NAMES, BOTH)).var.max()
-
-
-@pytest.mark.parametrize("settings", [{}, {"arm_features": KNOWN[:2]}])
-def test_a_saved_bandit_goes_on_to_the_last_bit(tmp_path, settings):
-    def make():
-        model = StreamedRewards(PBPRegressor((4,)), n_recalled=3, refresh_every=5)
-        return ThompsonSampler(model, ["a", "b"], random_state=3, **settings)
-
-    def go_on(bandit, steps):
-        for t in steps:
-            decision = bandit.select(rows[t])
-            bandit.settle(decision, paid[t] if decision.action == "a" else 0.0)
-
-    rows, _, paid = data(24)
-    whole, half = make(), make()
-    go_on(whole, range(24))
-    go_on(half, range(13))
-    half.save(tmp_path / "half")
-    again = ThompsonSampler.load(tmp_path / "half")
-    go_on(again, range(13, 24))
-    kept, wanted = bandit_files.to_stored(again), bandit_files.to_stored(whole)
-    assert kept[0] == wanted[0]
-    for name, array in wanted[1].items():
-        np.testing.assert_array_equal(kept[1][name], array, err_msg=name)
 
 
 def test_stored_arrays_that_do_not_fit_are_refused():
