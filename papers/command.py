@@ -78,10 +78,10 @@ def run(options: Papers) -> None:
         raise InputError("--jobs must be 1 or more, or -1 for one a core; got 0")
     if options.cluster is not None and options.jobs != 1:
         raise InputError("--jobs is for this machine: a --cluster has its own; leave out one")
-    from papers import protocol
+    from papers import runner
 
     with _line(quiet=options.quiet) as tell:
-        protocol.run(
+        runner.run(
             experiment.load(),
             out=out,
             quick=options.quick,

@@ -1,43 +1,58 @@
-"""The runner: an experiment is settings, cells, and a function from one cell to a row.
-
-Finished cells are kept in a file and never run twice, so that a killed run goes on where it
-stopped.
-"""
+"""What an experiment is: settings, cells named by keys, and a function from one cell to a row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from papers import outputs
-from papers import rows as row_files
-from papers.attempts import Attempt
-from papers.cells import Cell, Key, Progress, Scratch, Work, described, silent
 from papers.rows import Row
-from papers.time_left import Clock
-from papers.workers import Threads, Workers
 
-__all__ = [
-    "Cell",
-    "CellsFailed",
-    "Experiment",
-    "Key",
-    "NothingToRun",
-    "Progress",
-    "Scratch",
-    "Selection",
-    "Work",
-    "check_all_done",
-    "run",
-    "run_cells",
-]
+Progress = Callable[[str], None]
+Key = dict[str, Any]
+Work = Callable[..., dict[str, Any]]
 
 
-class CellsFailed(RuntimeError):
-    """Some cells raised an error; their rows say which."""
+@dataclass(frozen=True)
+class Cell:
+    """One unit of work.
+
+    key
+        What tells it from the others, as JSON values, most telling first.
+    cost
+        Expected time, in any unit that all cells share; for the estimate of the time left.
+    alone
+        Whether nothing may run beside it, because it is timed.
+    """
+
+    key: Key
+    cost: float = 1.0
+    alone: bool = False
+
+
+class Scratch(NamedTuple):
+    """What a long cell needs besides its key.
+
+    folder
+        For files that outlive a killed cell, so that it goes on where it stopped; shared with the
+        rows and with other experiments.
+    tell
+        Says how far the cell is.
+    """
+
+    folder: Path
+    tell: Progress
+
+
+def silent(_text: str) -> None:
+    """Say nothing."""
+
+
+def described(key: Key) -> str:
+    """Say a cell's key in words: {"dataset": "yacht", "split": 3} is "yacht, split 3"."""
+    first, *others = key.items()
+    return ", ".join([str(first[1]), *(f"{name} {value}" for name, value in others)])
 
 
 class NothingToRun(ValueError):
@@ -116,118 +131,3 @@ class Experiment:
             )
         parts = [part for part in known if part in (only or known)]
         return Selection(parts, bool(only), quick)
-
-
-def run(
-    experiment: Experiment,
-    *,
-    out: Path,
-    quick: bool = False,
-    only: Sequence[str] | None = None,
-    seed: int = 1,
-    jobs: int = 1,
-    cluster: str | None = None,
-    retry_failed: bool = False,
-    tell: Progress = silent,
-) -> list[Row]:
-    """Run what `<out>/<name>.jsonl` does not hold, write what sums it up, return the rows asked.
-
-    only
-        Parts; all by default.
-    jobs
-        Cells at a time; -1 for one a core.
-    cluster
-        Address of a Dask scheduler whose workers run the cells instead, but for those that are to
-        run alone.
-    retry_failed
-        Whether cells that have failed before are tried again.
-    tell
-        Called with a line of text after every cell.
-
-    Raises NothingToRun, and CellsFailed at the end where a cell has no result.
-    """
-    config = experiment.settings(seed=seed, quick=quick)
-    asked = experiment.select(config, only, quick=quick)
-    cells = experiment.cells(config, asked)
-    if not cells:
-        form = " in the quick form" if quick else ""
-        raise NothingToRun(f"there is nothing to run of {', '.join(asked.parts)}{form}")
-    how: dict[str, Any] = {"jobs": jobs, "cluster": cluster, "retry_failed": retry_failed}
-    rows = run_cells(experiment, config, cells, out=out, tell=tell, **how)
-    outputs.write(experiment, out, config)
-    check_all_done(rows)
-    return rows
-
-
-def run_cells(
-    experiment: Experiment,
-    config: Any,
-    cells: Sequence[Cell],
-    *,
-    out: Path,
-    jobs: int = 1,
-    cluster: str | None = None,
-    retry_failed: bool = False,
-    tell: Progress = silent,
-) -> list[Row]:
-    """Run those of the cells that the file of rows does not hold; return the rows of all."""
-    name = experiment.name
-    path = out / f"{name}.jsonl"
-    settings = row_files.settings(config)
-    by_identity = {row_files.identity(cell.key, settings): cell for cell in cells}
-    with row_files.opened(
-        path, waiting=lambda: tell(f"{name}: waiting for another run that writes {path}")
-    ) as log:
-        known = row_files.read(path)
-        finished, failed = row_files.done(known), {}
-        if not retry_failed:
-            failed = {i: row for i, row in row_files.failed(known).items() if i in by_identity}
-        for row in _taken_over(experiment, [i for i in by_identity if i not in finished], out):
-            log.append(row)
-            finished[row.identity] = row
-            failed.pop(row.identity, None)
-        todo = [i for i in by_identity if i not in finished and i not in failed]
-        folder = out.resolve() if experiment.scratch else None
-        attempt = Attempt(name, experiment.work, config, folder)
-        fresh: dict[str, Row] = {}
-        with _workers(cluster if todo else None, jobs, tell) as workers:
-            clock = Clock(
-                name, by_identity, left=todo, earlier=finished, n_workers=workers.count, tell=tell
-            )
-            clock.start(len(failed))
-            for crew, is_alone in ((workers, False), (Threads(1, tell), True)):
-                batch = [by_identity[i] for i in todo if by_identity[i].alone == is_alone]
-                with closing(crew.rows(attempt, batch)) as arriving:
-                    for row in arriving:
-                        log.append(row)
-                        fresh[row.identity] = row
-                        clock.tick(row)
-    return [(failed | finished | fresh)[i] for i in by_identity]
-
-
-def _workers(cluster: str | None, jobs: int, tell: Progress) -> AbstractContextManager[Workers]:
-    if cluster is None:
-        return nullcontext(Threads(jobs, tell))
-    from papers.cluster import connected
-
-    return connected(cluster, tell)
-
-
-def check_all_done(rows: Sequence[Row]) -> None:
-    """Raise CellsFailed if a cell has no result."""
-    failed = [row for row in rows if not row.is_done]
-    if failed:
-        first = failed[0]
-        raise CellsFailed(
-            f"{len(failed)} of {len(rows)} cells of {first.experiment} failed; first "
-            f"{described(first.cell)}: {first.error}; the same command with --retry-failed tries "
-            "them again"
-        )
-
-
-def _taken_over(experiment: Experiment, wanted: Iterable[str], out: Path) -> list[Row]:
-    """Take finished rows of the experiment whose cells these are too."""
-    if experiment.reuses is None:
-        return []
-    theirs = row_files.done(row_files.read(out / f"{experiment.reuses}.jsonl"))
-    return [replace(theirs[i], experiment=experiment.name) for i in wanted if i in theirs]

@@ -32,7 +32,7 @@ class Row:
         Wall time of the cell, reading of data included; of one that went on from files of its own,
         that of its last attempt.
     peak_mib
-        Largest resident memory of the process while the cell ran, MiB: see `peak_memory`.
+        Largest resident memory of the process until the cell ended, MiB.
     finished_at
         UTC, ISO 8601.
     version, commit

@@ -36,8 +36,7 @@ from bayesprop.sampling.graves_vi import graves_vi
 from bayesprop.sampling.point_network import point_network
 from papers import rows as row_files
 from papers import uci
-from papers.cells import Key, Scratch, described
-from papers.protocol import NothingToRun, Selection
+from papers.protocol import Key, NothingToRun, Scratch, Selection, described
 
 _WORST = {"bp": math.log(2.0), "vi": 3.0, "vi-wide": 3.0}
 """Loss of a trial that diverged, or did worse; predicting the mean has 0 and 1.4."""

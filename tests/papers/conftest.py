@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from papers import protocol, rows
+from papers import rows, runner
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def reproduce(tmp_path):
     """Run an experiment; return all finished rows of its file."""
 
     def run(experiment, *only, quick=True, **options):
-        protocol.run(experiment, out=tmp_path, quick=quick, only=list(only) or None, **options)
+        runner.run(experiment, out=tmp_path, quick=quick, only=list(only) or None, **options)
         return list(rows.done(rows.read(tmp_path / f"{experiment.name}.jsonl")).values())
 
     return run

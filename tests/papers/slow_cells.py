@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from papers import protocol
+from papers import runner
 from papers.protocol import Cell, Experiment, Progress
 from papers.rows import Row
 
@@ -50,13 +50,13 @@ EXPERIMENT = Experiment(
 
 def run(out: Path, config: Config, tell: Progress = lambda _text: None, **options) -> list[Row]:
     how = {"jobs": 2} | options
-    return protocol.run_cells(EXPERIMENT, config, CELLS, out=out, tell=tell, **how)
+    return runner.run_cells(EXPERIMENT, config, CELLS, out=out, tell=tell, **how)
 
 
 def reproduce(out: str, n: int, seconds: float) -> None:
     """Run n cells and sum them up, as the command line does."""
     experiment = replace(EXPERIMENT, quick={"n": n, "seconds": seconds})
-    protocol.run(experiment, out=Path(out), quick=True, jobs=2)
+    runner.run(experiment, out=Path(out), quick=True, jobs=2)
 
 
 if __name__ == "__main__":

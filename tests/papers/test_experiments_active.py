@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from papers import compare, pbp_active_curves, pbp_table2, protocol, uci
+from papers import compare, pbp_active_curves, pbp_table2, runner, uci
 from papers.pbp_table2 import COLUMNS, Config
 from papers.protocol import Cell
 
@@ -82,7 +82,7 @@ def test_sections_show_what_was_run(tmp_path):
         return {"rmse": [9.0, 7.0, 6.0, 5.0 + shift + 0.1 * key["repeat"]]}
 
     experiment = replace(pbp_table2.EXPERIMENT, work=work)
-    found = protocol.run_cells(experiment, Config(), cells, out=tmp_path)
+    found = runner.run_cells(experiment, Config(), cells, out=tmp_path)
     text = pbp_table2.section(found)
     assert "| boston | 2 | 6.716±0.500 | 6.050 ± 0.050 | -1.3 / -1.3 | 5.480±0.175 |" in text
     assert "| 1.236 ± 0.530 | 1 |" in text

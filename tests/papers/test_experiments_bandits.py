@@ -10,7 +10,7 @@ import pytest
 from bayesprop import PointNetworkRegressor, ThompsonSampler
 from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from papers import bandit_simulation as simulation
-from papers import bbb_bandits, protocol
+from papers import bbb_bandits, runner
 from papers.bandit_environments import Mushroom, expected_regret
 from papers.bbb_bandits import AGENTS, N_POINTS, Config
 from papers.protocol import Cell
@@ -100,7 +100,7 @@ def test_section_shows_means_over_runs(tmp_path):
 
     experiment = replace(bbb_bandits.EXPERIMENT, work=work, scratch=False)
     config = Config(n_interactions=1000)
-    found = protocol.run_cells(experiment, config, cells, out=tmp_path)
+    found = runner.run_cells(experiment, config, cells, out=tmp_path)
     text = bbb_bandits.section(found)
     assert "| greedy | yes | 2 | 110 ± 10 | 110 ± 10 | 11 ± 1 |" in text
     assert "| 98 ± 0 | 10.0% | 50.0% | 7.00 |" in text

@@ -15,11 +15,11 @@ from papers import (
     bbb_regression,
     bbb_weights,
     digit_networks,
-    protocol,
     rows,
+    runner,
 )
-from papers.cells import Scratch, silent
 from papers.digit_networks import KINDS, Config
+from papers.protocol import Scratch, silent
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def finished(tmp_path_factory):
     parts = {bbb_mnist: [f"{kind}-32" for kind in KINDS if kind != "bbb-normal"]}
     for module in (bbb_mnist, bbb_curves, bbb_weights, bbb_pruning):
         only = parts.get(module)
-        protocol.run(module.EXPERIMENT, out=out, quick=True, only=only, tell=said.append)
+        runner.run(module.EXPERIMENT, out=out, quick=True, only=only, tell=said.append)
     found = {}
     for module in (bbb_mnist, bbb_curves, bbb_weights, bbb_pruning):
         found[module] = list(rows.done(rows.read(out / f"{module.NAME}.jsonl")).values())

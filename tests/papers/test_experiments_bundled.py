@@ -9,7 +9,7 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import KFold
 
-from papers import bundled_tables, protocol
+from papers import bundled_tables, runner
 from papers.bundled_tables import Config
 from papers.protocol import Cell
 
@@ -39,7 +39,7 @@ def test_rows_and_text(tmp_path):
         for method in ("constant", RIDGE, "pbp")
         for fold in (0, 1)
     ]
-    rows = protocol.run_cells(bundled_tables.EXPERIMENT, Config(), cells, out=tmp_path)
+    rows = runner.run_cells(bundled_tables.EXPERIMENT, Config(), cells, out=tmp_path)
     assert [row.error for row in rows] == [None] * len(rows)
     text = bundled_tables.section(rows)
     assert text.count("| pbp |") == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from papers import lecture_logistic, lecture_moons, protocol
+from papers import lecture_logistic, lecture_moons, runner
 from papers.protocol import Cell
 
 TINY = {"n_points": 20, "n_hidden": 5, "n_epochs": 2, "n_vi_epochs": 2}
@@ -54,8 +54,8 @@ def test_every_method_approximates_the_same_posterior():
 )
 def test_cells_text_and_figure(experiment, config, methods, tmp_path):
     cells = [Cell({"method": method, "draw": 0}) for method in methods]
-    rows = protocol.run_cells(experiment.EXPERIMENT, config, cells, out=tmp_path)
-    protocol.check_all_done(rows)
+    rows = runner.run_cells(experiment.EXPERIMENT, config, cells, out=tmp_path)
+    runner.check_all_done(rows)
     experiment.EXPERIMENT.draw(rows, tmp_path / experiment.NAME)
     picture = (tmp_path / f"{experiment.NAME}.svg").read_text()
     text = experiment.EXPERIMENT.section(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from papers import mc_dropout_moons, mc_dropout_regression, protocol
+from papers import mc_dropout_moons, mc_dropout_regression, runner
 from papers.protocol import Cell
 
 TINY = {"n_points": 20, "n_hidden": 5, "n_epochs": 2}
@@ -32,8 +32,8 @@ def test_moons_are_half_circles():
 def test_cells_text_and_figure(experiment, tmp_path):
     cells = [Cell({"method": method, "draw": 0}) for method in ("network", "mc-dropout")]
     described = experiment.EXPERIMENT
-    rows = protocol.run_cells(described, experiment.Config(**TINY), cells, out=tmp_path)
-    protocol.check_all_done(rows)
+    rows = runner.run_cells(described, experiment.Config(**TINY), cells, out=tmp_path)
+    runner.check_all_done(rows)
     stem = tmp_path / experiment.NAME
     described.draw(rows, stem)
     text = described.section(rows)

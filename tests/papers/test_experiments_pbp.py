@@ -16,6 +16,7 @@ from papers import (
     pbp_toy,
     protocol,
     results,
+    runner,
     uci,
 )
 from papers.pbp_student_t import Watched
@@ -154,7 +155,7 @@ def test_results_page(tmp_path):
     rows_folder, page = tmp_path / "results" / "pbp-toy", tmp_path / "docs" / "results.md"
     page.parent.mkdir()
     page.write_text("# Ours\n\n<!-- pbp-toy -->\nstale text\n<!-- /pbp-toy -->\n\nkept\n")
-    protocol.run(pbp_toy.EXPERIMENT, out=rows_folder, quick=True, only=["pbp"])
+    runner.run(pbp_toy.EXPERIMENT, out=rows_folder, quick=True, only=["pbp"])
     results.main(["--rows", str(tmp_path / "results"), "--docs", str(page)])
     text = page.read_text()
     assert text.startswith("# Ours\n\n<!-- pbp-toy -->\n## Four methods on a cubic")

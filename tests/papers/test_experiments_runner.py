@@ -13,15 +13,12 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import slow_cells
 from slow_cells import CELLS, NAME, Config
 
-from papers import peak_memory, protocol, rows
-from papers.attempts import Attempt
+from papers import protocol, rows, runner
 from papers.protocol import Cell, Selection
-from papers.time_left import Clock
 
 SECONDS = 0.04
 
@@ -74,7 +71,7 @@ def test_the_summary_is_of_the_settings_asked_for(tmp_path):
         section=lambda found: f"## Seeds\n\n{sorted({row.config['seed'] for row in found})}",
     )
     for seed in (1, 2, 1):
-        protocol.run(experiment, out=tmp_path, seed=seed, jobs=2)
+        runner.run(experiment, out=tmp_path, seed=seed, jobs=2)
         assert (tmp_path / "slow.md").read_text().endswith(f"[{seed}]")
     table = list(csv.DictReader((tmp_path / "slow.csv").read_text().splitlines()))
     assert len(table) == 2 * len(CELLS)
@@ -105,7 +102,7 @@ def cannot_be_written(key):
 )
 def test_a_cell_has_its_row_whatever_happens(tmp_path, file, work, message):
     experiment = replace(slow_cells.EXPERIMENT, work=lambda config, key: work(key))
-    (row,) = protocol.run_cells(experiment, Config(), CELLS[:1], out=tmp_path)
+    (row,) = runner.run_cells(experiment, Config(), CELLS[:1], out=tmp_path)
     assert row.cell == CELLS[0].key
     assert row == rows.read(file)[0]
     assert row.is_done if message is None else message in row.error
@@ -137,8 +134,8 @@ def test_a_failed_cell_is_recorded_and_tried_again(tmp_path, file):
     failed = [row for row in attempted if not row.is_done]
     assert [row.cell["number"] for row in failed] == [0, 5, 10]
     assert {row.error for row in failed} == {"ArithmeticError: a cell that fails"}
-    with pytest.raises(protocol.CellsFailed, match=r"^3 of 12 cells .* first 0: Arithmetic"):
-        protocol.check_all_done(attempted)
+    with pytest.raises(runner.CellsFailed, match=r"^3 of 12 cells .* first 0: Arithmetic"):
+        runner.check_all_done(attempted)
     broken.unlink()
     told: list[str] = []
     assert slow_cells.run(tmp_path, config, told.append) == attempted
@@ -146,7 +143,7 @@ def test_a_failed_cell_is_recorded_and_tried_again(tmp_path, file):
         "slow: 9 of 12 cells done before, 3 failed before (--retry-failed tries them again)"
     ]
     again = slow_cells.run(tmp_path, config, retry_failed=True)
-    protocol.check_all_done(again)
+    runner.check_all_done(again)
     assert [row for row in again if row.cell["number"] % 5] == [r for r in attempted if r.is_done]
     assert len(rows.read(file)) == len(CELLS) + 3
     assert len(rows.done(rows.read(file))) == len(CELLS)
@@ -174,7 +171,7 @@ def test_a_row_says_where_it_comes_from(tmp_path):
 def test_progress_counts_and_estimates(tmp_path):
     told = []
     slow_cells.run(tmp_path, Config(seconds=0.01), told.append)
-    assert told[0] == "slow: 0 of 12 cells done before, time left unknown"
+    assert told[0] == "slow: 0 of 12 cells done before"
     assert told[-1].startswith("slow: 12 of 12 cells, about 0 s left (")
 
 
@@ -185,53 +182,6 @@ def test_unknown_parts_are_named():
     assert experiment.select(config, ["3"], quick=True) == Selection(["3"], named=True, quick=True)
     with pytest.raises(protocol.NothingToRun, match=r"no part 'c' .* there are a, 3"):
         experiment.select(config, ["c"])
-
-
-def test_the_time_left_is_that_of_cells_alike():
-    """Two kinds, 1 s and 10 s: what an average over all cells would get wrong."""
-    cells = {
-        rows.identity(cell.key, {}): cell
-        for cell in (
-            *(Cell({"method": "fast", "split": split}) for split in range(4)),
-            *(Cell({"method": "slow", "split": split}, cost=5.0) for split in range(4)),
-            Cell({"method": "timed"}, cost=4.0, alone=True),
-        )
-    }
-    told = []
-    clock = Clock("x", cells, left=cells, earlier={}, n_workers=lambda: 2, tell=told.append)
-    assert clock.seconds_left() is None
-    names = list(cells)
-
-    def tick(at, seconds):
-        key = cells[names[at]].key
-        attempt = Attempt("x", slow_cells.square, Config(), None)
-        row = attempt.row(key, {}, None, seconds=seconds, peak_mib=0.0)
-        clock.tick(replace(row, config={}))
-
-    tick(0, 1.0)  # 3 fast, 4 slow of cost 5: 23 s for two; then 4 s alone
-    assert clock.seconds_left() == pytest.approx(23.0 / 2.0 + 4.0)
-    tick(4, 10.0)  # 3 of 1 s, 3 of 10 s; alone 4 of 11 s / 6
-    assert clock.seconds_left() == pytest.approx(33.0 / 2.0 + 44.0 / 6.0)
-    for at in (1, 2, 3, 5, 6):
-        tick(at, 1.0 if at < 4 else 10.0)
-    # One slow cell keeps one worker busy, however many there are.
-    assert clock.seconds_left() == pytest.approx(10.0 + 4.0 * 34.0 / 19.0)
-    assert told[-1].startswith("x: 7 of 9 cells, about 17 s left (slow, split 2)")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the largest so far is told")
-def test_memory_is_that_of_the_cell(tmp_path):
-    def peak(n):
-        with peak_memory.watched() as found:
-            np.ones(n)
-        return found.mib
-
-    large, small = peak(25_000_000), peak(10)
-    assert large - small > 150.0
-    with peak_memory.watched() as outer:
-        inner = peak(25_000_000)
-        peak(10)
-    assert outer.mib == pytest.approx(inner, abs=20.0)
 
 
 def test_a_lone_cell_has_no_neighbour(tmp_path):
@@ -245,7 +195,7 @@ def test_a_lone_cell_has_no_neighbour(tmp_path):
         return {}
 
     experiment = replace(slow_cells.EXPERIMENT, work=work)
-    protocol.run_cells(experiment, Config(), cells, out=tmp_path, jobs=3)
+    runner.run_cells(experiment, Config(), cells, out=tmp_path, jobs=3)
     for lone in (0, 3, 6):
         begin, end = times.pop(lone)
         assert all(b >= end or e <= begin for b, e in times.values())
@@ -270,8 +220,8 @@ def test_what_is_left_beside_the_rows(tmp_path):
 
     experiment = replace(slow_cells.EXPERIMENT, draw=draw, section=section, work=work)
     experiment = replace(experiment, quick={"broken": str(broken), "n": 6})
-    with pytest.raises(protocol.CellsFailed):
-        protocol.run(experiment, out=tmp_path, quick=True)
+    with pytest.raises(runner.CellsFailed):
+        runner.run(experiment, out=tmp_path, quick=True)
     table = list(csv.DictReader((tmp_path / "slow.csv").read_text().splitlines()))
     assert [row["cell.number"] for row in table] == ["0", "5", "1", "2", "3", "4"]
     assert table[0]["error"] == "ArithmeticError: a cell that fails"
@@ -303,12 +253,12 @@ def test_a_cell_keeps_its_files_beside_the_rows_or_where_the_machine_can(tmp_pat
 
     for folder in ("rows", "nowhere"):
         (tmp_path / "rows").mkdir(exist_ok=True)
-        row = Attempt("slow", work, Config(), tmp_path / folder)({"number": 0}, told.append)
+        row = runner.Attempt("slow", work, Config(), tmp_path / folder)({"number": 0}, told.append)
         assert row.is_done, row.error
     shared = f"bayesprop-{os.getuid()}"
     assert told == ["in rows", f"in {shared}"]
     assert (tmp_path / shared / "kept").exists()
     experiment = replace(slow_cells.EXPERIMENT, work=work, scratch=True)
-    protocol.run_cells(experiment, Config(), CELLS[:1], out=tmp_path / "out", tell=told.append)
+    runner.run_cells(experiment, Config(), CELLS[:1], out=tmp_path / "out", tell=told.append)
     assert told[-2:-1] == ["in out"]
     assert (tmp_path / "out" / "kept").exists()

@@ -7,7 +7,7 @@ import pytest
 from today_rows import row
 
 from bayesprop.methods import METHODS
-from papers import protocol, uci, uci_today, uci_today_page
+from papers import protocol, runner, uci, uci_today, uci_today_page
 from papers.contestants import DATASETS, OURS, is_too_slow
 from papers.peers import PEERS
 
@@ -55,7 +55,7 @@ def uci_data(uci_folder, monkeypatch):
 
 @pytest.mark.usefixtures("uci_data")
 def test_rows_text_and_picture(tmp_path):
-    rows = protocol.run(
+    rows = runner.run(
         uci_today.EXPERIMENT, out=tmp_path, only=["yacht", "linear", "pbp"], quick=True
     )
     data = uci.train_test("yacht", 1)

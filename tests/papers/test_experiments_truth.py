@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from papers import ground_truth, pbp_toy, protocol
+from papers import ground_truth, pbp_toy, runner
 from papers.protocol import Cell
 
 TINY = {"n_hidden": 3, "n_epochs": 2, "n_chains": 2, "n_warmup": 20, "n_draws": 10}
@@ -26,8 +26,8 @@ def test_distance_by_hand():
 
 
 def rows_of(experiment, config, cells, tmp_path):
-    rows = protocol.run_cells(experiment.EXPERIMENT, config, cells, out=tmp_path)
-    protocol.check_all_done(rows)
+    rows = runner.run_cells(experiment.EXPERIMENT, config, cells, out=tmp_path)
+    runner.check_all_done(rows)
     return rows
 
 

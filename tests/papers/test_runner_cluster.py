@@ -9,16 +9,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import slow_cells
 from slow_cells import CELLS, NAME, Config
 
-from papers import cluster, rows
-from papers.attempts import Attempt
-from papers.cluster import NoCluster
+from papers import rows, runner
+from papers.runner import NoCluster
 
 pytest.importorskip("distributed")
 ENVIRONMENT = os.environ | {
@@ -89,8 +87,8 @@ def test_a_worker_killed_in_mid_run_is_survived(machines, tmp_path):
 
 
 def test_another_version_is_refused(machines, tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "__version__", "99.0")
-    with pytest.raises(NoCluster, match=r"^worker .* has 0.*: install bayesprop 99.0 there"):
+    monkeypatch.setattr(runner, "__version__", "99.0")
+    with pytest.raises(NoCluster, match=r"^worker .* answers 0.*checkout of bayesprop 99.0"):
         slow_cells.run(tmp_path, Config(), cluster=machines.address)
 
 
@@ -107,7 +105,7 @@ def test_a_cell_that_kills_its_workers_fails_alone(machines, tmp_path):
 
 
 def test_without_a_scheduler_or_dask_the_message_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(runner, "_CONNECT_SECONDS", 0.2)
     with pytest.raises(NoCluster, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
         slow_cells.run(tmp_path, Config(), cluster="tcp://127.0.0.1:9")
     with pytest.raises(NoCluster, match="no Dask scheduler answers at 'moon'"):
@@ -117,50 +115,3 @@ def test_without_a_scheduler_or_dask_the_message_says_what_to_do(tmp_path, monke
         slow_cells.run(tmp_path, Config(), cluster="tcp://127.0.0.1:9")
     done = slow_cells.run(tmp_path, Config())
     assert slow_cells.run(tmp_path, Config(), cluster="moon") == done  # nothing is left to do
-
-
-class Done:
-    status = "finished"
-
-    def __init__(self, row: rows.Row) -> None:
-        self._row = row
-
-    def result(self, timeout: float) -> rows.Row:
-        assert timeout > 0.0
-        return self._row
-
-
-class LateWorker:
-    """A client whose worker has another version, and whose scheduler goes away."""
-
-    def __init__(self) -> None:
-        self.status, self.error = "running", None
-
-    def nthreads(self) -> dict[str, int]:
-        if self.error is not None:
-            raise self.error
-        return {"tcp://a": 3, "tcp://b": 4}
-
-    def submit(self, attempt, cell, **_how):
-        row = replace(attempt(cell), version="0.0.1")
-        return Done(row)
-
-    def cancel(self, _futures) -> None:
-        pass
-
-
-def test_a_row_of_a_late_worker_of_another_version_is_refused():
-    workers = cluster.Cluster(LateWorker(), "tcp://a", print)
-    attempt = Attempt(NAME, slow_cells.square, Config(), None)
-    (row,) = workers.rows(attempt, CELLS[2:3])
-    assert not row.is_done
-    assert row.cell == CELLS[2].key
-    assert row.error.startswith("a worker has bayesprop 0.0.1: install")
-
-
-def test_the_count_is_the_last_one_where_nobody_answers():
-    client = LateWorker()
-    workers = cluster.Cluster(client, "tcp://a", print)
-    assert workers.count() == 7
-    client.error = OSError("connection closed")
-    assert workers.count() == 7

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from papers import protocol, uci_default
+from papers import runner, uci_default
 from papers.protocol import Cell
 from papers.uci import TrainTest
 
@@ -25,8 +25,8 @@ def test_scores_at_new_rows_stand_beside_those_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr(uci_default.uci, "train_test", lambda *_: data)
     cells = [Cell({"dataset": "wine_red", "split": 0})]
     config = uci_default.Config()
-    rows = protocol.run_cells(uci_default.EXPERIMENT, config, cells, out=tmp_path)
-    protocol.check_all_done(rows)
+    rows = runner.run_cells(uci_default.EXPERIMENT, config, cells, out=tmp_path)
+    runner.check_all_done(rows)
     result = rows[0].result
     assert result is not None
     assert result["share_again"] == 0.5
