@@ -147,4 +147,4 @@ def choices_in(
     context: Float[np.ndarray, " d"], arms: Arms, numbers: Int[np.ndarray, " k"]
 ) -> Choices:
     """Return one context, with each of some arms."""
-    return Choices(np.broadcast_to(context, (len(numbers), len(context))), arms, numbers)
+    return Choices(context[None].repeat(len(numbers), axis=0), arms, numbers)

@@ -8,7 +8,7 @@ not squared; here a row costs p² instead of p³.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -47,7 +47,7 @@ def start(n_columns: int, prior_prec: float) -> Statistics:
 
 def absorb(old: Statistics, x: Float[np.ndarray, " p"], y: float) -> Statistics:
     """Condition on a row, the inverse by Sherman & Morrison (1950); factored anew now and then."""
-    new = _with_rows(old, x[None], np.array([y]))
+    new = _summed(old, np.outer(x, x), y * x, y * y, 1)
     if int(new.n_rows) % _REFRESH == 0:
         return _solved(new)
     spread = old.cov @ x
@@ -61,16 +61,17 @@ def absorb_all(
     old: Statistics, x: Float[np.ndarray, "n p"], y: Float[np.ndarray, " n"]
 ) -> Statistics:
     """Condition on many rows at once; ValueError if sums have left the finite numbers."""
-    new = absorb(old, x[0], float(y[0])) if len(x) == 1 else _solved(_with_rows(old, x, y))
-    return _finite(new)
+    if len(x) == 1:
+        return _finite(absorb(old, x[0], float(y[0])))
+    return _solved(_summed(old, x.T @ x, x.T @ y, y @ y, len(x)))
 
 
-def _with_rows(old: Statistics, x: np.ndarray, y: np.ndarray) -> Statistics:
+def _summed(old: Statistics, gram: Any, moment: Any, square: Any, n_rows: int) -> Statistics:
     return old._replace(
-        gram=old.gram + x.T @ x,
-        moment=old.moment + x.T @ y,
-        square=old.square + y @ y,
-        n_rows=old.n_rows + len(x),
+        gram=old.gram + gram,
+        moment=old.moment + moment,
+        square=old.square + square,
+        n_rows=old.n_rows + n_rows,
     )
 
 
@@ -147,7 +148,7 @@ class Regressions:
         """Return what those that rows belong to would have learnt from them."""
         return {
             number: absorb_all(self[number], x[numbers == number], y[numbers == number])
-            for number in np.unique(numbers).tolist()
+            for number in sorted(set(numbers.tolist()))
         }
 
     def noise_of(self, number: int) -> tuple[float, float]:
