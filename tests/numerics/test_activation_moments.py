@@ -133,8 +133,8 @@ def test_propagate_is_the_expectation_of_apply(name: str, m: float, v: float):
 def test_derivatives_are_finite_differences(name: str, m: float):
     v, step = 1.3, 1e-5
     with jax.enable_x64(True):
-        rule = ACTIVATIONS[name].propagate
-        jac = jax.jacfwd(lambda p: jnp.stack(rule(p[0], p[1])))(jnp.array([m, v]))
+        rule = jax.jit(ACTIVATIONS[name].propagate)
+        jac = jax.jit(jax.jacfwd(lambda p: jnp.stack(rule(p[0], p[1]))))(jnp.array([m, v]))
         at = lambda a, b: np.array(rule(jnp.float64(a), jnp.float64(b)))  # noqa: E731
         by_m = (at(m + step, v) - at(m - step, v)) / (2 * step)
         by_v = (at(m, v + step) - at(m, v - step)) / (2 * step)

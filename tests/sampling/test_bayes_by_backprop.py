@@ -120,13 +120,13 @@ def test_gradient_equals_equations_3_and_4():
             share=share,
         ).value  # fmt: skip
 
-    found = jax.grad(cost)(q)
+    found = jax.jit(jax.grad(cost))(q)
     w = jax.tree.map(lambda m, rho, e: m + jax.nn.softplus(rho) * e, q.m, q.rho, noise)
 
     def log_likelihood(w):
         return jnp.sum(jax.nn.log_softmax(jax.vmap(partial(plain_apply, w))(x))[jnp.arange(7), y])
 
-    slope_of_data = jax.grad(log_likelihood)(w)
+    slope_of_data = jax.jit(jax.grad(log_likelihood))(w)
     for layer in range(2):
         w_l, e, rho = (np.asarray(t[layer], np.float64) for t in (w, noise, q.rho))
         std = np.log1p(np.exp(rho))

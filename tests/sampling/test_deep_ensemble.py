@@ -53,9 +53,10 @@ def test_an_update_is_that_of_every_member():
         jnp.float32(30.0),
     )
     states = ensemble.init(key, starts())
-    together, info = ensemble.update(key, states, batch)
+    together, info = jax.jit(ensemble.update)(key, states, batch)
+    update = jax.jit(member.update)
     alone = [
-        member.update(key, state, batch)
+        update(key, state, batch)
         for key, state in zip(jax.random.split(key, M), one_by_one(states), strict=True)
     ]
     for found, (expected, _) in zip(one_by_one(together), alone, strict=True):

@@ -51,10 +51,12 @@ def test_slopes_are_summed_row_by_row(q):
     batch = Batch(x, y, weight, jnp.asarray(0), 1, jnp.sum(weight))
     found = graves_vi.row_slopes(plain_apply, Categorical(2), q.m, (), batch)
 
+    @jax.jit
     def log_p(w, row):
         return jax.nn.log_softmax(plain_apply(w, x[row]))[y[row]]
 
-    rows = [jax.grad(log_p)(q.m, row) for row in range(6)]
+    slope = jax.jit(jax.grad(log_p))
+    rows = [slope(q.m, row) for row in range(6)]
     for layer in range(2):
         by_row = np.stack([np.asarray(row[layer], np.float64) for row in rows])
         w = np.asarray(weight, np.float64)[:, None, None]
@@ -71,7 +73,7 @@ def test_update_is_the_published_one(q):
     method = graves_vi.graves_vi(plain_apply, KnownNoise(2, 0.5), optax.sgd(1.0))
     start = method.init(jax.random.key(0), q.m)._replace(q=q)
     key = jax.random.key(9)
-    after, _ = method.update(key, start, batch)
+    after, _ = jax.jit(method.update)(key, start, batch)
     from bayesprop.sampling.bayes_by_backprop import draw_noise
 
     noise, stds = draw_noise(key, q.m), mean_field.stds(q)
@@ -80,7 +82,7 @@ def test_update_is_the_published_one(q):
     def cost(w):
         return jnp.sum((plain_apply(w, x[0]) - y[0]) ** 2) / (2.0 * 0.5)
 
-    slope = jax.grad(cost)(w)
+    slope = jax.jit(jax.grad(cost))(w)
     prior = graves_vi.optimal_prior(q)
     mu, s2 = float(prior.m), float(prior.v)
     for layer in range(2):
