@@ -76,11 +76,11 @@ def rows_at_once(estimator: Any, X: Any) -> int:
 
 def _doubt(estimator: Any, X: Any) -> Doubt:
     predicted = predictive_of(estimator, X)
-    doubt = of_classes if isinstance(predicted, ClassPredictive) else of_numbers
-    found = doubt(predicted)  # type: ignore[arg-type]
+    is_class = isinstance(predicted, ClassPredictive)
+    doubt = of_classes(predicted) if is_class else of_numbers(predicted)
     if tells_parts(estimator):
-        return found
-    return found._replace(epistemic_var=None, noise_entropy=None)
+        return doubt
+    return doubt._replace(epistemic_var=None, noise_entropy=None)
 
 
 def of_numbers(predicted: Predictive) -> Doubt:

@@ -53,8 +53,8 @@ class LinearRewards(Rewards):
 
     def believe(self, choices: Choices) -> Belief:
         """Mean and variance of a Student-t, the noise variance integrated out."""
-        found = self._regressions.student_t(_owners(choices), _columns(choices))
-        return Belief(found.mean, found.var)
+        predictive = self._regressions.student_t(_owners(choices), _columns(choices))
+        return Belief(predictive.mean, predictive.var)
 
     def draw(
         self, rng: np.random.Generator, choices: Choices, n_draws: int
@@ -63,12 +63,12 @@ class LinearRewards(Rewards):
         x = _columns(choices)
         if choices.arms.features is None:
             return self._regressions.student_t(choices.numbers, x).draw(rng, n_draws)
-        found, (shape, rate) = self._regressions[0], self._regressions.noise_of(0)
+        posterior, (shape, rate) = self._regressions[0], self._regressions.noise_of(0)
         std = np.sqrt(rate / rng.standard_gamma(shape, n_draws))
         normals = rng.standard_normal((n_draws, x.shape[1])) * std[:, None]
-        root = np.linalg.cholesky(found.gram)
+        root = np.linalg.cholesky(posterior.gram)
         moved = linalg.solve_triangular(root, normals.T, lower=True, trans=1)
-        return (found.mean + moved.T) @ x.T
+        return (posterior.mean + moved.T) @ x.T
 
     def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the sums and posteriors of all arms that have rows."""

@@ -77,8 +77,8 @@ class NeuralLinearRewards(ReplayedRewards):
 
     def believe(self, choices: Choices) -> Belief:
         """Mean and variance of a Student-t, given what the network sees."""
-        found = self._student_t(choices)
-        return Belief(self.reward_scale * found.mean, self.reward_scale**2 * found.var)
+        predictive, scale = self._student_t(choices), self.reward_scale
+        return Belief(scale * predictive.mean, scale**2 * predictive.var)
 
     def draw(
         self, rng: np.random.Generator, choices: Choices, n_draws: int
@@ -122,8 +122,8 @@ class NeuralLinearRewards(ReplayedRewards):
     def _seen(self, x: Any) -> online_network.Seen:
         """Return what the network makes of rows, with a one, and the noise that it expects."""
         rows = jnp.asarray(padded(x) if isinstance(x, np.ndarray) else x, jnp.float32)
-        found, noise_std = online_network.seen(self.model_, rows)
-        z = np.hstack([found, np.ones((len(found), 1))])
+        features, noise_std = online_network.seen(self.model_, rows)
+        z = np.hstack([features, np.ones((len(features), 1))])
         std = np.maximum(noise_std, self.least_noise)
         return online_network.Seen(z[: len(x)], std[: len(x)])
 

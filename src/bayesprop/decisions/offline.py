@@ -113,16 +113,16 @@ class Log:
         k = len(self.arms)
         if np.ndim(policy) == 1:
             policy = np.eye(k)[_codes(policy, self.arms, name)]
-        found = finite(name, policy, (len(self), k))
-        total = found.sum(axis=1)
-        good = (found >= 0.0).all(axis=1) & (np.abs(total - 1.0) <= _ROUNDING)
+        chance = finite(name, policy, (len(self), k))
+        total = chance.sum(axis=1)
+        good = (chance >= 0.0).all(axis=1) & (np.abs(total - 1.0) <= _ROUNDING)
         if not good.all():
             row = int(np.argmin(good))
             raise ValueError(
                 f"{name} must give probabilities, none negative, that sum to one in each row; row "
-                f"{row} is {np.round(found[row], 6).tolist()}, with the sum {total[row]:g}"
+                f"{row} is {np.round(chance[row], 6).tolist()}, with the sum {total[row]:g}"
             )
-        return found
+        return chance
 
     def of_chosen(self, values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
         """Take from values of all arms that of the arm which was chosen, each row."""
@@ -273,8 +273,8 @@ def compare(
                 'go by; method="doubly-robust" has its reward model'
             )
         means[name] = _mean(rows, weight if is_normalised else np.ones(len(log)))
-        found = _doubts(log, chance, raw, weight)
-        warnings += [f"policy {name!r}: {text}" for text in found]
+        doubts = _doubts(log, chance, raw, weight)
+        warnings += [f"policy {name!r}: {text}" for text in doubts]
     base = means[baseline]
     return Comparison(
         method=method,
@@ -341,25 +341,25 @@ def _doubts(
     one does; could it everywhere, as rarely as the rarest choice in the log at worst, the variance
     of a weight would be below 1 / that propensity.
     """
-    found, n = [], len(log)
+    doubts, n = [], len(log)
     unseen = np.bincount(log.code, minlength=len(log.arms)) == 0
     share, excess = chance[:, unseen].sum() / n, raw.mean() - 1.0
     off = f"the mean weight is {raw.mean():.3g} where it should be 1: "
     if share > 0.0:
         never = ", ".join(repr(log.arms[arm]) for arm in np.flatnonzero(unseen))
-        found.append(f"{100 * share:.2g} % of its choices are never in the log: {never}")
+        doubts.append(f"{100 * share:.2g} % of its choices are never in the log: {never}")
     elif -excess > _SURE / np.sqrt(log.propensity.min() * n):
-        found.append(off + "what it chooses is missing in the log")
+        doubts.append(off + "what it chooses is missing in the log")
     if excess > _SURE * raw.std(ddof=1) / np.sqrt(n):
-        found.append(off + "some propensities are too small")
+        doubts.append(off + "some propensities are too small")
     overlap = _overlap(raw, weight)
     if overlap.effective_rows < _FEW_ROWS or weight.max() > _LARGE_SHARE * weight.sum():
-        found.append(
+        doubts.append(
             f"only {overlap.effective_rows:.3g} effective rows of {n}, the largest weight "
             f"{overlap.largest_weight:.3g}: standard error and interval may be too small; log more,"
             " clip weights, or let the policy stay nearer to the logging one"
         )
-    return found
+    return doubts
 
 
 def _check(

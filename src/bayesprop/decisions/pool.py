@@ -49,7 +49,7 @@ def finite(name: str, values: Any, shape: tuple[int | None, ...]) -> Float[np.nd
         raise ValueError(f"{name} must hold numbers: {error}") from None
     wanted = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
     fits = array.ndim == len(shape) and all(
-        size in (None, found) for size, found in zip(shape, array.shape, strict=True)
+        size in (None, given) for size, given in zip(shape, array.shape, strict=True)
     )
     if not fits or array.size == 0:
         raise ValueError(f"{name} must have the shape {wanted}, got {array.shape}")
@@ -96,13 +96,13 @@ def checked_allowed(allowed: Allowed, X: Any) -> Bool[np.ndarray, " n"]:
     """Say of every candidate whether it may be chosen; a function is asked about all of them."""
     if allowed is None:
         return np.ones(len(X), dtype=bool)
-    found = np.asarray(allowed(X) if callable(allowed) else allowed)
-    if found.shape != (len(X),) or found.dtype != np.bool_:
+    mask = np.asarray(allowed(X) if callable(allowed) else allowed)
+    if mask.shape != (len(X),) or mask.dtype != np.bool_:
         raise ValueError(
             f"allowed must say True or False of each candidate, ({len(X)},), got an array of "
-            f"{found.dtype} of shape {found.shape}"
+            f"{mask.dtype} of shape {mask.shape}"
         )
-    return found
+    return mask
 
 
 def distinct(X: Any, order: Iterable[int]) -> Iterator[int]:

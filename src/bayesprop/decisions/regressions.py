@@ -153,10 +153,10 @@ class Regressions:
 
     def noise_of(self, number: int) -> tuple[float, float]:
         """Shape and rate of the noise variance's posterior. Murphy (2012), eqs. 7.75, 7.76."""
-        found = self[number]
-        residual = max(0.0, float(found.square - found.mean @ found.moment))
+        posterior = self[number]
+        residual = max(0.0, float(posterior.square - posterior.mean @ posterior.moment))
         return (
-            self.prior.noise_shape + 0.5 * float(found.n_rows),
+            self.prior.noise_shape + 0.5 * float(posterior.n_rows),
             self.prior.noise_rate + 0.5 * residual,
         )
 
@@ -164,9 +164,9 @@ class Regressions:
         """Return the function of one regression at each row."""
         mean, scale, dof = np.empty((3, len(numbers)))
         for place, number in enumerate(numbers.tolist()):
-            found, (shape, rate) = self[number], self.noise_of(number)
-            spread = max(0.0, float(x[place] @ found.cov @ x[place]))
-            mean[place], dof[place] = x[place] @ found.mean, 2.0 * shape
+            posterior, (shape, rate) = self[number], self.noise_of(number)
+            spread = max(0.0, float(x[place] @ posterior.cov @ x[place]))
+            mean[place], dof[place] = x[place] @ posterior.mean, 2.0 * shape
             scale[place] = np.sqrt(rate / shape * spread)
         return StudentT(mean, scale, dof)
 
@@ -174,8 +174,8 @@ class Regressions:
         """Name all arrays of those that have rows."""
         return {
             f"{number}.{name}": np.asarray(part)
-            for number, found in self.learnt.items()
-            for name, part in found._asdict().items()
+            for number, posterior in self.learnt.items()
+            for name, part in posterior._asdict().items()
         }
 
     def restore(self, arrays: dict[str, np.ndarray], numbers: list[int], n_arms: int) -> None:

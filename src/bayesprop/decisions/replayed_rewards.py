@@ -74,7 +74,7 @@ class ReplayedRewards(Rewards):
 
     def believe(self, choices: Choices) -> Belief:
         """Moments over the networks of a prediction, n_draws of the estimator."""
-        rows, n_draws = single("context", choices.inputs), self.model_._n_draws()
+        rows, n_draws = single("context", choices.inputs), getattr(self.model_, "n_draws", 1)
         if getattr(self.model_, "n_members", 1) > 1:
             drawn = online_network.members(self.model_, rows)
         else:
