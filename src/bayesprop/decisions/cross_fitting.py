@@ -28,8 +28,15 @@ def predicted_rewards(log: Log, model: Any, *, n_folds: int, seed: int) -> Float
 
     model
         A regressor, which is copied; None: ridge regression on standardised contexts, its penalty
-        by leaving one row out.
+        by leaving one row out. Predictions (n, k) are returned.
     """
+    if model is not None and not hasattr(model, "fit"):
+        return finite("reward_model, unless a regressor,", model, (len(log), len(log.arms)))
+    if log.context is None:
+        raise ValueError(
+            "a reward model needs the contexts of the log: give Log(..., context=...), or take "
+            'method="self-normalised"'
+        )
     code, reward, n_arms = log.code, log.reward, len(log.arms)
     n = len(code)
     if isinstance(n_folds, bool) or not 2 <= n_folds <= n:

@@ -254,41 +254,27 @@ def compare(
     _check(policies, baseline, method, reward_model, max_weight, coverage)
     model = np.zeros((len(log), len(log.arms)))
     if method in _MODELLED:
-        model = _modelled(log, reward_model, n_folds, seed)
-    warnings: list[str] = []
-    means = {LOGGING: _mean(log.reward, np.ones(len(log)))}
-    overlaps = {LOGGING: Overlap(float(len(log)), 1.0, 1.0, 0)}
+        model = predicted_rewards(log, reward_model, n_folds=n_folds, seed=seed)
+    judged = {LOGGING: _Judged(_mean(log.reward), Overlap(float(len(log)), 1.0, 1.0, 0), [])}
     for name, policy in policies.items():
         chance = log.probabilities(policy, f"policy {name!r}")
-        raw = log.of_chosen(chance) / log.propensity
-        weight = raw if max_weight is None else np.minimum(raw, max_weight)
-        overlaps[name] = _overlap(raw, weight)
-        rows = np.sum(chance * model, axis=1)
-        if method != "direct":
-            rows += weight * (log.reward - log.of_chosen(model))
-        is_normalised = method == "self-normalised"
-        if is_normalised and not weight.any():
-            raise ValueError(
-                f"policy {name!r} never gives a chance to the logged arm: {method} has no row to "
-                'go by; method="doubly-robust" has its reward model'
-            )
-        means[name] = _mean(rows, weight if is_normalised else np.ones(len(log)))
-        doubts = _doubts(log, chance, raw, weight)
-        warnings += [f"policy {name!r}: {text}" for text in doubts]
-    base = means[baseline]
+        judged[name] = _judged(log, chance, model, method, max_weight)
+    base = judged[baseline].mean
     return Comparison(
         method=method,
         baseline=baseline,
         coverage=coverage,
         n_rows=len(log),
-        values={name: _estimate(*mean, coverage) for name, mean in means.items()},
+        values={name: _estimate(*one.mean, coverage) for name, one in judged.items()},
         gains={
-            name: _estimate(mean.value - base.value, mean.change - base.change, coverage)
-            for name, mean in means.items()
+            name: _estimate(one.mean.value - base.value, one.mean.change - base.change, coverage)
+            for name, one in judged.items()
             if name != baseline
         },
-        overlaps=overlaps,
-        warnings=tuple(warnings),
+        overlaps={name: one.overlap for name, one in judged.items()},
+        warnings=tuple(
+            f"policy {name!r}: {text}" for name, one in judged.items() for text in one.doubts
+        ),
     )
 
 
@@ -299,7 +285,8 @@ class _Mean(NamedTuple):
     change: Float[np.ndarray, " n"]
 
 
-def _mean(above: Float[np.ndarray, " n"], below: Float[np.ndarray, " n"]) -> _Mean:
+def _mean(above: Float[np.ndarray, " n"], below: Any = 1.0) -> _Mean:
+    below = np.broadcast_to(below, above.shape)
     value = float(above.sum() / below.sum())
     return _Mean(value, (above - value * below) / below.mean())
 
@@ -311,22 +298,41 @@ def _estimate(value: float, change: Float[np.ndarray, " n"], coverage: float) ->
     return Estimate(value, error, value - half, value + half)
 
 
-def _overlap(raw: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]) -> Overlap:
-    square = float(np.sum(weight**2))
-    effective = float(np.sum(weight)) ** 2 / square if square > 0.0 else 0.0
-    return Overlap(effective, float(raw.mean()), float(raw.max()), int(np.sum(raw > weight)))
+class _Judged(NamedTuple):
+    """A policy by a log: its mean reward, how much of the log speaks of it, what may be wrong."""
+
+    mean: _Mean
+    overlap: Overlap
+    doubts: list[str]
 
 
-def _modelled(log: Log, model: Any, n_folds: int, seed: int) -> Float[np.ndarray, "n k"]:
-    """Predict what every arm would have paid; by whom, `compare` says."""
-    if model is not None and not hasattr(model, "fit"):
-        return finite("reward_model, unless a regressor,", model, (len(log), len(log.arms)))
-    if log.context is None:
+def _judged(
+    log: Log,
+    chance: Float[np.ndarray, "n k"],
+    model: Float[np.ndarray, "n k"],
+    method: str,
+    max_weight: float | None,
+) -> _Judged:
+    """Weigh rows by `chance` over propensity, and correct the model by them.
+
+    sum_a chance_a model_a + weight (reward - model), each row (Dudík et al. 2011, eq. 3); without a
+    model it is 0.
+    """
+    raw = log.of_chosen(chance) / log.propensity
+    weight = raw if max_weight is None else np.minimum(raw, max_weight)
+    rows = np.sum(chance * model, axis=1)
+    if method != "direct":
+        rows += weight * (log.reward - log.of_chosen(model))
+    if method == "self-normalised" and not weight.any():
         raise ValueError(
-            "a reward model needs the contexts of the log: give Log(..., context=...), or take "
-            'method="self-normalised"'
+            f"a policy never gives a chance to the logged arm: {method} has no row to go by; "
+            'method="doubly-robust" has its reward model'
         )
-    return predicted_rewards(log, model, n_folds=n_folds, seed=seed)
+    mean = _mean(rows, weight if method == "self-normalised" else 1.0)
+    square, clipped = float(np.sum(weight**2)), int(np.sum(raw > weight))
+    effective = float(np.sum(weight)) ** 2 / square if square > 0.0 else 0.0
+    overlap = Overlap(effective, float(raw.mean()), float(raw.max()), clipped)
+    return _Judged(mean, overlap, _doubts(log, chance, raw, weight, overlap))
 
 
 def _doubts(
@@ -334,6 +340,7 @@ def _doubts(
     chance: Float[np.ndarray, "n k"],
     raw: Float[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
+    overlap: Overlap,
 ) -> list[str]:
     """Say where a policy goes where the log does not.
 
@@ -352,7 +359,6 @@ def _doubts(
         doubts.append(off + "what it chooses is missing in the log")
     if excess > _SURE * raw.std(ddof=1) / np.sqrt(n):
         doubts.append(off + "some propensities are too small")
-    overlap = _overlap(raw, weight)
     if overlap.effective_rows < _FEW_ROWS or weight.max() > _LARGE_SHARE * weight.sum():
         doubts.append(
             f"only {overlap.effective_rows:.3g} effective rows of {n}, the largest weight "
