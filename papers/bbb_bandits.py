@@ -190,22 +190,21 @@ def section(rows: Sequence[Row]) -> str:
     finished = markdown.latest(rows)
     n = max((row.config["n_interactions"] for row in finished), default=0)
     lines = [_line(finished, agent, n) for agent in AGENTS]
-    return "\n\n".join(
-        (
-            "## Eating mushrooms: cumulative regret (Bayes by Backprop paper, Figure 6)",
-            _PROTOCOL.format(n=n),
-            f"![Cumulative expected regret by interaction]({NAME}.svg)",
-            markdown.table(_HEADER, [line for line in lines if line]),
-            _NOTE + _absent(finished),
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## Eating mushrooms: cumulative regret (Bayes by Backprop paper, Figure 6)",
+        _PROTOCOL.format(n=n),
+        f"![Cumulative expected regret by interaction]({NAME}.svg)",
+        markdown.table(_HEADER, [line for line in lines if line]),
+        _NOTE + _absent(finished),
+    )
 
 
 _HEADER = (
-    "agent", "in the paper", "runs", "regret, all", "realised", "after a tenth",
-    "last fifth", "of uniform's", "eaten", "ms an interaction",
-)  # fmt: skip
+    "agent | in the paper | runs | regret, all | realised | after a tenth | last fifth | of "
+    "uniform's | eaten | ms an interaction"
+)
 _PROTOCOL = (
     "{n} mushrooms, drawn with replacement, to eat or to leave: an edible one pays 5, a poisonous "
     "one -35 or 5 with probability 1/2 each, leaving 0. Networks with two hidden layers of 100 "

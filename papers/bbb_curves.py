@@ -69,18 +69,17 @@ def section(rows: Sequence[Row]) -> str:
             )
         )
     units = finished[0].cell["units"] if finished else ""
-    return "\n\n".join(
-        (
-            "## Test error as training goes on (BBB paper, Figure 2)",
-            f"The networks of {units} units of Table 1, the test error of the network of posterior "
-            "means after every epoch.",
-            f"![Test error by epoch for SGD, dropout and Bayes by Backprop]({NAME}.svg)",
-            markdown.table(_HEADER, lines),
-            "In the paper SGD falls first and then overfits, and Bayes by Backprop ends below "
-            "dropout after 600 epochs; it prints no figures of these curves.",
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## Test error as training goes on (BBB paper, Figure 2)",
+        f"The networks of {units} units of Table 1, the test error of the network of posterior "
+        "means after every epoch.",
+        f"![Test error by epoch for SGD, dropout and Bayes by Backprop]({NAME}.svg)",
+        markdown.table(_HEADER, lines),
+        "In the paper SGD falls first and then overfits, and Bayes by Backprop ends below "
+        "dropout after 600 epochs; it prints no figures of these curves.",
+    )
 
 
 _HEADER = ("method", "epochs", "least test error, %", "at epoch", "last test error, %")

@@ -118,16 +118,8 @@ def _other_seeds(networks: Mapping[str, Sequence[Row]]) -> str:
 
 
 _HEADER = (
-    "network",
-    "weights",
-    "epochs",
-    "chosen epoch",
-    "validation error, %",
-    "test error, paper, %",
-    "test error, ours, %",
-    "at the last epoch, %",
-    "averaged, %",
-    "seconds an epoch",
+    "network | weights | epochs | chosen epoch | validation error, % | test error, paper, % | "
+    "test error, ours, % | at the last epoch, % | averaged, % | seconds an epoch"
 )
 _SEEDS_HEADER = ("network", "seeds", "validation error, %", "test error, %", "at the last epoch, %")
 _OF_SEEDS = (

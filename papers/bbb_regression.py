@@ -13,9 +13,8 @@ from jaxtyping import Float
 from bayesprop.estimators.bayes_by_backprop import BayesByBackpropRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor
 from papers import markdown, uci
-from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
-from papers.rows import Row
+from papers.rows import Row, results
 
 NAME = "bbb-regression"
 METHODS = {"bayes-by-backprop": "Bayes by Backprop", "network": "standard network"}
@@ -119,21 +118,18 @@ def section(rows: Sequence[Row]) -> str:
     finished = markdown.latest(rows)
     lines = []
     for method, label in METHODS.items():
-        results = [row.result or {} for row in finished if row.cell["method"] == method]
-        if results:
-            found = [Estimate.of([result[name] for result in results]) for name in _FIGURES]
-            lines.append([label, str(len(results)), *map(markdown.estimate, found)])
-    return "\n\n".join(
-        (
-            "## A curve with a gap in the data (BBB paper, Figure 5)",
-            _PROTOCOL,
-            f"![Median and interquartile range of both networks]({NAME}.svg)",
-            markdown.table(("method", "draws", *_FIGURES.values()), lines),
-            "The paper prints no figures of this experiment: the range must hold half of the new "
-            "points where there are data, and widen beyond them for Bayes by Backprop only.",
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+        if found := results(finished, method=method):
+            lines.append([label, str(len(found)), *markdown.means(found, _FIGURES)])
+    return markdown.section(
+        rows,
+        finished,
+        "## A curve with a gap in the data (BBB paper, Figure 5)",
+        _PROTOCOL,
+        f"![Median and interquartile range of both networks]({NAME}.svg)",
+        markdown.table(("method", "draws", *_FIGURES.values()), lines),
+        "The paper prints no figures of this experiment: the range must hold half of the new "
+        "points where there are data, and widen beyond them for Bayes by Backprop only.",
+    )
 
 
 _PROTOCOL = (

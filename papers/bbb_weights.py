@@ -70,18 +70,17 @@ def section(rows: Sequence[Row]) -> str:
         if (result := row.result or {})
     ]
     units = finished[0].cell["units"] if finished else ""
-    return "\n\n".join(
-        (
-            "## Distribution of the weights (BBB paper, Figure 3)",
-            f"All weights and biases of the networks of {units} units after the last epoch: as "
-            "they are for SGD and dropout, one draw from the posterior for Bayes by Backprop.",
-            f"![Densities of the weights]({NAME}.svg)",
-            markdown.table(_HEADER, lines),
-            "In the paper the weights of Bayes by Backprop have the greatest range and those of "
-            "SGD the smallest.",
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## Distribution of the weights (BBB paper, Figure 3)",
+        f"All weights and biases of the networks of {units} units after the last epoch: as "
+        "they are for SGD and dropout, one draw from the posterior for Bayes by Backprop.",
+        f"![Densities of the weights]({NAME}.svg)",
+        markdown.table(_HEADER, lines),
+        "In the paper the weights of Bayes by Backprop have the greatest range and those of "
+        "SGD the smallest.",
+    )
 
 
 _HEADER = ("method", "std", f"% below {_NEAR_ZERO} in size", "99.9 % are below, in size")

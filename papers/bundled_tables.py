@@ -27,9 +27,8 @@ from bayesprop.methods import CLASSIFICATION, METHODS, REGRESSION, make
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from papers import markdown, uci
-from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
-from papers.rows import Row
+from papers.rows import Row, results
 
 NAME = "bundled-tables"
 TASKS = {
@@ -155,18 +154,17 @@ def section(rows: Sequence[Row]) -> str:
             markdown.table(("method", *_FIGURES[task].values(), "seconds a fit"), _lines(found)),
         )
     ]
-    return "\n\n".join(
-        (
-            "## Untuned, on the tables that come with scikit-learn",
-            f"{N_FOLDS} folds, every estimator with its defaults, scikit-learn's on standardised "
-            "inputs. Log-likelihood in nats a row, in the original units; mean ± standard error "
-            "over folds, which share rows: the errors are a guide. Defaults of the classifiers "
-            "were looked at on two of the folds of these sets, those of the networks on other "
-            "splits of diabetes and breast_cancer.",
-            *tables,
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## Untuned, on the tables that come with scikit-learn",
+        f"{N_FOLDS} folds, every estimator with its defaults, scikit-learn's on standardised "
+        "inputs. Log-likelihood in nats a row, in the original units; mean ± standard error "
+        "over folds, which share rows: the errors are a guide. Defaults of the classifiers "
+        "were looked at on two of the folds of these sets, those of the networks on other "
+        "splits of diabetes and breast_cancer.",
+        *tables,
+    )
 
 
 _FIGURES = {
@@ -185,21 +183,14 @@ _FIGURES = {
 
 def _lines(rows: Sequence[Row]) -> list[list[str]]:
     task = TASKS[rows[0].cell["dataset"]]
-    by_method = {
-        method: [row.result or {} for row in rows if row.cell["method"] == method]
-        for method in competitors(task)
-    }
     return [
         [
             method,
-            *(
-                markdown.estimate(Estimate.of([result[name] for result in results]))
-                for name in _FIGURES[task]
-            ),
-            f"{np.median([result['fit_seconds'] for result in results]):.2g}",
+            *markdown.means(found, _FIGURES[task]),
+            f"{np.median([result['fit_seconds'] for result in found]):.2g}",
         ]
-        for method, results in by_method.items()
-        if results
+        for method in competitors(task)
+        if (found := results(rows, method=method))
     ]
 
 

@@ -118,21 +118,20 @@ def section(rows: Sequence[Row]) -> str:
         ["closed form, one pass", f"{100 * result['closed_form_error']:.3f}", "–"],
         ["mean weights", f"{100 * result['mean_weights_error']:.3f}", "–"],
     ]
-    return "\n\n".join(
-        (
-            "## Averaging draws against the closed form (Roth & Pernkopf, Figure 2b)",
-            f"One network of two layers of {config['units']} units on {config['dataset']}, "
-            f"{config['n_epochs']} epochs, likelihood weight {config['likelihood_weight']:g}; "
-            f"probabilities averaged over draws of its weights, {config['n_repeats']} times.",
-            f"![Errors of averages over draws, and of the closed form]({NAME}.svg)",
-            markdown.table(("prediction", "test error, %", "std over repeats"), lines),
-            f"The paper prints a picture only; in its words, a few draws do poorly, and the more "
-            f"are averaged, the closer they come to the closed form. Here {result['n_draws'][-1]} "
-            f"draws end {errors[-1].mean() - 100 * result['closed_form_error']:+.3f} points from "
-            "it, and cost as many passes.",
-            markdown.origin(finished),
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## Averaging draws against the closed form (Roth & Pernkopf, Figure 2b)",
+        f"One network of two layers of {config['units']} units on {config['dataset']}, "
+        f"{config['n_epochs']} epochs, likelihood weight {config['likelihood_weight']:g}; "
+        f"probabilities averaged over draws of its weights, {config['n_repeats']} times.",
+        f"![Errors of averages over draws, and of the closed form]({NAME}.svg)",
+        markdown.table(("prediction", "test error, %", "std over repeats"), lines),
+        f"The paper prints a picture only; in its words, a few draws do poorly, and the more "
+        f"are averaged, the closer they come to the closed form. Here {result['n_draws'][-1]} "
+        f"draws end {errors[-1].mean() - 100 * result['closed_form_error']:+.3f} points from "
+        "it, and cost as many passes.",
+    )
 
 
 EXPERIMENT = Experiment(

@@ -197,27 +197,19 @@ def section(rows: Sequence[Row]) -> str:
     lines = [
         _line(name, method, finished, paper.get(name, {})) for name in names for method in METHODS
     ]
-    return "\n\n".join(
-        (
-            "## Closed-form variational inference on MNIST (Roth & Pernkopf, Table 1)",
-            _protocol(finished),
-            markdown.table(_HEADER, [line for line in lines if line]),
-            _NOTE,
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## Closed-form variational inference on MNIST (Roth & Pernkopf, Table 1)",
+        _protocol(finished),
+        markdown.table(_HEADER, [line for line in lines if line]),
+        _NOTE,
+    )
 
 
 _HEADER = (
-    "data set",
-    "network",
-    "chosen by validation",
-    "settings tried",
-    "chosen epoch",
-    "validation error, %",
-    "test error, paper, %",
-    "test error, ours, %",
-    "seconds an epoch",
+    "data set | network | chosen by validation | settings tried | chosen epoch | validation "
+    "error, % | test error, paper, % | test error, ours, % | seconds an epoch"
 )
 _LABELS = {"nn": "NN, l2", "nn_bbb": "NN BBB", "nn_vi": "NN VI"}
 _NOTE = (

@@ -70,16 +70,15 @@ def section(rows: Sequence[Row]) -> str:
         ]
         for row in finished
     ]
-    return "\n\n".join(
-        (
-            "## A Gaussian through the ReLU (Roth & Pernkopf, Figure 1)",
-            f"![True distributions and their Gaussian approximations]({NAME}.svg)",
-            markdown.table(("before", *_COLUMNS.values()), lines),
-            f"The draws are {_N_DRAWS} a case. Variances are variances: N(m, v). The paper prints "
-            "no figures to compare with.",
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## A Gaussian through the ReLU (Roth & Pernkopf, Figure 1)",
+        f"![True distributions and their Gaussian approximations]({NAME}.svg)",
+        markdown.table(("before", *_COLUMNS.values()), lines),
+        f"The draws are {_N_DRAWS} a case. Variances are variances: N(m, v). The paper prints "
+        "no figures to compare with.",
+    )
 
 
 _COLUMNS = {

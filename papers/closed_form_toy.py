@@ -11,9 +11,8 @@ import numpy as np
 
 from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
 from papers import markdown, uci
-from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
-from papers.rows import Row
+from papers.rows import Row, results
 
 NAME = "closed-form-toy"
 _PICTURED = 0
@@ -103,27 +102,23 @@ def draw(rows: Sequence[Row], stem: Path) -> None:
 def section(rows: Sequence[Row]) -> str:
     """Write the figures of the picture, averaged over draws of the data."""
     finished = markdown.latest(rows)
-    results = [row.result or {} for row in finished]
-    lines = [
-        (label, markdown.estimate(Estimate.of([result[name] for result in results])))
-        for name, label in _FIGURES.items()
-    ]
+    found = results(finished)
+    lines = [(label, *markdown.means(found, [name])) for name, label in _FIGURES.items()]
     settings = finished[0].config if finished else vars(Config())
-    return "\n\n".join(
-        (
-            "## Closed-form VI on a sine (Roth & Pernkopf, Figure 2a)",
-            f"{settings['n_points']} points, x uniform on [0, 1], y = sin(2 pi x) + e, e of std "
-            f"{settings['noise_std']:g}, known; {settings['n_hidden']} hidden units, prior std "
-            f"{settings['prior_scale']:g} in standardised units, L-BFGS from one start. The paper "
-            "states none of these but the number of points.",
-            f"![Points, curve, mean output and its standard deviation]({NAME}.svg)",
-            markdown.table((f"mean ± s.e. over {len(finished)} draws of the data", ""), lines),
-            "The band is the standard deviation of the network's output alone, as in the paper. "
-            "The paper prints no figures; what must hold is that the band widens where there are "
-            "no points.",
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## Closed-form VI on a sine (Roth & Pernkopf, Figure 2a)",
+        f"{settings['n_points']} points, x uniform on [0, 1], y = sin(2 pi x) + e, e of std "
+        f"{settings['noise_std']:g}, known; {settings['n_hidden']} hidden units, prior std "
+        f"{settings['prior_scale']:g} in standardised units, L-BFGS from one start. The paper "
+        "states none of these but the number of points.",
+        f"![Points, curve, mean output and its standard deviation]({NAME}.svg)",
+        markdown.table((f"mean ± s.e. over {len(finished)} draws of the data", ""), lines),
+        "The band is the standard deviation of the network's output alone, as in the paper. "
+        "The paper prints no figures; what must hold is that the band widens where there are "
+        "no points.",
+    )
 
 
 _FIGURES = {

@@ -21,7 +21,7 @@ from bayesprop.model.predictive import Predictive
 from papers import markdown, uci
 from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
-from papers.rows import Row
+from papers.rows import Row, results
 from papers.toy import cubic
 
 NAME = "ground-truth"
@@ -236,27 +236,26 @@ def section(rows: Sequence[Row]) -> str:
             ]  # fmt: skip
             title = f"### {dataset}, {n_draws} draws"
             tables += [title, chains_line(here), markdown.table(_HEADER, lines)]
-    return "\n\n".join(
-        (
-            "## Approximations beside exact sampling, on 30 points",
-            "One hidden layer of 10 units, 30 points drawn at random from every set, "
-            f"{_N_TEST} others predicted; mean ± standard error over such draws. The truth is that "
-            "of PBP's own model by four chains of the no-U-turn sampler, the precisions of "
-            "weights and noise with PBP's priors, Gam(6, 6), or with vague ones; the other methods "
-            "have their defaults. *Off in mean*: root mean square of the difference of means in "
-            "true standard deviations. *Ratio*: geometric mean of std / true std; below 1 is too "
-            "sure. First beside the truth with PBP's priors, then beside the one with vague "
-            "priors.",
-            *tables,
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## Approximations beside exact sampling, on 30 points",
+        "One hidden layer of 10 units, 30 points drawn at random from every set, "
+        f"{_N_TEST} others predicted; mean ± standard error over such draws. The truth is that "
+        "of PBP's own model by four chains of the no-U-turn sampler, the precisions of "
+        "weights and noise with PBP's priors, Gam(6, 6), or with vague ones; the other methods "
+        "have their defaults. *Off in mean*: root mean square of the difference of means in "
+        "true standard deviations. *Ratio*: geometric mean of std / true std; below 1 is too "
+        "sure. First beside the truth with PBP's priors, then beside the one with vague "
+        "priors.",
+        *tables,
+    )
 
 
 _HEADER = (
-    "method", "off in mean", "ratio", "off in mean, vague", "ratio, vague", "RMSE",
-    "log-likelihood", "90 % interval held", "seconds a fit",
-)  # fmt: skip
+    "method | off in mean | ratio | off in mean, vague | ratio, vague | RMSE | log-likelihood | "
+    "90 % interval held | seconds a fit"
+)
 
 
 def chains_line(rows: Sequence[Row]) -> str:
@@ -276,15 +275,17 @@ def chains_line(rows: Sequence[Row]) -> str:
 def _line(
     method: str, rows: Sequence[Row], off: Sequence[Distance], off_vague: Sequence[Distance]
 ) -> list[str]:
-    results = [row.result or {} for row in rows]
-    figures = [values for found in (off, off_vague) for values in (
-        [d.mean for d in found], [d.std_ratio for d in found]
-    )]  # fmt: skip
-    figures += [[r[name] for r in results] for name in ("rmse", "log_likelihood", "coverage_90")]
-    seconds = [result["fit_seconds"] for result in results]
+    found = results(rows)
+    figures = [
+        [getattr(d, name) for d in distances_of_truth]
+        for distances_of_truth in (off, off_vague)
+        for name in ("mean", "std_ratio")
+    ]
+    seconds = [result["fit_seconds"] for result in found]
     return [
         LABELS[method],
         *(markdown.estimate(Estimate.of(values)) for values in figures),
+        *markdown.means(found, ("rmse", "log_likelihood", "coverage_90")),
         f"{np.median(seconds):.2g}" if seconds else "–",
     ]
 

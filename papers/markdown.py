@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import floor, log10
 from statistics import fmean
+from typing import Any
 
 from papers.compare import Difference, Estimate
-from papers.rows import Row
+from papers.rows import Row, results
 
 _ROUNDING = 1e-6
 """Share of a mean below which its standard error is that of float32 numbers that are alike."""
 
 
-def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Set a table; all columns but the first are flush right."""
+def table(header: str | Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Set a table; all columns but the first are flush right.
+
+    header
+        Names of the columns, as a sequence or between " | ".
+    """
+    header = header.split(" | ") if isinstance(header, str) else header
     rule = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join("| " + " | ".join(line) + " |" for line in (header, rule, *lines))
+
+
+def section(rows: Sequence[Row], finished: Sequence[Row], *parts: str) -> str:
+    """Join the parts of a section that there are; the end says what was run, and what failed."""
+    end = origin(finished) if finished else "Nothing has been run."
+    return "\n\n".join([*filter(None, parts), end]) + failures(rows)
 
 
 def estimate(value: Estimate) -> str:
@@ -27,6 +39,24 @@ def estimate(value: Estimate) -> str:
         return f"{value.mean:.4g}"
     digits = max(3, 1 - floor(log10(value.se)))
     return f"{value.mean:.{digits}f} ± {value.se:.{digits}f}"
+
+
+def means(results: Sequence[dict[str, Any]], names: Iterable[str]) -> list[str]:
+    """Set the mean of every figure over the results."""
+    return [estimate(Estimate.of([result[name] for result in results])) for name in names]
+
+
+def by_method(
+    finished: Sequence[Row], methods: Mapping[str, str], figures: Mapping[str, str]
+) -> str:
+    """Set figures, averaged over draws of the data, a line each and a column a method."""
+    found = [results(finished, method=method) for method in methods]
+    lines = [
+        (label, *(means(of_method, [name])[0] for of_method in found))
+        for name, label in figures.items()
+    ]
+    header = f"mean ± s.e. over {max(map(len, found))} draws of the data"
+    return table((header, *methods.values()), lines)
 
 
 def gap(value: Difference) -> str:

@@ -17,7 +17,6 @@ from jaxtyping import Float
 from bayesprop.estimators.mc_dropout import MCDropoutRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor
 from papers import markdown, uci
-from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
 from papers.rows import Row
 from papers.toy import Toy
@@ -141,36 +140,19 @@ def _panel(curve: dict[str, np.ndarray]) -> Any:
 def section(rows: Sequence[Row]) -> str:
     """Write the figures of the picture, averaged over draws of the data, a column a method."""
     finished = markdown.latest(rows)
-    by_method = {
-        name: [row.result or {} for row in finished if row.cell["method"] == name]
-        for name in METHODS
-    }
-    lines = [
-        (
-            label,
-            *(
-                markdown.estimate(Estimate.of([result[figure] for result in results]))
-                for results in by_method.values()
-            ),
-        )
-        for figure, label in _FIGURES.items()
-    ]
-    n_draws = max(len(results) for results in by_method.values())
-    header = (f"mean ± s.e. over {n_draws} draws of the data", *METHODS.values())
-    return "\n\n".join(
-        (
-            "## MC dropout on a curve (lecture, MC dropout for regression)",
-            "100 points, x uniform on [-6, 6], y = x + sin(x) + e with e ~ N(0, 0.25) (a variance);"
-            " two hidden layers of 100 units, 400 epochs. MC dropout leaves out 0.05 of the hidden "
-            "units, with length scale 0.1. The band is mean ± 2 predictive standard deviations; "
-            "the darker one leaves the noise out.",
-            f"![Points, curve, predictive mean and bands]({NAME}.svg)",
-            markdown.table(header, lines),
-            "The lecture prints no figures, so the picture is what there is to compare: the "
-            "epistemic band of MC dropout must widen beyond the points, and one network has none.",
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## MC dropout on a curve (lecture, MC dropout for regression)",
+        "100 points, x uniform on [-6, 6], y = x + sin(x) + e with e ~ N(0, 0.25) (a variance);"
+        " two hidden layers of 100 units, 400 epochs. MC dropout leaves out 0.05 of the hidden "
+        "units, with length scale 0.1. The band is mean ± 2 predictive standard deviations; "
+        "the darker one leaves the noise out.",
+        f"![Points, curve, predictive mean and bands]({NAME}.svg)",
+        markdown.by_method(finished, METHODS, _FIGURES),
+        "The lecture prints no figures, so the picture is what there is to compare: the "
+        "epistemic band of MC dropout must widen beyond the points, and one network has none.",
+    )
 
 
 _FIGURES = {

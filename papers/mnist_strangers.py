@@ -127,32 +127,23 @@ def section(rows: Sequence[Row]) -> str:
         if config["known"] == "mnist"
         else "Digits of scikit-learn against the same in shuffled pixels."
     )
-    return "\n\n".join(
-        (
-            "## Pictures that are no digits (beyond the papers)",
-            f"{kinds} Two hidden layers of {config['units']} units, {config['n_epochs']} epochs of "
-            f"Adam ({config['learning_rate']:g}), ink 0 to 1. *AUROC* is the probability that the "
-            "score is higher for a stranger than for a digit: of the entropy of the predicted "
-            f"classes (bar: {LEAST_AUROC:g}), and of the mutual information of class and weights, "
-            "the part of the entropy that is doubt about the weights.",
-            markdown.table(_HEADER, lines),
-            _settings(),
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## Pictures that are no digits (beyond the papers)",
+        f"{kinds} Two hidden layers of {config['units']} units, {config['n_epochs']} epochs of "
+        f"Adam ({config['learning_rate']:g}), ink 0 to 1. *AUROC* is the probability that the "
+        "score is higher for a stranger than for a digit: of the entropy of the predicted "
+        f"classes (bar: {LEAST_AUROC:g}), and of the mutual information of class and weights, "
+        "the part of the entropy that is doubt about the weights.",
+        markdown.table(_HEADER, lines),
+        _settings(),
+    )
 
 
 _HEADER = (
-    "method",
-    "test error, %",
-    "log-likelihood, nats",
-    "calibration error",
-    "AUROC, entropy",
-    "bar",
-    "AUROC, mutual information",
-    "mean entropy, digits",
-    "strangers",
-    "seconds",
+    "method | test error, % | log-likelihood, nats | calibration error | AUROC, entropy | bar | "
+    "AUROC, mutual information | mean entropy, digits | strangers | seconds"
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -20,7 +20,7 @@ from bayesprop.moments.pbp.state import init
 from papers import markdown, uci
 from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
-from papers.published_pbp import check_engine, standardiser
+from papers.published_pbp import standardiser
 from papers.rows import Row
 
 NAME = "pbp-student-t"
@@ -39,7 +39,7 @@ class Config:
     n_hidden: int = 50
     n_epochs: int = 40
     n_watched: int = 100
-    engine: Literal["auto", "kernel", "jax"] = "auto"
+    engine: str = "auto"
 
 
 class Watched(NamedTuple):
@@ -61,7 +61,6 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
 def follow_cell(config: Config, key: Key) -> dict[str, Any]:
     """Fit one split, watching the first and the last data; sum up both phases."""
     data = uci.train_test(key["dataset"], key["split"])
-    check_engine(config.engine)
     x = standardiser(data.X_train).transform(data.X_train)
     y = data.y_train[:, None]
     y = standardiser(y).transform(y)
@@ -163,21 +162,20 @@ def section(rows: Sequence[Row]) -> str:
     ]
     n_watched = finished[0].config["n_watched"] if finished else 0
     header = ("", *(f"{phase} {n_watched} data" for phase in PHASES))
-    return "\n\n".join(
-        (
-            "## A Gaussian in the place of the Student-t (PBP supplement, Figure 1)",
-            "The relative error of log Z (eq. 12) when the Student-t likelihood is replaced by a "
-            "Gaussian of the same mean and variance, before each of the first and of the last data "
-            f"of 40 epochs over Boston; mean over {len(finished)} splits. The exact value is a "
-            "numerical integral.",
-            f"![Relative error of log Z, datum by datum]({NAME}.svg)",
-            markdown.table(header, lines),
-            "The paper prints a picture only and says that the error is very small at the end, for "
-            "then q(γ) has many degrees of freedom. A relative error is large wherever log Z "
-            "itself is near 0, so the error in nats is given too.",
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## A Gaussian in the place of the Student-t (PBP supplement, Figure 1)",
+        "The relative error of log Z (eq. 12) when the Student-t likelihood is replaced by a "
+        "Gaussian of the same mean and variance, before each of the first and of the last data "
+        f"of 40 epochs over Boston; mean over {len(finished)} splits. The exact value is a "
+        "numerical integral.",
+        f"![Relative error of log Z, datum by datum]({NAME}.svg)",
+        markdown.table(header, lines),
+        "The paper prints a picture only and says that the error is very small at the end, for "
+        "then q(γ) has many degrees of freedom. A relative error is large wherever log Z "
+        "itself is near 0, so the error in nats is given too.",
+    )
 
 
 _FIGURES = {

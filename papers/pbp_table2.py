@@ -187,21 +187,20 @@ def section(rows: Sequence[Row]) -> str:
         ]
         if lines:
             tables += [f"### {column.label}", markdown.table(_HEADER, lines)]
-    return "\n\n".join(
-        (
-            "## Active learning on the UCI sets (PBP paper, Table 2)",
-            _PROTOCOL,
-            *tables,
-            _NOTE,
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## Active learning on the UCI sets (PBP paper, Table 2)",
+        _PROTOCOL,
+        *tables,
+        _NOTE,
+    )
 
 
 _HEADER = (
-    "data set", "repeats", "random, paper", "random, ours", "apart", "active, paper",
-    "active, ours", "apart", "random - active, paper", "ours, same repeats",
-)  # fmt: skip
+    "data set | repeats | random, paper | random, ours | apart | active, paper | active, ours | "
+    "apart | random - active, paper | ours, same repeats"
+)
 _PROTOCOL = (
     "20 training rows, 100 test rows, the rest a pool of candidates; nine rows are moved from the "
     "pool to the training rows, by chance or where the predictive variance is largest (eq. 18-19), "

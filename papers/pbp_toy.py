@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from papers import ground_truth, markdown, uci
 from papers.compare import Estimate
 from papers.ground_truth import TRUTH, VAGUE, Distance
 from papers.protocol import Cell, Experiment, Key, Selection
-from papers.published_pbp import PublishedPBP, check_engine
-from papers.rows import Row
+from papers.published_pbp import PublishedPBP
+from papers.rows import Row, results
 from papers.toy import CUBIC_RANGE, cubic, cubic_mean
 
 NAME = "pbp-toy"
@@ -48,7 +48,7 @@ class Config:
     n_chains: int = 4
     n_warmup: int = 1000
     n_draws: int = 7500
-    engine: Literal["auto", "kernel", "jax"] = "auto"
+    engine: str = "auto"
 
 
 def cells(_config: Config, asked: Selection) -> list[Cell]:
@@ -92,7 +92,6 @@ def _model(config: Config, method: str, seed: int) -> Any:
         return ground_truth.estimator(config, method, config.n_hidden, seed)
     sizes = (config.n_hidden,)
     if method == "pbp":
-        check_engine(config.engine)
         return PublishedPBP(sizes, config.n_epochs, seed)
     how = {"batch_size": 1, **ground_truth.SETTINGS.get(method, {})}
     return make(
@@ -125,9 +124,9 @@ def draw(rows: Sequence[Row], stem: Path) -> None:
 def section(rows: Sequence[Row]) -> str:
     """Write the figures of the picture, averaged over draws of the data, a column a method."""
     finished = markdown.latest(rows)
-    by_method = {m: [row for row in finished if row.cell["method"] == m] for m in PANELS}
+    by_method = {m: results(finished, method=m) for m in PANELS}
     lines = [
-        (label, *(_mean([(row.result or {})[name] for row in by_method[m]]) for m in PANELS))
+        (label, *(markdown.means(by_method[m], [name])[0] for m in PANELS))
         for name, label in _FIGURES.items()
     ]
     for truth in (VAGUE, TRUTH):
@@ -141,27 +140,26 @@ def section(rows: Sequence[Row]) -> str:
             lines.append((label, *(_mean(values[method]) for method in PANELS)))
     lines.insert(0, ("draws of the data", *(str(len(found)) for found in by_method.values())))
     header = ("mean ± s.e. over draws of the data", *PANELS.values())
-    return "\n\n".join(
-        (
-            "## Four methods on a cubic (PBP paper, Figure 1)",
-            "20 points, x uniform on [-4, 4], y = x³ + e with e ~ N(0, 9) (a variance), 100 hidden "
-            "units; 40 epochs, one datum at a time. PBP: the published code. VI: "
-            "`GravesVIRegressor`. BP: one network with weight decay and learnt noise. HMC: 30 000 "
-            "draws of PBP's own model by the no-U-turn sampler, four chains, the precisions of "
-            "weights and noise with the vague priors of the toolbox that the paper used, and with "
-            "PBP's, Gam(6, 6). VI and BP were tuned in the paper; here they have their defaults. "
-            "The band is mean ± 3 predictive standard "
-            "deviations, noise included; the distances are over x in [-6, 6].",
-            f"![Points, x³, predictive mean and band]({NAME}.svg)",
-            ground_truth.chains_line(finished),
-            markdown.table(header, lines),
-            "The paper prints no figures for this experiment, so there is nothing to compare but "
-            "the picture: there PBP's and BP's are near that of HMC, and VI's is not. With PBP's "
-            "own priors the exact posterior takes more of the 20 points for noise than PBP does, "
-            "which has seen them 40 times.",
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## Four methods on a cubic (PBP paper, Figure 1)",
+        "20 points, x uniform on [-4, 4], y = x³ + e with e ~ N(0, 9) (a variance), 100 hidden "
+        "units; 40 epochs, one datum at a time. PBP: the published code. VI: "
+        "`GravesVIRegressor`. BP: one network with weight decay and learnt noise. HMC: 30 000 "
+        "draws of PBP's own model by the no-U-turn sampler, four chains, the precisions of "
+        "weights and noise with the vague priors of the toolbox that the paper used, and with "
+        "PBP's, Gam(6, 6). VI and BP were tuned in the paper; here they have their defaults. "
+        "The band is mean ± 3 predictive standard "
+        "deviations, noise included; the distances are over x in [-6, 6].",
+        f"![Points, x³, predictive mean and band]({NAME}.svg)",
+        ground_truth.chains_line(finished),
+        markdown.table(header, lines),
+        "The paper prints no figures for this experiment, so there is nothing to compare but "
+        "the picture: there PBP's and BP's are near that of HMC, and VI's is not. With PBP's "
+        "own priors the exact posterior takes more of the 20 points for noise than PBP does, "
+        "which has seen them 40 times.",
+    )
 
 
 def _mean(values: Sequence[float]) -> str:

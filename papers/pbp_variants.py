@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from bayesprop.estimators.pbp import PBPRegressor
 from papers import markdown, uci
-from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
-from papers.rows import Row
+from papers.rows import Row, results
 
 NAME = "pbp-variants"
 DATASETS = ("concrete", "energy", "wine_red", "yacht")
@@ -60,24 +60,17 @@ def section(rows: Sequence[Row]) -> str:
         for variant in VARIANTS
         if (line := _line(dataset, variant, finished))
     ]
-    return "\n\n".join(
-        (
-            "## What departing from the paper costs or brings",
-            _PROTOCOL,
-            markdown.table(_HEADER, lines),
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## What departing from the paper costs or brings",
+        _PROTOCOL,
+        markdown.table(_HEADER, lines),
+    )
 
 
 _HEADER = (
-    "data set",
-    "variant",
-    "splits",
-    "RMSE",
-    "log-likelihood",
-    "90 % interval held",
-    "epistemic share",
+    "data set | variant | splits | RMSE | log-likelihood | 90 % interval held | epistemic share"
 )
 _PROTOCOL = (
     "One hidden layer of 50 units, standard splits, the guarded default. *Epistemic share* is the "
@@ -87,23 +80,15 @@ _PROTOCOL = (
 
 
 def _line(dataset: str, variant: str, rows: Sequence[Row]) -> list[str] | None:
-    results = [
-        row.result or {}
-        for row in rows
-        if (row.cell["dataset"], row.cell["variant"]) == (dataset, variant)
-    ]
-    if not results:
+    found = results(rows, dataset=dataset, variant=variant)
+    if not found:
         return None
-    scores = ("rmse", "log_likelihood", "coverage_90", "epistemic_share")
-    means = {score: Estimate.of([result[score] for result in results]) for score in scores}
     return [
         dataset,
         variant,
-        str(len(results)),
-        markdown.estimate(means["rmse"]),
-        markdown.estimate(means["log_likelihood"]),
-        f"{means['coverage_90'].mean:.1%}",
-        f"{means['epistemic_share'].mean:.1%}",
+        str(len(found)),
+        *markdown.means(found, ("rmse", "log_likelihood")),
+        *(f"{fmean(r[name] for r in found):.1%}" for name in ("coverage_90", "epistemic_share")),
     ]
 
 

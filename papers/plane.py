@@ -16,7 +16,6 @@ from jaxtyping import Float, Int
 
 from bayesprop import metrics
 from papers import markdown, uci
-from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection, Work
 from papers.rows import Row
 
@@ -158,32 +157,15 @@ def draw(plane: Plane, rows: Sequence[Row], stem: Path) -> None:
 def section(plane: Plane, rows: Sequence[Row]) -> str:
     """Write the figures of the picture, averaged over draws of the data, a column a method."""
     finished = markdown.latest(rows)
-    by_method = {
-        name: [row.result or {} for row in finished if row.cell["method"] == name]
-        for name in plane.labels
-    }
-    lines = [
-        (
-            label,
-            *(
-                markdown.estimate(Estimate.of([result[figure] for result in results]))
-                for results in by_method.values()
-            ),
-        )
-        for figure, label in _FIGURES.items()
-    ]
-    n_draws = max(len(results) for results in by_method.values())
-    header = (f"mean ± s.e. over {n_draws} draws of the data", *plane.labels.values())
-    return "\n\n".join(
-        (
-            f"## {plane.heading}",
-            plane.setting,
-            f"![Probability and entropy over the plane]({plane.name}.svg)",
-            markdown.table(header, lines),
-            plane.conclusion,
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        f"## {plane.heading}",
+        plane.setting,
+        f"![Probability and entropy over the plane]({plane.name}.svg)",
+        markdown.by_method(finished, plane.labels, _FIGURES),
+        plane.conclusion,
+    )
 
 
 _FIGURES = {

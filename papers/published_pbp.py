@@ -86,12 +86,3 @@ def standardiser(x: Float[np.ndarray, "n d"]) -> Standardiser:
     """Learn the authors' scaling: NumPy's standard deviation, 1 only where it is exactly 0."""
     std = np.std(x, axis=0)
     return Standardiser(np.ones(x.shape[1]), np.mean(x, axis=0), np.where(std == 0.0, 1.0, std))
-
-
-def check_engine(name: str) -> None:
-    """Raise ValueError for the engine that does not have the authors' rules."""
-    if name == "jax":
-        raise ValueError(
-            "engine must be 'auto' or 'kernel' for the published code, got 'jax': the readable "
-            "form has the guarded rules only"
-        )

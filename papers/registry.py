@@ -1,4 +1,4 @@
-"""The table of experiments: one line each; `bayesprop reproduce` finds them here."""
+"""The table of experiments: one line each; `python -m papers` finds them here."""
 
 from __future__ import annotations
 
@@ -12,198 +12,74 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A table or figure of a paper that can be run again.
-
-    module
-        Where it is: its `EXPERIMENT` is imported only when it is needed.
-    """
+    """A table or figure of a paper that can be run again."""
 
     name: str
     summary: str
     paper: str
-    module: str
 
     def load(self) -> Experiment:
-        """Import the experiment."""
-        return importlib.import_module(self.module).EXPERIMENT
+        """Import the experiment, from the module of its name."""
+        return importlib.import_module(f"papers.{self.name.replace('-', '_')}").EXPERIMENT
 
 
-_PBP = "Hernández-Lobato & Adams (2015)"
-_CLOSED_FORM = "Roth & Pernkopf (2016)"
-_BBB = "Blundell et al. (2015)"
-_DROPOUT = "Gal & Ghahramani (2016)"
-_LECTURE = "a lecture on Bayesian deep learning"
+_PAPERS = {
+    "Hernández-Lobato & Adams (2015)": {
+        "pbp-table1": "PBP on the UCI sets: test RMSE, log-likelihood and seconds (Table 1)",
+        "pbp-table1-baselines": "tuned backpropagation and Graves' VI on the UCI sets (Table 1)",
+        "pbp-deep": "PBP with 1 to 4 hidden layers, as published and guarded (supplement Table 1)",
+        "pbp-deep-baselines": (
+            "tuned backpropagation with 1 to 4 hidden layers (supplement Table 1)"
+        ),
+        "pbp-table2": "active learning on the UCI sets: test RMSE after nine additions (Table 2)",
+        "pbp-active-curves": (
+            "test RMSE as rows are added, active and random, as a picture (Figure 2)"
+        ),
+        "pbp-toy": "VI, BP, PBP and HMC on 20 points of a cubic, as a picture (Figure 1)",
+        "pbp-student-t": "error in log Z of a Gaussian for the Student-t (supplement Figure 1)",
+    },
+    "Roth & Pernkopf (2016)": {
+        "closed-form-mnist": "closed-form VI beside two others on MNIST and its variants (Table 1)",
+        "closed-form-relu": "moments of a Gaussian through a rectifier, as a picture (Figure 1)",
+        "closed-form-toy": "20 points of a sine by L-BFGS, as a picture (Figure 2a)",
+        "closed-form-averaging": (
+            "averages of drawn networks against the closed-form prediction (Figure 2b)"
+        ),
+    },
+    "Blundell et al. (2015)": {
+        "bbb-mnist": "Bayes by Backprop and plain networks on MNIST: test errors (Table 1)",
+        "bbb-curves": "test error on MNIST as training goes on (Figure 2)",
+        "bbb-weights": "weights and their signal-to-noise ratio, as pictures (Figures 3 and 4)",
+        "bbb-pruning": "test error after weights were removed (Table 2)",
+        "bbb-regression": "a noisy curve by Bayes by Backprop and by a plain network (Figure 5)",
+        "bbb-bandits": "which mushrooms to eat: cumulative regret of nine agents (Figure 6)",
+    },
+    "Gal & Ghahramani (2016)": {
+        "mc-dropout-regression": "MC dropout on a curve with a gap, as a picture (lecture)",
+        "mc-dropout-moons": "MC dropout on two moons, as a picture (lecture)",
+    },
+    "a lecture on Bayesian deep learning": {
+        "lecture-logistic": (
+            "logistic regression on two clouds: MAP, Laplace, VI, as a picture (lecture)"
+        ),
+        "lecture-moons": (
+            "two moons by variational inference and MC dropout, as a picture (lecture)"
+        ),
+    },
+    "beyond the papers": {
+        "pbp-variants": "what stochastic EP, longer training and mini-batches cost or bring",
+        "ground-truth": "every approximation beside exact sampling, on 30 points of four sets",
+        "bundled-tables": (
+            "every method untuned on the tables of scikit-learn, beside scikit-learn's own"
+        ),
+        "mnist-strangers": "doubt about Fashion-MNIST after learning MNIST: AUROC of the entropy",
+        "uci-default": "the untuned default on the UCI sets, and on sets it was not made on",
+        "uci-today": "all methods and what a user would pick instead, untuned, on the UCI sets",
+    },
+}
 
 EXPERIMENTS: dict[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        Entry(
-            name="pbp-table1",
-            summary="PBP on the UCI sets: test RMSE, log-likelihood and seconds (Table 1)",
-            paper=_PBP,
-            module="papers.pbp_table1",
-        ),
-        Entry(
-            name="pbp-table1-baselines",
-            summary="tuned backpropagation and Graves' VI on the UCI sets (Table 1)",
-            paper=_PBP,
-            module="papers.pbp_baselines",
-        ),
-        Entry(
-            name="pbp-deep",
-            summary="PBP with 1 to 4 hidden layers, as published and guarded (supplement Table 1)",
-            paper=_PBP,
-            module="papers.pbp_deep",
-        ),
-        Entry(
-            name="pbp-deep-baselines",
-            summary="tuned backpropagation with 1 to 4 hidden layers (supplement Table 1)",
-            paper=_PBP,
-            module="papers.pbp_deep_baselines",
-        ),
-        Entry(
-            name="pbp-table2",
-            summary="active learning on the UCI sets: test RMSE after nine additions (Table 2)",
-            paper=_PBP,
-            module="papers.pbp_table2",
-        ),
-        Entry(
-            name="pbp-active-curves",
-            summary="test RMSE as rows are added, active and random, as a picture (Figure 2)",
-            paper=_PBP,
-            module="papers.pbp_active_curves",
-        ),
-        Entry(
-            name="pbp-toy",
-            summary="VI, BP, PBP and HMC on 20 points of a cubic, as a picture (Figure 1)",
-            paper=_PBP,
-            module="papers.pbp_toy",
-        ),
-        Entry(
-            name="pbp-student-t",
-            summary="error in log Z of a Gaussian for the Student-t (supplement Figure 1)",
-            paper=_PBP,
-            module="papers.pbp_student_t",
-        ),
-        Entry(
-            name="closed-form-mnist",
-            summary="closed-form VI beside two others on MNIST and its variants (Table 1)",
-            paper=_CLOSED_FORM,
-            module="papers.closed_form_mnist",
-        ),
-        Entry(
-            name="closed-form-relu",
-            summary="moments of a Gaussian through a rectifier, as a picture (Figure 1)",
-            paper=_CLOSED_FORM,
-            module="papers.closed_form_relu",
-        ),
-        Entry(
-            name="closed-form-toy",
-            summary="20 points of a sine by L-BFGS, as a picture (Figure 2a)",
-            paper=_CLOSED_FORM,
-            module="papers.closed_form_toy",
-        ),
-        Entry(
-            name="closed-form-averaging",
-            summary="averages of drawn networks against the closed-form prediction (Figure 2b)",
-            paper=_CLOSED_FORM,
-            module="papers.closed_form_averaging",
-        ),
-        Entry(
-            name="bbb-mnist",
-            summary="Bayes by Backprop and plain networks on MNIST: test errors (Table 1)",
-            paper=_BBB,
-            module="papers.bbb_mnist",
-        ),
-        Entry(
-            name="bbb-curves",
-            summary="test error on MNIST as training goes on (Figure 2)",
-            paper=_BBB,
-            module="papers.bbb_curves",
-        ),
-        Entry(
-            name="bbb-weights",
-            summary="weights and their signal-to-noise ratio, as pictures (Figures 3 and 4)",
-            paper=_BBB,
-            module="papers.bbb_weights",
-        ),
-        Entry(
-            name="bbb-pruning",
-            summary="test error after weights were removed (Table 2)",
-            paper=_BBB,
-            module="papers.bbb_pruning",
-        ),
-        Entry(
-            name="bbb-regression",
-            summary="a noisy curve by Bayes by Backprop and by a plain network (Figure 5)",
-            paper=_BBB,
-            module="papers.bbb_regression",
-        ),
-        Entry(
-            name="bbb-bandits",
-            summary="which mushrooms to eat: cumulative regret of nine agents (Figure 6)",
-            paper=_BBB,
-            module="papers.bbb_bandits",
-        ),
-        Entry(
-            name="mc-dropout-regression",
-            summary="MC dropout on a curve with a gap, as a picture (lecture)",
-            paper=_DROPOUT,
-            module="papers.mc_dropout_regression",
-        ),
-        Entry(
-            name="mc-dropout-moons",
-            summary="MC dropout on two moons, as a picture (lecture)",
-            paper=_DROPOUT,
-            module="papers.mc_dropout_moons",
-        ),
-        Entry(
-            name="lecture-logistic",
-            summary="logistic regression on two clouds: MAP, Laplace, VI, as a picture (lecture)",
-            paper=_LECTURE,
-            module="papers.lecture_logistic",
-        ),
-        Entry(
-            name="lecture-moons",
-            summary="two moons by variational inference and MC dropout, as a picture (lecture)",
-            paper=_LECTURE,
-            module="papers.lecture_moons",
-        ),
-        Entry(
-            name="pbp-variants",
-            summary="what stochastic EP, longer training and mini-batches cost or bring",
-            paper="beyond the papers",
-            module="papers.pbp_variants",
-        ),
-        Entry(
-            name="ground-truth",
-            summary="every approximation beside exact sampling, on 30 points of four sets",
-            paper="beyond the papers",
-            module="papers.ground_truth",
-        ),
-        Entry(
-            name="bundled-tables",
-            summary="every method untuned on the tables of scikit-learn, beside scikit-learn's own",
-            paper="beyond the papers",
-            module="papers.bundled_tables",
-        ),
-        Entry(
-            name="mnist-strangers",
-            summary="doubt about Fashion-MNIST after learning MNIST: AUROC of the entropy",
-            paper="beyond the papers",
-            module="papers.mnist_strangers",
-        ),
-        Entry(
-            name="uci-default",
-            summary="the untuned default on the UCI sets, and on sets it was not made on",
-            paper="beyond the papers",
-            module="papers.uci_default",
-        ),
-        Entry(
-            name="uci-today",
-            summary="all methods and what a user would pick instead, untuned, on the UCI sets",
-            paper="beyond the papers",
-            module="papers.uci_today",
-        ),
-    )
+    name: Entry(name, summary, paper)
+    for paper, summaries in _PAPERS.items()
+    for name, summary in summaries.items()
 }

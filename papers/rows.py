@@ -106,6 +106,12 @@ def failed(rows: Iterable[Row]) -> dict[str, Row]:
     return {row.identity: row for row in rows if row.identity not in finished}
 
 
+def results(rows: Iterable[Row], **cell: Any) -> list[dict[str, Any]]:
+    """Return the results of the cells whose keys hold these values."""
+    found = (row for row in rows if all(row.cell.get(k) == v for k, v in cell.items()))
+    return [row.result for row in found if row.result is not None]
+
+
 def one_line(error: BaseException) -> str:
     """Say what an error is called and what it says."""
     return " ".join(f"{type(error).__name__}: {error}".split())

@@ -20,7 +20,7 @@ from bayesprop.estimators.bayesian_mlp import BayesianMLPRegressor
 from papers import markdown, uci
 from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
-from papers.rows import Row
+from papers.rows import Row, results
 from papers.toy import friedman
 from papers.uci import TrainTest
 
@@ -134,37 +134,26 @@ def section(rows: Sequence[Row]) -> str:
     lines = [line for name in BARS if (line := _line(name, finished))]
     again = [line for name in BARS if (line := _again(name, finished))]
     unseen = [line for name in UNSEEN if (line := _line(name, finished))]
-    return "\n\n".join(
-        text
-        for text in (
-            "## The untuned default of closed-form variational inference on the UCI sets",
-            _PROTOCOL,
-            markdown.table(_HEADER, lines),
-            _AGAIN_NOTE if again else "",
-            markdown.table(_AGAIN_HEADER, again) if again else "",
-            "### Published figures for the same protocol",
-            markdown.table(("data set", *_methods()), _published()),
-            _NOTE,
-            "### Sets that no choice was made on" if unseen else "",
-            markdown.table(_HEADER, unseen) if unseen else "",
-            _UNSEEN_NOTE if unseen else "",
-            markdown.origin(finished) if finished else "Nothing has been run.",
-        )
-        if text
-    ) + markdown.failures(rows)
+    return markdown.section(
+        rows,
+        finished,
+        "## The untuned default of closed-form variational inference on the UCI sets",
+        _PROTOCOL,
+        markdown.table(_HEADER, lines),
+        _AGAIN_NOTE if again else "",
+        markdown.table(_AGAIN_HEADER, again) if again else "",
+        "### Published figures for the same protocol",
+        markdown.table(("data set", *_methods()), _published()),
+        _NOTE,
+        "### Sets that no choice was made on" if unseen else "",
+        markdown.table(_HEADER, unseen) if unseen else "",
+        _UNSEEN_NOTE if unseen else "",
+    )
 
 
 _HEADER = (
-    "data set",
-    "splits",
-    "log-likelihood",
-    "bar",
-    "RMSE",
-    "bar",
-    "90 % interval held",
-    "CRPS",
-    "worst split against constant",
-    "seconds a fit",
+    "data set | splits | log-likelihood | bar | RMSE | bar | 90 % interval held | CRPS | worst "
+    "split against constant | seconds a fit"
 )
 _PROTOCOL = (
     "`BayesianMLPRegressor(random_state=...)` with nothing else set, standard splits (protein 5, "
@@ -175,12 +164,8 @@ _PROTOCOL = (
     "a few hundredths of a nat are within that choice."
 )
 _AGAIN_HEADER = (
-    "data set",
-    "test rows that stand in training rows",
-    "log-likelihood",
-    "at new rows",
-    "RMSE",
-    "at new rows",
+    "data set | test rows that stand in training rows | log-likelihood | at new rows | RMSE | "
+    "at new rows"
 )
 _AGAIN_NOTE = (
     "Some of these tables hold the same inputs more than once, mostly (not concrete) with the same "
@@ -206,34 +191,33 @@ _UNSEEN_NOTE = (
 
 
 def _line(dataset: str, rows: Sequence[Row]) -> list[str] | None:
-    results = [row.result or {} for row in rows if row.cell["dataset"] == dataset]
-    if not results:
+    found = results(rows, dataset=dataset)
+    if not found:
         return None
-    ll, rmse = (Estimate.of([r[name] for r in results]) for name in ("log_likelihood", "rmse"))
+    ll, rmse = (Estimate.of([r[name] for r in found]) for name in ("log_likelihood", "rmse"))
     least, most = BARS.get(dataset, (None, None))
-    advantage = min(r["log_likelihood"] - r["constant_log_likelihood"] for r in results)
+    advantage = min(r["log_likelihood"] - r["constant_log_likelihood"] for r in found)
     return [
         dataset,
-        str(len(results)),
+        str(len(found)),
         markdown.estimate(ll),
         "" if least is None else f"{least:g} {'met' if ll.mean >= least else '**missed**'}",
         markdown.estimate(rmse) if rmse.mean >= 0.01 else f"{rmse.mean:.2g}",
         "" if most is None else f"{most:g} {'met' if rmse.mean <= most else '**missed**'}",
-        f"{Estimate.of([r['coverage_90'] for r in results]).mean:.1%}",
-        f"{Estimate.of([r['crps'] for r in results]).mean:.3g}",
+        f"{Estimate.of([r['coverage_90'] for r in found]).mean:.1%}",
+        f"{Estimate.of([r['crps'] for r in found]).mean:.3g}",
         f"{advantage:+.2f}",
-        f"{Estimate.of([r['fit_seconds'] for r in results]).mean:.1f}",
+        f"{Estimate.of([r['fit_seconds'] for r in found]).mean:.1f}",
     ]
 
 
 def _again(dataset: str, rows: Sequence[Row]) -> list[str] | None:
-    results = [row.result or {} for row in rows if row.cell["dataset"] == dataset]
-    share = np.mean([r["share_again"] for r in results]) if results else 0.0
+    found = results(rows, dataset=dataset)
+    share = np.mean([r["share_again"] for r in found]) if found else 0.0
     if not share:
         return None
     names = "log_likelihood", "log_likelihood_new", "rmse", "rmse_new"
-    means = (markdown.estimate(Estimate.of([r[name] for r in results])) for name in names)
-    return [dataset, f"{share:.1%}", *means]
+    return [dataset, f"{share:.1%}", *markdown.means(found, names)]
 
 
 def _anchors() -> list[dict[str, str]]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bayesprop.numerics import loops
-from papers import pbp_baselines, pbp_deep_baselines, tuned_network, uci
+from papers import pbp_deep_baselines, pbp_table1_baselines, tuned_network, uci
 from papers.protocol import NothingToRun, Scratch, silent
 from papers.tuned_network import Network, Rows, Trial
 
@@ -80,8 +80,8 @@ def uci_data(uci_folder, monkeypatch):
 @pytest.mark.usefixtures("uci_data")
 def test_the_tables_are_made_of_tuned_fits(reproduce, monkeypatch, tmp_path):
     few = {"quick": {"n_trials": 5}}
-    rows = reproduce(replace(pbp_baselines.EXPERIMENT, **few), "yacht", jobs=2)
-    assert len(rows) == 2 * len(pbp_baselines.METHODS)
+    rows = reproduce(replace(pbp_table1_baselines.EXPERIMENT, **few), "yacht", jobs=2)
+    assert len(rows) == 2 * len(pbp_table1_baselines.METHODS)
     spread = 15.2  # of the target
     for row in rows:
         result = row.result
@@ -128,4 +128,4 @@ def test_a_killed_search_goes_on(monkeypatch, tmp_path):
 def test_want_of_optuna_is_said_before_anything_runs(reproduce, monkeypatch):
     monkeypatch.setattr(tuned_network, "find_spec", lambda _name: None)
     with pytest.raises(NothingToRun, match="pip install optuna"):
-        reproduce(pbp_baselines.EXPERIMENT, "yacht")
+        reproduce(pbp_table1_baselines.EXPERIMENT, "yacht")

@@ -53,7 +53,7 @@ def _two_experiments(monkeypatch):
     """Put two experiments in the place of the real ones."""
     entries = {}
     for name, paper in (("pbp-table1", "Hernández (2015)"), ("pbp-toy", "beyond the papers")):
-        home = ModuleType(f"of_{name}")
+        home = ModuleType(f"papers.{name.replace('-', '_')}")
         home.EXPERIMENT = Experiment(
             name=name,
             config=Config,
@@ -64,7 +64,7 @@ def _two_experiments(monkeypatch):
             quick={"n": 2},
         )
         monkeypatch.setitem(sys.modules, home.__name__, home)
-        entries[name] = Entry(name, f"What {name} shows", paper, home.__name__)
+        entries[name] = Entry(name, f"What {name} shows", paper)
     monkeypatch.setattr("papers.registry.EXPERIMENTS", entries)
 
 
