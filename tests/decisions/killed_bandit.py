@@ -8,7 +8,6 @@ import os
 import signal
 import sqlite3
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -93,24 +92,6 @@ def forked(work):
         os._exit(1)
 
 
-def kill_at_random(path, kills, seed):
-    rng, endless = np.random.default_rng(seed), 10**9
-    for _ in range(kills):
-        child = forked(lambda: run(path, endless, snapshot_every=20))
-        time.sleep(rng.uniform(0.002, 0.06))
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status)
-        check(path, snapshot_every=20)
-    with DurableBandit(path) as shop:
-        n = shop.bandit.n_selected_ + 20
-    run(path, n, snapshot_every=20)
-    with DurableBandit(path) as shop:
-        assert state(shop.bandit) == state(finished(n))
-        assert shop.n_records == 2 * n
-    return kills
-
-
 def die_at(event):
     """Kill this process before its n-th statement of SQL: amid transactions, too."""
     count, connect = itertools.count(), sqlite3.connect
@@ -172,7 +153,6 @@ def work_together(path, n_processes=3, n_each=40):
 
 
 WORK = {
-    "random": lambda path: kill_at_random(path, 12, 0),
     "everywhere": lambda path: kill_everywhere(path, 3),
     "together": work_together,
 }

@@ -64,9 +64,8 @@ def in_processes(how, path):
     return int(done.stdout)
 
 
-@pytest.mark.parametrize(("how", "kills"), [("random", 12), ("everywhere", 50)])
-def test_killed_at_any_moment_nothing_is_lost_or_doubled(how, kills, file):
-    assert in_processes(how, file) >= kills
+def test_killed_at_any_statement_nothing_is_lost_or_doubled(file):
+    assert in_processes("everywhere", file) >= 50
 
 
 def test_processes_take_turns(file):
