@@ -38,7 +38,7 @@ AVX2 := XLA_FLAGS=--xla_cpu_max_isa=AVX2 NUMBA_CPU_NAME=haswell NUMBA_CPU_FEATUR
 ROUNDING := tests/test_golden.py tests/numerics tests/linear tests/moments tests/estimators/test_every_network.py
 
 test-avx2: $(READY)
-	$(AVX2) $(BIN)/python -m pytest -n 2 --dist worksteal $(ROUNDING)
+	$(AVX2) $(BIN)/python -m pytest -n 2 --dist worksteal -m "exhaustive or not exhaustive" $(ROUNDING)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -46,6 +46,7 @@ def test_every_golden_file_has_its_case():
     assert names == {f"{name}-{task}" for name, task in golden_cases.cases()} == set(EXPECTED)
 
 
+@pytest.mark.exhaustive
 @CASES
 @pytest.mark.filterwarnings(
     "ignore:the chains disagree", "ignore:the draws are worth", "ignore:draws that diverged"

@@ -65,6 +65,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Page]:
     return {path: Page(path) for path in folder.rglob("*.html")}
 
 
+@pytest.mark.exhaustive
 def test_every_link_leads_somewhere(site: dict[Path, Page]):
     dead = []
     for path, page in site.items():
@@ -81,6 +82,7 @@ def test_every_link_leads_somewhere(site: dict[Path, Page]):
     assert not dead
 
 
+@pytest.mark.exhaustive
 def test_reading_needs_no_network(site: dict[Path, Page]):
     assert [load for page in site.values() for load in page.loads if urlsplit(load).netloc] == []
     folder = next(path.parent for path in site if path.name == "index.html")
@@ -89,6 +91,7 @@ def test_reading_needs_no_network(site: dict[Path, Page]):
         assert not remote, sheet
 
 
+@pytest.mark.exhaustive
 def test_equations_are_mathml(site: dict[Path, Page]):
     """The converter leaves a command that it does not know as it is."""
     n_equations = 0
@@ -120,6 +123,7 @@ def browse(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     return dump
 
 
+@pytest.mark.exhaustive
 @pytest.mark.browser
 def test_search_works_from_the_file_system(site: dict[Path, Page], browse: Callable[[str], str]):
     start = next(path for path in site if path.name == "index.html")
@@ -128,6 +132,7 @@ def test_search_works_from_the_file_system(site: dict[Path, Page], browse: Calla
     assert int(found[1]) > 5
 
 
+@pytest.mark.exhaustive
 @pytest.mark.browser
 def test_nothing_is_wider_than_a_phone(site: dict[Path, Page], browse: Callable[[str], str]):
     start = next(path for path in site if path.name == "index.html")

@@ -88,6 +88,7 @@ def test_noise_is_in_the_units_of_the_target(cls):
     np.testing.assert_allclose(learned, learned[0], rtol=1e-6)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("cls", ALL)
 def test_untuned_it_beats_a_constant(cls):
     X, y = table(n=300)

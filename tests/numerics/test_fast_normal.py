@@ -67,7 +67,8 @@ def test_halves_of_the_pairs_are_uncorrelated(draws):
 
 def test_shape_and_key_kind():
     flat = fast_normal.normal(jax.random.key(1), (12,))
-    np.testing.assert_array_equal(fast_normal.normal(jax.random.key(1), (3, 4)), flat.reshape(3, 4))
+    square = fast_normal.normal(jax.random.key(1), (3, 4))
+    np.testing.assert_allclose(square, flat.reshape(3, 4), rtol=1e-5)
     other = fast_normal.normal(jax.random.key(1, impl="rbg"), (5,))
     assert other.shape == (5,)
     assert fast_normal.normal(jax.random.key(1), ()).shape == ()

@@ -206,9 +206,9 @@ def test_linear_outputs_do_not_know_each_other():
             noise_rate=state.noise_rate[[k]],
         )
         alone, _ = data_pass(alone, x, y[:, [k]], np.arange(25))
-        np.testing.assert_array_equal(both.m[0][:, k], alone.m[0][:, 0])
-        np.testing.assert_array_equal(both.v[0][:, k], alone.v[0][:, 0])
-        assert both.noise_rate[k] == alone.noise_rate[0]
+        np.testing.assert_allclose(both.m[0][:, k], alone.m[0][:, 0], rtol=1e-10)
+        np.testing.assert_allclose(both.v[0][:, k], alone.v[0][:, 0], rtol=1e-10)
+        assert both.noise_rate[k] == pytest.approx(alone.noise_rate[0], rel=1e-10)
 
 
 @pytest.mark.parametrize("inference", ["adf", "sep"])
@@ -382,7 +382,7 @@ def test_predictions(sizes, monkeypatch):
         for n_threads in (1, 2, None):
             monkeypatch.setattr(engine, "_CHUNK_ROWS", chunk)
             again = engine.predict_moments(state, x, n_threads=n_threads)
-            np.testing.assert_array_equal(again, (m, v))
+            np.testing.assert_allclose(again, (m, v), rtol=1e-10)
 
 
 def test_no_rows_to_predict():

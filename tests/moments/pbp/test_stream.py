@@ -110,8 +110,8 @@ def test_equal_inputs_have_equal_values_and_a_stream_of_many_falls_back_on_weigh
     stream = PBPStream(state)
     rows = x[[0, 0, 1, 0]]
     drawn = stream.draw(np.random.default_rng(0), rows, 300)
-    np.testing.assert_array_equal(drawn[:, 0], drawn[:, 1])
-    np.testing.assert_allclose(drawn[:, 0], drawn[:, 3], rtol=1e-7, atol=1e-9)
+    for other in (1, 3):
+        np.testing.assert_allclose(drawn[:, 0], drawn[:, other], rtol=1e-7, atol=1e-9)
     assert np.isfinite(drawn).all()
     assert np.abs(drawn[:, 0] - drawn[:, 2]).min() > 0.0
     n = 3000
