@@ -164,8 +164,8 @@ def test_costs_and_constraints():
     mask = np.arange(60) >= 30
     assert (learner.query(pool, 3, allowed=mask, costs=costs).indices >= 30).all()
     for wrong, message in (
-        ({"costs": costs[:5]}, r"one number a candidate, \(60,\), got \(5,\)"),
-        ({"costs": costs - 10.0}, "must be finite numbers > 0"),
+        ({"costs": costs[:5]}, r"costs must have the shape \(60\), got \(5,\)"),
+        ({"costs": costs - 10.0}, "costs must be > 0, got -"),
         ({"allowed": costs}, "True or False"),
         ({"allowed": np.zeros(60, bool)}, "at most 0, the number of different rows allowed"),
     ):

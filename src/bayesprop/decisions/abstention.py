@@ -24,14 +24,14 @@ from bayesprop.model.surest_first import surest_first
 Values = Float[np.ndarray, " n"]
 
 
-Score = Callable[[Any], Values]
+Reading = Callable[[Any], Values]
 """From the predictive to one number a row, how unsure it is; larger is less sure."""
 
-OF_NUMBERS: dict[str, Score] = {
+OF_NUMBERS: dict[str, Reading] = {
     "std": lambda p: p.std,
     "epistemic": lambda p: np.sqrt(p.epistemic_var),
 }
-OF_CLASSES: dict[str, Score] = {
+OF_CLASSES: dict[str, Reading] = {
     "entropy": lambda p: p.entropy,
     "mutual-information": lambda p: p.mutual_information,
     "error-probability": lambda p: 1.0 - p.confidence,
@@ -39,8 +39,8 @@ OF_CLASSES: dict[str, Score] = {
 _OF_PARTS = ("epistemic", "mutual-information")  # need a model that tells doubt from noise
 
 
-def scores_for(*, classes: bool) -> dict[str, Score]:
-    """Return the scores of a task by name; the first is the one to take by default."""
+def scores_for(*, classes: bool) -> dict[str, Reading]:
+    """Return the readings of a task by name; the first is the one to take by default."""
     return OF_CLASSES if classes else OF_NUMBERS
 
 

@@ -82,13 +82,9 @@ def checked_costs(costs: Any, n: int) -> Float[np.ndarray, " n"]:
     """Return the cost of every candidate, 1 where none are given."""
     if costs is None:
         return np.ones(n)
-    costs = np.asarray(costs, np.float64)
-    if costs.shape != (n,):
-        raise ValueError(f"costs must hold one number a candidate, ({n},), got {costs.shape}")
-    good = np.isfinite(costs) & (costs > 0.0)
-    if not good.all():
-        row = int(np.argmin(good))
-        raise ValueError(f"costs must be finite numbers > 0, got {costs[row]:g} for row {row}")
+    costs = finite("costs", costs, (n,))
+    if costs.min() <= 0.0:
+        raise ValueError(f"costs must be > 0, got {costs.min():g} at {np.argmin(costs)}")
     return costs
 
 
