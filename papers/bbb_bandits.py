@@ -191,38 +191,18 @@ def section(rows: Sequence[Row]) -> str:
     n = max((row.config["n_interactions"] for row in finished), default=0)
     lines = [_line(finished, agent, n) for agent in AGENTS]
     return markdown.section(
+        NAME,
         rows,
         finished,
-        "## Eating mushrooms: cumulative regret (Bayes by Backprop paper, Figure 6)",
-        _PROTOCOL.format(n=n),
-        f"![Cumulative expected regret by interaction]({NAME}.svg)",
-        markdown.table(_HEADER, [line for line in lines if line]),
-        _NOTE + _absent(finished),
+        n=n,
+        table=markdown.table(_HEADER, [line for line in lines if line]),
+        absent=_absent(finished),
     )
 
 
 _HEADER = (
     "agent | in the paper | runs | regret, all | realised | after a tenth | last fifth | of "
     "uniform's | eaten | ms an interaction"
-)
-_PROTOCOL = (
-    "{n} mushrooms, drawn with replacement, to eat or to leave: an edible one pays 5, a poisonous "
-    "one -35 or 5 with probability 1/2 each, leaving 0. Networks with two hidden layers of 100 "
-    "units practise 64 steps on 64 rows of the last 4096 after every reward. *Regret* is expected "
-    "regret, summed, mean ± standard error over runs; *realised* counts the reward that was drawn, "
-    "as the paper does: the same in the mean, with noise. Agents of a run meet the same mushrooms. "
-    "Rewards are divided by 10, Adam's step size is 1e-4, of Bayes by Backprop 5e-5. Its prior is "
-    "the scale mixture of the paper, half N(0, 1) and half N(0, 0.0025²), its likelihood Gaussian "
-    "of std 0.1 in rewards, and two draws are averaged. Neural-linear remembers 32 768 rows and "
-    "practises every 20; PBP recalls the last 20, and Laplace is fitted anew to an even sample of "
-    "4096 of all rows."
-)
-_NOTE = (
-    "*Of uniform's*: the last fifth against choosing evenly, which regrets 4.910 a step. "
-    "Milliseconds: median, one process on one core. The paper prints no figures; in its "
-    "words, Bayes by Backprop explores from the start and its regret becomes almost flat, an "
-    "epsilon of 5 % over-explores, and the greedy agent eats nothing for about a thousand steps, "
-    "then does much better."
 )
 
 

@@ -69,17 +69,7 @@ def section(rows: Sequence[Row]) -> str:
             )
         )
     units = finished[0].cell["units"] if finished else ""
-    return markdown.section(
-        rows,
-        finished,
-        "## Test error as training goes on (BBB paper, Figure 2)",
-        f"The networks of {units} units of Table 1, the test error of the network of posterior "
-        "means after every epoch.",
-        f"![Test error by epoch for SGD, dropout and Bayes by Backprop]({NAME}.svg)",
-        markdown.table(_HEADER, lines),
-        "In the paper SGD falls first and then overfits, and Bayes by Backprop ends below "
-        "dropout after 600 epochs; it prints no figures of these curves.",
-    )
+    return markdown.section(NAME, rows, finished, units=units, table=markdown.table(_HEADER, lines))
 
 
 _HEADER = ("method", "epochs", "least test error, %", "at epoch", "last test error, %")

@@ -78,16 +78,14 @@ def section(rows: Sequence[Row]) -> str:
     networks = _every_seed(rows)
     finished = [same[0] for same in networks.values()]
     paper = compare.anchors("bbb_table1.csv")
-    parts = (
-        "## Bayes by Backprop on MNIST (BBB paper, Table 1)",
-        _PROTOCOL,
-        markdown.table(_HEADER, [_line(row, paper) for row in finished]),
-        _settings(finished),
-        _other_seeds(networks),
-        _NOTE,
-        markdown.origin(finished) if finished else "Nothing has been run.",
+    return markdown.section(
+        NAME,
+        rows,
+        finished,
+        table=markdown.table(_HEADER, [_line(row, paper) for row in finished]),
+        settings=_settings(finished),
+        other_seeds=_other_seeds(networks),
     )
-    return "\n\n".join(filter(None, parts)) + markdown.failures(rows)
 
 
 def _every_seed(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -125,26 +123,6 @@ _SEEDS_HEADER = ("network", "seeds", "validation error, %", "test error, %", "at
 _OF_SEEDS = (
     "The same with other seeds, that is with another start, order and choice of validation digits; "
     "mean ± standard error over the seeds (the test digits are the same):"
-)
-_PROTOCOL = (
-    "Two hidden layers of rectified linear units, pixels divided by 126, 50000 digits to train, "
-    "10000 to choose the epoch, batches of 128; the test error at the chosen epoch, by the network "
-    "of posterior means. *Averaged*: the mean of class probabilities at the last epoch, over draws "
-    "of the weights (Bayes by Backprop) or over five networks (DropConnect)."
-)
-_NOTE = (
-    "One run a network above, so that differences of a tenth of a point are noise: the standard "
-    "error of an error rate of 1.4 % on 10000 digits is 0.12 points. The paper chose learning "
-    "rate, prior and number of draws on the validation digits as well, and trained for up to 600 "
-    "epochs. Longer training with draws of weights takes ours the other way: with 300 epochs "
-    "(`n_epochs=(60, 200, 300)`) "
-    "bbb-mixture-400 erred on 1.77 % at the chosen epoch, the 27th, and on 1.91 % at the last, "
-    "while the mean log-likelihood of the training digits fell from -0.03 at epoch 20 to -0.07: "
-    "the prior goes on removing weights, and the optimum of the objective fits less than the way "
-    "there. SGD in the place of Adam, with and without momentum, 40 to 400 epochs, left 1.6 to "
-    "2.0 % with standard deviations from 0.0067 to 0.05 at the start. Draws of activations, whose "
-    "gradient has less noise, come nearest to the paper; all that was tried is in "
-    "[Bayes by Backprop](bayes-by-backprop-notebook.md#the-mixtures-network-on-mnist)."
 )
 
 

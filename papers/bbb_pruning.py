@@ -85,17 +85,7 @@ def section(rows: Sequence[Row]) -> str:
         for row in sorted(finished, key=lambda row: row.cell["units"])
         for left in (row.result or {})["pruned"]
     ]
-    return markdown.section(
-        rows,
-        finished,
-        "## Removing weights of low signal-to-noise (BBB paper, Table 2 and Figure 4)",
-        "The Bayes by Backprop network with the mixture prior after the last epoch. The "
-        "weights of lowest abs(mean) / std over the whole network become zero; the rest "
-        "predict by "
-        "their means. The paper's figures are of 1200 units.",
-        markdown.table(_HEADER, lines),
-        f"![Density and distribution of the signal-to-noise ratio]({NAME}.svg)",
-    )
+    return markdown.section(NAME, rows, finished, table=markdown.table(_HEADER, lines))
 
 
 _HEADER = ("units", "removed", "weights left", "test error, paper, %", "test error, ours, %")

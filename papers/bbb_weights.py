@@ -70,17 +70,7 @@ def section(rows: Sequence[Row]) -> str:
         if (result := row.result or {})
     ]
     units = finished[0].cell["units"] if finished else ""
-    return markdown.section(
-        rows,
-        finished,
-        "## Distribution of the weights (BBB paper, Figure 3)",
-        f"All weights and biases of the networks of {units} units after the last epoch: as "
-        "they are for SGD and dropout, one draw from the posterior for Bayes by Backprop.",
-        f"![Densities of the weights]({NAME}.svg)",
-        markdown.table(_HEADER, lines),
-        "In the paper the weights of Bayes by Backprop have the greatest range and those of "
-        "SGD the smallest.",
-    )
+    return markdown.section(NAME, rows, finished, units=units, table=markdown.table(_HEADER, lines))
 
 
 _HEADER = ("method", "std", f"% below {_NEAR_ZERO} in size", "99.9 % are below, in size")

@@ -154,17 +154,7 @@ def section(rows: Sequence[Row]) -> str:
             markdown.table(("method", *_FIGURES[task].values(), "seconds a fit"), _lines(found)),
         )
     ]
-    return markdown.section(
-        rows,
-        finished,
-        "## Untuned, on the tables that come with scikit-learn",
-        f"{N_FOLDS} folds, every estimator with its defaults, scikit-learn's on standardised "
-        "inputs. Log-likelihood in nats a row, in the original units; mean ± standard error "
-        "over folds, which share rows: the errors are a guide. Defaults of the classifiers "
-        "were looked at on two of the folds of these sets, those of the networks on other "
-        "splits of diabetes and breast_cancer.",
-        *tables,
-    )
+    return markdown.section(NAME, rows, finished, n_folds=N_FOLDS, tables="\n\n".join(tables))
 
 
 _FIGURES = {

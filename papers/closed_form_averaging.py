@@ -107,7 +107,7 @@ def section(rows: Sequence[Row]) -> str:
     """Write the errors of averages, and of the closed form."""
     finished = markdown.latest(rows)
     if not finished:
-        return "## Averaging draws (Roth & Pernkopf, Figure 2b)\n\nNothing has been run."
+        return markdown.section(NAME, rows, finished)
     result, config = finished[-1].result or {}, finished[-1].config
     errors = 100.0 * np.asarray(result["errors"])
     lines = [
@@ -119,18 +119,17 @@ def section(rows: Sequence[Row]) -> str:
         ["mean weights", f"{100 * result['mean_weights_error']:.3f}", "–"],
     ]
     return markdown.section(
+        NAME,
         rows,
         finished,
-        "## Averaging draws against the closed form (Roth & Pernkopf, Figure 2b)",
-        f"One network of two layers of {config['units']} units on {config['dataset']}, "
-        f"{config['n_epochs']} epochs, likelihood weight {config['likelihood_weight']:g}; "
-        f"probabilities averaged over draws of its weights, {config['n_repeats']} times.",
-        f"![Errors of averages over draws, and of the closed form]({NAME}.svg)",
-        markdown.table(("prediction", "test error, %", "std over repeats"), lines),
-        f"The paper prints a picture only; in its words, a few draws do poorly, and the more "
-        f"are averaged, the closer they come to the closed form. Here {result['n_draws'][-1]} "
-        f"draws end {errors[-1].mean() - 100 * result['closed_form_error']:+.3f} points from "
-        "it, and cost as many passes.",
+        units=config["units"],
+        dataset=config["dataset"],
+        n_epochs=config["n_epochs"],
+        likelihood_weight=config["likelihood_weight"],
+        n_repeats=config["n_repeats"],
+        table=markdown.table(("prediction", "test error, %", "std over repeats"), lines),
+        most=result["n_draws"][-1],
+        gap=errors[-1].mean() - 100 * result["closed_form_error"],
     )
 
 

@@ -198,12 +198,11 @@ def section(rows: Sequence[Row]) -> str:
         _line(name, method, finished, paper.get(name, {})) for name in names for method in METHODS
     ]
     return markdown.section(
+        NAME,
         rows,
         finished,
-        "## Closed-form variational inference on MNIST (Roth & Pernkopf, Table 1)",
-        _protocol(finished),
-        markdown.table(_HEADER, [line for line in lines if line]),
-        _NOTE,
+        protocol=_protocol(finished),
+        table=markdown.table(_HEADER, [line for line in lines if line]),
     )
 
 
@@ -212,16 +211,6 @@ _HEADER = (
     "error, % | test error, paper, % | test error, ours, % | seconds an epoch"
 )
 _LABELS = {"nn": "NN, l2", "nn_bbb": "NN BBB", "nn_vi": "NN VI"}
-_NOTE = (
-    'NN VI is `ClosedFormVIClassifier(expectation="taylor")` with its expected predictions, NN '
-    "BBB predicts by mean weights, as in the paper. *Steps falling*: a half, a quarter and a "
-    "tenth of Adam's, from a half, two thirds and five sixths of the epochs. Setting and epoch "
-    "are chosen by the validation pictures; the paper tried 23 weight decays and at least 20 "
-    "settings of NN VI, and layers of 400, 800 and 1200 units. The variations are made anew by "
-    "the published protocol, the backgrounds of two of them from other photographs: compare them "
-    "with the paper in kind, and the three networks with each other. One run each; the standard "
-    "error of 1.5 % on 10000 pictures is 0.12 points, of 15 % on 50000 pictures 0.16."
-)
 
 
 def _protocol(rows: Sequence[Row]) -> str:

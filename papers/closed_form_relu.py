@@ -71,13 +71,11 @@ def section(rows: Sequence[Row]) -> str:
         for row in finished
     ]
     return markdown.section(
+        NAME,
         rows,
         finished,
-        "## A Gaussian through the ReLU (Roth & Pernkopf, Figure 1)",
-        f"![True distributions and their Gaussian approximations]({NAME}.svg)",
-        markdown.table(("before", *_COLUMNS.values()), lines),
-        f"The draws are {_N_DRAWS} a case. Variances are variances: N(m, v). The paper prints "
-        "no figures to compare with.",
+        table=markdown.table(("before", *_COLUMNS.values()), lines),
+        n_draws=_N_DRAWS,
     )
 
 

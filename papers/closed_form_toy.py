@@ -106,18 +106,14 @@ def section(rows: Sequence[Row]) -> str:
     lines = [(label, *markdown.means(found, [name])) for name, label in _FIGURES.items()]
     settings = finished[0].config if finished else vars(Config())
     return markdown.section(
+        NAME,
         rows,
         finished,
-        "## Closed-form VI on a sine (Roth & Pernkopf, Figure 2a)",
-        f"{settings['n_points']} points, x uniform on [0, 1], y = sin(2 pi x) + e, e of std "
-        f"{settings['noise_std']:g}, known; {settings['n_hidden']} hidden units, prior std "
-        f"{settings['prior_scale']:g} in standardised units, L-BFGS from one start. The paper "
-        "states none of these but the number of points.",
-        f"![Points, curve, mean output and its standard deviation]({NAME}.svg)",
-        markdown.table((f"mean ± s.e. over {len(finished)} draws of the data", ""), lines),
-        "The band is the standard deviation of the network's output alone, as in the paper. "
-        "The paper prints no figures; what must hold is that the band widens where there are "
-        "no points.",
+        n_points=settings["n_points"],
+        noise_std=settings["noise_std"],
+        n_hidden=settings["n_hidden"],
+        prior_scale=settings["prior_scale"],
+        table=markdown.table((f"mean ± s.e. over {len(finished)} draws of the data", ""), lines),
     )
 
 

@@ -236,20 +236,7 @@ def section(rows: Sequence[Row]) -> str:
             ]  # fmt: skip
             title = f"### {dataset}, {n_draws} draws"
             tables += [title, chains_line(here), markdown.table(_HEADER, lines)]
-    return markdown.section(
-        rows,
-        finished,
-        "## Approximations beside exact sampling, on 30 points",
-        "One hidden layer of 10 units, 30 points drawn at random from every set, "
-        f"{_N_TEST} others predicted; mean ± standard error over such draws. The truth is that "
-        "of PBP's own model by four chains of the no-U-turn sampler, the precisions of "
-        "weights and noise with PBP's priors, Gam(6, 6), or with vague ones; the other methods "
-        "have their defaults. *Off in mean*: root mean square of the difference of means in "
-        "true standard deviations. *Ratio*: geometric mean of std / true std; below 1 is too "
-        "sure. First beside the truth with PBP's priors, then beside the one with vague "
-        "priors.",
-        *tables,
-    )
+    return markdown.section(NAME, rows, finished, n_test=_N_TEST, tables="\n\n".join(tables))
 
 
 _HEADER = (

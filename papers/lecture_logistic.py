@@ -112,11 +112,6 @@ PLANE = Plane(
     x1=np.linspace(-8.0, 8.0, 65),
     x2=np.linspace(-6.0, 6.0, 49),
     centre=(0.0, 0.0),
-    heading="Bayesian logistic regression on two clouds (lecture)",
-    setting="40 points, two Gaussian clouds of unit covariance whose means are 2.9 apart; inputs "
-    "standardised, every weight and the intercept N(0, 1). NUTS has 4 chains of 2500 draws.",
-    conclusion="The lecture prints no figures: it shows that the most probable weights alone doubt "
-    "along one straight band, and that a posterior's doubt opens like a fan away from the points.",
 )
 
 

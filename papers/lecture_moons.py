@@ -60,13 +60,6 @@ PLANE = Plane(
     x1=mc_dropout_moons.PLANE.x1,
     x2=mc_dropout_moons.PLANE.x2,
     centre=mc_dropout_moons.PLANE.centre,
-    heading="Variational inference and MC dropout on two moons (lecture, practical)",
-    setting="Points and networks of `mc-dropout-moons`; the variational networks see 1000 epochs. "
-    "Bayes by Backprop has a normal prior of standard deviation 0.5, the closed form its default.",
-    conclusion="The lecture prints no figures. Every posterior's doubt opens away from the points. "
-    "The mean-field posterior that the plain bound likes best (Bayes by Backprop) gives up most "
-    "units, and with them the shape of the moons; the closed form keeps it, for its default weighs "
-    "the likelihood ten times.",
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import floor, log10
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -25,10 +26,23 @@ def table(header: str | Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in (header, rule, *lines))
 
 
-def section(rows: Sequence[Row], finished: Sequence[Row], *parts: str) -> str:
-    """Join the parts of a section that there are; the end says what was run, and what failed."""
-    end = origin(finished) if finished else "Nothing has been run."
-    return "\n\n".join([*filter(None, parts), end]) + failures(rows)
+def section(name: str, rows: Sequence[Row], finished: Sequence[Row], **fields: Any) -> str:
+    """Fill the words of an experiment; the end says what was run, and what failed.
+
+    fields
+        What stands in braces in `words/NAME.md`; a paragraph that comes out empty is left out.
+    """
+    heading, *others = paragraphs(name)
+    if not finished:
+        return f"{heading}\n\nNothing has been run." + failures(rows)
+    parts = (paragraph.format(**fields) for paragraph in others)
+    return "\n\n".join([heading, *filter(None, parts), origin(finished)]) + failures(rows)
+
+
+def paragraphs(name: str) -> list[str]:
+    """Read `words/NAME.md`, every paragraph in one line."""
+    text = Path(__file__).with_name("words").joinpath(f"{name}.md").read_text("utf-8")
+    return [" ".join(paragraph.split("\n")) for paragraph in text.strip().split("\n\n")]
 
 
 def estimate(value: Estimate) -> str:

@@ -71,13 +71,6 @@ PLANE = Plane(
     x1=np.linspace(-3.0, 4.0, 57),
     x2=np.linspace(-2.5, 3.0, 45),
     centre=(0.5, 0.25),
-    heading="MC dropout on two moons (lecture, MC dropout for classification)",
-    setting="200 points, noise of standard deviation 0.2; two hidden layers of 100 units, 200 "
-    "epochs. MC dropout leaves out a fifth of the hidden units, with length scale 0.5 and 100 "
-    "draws.",
-    conclusion="The lecture prints no figures, so the picture is what there is to compare: one "
-    "network doubts only along a thin line, the average of many over a wedge that opens away from "
-    "the points.",
 )
 
 

@@ -141,17 +141,7 @@ def section(rows: Sequence[Row]) -> str:
     """Write the figures of the picture, averaged over draws of the data, a column a method."""
     finished = markdown.latest(rows)
     return markdown.section(
-        rows,
-        finished,
-        "## MC dropout on a curve (lecture, MC dropout for regression)",
-        "100 points, x uniform on [-6, 6], y = x + sin(x) + e with e ~ N(0, 0.25) (a variance);"
-        " two hidden layers of 100 units, 400 epochs. MC dropout leaves out 0.05 of the hidden "
-        "units, with length scale 0.1. The band is mean ± 2 predictive standard deviations; "
-        "the darker one leaves the noise out.",
-        f"![Points, curve, predictive mean and bands]({NAME}.svg)",
-        markdown.by_method(finished, METHODS, _FIGURES),
-        "The lecture prints no figures, so the picture is what there is to compare: the "
-        "epistemic band of MC dropout must widen beyond the points, and one network has none.",
+        NAME, rows, finished, by_method=markdown.by_method(finished, METHODS, _FIGURES)
     )
 
 

@@ -128,16 +128,16 @@ def section(rows: Sequence[Row]) -> str:
         else "Digits of scikit-learn against the same in shuffled pixels."
     )
     return markdown.section(
+        NAME,
         rows,
         finished,
-        "## Pictures that are no digits (beyond the papers)",
-        f"{kinds} Two hidden layers of {config['units']} units, {config['n_epochs']} epochs of "
-        f"Adam ({config['learning_rate']:g}), ink 0 to 1. *AUROC* is the probability that the "
-        "score is higher for a stranger than for a digit: of the entropy of the predicted "
-        f"classes (bar: {LEAST_AUROC:g}), and of the mutual information of class and weights, "
-        "the part of the entropy that is doubt about the weights.",
-        markdown.table(_HEADER, lines),
-        _settings(),
+        kinds=kinds,
+        units=config["units"],
+        n_epochs=config["n_epochs"],
+        learning_rate=config["learning_rate"],
+        least_auroc=LEAST_AUROC,
+        table=markdown.table(_HEADER, lines),
+        settings=_settings(),
     )
 
 

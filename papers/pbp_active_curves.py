@@ -64,16 +64,7 @@ def section(rows: Sequence[Row]) -> str:
                     shown = [Estimate.of(errors[:, at].tolist()) for at in _shown(errors.shape[1])]
                     label = f"{dataset}, {column.label}, {collection}"
                     lines.append((label, str(len(errors)), *map(markdown.estimate, shown)))
-    return markdown.section(
-        rows,
-        finished,
-        "## Test error as rows are added (PBP paper, Figure 2)",
-        "The runs of Table 2 (`pbp-table2`) on three sets: test RMSE, mean ± standard error "
-        "over repeats, after none, a third, two thirds and all of the nine additions.",
-        f"![Test RMSE by rows added, random and active]({NAME}.svg)",
-        markdown.table(_HEADER, lines),
-        "The paper prints no figures of these curves but where they end (Table 2).",
-    )
+    return markdown.section(NAME, rows, finished, table=markdown.table(_HEADER, lines))
 
 
 _HEADER = ("set, method, collection", "repeats", "no row added", "a third", "two thirds", "all")

@@ -74,30 +74,13 @@ def section(rows: Sequence[Row]) -> str:
         if (line := _line(dataset, layers, finished, paper[dataset][str(layers)]))
     ]
     return markdown.section(
-        rows,
-        finished,
-        "## Probabilistic backpropagation with 1 to 4 hidden layers (supplement, Table 1)",
-        _PROTOCOL,
-        markdown.table(_HEADER, lines),
-        _NOTE + _cut_short(finished),
+        NAME, rows, finished, table=markdown.table(_HEADER, lines), cut_short=_cut_short(finished)
     )
 
 
 _HEADER = (
     "data set | layers | splits | RMSE, paper | reference | apart | > 2 s.e.? | guarded | "
     "log-likelihood, reference | guarded | broken prior, reference"
-)
-_PROTOCOL = (
-    "The protocol of Table 1 with 1 to 4 hidden layers of 50 units (100 for protein). *Reference* "
-    "is the published algorithm to the letter, *guarded* the default of `PBPRegressor`. Test RMSE "
-    "and mean log-likelihood in the original units, mean ± standard error over splits (of "
-    "reference / of guarded fits where their numbers differ)."
-)
-_NOTE = (
-    "*Apart* is reference minus paper in combined standard errors, without and with the rounding "
-    "of the printed figures, as above. *Broken prior* is the share of reference fits at whose end "
-    "q(λ), the posterior of the prior precision, is no distribution with a finite mean of 1/λ "
-    "(shape at or below 1): the published refresh of the prior factors has left its valid region."
 )
 
 

@@ -46,23 +46,17 @@ def section(rows: Sequence[Row]) -> str:
         )
     ]
     return markdown.section(
+        NAME,
         rows,
         finished,
-        "## Tuned backpropagation with 1 to 4 hidden layers (PBP supplement, Table 1)",
-        pbp_table1_baselines.PROTOCOL,
-        markdown.table(_HEADER, lines),
-        _NOTE,
+        protocol=markdown.paragraphs("tuned-baselines")[0],
+        table=markdown.table(_HEADER, lines),
     )
 
 
 _HEADER = (
     "data set | layers | splits | RMSE, paper | ours | apart | log-likelihood, ours | seconds | "
     "step, momentum, decay | > 2 s.e.?"
-)
-_NOTE = (
-    "Layers of 50 units (100 for protein). *Apart* as above, seconds of the search and of the last "
-    "fit, medians of the chosen settings. The paper has two figures for energy with one layer: "
-    "1.098±0.0738 in its Table 1, and the one here."
 )
 
 

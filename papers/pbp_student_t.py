@@ -163,18 +163,7 @@ def section(rows: Sequence[Row]) -> str:
     n_watched = finished[0].config["n_watched"] if finished else 0
     header = ("", *(f"{phase} {n_watched} data" for phase in PHASES))
     return markdown.section(
-        rows,
-        finished,
-        "## A Gaussian in the place of the Student-t (PBP supplement, Figure 1)",
-        "The relative error of log Z (eq. 12) when the Student-t likelihood is replaced by a "
-        "Gaussian of the same mean and variance, before each of the first and of the last data "
-        f"of 40 epochs over Boston; mean over {len(finished)} splits. The exact value is a "
-        "numerical integral.",
-        f"![Relative error of log Z, datum by datum]({NAME}.svg)",
-        markdown.table(header, lines),
-        "The paper prints a picture only and says that the error is very small at the end, for "
-        "then q(γ) has many degrees of freedom. A relative error is large wherever log Z "
-        "itself is near 0, so the error in nats is given too.",
+        NAME, rows, finished, n_finished=len(finished), table=markdown.table(header, lines)
     )
 
 

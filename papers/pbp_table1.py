@@ -100,34 +100,19 @@ def section(rows: Sequence[Row]) -> str:
         if (found := _fits(finished, dataset, hidden))
     ]
     return markdown.section(
+        NAME,
         rows,
         finished,
-        "## Probabilistic backpropagation on the UCI sets (PBP paper, Table 1)",
-        _PROTOCOL,
-        markdown.table(_HEADER, scores),
-        _NOTE,
-        _PROTEIN if _fits(finished, "protein", 50) else "",
-        _absent({row.cell["dataset"] for row in finished}, paper),
-        _timing(finished),
+        table=markdown.table(_HEADER, scores),
+        protein=_PROTEIN if _fits(finished, "protein", 50) else "",
+        absent=_absent({row.cell["dataset"] for row in finished}, paper),
+        timing=_timing(finished),
     )
 
 
 _HEADER = (
     "data set | splits | RMSE, paper | RMSE, ours | apart | log-likelihood, paper | "
     "log-likelihood, ours | apart | seconds a fit, paper | ours | > 2 s.e.?"
-)
-_PROTOCOL = (
-    "Random 90/10 splits, one hidden layer of 50 units (100 for protein and year), 40 epochs, "
-    "the published code. Test root mean squared error and mean log-likelihood (nats "
-    "a row) in the original units: mean ± standard error over splits."
-)
-_NOTE = (
-    "*Apart* is ours minus the paper's in combined standard errors: first with the printed "
-    "figures as they stand, then with half a unit of the last printed digit of the paper's mean "
-    "and of its standard error added as rounding errors; the flag goes by the second. (For naval "
-    "the paper prints a standard error of 0.0000, with which any difference is large.) The "
-    "paper's splits are not published: ours follow the same protocol, so that the means can be "
-    "compared, but not split by split. The paper's seconds are of its Theano code in 2015."
 )
 
 

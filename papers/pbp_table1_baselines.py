@@ -47,7 +47,7 @@ def section(rows: Sequence[Row]) -> str:
     """Write a table a method, our means beside the paper's."""
     finished = markdown.latest(rows)
     paper = compare.anchors("pbp_table1_baselines.csv")
-    parts = ["## Tuned backpropagation and VI on the UCI sets (PBP paper, Table 1)", PROTOCOL]
+    tables = []
     for method, title in METHODS.items():
         by_set = {
             dataset: here
@@ -55,23 +55,17 @@ def section(rows: Sequence[Row]) -> str:
             if (here := [r for r in finished if _place(r) == (dataset, method)])
         }
         if by_set:
-            parts += [f"### {title}", _NOTES[method], _table(method, by_set, paper)]
-    parts += [_NOTE, _hours(finished)] if finished else []
-    parts.append(markdown.origin(finished) if finished else "Nothing has been run.")
-    return "\n\n".join(parts) + markdown.failures(rows)
+            tables += [f"### {title}", _NOTES[method], _table(method, by_set, paper)]
+    return markdown.section(
+        NAME,
+        rows,
+        finished,
+        protocol=markdown.paragraphs("tuned-baselines")[0],
+        tables="\n\n".join(tables),
+        hours=_hours(finished),
+    )
 
 
-PROTOCOL = (
-    "The splits, networks and 40 epochs of the table of PBP, one datum a step. Stochastic gradient "
-    "descent with momentum; hyper-parameters by Bayesian optimisation, for every split anew: 30 "
-    "trials on 80 % of the training rows, scored on the other 20 %, then one fit to all of them. "
-    "The paper says neither where it sought nor by which score: here learning rates from 1e-5 to "
-    "0.1 and weight decay from 1e-6 to 0.01 on logarithmic scales, momentum from 0 to 0.99; BP by "
-    "its RMSE, VI by its log-likelihood. The networks are those of `PointNetworkRegressor` and "
-    "`GravesVIRegressor`, layers not scaled as PBP's are, and start at N(0, 1 / (inputs + 1)). "
-    "Proposals are those of Optuna's tree-structured Parzen estimator; rows of before 24 November "
-    "2026 had those of expected improvement under a Gaussian process (Snoek et al. 2012)."
-)
 _NOTES = {
     "bp": (
         "Squared error with weight decay. The paper gives BP no log-likelihood; ours is that of "
@@ -89,12 +83,6 @@ _NOTES = {
         "it. Sets of at most 2000 rows."
     ),
 }
-_NOTE = (
-    "*Apart* is ours minus the paper's in combined standard errors, without and with the rounding "
-    "of the printed figures, as above; the flag goes by the second. The paper's splits are not "
-    "published, and the luck of 30 trials is part of every figure. Seconds are a split's: of the "
-    "search and of the last fit; the paper's are of all 31 fits in its Theano code."
-)
 
 
 def _place(row: Row) -> tuple[str, str]:

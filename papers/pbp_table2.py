@@ -187,41 +187,12 @@ def section(rows: Sequence[Row]) -> str:
         ]
         if lines:
             tables += [f"### {column.label}", markdown.table(_HEADER, lines)]
-    return markdown.section(
-        rows,
-        finished,
-        "## Active learning on the UCI sets (PBP paper, Table 2)",
-        _PROTOCOL,
-        *tables,
-        _NOTE,
-    )
+    return markdown.section(NAME, rows, finished, tables="\n\n".join(tables))
 
 
 _HEADER = (
     "data set | repeats | random, paper | random, ours | apart | active, paper | active, ours | "
     "apart | random - active, paper | ours, same repeats"
-)
-_PROTOCOL = (
-    "20 training rows, 100 test rows, the rest a pool of candidates; nine rows are moved from the "
-    "pool to the training rows, by chance or where the predictive variance is largest (eq. 18-19), "
-    "and the model is fitted from scratch after each. One hidden layer of ten units; test RMSE "
-    "after the ninth, mean ± standard error over 40 repeats, in which random and active collection "
-    "start from the same rows. PBP: the published code, 40 epochs. EP: "
-    "`BatchEPRegressor(n_starts=1)`. LA: "
-    '`LaplaceRegressor(structure="diagonal", activation="erf")`, whose prior and noise are chosen '
-    "by the evidence (the paper: tanh). HMC: 500 draws of two chains of the no-U-turn sampler, "
-    "the precisions with vague priors."
-)
-_NOTE = (
-    "*Apart* is ours minus the paper's in combined standard errors, without and with the rounding "
-    "of the printed figures. The last two columns are the gain of active over random collection: "
-    "the paper's with the two standard errors combined, ours over pairs of repeats. The paper "
-    "names boston, energy, power_plant and yacht as the sets where active collection is better. "
-    "On most sets its EP and LA err by the standard deviation of the target (boston 9.2, concrete "
-    "16.7, kin8nm 0.264, protein 6.12, yacht 15.1; LA energy 10.1 and power_plant 17.1, too): they "
-    "predict a constant there, and ours, which do not, are far from them. The paper lays LA's "
-    "to a precision and a noise that a diagonal Hessian cannot select; ours selects them with the "
-    "diagonal of the Gauss-Newton matrix, refitting in between."
 )
 
 

@@ -141,24 +141,11 @@ def section(rows: Sequence[Row]) -> str:
     lines.insert(0, ("draws of the data", *(str(len(found)) for found in by_method.values())))
     header = ("mean ± s.e. over draws of the data", *PANELS.values())
     return markdown.section(
+        NAME,
         rows,
         finished,
-        "## Four methods on a cubic (PBP paper, Figure 1)",
-        "20 points, x uniform on [-4, 4], y = x³ + e with e ~ N(0, 9) (a variance), 100 hidden "
-        "units; 40 epochs, one datum at a time. PBP: the published code. VI: "
-        "`GravesVIRegressor`. BP: one network with weight decay and learnt noise. HMC: 30 000 "
-        "draws of PBP's own model by the no-U-turn sampler, four chains, the precisions of "
-        "weights and noise with the vague priors of the toolbox that the paper used, and with "
-        "PBP's, Gam(6, 6). VI and BP were tuned in the paper; here they have their defaults. "
-        "The band is mean ± 3 predictive standard "
-        "deviations, noise included; the distances are over x in [-6, 6].",
-        f"![Points, x³, predictive mean and band]({NAME}.svg)",
-        ground_truth.chains_line(finished),
-        markdown.table(header, lines),
-        "The paper prints no figures for this experiment, so there is nothing to compare but "
-        "the picture: there PBP's and BP's are near that of HMC, and VI's is not. With PBP's "
-        "own priors the exact posterior takes more of the 20 points for noise than PBP does, "
-        "which has seen them 40 times.",
+        chains_line=ground_truth.chains_line(finished),
+        table=markdown.table(header, lines),
     )
 
 

@@ -60,22 +60,11 @@ def section(rows: Sequence[Row]) -> str:
         for variant in VARIANTS
         if (line := _line(dataset, variant, finished))
     ]
-    return markdown.section(
-        rows,
-        finished,
-        "## What departing from the paper costs or brings",
-        _PROTOCOL,
-        markdown.table(_HEADER, lines),
-    )
+    return markdown.section(NAME, rows, finished, table=markdown.table(_HEADER, lines))
 
 
 _HEADER = (
     "data set | variant | splits | RMSE | log-likelihood | 90 % interval held | epistemic share"
-)
-_PROTOCOL = (
-    "One hidden layer of 50 units, standard splits, the guarded default. *Epistemic share* is the "
-    "part of the predictive variance on the test rows that more data would remove. Mean ± "
-    "standard error over splits."
 )
 
 

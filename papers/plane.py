@@ -1,6 +1,6 @@
 """What the pictures of two classes in the plane share: cells, figures averaged over draws, text.
 
-An experiment brings its points, its methods and its words.
+An experiment brings its points and its methods.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ class Plane:
         Where the picture is drawn.
     centre
         Of the circle of radius 6 on which doubt is measured.
-    heading, setting, conclusion
-        Words of the section.
     """
 
     name: str
@@ -55,9 +53,6 @@ class Plane:
     x1: Float[np.ndarray, " g1"]
     x2: Float[np.ndarray, " g2"]
     centre: tuple[float, float]
-    heading: str
-    setting: str
-    conclusion: str
 
 
 def experiment(
@@ -157,15 +152,8 @@ def draw(plane: Plane, rows: Sequence[Row], stem: Path) -> None:
 def section(plane: Plane, rows: Sequence[Row]) -> str:
     """Write the figures of the picture, averaged over draws of the data, a column a method."""
     finished = markdown.latest(rows)
-    return markdown.section(
-        rows,
-        finished,
-        f"## {plane.heading}",
-        plane.setting,
-        f"![Probability and entropy over the plane]({plane.name}.svg)",
-        markdown.by_method(finished, plane.labels, _FIGURES),
-        plane.conclusion,
-    )
+    table = markdown.by_method(finished, plane.labels, _FIGURES)
+    return markdown.section(plane.name, rows, finished, table=table)
 
 
 _FIGURES = {

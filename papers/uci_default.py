@@ -135,33 +135,22 @@ def section(rows: Sequence[Row]) -> str:
     again = [line for name in BARS if (line := _again(name, finished))]
     unseen = [line for name in UNSEEN if (line := _line(name, finished))]
     return markdown.section(
+        NAME,
         rows,
         finished,
-        "## The untuned default of closed-form variational inference on the UCI sets",
-        _PROTOCOL,
-        markdown.table(_HEADER, lines),
-        _AGAIN_NOTE if again else "",
-        markdown.table(_AGAIN_HEADER, again) if again else "",
-        "### Published figures for the same protocol",
-        markdown.table(("data set", *_methods()), _published()),
-        _NOTE,
-        "### Sets that no choice was made on" if unseen else "",
-        markdown.table(_HEADER, unseen) if unseen else "",
-        _UNSEEN_NOTE if unseen else "",
+        table=markdown.table(_HEADER, lines),
+        again_note=_AGAIN_NOTE if again else "",
+        again=markdown.table(_AGAIN_HEADER, again) if again else "",
+        published=markdown.table(("data set", *_methods()), _published()),
+        unseen_title="### Sets that no choice was made on" if unseen else "",
+        unseen=markdown.table(_HEADER, unseen) if unseen else "",
+        unseen_note=_UNSEEN_NOTE if unseen else "",
     )
 
 
 _HEADER = (
     "data set | splits | log-likelihood | bar | RMSE | bar | 90 % interval held | CRPS | worst "
     "split against constant | seconds a fit"
-)
-_PROTOCOL = (
-    "`BayesianMLPRegressor(random_state=...)` with nothing else set, standard splits (protein 5, "
-    "the others 20). Test log-likelihood in nats a row and RMSE, in the original units, mean ± "
-    "standard error over splits; *worst split against constant* is the smallest advantage in "
-    "log-likelihood over N(training mean, training variance) on any split. The design was chosen "
-    "by its figures on some of these splits, see [the recipe](mlp-notebook.md): differences of "
-    "a few hundredths of a nat are within that choice."
 )
 _AGAIN_HEADER = (
     "data set | test rows that stand in training rows | log-likelihood | at new rows | RMSE | "
@@ -172,13 +161,6 @@ _AGAIN_NOTE = (
     "target, so that training rows give a part of the test away: to every method of the protocol, "
     "and to this one more than to others where it looks for it (`learn_replicates`). At test rows "
     "that no training row shares its inputs with:"
-)
-_NOTE = (
-    "Log-likelihood, then RMSE where it was published. PBP: Hernández-Lobato & Adams (2015); Deep "
-    "Ensembles: Lakshminarayanan et al. (2017), its ± divided by sqrt(20) (protein sqrt(5)), as "
-    "NGBoost's, since both print standard deviations; DVI: Wu et al. (2019); NGBoost and concrete "
-    "dropout as a later comparison quotes them. Splits are those of the protocol, not the same "
-    "rows, except where a source says so."
 )
 _UNSEEN_NOTE = (
     "diabetes: 442 rows. The others have 1000 rows of Friedman's functions (Friedman 1991) with "

@@ -28,7 +28,6 @@ from papers.contestants import (
 from papers.peers import PEERS
 from papers.protocol import Cell, Experiment, Key, NothingToRun, Selection
 
-NAME = "uci-today"
 _QUICK = ("pbp", "linear", "deep-ensemble", "NGBoost", "quantile boosting")
 SPLITS_OF_LARGE = 5
 
@@ -125,7 +124,7 @@ def _timed(call: Callable[[], Any]) -> _Timed:
 
 
 EXPERIMENT = Experiment(
-    name=NAME,
+    name=uci_today_page.NAME,
     config=Config,
     parts=(*DATASETS, *CONTESTANTS),
     cells=cells,

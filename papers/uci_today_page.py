@@ -17,6 +17,7 @@ from papers.rows import Row
 from papers.standing import Field, Score, Standing, critical_difference, standings
 from papers.uci_today_words import Seconds
 
+NAME = "uci-today"
 SCORES = (
     Score("log_likelihood", "log-likelihood", 1),
     Score("crps", "CRPS", -1),
@@ -38,57 +39,24 @@ def section(rows: Sequence[Row]) -> str:
     """Write which method when, ranks, and a table a score."""
     finished = markdown.latest(rows)
     found = fields(finished)
-    if not found:
-        return "\n\n".join((_TITLE, "Nothing has been run.")) + markdown.failures(rows)
     methods = [m for m in CONTESTANTS if any(m in field.results for field in found.values())]
     places = {score.key: standings(found, score) for score in SCORES}
-    parts = [
-        _TITLE,
-        _PROTOCOL,
-        _sets(found),
-        "### Which method when",
-        uci_today_words.choice(found, places, SCORES),
-        "### Average ranks",
-        _ranks(found, methods, places),
-    ]
-    for score, remark in zip(SCORES, _REMARKS, strict=True):
-        parts += [f"### {score.title}", remark, _scores(found, methods, score)]
-    parts += [
-        "### Coverage of 90 % intervals",
-        _table(found, methods, _coverage),
-        "### Processor seconds of a fit",
-        _SECONDS,
-        _table(found, methods, _fit_seconds),
-        "### Milliseconds to predict the test rows",
-        _table(found, methods, _predict_milliseconds),
-        "### Who is compared",
-        _who(methods),
-        markdown.origin(finished),
-    ]
-    return "\n\n".join(part for part in parts if part) + markdown.failures(rows)
-
-
-_TITLE = "## Where the field stands today: the UCI sets, everything at its defaults"
-_PROTOCOL = (
-    "Standard splits, of sets above 2000 rows five at most; scores in the original units of the "
-    "target, on the tenth of the rows that is left out. Mean ± standard error over splits; "
-    "**bold** is the best and what lies behind it by at most one standard error of the difference, "
-    "split by split. Nothing is tuned to a set. The defaults of our own methods were chosen with "
-    "an eye on some splits of these sets ([the recipe](mlp-notebook.md) says which), those of "
-    "the others were not: of small leads nothing follows. *Too slow*: a fit is expected to take "
-    f"more than {BUDGET:.0f} processor seconds."
-)
-_SECONDS = (
-    "Median over splits, without the compilation that the first fit in a process needs; with it in "
-    "brackets, where it was measured. Seconds of the processor, summed over cores, so that other "
-    "work on the machine enters little."
-)
-_REMARKS = (
-    "Nats a row, more is better.",
-    "Continuous ranked probability score, in units of the target, less is better: the mean "
-    "absolute error of a forecast that is a distribution.",
-    "Of the mean, in units of the target, less is better.",
-)
+    if not found:
+        return markdown.section(NAME, rows, [])
+    return markdown.section(
+        NAME,
+        rows,
+        finished,
+        budget=BUDGET,
+        sets=_sets(found),
+        choice=uci_today_words.choice(found, places, SCORES),
+        ranks=_ranks(found, methods, places),
+        **{score.key: _scores(found, methods, score) for score in SCORES},
+        coverage=_table(found, methods, _coverage),
+        fit_seconds=_table(found, methods, _fit_seconds),
+        milliseconds=_table(found, methods, _predict_milliseconds),
+        who=_who(methods),
+    )
 
 
 def _sets(found: Mapping[str, Field]) -> str:
@@ -130,13 +98,7 @@ def _ranks(
             f"{gap:.1f} to tell a pair apart (Nemenyi 1963, 5 %); the differences within sets, in "
             "the tables below, are sharper."
         )
-    return f"{about}\n\n{markdown.table(header, lines)}\n\n{_PICTURE}"
-
-
-_PICTURE = (
-    "![Average ranks](uci-today.svg)\n\nSmall dots: one set each; large: the average, hollow "
-    "where the method was not compared on every set. Blue: this library."
-)
+    return f"{about}\n\n{markdown.table(header, lines)}"
 
 
 def _styled(method: str) -> str:
