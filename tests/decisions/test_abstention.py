@@ -89,7 +89,7 @@ def test_any_estimator_is_asked_in_parts(monkeypatch):
     y = X[:, 0] + 0.1 * rng.standard_normal(40)
     far = np.vstack([X, 8.0 + X])
     line = BayesianLinearRegressor(noise=0.1, prior_prec=1.0).fit(X, y)
-    monkeypatch.setattr("bayesprop.decisions.abstention.rows_at_once", lambda *_: 7)
+    monkeypatch.setattr("bayesprop.decisions.doubt.rows_at_once", lambda *_: 7)
     np.testing.assert_allclose(uncertainty(line, far), line.predict_dist(far).std)
     doubt = uncertainty(line, far, "epistemic")
     assert ood_auroc(doubt[:40], doubt[40:]) == 1.0

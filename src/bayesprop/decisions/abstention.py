@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.metrics import roc_auc_score
 
-from bayesprop.decisions.doubt import predictive_of, rows_at_once, tells_parts
+from bayesprop.decisions.doubt import predictives_of, tells_parts
 from bayesprop.decisions.pool import finite
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
@@ -80,10 +80,8 @@ def uncertainty(estimator: Any, X: Any, by: str | None = None) -> Values:
             f"by = {by!r} needs an estimator that tells epistemic doubt from noise, one of this "
             f"library; got {type(estimator).__name__}"
         )
-    step = rows_at_once(estimator, X)
-    starts = range(0, max(len(X), 1), step)  # no rows: the estimator's own words
-    parts = [uncertainty_of(predictive_of(estimator, X[s : s + step]), by) for s in starts]
-    return np.concatenate(parts)
+    predictives = predictives_of(estimator, X)
+    return np.concatenate([uncertainty_of(predicted, by) for predicted in predictives])
 
 
 class RiskCoverage(NamedTuple):

@@ -8,6 +8,7 @@ its doubt is not divided, and what needs the division refuses it.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,12 +58,19 @@ class Doubt(NamedTuple):
 
 def doubt_of(estimator: Any, X: Any) -> Doubt:
     """Ask a fitted estimator about candidates, some rows at a time."""
-    step = rows_at_once(estimator, X)
-    parts = [_doubt(estimator, X[first : first + step]) for first in range(0, len(X), step)]
+    divides = tells_parts(estimator)
+    parts = [_doubt(predicted, divides=divides) for predicted in predictives_of(estimator, X)]
     if len(parts) == 1:
         return parts[0]
     columns = zip(*parts, strict=True)
     return Doubt(*(None if c[0] is None else np.concatenate(c) for c in columns))  # type: ignore[arg-type]
+
+
+def predictives_of(estimator: Any, X: Any) -> Iterator[Predictive | ClassPredictive]:
+    """Predict with any estimator, some rows at a time; of no rows in its own words."""
+    step = rows_at_once(estimator, X)
+    for first in range(0, max(len(X), 1), step):
+        yield predictive_of(estimator, X[first : first + step])
 
 
 def rows_at_once(estimator: Any, X: Any) -> int:
@@ -74,13 +82,10 @@ def rows_at_once(estimator: Any, X: Any) -> int:
     return max(1, min(CHUNK_ROWS, _DRAW_VALUES // n_draws))
 
 
-def _doubt(estimator: Any, X: Any) -> Doubt:
-    predicted = predictive_of(estimator, X)
+def _doubt(predicted: Predictive | ClassPredictive, *, divides: bool) -> Doubt:
     is_class = isinstance(predicted, ClassPredictive)
     doubt = of_classes(predicted) if is_class else of_numbers(predicted)
-    if tells_parts(estimator):
-        return doubt
-    return doubt._replace(epistemic_var=None, noise_entropy=None)
+    return doubt if divides else doubt._replace(epistemic_var=None, noise_entropy=None)
 
 
 def of_numbers(predicted: Predictive) -> Doubt:
