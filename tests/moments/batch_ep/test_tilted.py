@@ -19,6 +19,12 @@ V = Joint(np.array([0.8, -0.5, 0.2]), np.array([[0.5, 0.1, 0], [0.1, 0.3, -0.1],
 NOISE = Gaussian(np.array(-1.5), np.array(0.8))
 Y = 1.3
 
+unit_moments = jax.jit(tilted.unit_moments)
+output_weight_site = jax.jit(tilted.output_weight_site)
+noise_moments = jax.jit(tilted.noise_moments)
+scale_and_weight = jax.jit(tilted.scale_and_weight)
+log_evidence = jax.jit(tilted.log_evidence)
+
 
 @pytest.fixture(autouse=True)
 def float64():
@@ -74,11 +80,11 @@ def test_the_output_and_its_evidence_are_those_of_quadrature():
     np.testing.assert_allclose((f.m, f.v), output_by_scipy(A), rtol=1e-7)
     nodes = tilted.gauss_hermite(NOISE, tilted.N_NOISE_NODES)
     expected = np.log(likelihood_by_scipy(*output_by_scipy(A)))
-    np.testing.assert_allclose(tilted.log_evidence(Y, f, nodes), expected, atol=2e-4)
+    np.testing.assert_allclose(log_evidence(Y, f, nodes), expected, atol=2e-4)
 
 
 def test_tilted_units_are_those_of_a_fine_grid():
-    found = tilted.unit_moments(Y, A, V, tilted.gauss_hermite(NOISE, tilted.N_NOISE_NODES))
+    found = unit_moments(Y, A, V, tilted.gauss_hermite(NOISE, tilted.N_NOISE_NODES))
     for k in range(2):
         grid = A.m[k] + np.sqrt(A.v[k]) * np.linspace(-6, 6, 49)
         given = [likelihood_by_scipy(*output_by_scipy(A, (k, a))) for a in grid]
@@ -92,7 +98,7 @@ def test_a_sharp_factor_does_not_fall_between_the_nodes():
     certain = Joint(np.array([1.5, 0.0, 0.0]), 1e-12 * np.eye(3))
     noise = tilted.gauss_hermite(Gaussian(2 * np.log(0.03), 1e-12), tilted.N_NOISE_NODES)
     a = Gaussian(np.array([0.2, 0.0]), np.array([0.25, 1.0]))
-    found = tilted.unit_moments(0.5, a, certain, noise)
+    found = unit_moments(0.5, a, certain, noise)
     grid = np.linspace(-4, 4, 200_001)
     log_p = stats.norm.logpdf(0.5, 1.5 * special.erf(grid) / np.sqrt(3), 0.03)
     expected = moments(grid, np.exp(log_p) * stats.norm.pdf(grid, 0.2, 0.5))
@@ -104,14 +110,14 @@ def test_tilted_noise_is_that_of_quadrature():
     grid = np.linspace(-10, 6, 4001)
     density = stats.norm.pdf(Y, mean, np.sqrt(var + np.exp(grid)))
     expected = moments(grid, density * stats.norm.pdf(grid, NOISE.m, np.sqrt(NOISE.v)))
-    found = tilted.noise_moments(Y, Gaussian(mean, var), NOISE)
+    found = noise_moments(Y, Gaussian(mean, var), NOISE)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_output_weights_of_certain_units_are_those_of_linear_regression():
     u = Gaussian(np.array([0.3, -0.2, 0.6]), np.zeros(3))
     known = tilted.gauss_hermite(Gaussian(np.log(0.2), 1e-14), tilted.N_NOISE_NODES)
-    site = tilted.output_weight_site(Y, u, V, known)
+    site = output_weight_site(Y, u, V, known)
     np.testing.assert_allclose(site.precision, np.outer(u.m, u.m) / 0.2, atol=1e-9)
     np.testing.assert_allclose(site.shift, u.m * Y / 0.2, atol=1e-9)
 
@@ -135,7 +141,7 @@ def test_output_weights_of_uncertain_units_follow_the_slopes_of_the_evidence(y):
     values, vectors = np.linalg.eigh(np.linalg.inv(cov) - np.linalg.inv(V.cov))
     assert (values.min() > 0.0) == (y == 0.2)
 
-    site = tilted.output_weight_site(y, tilted.units(A), V, tilted.gauss_hermite(NOISE, 40))
+    site = output_weight_site(y, tilted.units(A), V, tilted.gauss_hermite(NOISE, 40))
     expected = vectors @ np.diag(np.maximum(values, 0.0)) @ vectors.T
     np.testing.assert_allclose(site.precision, expected, atol=1e-6)
     of_v = np.linalg.inv(np.linalg.inv(V.cov) + site.precision)
@@ -148,11 +154,11 @@ def test_everything_agrees_with_draws_where_units_are_nearly_certain():
     a = Gaussian(A.m, np.array([0.02, 0.01]))
     nodes = tilted.gauss_hermite(NOISE, tilted.N_NOISE_NODES)
     u = tilted.units(a)
-    of_units = tilted.unit_moments(Y, a, V, nodes)
-    site = tilted.output_weight_site(Y, u, V, nodes)
+    of_units = unit_moments(Y, a, V, nodes)
+    site = output_weight_site(Y, u, V, nodes)
     cov = np.linalg.inv(np.linalg.inv(V.cov) + site.precision)
     of_v = cov @ (np.linalg.solve(V.cov, V.m) + site.shift)
-    of_noise = tilted.noise_moments(Y, tilted.output(u, V), NOISE)
+    of_noise = noise_moments(Y, tilted.output(u, V), NOISE)
 
     drawn = rng.normal(a.m, np.sqrt(a.v), (n, 2))
     v = rng.multivariate_normal(V.m, V.cov, n)
@@ -176,7 +182,7 @@ def test_everything_agrees_with_draws_where_units_are_nearly_certain():
 @pytest.mark.parametrize(("precision", "shift"), [(0.0, 0.0), (0.5, 0.4), (30.0, -40.0)])
 def test_a_prior_with_an_unknown_scale_is_that_of_a_grid(precision, shift):
     scale = Gaussian(np.array(0.5), np.array(0.7))
-    of_scale, of_w = tilted.scale_and_weight(Natural(precision, shift), scale)
+    of_scale, of_w = scale_and_weight(Natural(precision, shift), scale)
     phi = np.linspace(-5, 6.5, 201)
     w = np.linspace(-60, 60, 6001) if precision < 1 else np.linspace(-8, 8, 1001)
     log_p = stats.norm.logpdf(phi, 0.5, np.sqrt(0.7))[:, None] + (
@@ -191,5 +197,5 @@ def test_sites_of_output_weights_never_take_certainty_away():
     u = tilted.units(Gaussian(jnp.zeros(2), jnp.full(2, 4.0)))
     nodes = tilted.gauss_hermite(Gaussian(-4.0, 0.1), tilted.N_NOISE_NODES)
     for y in (0.0, 3.0, 12.0):
-        precision = tilted.output_weight_site(y, u, V, nodes).precision
+        precision = output_weight_site(y, u, V, nodes).precision
         assert np.linalg.eigvalsh(precision).min() > -1e-12

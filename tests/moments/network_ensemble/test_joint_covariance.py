@@ -137,14 +137,16 @@ def test_a_row_counts_as_much_as_the_bound_bends(k: int):
         member = jax.tree.map(jnp.float64, state.members[k])
         floor = jnp.float64(state.log_floor)
         share, least = settings.noise_shares[k], settings.mean_least_dofs[k]
-        noise = member_output(
+        noise = jax.jit(member_output)(
             member._replace(log_noise=jnp.zeros(3)), jnp.float64(rows.x), floor - 99
         )
         own = member.own_log_noise[None] + share * noise.l_m
         seen = jnp.logaddexp(own, floor[None])
         dof = jnp.maximum(noise.dof, least)
         square = jnp.asarray((said.m[k] - rows.y) ** 2 + said.v[k])
-        slope = jax.grad(lambda s: student_t_bound(s, seen, share**2 * noise.l_v, dof).sum())
+        slope = jax.jit(
+            jax.grad(lambda s: student_t_bound(s, seen, share**2 * noise.l_v, dof).sum())
+        )
         want = -2.0 * slope(square)
     np.testing.assert_allclose(
         dev.row_precisions(state, settings, said, rows.y, k), want, rtol=1e-4
@@ -303,7 +305,7 @@ def test_drawn_functions_vary_together_as_they_are_said_to(with_a_gap):
     x = np.array([[-1.5], [-0.2], [0.1], [1.2]])
     rng = np.random.default_rng(2)
     draws = nn.sample_functions(rng, with_a_gap, x, 20_000)[:, :, 0]
-    some = [nn.sample_functions(rng, with_a_gap, x, 10)[:, :, 0] for _ in range(2000)]
+    some = [nn.sample_functions(rng, with_a_gap, x, 10)[:, :, 0] for _ in range(400)]
     moves = [np.float64(engine.moves(with_a_gap, x, k)[:, :, 0]) for k in range(3)]
     means = engine.outputs(with_a_gap, x).m[:, :, 0]
     want = np.mean([m @ m.T for m in moves], axis=0) + np.cov(means.T, bias=True)
