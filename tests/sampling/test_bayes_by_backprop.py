@@ -301,7 +301,8 @@ class TestLocalReparameterisation:
         )  # fmt: skip
         w = init_weights(jax.random.key(0), (2, 3, 1))
         x, y = jnp.array([[1.0, -2.0]]), jnp.array([[0.5]])
-        info = method.update(jax.random.key(1), method.init(jax.random.key(2), w), whole(x, y))[1]
+        state = method.init(jax.random.key(2), w)
+        info = jax.jit(method.update)(jax.random.key(1), state, whole(x, y))[1]
         inner = np.append(x[0], 1.0) @ np.asarray(w[0])
         f = (np.append(inner, 1.0) @ np.asarray(w[1]))[0]
         assert float(info.mean_log_likelihood) == pytest.approx(

@@ -329,13 +329,15 @@ def test_outputs_are_those_of_every_member(monkeypatch: pytest.MonkeyPatch, size
     with jax.enable_x64(True):
         for k, member in enumerate(state.members):
             wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), member)
-            expected = member_output(wide, jnp.float64(rows.x), jnp.float64(state.log_floor))
+            expected = jax.jit(member_output)(
+                wide, jnp.float64(rows.x), jnp.float64(state.log_floor)
+            )
             for ours, theirs in zip(found, expected, strict=True):
                 np.testing.assert_allclose(ours[k], theirs, rtol=2e-5, atol=2e-5)
     monkeypatch.setattr(ensemble_outputs, "_ROWS_A_TASK", 100)
     for ours, threaded in zip(
         found, ensemble_outputs.outputs(state, rows.x, n_threads=3), strict=True
     ):
-        np.testing.assert_array_equal(ours, threaded)
+        np.testing.assert_allclose(ours, threaded, rtol=1e-5, atol=1e-6)
     assert ensemble_outputs.outputs(state, rows.x[:0]).m.shape == (2, 0, n_out)
     assert ensemble_outputs.outputs(state, rows.x[:1]).m.shape == (2, 1, n_out)
