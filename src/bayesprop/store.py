@@ -114,7 +114,10 @@ def load_model(path: str | Path) -> SavedModel:
 def estimator_to_stored(estimator: Any) -> Stored:
     """Return a fitted estimator as a header for JSON and named arrays; TypeError if not of ours."""
     method = _method_of(estimator)
-    model, arrays = estimator._to_stored()
+    from bayesprop.estimators.stored import to_stored
+
+    shelled = hasattr(estimator, "method_class")
+    model, arrays = to_stored(estimator) if shelled else estimator._to_stored()
     task = CLASSIFICATION if hasattr(estimator, "classes_") else REGRESSION
     return Stored({"method": method, "task": task, "model": model}, arrays)
 
@@ -126,7 +129,11 @@ def estimator_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray])
     """
     header = in_todays_words(header)
     kind: Any = methods.estimator_class(header["method"], header.get("task", REGRESSION))
-    return kind._from_stored(header["model"], arrays)
+    if not hasattr(kind, "method_class"):
+        return kind._from_stored(header["model"], arrays)
+    from bayesprop.estimators.stored import from_stored
+
+    return from_stored(kind, header["model"], arrays)
 
 
 def write_sealed(path: str | Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:

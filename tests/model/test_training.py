@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bayesprop.model.gradient_method import Draw, GradientMethod, Info
+from bayesprop.model.method import Progress
 from bayesprop.model.training import is_finite, train
 from bayesprop.numerics.loops import Rows
 
@@ -100,7 +101,7 @@ def test_after_nan_the_best_state_is_returned():
 
 
 def test_a_line_an_epoch_on_request(capsys):
-    run(counting(), 2, verbose=1)
+    run(counting(), 2, progress=Progress(1))
     told = capsys.readouterr()
     assert told.out == ""
     assert [line.split()[:2] for line in told.err.splitlines()] == [["epoch", "1"], ["epoch", "2"]]

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Literal
 
 import optax
 
-from bayesprop.estimators.checks import check_choice, check_int, check_positive
-from bayesprop.estimators.network import Built
-from bayesprop.estimators.pruning import PrunableNetwork
-from bayesprop.estimators.trained_network import (
-    TrainedClassifier,
-    TrainedFitting,
-    TrainedRegressor,
-    built,
-)
+from bayesprop.estimators.checks import check_choice
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of, make_optimizer
+from bayesprop.estimators.params import ACTIVATION, COUNT, NOISE, POSITIVE, SIZES, one_of, rule
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.gradient_method import GradientMethod
+from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.priors import ClosedPrior, NormalPrior, ScaleMixturePrior
+from bayesprop.model.task import Classes, Numbers
+from bayesprop.model.trained_network import built
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop, mean
+from bayesprop.sampling.prunable_network import PrunableNetwork
 
-OPTIMIZERS = {
-    "sgd": optax.sgd,
-    "adam": optax.adam,
-    "adamw": optax.adamw,
-    "rmsprop": optax.rmsprop,
-    "adagrad": optax.adagrad,
-}
+OPTIMIZERS = ("sgd", "adam", "adamw", "rmsprop", "adagrad")
 PRIOR_STD = 0.3
-PRIORS = ("normal", "mixture")
 MIXTURE = (0.5, 1.0, 0.0024787522)
 
 
@@ -44,82 +35,78 @@ def _by_mean(*args: Any, **settings: Any) -> GradientMethod:
     return bayes_by_backprop(*args, **settings)._replace(sample=sample)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class _BackpropFitting(PrunableNetwork, TrainedFitting):
-    """What both have."""
-
-    n_epochs: int = field(default=400, kw_only=False)
-    learning_rate: float = 3e-3
-    prior: Literal["normal", "mixture"] = "normal"
-    prior_std: float = PRIOR_STD
-    prior_mixture: Sequence[float] = MIXTURE
-    kl_weights: Literal["uniform", "geometric"] = "uniform"
-    n_samples: int = 1
-    init_std: float = 0.05
-    local_reparameterisation: bool = False
-    prediction: Literal["draws", "mean"] = "draws"
-    n_draws: int = 100
-
-    def _check_hyper_parameters(self) -> None:
-        super()._check_hyper_parameters()
-        check_choice("prior", self.prior, PRIORS)
-        check_choice("kl_weights", self.kl_weights, ("uniform", "geometric"))
-        check_choice("prediction", self.prediction, ("draws", "mean"))
-        check_int("n_samples", self.n_samples)
-        for name in ("prior_std", "init_std", "learning_rate"):
-            check_positive(name, getattr(self, name))
-        _check_mixture(self.prior_mixture)
-        if not isinstance(self.optimizer, optax.GradientTransformation):
-            check_choice("optimizer", self.optimizer, tuple(OPTIMIZERS))
-
-    def _prior(self) -> NormalPrior | ScaleMixturePrior:
-        if self.prior == "normal":
-            return NormalPrior(float(self.prior_std) ** 2)
-        return ScaleMixturePrior(*map(float, self.prior_mixture))
-
-    def _steps(self) -> optax.GradientTransformation:
-        if isinstance(self.optimizer, str):
-            return _optimizer(self.optimizer, float(self.learning_rate))
-        return self.optimizer
-
-    def _build(self) -> Built:
-        prior = self._prior()
-        return built(
-            _by_mean if self.prediction == "mean" else bayes_by_backprop,
-            self._likelihood(),
-            self.activation,
-            prior,
-            self._steps(),
-            n_samples=int(self.n_samples),
-            kl="closed" if isinstance(prior, ClosedPrior) else "sampled",
-            kl_weights=self.kl_weights,
-            init_std=float(self.init_std),
-            local_reparameterisation=bool(self.local_reparameterisation),
-        )
-
-    def _n_draws(self) -> int:
-        return 1 if self.prediction == "mean" else self.n_draws
+def _check_optimizer(name: str, value: Any) -> None:
+    if not isinstance(value, optax.GradientTransformation):
+        check_choice(name, value, OPTIMIZERS)
 
 
-@lru_cache(maxsize=64)
-def _optimizer(name: str, learning_rate: float) -> optax.GradientTransformation:
-    return OPTIMIZERS[name](learning_rate)
-
-
-def _check_mixture(values: Any) -> None:
+def _check_mixture(name: str, values: Any) -> None:
     try:
         share, wide, narrow = map(float, values)
     except (TypeError, ValueError):
         share = wide = narrow = 0.0
     if not (0.0 < share < 1.0 and 0.0 < narrow < wide < float("inf")):
         raise ValueError(
-            "prior_mixture must be (share, wide_std, narrow_std) with 0 < share < 1 and "
+            f"{name} must be (share, wide_std, narrow_std) with 0 < share < 1 and "
             f"0 < narrow_std < wide_std, got {values!r}"
         )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class BayesByBackpropRegressor(TrainedRegressor, _BackpropFitting):
+class _Params:
+    """What both have."""
+
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=400, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=3e-3, metadata=POSITIVE)
+    optimizer: Any = field(default="adam", metadata=rule(_check_optimizer))
+    prior: Literal["normal", "mixture"] = field(
+        default="normal", metadata=one_of("normal", "mixture")
+    )
+    prior_std: float = field(default=PRIOR_STD, metadata=POSITIVE)
+    prior_mixture: Sequence[float] = field(default=MIXTURE, metadata=rule(_check_mixture))
+    kl_weights: Literal["uniform", "geometric"] = field(
+        default="uniform", metadata=one_of("uniform", "geometric")
+    )
+    n_samples: int = field(default=1, metadata=COUNT)
+    init_std: float = field(default=0.05, metadata=POSITIVE)
+    local_reparameterisation: bool = False
+    prediction: Literal["draws", "mean"] = field(default="draws", metadata=one_of("draws", "mean"))
+    n_draws: int = field(default=100, metadata=COUNT)
+
+    def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> PrunableNetwork:
+        """Return the method for a likelihood."""
+        prior = NormalPrior(float(self.prior_std) ** 2)
+        if self.prior == "mixture":
+            prior = ScaleMixturePrior(*map(float, self.prior_mixture))
+        optimizer = self.optimizer
+        if isinstance(optimizer, str):
+            optimizer = make_optimizer(optimizer, float(self.learning_rate))
+        is_mean = self.prediction == "mean"
+        return PrunableNetwork(
+            built(
+                _by_mean if is_mean else bayes_by_backprop,
+                likelihood,
+                self.activation,
+                prior,
+                optimizer,
+                n_samples=int(self.n_samples),
+                kl="closed" if isinstance(prior, ClosedPrior) else "sampled",
+                kl_weights=self.kl_weights,
+                init_std=float(self.init_std),
+                local_reparameterisation=bool(self.local_reparameterisation),
+            ),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            self.n_epochs,
+            self.batch_size,
+            1 if is_mean else self.n_draws,
+        )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesByBackpropRegressor(_Params, BayesianRegressor):
     """A Gaussian over every weight by unbiased gradients, for regression (Blundell et al. 2015).
 
     A prediction is the mixture of what networks drawn from the posterior predict.
@@ -169,8 +156,8 @@ class BayesByBackpropRegressor(TrainedRegressor, _BackpropFitting):
 
     Attributes
     ----------
-    state_ : BayesByBackpropState
-        Posterior, noise and optimiser.
+    state_ : NetworkState
+        Posterior, noise and optimiser; seed.
     fit_report_ : FitReport
         Course of training, advice.
     x_scaler_, y_scaler_ : Standardiser
@@ -189,9 +176,19 @@ class BayesByBackpropRegressor(TrainedRegressor, _BackpropFitting):
     ((42,), True)
     """
 
+    method_class = PrunableNetwork
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def build_method(self, task: Numbers, n_inputs: int) -> PrunableNetwork:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, likelihood_of(task, self.noise))
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class BayesByBackpropClassifier(TrainedClassifier, _BackpropFitting):
+class BayesByBackpropClassifier(_Params, BayesianClassifier):
     """A Gaussian over every weight by unbiased gradients, to classify (Blundell et al. 2015).
 
     A prediction is the average of the probabilities of networks drawn from the posterior.
@@ -240,8 +237,8 @@ class BayesByBackpropClassifier(TrainedClassifier, _BackpropFitting):
 
     Attributes
     ----------
-    state_ : BayesByBackpropState
-        Posterior and optimiser.
+    state_ : NetworkState
+        Posterior and optimiser; seed.
     classes_ : array
         Labels, in the order of the columns of `predict_proba`.
     fit_report_ : FitReport
@@ -260,3 +257,13 @@ class BayesByBackpropClassifier(TrainedClassifier, _BackpropFitting):
     >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
     ((169, 2), True)
     """
+
+    method_class = PrunableNetwork
+    standardise: bool = True
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def build_method(self, task: Classes, n_inputs: int) -> PrunableNetwork:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, likelihood_of(task))

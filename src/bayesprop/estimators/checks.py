@@ -33,3 +33,25 @@ def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raise ValueError unless value is one of the names."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+
+
+def check_share(name: str, value: Any) -> None:
+    """Raise ValueError unless value is a number from 0 to less than 1."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not (is_number and 0.0 <= value < 1.0):
+        raise ValueError(f"{name} must be a number >= 0 and < 1, got {value!r}")
+
+
+def check_number_or(name: str, value: Any, words: tuple[str, ...]) -> None:
+    """Raise ValueError unless value is a number > 0 or one of some words."""
+    if not isinstance(value, str):
+        check_positive(name, value)
+    elif value not in words:
+        known = " or ".join(map(repr, words))
+        raise ValueError(f"{name} must be a number > 0, {known}, got {value!r}")
+
+
+def check_coverage(coverage: Any) -> None:
+    """Raise ValueError unless coverage is between 0 and 1."""
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")

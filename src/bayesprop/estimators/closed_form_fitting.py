@@ -16,6 +16,7 @@ from bayesprop.estimators.inputs import CHUNK_ROWS, padded
 from bayesprop.estimators.network import Built, NetworkFitting, device_rows
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.layers import ACTIVATIONS
+from bayesprop.model.method import Progress
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import plain_apply
 from bayesprop.model.training import Trained, is_finite, train
@@ -99,7 +100,7 @@ class ClosedFormFitting(NetworkFitting):
                 batch_size=self.batch_size,
                 n_epochs=self.n_epochs,
                 first_epoch=self.n_iter_,
-                verbose=self.verbose,
+                progress=Progress(self.verbose),
             )
         found = fit_lbfgs(
             self._model(),

@@ -3,43 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from bayesprop.estimators.checks import check_positive
-from bayesprop.estimators.network import Built
-from bayesprop.estimators.pruning import PrunableNetwork
-from bayesprop.estimators.trained_network import (
-    SteppedFitting,
-    TrainedClassifier,
-    TrainedRegressor,
-    built,
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of, make_optimizer
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    POSITIVE,
+    SHARE,
+    SIZES,
+    one_of,
 )
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.task import Classes, Numbers
+from bayesprop.model.trained_network import built
 from bayesprop.sampling.graves_vi import graves_vi
+from bayesprop.sampling.prunable_network import PrunableNetwork
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _GravesFitting(PrunableNetwork, SteppedFitting):
+class _Params:
     """What both have."""
 
-    n_epochs: int = field(default=200, kw_only=False)
-    init_std: float = 0.05
-    n_draws: int = 100
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    momentum: float = field(default=0.9, metadata=SHARE)
+    init_std: float = field(default=0.05, metadata=POSITIVE)
+    n_draws: int = field(default=100, metadata=COUNT)
 
-    def _check_hyper_parameters(self) -> None:
-        super()._check_hyper_parameters()
-        check_positive("init_std", self.init_std)
-
-    def _build(self) -> Built:
-        return built(
-            graves_vi,
-            self._likelihood(),
-            self.activation,
-            self._steps(),
-            init_std=float(self.init_std),
+    def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> PrunableNetwork:
+        """Return the method for a likelihood."""
+        return PrunableNetwork(
+            built(
+                graves_vi,
+                likelihood,
+                self.activation,
+                make_optimizer(self.optimizer, float(self.learning_rate), float(self.momentum)),
+                init_std=float(self.init_std),
+            ),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            self.n_epochs,
+            self.batch_size,
+            self.n_draws,
         )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GravesVIRegressor(TrainedRegressor, _GravesFitting):
+class GravesVIRegressor(_Params, BayesianRegressor):
     """Variational inference with squared gradients, for regression (Graves 2011).
 
     The baseline of the papers on PBP and Bayes by Backprop: one draw of the weights a step, a
@@ -98,9 +114,19 @@ class GravesVIRegressor(TrainedRegressor, _GravesFitting):
     ((42,), True)
     """
 
+    method_class = PrunableNetwork
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def build_method(self, task: Numbers, n_inputs: int) -> PrunableNetwork:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, likelihood_of(task, self.noise))
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GravesVIClassifier(TrainedClassifier, _GravesFitting):
+class GravesVIClassifier(_Params, BayesianClassifier):
     """Variational inference with squared gradients, to classify (Graves 2011).
 
     The baseline of the papers on PBP and Bayes by Backprop; for results of your own prefer
@@ -157,3 +183,13 @@ class GravesVIClassifier(TrainedClassifier, _GravesFitting):
     >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
     ((169, 2), True)
     """
+
+    method_class = PrunableNetwork
+    standardise: bool = True
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def build_method(self, task: Classes, n_inputs: int) -> PrunableNetwork:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, likelihood_of(task))

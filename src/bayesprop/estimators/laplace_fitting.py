@@ -21,6 +21,7 @@ from bayesprop.estimators.stored_network import restore_network
 from bayesprop.estimators.trained_network import SteppedFitting, built
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply, Draw, GradientMethod
+from bayesprop.model.method import Progress
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.training import Trained, train
 from bayesprop.numerics.filling import blocks, filled, slots
@@ -192,7 +193,7 @@ class LaplaceFitting(SteppedFitting):
             batch_size=self.batch_size,
             n_epochs=n_epochs,
             first_epoch=self.n_iter_,
-            verbose=self.verbose,
+            progress=Progress(self.verbose),
         )
         model = self._laplace_model(network)
         places = np.array(model.chosen.numbers(len(mode.weights)))

@@ -2,50 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from bayesprop.estimators.checks import check_positive
-from bayesprop.estimators.network import Built
-from bayesprop.estimators.optimizers import check_share
-from bayesprop.estimators.trained_network import (
-    SteppedFitting,
-    TrainedClassifier,
-    TrainedRegressor,
-    built,
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of, make_optimizer
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    POSITIVE,
+    SHARE,
+    SIZES,
+    one_of,
 )
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.task import Classes, Numbers
+from bayesprop.model.trained_network import TrainedNetwork, built
 from bayesprop.sampling.dropout import Rates
 from bayesprop.sampling.mc_dropout import mc_dropout
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _DropoutFitting(SteppedFitting):
+class _Params:
     """What both have."""
 
-    dropout: float = 0.05
-    input_dropout: float = 0.0
-    length_scale: float = 3.0
-    n_draws: int = 100
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    momentum: float = field(default=0.9, metadata=SHARE)
+    dropout: float = field(default=0.05, metadata=SHARE)
+    input_dropout: float = field(default=0.0, metadata=SHARE)
+    length_scale: float = field(default=3.0, metadata=POSITIVE)
+    n_draws: int = field(default=100, metadata=COUNT)
 
-    def _check_hyper_parameters(self) -> None:
-        super()._check_hyper_parameters()
-        for name in ("dropout", "input_dropout"):
-            check_share(name, getattr(self, name))
-        check_positive("length_scale", self.length_scale)
-
-    def _build(self) -> Built:
-        return built(
-            mc_dropout,
-            self._likelihood(),
-            self.activation,
-            self._steps(),
-            rates=Rates(float(self.input_dropout), float(self.dropout)),
-            length_scale=float(self.length_scale),
-            activation_name=self.activation,
+    def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> TrainedNetwork:
+        """Return the method for a likelihood."""
+        return TrainedNetwork(
+            built(
+                mc_dropout,
+                likelihood,
+                self.activation,
+                make_optimizer(self.optimizer, float(self.learning_rate), float(self.momentum)),
+                rates=Rates(float(self.input_dropout), float(self.dropout)),
+                length_scale=float(self.length_scale),
+                activation_name=self.activation,
+            ),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            self.n_epochs,
+            self.batch_size,
+            self.n_draws,
         )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MCDropoutRegressor(TrainedRegressor, _DropoutFitting):
+class MCDropoutRegressor(_Params, BayesianRegressor):
     """Dropout in training and in prediction, for regression (Gal & Ghahramani 2016).
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
@@ -107,9 +121,19 @@ class MCDropoutRegressor(TrainedRegressor, _DropoutFitting):
     ((42,), True)
     """
 
+    method_class = TrainedNetwork
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def build_method(self, task: Numbers, n_inputs: int) -> TrainedNetwork:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, likelihood_of(task, self.noise))
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MCDropoutClassifier(TrainedClassifier, _DropoutFitting):
+class MCDropoutClassifier(_Params, BayesianClassifier):
     """Dropout in training and in prediction, for classification (Gal & Ghahramani 2016).
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
@@ -170,3 +194,13 @@ class MCDropoutClassifier(TrainedClassifier, _DropoutFitting):
     >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
     ((169, 2), True)
     """
+
+    method_class = TrainedNetwork
+    standardise: bool = True
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def build_method(self, task: Classes, n_inputs: int) -> TrainedNetwork:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, likelihood_of(task))

@@ -23,6 +23,7 @@ from bayesprop.estimators.trained_network import (
 )
 from bayesprop.model import draws
 from bayesprop.model.gradient_method import Apply, Draw, GradientMethod
+from bayesprop.model.method import Progress
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import init_weights, plain_apply
@@ -152,7 +153,7 @@ class MemberFitting(SteppedFitting):
             first_epoch=self.n_iter_,
             validate=validate,
             patience=self.patience,
-            verbose=self.verbose,
+            progress=Progress(self.verbose),
         )
         return trained._replace(state=trained.state.members)
 

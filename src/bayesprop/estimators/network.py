@@ -31,6 +31,7 @@ from bayesprop.estimators.stored_network import network_header, restore_network
 from bayesprop.model import draws
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply, GradientMethod
+from bayesprop.model.method import Progress
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import init_weights
 from bayesprop.model.training import Trained, train
@@ -128,7 +129,7 @@ class NetworkFitting(ABC):
             batch_size=self.batch_size,
             n_epochs=self.n_epochs,
             first_epoch=self.n_iter_,
-            verbose=self.verbose,
+            progress=Progress(self.verbose),
         )
 
     def _report(self, trained: Trained, n_rows: int, seconds: float) -> FitReport:

@@ -27,7 +27,7 @@ class Pruned:
 
 def goes_on(estimator: Any) -> bool:
     """Whether `fit` continues an earlier fit; ValueError where that one has been pruned."""
-    if not (estimator.warm_start and hasattr(estimator, "state_")):
+    if not (getattr(estimator, "warm_start", False) and hasattr(estimator, "state_")):
         return False
     if hasattr(estimator, "pruned_"):
         raise ValueError(

@@ -19,6 +19,7 @@ from bayesprop.estimators.network import NetworkFitting
 from bayesprop.estimators.pruned import Pruned
 from bayesprop.estimators.stored_network import network_header, restore_network
 from bayesprop.model import mean_field, pruning
+from bayesprop.model.method import Prunes, WeightGaussians
 
 _NO_STD = -200.0  # softplus and exp of it are 0 in float32, and it is a number that can be stored
 _M, _RHO, _KEPT = ".q.m", ".q.rho", "kept"
@@ -49,15 +50,34 @@ def prune(estimator: Any, share: float, *, by_layer: bool = False) -> Any:
     for another estimator.
     """
     check_is_fitted(estimator)
-    before = _gaussians(estimator)
+    shelled = hasattr(estimator, "method_class")
+    if shelled:
+        before: Any = _gaussians_of(estimator)
+    else:
+        before = _gaussians(estimator)
     masks = pruning.keep(before.m, before.std, share, per_layer=by_layer)
     small = copy.copy(estimator)
-    small.state_ = before.masked(masks)
+    if shelled:
+        learned = estimator.learned_
+        state = estimator.fitted_.method.masked(learned.state, masks)
+        small.learned_ = learned._replace(state=state)
+    else:
+        small.state_ = before.masked(masks)
     sizes = [(mask.size, np.count_nonzero(mask)) for mask in jax.tree.leaves(masks)]
     n_weights, n_left = (int(sum(column)) for column in zip(*sizes, strict=True))
     cut = pruning.threshold(before.m, before.std, share)
     small.pruned_ = Pruned(float(share), bool(by_layer), n_weights, n_weights - n_left, cut)
     return small
+
+
+def _gaussians_of(estimator: Any) -> WeightGaussians:
+    method = estimator.fitted_.method
+    if not isinstance(method, Prunes):
+        raise TypeError(
+            "estimator must have an independent Gaussian a weight (bayes-by-backprop, graves-vi, "
+            f"closed-form-vi, pbp), got {type(estimator).__name__}"
+        )
+    return method.gaussians(estimator.state_)
 
 
 def _gaussians(estimator: Any) -> _Gaussians:

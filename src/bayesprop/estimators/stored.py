@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.pruned import Pruned
 from bayesprop.methods import METHODS, estimator_class
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.method import Learned, Stored
 from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.task import Classes, task_from_dict
 
 _GONE: dict[str, dict[str, Any]] = {"PBPRegressor": {"reference": False}}
 """Hyper-parameters of older files, each with the value that stands for what is done now."""
@@ -144,3 +147,42 @@ def check_sizes(header: dict[str, Any], n_inputs: int, n_outputs: int) -> None:
         raise ValueError(
             f"the network has {n_inputs} inputs and {n_outputs} outputs, the header {found}"
         )
+
+
+def to_stored(estimator: Any) -> Stored:
+    """Return a fitted estimator as a header and named arrays; NotFittedError before `fit`."""
+    check_is_fitted(estimator)
+    fitted, names = estimator.fitted_, getattr(estimator, "feature_names_in_", None)
+    state = fitted.method.to_stored(fitted.learned.state)
+    header = {
+        "params": stored_params(estimator),
+        "n_features_in": estimator.n_features_in_,
+        "feature_names_in": None if names is None else [str(name) for name in names],
+        "n_iter": fitted.learned.n_iter,
+        "x_scaler": fitted.encoding.scaler.to_dict(),
+        "fit_report": fitted.learned.report.to_dict(),
+        **({"pruned": asdict(estimator.pruned_)} if hasattr(estimator, "pruned_") else {}),
+    }
+    return Stored(header | fitted.task.to_dict() | state.header, state.arrays)
+
+
+def from_stored(kind: type, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """Rebuild an estimator from what `to_stored` gave; any error where it is not that."""
+    model = with_params(kind, header["params"])
+    model.check_params()
+    n_inputs, names = int(header["n_features_in"]), header["feature_names_in"]
+    if n_inputs < 1 or (names is not None and len(names) != n_inputs):
+        raise ValueError(f"the header names {names!r} for {n_inputs} inputs")
+    if names is not None:
+        model.feature_names_in_ = np.asarray(names, dtype=object)
+    model.n_features_in_ = n_inputs
+    model.x_scaler_ = Standardiser.checked(header["x_scaler"], "x_scaler", n_inputs)
+    model.task_ = task_from_dict(header)
+    if isinstance(model.task_, Classes) != hasattr(kind, "predict_proba"):
+        raise ValueError(f"a {kind.__name__} does not predict what the file says")
+    if "pruned" in header:
+        model.pruned_ = Pruned(**header["pruned"])
+    method = model.build_method(model.task_, n_inputs)
+    state = method.from_stored(Stored(header, arrays))
+    model.learned_ = Learned(state, FitReport.from_dict(header["fit_report"]), header["n_iter"])
+    return model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,19 @@ class ClassPredictive:
     proba: Float[np.ndarray, "n c"]
     expected_entropy: Float[np.ndarray, " n"]
     classes: np.ndarray
+
+    @classmethod
+    def of_codes(cls, proba: Any, expected_entropy: Any) -> ClassPredictive:
+        """Predict codes: the classes are 0, 1, ..., as methods see them."""
+        proba, entropy = np.asarray(proba), np.asarray(expected_entropy)
+        return cls(proba, entropy, np.arange(proba.shape[1]))
+
+    @classmethod
+    def joined(cls, parts: Sequence[ClassPredictive]) -> ClassPredictive:
+        """Put the rows of several predictions of the same classes one after another."""
+        proba = np.concatenate([part.proba for part in parts])
+        entropy = np.concatenate([part.expected_entropy for part in parts])
+        return cls(proba, entropy, parts[0].classes)
 
     @property
     def entropy(self) -> Float[np.ndarray, " n"]:

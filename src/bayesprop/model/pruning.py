@@ -11,6 +11,9 @@ from typing import Any
 import jax
 import numpy as np
 
+NO_LOG_STD = -200.0
+"""Of a weight that is gone: softplus and exp of it are 0 in float32, and it can be stored."""
+
 
 def signal_to_noise(m: Any, std: Any) -> Any:
     """|m| / std of every weight; infinite where std is 0 and m is not, 0 where both are."""
@@ -51,6 +54,11 @@ def threshold(m: Any, std: Any, share: float) -> float:
     """Signal-to-noise below which a share of all weights lies."""
     ratios = jax.tree.leaves(signal_to_noise(m, std))
     return float(np.quantile(np.concatenate([ratio.ravel() for ratio in ratios]), share))
+
+
+def zeroed(values: Any, masks: Any, to: float = 0.0) -> Any:
+    """Return arrays with `to` wherever a mask is False."""
+    return jax.tree.map(lambda w, mask: np.where(mask, w, np.asarray(to, w.dtype)), values, masks)
 
 
 def _highest(ratio: np.ndarray, share: float) -> np.ndarray:

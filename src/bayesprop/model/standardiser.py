@@ -87,3 +87,21 @@ class Standardiser:
     def from_dict(cls, stored: dict[str, Any]) -> Standardiser:
         """Rebuild from `to_dict`."""
         return cls(*(np.asarray(stored[k], dtype=np.float64) for k in ("unit", "mean", "std")))
+
+    @classmethod
+    def checked(cls, stored: dict[str, Any], name: str, size: int | None = None) -> Standardiser:
+        """`from_dict` of a file: ValueError unless finite, positive and of one size.
+
+        name
+            For the message.
+        size
+            Number of columns; None: any.
+        """
+        size = len(stored["mean"]) if size is None else size
+        for part, values in stored.items():
+            column = np.asarray(values, dtype=np.float64)
+            if column.shape != (size,) or not np.isfinite(column).all():
+                raise ValueError(f"{name} must hold {size} finite numbers as {part}")
+            if part != "mean" and not (column > 0.0).all():
+                raise ValueError(f"{name} must hold numbers > 0 as {part}")
+        return cls.from_dict(stored)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.gradient_method import GradientMethod, Info
+from bayesprop.model.method import SILENT, Progress
 from bayesprop.numerics import loops
 from bayesprop.numerics.filling import blocks
 from bayesprop.numerics.loops import Rows
@@ -50,7 +50,7 @@ def train(
     first_epoch: int = 0,
     validate: Loss | None = None,
     patience: int | None = None,
-    verbose: int = 0,
+    progress: Progress = SILENT,
 ) -> Trained:
     """Run epochs first_epoch, first_epoch + 1, ...; epoch e has its own key whatever came before.
 
@@ -84,9 +84,8 @@ def train(
                 best, best_epoch, lowest = state, epoch + 1, held_out
             elif patience is not None and epoch + 1 - (best_epoch or 0) >= patience:
                 break
-        if verbose:
-            latest = "  ".join(f"{name} {series[-1]:.5g}" for name, series in trace.items())
-            print(f"epoch {epoch + 1}  {latest}", file=sys.stderr)
+        latest = "  ".join(f"{name} {series[-1]:.5g}" for name, series in trace.items())
+        progress.line(f"epoch {epoch + 1}  {latest}")
     return Trained(state if validate is None else best, trace, 0, best_epoch)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from bayesprop.numerics.loops import Rows
 
@@ -41,3 +42,27 @@ def filled(x: Any, y: Any, weight: Any, n_slots: int) -> Rows:
         return jnp.asarray(np.pad(part, [(0, missing)] + [(0, 0)] * (part.ndim - 1)))
 
     return Rows(*jax.tree.map(longer, (x, y, weight)))
+
+
+def padded(x: Float[np.ndarray, "n d"], least: int = _LEAST_STEP) -> Float[np.ndarray, "m d"]:
+    """Fill up with zero rows to a power of two, at least `least`.
+
+    Few shapes mean few compilations; and a row's sums, taken in float32, no longer depend on how
+    many rows come with it.
+    """
+    n = max(least, 1 << (len(x) - 1).bit_length())
+    return np.concatenate([x, np.zeros((n - len(x), x.shape[1]), x.dtype)])
+
+
+def device_rows(
+    x: np.ndarray, y: np.ndarray, weight: np.ndarray | None, n_slots: int | None = None
+) -> Rows:
+    """Put rows on the device, in float32; codes of classes stay whole numbers.
+
+    n_slots
+        Room for how many rows: the rest is filled with rows of weight zero (None: no filling).
+    """
+    kind = np.int32 if np.issubdtype(y.dtype, np.integer) else np.float32
+    weight = np.ones(len(x)) if weight is None else weight
+    columns = x.astype(np.float32), y.astype(kind), weight.astype(np.float32)
+    return filled(*columns, len(x) if n_slots is None else n_slots)

@@ -1,0 +1,98 @@
+"""What the two shells share: rows on their way in, and what a fit leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bayesprop.estimators.advice import warn
+from bayesprop.model.fitted import Encoding, Fitted
+from bayesprop.model.method import Learned, Method, Progress, TrainingRows
+from bayesprop.model.task import Task
+
+
+def of_learned(name: str) -> Any:
+    """Attribute of a fitted estimator that is part of what learning left."""
+    return property(lambda self: getattr(self.learned_, name))
+
+
+def has(ability: type) -> Callable[[Any], bool]:
+    """Whether the method of an estimator has an ability, for `available_if`."""
+    return lambda estimator: issubclass(estimator.method_class, ability)
+
+
+def checked_weight(sample_weight: Any, X: np.ndarray) -> Float[np.ndarray, " n"] | None:
+    """Return float64 weights of rows; ValueError unless they are not negative, one positive."""
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not (weight > 0.0).any():
+        raise ValueError("sample_weight must have a positive entry, got zeros only")
+    return weight
+
+
+def checked_inputs(estimator: Any, X: Any) -> Float[np.ndarray, "n d"]:
+    """Return rows to predict at, columns as in `fit`."""
+    check_is_fitted(estimator)
+    return np.asarray(validate_data(estimator, X, dtype=np.float64, reset=False, order="C"))
+
+
+def encoding_of(estimator: Any) -> Encoding:
+    """Return how the columns of an estimator become inputs of its method."""
+    return Encoding(estimator.x_scaler_, getattr(estimator, "feature_names_in_", None))
+
+
+def fitted_of(estimator: Any) -> Fitted:
+    """Return method, task, encoding and state; the method as the hyper-parameters are now."""
+    method = estimator.build_method(estimator.task_, estimator.n_features_in_)
+    return Fitted(method, estimator.task_, encoding_of(estimator), estimator.learned_)
+
+
+def learn(
+    estimator: Any,
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray | None],
+    *,
+    before: Learned | None = None,
+    streams: bool = False,
+) -> Learned:
+    """Let the method of an estimator learn from checked rows, and show its advice as warnings.
+
+    before
+        What an earlier call left, if this one goes on from it.
+    streams
+        Whether the rows are taken once, as they come.
+    """
+    X, y, weight = rows
+    task: Task = estimator.task_
+    method: Any = estimator.build_method(task, X.shape[1])
+    x = encoding_of(estimator).encode(X, method.furthest_input)
+    data, progress = TrainingRows(x, task.encode(y), weight), Progress(_verbosity(estimator))
+    rng = check_random_state(estimator.random_state)
+    if streams:
+        return method.absorb(data, before, rng, progress)
+    return _fit(method, data, before, rng, progress)
+
+
+def _fit(method: Method, data: TrainingRows, before: Learned | None, rng: Any, at: Any) -> Learned:
+    if before is None:
+        return method.fit(data, rng, at)
+    resumes: Any = method
+    return resumes.resume(data, before, at)
+
+
+def _verbosity(estimator: Any) -> int:
+    return int(getattr(estimator, "verbose", 0))
+
+
+def warned(learned: Learned, *more: str) -> Learned:
+    """Show the advice of a fit as warnings; `more` comes first, and is not said twice."""
+    told = learned.report.warnings
+    advice = [sentence for sentence in more if sentence not in told] + list(told)
+    warn(advice)
+    return learned._replace(report=replace(learned.report, warnings=advice))

@@ -1,0 +1,398 @@
+"""The two shells: what every regressor and every classifier of this library does, once.
+
+An estimator is a dataclass of hyper-parameters over one of them, and says which `Method` they make.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesprop.estimators.advice import CONSTANT_TARGET
+from bayesprop.estimators.checks import check_int
+from bayesprop.estimators.fitting import (
+    checked_inputs,
+    checked_weight,
+    fitted_of,
+    has,
+    learn,
+    of_learned,
+    warned,
+)
+from bayesprop.estimators.params import check_fields
+from bayesprop.estimators.pruned import check_streams, forget, goes_on
+from bayesprop.estimators.unharmed import unharmed
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.fitted import Fitted
+from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, Streams
+from bayesprop.model.predictive import Predictive
+from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.task import Classes, Numbers
+
+_LARGEST_SCALE = 1e150
+
+
+class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
+    """Fits a method to rows of numbers, and predicts in their units.
+
+    A subclass declares hyper-parameters, `method_class` and `build_method`.
+    """
+
+    method_class: ClassVar[type]
+    random_state: Any
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    task_: Numbers
+    x_scaler_: Standardiser
+    learned_: Learned
+
+    state_: Any = of_learned("state")
+    fit_report_: FitReport = of_learned("report")
+    n_iter_: int = of_learned("n_iter")
+
+    @abstractmethod
+    def build_method(self, task: Numbers, n_inputs: int) -> Method:
+        """Return the method that the hyper-parameters describe."""
+
+    def check_params(self) -> None:
+        """Raise ValueError for a hyper-parameter out of its range; a subclass adds what relates."""
+        check_fields(self)
+
+    @property
+    def standardises_inputs(self) -> bool:
+        """Whether inputs are brought to mean 0 and variance 1."""
+        return True
+
+    @property
+    def fitted_(self) -> Fitted:
+        """Method, units and state in one value that needs no estimator."""
+        return fitted_of(self)
+
+    @property
+    def y_scaler_(self) -> Standardiser:
+        """How targets were standardised."""
+        return self.task_.scaler
+
+    @property
+    def n_outputs_(self) -> int:
+        """Number of targets."""
+        return self.task_.n_outputs
+
+    def __sklearn_tags__(self) -> Any:
+        """Several outputs are supported; NaN and sparse input are not."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+    @unharmed
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit from scratch; with `warm_start`, where there is one, go on.
+
+        X
+            (n, d) finite numbers; a frame's column names are remembered and checked later.
+        y
+            (n,) or (n, o), in any unit.
+        sample_weight
+            (n,), not negative: each row's log-likelihood is multiplied by it.
+        """
+        self.check_params()
+        resumes = goes_on(self)
+        rows = X, y, weight = self._checked(X, y, sample_weight, reset=not resumes)
+        forget(self)
+        learned = learn(self, rows, before=self.learned_ if resumes else None)
+        is_constant = np.ptp(y if weight is None else y[weight > 0.0], axis=0).min() == 0.0
+        self.learned_ = warned(learned, *[CONSTANT_TARGET][: int(is_constant)])
+        return self
+
+    @available_if(has(Streams))
+    @unharmed
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Absorb rows once, in their order: the posterior becomes the prior.
+
+        The first call on an unfitted model learns the scaling from its rows (two at least).
+        """
+        self.check_params()
+        check_streams(self)
+        before = getattr(self, "learned_", None)
+        rows = self._checked(X, y, sample_weight, reset=before is None)
+        self.learned_ = warned(learn(self, rows, before=before, streams=True))
+        return self
+
+    def _checked(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return checked rows and weights; with `reset`, learn columns and units."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            dtype=np.float64,
+            multi_output=True,
+            y_numeric=True,
+            reset=reset,
+            order="C",
+            ensure_min_samples=2 if reset else 1,
+        )
+        y, weight = _numbers(y), checked_weight(sample_weight, X)
+        is_vector, y = y.ndim == 1, y.reshape(len(y), -1)
+        if reset:
+            self.task_ = Numbers(_target_scaler(y, weight), is_vector)
+            is_scaled = self.standardises_inputs
+            self.x_scaler_ = (
+                Standardiser.fit(X, weight) if is_scaled else Standardiser.none(X.shape[1])
+            )
+        if y.shape[1] != self.n_outputs_:
+            raise ValueError(
+                f"y has {y.shape[1]} outputs, but the model was fitted with {self.n_outputs_}"
+            )
+        return X, y, weight
+
+    def predict_dist(self, X: Any) -> Predictive:
+        """Predictive distribution of y at every row: epistemic and noise variance apart.
+
+        X
+            Rows in the original units, columns as in `fit`.
+        """
+        X = checked_inputs(self, X)
+        return self.fitted_.predict(X)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
+        X = checked_inputs(self, X)
+        moments = [(part.mean, part.std) for part in self.fitted_.parts(X)]
+        mean, std = (np.concatenate(column) for column in zip(*moments, strict=True))
+        return (mean, std) if return_std else mean
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Float[np.ndarray, "n ... 2"]:
+        """Central interval that holds a new y with probability `coverage`; (n, [o,] 2)."""
+        return self.predict_dist(X).interval(coverage)
+
+    def predict_quantiles(
+        self, X: Any, alpha: tuple[float, ...] = (0.05, 0.5, 0.95)
+    ) -> Float[np.ndarray, "n ... q"]:
+        """Predictive quantiles of y at the levels `alpha`; (n, [o,] len(alpha))."""
+        predictive = self.predict_dist(X)
+        return np.stack([predictive.quantile(level) for level in np.atleast_1d(alpha)], axis=-1)
+
+    @available_if(has(DrawsFunctions))
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = 0, *, include_noise: bool = False
+    ) -> Float[np.ndarray, "n ... s"]:
+        """Joint draws over all rows: each is one function, from one draw of the weights.
+
+        With `include_noise`, draws of new observations. (n, [o,] n_samples), as the Gaussian
+        processes of scikit-learn return them.
+        """
+        X, rng = checked_inputs(self, X), check_random_state(random_state)
+        check_int("n_samples", n_samples)
+        f, noise_var = self.fitted_.draw(X, rng, n_samples)
+        if include_noise:
+            f = f + np.sqrt(noise_var) * rng.standard_normal(f.shape)
+        y = np.moveaxis(f, 0, -1)
+        return y[:, 0] if self.task_.is_vector else y
+
+    @available_if(has(Features))
+    def posterior_features(self, X: Any) -> Float[np.ndarray, "n o k"]:
+        """Numbers whose inner products are the posterior covariances of the function, y²."""
+        X, fitted = checked_inputs(self, X), self.fitted_
+        method: Any = fitted.method
+        features = method.features(self.state_, fitted.encoded(X))
+        return features * self.y_scaler_.scale[:, None]
+
+    def log_likelihood(self, X: Any, y: Any) -> float:
+        """Mean log density of y, nats a row, in the original units (outputs are summed)."""
+        predictive = self.predict_dist(X)
+        y, shape = np.asarray(y, dtype=np.float64), np.shape(predictive.mean)
+        if y.shape != shape and not (y.size == len(X) == np.prod(shape)):
+            raise ValueError(f"y must have the shape of the predictions, {shape}, got {y.shape}")
+        y = y.reshape(shape)
+        return float(np.sum(predictive.log_prob(y)) / len(y))
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file that loads without running code."""
+        _save(path, self)
+
+
+class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
+    """Fits a method to rows with labels, and predicts their probabilities.
+
+    A subclass declares hyper-parameters, `method_class` and `build_method`.
+    """
+
+    method_class: ClassVar[type]
+    random_state: Any
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    task_: Classes
+    x_scaler_: Standardiser
+    learned_: Learned
+
+    state_: Any = of_learned("state")
+    fit_report_: FitReport = of_learned("report")
+    n_iter_: int = of_learned("n_iter")
+
+    @abstractmethod
+    def build_method(self, task: Classes, n_inputs: int) -> Method:
+        """Return the method that the hyper-parameters describe."""
+
+    def check_params(self) -> None:
+        """Raise ValueError for a hyper-parameter out of its range; a subclass adds what relates."""
+        check_fields(self)
+
+    @property
+    def standardises_inputs(self) -> bool:
+        """Whether inputs are brought to mean 0 and variance 1."""
+        return bool(getattr(self, "standardise", True))
+
+    @property
+    def fitted_(self) -> Fitted:
+        """Method, labels and state in one value that needs no estimator."""
+        return fitted_of(self)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Labels, in the order of the columns of `predict_proba`."""
+        return self.task_.labels
+
+    @unharmed
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit from scratch; with `warm_start`, where there is one, go on.
+
+        X
+            (n, d) finite numbers; a frame's column names are remembered and checked later.
+        y
+            (n,) labels of any type, two classes at least.
+        sample_weight
+            (n,), not negative: each row's log-likelihood is multiplied by it.
+        """
+        self.check_params()
+        resumes = goes_on(self)
+        X, y = validate_data(self, X, y, dtype=np.float64, reset=not resumes, order="C")
+        _check_labels(y)
+        weight = checked_weight(sample_weight, X)
+        if not resumes:
+            self._begin(X, weight, np.unique(y))
+        forget(self)
+        before = self.learned_ if resumes else None
+        self.learned_ = warned(learn(self, (X, y, weight), before=before))
+        return self
+
+    @available_if(has(Streams))
+    @unharmed
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Absorb rows once, in their order: the posterior becomes the prior.
+
+        The first call on an unfitted model learns the scaling from its rows.
+
+        classes
+            All labels there will be, in the first call; None: those of its y.
+        """
+        self.check_params()
+        check_streams(self)
+        before = getattr(self, "learned_", None)
+        X, y = validate_data(self, X, y, dtype=np.float64, reset=before is None, order="C")
+        _check_labels(y)
+        weight = checked_weight(sample_weight, X)
+        labels = self._stream_labels(y, classes, is_first=before is None)
+        if before is None:
+            self._begin(X, weight, labels)
+        self.learned_ = warned(learn(self, (X, y, weight), before=before, streams=True))
+        return self
+
+    def _begin(self, X: np.ndarray, weight: np.ndarray | None, labels: np.ndarray) -> None:
+        """Learn labels and scaling."""
+        if len(labels) < 2:
+            raise ValueError(
+                f"y must hold at least two classes, got one class only: {labels.tolist()[0]!r}"
+            )
+        self.task_ = Classes(labels)
+        is_scaled = self.standardises_inputs
+        self.x_scaler_ = Standardiser.fit(X, weight) if is_scaled else Standardiser.none(X.shape[1])
+
+    def _stream_labels(self, y: np.ndarray, classes: Any, *, is_first: bool) -> np.ndarray:
+        """Return the labels of a stream: those of the first call."""
+        if classes is None:
+            return np.unique(y) if is_first else self.classes_
+        labels = np.unique(classes)
+        if not is_first and not np.array_equal(labels, self.classes_):
+            raise ValueError(
+                f"classes must be those of the first call, {self.classes_.tolist()}, got "
+                f"{labels.tolist()}: leave them out, or start again with `fit`"
+            )
+        if len(labels) < 2:
+            raise ValueError(f"classes must be two labels at least, got {classes!r}")
+        return labels
+
+    def predict_dist(self, X: Any) -> ClassPredictive:
+        """Class probabilities of every row, and the entropy that more data would not remove.
+
+        X
+            Rows in the original units, columns as in `fit`.
+        """
+        X = checked_inputs(self, X)
+        return self.fitted_.predict(X)
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "n c"]:
+        """Predictive probability of every class, in the order of `classes_`; rows sum to one."""
+        return self.predict_dist(X).proba
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Most probable class of every row."""
+        return self.predict_dist(X).label
+
+    def log_likelihood(self, X: Any, y: Any) -> float:
+        """Mean log probability of the labels, nats a row."""
+        return float(np.mean(self.predict_dist(X).log_prob(np.asarray(y))))
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file that loads without running code."""
+        _save(path, self)
+
+
+def _numbers(y: Any) -> np.ndarray:
+    """Return targets as float64; ValueError for text."""
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except ValueError as error:
+        raise ValueError(f"y must hold numbers ({error}): for labels take a classifier") from error
+
+
+def _target_scaler(y: np.ndarray, weight: np.ndarray | None) -> Standardiser:
+    scaler = Standardiser.fit(y, weight)
+    scale = scaler.scale
+    if (scale > _LARGEST_SCALE).any() or (scale < 1.0 / _LARGEST_SCALE).any():
+        raise ValueError(
+            f"y must have a standard deviation between {1 / _LARGEST_SCALE:g} and "
+            f"{_LARGEST_SCALE:g}, so that its variance is a float64; got {scale.max():g}: "
+            "rescale the target"
+        )
+    return scaler
+
+
+def _check_labels(y: np.ndarray) -> None:
+    """Raise ValueError unless y can be labels."""
+    try:
+        check_classification_targets(y)
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(label).__name__ for label in y.tolist()}))
+        raise ValueError(
+            f"y must hold labels of one kind, got {kinds}: turn them all into text"
+        ) from error
+
+
+def _save(path: str | Path, estimator: Any) -> None:
+    from bayesprop.store import save_model
+
+    check_is_fitted(estimator)
+    save_model(path, estimator)

@@ -1,0 +1,190 @@
+"""What the shell asks of a method, and the abilities that a method may have. Types only.
+
+A method is built from hyper-parameters for one task and a number of inputs: a frozen dataclass of
+pure functions of a state, in standardised units. It knows nothing of units, labels or files.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.predictive import Predictive
+
+MOST_ROWS = 131_072
+"""Rows of a prediction at a time, at most: the memory of what lies between input and output."""
+
+
+class TrainingRows(NamedTuple):
+    """Rows as a method sees them.
+
+    x
+        Standardised inputs, (n, d).
+    y
+        Standardised targets (n, o), or codes of classes (n,).
+    weight
+        Of every row's log-likelihood, (n,); None: one.
+    """
+
+    x: Float[np.ndarray, "n d"]
+    y: np.ndarray
+    weight: Float[np.ndarray, " n"] | None = None
+
+    @property
+    def weights(self) -> Float[np.ndarray, " n"]:
+        """Weight of every row, ones where none were given."""
+        return np.ones(len(self.x)) if self.weight is None else self.weight
+
+    def counted(self) -> TrainingRows:
+        """Leave out rows of weight zero."""
+        if self.weight is None:
+            return self
+        return TrainingRows(*(part[self.weight > 0.0] for part in self))
+
+
+class Learned(NamedTuple):
+    """What learning leaves: the state, an account of it, and passes or steps in all."""
+
+    state: Any
+    report: FitReport
+    n_iter: int
+
+
+class Stored(NamedTuple):
+    """A header for JSON, and named arrays."""
+
+    header: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a method says how far it is."""
+
+    verbose: int = 0
+
+    def line(self, text: str) -> None:
+        """Write a line to stderr, if lines are wanted."""
+        if self.verbose:
+            print(text, file=sys.stderr)
+
+
+SILENT = Progress()
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A way to learn from rows and to predict."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of a prediction at a time, so that memory stays bounded."""
+        ...
+
+    @property
+    def furthest_input(self) -> float:
+        """How many training standard deviations from the mean an input may lie."""
+        ...
+
+    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Learn from scratch."""
+        ...
+
+    def predict(self, state: Any, x: Float[np.ndarray, "n d"]) -> Predictive | ClassPredictive:
+        """Predict standardised targets, or codes of classes, at standardised rows."""
+        ...
+
+    def to_stored(self, state: Any) -> Stored:
+        """Return a state as a header and named arrays."""
+        ...
+
+    def from_stored(self, stored: Stored) -> Any:
+        """Rebuild what `to_stored` gave; any error where it does not fit this method."""
+        ...
+
+
+@runtime_checkable
+class Resumes(Protocol):
+    """Goes on training where an earlier fit stopped (`warm_start`)."""
+
+    def resume(self, rows: TrainingRows, before: Learned, progress: Progress) -> Learned:
+        """Learn on from what an earlier call left."""
+        ...
+
+
+@runtime_checkable
+class Streams(Protocol):
+    """Takes further rows into its posterior (`partial_fit`)."""
+
+    def absorb(
+        self,
+        rows: TrainingRows,
+        before: Learned | None,
+        rng: np.random.RandomState,
+        progress: Progress,
+    ) -> Learned:
+        """Condition on rows, the first of a stream where there was nothing before."""
+        ...
+
+
+class Functions(NamedTuple):
+    """Draws of the function at some rows, (s, n, o), and noise variances of a shape that fits."""
+
+    f: Float[np.ndarray, "s n o"]
+    noise_var: np.ndarray
+
+
+@runtime_checkable
+class DrawsFunctions(Protocol):
+    """Draws functions from its posterior (`sample_y`)."""
+
+    def draw(
+        self, state: Any, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
+    ) -> Functions:
+        """Draw n functions jointly over standardised rows."""
+        ...
+
+
+@runtime_checkable
+class Features(Protocol):
+    """Has numbers whose inner products are the posterior covariances (`posterior_features`)."""
+
+    def features(self, state: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n o k"]:
+        """Return them at standardised rows."""
+        ...
+
+
+class WeightGaussians(NamedTuple):
+    """Means and standard deviations of all weights, two pytrees of one structure."""
+
+    m: Any
+    std: Any
+
+
+@runtime_checkable
+class Prunes(Protocol):
+    """Has an independent Gaussian a weight, so that weights can be removed (`prune`)."""
+
+    def gaussians(self, state: Any) -> WeightGaussians:
+        """Return the posterior of the weights."""
+        ...
+
+    def masked(self, state: Any, keep: Any) -> Any:
+        """Return the state with every weight exactly zero whose mask is False."""
+        ...
+
+
+ABILITIES: dict[str, type] = {
+    "goes on training (warm_start)": Resumes,
+    "takes rows as they come (partial_fit)": Streams,
+    "draws functions (sample_y)": DrawsFunctions,
+    "exact covariances (posterior_features)": Features,
+    "can be pruned (prune)": Prunes,
+}
+"""Optional abilities in words, each with its protocol; the table of methods is made from it."""

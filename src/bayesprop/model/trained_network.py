@@ -1,0 +1,240 @@
+"""A network that gradient steps train and that predicts by draws of its weights, as a method.
+
+What the variational networks, dropout, the point network, ensembles and Laplace share. Whatever
+distinguishes them stands in their `GradientMethod`, or in a subclass of `TrainedNetwork`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesprop.model import draws
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.gradient_method import Apply, GradientMethod
+from bayesprop.model.method import MOST_ROWS, Functions, Learned, Progress, Stored, TrainingRows
+from bayesprop.model.mixture_predictive import MixturePredictive
+from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
+from bayesprop.model.networks import init_weights, plain_apply
+from bayesprop.model.predictive import Predictive
+from bayesprop.model.training import Trained, train
+from bayesprop.numerics.filling import device_rows, padded, slots
+
+FURTHEST_INPUT = 1e12
+"""In standard deviations: networks in float32 square their inputs twice."""
+_DRAW_VALUES = 8_000_000
+
+
+class Built(NamedTuple):
+    """Pure functions that learn, and the network and likelihood that they were built for."""
+
+    gradient: GradientMethod
+    apply: Apply
+    likelihood: NetworkLikelihood
+
+
+@lru_cache(maxsize=64)
+def built(
+    method: Callable[..., GradientMethod],
+    likelihood: NetworkLikelihood,
+    activation: str,
+    *args: Any,
+    **settings: Any,
+) -> Built:
+    """Build each configuration once, so that JAX compiles it once.
+
+    method
+        Called with network, likelihood, args and settings, which decide what is compiled.
+    """
+    apply = partial(plain_apply, activation_name=activation)
+    return Built(method(apply, likelihood, *args, **settings), apply, likelihood)
+
+
+class NetworkState(NamedTuple):
+    """What training leaves: the state of the gradient method, and the seed of start and draws."""
+
+    network: Any
+    seed: int
+
+
+@dataclass(frozen=True)
+class TrainedNetwork:
+    """Trains by mini-batches; predicts by n_draws networks drawn from the posterior.
+
+    built
+        For one configuration, always the very same: its identity keys compilation.
+    sizes
+        Inputs, hidden units of every layer, outputs.
+    n_epochs, batch_size
+        Passes over the rows, and rows of a step.
+    """
+
+    built: Built
+    sizes: tuple[int, ...]
+    n_epochs: int
+    batch_size: int
+    n_draws: int
+
+    @property
+    def furthest_input(self) -> float:
+        """How many training standard deviations from the mean an input may lie."""
+        return FURTHEST_INPUT
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of a prediction at a time, so that all draws of them fit into memory."""
+        likelihood = self.built.likelihood
+        if not isinstance(likelihood, GaussianNoise):
+            return MOST_ROWS
+        return max(1, min(MOST_ROWS, _DRAW_VALUES // (self.n_draws * likelihood.n_targets)))
+
+    def start(self, seed: int) -> NetworkState:
+        """Return the state before any row."""
+        return NetworkState(self.started(seed), seed)
+
+    def started(self, seed: Any) -> Any:
+        """Draw the start of the network and of its method's state."""
+        return _started(self.built.gradient.init, self.sizes, seed)
+
+    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train from a random start."""
+        started = time.perf_counter()
+        return self._learned(rows, self.start(int(rng.randint(2**31))), 0, progress, started)
+
+    def resume(self, rows: TrainingRows, before: Learned, progress: Progress) -> Learned:
+        """Train on for as many epochs again."""
+        return self._learned(rows, before.state, before.n_iter, progress, time.perf_counter())
+
+    def _learned(
+        self,
+        rows: TrainingRows,
+        start: NetworkState,
+        first_epoch: int,
+        progress: Progress,
+        started: float,
+    ) -> Learned:
+        trained = self.train(rows, start, first_epoch, progress)
+        n_epochs = len(trained.trace["loss"])
+        state = self.finished(NetworkState(trained.state, start.seed), rows)
+        report = FitReport(
+            n_rows=len(rows.x),
+            n_epochs=n_epochs,
+            seconds=time.perf_counter() - started,
+            n_updates=n_epochs * -(-len(rows.x) // min(self.batch_size, len(rows.x))),
+            guards={"epochs_undone": trained.n_undone},
+            trace=trained.trace,
+            warnings=self.advice(trained),
+        )
+        return Learned(state, report, first_epoch + n_epochs)
+
+    def train(
+        self, rows: TrainingRows, start: NetworkState, first_epoch: int, progress: Progress
+    ) -> Trained:
+        """Train on all rows; a subclass may hold some out for early stopping."""
+        return train(
+            self.built.gradient,
+            start.network,
+            device_rows(*rows, slots(len(rows.x))),
+            n_rows=len(rows.x),
+            seed=start.seed,
+            batch_size=self.batch_size,
+            n_epochs=self.n_epochs,
+            first_epoch=first_epoch,
+            progress=progress,
+        )
+
+    def finished(self, state: Any, rows: TrainingRows) -> Any:
+        """Return what is kept of a trained state; a subclass may add to it."""
+        del rows
+        return state
+
+    def advice(self, trained: Trained) -> list[str]:
+        """Say what a person should know about the training, in sentences."""
+        if not trained.n_undone:
+            return []
+        return [
+            f"epoch {len(trained.trace['loss']) + 1} left the finite numbers and was undone, and "
+            "training stopped: lower learning_rate"
+        ]
+
+    def predict(self, state: NetworkState, x: np.ndarray) -> Predictive | ClassPredictive:
+        """Average over draws of the weights, always the same ones."""
+        key = jax.random.fold_in(jax.random.key(state.seed), 2**31 - 1)
+        if isinstance(self.built.likelihood, GaussianNoise):
+            drawn = self.observations(state, x, key, self.n_draws)
+            return MixturePredictive.of(drawn.f, drawn.noise_var)
+        rows = jnp.asarray(padded(x), jnp.float32)
+        moments = self.class_moments(state, rows, key)
+        return ClassPredictive.of_codes(*(np.asarray(part)[: len(x)] for part in moments))
+
+    def draw(
+        self, state: NetworkState, x: np.ndarray, rng: np.random.RandomState, n: int
+    ) -> Functions:
+        """Draw functions: one network each."""
+        return self.observations(state, x, jax.random.key(int(rng.randint(2**31))), n)
+
+    def observations(self, state: Any, x: np.ndarray, key: Any, n_draws: int) -> Functions:
+        """Predict the targets by each of n_draws networks, in float64."""
+        rows = jnp.asarray(padded(x), jnp.float32)
+        observed = self.observed(state, rows, key, n_draws)
+        return Functions(*(np.asarray(part[:, : len(x)], np.float64) for part in observed))
+
+    def observed(self, state: Any, x: Any, key: Any, n_draws: int) -> draws.Observed:
+        """Predict the targets by each of n_draws networks, on the device."""
+        likelihood: Any = self.built.likelihood
+        sample, apply = self.built.gradient.sample, self.built.apply
+        return draws.observations(apply, sample, likelihood, key, state.network, x, n_draws=n_draws)
+
+    def class_moments(self, state: Any, x: Any, key: Any) -> draws.ClassMoments:
+        """Average probabilities and entropies over n_draws networks, on the device."""
+        sample, apply = self.built.gradient.sample, self.built.apply
+        return draws.class_moments(apply, sample, key, state.network, x, n_draws=self.n_draws)
+
+    def to_stored(self, state: NetworkState) -> Stored:
+        """Return seed and arrays."""
+        return Stored({"seed": state.seed}, named_leaves(state.network))
+
+    def from_stored(self, stored: Stored) -> NetworkState:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
+        like = jax.eval_shape(partial(self.started, 0))
+        return NetworkState(from_named_leaves(like, stored.arrays), int(stored.header["seed"]))
+
+
+@partial(jax.jit, static_argnames=("init", "sizes"))
+def _started(init: Callable[[Any, Any], Any], sizes: tuple[int, ...], seed: int) -> Any:
+    """Draw the start of a network and of its method's state, in one compilation."""
+    key_weights, key_state = jax.random.split(jax.random.key(seed))
+    return init(key_state, init_weights(key_weights, sizes))
+
+
+def named_leaves(tree: Any) -> dict[str, np.ndarray]:
+    """Return the arrays of a pytree by their paths."""
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def from_named_leaves(like: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Rebuild a pytree of the structure and shapes of `like`; ValueError for anything else."""
+    expected, structure = jax.tree_util.tree_flatten_with_path(like)
+    names = [jax.tree_util.keystr(path) for path, _ in expected]
+    if sorted(names) != sorted(arrays):
+        raise ValueError("the stored arrays are not those of this network")
+    leaves = []
+    for name, (_, leaf) in zip(names, expected, strict=True):
+        array = arrays[name]
+        if array.shape != leaf.shape or array.dtype != leaf.dtype or not np.isfinite(array).all():
+            finite = "" if np.isfinite(array).all() else ", not all of it finite"
+            raise ValueError(
+                f"array {name} must be finite {leaf.dtype} of shape {leaf.shape}, got "
+                f"{array.dtype} of shape {array.shape}{finite}"
+            )
+        leaves.append(jnp.asarray(array))
+    return jax.tree.unflatten(structure, leaves)
