@@ -99,7 +99,7 @@ def test_resumed_equals_uninterrupted(kind, diabetes, cancer):
     parts = kind(**FAST | {"n_epochs": 3}, warm_start=True).fit(X, y)
     parts.set_params(n_epochs=1).fit(X, y)
     assert whole.n_iter_ == parts.n_iter_ == 4
-    for a, b in zip(whole.state_.q.m, parts.state_.q.m, strict=True):
+    for a, b in zip(whole.state_.network.q.m, parts.state_.network.q.m, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -144,7 +144,8 @@ class TestPruning:
         import jax
 
         small = prune(fitted[kind], 0.6)
-        weights = small._build().method.sample(jax.random.key(0), small.state_).weights
+        gradient = small.fitted_.method.built.gradient
+        weights = gradient.sample(jax.random.key(0), small.state_.network).weights
         values = np.concatenate([np.ravel(w) for w in weights])
         assert small.pruned_.n_weights == values.size
         assert (
@@ -160,7 +161,7 @@ class TestPruning:
 
     def test_by_layer(self, fitted):
         small = prune(fitted[BayesByBackpropRegressor], 0.5, by_layer=True)
-        for m in small.state_.q.m:
+        for m in small.state_.network.q.m:
             assert np.count_nonzero(np.asarray(m) == 0.0) == round(0.5 * m.size)
 
     def test_saved_small_and_loaded(self, wide, cancer, tmp_path):

@@ -12,6 +12,7 @@ import sklearn
 import bayesprop
 from bayesprop.methods import METHODS, REGRESSION, make
 from bayesprop.model import training
+from bayesprop.store import estimator_from_stored, estimator_to_stored
 
 TINY = {"hidden_layer_sizes": (4,), "n_epochs": 2, "random_state": 0}
 FEW_DRAWS = TINY | {"n_draws": 3}
@@ -97,20 +98,20 @@ def test_a_saved_model_is_the_same_model(fitted, tmp_path):
 
 
 def test_arrays_of_another_kind_are_refused(fitted):
-    model, _, _ = fitted
-    header, arrays = model._to_stored()
+    header, arrays = estimator_to_stored(fitted[0])
     name = max(arrays, key=lambda name: arrays[name].size)
     array = arrays[name]
     other_type = np.float64 if array.dtype == np.float32 else np.float32
     for forged in (np.full_like(array, np.nan), array[None], array.astype(other_type)):
         with pytest.raises(ValueError, match=r"finite|float64|shape|do not fit together"):
-            type(model)._from_stored(header, arrays | {name: forged})
+            estimator_from_stored(header, arrays | {name: forged})
     with pytest.raises((ValueError, KeyError)):
-        type(model)._from_stored(header, {n: a for n, a in arrays.items() if n != name})
+        estimator_from_stored(header, {n: a for n, a in arrays.items() if n != name})
+    model = header["model"]
     for scale in (0.0, -1.0):
-        scaler = header["x_scaler"] | {"std": [1.0, scale, 1.0]}
+        forged = model | {"x_scaler": model["x_scaler"] | {"std": [1.0, scale, 1.0]}}
         with pytest.raises(ValueError, match=r"x_scaler must hold numbers > 0 as std"):
-            type(model)._from_stored(header | {"x_scaler": scaler}, arrays)
+            estimator_from_stored(header | {"model": forged}, arrays)
 
 
 def test_a_refused_fit_leaves_the_earlier_one(fitted):
@@ -128,6 +129,7 @@ def test_a_refused_fit_leaves_the_earlier_one(fitted):
 def test_an_interrupted_fit_leaves_the_earlier_one(fitted, monkeypatch):
     model, task, before = fitted
     attributes = dict(vars(model))
+    monkeypatch.setattr("bayesprop.estimators.shell.warned", interrupt)
     monkeypatch.setattr("bayesprop.estimators.pbp.FitReport", interrupt)
     monkeypatch.setattr("bayesprop.estimators.bayesian_mlp.FitReport", interrupt)
     monkeypatch.setattr("bayesprop.estimators.closed_form_vi.ClosedFormVIClassifier", interrupt)
