@@ -35,11 +35,11 @@ def data(n):
 
 
 def steps_of(rewards):
-    return int(rewards.model_.state_.optimizer[0].count)
+    return int(rewards.model_.state_.network.optimizer[0].count)
 
 
 def leaves(rewards):
-    return [np.asarray(leaf) for leaf in jax.tree.leaves(rewards.model_.state_)]
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(rewards.model_.state_.network)]
 
 
 def test_rows_are_remembered_beside_the_columns_of_their_arm():

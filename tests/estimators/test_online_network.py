@@ -35,7 +35,7 @@ def test_a_beginning_leaves_the_estimator_alone():
     given = PointNetworkRegressor((3,))
     begun = online_network.begun(given, 2, y_scale=2.0, seed=5)
     assert not hasattr(given, "state_")
-    assert (begun.seed_, begun.n_features_in_, begun.n_iter_) == (5, 2, 0)
+    assert (online_network.seed_of(begun), begun.n_features_in_, begun.n_iter_) == (5, 2, 0)
     again, other = (online_network.begun(given, 2, y_scale=2.0, seed=k) for k in (5, 6))
     x = rows(3)[0]
     drawn = [online_network.functions(m, x, 0, 1) for m in (begun, again, other)]
@@ -50,8 +50,8 @@ def test_draws_without_a_hidden_layer_have_the_moments_of_their_weights():
         BayesByBackpropRegressor((), init_std=0.4, noise=0.1), 3, y_scale=5.0, seed=2
     )
     x = np.array([[1.0, -2.0, 0.5], [0.0, 0.0, 3.0]])
-    m = np.asarray(model.state_.q.m[0], np.float64)[:, 0]
-    std = np.asarray(mean_field.stds(model.state_.q)[0], np.float64)[:, 0]
+    m = np.asarray(model.state_.network.q.m[0], np.float64)[:, 0]
+    std = np.asarray(mean_field.stds(model.state_.network.q)[0], np.float64)[:, 0]
     with_one = np.hstack([x, np.ones((2, 1))])
     mean, var = 5.0 * with_one @ m, 25.0 * with_one**2 @ std**2
     n = 4000
@@ -78,13 +78,13 @@ def test_practice_leads_to_the_best_gaussian_of_independent_weights():
     for place in range(4):
         undone = online_network.practise(model, memory, place, n_steps=1000, batch_size=8)
         assert not undone
-    assert int(model.state_.optimizer[0].count) == 4000
+    assert int(model.state_.network.optimizer[0].count) == 4000
     with_one = np.hstack([x, np.ones((n, 1))])
     prec = with_one.T @ with_one * scale**2 / noise + np.eye(3) / 1.5**2
     exact = np.linalg.solve(prec, with_one.T @ y[:, 0] * scale / noise)
-    std = np.asarray(mean_field.stds(model.state_.q)[0])[:, 0]
+    std = np.asarray(mean_field.stds(model.state_.network.q)[0])[:, 0]
     np.testing.assert_allclose(std, 1.0 / np.sqrt(np.diag(prec)), rtol=0.15)
-    assert (np.abs(np.asarray(model.state_.q.m[0])[:, 0] - exact) < 0.5 * std).all()
+    assert (np.abs(np.asarray(model.state_.network.q.m[0])[:, 0] - exact) < 0.5 * std).all()
 
 
 def test_practice_that_leaves_the_finite_numbers_is_undone():

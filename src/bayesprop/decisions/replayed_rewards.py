@@ -20,7 +20,6 @@ from bayesprop.decisions.rewards import Belief, Rewards, below
 from bayesprop.estimators import online_network
 from bayesprop.estimators.checks import check_int, check_positive
 from bayesprop.estimators.inputs import FURTHEST_FLOAT32_INPUT
-from bayesprop.estimators.network import NetworkRegressor
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 
 
@@ -78,7 +77,9 @@ class ReplayedRewards(Rewards):
         if getattr(self.model_, "n_members", 1) > 1:
             drawn = online_network.members(self.model_, rows)
         else:
-            drawn = online_network.functions(self.model_, rows, self.model_.seed_, n_draws)
+            drawn = online_network.functions(
+                self.model_, rows, online_network.seed_of(self.model_), n_draws
+            )
         return Belief(drawn.mean(axis=0), drawn.var(axis=0))
 
     def draw(
@@ -104,7 +105,7 @@ class ReplayedRewards(Rewards):
         """Rebuild what `to_stored` gave."""
         model = estimator_from_stored(header["model"], below("model.", arrays))
         rewards = cls(clone(model), **header["settings"])
-        rewards.begin(n_features, arms, model.seed_)
+        rewards.begin(n_features, arms, online_network.seed_of(model))
         if model.n_features_in_ != rewards.model_.n_features_in_:
             raise ValueError("the stored model has another number of inputs")
         names = ("memory.x", "memory.y")
@@ -124,7 +125,7 @@ class ReplayedRewards(Rewards):
 
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""
-        if not isinstance(self.estimator, NetworkRegressor):
+        if not online_network.can_practise(self.estimator):
             raise ValueError(
                 "estimator must be a regressor trained by gradient steps, such as "
                 f"BayesByBackpropRegressor; got {type(self.estimator).__name__}"

@@ -72,8 +72,8 @@ def _kind_for(estimator: Any) -> str:
         return "streamed"
     from bayesprop.estimators.deep_ensemble import DeepEnsembleRegressor
     from bayesprop.estimators.laplace import LaplaceRegressor
-    from bayesprop.estimators.trained_network import TrainedRegressor
+    from bayesprop.estimators.online_network import can_practise
 
     fits_at_once = isinstance(estimator, LaplaceRegressor | DeepEnsembleRegressor)
-    is_trained = isinstance(estimator, TrainedRegressor) and not fits_at_once
+    is_trained = can_practise(estimator) and not fits_at_once
     return "replayed" if is_trained else "refitted"

@@ -18,13 +18,17 @@ from sklearn.base import clone
 
 from bayesprop.estimators.network import NetworkRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor
+from bayesprop.estimators.trained_network import TrainedRegressor
 from bayesprop.model import draws
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply
 from bayesprop.model.layers import Activation
+from bayesprop.model.method import Learned
 from bayesprop.model.network_likelihoods import GaussianNoise
 from bayesprop.model.networks import plain_activation
 from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.task import Numbers
+from bayesprop.model.trained_network import TrainedNetwork
 from bayesprop.numerics.compiled import WIDE_VECTORS
 from bayesprop.numerics.loops import Replayed, Rows, replay
 
@@ -36,6 +40,8 @@ def begun(model: NetworkRegressor, n_features: int, *, y_scale: float, seed: int
     is in the units of the targets, squared.
     """
     fresh: Any = clone(model)
+    if hasattr(fresh, "method_class"):
+        return _begun(fresh, n_features, y_scale, seed)
     fresh._check_hyper_parameters()
     fresh.n_features_in_, fresh.n_outputs_, fresh._y_is_vector = n_features, 1, True
     fresh.x_scaler_ = Standardiser.none(n_features)
@@ -45,6 +51,36 @@ def begun(model: NetworkRegressor, n_features: int, *, y_scale: float, seed: int
     fresh.fit_report_ = FitReport(0, 0, 0.0, 0, {}, {})
     fresh.state_ = fresh._initial_state(fresh._build())
     return fresh
+
+
+def _begun(fresh: Any, n_features: int, y_scale: float, seed: int) -> Any:
+    fresh.check_params()
+    one = np.ones(1)
+    fresh.n_features_in_ = n_features
+    fresh.x_scaler_ = Standardiser.none(n_features)
+    fresh.task_ = Numbers(Standardiser(one, np.zeros(1), float(y_scale) * one), True)
+    start = fresh.build_method(fresh.task_, n_features).start(seed)
+    fresh.learned_ = Learned(start, FitReport(0, 0, 0.0, 0, {}, {}), 0)
+    return fresh
+
+
+def seed_of(model: Any) -> int:
+    """Return the seed of start, rows and draws."""
+    return _parts(model)[2]
+
+
+def can_practise(model: Any) -> bool:
+    """Whether an estimator is a regressor whose network gradient steps train."""
+    if hasattr(model, "method_class"):
+        return issubclass(model.method_class, TrainedNetwork) and not hasattr(model, "standardise")
+    return isinstance(model, TrainedRegressor)
+
+
+def _parts(model: Any) -> tuple[Any, Any, int]:
+    """Return what was built, the network's state and the seed."""
+    if hasattr(model, "method_class"):
+        return model.fitted_.method.built, model.state_.network, model.state_.seed
+    return model._build(), model.state_, model.seed_
 
 
 class Memory(NamedTuple):
@@ -86,12 +122,17 @@ def practise(
     place
         Number of this practice: another one takes other rows and draws.
     """
-    at = np.array([model.seed_, place, memory.n_rows], np.uint32)
-    update = model._build().method.update
+    built, state, seed = _parts(model)
+    at = np.array([seed, place, memory.n_rows], np.uint32)
+    gradient = built.gradient if hasattr(built, "gradient") else built.method
     done = _practised(
-        update, model.state_, at, memory.x, memory.y, n_steps=n_steps, batch_size=batch_size
+        gradient.update, state, at, memory.x, memory.y, n_steps=n_steps, batch_size=batch_size
     )
-    model.state_ = done.state
+    if hasattr(model, "method_class"):
+        learned_state = model.state_._replace(network=done.state)
+        model.learned_ = model.learned_._replace(state=learned_state)
+    else:
+        model.state_ = done.state
     return done.is_undone
 
 
@@ -111,16 +152,19 @@ def functions(
     model: Any, x: Float[np.ndarray, "k d"], seed: int, n_draws: int
 ) -> Float[np.ndarray, "s k"]:
     """Draw functions, in the units of the targets; the same for every row."""
-    built = model._build()
+    built, state, _ = _parts(model)
     observe = cast(GaussianNoise, built.likelihood)
-    parts = (built.apply, built.method.sample, observe)
+    gradient = built.gradient if hasattr(built, "gradient") else built.method
+    parts = (built.apply, gradient.sample, observe)
     rows = np.asarray(x, np.float32)
-    drawn = _functions(*parts, np.uint32(seed), model.state_, rows, n_draws=n_draws)
+    drawn = _functions(*parts, np.uint32(seed), state, rows, n_draws=n_draws)
     return model.y_scaler_.inverse_mean(np.asarray(drawn, np.float64)[..., None])[..., 0]
 
 
 def members(model: Any, x: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "s k"]:
     """Evaluate every member of an ensemble once, in the units of the targets."""
+    if hasattr(model, "method_class"):
+        return model.predict_dist(x).means
     means = model._predictive_standardised(x).means
     return model.y_scaler_.inverse_mean(means[..., :1])[..., 0]
 
@@ -142,9 +186,10 @@ class Seen(NamedTuple):
 
 def seen(model: PointNetworkRegressor, x: Float[Array, "n d"]) -> Seen:
     """Look at rows through a point network's only member; standardised units."""
-    built = model._build()
+    built, state, _ = _parts(model)
     observe = cast(GaussianNoise, built.likelihood).observe
-    found = _seen(built.method.mean, built.apply, observe, model.state_, x)
+    gradient = built.gradient if hasattr(built, "gradient") else built.method
+    found = _seen(gradient.mean, built.apply, observe, state, x)
     return Seen(*(np.asarray(part, np.float64) for part in found))
 
 
