@@ -114,10 +114,8 @@ def load_model(path: str | Path) -> SavedModel:
 def estimator_to_stored(estimator: Any) -> Stored:
     """Return a fitted estimator as a header for JSON and named arrays; TypeError if not of ours."""
     method = _method_of(estimator)
-    from bayesprop.estimators.stored import to_stored
-
     shelled = hasattr(estimator, "method_class")
-    model, arrays = to_stored(estimator) if shelled else estimator._to_stored()
+    model, arrays = estimator.to_stored() if shelled else estimator._to_stored()
     task = CLASSIFICATION if hasattr(estimator, "classes_") else REGRESSION
     return Stored({"method": method, "task": task, "model": model}, arrays)
 
@@ -131,9 +129,7 @@ def estimator_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray])
     kind: Any = methods.estimator_class(header["method"], header.get("task", REGRESSION))
     if not hasattr(kind, "method_class"):
         return kind._from_stored(header["model"], arrays)
-    from bayesprop.estimators.stored import from_stored
-
-    return from_stored(kind, header["model"], arrays)
+    return kind.from_stored(header["model"], arrays)
 
 
 def write_sealed(path: str | Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:

@@ -30,11 +30,12 @@ from bayesprop.estimators.fitting import (
 )
 from bayesprop.estimators.params import check_fields
 from bayesprop.estimators.pruned import check_streams, forget, goes_on
+from bayesprop.estimators.stored import from_stored, to_stored
 from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
-from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, Streams
+from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, Stored, Streams
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.standardiser import Standardiser
 from bayesprop.model.task import Classes, Numbers
@@ -223,6 +224,15 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
         """Write the fitted model to one file that loads without running code."""
         _save(path, self)
 
+    def to_stored(self) -> Stored:
+        """Return the fitted estimator as a header for JSON and named arrays."""
+        return to_stored(self)
+
+    @classmethod
+    def from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        """Rebuild a fitted estimator from what `to_stored` gave; any error where it is not that."""
+        return from_stored(cls, header, arrays)
+
 
 class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Fits a method to rows with labels, and predicts their probabilities.
@@ -358,6 +368,15 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that loads without running code."""
         _save(path, self)
+
+    def to_stored(self) -> Stored:
+        """Return the fitted estimator as a header for JSON and named arrays."""
+        return to_stored(self)
+
+    @classmethod
+    def from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        """Rebuild a fitted estimator from what `to_stored` gave; any error where it is not that."""
+        return from_stored(cls, header, arrays)
 
 
 def _numbers(y: Any) -> np.ndarray:
