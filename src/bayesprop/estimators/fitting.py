@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayesprop.estimators.advice import warn
 from bayesprop.model.fitted import Encoding, Fitted
 from bayesprop.model.method import Learned, Method, Progress, TrainingRows
+from bayesprop.model.standardiser import Standardiser
 from bayesprop.model.task import Task
+
+_LARGEST_SCALE = 1e150
 
 
 def of_learned(name: str) -> Any:
@@ -35,6 +39,43 @@ def checked_weight(sample_weight: Any, X: np.ndarray) -> Float[np.ndarray, " n"]
     if not (weight > 0.0).any():
         raise ValueError("sample_weight must have a positive entry, got zeros only")
     return weight
+
+
+def as_numbers(y: Any) -> np.ndarray:
+    """Return targets as float64; ValueError for text."""
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except ValueError as error:
+        raise ValueError(f"y must hold numbers ({error}): for labels take a classifier") from error
+
+
+def target_scaler(y: np.ndarray, weight: np.ndarray | None) -> Standardiser:
+    """Learn the units of targets; ValueError where their variance is no float64."""
+    scaler = Standardiser.fit(y, weight)
+    scale = scaler.scale
+    if (scale > _LARGEST_SCALE).any() or (scale < 1.0 / _LARGEST_SCALE).any():
+        raise ValueError(
+            f"y must have a standard deviation between {1 / _LARGEST_SCALE:g} and "
+            f"{_LARGEST_SCALE:g}, so that its variance is a float64; got {scale.max():g}: "
+            "rescale the target"
+        )
+    return scaler
+
+
+def check_labels(y: np.ndarray) -> None:
+    """Raise ValueError unless y can be labels."""
+    try:
+        check_classification_targets(y)
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(label).__name__ for label in y.tolist()}))
+        raise ValueError(
+            f"y must hold labels of one kind, got {kinds}: turn them all into text"
+        ) from error
+
+
+def input_scaler(X: np.ndarray, weight: np.ndarray | None, *, is_scaled: bool) -> Standardiser:
+    """Learn the scale of inputs, or leave them as they are."""
+    return Standardiser.fit(X, weight) if is_scaled else Standardiser.none(X.shape[1])
 
 
 def checked_inputs(estimator: Any, X: Any) -> Float[np.ndarray, "n d"]:

@@ -14,18 +14,21 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprop.estimators.advice import CONSTANT_TARGET
 from bayesprop.estimators.checks import check_int
 from bayesprop.estimators.fitting import (
+    as_numbers,
+    check_labels,
     checked_inputs,
     checked_weight,
     fitted_of,
     has,
+    input_scaler,
     learn,
     of_learned,
+    target_scaler,
     warned,
 )
 from bayesprop.estimators.params import check_fields
@@ -39,8 +42,6 @@ from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, St
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.standardiser import Standardiser
 from bayesprop.model.task import Classes, Numbers
-
-_LARGEST_SCALE = 1e150
 
 
 class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
@@ -145,14 +146,11 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
             order="C",
             ensure_min_samples=2 if reset else 1,
         )
-        y, weight = _numbers(y), checked_weight(sample_weight, X)
+        y, weight = as_numbers(y), checked_weight(sample_weight, X)
         is_vector, y = y.ndim == 1, y.reshape(len(y), -1)
         if reset:
-            self.task_ = Numbers(_target_scaler(y, weight), is_vector)
-            is_scaled = self.standardises_inputs
-            self.x_scaler_ = (
-                Standardiser.fit(X, weight) if is_scaled else Standardiser.none(X.shape[1])
-            )
+            self.task_ = Numbers(target_scaler(y, weight), is_vector)
+            self.x_scaler_ = input_scaler(X, weight, is_scaled=self.standardises_inputs)
         if y.shape[1] != self.n_outputs_:
             raise ValueError(
                 f"y has {y.shape[1]} outputs, but the model was fitted with {self.n_outputs_}"
@@ -289,7 +287,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.check_params()
         resumes = goes_on(self)
         X, y = validate_data(self, X, y, dtype=np.float64, reset=not resumes, order="C")
-        _check_labels(y)
+        check_labels(y)
         weight = checked_weight(sample_weight, X)
         if not resumes:
             self._begin(X, weight, np.unique(y))
@@ -312,7 +310,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_streams(self)
         before = getattr(self, "learned_", None)
         X, y = validate_data(self, X, y, dtype=np.float64, reset=before is None, order="C")
-        _check_labels(y)
+        check_labels(y)
         weight = checked_weight(sample_weight, X)
         labels = self._stream_labels(y, classes, is_first=before is None)
         if before is None:
@@ -327,8 +325,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
                 f"y must hold at least two classes, got one class only: {labels.tolist()[0]!r}"
             )
         self.task_ = Classes(labels)
-        is_scaled = self.standardises_inputs
-        self.x_scaler_ = Standardiser.fit(X, weight) if is_scaled else Standardiser.none(X.shape[1])
+        self.x_scaler_ = input_scaler(X, weight, is_scaled=self.standardises_inputs)
 
     def _stream_labels(self, y: np.ndarray, classes: Any, *, is_first: bool) -> np.ndarray:
         """Return the labels of a stream: those of the first call."""
@@ -377,37 +374,6 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
     def from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
         """Rebuild a fitted estimator from what `to_stored` gave; any error where it is not that."""
         return from_stored(cls, header, arrays)
-
-
-def _numbers(y: Any) -> np.ndarray:
-    """Return targets as float64; ValueError for text."""
-    try:
-        return np.asarray(y, dtype=np.float64)
-    except ValueError as error:
-        raise ValueError(f"y must hold numbers ({error}): for labels take a classifier") from error
-
-
-def _target_scaler(y: np.ndarray, weight: np.ndarray | None) -> Standardiser:
-    scaler = Standardiser.fit(y, weight)
-    scale = scaler.scale
-    if (scale > _LARGEST_SCALE).any() or (scale < 1.0 / _LARGEST_SCALE).any():
-        raise ValueError(
-            f"y must have a standard deviation between {1 / _LARGEST_SCALE:g} and "
-            f"{_LARGEST_SCALE:g}, so that its variance is a float64; got {scale.max():g}: "
-            "rescale the target"
-        )
-    return scaler
-
-
-def _check_labels(y: np.ndarray) -> None:
-    """Raise ValueError unless y can be labels."""
-    try:
-        check_classification_targets(y)
-    except TypeError as error:
-        kinds = ", ".join(sorted({type(label).__name__ for label in y.tolist()}))
-        raise ValueError(
-            f"y must hold labels of one kind, got {kinds}: turn them all into text"
-        ) from error
 
 
 def _save(path: str | Path, estimator: Any) -> None:
