@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from bayesprop.decisions import acquisition as acquisitions
 from bayesprop.decisions import batches
 from bayesprop.decisions.acquisition import CLASSES, NUMBERS, Acquisition, Score
-from bayesprop.decisions.batches import BATCHES, Choice, Chosen
+from bayesprop.decisions.batches import BATCHES, Chosen, Query
 from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, tells_parts
 from bayesprop.decisions.functions import can_be_drawn
 from bayesprop.decisions.pool import (
@@ -137,17 +137,17 @@ class ActiveLearner:
         Raises NotFittedError before the first `teach`, except for random choices, and ValueError
         where fewer than n different rows are allowed.
         """
-        choice = self._choice(pool, costs, allowed, reference)
+        query = self._query(pool, costs, allowed, reference)
         check_int("n", n)
-        scores = batches.scores_of(choice)
-        chosen = batches.choose(choice, scores, int(n), self._batch())
+        scores = batches.scores_of(query)
+        chosen = batches.choose(query, scores, int(n), self._batch())
         self._n_queries += 1
-        self._top_score = float(np.max(scores[choice.allowed]))
+        self._top_score = float(np.max(scores[query.allowed]))
         return chosen
 
     def scores(self, pool: Any, *, reference: Any = None) -> Float[np.ndarray, " n"]:
         """Score every row of the pool on its own, in the unit of the acquisition."""
-        return batches.scores_of(self._choice(pool, None, None, reference))
+        return batches.scores_of(self._query(pool, None, None, reference))
 
     def teach(self, X: Any, y: Any, *, cost: float | None = None) -> Self:
         """Learn measured rows, by a fit to all rows or by streaming the new ones.
@@ -265,7 +265,7 @@ class ActiveLearner:
             return self.batch
         return "fantasy" if can_be_drawn(self.estimator_) else "k-means++"
 
-    def _choice(self, pool: Any, costs: Any, allowed: Allowed, reference: Any) -> Choice:
+    def _query(self, pool: Any, costs: Any, allowed: Allowed, reference: Any) -> Query:
         acquisition = self._acquisition()
         name = getattr(acquisition, "name", "")
         wants_reference = name == acquisitions.EXPECTED_ENTROPY_REDUCTION
@@ -282,7 +282,7 @@ class ActiveLearner:
         if not len(pool):
             raise ValueError("pool must hold one candidate at least, got none")
         seed = np.random.SeedSequence((int(self.random_state), self._n_queries))
-        return Choice(
+        return Query(
             estimator=self.estimator_,
             X=pool,
             acquisition=acquisition,

@@ -38,7 +38,7 @@ Learn = Callable[[Any, np.ndarray], Any]
 
 
 class Chosen(NamedTuple):
-    """Rows of the pool in the order of choice, best first.
+    """Rows of the pool in the order of query, best first.
 
     indices
         Their numbers.
@@ -55,8 +55,8 @@ class Chosen(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Choice:
-    """All that a choice depends on.
+class Query:
+    """All that a choice of rows depends on.
 
     acquisition
         A line of the table, or a function of the doubt.
@@ -69,7 +69,7 @@ class Choice:
     n_draws
         Functions drawn to see how candidates hang together.
     learn
-        Teaches a copy of the estimator rows that are imagined; None where that cannot be done.
+        Teaches a copy of the estimator rows that are imagined.
     """
 
     estimator: Any
@@ -80,7 +80,7 @@ class Choice:
     reference: Any
     seed: int
     n_draws: int
-    learn: Learn | None
+    learn: Learn
 
     @property
     def name(self) -> str:
@@ -89,118 +89,115 @@ class Choice:
 
     def score(self, doubt: Doubt) -> Float[np.ndarray, " n"]:
         """Score candidates by the doubt about them."""
-        if isinstance(self.acquisition, Acquisition):
-            if self.acquisition.score is None:
-                raise ValueError(f"{self.name} is no function of the doubt at a candidate")
-            return self.acquisition.score(doubt)
-        return np.asarray(self.acquisition(doubt), np.float64)
+        score: Any = getattr(self.acquisition, "score", self.acquisition)
+        return np.asarray(score(doubt), np.float64)
 
     def rng(self) -> np.random.Generator:
-        """Return the random numbers of this choice, from the first."""
+        """Return the random numbers of this query, from the first."""
         return np.random.default_rng(self.seed)
 
 
-def scores_of(choice: Choice) -> Float[np.ndarray, " n"]:
+def scores_of(query: Query) -> Float[np.ndarray, " n"]:
     """Score every candidate on its own, in the unit of the acquisition."""
-    if choice.name == RANDOM:
-        return choice.rng().random(len(choice.X))
-    if choice.name == EXPECTED_ENTROPY_REDUCTION:
-        n = len(choice.X)
+    if query.name == RANDOM:
+        return query.rng().random(len(query.X))
+    if query.name == EXPECTED_ENTROPY_REDUCTION:
+        n = len(query.X)
         parts = [np.arange(n)[first : first + CHUNK_ROWS] for first in range(0, n, CHUNK_ROWS)]
-        return np.concatenate([expected_entropy_reduction(*_places(choice, p)) for p in parts])
-    return choice.score(doubt_of(choice.estimator, choice.X))
+        return np.concatenate([expected_entropy_reduction(*_places(query, p)) for p in parts])
+    return query.score(doubt_of(query.estimator, query.X))
 
 
-def choose(choice: Choice, scores: Float[np.ndarray, " n"], n: int, batch: str) -> Chosen:
+def choose(query: Query, scores: Float[np.ndarray, " n"], n: int, batch: str) -> Chosen:
     """Choose n candidates, given the score of each on its own.
 
     Raises ValueError where fewer different rows are allowed, a score is not a number, or the batch
     cannot be had from the estimator.
     """
-    worth = _worth(choice, scores)
-    order = _order(choice, worth)
-    n_different = sum(1 for _ in islice(distinct(choice.X, order), n))
+    worth = _worth(query, scores)
+    order = _order(query, worth)
+    n_different = sum(1 for _ in islice(distinct(query.X, order), n))
     if n_different < n:
         raise ValueError(
             f"n must be at most {n_different}, the number of different rows allowed, got {n}: "
             "ask for fewer, or give or allow more candidates"
         )
-    if n == 1 or batch == "top" or choice.name == RANDOM:
-        return _by_order(choice, scores, order, n)
+    if n == 1 or batch == "top" or query.name == RANDOM:
+        return _by_order(query, scores, order, n)
     if batch == "k-means++":
-        return _by_kmeans(choice, scores, worth, order, n)
-    if can_be_drawn(choice.estimator):
-        return _by_conditioning(choice, scores, order, n)
-    return _by_learning(choice, scores, n)
+        return _by_kmeans(query, scores, worth, order, n)
+    if can_be_drawn(query.estimator):
+        return _by_conditioning(query, scores, order, n)
+    return _by_learning(query, scores, n)
 
 
-def _worth(choice: Choice, scores: np.ndarray) -> np.ndarray:
+def _worth(query: Query, scores: np.ndarray) -> np.ndarray:
     """Score per cost; -inf where a candidate is not allowed."""
     if np.isnan(scores).any():
         row = int(np.argmax(np.isnan(scores)))
         raise ValueError(f"the score of row {row} is not a number; look at its values")
-    if (choice.cost != 1.0).any() and (scores < 0.0).any():
+    if (query.cost != 1.0).any() and (scores < 0.0).any():
         raise ValueError(
             f"costs divide scores, which must not be negative then; got {scores.min():g}: take "
             "mutual-information, or leave costs out"
         )
-    return np.where(choice.allowed, scores / choice.cost, -np.inf)
+    return np.where(query.allowed, scores / query.cost, -np.inf)
 
 
-def _order(choice: Choice, worth: np.ndarray) -> np.ndarray:
+def _order(query: Query, worth: np.ndarray) -> np.ndarray:
     """Places of the allowed candidates, best first, equal ones in random order."""
-    allowed = np.flatnonzero(choice.allowed)
-    shuffled = np.random.default_rng((choice.seed, 1)).permutation(allowed)
+    allowed = np.flatnonzero(query.allowed)
+    shuffled = np.random.default_rng((query.seed, 1)).permutation(allowed)
     return shuffled[np.argsort(-worth[shuffled], kind="stable")]
 
 
-def _by_order(choice: Choice, scores: np.ndarray, order: np.ndarray, n: int) -> Chosen:
-    places = np.array(list(islice(distinct(choice.X, order), n)))
+def _by_order(query: Query, scores: np.ndarray, order: np.ndarray, n: int) -> Chosen:
+    places = np.array(list(islice(distinct(query.X, order), n)))
     return Chosen(places, scores[places], scores)
 
 
-def _places(choice: Choice, places: np.ndarray) -> tuple[Functions, Functions]:
+def _places(query: Query, places: np.ndarray) -> tuple[Functions, Functions]:
     """Return the posterior at some candidates and, drawn together with it, at the reference."""
-    rows, n = take(choice.X, places), len(places)
-    if choice.reference is not None:
-        rows = stacked(rows, choice.reference)
-    draw = partial(functions_of, n_draws=choice.n_draws, seed=choice.seed)
-    both = draw(choice.estimator, rows)
+    rows, n = take(query.X, places), len(places)
+    if query.reference is not None:
+        rows = stacked(rows, query.reference)
+    draw = partial(functions_of, n_draws=query.n_draws, seed=query.seed)
+    both = draw(query.estimator, rows)
     return (
         Functions(both.features[:n], both.noise_var[:n]),
         Functions(both.features[n:], both.noise_var[n:]),
     )
 
 
-def _shortlist(choice: Choice, order: np.ndarray, n: int) -> np.ndarray:
+def _shortlist(query: Query, order: np.ndarray, n: int) -> np.ndarray:
     """Places to choose among: all different ones, or the best half of so many and a random half.
 
     A random part of a large pool holds rows nearly as good as the best of each kind (stochastic
-    greedy choice, Mirzasoleiman et al. 2015).
+    greedy query, Mirzasoleiman et al. 2015).
     """
     half = max(SHORTLIST // 2, 8 * n)
     if len(order) <= 2 * half:
-        return np.array(list(distinct(choice.X, order)))
-    rng = np.random.default_rng((choice.seed, 2))
+        return np.array(list(distinct(query.X, order)))
+    rng = np.random.default_rng((query.seed, 2))
     others = half + np.sort(rng.choice(len(order) - half, half, replace=False))
-    places = list(distinct(choice.X, order[np.r_[:half, others]]))
+    places = list(distinct(query.X, order[np.r_[:half, others]]))
     if len(places) < n:  # copies of a few rows fill it
-        places = list(islice(distinct(choice.X, order), n))
+        places = list(islice(distinct(query.X, order), n))
     return np.array(places)
 
 
-def _by_conditioning(choice: Choice, scores: np.ndarray, order: np.ndarray, n: int) -> Chosen:
-    """Choose greedily, conditioning the posterior after each choice."""
-    places = _shortlist(choice, order, n)
-    functions, reference = _places(choice, places)
-    doubt = doubt_of(choice.estimator, take(choice.X, places))
-    cost, is_free = choice.cost[places], np.ones(len(places), dtype=bool)
+def _by_conditioning(query: Query, scores: np.ndarray, order: np.ndarray, n: int) -> Chosen:
+    """Choose greedily, conditioning the posterior after each query."""
+    places = _shortlist(query, order, n)
+    functions, reference = _places(query, places)
+    doubt = doubt_of(query.estimator, take(query.X, places))
+    cost, is_free = query.cost[places], np.ones(len(places), dtype=bool)
     picks, then = [], []
     for _ in range(n):
-        if choice.name == EXPECTED_ENTROPY_REDUCTION:
+        if query.name == EXPECTED_ENTROPY_REDUCTION:
             score = expected_entropy_reduction(functions, reference)
         else:
-            score = choice.score(doubt.after(functions.epistemic_var) if picks else doubt)
+            score = query.score(doubt.after(functions.epistemic_var) if picks else doubt)
         worth = np.where(is_free, score / cost, -np.inf)
         best = int(np.argmax(worth))  # places are in random order among equals
         picks.append(best)
@@ -211,32 +208,27 @@ def _by_conditioning(choice: Choice, scores: np.ndarray, order: np.ndarray, n: i
     return Chosen(places[picks], np.array(then), scores)
 
 
-def _by_learning(choice: Choice, scores: np.ndarray, n: int) -> Chosen:
-    """Choose greedily, teaching a copy of the estimator its own prediction after each choice."""
-    if choice.learn is None:
-        raise ValueError(
-            'batch="fantasy" needs joint draws, or an estimator that can be taught; take '
-            'batch="k-means++"'
-        )
-    estimator, free = choice.estimator, choice.allowed.copy()
-    rows, picks, then, values = np.asarray(choice.X), [], [], []
+def _by_learning(query: Query, scores: np.ndarray, n: int) -> Chosen:
+    """Choose greedily, teaching a copy of the estimator its own prediction after each query."""
+    estimator, free = query.estimator, query.allowed.copy()
+    rows, picks, then, values = np.asarray(query.X), [], [], []
     alone = scores
     while True:
-        best = int(_order(choice, np.where(free, scores / choice.cost, -np.inf))[0])
+        best = int(_order(query, np.where(free, scores / query.cost, -np.inf))[0])
         picks.append(best)
         then.append(float(scores[best]))
         if len(picks) == n:
             return Chosen(np.array(picks), np.array(then), alone)
         free &= ~(rows == rows[best]).all(axis=1)
-        predicted = predictive_of(estimator, take(choice.X, np.array([best])))
+        predicted = predictive_of(estimator, take(query.X, np.array([best])))
         is_class = isinstance(predicted, ClassPredictive)
         values.append(predicted.label if is_class else predicted.mean)
-        estimator = choice.learn(take(choice.X, np.array(picks)), np.concatenate(values))
-        scores = choice.score(doubt_of(estimator, choice.X))
+        estimator = query.learn(take(query.X, np.array(picks)), np.concatenate(values))
+        scores = query.score(doubt_of(estimator, query.X))
 
 
 def _by_kmeans(
-    choice: Choice, scores: np.ndarray, worth: np.ndarray, order: np.ndarray, n: int
+    query: Query, scores: np.ndarray, worth: np.ndarray, order: np.ndarray, n: int
 ) -> Chosen:
     """Take the best candidate, then such as are far from those taken and from nothing.
 
@@ -245,11 +237,11 @@ def _by_kmeans(
     estimator has none. In proportion to the least squared distance some candidates are drawn, and
     the furthest of them is taken (the greedy form of Arthur & Vassilvitskii 2007).
     """
-    places = _shortlist(choice, order, n)
+    places = _shortlist(query, order, n)
     worth = worth[places]
     if not np.isfinite(worth).all() or (worth < 0.0).any():
         raise ValueError(f"k-means++ needs finite scores >= 0, got {scores[places].min():g}")
-    alike, rng = _likeness(choice, places), choice.rng()
+    alike, rng = _likeness(query, places), query.rng()
     distance, picks = worth.copy(), [0]  # places are the best first
     while len(picks) < n:
         last = picks[-1]
@@ -263,15 +255,15 @@ def _by_kmeans(
     return Chosen(places[picks], scores[places[picks]], scores)
 
 
-def _likeness(choice: Choice, places: np.ndarray) -> Callable[[int], np.ndarray]:
+def _likeness(query: Query, places: np.ndarray) -> Callable[[int], np.ndarray]:
     """Return what says how alike all places are to one of them, 0 to 1."""
-    if can_be_drawn(choice.estimator):
-        features = _places(choice, places)[0].features
+    if can_be_drawn(query.estimator):
+        features = _places(query, places)[0].features
         flat = features.reshape(len(places), -1)
         length = np.sqrt(np.einsum("nk,nk->n", flat, flat))
         unit = flat / np.where(length > 0.0, length, 1.0)[:, None]
         return lambda place: np.abs(unit @ unit[place])
-    inputs = np.asarray(unwrapped(choice.estimator, take(choice.X, places))[1], np.float64)
+    inputs = np.asarray(unwrapped(query.estimator, take(query.X, places))[1], np.float64)
     std = inputs.std(axis=0)
     z = inputs / np.where(std > 0.0, std, 1.0)
     return lambda place: np.exp(-0.5 * np.square(z - z[place]).sum(axis=1) / z.shape[1])
