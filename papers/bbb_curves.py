@@ -10,20 +10,11 @@ import numpy as np
 
 from papers import digit_networks, markdown
 from papers.digit_networks import Config
-from papers.protocol import Cell, Experiment, Key, Scratch, Selection
+from papers.protocol import Experiment, Key, Scratch
 from papers.rows import Row
 
 NAME = "bbb-curves"
 METHODS = {"sgd": "SGD", "dropout": "dropout", "bbb-mixture": "Bayes by Backprop"}
-
-
-def cells(config: Config, asked: Selection) -> list[Cell]:
-    """Take the networks of Table 1 from its folder, or train them; parts: their units."""
-    return [
-        Cell({"method": kind, "units": units}, units**2 * config.epochs_of(kind))
-        for units in digit_networks.chosen_units(config, asked)
-        for kind in METHODS
-    ]
 
 
 def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
@@ -79,7 +70,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     config=Config,
     parts=digit_networks.units_of,
-    cells=cells,
+    cells=digit_networks.cells_of(METHODS),
     work=fit_cell,
     section=section,
     draw=draw,

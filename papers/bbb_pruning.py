@@ -13,21 +13,13 @@ import numpy as np
 from bayesprop.model import mean_field, pruning
 from papers import compare, digit_networks, markdown
 from papers.digit_networks import Config
-from papers.protocol import Cell, Experiment, Key, Scratch, Selection
+from papers.protocol import Experiment, Key, Scratch
 from papers.rows import Row
 
 NAME = "bbb-pruning"
 KIND = "bbb-mixture"
 SHARES = (0.0, 0.5, 0.75, 0.95, 0.98)
 CUT_SHARE = 0.75
-
-
-def cells(config: Config, asked: Selection) -> list[Cell]:
-    """Prune the networks of Table 1, trained here if they are not there; parts: their units."""
-    return [
-        Cell({"method": KIND, "units": units}, units**2)
-        for units in digit_networks.chosen_units(config, asked)
-    ]
 
 
 def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
@@ -95,7 +87,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     config=Config,
     parts=digit_networks.units_of,
-    cells=cells,
+    cells=digit_networks.cells_of((KIND,)),
     work=fit_cell,
     section=section,
     draw=draw,

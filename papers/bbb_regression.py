@@ -13,7 +13,7 @@ from jaxtyping import Float
 from bayesprop.estimators.bayes_by_backprop import BayesByBackpropRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor
 from papers import markdown, uci
-from papers.protocol import Cell, Experiment, Key, Selection
+from papers.protocol import Experiment, Key, draws
 from papers.rows import Row, results
 
 NAME = "bbb-regression"
@@ -47,15 +47,6 @@ def curve(x: np.ndarray, noise: np.ndarray | float = 0.0) -> Float[np.ndarray, "
     """Return x + 0.3 sin(2 pi (x + e)) + 0.3 sin(4 pi (x + e)) + e (section 5.2)."""
     phase = 2.0 * np.pi * (x + noise)
     return x + 0.3 * np.sin(phase) + 0.3 * np.sin(2.0 * phase) + noise
-
-
-def cells(_config: Config, asked: Selection) -> list[Cell]:
-    """List fits to five draws of the data (quick: one, shorter); parts are methods."""
-    return [
-        Cell({"method": method, "draw": draw})
-        for draw in range(1 if asked.quick else 5)
-        for method in asked.parts
-    ]
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -137,7 +128,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     config=Config,
     parts=METHODS,
-    cells=cells,
+    cells=draws(5, quick=1),
     work=fit_cell,
     section=section,
     draw=draw,

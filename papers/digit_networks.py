@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from bayesprop.sampling.dropout import Rates, dropout_forward
 from bayesprop.sampling.point_network import point_network
 from papers import rows as row_files
 from papers import uci
-from papers.protocol import Scratch, Selection
+from papers.protocol import Cell, Scratch, Selection
 from papers.rows import Row
 
 LOCAL = "bbb-mixture-local"
@@ -239,6 +239,19 @@ def units_of(config: Config) -> list[str]:
 def chosen_units(config: Config, asked: Selection) -> list[int]:
     """Return the sizes of networks that the user named, by default the largest."""
     return [int(part) for part in asked.parts] if asked.named else [config.units[-1]]
+
+
+def cells_of(kinds: Iterable[str]) -> Callable[[Config, Selection], list[Cell]]:
+    """Return what lists networks of these kinds; the parts are their units."""
+
+    def cells(config: Config, asked: Selection) -> list[Cell]:
+        return [
+            Cell({"method": kind, "units": units}, units**2 * config.epochs_of(kind))
+            for units in chosen_units(config, asked)
+            for kind in kinds
+        ]
+
+    return cells
 
 
 def config_of(rows: Sequence[Row]) -> Config:

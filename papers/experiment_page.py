@@ -35,7 +35,7 @@ def page(name: str, text: str, pictures: Mapping[str, bytes], facts: Mapping[str
         token.children = _offline(token.children)
     body = Markup(_reader().renderer.render(tokens, _reader().options, {"pictures": pictures}))
     templates = environment()
-    templates.loader = ChoiceLoader([PackageLoader("papers"), templates.loader])
+    templates.loader = ChoiceLoader([PackageLoader("papers"), PackageLoader("bayesprop.report")])
     return templates.get_template("experiment.html").render(
         title=title, name=name, body=body, facts=facts
     )

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import floor, log10
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
-from papers.compare import Difference, Estimate
+from papers.compare import Difference, Estimate, Published, difference
 from papers.rows import Row, results
 
 _ROUNDING = 1e-6
@@ -76,6 +76,21 @@ def by_method(
 def gap(value: Difference) -> str:
     """Set a difference in combined standard errors: as printed, and with the rounding."""
     return f"{_signed(value.plain)} / {_signed(value.rounded)}"
+
+
+class Beside(NamedTuple):
+    """The columns "paper", "ours" and "apart" of a figure, and the difference."""
+
+    columns: list[str]
+    apart: Difference
+
+
+def beside(results: Sequence[dict[str, Any]], score: str, printed: str) -> Beside:
+    """Set the mean of a figure beside the one that a paper prints."""
+    ours = Estimate.of([result[score] for result in results])
+    published = Published.parse(printed)
+    apart = difference(ours, published)
+    return Beside([published.text, estimate(ours), gap(apart)], apart)
 
 
 def _signed(value: float | None) -> str:

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from bayesprop.estimators.mc_dropout import MCDropoutRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor
 from papers import markdown, uci
-from papers.protocol import Cell, Experiment, Key, Selection
+from papers.protocol import Experiment, Key, draws
 from papers.rows import Row
 from papers.toy import Toy
 
@@ -53,15 +53,6 @@ def points(n: int, *, random_state: int) -> Toy:
     rng = np.random.default_rng(random_state)
     x = rng.uniform(-REACH, REACH, n)
     return Toy(x[:, None], truth(x) + _NOISE_STD * rng.standard_normal(n))
-
-
-def cells(_config: Config, asked: Selection) -> list[Cell]:
-    """List fits to 20 draws of the data (quick: 2); the parts are the methods."""
-    return [
-        Cell({"method": method, "draw": draw})
-        for draw in range(2 if asked.quick else 20)
-        for method in asked.parts
-    ]
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -159,7 +150,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     config=Config,
     parts=METHODS,
-    cells=cells,
+    cells=draws(20, quick=2),
     work=fit_cell,
     section=section,
     draw=draw,

@@ -12,7 +12,6 @@ from typing import Any
 
 from bayesprop.estimators.pbp import PBPRegressor
 from papers import compare, markdown, uci
-from papers.compare import Estimate, Published
 from papers.protocol import Cell, Experiment, Key, Selection
 from papers.published_pbp import PublishedPBP
 from papers.rows import Row
@@ -47,7 +46,7 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
         for layers in LAYERS
         for mode in MODES
     ]
-    return sorted(fits, key=lambda cell: (cell.key["split"], -cell.cost))
+    return uci.by_split(fits)
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -102,23 +101,15 @@ def _line(dataset: str, layers: int, rows: Sequence[Row], printed: str) -> list[
     results = {mode: [r.result or {} for r in here if r.cell["mode"] == mode] for mode in MODES}
     if not results["reference"]:
         return None
-    rmse, log_likelihood = (
-        {mode: Estimate.of([result[score] for result in results[mode]]) for mode in MODES}
-        for score in ("rmse", "log_likelihood")
-    )
-    published = Published.parse(printed)
-    apart = compare.difference(rmse["reference"], published)
+    rmse = markdown.beside(results["reference"], "rmse", printed)
     return [
         dataset,
         str(layers),
         " / ".join(dict.fromkeys(str(len(found)) for found in results.values())),
-        published.text,
-        markdown.estimate(rmse["reference"]),
-        markdown.gap(apart),
-        "yes" if apart.is_flagged else "no",
-        markdown.estimate(rmse["guarded"]),
-        markdown.estimate(log_likelihood["reference"]),
-        markdown.estimate(log_likelihood["guarded"]),
+        *rmse.columns,
+        "yes" if rmse.apart.is_flagged else "no",
+        *markdown.means(results["guarded"], ["rmse"]),
+        *(markdown.means(results[mode], ["log_likelihood"])[0] for mode in MODES),
         f"{_share_broken(results['reference']):.0%}",
     ]
 

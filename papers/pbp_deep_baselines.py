@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from papers import compare, markdown, pbp_table1_baselines, uci
-from papers.compare import Estimate, Published
 from papers.protocol import Cell, Experiment, Selection
 from papers.rows import Row
 from papers.tuned_network import Config, at_hand, cost, fit_cell
@@ -28,7 +27,7 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
         for split in range(uci.n_splits(dataset, quick=asked.quick))
         for layers in LAYERS
     ]
-    return sorted(fits, key=lambda cell: (cell.key["split"], -cell.cost))
+    return uci.by_split(fits)
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -62,22 +61,16 @@ _HEADER = (
 
 def _line(dataset: str, layers: int, rows: Sequence[Row], printed: str) -> list[str]:
     results = [row.result or {} for row in rows]
-    rmse, log_likelihood = (
-        Estimate.of([result[score] for result in results]) for score in ("rmse", "log_likelihood")
-    )
-    published = Published.parse(printed)
-    apart = compare.difference(rmse, published)
+    rmse = markdown.beside(results, "rmse", printed)
     return [
         dataset,
         str(layers),
         str(len(rows)),
-        published.text,
-        markdown.estimate(rmse),
-        markdown.gap(apart),
-        markdown.estimate(log_likelihood),
+        *rmse.columns,
+        *markdown.means(results, ["log_likelihood"]),
         pbp_table1_baselines.seconds(results),
         pbp_table1_baselines.chosen(results),
-        "yes" if apart.is_flagged else "no",
+        "yes" if rmse.apart.is_flagged else "no",
     ]
 
 

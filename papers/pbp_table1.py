@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from papers import compare, markdown, uci
-from papers.compare import Estimate, Published
+from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
 from papers.published_pbp import PublishedPBP
 from papers.rows import Row
@@ -50,7 +50,7 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
         for hidden in (uci.hidden_units(dataset), *_OTHER_WIDTHS.get(dataset, ()))
         for split in range(uci.n_splits(dataset, quick=asked.quick))
     ]
-    fits.sort(key=lambda cell: (cell.key["split"], -cell.cost))
+    fits = uci.by_split(fits)
     if YEAR_SHAPED in asked.parts:
         share = 0.01 if asked.quick else 0.1
         cost = share * _MEASURED_EPOCHS / Config.n_epochs * uci.cost("year", 100)
@@ -134,11 +134,9 @@ def _line(dataset: str, hidden: int, rows: Sequence[Row], paper: dict[str, str])
     is_stated = hidden == uci.hidden_units(dataset)
     line, flags = [dataset if is_stated else f"{dataset}, {hidden} units", str(len(rows))], []
     for score, label in (("rmse", "RMSE"), ("log_likelihood", "log-likelihood")):
-        ours = Estimate.of([result[score] for result in results])
-        published = Published.parse(paper[score])
-        apart = compare.difference(ours, published)
-        line += [published.text, markdown.estimate(ours), markdown.gap(apart)]
-        flags += [label] if apart.is_flagged else []
+        shown = markdown.beside(results, score, paper[score])
+        line += shown.columns
+        flags += [label] if shown.apart.is_flagged else []
     seconds = Estimate.of([result["fit_seconds"] for result in results]).mean
     return [*line, paper["seconds"], f"{seconds:.2g}", ", ".join(flags) or "no"]
 

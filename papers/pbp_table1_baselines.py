@@ -8,7 +8,7 @@ from typing import Any
 
 from bayesprop.datasets import registry
 from papers import compare, markdown, uci
-from papers.compare import Difference, Estimate, Published
+from papers.compare import Difference, Estimate
 from papers.protocol import Cell, Experiment, Selection
 from papers.rows import Row
 from papers.tuned_network import Config, at_hand, cost, fit_cell
@@ -97,13 +97,12 @@ def _table(method: str, by_set: dict[str, list[Row]], paper: dict[str, dict[str,
         results = [row.result or {} for row in rows]
         line, gaps = [dataset, str(len(rows))], {}
         for score in _SCORES:
-            ours = Estimate.of([result[score] for result in results])
             if score == "log_likelihood" and is_bp:
-                line.append(markdown.estimate(ours))
+                line += markdown.means(results, [score])
                 continue
-            published = Published.parse(paper[dataset][f"{column}_{score}"])
-            gaps[score] = compare.difference(ours, published)
-            line += [published.text, markdown.estimate(ours), markdown.gap(gaps[score])]
+            shown = markdown.beside(results, score, paper[dataset][f"{column}_{score}"])
+            gaps[score] = shown.apart
+            line += shown.columns
         flags = [_SCORES[score] for score, gap in gaps.items() if gap.is_flagged]
         line += [paper[dataset][f"{column}_seconds"], seconds(results), chosen(results)]
         lines.append([*line, ", ".join(flags) or "no"])

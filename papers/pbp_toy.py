@@ -17,7 +17,7 @@ from bayesprop.methods import make
 from papers import ground_truth, markdown, uci
 from papers.compare import Estimate
 from papers.ground_truth import TRUTH, VAGUE, Distance
-from papers.protocol import Cell, Experiment, Key, Selection
+from papers.protocol import Experiment, Key, draws
 from papers.published_pbp import PublishedPBP
 from papers.rows import Row, results
 from papers.toy import CUBIC_RANGE, cubic, cubic_mean
@@ -49,15 +49,6 @@ class Config:
     n_warmup: int = 1000
     n_draws: int = 7500
     engine: str = "auto"
-
-
-def cells(_config: Config, asked: Selection) -> list[Cell]:
-    """List fits to 20 draws of the data (quick: 2); the parts are the methods."""
-    return [
-        Cell({"method": method, "draw": draw})
-        for draw in range(2 if asked.quick else 20)
-        for method in asked.parts
-    ]
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
@@ -178,7 +169,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     config=Config,
     parts=PANELS,
-    cells=cells,
+    cells=draws(20, quick=2),
     work=fit_cell,
     section=section,
     draw=draw,

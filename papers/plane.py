@@ -16,10 +16,9 @@ from jaxtyping import Float, Int
 
 from bayesprop import metrics
 from papers import markdown, uci
-from papers.protocol import Cell, Experiment, Key, Selection, Work
+from papers.protocol import Experiment, Key, Work, draws
 from papers.rows import Row
 
-N_DRAWS, N_QUICK_DRAWS = 20, 2
 FAR_RADIUS = 6.0
 _PICTURED = 0
 _N_NEW = 2000
@@ -67,21 +66,12 @@ def experiment(
         name=plane.name,
         config=config,
         parts=plane.labels,
-        cells=cells,
+        cells=draws(20, quick=2),
         work=work,
         section=partial(section, plane),
         draw=partial(draw, plane),
         quick=quick or {},
     )
-
-
-def cells(_config: Any, asked: Selection) -> list[Cell]:
-    """List fits to 20 draws of the data (quick: 2)."""
-    return [
-        Cell({"method": method, "draw": draw})
-        for draw in range(N_QUICK_DRAWS if asked.quick else N_DRAWS)
-        for method in asked.parts
-    ]
 
 
 def fit_cell(plane: Plane, config: Any, key: Key) -> dict[str, Any]:

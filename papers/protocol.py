@@ -49,6 +49,19 @@ def silent(_text: str) -> None:
     """Say nothing."""
 
 
+def draws(full: int, *, quick: int) -> Callable[[Any, Selection], list[Cell]]:
+    """Return what lists fits of every method, the parts, to that many draws of the data."""
+
+    def cells(_config: Any, asked: Selection) -> list[Cell]:
+        return [
+            Cell({"method": method, "draw": draw})
+            for draw in range(quick if asked.quick else full)
+            for method in asked.parts
+        ]
+
+    return cells
+
+
 def described(key: Key) -> str:
     """Say a cell's key in words: {"dataset": "yacht", "split": 3} is "yacht, split 3"."""
     first, *others = key.items()

@@ -319,7 +319,8 @@ def _connected(address: str) -> Iterator[Any]:
             raise NoCluster(
                 f"the scheduler at {address} has no worker: start one with dask worker {address}"
             ) from error
-        for worker, found in client.run(version, on_error="return").items():
+        answers: Any = client.run(version, on_error="return")
+        for worker, found in answers.items():
             if found != __version__:
                 raise NoCluster(
                     f"worker {worker} answers {found}: it must run in a checkout of bayesprop "

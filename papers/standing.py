@@ -12,16 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
+from scipy import stats
 
 from papers.compare import Estimate
 from papers.rows import Row
 
-# 95 % points of the studentised range for 2, 3, ... means and infinite degrees of freedom, over
-# sqrt(2): Demšar (2006), Table 5, and on.
-_NEMENYI = (
-    1.960, 2.344, 2.569, 2.728, 2.850, 2.948, 3.031, 3.102, 3.164,
-    3.219, 3.268, 3.313, 3.354, 3.391, 3.426, 3.458, 3.489, 3.517, 3.544,
-)  # fmt: skip
 _LEAST_SHARE = 0.5
 """A method with a smaller share of the splits that others have finished is not compared yet."""
 
@@ -97,12 +92,9 @@ class Field:
 
     def ranks(self, score: Score) -> dict[str, float]:
         """Rank the means, 1 the best; equal means share the average of their ranks."""
-        means = {m: score.sign * float(v.mean()) for m, v in self.values(score.key).items()}
-        return {
-            method: sum(other > mean for other in means.values())
-            + 0.5 * (1 + sum(other == mean for other in means.values()))
-            for method, mean in means.items()
-        }
+        values = self.values(score.key)
+        ranks = stats.rankdata([-score.sign * float(v.mean()) for v in values.values()])
+        return dict(zip(values, ranks.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -144,11 +136,12 @@ def critical_difference(n_methods: int, n_sets: int) -> float:
     n_methods
         All that were ranked together on some set: with fewer on another it is a bound from above.
 
-    NaN for more than 20 methods, or fewer than two.
+    NaN for fewer than two methods.
     """
-    if not 2 <= n_methods < 2 + len(_NEMENYI):
+    if n_methods < 2:
         return math.nan
-    return _NEMENYI[n_methods - 2] * math.sqrt(n_methods * (n_methods + 1) / (6.0 * n_sets))
+    spread = stats.studentized_range.ppf(0.95, n_methods, math.inf) / math.sqrt(2.0)
+    return float(spread) * math.sqrt(n_methods * (n_methods + 1) / (6.0 * n_sets))
 
 
 def undominated(quality: Mapping[str, float], seconds: Mapping[str, float]) -> list[str]:

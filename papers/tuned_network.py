@@ -148,7 +148,8 @@ class Network:
         learner = _learner(is_point=self.method == "bp")
         key_start, key_steps = jax.random.split(jax.random.key(seed))
         state = self._start(learner, key_start, settings)
-        data = loops.Rows(*(jnp.asarray(part, jnp.float32) for part in rows), jnp.ones(len(rows.x)))
+        x, y = (jnp.asarray(part, jnp.float32) for part in rows)
+        data = loops.Rows(x, y, jnp.ones(len(x)))
         for number in range(self.n_epochs):
             key = jax.random.fold_in(key_steps, number)
             state, _ = loops.epoch(learner.update, state, key, data, batch_size=1)
@@ -231,6 +232,7 @@ def _search(
     Trials are kept in the folder, so that a search that was killed goes on.
     """
     import optuna
+    from optuna.storages.journal import JournalFileBackend
 
     order = np.random.default_rng(seeds[0]).permutation(len(rows.x))
     n_held_out = round(config.validation_share * len(order))
@@ -246,7 +248,7 @@ def _search(
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     name = row_files.identity(key, row_files.plain(asdict(config)))
-    journal = optuna.storages.journal.JournalFileBackend(str(folder / "tuning.optuna.log"))
+    journal = JournalFileBackend(str(folder / "tuning.optuna.log"))
     study = optuna.create_study(
         study_name=f"{described(key)}, {hashlib.sha256(name.encode()).hexdigest()[:12]}",
         storage=optuna.storages.JournalStorage(journal),

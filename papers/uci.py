@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,7 +16,7 @@ from bayesprop.datasets import registry
 from bayesprop.datasets.places import Loaded
 from bayesprop.datasets.splits import Split, standard_splits
 from bayesprop.table.errors import TableError
-from papers.protocol import NothingToRun
+from papers.protocol import Cell, NothingToRun
 
 DATASETS = (
     "boston",
@@ -94,6 +94,11 @@ def _splits(dataset: str) -> list[Split]:
     if about.n_train is not None:
         return loaded(dataset).splits()
     return standard_splits(about.n, about.n_splits)
+
+
+def by_split(fits: Iterable[Cell]) -> list[Cell]:
+    """Sort fits by split, so that a part of a run covers all sets alike; the longest first."""
+    return sorted(fits, key=lambda cell: (cell.key["split"], -cell.cost))
 
 
 def cell_seed(seed: int, *place: int) -> int:

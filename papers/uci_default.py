@@ -64,7 +64,7 @@ def cells(_config: Config, asked: Selection) -> list[Cell]:
         if dataset in UNSEEN
         for split in range(uci.QUICK_SPLITS if asked.quick else _UNSEEN_SPLITS)
     ]
-    return sorted(fits, key=lambda cell: (cell.key["split"], -cell.cost))
+    return uci.by_split(fits)
 
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
