@@ -95,7 +95,7 @@ def test_practice_that_leaves_the_finite_numbers_is_undone():
     memory = online_network.remembered(online_network.empty(8, 2), *rows(6))
     assert online_network.practise(model, memory, 0, n_steps=5, batch_size=4)
     drawn = online_network.functions(model, x, 0, 1)
-    model.state_ = before
+    model.learned_ = model.learned_._replace(state=before)
     np.testing.assert_array_equal(drawn, online_network.functions(model, x, 0, 1))
 
 
@@ -108,7 +108,7 @@ def test_a_network_shows_what_its_last_layer_sees_and_its_noise(noise):
     seen = online_network.seen(model, x)
     assert seen.features.shape == (5, 3)
     assert (seen.features >= 0.0).all()
-    last = np.asarray(model._build().method.mean(model.state_).weights[-1])[0]
+    last = np.asarray(model.fitted_.method.built.gradient.mean(model.state_.network).weights[-1])[0]
     drawn = online_network.functions(model, x, 0, 1)[0]
     mean = 10.0 * (seen.features @ last[:-1, 0] + last[-1, 0])
     np.testing.assert_allclose(mean, drawn, rtol=1e-5)

@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from bayesprop.estimators.checks import check_not_negative
-from bayesprop.estimators.member_networks import MemberClassifier, MemberFitting, MemberRegressor
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class _EnsembleFitting(MemberFitting):
-    """What both have beside the members: rows moved to where they fit worst."""
-
-    n_members: int = 5
-    adversarial_step: float = 0.0
-
-    def _check_hyper_parameters(self) -> None:
-        super()._check_hyper_parameters()
-        check_not_negative("adversarial_step", self.adversarial_step)
-
-    def _adversarial_step(self) -> float:
-        return float(self.adversarial_step)
+from bayesprop.estimators.network_params import check_stopping, likelihood_of, member_networks
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    SIZES,
+    one_of,
+)
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.task import Classes, Numbers
+from bayesprop.sampling.member_networks import MemberNetworks
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class DeepEnsembleRegressor(MemberRegressor, _EnsembleFitting):
+class _Params:
+    """What both have."""
+
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    momentum: float = field(default=0.9, metadata=SHARE)
+    weight_decay: float = field(default=10.0, metadata=NOT_NEGATIVE)
+    n_members: int = field(default=5, metadata=COUNT)
+    early_stopping: bool = False
+    validation_fraction: float = field(default=0.1, metadata=SHARE)
+    patience: int = field(default=20, metadata=COUNT)
+    adversarial_step: float = field(default=0.0, metadata=NOT_NEGATIVE)
+
+    def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> MemberNetworks:
+        """Return the method for a likelihood."""
+        step = float(self.adversarial_step)
+        return member_networks(self, n_inputs, likelihood, adversarial_step=step)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DeepEnsembleRegressor(_Params, BayesianRegressor):
     """Several networks from different starts, for regression (Lakshminarayanan et al. 2017).
 
     Every member predicts a mean and, by default, a noise variance that depends on the input; the
@@ -93,11 +115,24 @@ class DeepEnsembleRegressor(MemberRegressor, _EnsembleFitting):
     ((42,), True)
     """
 
-    noise: Literal["learned", "input"] | float = "input"
+    method_class = MemberNetworks
+    noise: Literal["learned", "input"] | float = field(default="input", metadata=NOISE)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def check_params(self) -> None:
+        """Raise ValueError for hyper-parameters out of their range, alone or together."""
+        super().check_params()
+        check_stopping(self)
+
+    def build_method(self, task: Numbers, n_inputs: int) -> MemberNetworks:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, likelihood_of(task, self.noise))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class DeepEnsembleClassifier(MemberClassifier, _EnsembleFitting):
+class DeepEnsembleClassifier(_Params, BayesianClassifier):
     """Several networks from different starts, for classification (Lakshminarayanan et al. 2017).
 
     The prediction is the average of the members' probabilities, and their disagreement its
@@ -164,3 +199,18 @@ class DeepEnsembleClassifier(MemberClassifier, _EnsembleFitting):
     >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
     ((169, 2), True)
     """
+
+    method_class = MemberNetworks
+    standardise: bool = True
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def check_params(self) -> None:
+        """Raise ValueError for hyper-parameters out of their range, alone or together."""
+        super().check_params()
+        check_stopping(self)
+
+    def build_method(self, task: Classes, n_inputs: int) -> MemberNetworks:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, likelihood_of(task))

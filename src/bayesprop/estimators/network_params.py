@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import optax
@@ -18,6 +18,7 @@ from bayesprop.model.network_likelihoods import (
     NetworkLikelihood,
 )
 from bayesprop.model.task import Classes, Task
+from bayesprop.sampling.member_networks import EarlyStopping, MemberNetworks, members
 
 
 def likelihood_of(task: Task, noise: Any = None) -> NetworkLikelihood:
@@ -66,3 +67,60 @@ def make_optimizer(
     if name == "sgd":
         return optax.sgd(learning_rate, momentum=momentum or None)
     return getattr(optax, name)(learning_rate)
+
+
+class MemberParams(Protocol):
+    """Hyper-parameters of networks that are trained together."""
+
+    hidden_layer_sizes: Any
+    n_epochs: int
+    batch_size: int
+    activation: str
+    learning_rate: float
+    optimizer: Any
+    momentum: float
+    weight_decay: float
+    n_members: int
+    early_stopping: bool
+    validation_fraction: float
+    patience: int
+    warm_start: bool
+
+
+def check_stopping(params: MemberParams) -> None:
+    """Raise ValueError where early stopping does not go with the rest."""
+    if params.early_stopping and params.validation_fraction == 0.0:
+        raise ValueError("validation_fraction must be > 0 for early_stopping, got 0")
+    if params.early_stopping and params.warm_start:
+        raise ValueError(
+            "warm_start must be False with early_stopping=True, because training has ended "
+            "where it was best; got True"
+        )
+
+
+def member_networks(
+    params: MemberParams, n_inputs: int, likelihood: NetworkLikelihood, **how: Any
+) -> MemberNetworks:
+    """Build networks that are trained together; `how` goes to `members`."""
+    optimizer = make_optimizer(
+        params.optimizer, float(params.learning_rate), float(params.momentum)
+    )
+    n_members = int(params.n_members)
+    together = members(
+        likelihood,
+        params.activation,
+        optimizer,
+        weight_decay=float(params.weight_decay),
+        n_members=n_members,
+        **how,
+    )
+    stopping = EarlyStopping(params.validation_fraction, params.patience)
+    return MemberNetworks(
+        together.ensemble,
+        layer_sizes(n_inputs, params.hidden_layer_sizes, likelihood),
+        params.n_epochs,
+        params.batch_size,
+        n_members,
+        together,
+        stopping if params.early_stopping else None,
+    )

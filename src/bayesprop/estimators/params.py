@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from bayesprop.estimators import checks
-from bayesprop.model.layers import activation
 
 Metadata = Mapping[str, Any]
 
@@ -40,6 +39,8 @@ def _check_sizes(name: str, value: Any) -> None:
 
 
 def _check_activation(name: str, value: Any) -> None:
+    from bayesprop.model.layers import activation  # loads JAX
+
     del name
     activation(value)
 

@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from bayesprop.estimators.member_networks import MemberClassifier, MemberFitting, MemberRegressor
-from bayesprop.estimators.optimizers import check_share
+from bayesprop.estimators.network_params import check_stopping, likelihood_of, member_networks
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    SIZES,
+    one_of,
+)
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.task import Classes, Numbers
 from bayesprop.sampling.dropout import Rates
+from bayesprop.sampling.member_networks import MemberNetworks
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _PointFitting(MemberFitting):
-    """What both have beside the members: units and weights that are missing in training."""
+class _Params:
+    """What both have."""
 
-    dropout: float = 0.0
-    input_dropout: float = 0.0
-    dropconnect: float = 0.0
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    momentum: float = field(default=0.9, metadata=SHARE)
+    weight_decay: float = field(default=10.0, metadata=NOT_NEGATIVE)
+    n_members: int = field(default=1, metadata=COUNT)
+    early_stopping: bool = False
+    validation_fraction: float = field(default=0.1, metadata=SHARE)
+    patience: int = field(default=20, metadata=COUNT)
+    dropout: float = field(default=0.0, metadata=SHARE)
+    input_dropout: float = field(default=0.0, metadata=SHARE)
+    dropconnect: float = field(default=0.0, metadata=SHARE)
 
-    def _check_hyper_parameters(self) -> None:
-        super()._check_hyper_parameters()
-        for name in ("dropout", "input_dropout", "dropconnect"):
-            check_share(name, getattr(self, name))
-
-    def _rates(self) -> Rates:
-        return Rates(float(self.input_dropout), float(self.dropout), float(self.dropconnect))
+    def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> MemberNetworks:
+        """Return the method for a likelihood."""
+        rates = Rates(float(self.input_dropout), float(self.dropout), float(self.dropconnect))
+        return member_networks(self, n_inputs, likelihood, rates=rates)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PointNetworkRegressor(MemberRegressor, _PointFitting):
+class PointNetworkRegressor(_Params, BayesianRegressor):
     """A network with one value a weight, for regression.
 
     Maximum a posteriori by gradient steps, with the usual means against overfitting. It doubts the
@@ -98,9 +121,24 @@ class PointNetworkRegressor(MemberRegressor, _PointFitting):
     ((42,), True)
     """
 
+    method_class = MemberNetworks
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def check_params(self) -> None:
+        """Raise ValueError for hyper-parameters out of their range, alone or together."""
+        super().check_params()
+        check_stopping(self)
+
+    def build_method(self, task: Numbers, n_inputs: int) -> MemberNetworks:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, likelihood_of(task, self.noise))
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PointNetworkClassifier(MemberClassifier, _PointFitting):
+class PointNetworkClassifier(_Params, BayesianClassifier):
     """A network with one value a weight, for classification.
 
     Maximum a posteriori by gradient steps, with the usual means against overfitting. It doubts the
@@ -170,3 +208,18 @@ class PointNetworkClassifier(MemberClassifier, _PointFitting):
     >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
     ((169, 2), True)
     """
+
+    method_class = MemberNetworks
+    standardise: bool = True
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def check_params(self) -> None:
+        """Raise ValueError for hyper-parameters out of their range, alone or together."""
+        super().check_params()
+        check_stopping(self)
+
+    def build_method(self, task: Classes, n_inputs: int) -> MemberNetworks:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, likelihood_of(task))

@@ -168,10 +168,10 @@ class TrainedNetwork:
     def predict(self, state: NetworkState, x: np.ndarray) -> Predictive | ClassPredictive:
         """Average over draws of the weights, always the same ones."""
         key = jax.random.fold_in(jax.random.key(state.seed), 2**31 - 1)
-        if isinstance(self.built.likelihood, GaussianNoise):
-            drawn = self.observations(state, x, key, self.n_draws)
-            return MixturePredictive.of(drawn.f, drawn.noise_var)
         rows = jnp.asarray(padded(x), jnp.float32)
+        if isinstance(self.built.likelihood, GaussianNoise):
+            observed = self.predicted(state, rows, key)
+            return MixturePredictive.of(*_wide(observed, len(x)))
         moments = self.class_moments(state, rows, key)
         return ClassPredictive.of_codes(*(np.asarray(part)[: len(x)] for part in moments))
 
@@ -179,16 +179,15 @@ class TrainedNetwork:
         self, state: NetworkState, x: np.ndarray, rng: np.random.RandomState, n: int
     ) -> Functions:
         """Draw functions: one network each."""
-        return self.observations(state, x, jax.random.key(int(rng.randint(2**31))), n)
+        key, rows = jax.random.key(int(rng.randint(2**31))), jnp.asarray(padded(x), jnp.float32)
+        return Functions(*_wide(self.observed(state, rows, key, n), len(x)))
 
-    def observations(self, state: Any, x: np.ndarray, key: Any, n_draws: int) -> Functions:
-        """Predict the targets by each of n_draws networks, in float64."""
-        rows = jnp.asarray(padded(x), jnp.float32)
-        observed = self.observed(state, rows, key, n_draws)
-        return Functions(*(np.asarray(part[:, : len(x)], np.float64) for part in observed))
+    def predicted(self, state: Any, x: Any, key: Any) -> draws.Observed:
+        """Predict the targets by the networks of a prediction, on the device."""
+        return self.observed(state, x, key, self.n_draws)
 
     def observed(self, state: Any, x: Any, key: Any, n_draws: int) -> draws.Observed:
-        """Predict the targets by each of n_draws networks, on the device."""
+        """Predict the targets by each of n_draws drawn networks, on the device."""
         likelihood: Any = self.built.likelihood
         sample, apply = self.built.gradient.sample, self.built.apply
         return draws.observations(apply, sample, likelihood, key, state.network, x, n_draws=n_draws)
@@ -213,6 +212,11 @@ def _started(init: Callable[[Any, Any], Any], sizes: tuple[int, ...], seed: int)
     """Draw the start of a network and of its method's state, in one compilation."""
     key_weights, key_state = jax.random.split(jax.random.key(seed))
     return init(key_state, init_weights(key_weights, sizes))
+
+
+def _wide(parts: Any, n_rows: int) -> list[np.ndarray]:
+    """Leave the filling away; (s, n, o) in float64."""
+    return [np.asarray(part[:, :n_rows], np.float64) for part in parts]
 
 
 def named_leaves(tree: Any) -> dict[str, np.ndarray]:
