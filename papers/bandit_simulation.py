@@ -90,9 +90,9 @@ def _keep(path: Path, course: _Course) -> None:
 def _resumed(path: Path | None, n: int) -> _Course | None:
     if path is None or not path.exists():
         return None
-    header, arrays = read_sealed(path)
-    bandit = bandit_files.from_stored(header, arrays, Bandit, f"checkpoint {str(path)!r}")
-    chosen, seconds = arrays.get("run.chosen"), arrays.get("run.seconds")
+    stored = read_sealed(path)
+    bandit = bandit_files.from_stored(stored, Bandit, f"checkpoint {str(path)!r}")
+    chosen, seconds = (stored.arrays.get(f"run.{name}") for name in ("chosen", "seconds"))
     if chosen is None or seconds is None or not chosen.shape == seconds.shape == (n,):
         raise ModelFileError(f"checkpoint {str(path)!r} is of another run: delete it")
     return _Course(bandit, chosen, seconds)

@@ -9,6 +9,7 @@ from bayesprop import BayesByBackpropRegressor, PBPRegressor, ThompsonSampler
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.reward_models import kind_of, rewards_of
 from bayesprop.decisions.streamed_rewards import StreamedRewards
+from bayesprop.store import Stored
 
 NAMES = Arms(["a", "b"], room=3)
 KNOWN = [[0.0, 1.0], [1.0, 0.5], [1.0, -1.0]]
@@ -69,7 +70,7 @@ def test_stored_arrays_that_do_not_fit_are_refused():
         ("state.m.0", arrays["state.m.0"][:, :3]),
     ):
         with pytest.raises(ValueError, match=r"fit|numbers"):
-            StreamedRewards.from_stored(header, arrays | {name: wrong}, 2, NAMES)
+            StreamedRewards.from_stored(Stored(header, arrays | {name: wrong}), 2, NAMES)
 
 
 def test_it_serves_pbp_alone_and_refuses_what_it_cannot_do():

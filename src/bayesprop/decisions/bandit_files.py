@@ -22,7 +22,7 @@ from bayesprop.decisions.offline import Log
 from bayesprop.decisions.reward_models import kind_class, kind_of
 from bayesprop.decisions.rewards import below
 from bayesprop.estimators.checks import check_int
-from bayesprop.store import ModelFileError, read_sealed, seal, unseal, write_sealed
+from bayesprop.store import ModelFileError, Stored, read_sealed, seal, unseal, write_sealed
 
 if TYPE_CHECKING:
     from bayesprop.decisions.bandit import Bandit
@@ -49,17 +49,15 @@ ORDER BY settled.number"""
 
 def save(path: str | Path, bandit: Bandit) -> None:
     """Write a bandit; TypeError for a policy or reward model that is not of this library."""
-    header, arrays = to_stored(bandit)
-    write_sealed(path, header, arrays)
+    write_sealed(path, *to_stored(bandit))
 
 
 def load(path: str | Path, kind: type) -> Any:
     """Read a bandit of a kind; ModelFileError, in one line, if the file is not one."""
-    header, arrays = read_sealed(path)
-    return from_stored(header, arrays, kind, name_of(path))
+    return from_stored(read_sealed(path), kind, name_of(path))
 
 
-def to_stored(bandit: Bandit) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def to_stored(bandit: Bandit) -> Stored:
     """Return everything that a bandit is: a header for JSON and named arrays."""
     policy = type(bandit).__name__
     if policy not in _policies() or type(bandit) is not _policies()[policy]:
@@ -86,13 +84,12 @@ def to_stored(bandit: Bandit) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     arrays["pending.arm"] = np.array([bandit.pending_[i][1] for i in ids], np.int64)
     contexts = [bandit.pending_[i][0] for i in ids]
     arrays["pending.context"] = np.array(contexts, np.float64).reshape(len(ids), width)
-    return header | {"rewards": learnt}, arrays
+    return Stored(header | {"rewards": learnt}, arrays)
 
 
-def from_stored(
-    header: dict[str, Any], arrays: dict[str, np.ndarray], kind: type, source: str
-) -> Any:
+def from_stored(stored: Stored, kind: type, source: str) -> Any:
     """Rebuild a bandit; ModelFileError names the source and says what is wrong."""
+    header = stored.header
     schema = header.get("bandit")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise ModelFileError(f"{source} holds no bandit")
@@ -104,7 +101,7 @@ def from_stored(
     if policy is None or not issubclass(policy, kind):
         raise ModelFileError(f"{source} holds a {str(header.get('policy'))[:40]}")
     try:
-        return _rebuilt(policy, header, arrays)
+        return _rebuilt(policy, *stored)
     except Exception as error:  # contents chosen by a stranger can fail in any way
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
         raise ModelFileError(f"{source} does not describe a bandit ({reason})") from error
@@ -114,8 +111,8 @@ def _rebuilt(policy: Any, header: dict[str, Any], arrays: dict[str, np.ndarray])
     arms = Arms.from_stored(header["arms"])
     check_int("n_features", header["n_features"])
     n_features = header["n_features"]
-    learnt = below(_REWARDS, arrays)
-    rewards = kind_class(header["kind"]).from_stored(header["rewards"], learnt, n_features, arms)
+    learnt = Stored(header["rewards"], below(_REWARDS, arrays))
+    rewards = kind_class(header["kind"]).from_stored(learnt, n_features, arms)
     bandit = policy(rewards, ["-"], random_state=header["random_state"], **header["settings"])
     bandit.arms, bandit.n_features_ = arms, n_features
     for name in ("n_selected", "n_learnt"):
@@ -208,7 +205,7 @@ def read_snapshot(file: sqlite3.Connection, path: Path) -> tuple[Any, int]:
     row = file.execute("SELECT n_records, content FROM snapshot").fetchone()
     if row is None or not isinstance(row[1], bytes):
         raise ModelFileError(f"{name_of(path)} is damaged: it holds no bandit")
-    return from_stored(*unseal(row[1], name_of(path)), Bandit, name_of(path)), row[0]
+    return from_stored(unseal(row[1], name_of(path)), Bandit, name_of(path)), row[0]
 
 
 def write_snapshot(file: sqlite3.Connection, bandit: Bandit, n_records: int) -> None:

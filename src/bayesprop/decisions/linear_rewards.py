@@ -7,7 +7,7 @@ draw of the function at one context needs no draw of the weights.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,6 +16,7 @@ from scipy import linalg
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.regressions import Prior, Regressions
 from bayesprop.decisions.rewards import Belief, Rewards
+from bayesprop.store import Stored
 
 
 @dataclass(eq=False, kw_only=True)
@@ -70,19 +71,19 @@ class LinearRewards(Rewards):
         moved = linalg.solve_triangular(root, normals.T, lower=True, trans=1)
         return (posterior.mean + moved.T) @ x.T
 
-    def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def to_stored(self) -> Stored:
         """Return the sums and posteriors of all arms that have rows."""
         header = {"settings": self.settings(), "arms": sorted(self._regressions.learnt)}
-        return header, self._regressions.to_arrays()
+        return Stored(header, self._regressions.to_arrays())
 
     @classmethod
-    def from_stored(
-        cls, header: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, arms: Arms
-    ) -> Self:
+    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
         """Rebuild what `to_stored` gave."""
-        model = cls(**header["settings"])
+        model = cls(**stored.header["settings"])
         model.begin(n_features, arms, 0)
-        model._regressions.restore(arrays, list(map(int, header["arms"])), len(arms.names))
+        model._regressions.restore(
+            stored.arrays, list(map(int, stored.header["arms"])), len(arms.names)
+        )
         return model
 
 

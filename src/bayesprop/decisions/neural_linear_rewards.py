@@ -24,6 +24,7 @@ from bayesprop.estimators import online_network
 from bayesprop.estimators.checks import check_positive
 from bayesprop.estimators.inputs import padded
 from bayesprop.estimators.point_network import PointNetworkRegressor
+from bayesprop.store import Stored
 
 
 def _network() -> PointNetworkRegressor:
@@ -86,20 +87,18 @@ class NeuralLinearRewards(ReplayedRewards):
         """Draw the regressions of arms, which are independent given what the network sees."""
         return self.reward_scale * self._student_t(choices).draw(rng, n_draws)
 
-    def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def to_stored(self) -> Stored:
         """Return network, memory and regressions."""
         header, arrays = super().to_stored()
         heads = {f"head.{name}": array for name, array in self._heads.to_arrays().items()}
-        return header | {"heads": sorted(self._heads.learnt)}, arrays | heads
+        return Stored(header | {"heads": sorted(self._heads.learnt)}, arrays | heads)
 
     @classmethod
-    def from_stored(
-        cls, header: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, arms: Arms
-    ) -> Self:
+    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
         """Rebuild what `to_stored` gave."""
-        rewards = super().from_stored(header, arrays, n_features, arms)
-        numbers = list(map(int, header["heads"]))
-        rewards._heads.restore(below("head.", arrays), numbers, len(arms.names))
+        rewards = super().from_stored(stored, n_features, arms)
+        numbers = list(map(int, stored.header["heads"]))
+        rewards._heads.restore(below("head.", stored.arrays), numbers, len(arms.names))
         return rewards
 
     def _student_t(self, choices: Choices) -> StudentT:

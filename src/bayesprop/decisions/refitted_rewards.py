@@ -20,7 +20,7 @@ from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Rewards, below
 from bayesprop.estimators.checks import check_choice, check_int, check_positive
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
-from bayesprop.store import estimator_from_stored, estimator_to_stored
+from bayesprop.store import Stored, estimator_from_stored, estimator_to_stored
 
 _SEEDS = 2**32
 
@@ -136,7 +136,7 @@ class RefittedRewards(Rewards):
         normals = rng.standard_normal((n_draws, len(belief.mean)))
         return belief.mean + np.sqrt(belief.var) * normals
 
-    def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def to_stored(self) -> Stored:
         """Return the last fit and the memory; TypeError if the estimator is not of this library."""
         about = {
             "settings": self.settings(),
@@ -151,13 +151,12 @@ class RefittedRewards(Rewards):
         if self.model_ is not None:
             about["model"], fitted = estimator_to_stored(self.model_)
             arrays |= {f"model.{name}": array for name, array in fitted.items()}
-        return about, arrays
+        return Stored(about, arrays)
 
     @classmethod
-    def from_stored(
-        cls, header: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, arms: Arms
-    ) -> Self:
+    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
         """Rebuild what `to_stored` gave."""
+        header, arrays = stored
         rewards = cls(unfitted_from_stored(header["estimator"]), **header["settings"])
         rewards.begin(n_features, arms, int(header["seed"]))
         counts = [int(count) for count in header["counts"]]

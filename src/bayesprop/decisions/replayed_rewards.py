@@ -20,7 +20,7 @@ from bayesprop.decisions.rewards import Belief, Rewards, below
 from bayesprop.estimators import online_network
 from bayesprop.estimators.checks import check_int, check_positive
 from bayesprop.estimators.inputs import FURTHEST_FLOAT32_INPUT
-from bayesprop.store import estimator_from_stored, estimator_to_stored
+from bayesprop.store import Stored, estimator_from_stored, estimator_to_stored
 
 
 @dataclass(eq=False, kw_only=True)
@@ -89,33 +89,31 @@ class ReplayedRewards(Rewards):
         rows, seed = single("context", choices.inputs), int(rng.integers(2**32))
         return online_network.functions(self.model_, rows, seed, n_draws)
 
-    def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def to_stored(self) -> Stored:
         """Return the network with its optimiser, and the memory."""
         header, arrays = estimator_to_stored(self.model_)
         memory = {"x": np.asarray(self._memory.x), "y": np.asarray(self._memory.y)}
         arrays = {f"model.{name}": array for name, array in arrays.items()}
         arrays |= {f"memory.{name}": array for name, array in memory.items()}
         about = {"settings": self.settings(), "model": header, "guards": self.guards_}
-        return about | {"n_seen": self._memory.n_seen}, arrays
+        return Stored(about | {"n_seen": self._memory.n_seen}, arrays)
 
     @classmethod
-    def from_stored(
-        cls, header: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, arms: Arms
-    ) -> Self:
+    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
         """Rebuild what `to_stored` gave."""
-        model = estimator_from_stored(header["model"], below("model.", arrays))
-        rewards = cls(clone(model), **header["settings"])
+        model = estimator_from_stored(stored.header["model"], below("model.", stored.arrays))
+        rewards = cls(clone(model), **stored.header["settings"])
         rewards.begin(n_features, arms, online_network.seed_of(model))
         if model.n_features_in_ != rewards.model_.n_features_in_:
             raise ValueError("the stored model has another number of inputs")
         names = ("memory.x", "memory.y")
         x, y = (
-            jnp.asarray(finite(name, arrays[name], like.shape), like.dtype)
+            jnp.asarray(finite(name, stored.arrays[name], like.shape), like.dtype)
             for name, like in zip(names, rewards._memory[:2], strict=True)
         )
         rewards.model_ = model
-        rewards._memory = online_network.Memory(x, y, int(header["n_seen"]))
-        rewards._undone = int(header["guards"]["practice_undone"])
+        rewards._memory = online_network.Memory(x, y, int(stored.header["n_seen"]))
+        rewards._undone = int(stored.header["guards"]["practice_undone"])
         return rewards
 
     @property

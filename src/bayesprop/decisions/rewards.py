@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
+from bayesprop.store import Stored
 
 
 class Belief(NamedTuple):
@@ -58,14 +59,12 @@ class Rewards(ABC):
         """Draw expected rewards of arms in a context, jointly: each draw is one function."""
 
     @abstractmethod
-    def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def to_stored(self) -> Stored:
         """Return settings and what was learnt: a header for JSON, and named arrays."""
 
     @classmethod
     @abstractmethod
-    def from_stored(
-        cls, header: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, arms: Arms
-    ) -> Self:
+    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
         """Rebuild what `to_stored` gave; any error where it is something else."""
 
     def settings(self) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from bayesprop.estimators import online_pbp
 from bayesprop.estimators.checks import check_int, check_positive
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
+from bayesprop.store import Stored
 
 _GUARDS = ("weights_undone", "noise_kept", "prior_kept", "prior_uninformed")
 _LARGEST = 1e30
@@ -123,7 +124,7 @@ class StreamedRewards(Rewards):
         drawn = self.stream_.draw(rng, self._asked(choices), n_draws)
         return self.reward_scale * _of_arms(drawn, choices)
 
-    def to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def to_stored(self) -> Stored:
         """Return the posterior, and the rows that will be recalled."""
         about = {
             "settings": self.settings(),
@@ -132,13 +133,12 @@ class StreamedRewards(Rewards):
             "n_seen": self._n_seen,
             "mean_square": float(self._square),
         }
-        return about, online_pbp.to_arrays(self.stream_)
+        return Stored(about, online_pbp.to_arrays(self.stream_))
 
     @classmethod
-    def from_stored(
-        cls, header: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, arms: Arms
-    ) -> Self:
+    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
         """Rebuild what `to_stored` gave."""
+        header, arrays = stored
         rewards = cls(unfitted_from_stored(header["estimator"]), **header["settings"])
         rewards.begin(n_features, arms, 0)
         rewards._n_seen = int(header["n_seen"])
