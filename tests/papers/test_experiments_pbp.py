@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import numpy as np
@@ -12,11 +11,7 @@ from scipy import integrate, stats
 from papers import (
     pbp_deep,
     pbp_student_t,
-    pbp_table1,
-    pbp_toy,
     protocol,
-    results,
-    runner,
     uci,
 )
 from papers.pbp_student_t import Watched
@@ -149,29 +144,3 @@ def test_every_experiment_writes_its_part_of_the_results_page(name):
     experiment = EXPERIMENTS[name].load()
     assert experiment.name == name
     assert "Nothing has been run" in experiment.section([])
-
-
-def test_results_page(tmp_path):
-    rows_folder, page = tmp_path / "results" / "pbp-toy", tmp_path / "docs" / "results.md"
-    page.parent.mkdir()
-    page.write_text("# Ours\n\n<!-- pbp-toy -->\nstale text\n<!-- /pbp-toy -->\n\nkept\n")
-    runner.run(pbp_toy.EXPERIMENT, out=rows_folder, quick=True, only=["pbp"])
-    results.main(["--rows", str(tmp_path / "results"), "--docs", str(page)])
-    text = page.read_text()
-    assert text.startswith("# Ours\n\n<!-- pbp-toy -->\n## Four methods on a cubic")
-    assert text.endswith("<!-- /pbp-toy -->\n\nkept\n")
-    assert "stale text" not in text
-    assert (page.parent / "pbp-toy.svg").exists()
-    results.main(["--rows", str(tmp_path / "results"), "--docs", str(page)])
-    assert page.read_text() == text
-
-
-def test_rows_are_strict_json(quick, tmp_path):
-    quick("pbp-toy", "pbp")
-
-    def refuse(constant):
-        raise AssertionError(constant)
-
-    for line in (tmp_path / "pbp-toy.jsonl").read_text().splitlines():
-        json.loads(line, parse_constant=refuse)
-    assert pbp_table1.NAME in EXPERIMENTS

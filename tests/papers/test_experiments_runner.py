@@ -59,12 +59,6 @@ def test_a_finished_run_does_nothing(tmp_path, file):
     assert file.read_bytes() == content
 
 
-def test_other_settings_are_other_cells(tmp_path, file):
-    slow_cells.run(tmp_path, Config())
-    slow_cells.run(tmp_path, Config(seconds=0.001))
-    assert len(rows.done(rows.read(file))) == 2 * len(CELLS)
-
-
 def test_the_summary_is_of_the_settings_asked_for(tmp_path):
     experiment = replace(
         slow_cells.EXPERIMENT,
