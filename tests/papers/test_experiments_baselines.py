@@ -79,7 +79,7 @@ def uci_data(uci_folder, monkeypatch):
 
 @pytest.mark.usefixtures("uci_data")
 def test_the_tables_are_made_of_tuned_fits(reproduce, monkeypatch, tmp_path):
-    few = {"quick": {"n_trials": 5}}
+    few = {"quick": {"n_trials": 2}}
     rows = reproduce(replace(pbp_table1_baselines.EXPERIMENT, **few), "yacht", jobs=2)
     assert len(rows) == 2 * len(pbp_table1_baselines.METHODS)
     spread = 15.2  # of the target
