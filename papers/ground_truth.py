@@ -205,10 +205,10 @@ def distances(
     truth_name
         The method that the others are set beside.
     """
-    results = {tuple(row.cell[name] for name in of): row.result or {} for row in rows}
+    by_key = {tuple(row.cell[name] for name in of): row.result or {} for row in rows}
     found = {}
-    for key, result in results.items():
-        truth = results.get((*key[:-1], truth_name))
+    for key, result in by_key.items():
+        truth = by_key.get((*key[:-1], truth_name))
         if truth is not None and key[-1] != truth_name:
             found[key] = distance(
                 *(np.asarray(result[name]) for name in ("mean", "std")),
@@ -247,7 +247,7 @@ _HEADER = (
 
 def chains_line(rows: Sequence[Row]) -> str:
     """Say how well the chains of the truth agree, over all problems."""
-    chains = [row.result or {} for row in rows if row.cell["method"] in (TRUTH, VAGUE)]
+    chains = [result for m in (TRUTH, VAGUE) for result in results(rows, method=m)]
     if not chains:
         return "Without chains there is no truth to compare with."
     worst = max(result["r_hat"] for result in chains)

@@ -14,7 +14,7 @@ from bayesprop.estimators.pbp import PBPRegressor
 from papers import compare, markdown, uci
 from papers.protocol import Cell, Experiment, Key, Selection
 from papers.published_pbp import PublishedPBP
-from papers.rows import Row
+from papers.rows import Row, results
 
 NAME = "pbp-deep"
 LAYERS = (1, 2, 3, 4)
@@ -97,25 +97,27 @@ def _cut_short(rows: Sequence[Row]) -> str:
 
 
 def _line(dataset: str, layers: int, rows: Sequence[Row], printed: str) -> list[str] | None:
-    here = [r for r in rows if (r.cell["dataset"], r.cell["layers"]) == (dataset, layers)]
-    results = {mode: [r.result or {} for r in here if r.cell["mode"] == mode] for mode in MODES}
-    if not results["reference"]:
+    reference, guarded = (
+        results(rows, dataset=dataset, layers=layers, mode=mode) for mode in MODES
+    )
+    if not reference:
         return None
-    rmse = markdown.beside(results["reference"], "rmse", printed)
+    rmse = markdown.beside(reference, "rmse", printed)
     return [
         dataset,
         str(layers),
-        " / ".join(dict.fromkeys(str(len(found)) for found in results.values())),
+        " / ".join(dict.fromkeys((str(len(reference)), str(len(guarded))))),
         *rmse.columns,
         "yes" if rmse.apart.is_flagged else "no",
-        *markdown.means(results["guarded"], ["rmse"]),
-        *(markdown.means(results[mode], ["log_likelihood"])[0] for mode in MODES),
-        f"{_share_broken(results['reference']):.0%}",
+        *markdown.means(guarded, ["rmse"]),
+        *markdown.means(reference, ["log_likelihood"]),
+        *markdown.means(guarded, ["log_likelihood"]),
+        f"{_share_broken(reference):.0%}",
     ]
 
 
-def _share_broken(results: list[dict[str, Any]]) -> float:
-    shapes = [result["prior_shape"] for result in results]
+def _share_broken(found: list[dict[str, Any]]) -> float:
+    shapes = [result["prior_shape"] for result in found]
     return sum(shape is None or not shape > 1.0 for shape in shapes) / len(shapes)
 
 

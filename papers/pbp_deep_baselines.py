@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from papers import compare, markdown, pbp_table1_baselines, uci
 from papers.protocol import Cell, Experiment, Selection
-from papers.rows import Row
+from papers.rows import Row, results
 from papers.tuned_network import Config, at_hand, cost, fit_cell
 
 NAME = "pbp-deep-baselines"
@@ -35,14 +36,10 @@ def section(rows: Sequence[Row]) -> str:
     finished = markdown.latest(rows)
     paper = compare.anchors("pbp_deep_baselines.csv")
     lines = [
-        _line(dataset, layers, here, paper[dataset][str(layers)])
+        _line(dataset, layers, found, paper[dataset][str(layers)])
         for dataset in paper
         for layers in LAYERS
-        if (
-            here := [
-                r for r in finished if (r.cell["dataset"], r.cell["layers"]) == (dataset, layers)
-            ]
-        )
+        if (found := results(finished, dataset=dataset, layers=layers))
     ]
     return markdown.section(
         NAME,
@@ -59,17 +56,16 @@ _HEADER = (
 )
 
 
-def _line(dataset: str, layers: int, rows: Sequence[Row], printed: str) -> list[str]:
-    results = [row.result or {} for row in rows]
-    rmse = markdown.beside(results, "rmse", printed)
+def _line(dataset: str, layers: int, found: Sequence[dict[str, Any]], printed: str) -> list[str]:
+    rmse = markdown.beside(found, "rmse", printed)
     return [
         dataset,
         str(layers),
-        str(len(rows)),
+        str(len(found)),
         *rmse.columns,
-        *markdown.means(results, ["log_likelihood"]),
-        pbp_table1_baselines.seconds(results),
-        pbp_table1_baselines.chosen(results),
+        *markdown.means(found, ["log_likelihood"]),
+        pbp_table1_baselines.seconds(found),
+        pbp_table1_baselines.chosen(found),
         "yes" if rmse.apart.is_flagged else "no",
     ]
 

@@ -21,7 +21,7 @@ from papers import markdown, uci
 from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
 from papers.published_pbp import standardiser
-from papers.rows import Row
+from papers.rows import Row, results
 
 NAME = "pbp-student-t"
 PHASES = ("first", "last")
@@ -155,9 +155,8 @@ def draw(rows: Sequence[Row], stem: Path) -> None:
 def section(rows: Sequence[Row]) -> str:
     """Write the errors of both phases, averaged over splits."""
     finished = markdown.latest(rows)
-    results = [row.result or {} for row in finished]
     lines = [
-        (label, *(_significant(results, f"{phase}_{name}") for phase in PHASES))
+        (label, *(_significant(results(finished), f"{phase}_{name}") for phase in PHASES))
         for name, label in _FIGURES.items()
     ]
     n_watched = finished[0].config["n_watched"] if finished else 0
@@ -176,8 +175,8 @@ _FIGURES = {
 }
 
 
-def _significant(results: Sequence[dict[str, Any]], name: str) -> str:
-    return f"{Estimate.of([result[name] for result in results]).mean:.2g}"
+def _significant(found: Sequence[dict[str, Any]], name: str) -> str:
+    return f"{Estimate.of([result[name] for result in found]).mean:.2g}"
 
 
 EXPERIMENT = Experiment(

@@ -12,7 +12,7 @@ from papers import compare, markdown, uci
 from papers.compare import Estimate
 from papers.protocol import Cell, Experiment, Key, Selection
 from papers.published_pbp import PublishedPBP
-from papers.rows import Row
+from papers.rows import Row, results
 
 NAME = "pbp-table1"
 YEAR_SHAPED = "year-shaped"
@@ -97,14 +97,14 @@ def section(rows: Sequence[Row]) -> str:
         _line(dataset, hidden, found, paper[dataset])
         for dataset in paper
         for hidden in (uci.hidden_units(dataset), *_OTHER_WIDTHS.get(dataset, ()))
-        if (found := _fits(finished, dataset, hidden))
+        if (found := results(finished, dataset=dataset, hidden=hidden))
     ]
     return markdown.section(
         NAME,
         rows,
         finished,
         table=markdown.table(_HEADER, scores),
-        protein=_PROTEIN if _fits(finished, "protein", 50) else "",
+        protein=_PROTEIN if results(finished, dataset="protein", hidden=50) else "",
         absent=_absent({row.cell["dataset"] for row in finished}, paper),
         timing=_timing(finished),
     )
@@ -125,19 +125,16 @@ _PROTEIN = (
 )
 
 
-def _fits(rows: Sequence[Row], dataset: str, hidden: int) -> list[Row]:
-    return [r for r in rows if (r.cell["dataset"], r.cell.get("hidden")) == (dataset, hidden)]
-
-
-def _line(dataset: str, hidden: int, rows: Sequence[Row], paper: dict[str, str]) -> list[str]:
-    results = [row.result or {} for row in rows]
+def _line(
+    dataset: str, hidden: int, found: Sequence[dict[str, Any]], paper: dict[str, str]
+) -> list[str]:
     is_stated = hidden == uci.hidden_units(dataset)
-    line, flags = [dataset if is_stated else f"{dataset}, {hidden} units", str(len(rows))], []
+    line, flags = [dataset if is_stated else f"{dataset}, {hidden} units", str(len(found))], []
     for score, label in (("rmse", "RMSE"), ("log_likelihood", "log-likelihood")):
-        shown = markdown.beside(results, score, paper[score])
+        shown = markdown.beside(found, score, paper[score])
         line += shown.columns
         flags += [label] if shown.apart.is_flagged else []
-    seconds = Estimate.of([result["fit_seconds"] for result in results]).mean
+    seconds = Estimate.of([result["fit_seconds"] for result in found]).mean
     return [*line, paper["seconds"], f"{seconds:.2g}", ", ".join(flags) or "no"]
 
 

@@ -10,7 +10,7 @@ from bayesprop.datasets import registry
 from papers import compare, markdown, uci
 from papers.compare import Difference, Estimate
 from papers.protocol import Cell, Experiment, Selection
-from papers.rows import Row
+from papers.rows import Row, results
 from papers.tuned_network import Config, at_hand, cost, fit_cell
 
 NAME = "pbp-table1-baselines"
@@ -50,9 +50,9 @@ def section(rows: Sequence[Row]) -> str:
     tables = []
     for method, title in METHODS.items():
         by_set = {
-            dataset: here
+            dataset: found
             for dataset in paper
-            if (here := [r for r in finished if _place(r) == (dataset, method)])
+            if (found := results(finished, dataset=dataset, method=method))
         }
         if by_set:
             tables += [f"### {title}", _NOTES[method], _table(method, by_set, paper)]
@@ -85,26 +85,23 @@ _NOTES = {
 }
 
 
-def _place(row: Row) -> tuple[str, str]:
-    return row.cell["dataset"], row.cell["method"]
-
-
-def _table(method: str, by_set: dict[str, list[Row]], paper: dict[str, dict[str, str]]) -> str:
+def _table(
+    method: str, by_set: dict[str, list[dict[str, Any]]], paper: dict[str, dict[str, str]]
+) -> str:
     is_bp = method == "bp"
     column = "bp" if is_bp else "vi"
     lines, apart = [], []
-    for dataset, rows in by_set.items():
-        results = [row.result or {} for row in rows]
-        line, gaps = [dataset, str(len(rows))], {}
+    for dataset, found in by_set.items():
+        line, gaps = [dataset, str(len(found))], {}
         for score in _SCORES:
             if score == "log_likelihood" and is_bp:
-                line += markdown.means(results, [score])
+                line += markdown.means(found, [score])
                 continue
-            shown = markdown.beside(results, score, paper[dataset][f"{column}_{score}"])
+            shown = markdown.beside(found, score, paper[dataset][f"{column}_{score}"])
             gaps[score] = shown.apart
             line += shown.columns
         flags = [_SCORES[score] for score, gap in gaps.items() if gap.is_flagged]
-        line += [paper[dataset][f"{column}_seconds"], seconds(results), chosen(results)]
+        line += [paper[dataset][f"{column}_seconds"], seconds(found), chosen(found)]
         lines.append([*line, ", ".join(flags) or "no"])
         apart.append(gaps)
     return markdown.table(_header(is_bp), lines) + "\n\n" + _count(apart)
@@ -130,23 +127,23 @@ def _count(apart: list[dict[str, Difference]]) -> str:
     return f"Within {_WITHIN:g} combined standard errors of the paper: {', '.join(told)}."
 
 
-def seconds(results: Sequence[dict[str, Any]]) -> str:
+def seconds(found: Sequence[dict[str, Any]]) -> str:
     """Mean seconds of the search and of the last fit."""
     parts = ("tuning_seconds", "fit_seconds")
-    return " + ".join(f"{Estimate.of([r[part] for r in results]).mean:.2g}" for part in parts)
+    return " + ".join(f"{Estimate.of([r[part] for r in found]).mean:.2g}" for part in parts)
 
 
-def chosen(results: Sequence[dict[str, Any]]) -> str:
+def chosen(found: Sequence[dict[str, Any]]) -> str:
     """Medians over splits of the settings that were chosen."""
-    names = [n for n in ("learning_rate", "momentum", "weight_decay") if n in results[0]]
-    return ", ".join(f"{median(result[name] for result in results):.2g}" for name in names)
+    names = [n for n in ("learning_rate", "momentum", "weight_decay") if n in found[0]]
+    return ", ".join(f"{median(result[name] for result in found):.2g}" for name in names)
 
 
 def _hours(rows: Sequence[Row]) -> str:
     table = [row for row in rows if row.cell["method"] != "vi-wide"]
     if not table:
         return ""
-    diverged = sum(bool((row.result or {})["settings_diverged"]) for row in rows)
+    diverged = sum(bool(result["settings_diverged"]) for result in results(rows))
     return (
         f"Both columns of the paper's table took {sum(r.seconds for r in table) / 3600.0:.2g} "
         f"hours, summed over {len(table)} cells (a search and a fit each, cells in threads side by "
