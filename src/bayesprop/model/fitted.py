@@ -78,7 +78,8 @@ class Fitted:
         step = min(self.method.rows_at_once, max(len(X), 1))
         for first in range(0, len(X), step):
             x = self.encoded(X[first : first + step], first)
-            yield self.task.decode(self.method.predict(self.learned.state, x))
+            predictive: Any = self.method.predict(self.learned.state, x)
+            yield self.task.decode(predictive)
 
     def predict(self, X: Float[np.ndarray, "n d"]) -> Any:
         """Predictive distribution of every row."""

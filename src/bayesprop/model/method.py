@@ -45,7 +45,8 @@ class TrainingRows(NamedTuple):
         """Leave out rows of weight zero."""
         if self.weight is None:
             return self
-        return TrainingRows(*(part[self.weight > 0.0] for part in self))
+        kept = self.weight > 0.0
+        return TrainingRows(self.x[kept], self.y[kept], self.weight[kept])
 
 
 class Learned(NamedTuple):
