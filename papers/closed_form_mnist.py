@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from bayesprop.datasets.images import FULL_INK, load_images
 from bayesprop.methods import make
 from papers import compare, markdown, uci
+from papers.digits import Digits, divided
 from papers.mnist_variants import VARIANTS, mnist_variant
 from papers.protocol import Cell, Experiment, Key, Selection
 from papers.rows import Row
@@ -67,17 +67,6 @@ class Config:
     learning_rate: float = 1e-3
     wide_std: float = 1.0
     narrow_std: float = 0.0024787522
-
-
-class Pictures(NamedTuple):
-    """Flat pictures, ink 0 to 1, and their digits."""
-
-    train_x: np.ndarray
-    train_y: np.ndarray
-    valid_x: np.ndarray
-    valid_y: np.ndarray
-    test_x: np.ndarray
-    test_y: np.ndarray
 
 
 def cells(_config: Config, asked: Selection) -> list[Cell]:
@@ -170,23 +159,12 @@ def _error(model: Any, x: np.ndarray, y: np.ndarray) -> float:
 
 
 @lru_cache(maxsize=1)
-def pictures(dataset: str, seed: int) -> Pictures:
+def pictures(dataset: str, seed: int) -> Digits:
     """Read one set and divide it: MNIST 50000, 10000 and 10000, its variations as published."""
     if dataset in VARIANTS:
-        made = mnist_variant(dataset, seed=seed)
-        return Pictures(
-            made.train_x, made.train_y, made.valid_x, made.valid_y, made.test_x, made.test_y
-        )
-    images = load_images(dataset)
+        return mnist_variant(dataset, seed=seed)
     n_valid = _DIGITS_VALIDATION if dataset == _DIGITS else _MNIST_VALIDATION
-    order = np.random.default_rng(seed).permutation(len(images.train_y))
-    held_out, rest = order[:n_valid], order[n_valid:]
-    x, test_x = (
-        part.reshape(len(part), -1).astype(np.float32) / FULL_INK
-        for part in (images.train_x, images.test_x)
-    )
-    train = (x[rest], images.train_y[rest], x[held_out], images.train_y[held_out])
-    return Pictures(*train, test_x, images.test_y)
+    return divided(dataset, n_valid=n_valid, seed=seed)
 
 
 def section(rows: Sequence[Row]) -> str:

@@ -20,7 +20,6 @@ import numpy as np
 import optax
 
 from bayesprop.atomic import write_atomically
-from bayesprop.datasets.images import load_images
 from bayesprop.model import draws
 from bayesprop.model.gradient_method import GradientMethod
 from bayesprop.model.network_likelihoods import Categorical
@@ -31,8 +30,8 @@ from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 from bayesprop.sampling.dropout import Rates, dropout_forward
 from bayesprop.sampling.point_network import point_network
+from papers import digits, uci
 from papers import rows as row_files
-from papers import uci
 from papers.protocol import Cell, Scratch, Selection
 from papers.rows import Row
 
@@ -147,18 +146,17 @@ class Network(NamedTuple):
 @lru_cache(maxsize=2)
 def pictures(config: Config) -> Pictures:
     """Read and divide the pictures; the validation pictures are a random part of the training's."""
-    images = load_images(config.dataset)
-    order = np.random.default_rng(config.seed).permutation(len(images.train_x))
-    held_out, rest = order[: config.n_validation], order[config.n_validation :]
+    found = digits.divided(
+        config.dataset, n_valid=config.n_validation, seed=config.seed, full_ink=config.full_ink
+    )
 
     def rows(x: np.ndarray, y: np.ndarray) -> Rows:
-        flat = x.reshape(len(x), -1).astype(np.float32) / config.full_ink
-        return Rows(jnp.asarray(flat), jnp.asarray(y, jnp.int32), jnp.ones(len(x)))
+        return Rows(jnp.asarray(x), jnp.asarray(y, jnp.int32), jnp.ones(len(x)))
 
     return Pictures(
-        rows(images.train_x[rest], images.train_y[rest]),
-        rows(images.train_x[held_out], images.train_y[held_out]),
-        rows(images.test_x, images.test_y),
+        rows(found.train_x, found.train_y),
+        rows(found.valid_x, found.valid_y),
+        rows(found.test_x, found.test_y),
     )
 
 

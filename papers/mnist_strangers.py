@@ -15,10 +15,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop import metrics
-from bayesprop.datasets.images import FULL_INK, load_images
+from bayesprop.datasets.images import load_images
 from bayesprop.decisions.abstention import ood_auroc
 from bayesprop.methods import make
 from papers import markdown
+from papers.digits import flat
 from papers.protocol import Cell, Experiment, Key, Selection
 from papers.rows import Row
 
@@ -100,17 +101,13 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
 def pictures(config: Config) -> Pictures:
     """Read both kinds; without Fashion-MNIST's shape, strangers are digits in shuffled pixels."""
     images = load_images(config.known)
-    train_x, test_x = (_flat(part) for part in (images.train_x, images.test_x))
+    train_x, test_x = (flat(part) for part in (images.train_x, images.test_x))
     if config.known == "mnist":
-        strangers = _flat(load_images("fashion").test_x)
+        strangers = flat(load_images("fashion").test_x)
     else:
         order = np.random.default_rng(config.seed).permutation(test_x.shape[1])
         strangers = test_x[:, order]
     return Pictures(train_x, images.train_y, test_x, images.test_y, strangers)
-
-
-def _flat(images: np.ndarray) -> np.ndarray:
-    return images.reshape(len(images), -1).astype(np.float32) / FULL_INK
 
 
 def section(rows: Sequence[Row]) -> str:

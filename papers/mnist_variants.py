@@ -6,14 +6,14 @@ protocol, so that results are comparable in kind, not number for number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from bayesprop.datasets.images import FULL_INK, load_images
 from bayesprop.table.errors import TableError, quoted
+from papers.digits import Digits
 
 _SIDE = 28
 _CHUNK = 2000  # pictures turned at once
@@ -34,24 +34,7 @@ class Sizes(NamedTuple):
 PUBLISHED = Sizes(10_000, 2_000, 50_000)
 
 
-@dataclass(frozen=True)
-class VariantSplits:
-    """One variation: pictures as rows of 784 pixels, ink 0 to 1, and their digits.
-
-    note
-        How the set was made and where it differs from the published one.
-    """
-
-    train_x: Float[np.ndarray, "n 784"]
-    train_y: Int[np.ndarray, " n"]
-    valid_x: Float[np.ndarray, "v 784"]
-    valid_y: Int[np.ndarray, " v"]
-    test_x: Float[np.ndarray, "m 784"]
-    test_y: Int[np.ndarray, " m"]
-    note: str
-
-
-def mnist_variant(name: str, *, seed: int = 0, sizes: Sizes = PUBLISHED) -> VariantSplits:
+def mnist_variant(name: str, *, seed: int = 0, sizes: Sizes = PUBLISHED) -> Digits:
     """Make one of `VARIANTS` from MNIST.
 
     62000 of the 70000 digits are drawn without replacement. mnist-rot turns each by an angle
@@ -89,7 +72,7 @@ def mnist_variant(name: str, *, seed: int = 0, sizes: Sizes = PUBLISHED) -> Vari
         )
     elif name in (_PHOTO, _ROTATED_PHOTO):
         x = np.maximum(x, patches(photographs(), len(x), ground_rng))
-    return _divided(x.reshape(len(x), -1), digits[drawn], sizes, _note(name))
+    return _divided(x.reshape(len(x), -1), digits[drawn], sizes)
 
 
 def rotated(
@@ -149,16 +132,6 @@ def _window_means(values: Float[np.ndarray, "h w"]) -> Float[np.ndarray, "r c"]:
     return whole / _SIDE**2
 
 
-def _divided(x: np.ndarray, y: np.ndarray, sizes: Sizes, note: str) -> VariantSplits:
+def _divided(x: np.ndarray, y: np.ndarray, sizes: Sizes) -> Digits:
     train, valid, test = np.split(np.arange(len(y)), np.cumsum(sizes)[:2])
-    return VariantSplits(x[train], y[train], x[valid], y[valid], x[test], y[test], note)
-
-
-def _note(name: str) -> str:
-    made = f"{name} made anew from MNIST by the protocol of Larochelle et al. (2007)"
-    if name in (_PHOTO, _ROTATED_PHOTO):
-        return (
-            f"{made}; its backgrounds come from two photographs (scikit-learn's china and flower),"
-            " not the 20 of the original, so results are comparable in kind only"
-        )
-    return f"{made}; not the published files, so results are comparable in kind only"
+    return Digits(x[train], y[train], x[valid], y[valid], x[test], y[test])
