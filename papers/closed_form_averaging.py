@@ -60,7 +60,8 @@ def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     ).fit(data.train_x, data.train_y)
     x = jnp.asarray(data.test_x)
     errors = [
-        _errors_of_averages(model.state_, x, data.test_y, seed) for seed in range(config.n_repeats)
+        _errors_of_averages(model.state_.network, x, data.test_y, seed)
+        for seed in range(config.n_repeats)
     ]
     mean_weights = model.set_params(prediction="mean").predict(data.test_x)
     expected = model.set_params(prediction="expected").predict(data.test_x)

@@ -117,7 +117,7 @@ def test_lbfgs_says_when_it_has_not_converged():
         ({"noise": "network"}, "networks of their own for the noise has BayesianMLPRegressor"),
         ({"noise": "loud"}, "noise must be 'learned', 'input' or a variance in y², got 'loud'"),
         ({"noise": -1.0}, "noise must be a finite number > 0"),
-        ({"prior_scale": "wide"}, "prior_scale must be one of"),
+        ({"prior_scale": "wide"}, "prior_scale must be a number > 0, 'fan_in' or 'empirical'"),
         ({"optimizer": "lbfgs"}, "kl_warm_up must be 0"),
         ({"likelihood_weight": 0.0}, "likelihood_weight must be"),
     ],
@@ -168,6 +168,7 @@ def test_a_layer_of_dead_units_is_told():
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
     how = {"hidden_layer_sizes": (10,), "optimizer": "lbfgs", "n_epochs": 3000, "noise": 1.0}
-    report = regressor(**how, kl_warm_up=0).fit(x, y).fit_report_
+    with pytest.warns(UserWarning, match="every unit of a hidden layer is dead"):
+        report = regressor(**how, kl_warm_up=0).fit(x, y).fit_report_
     assert report.guards["dead_units"] == 10
     assert "every unit of a hidden layer is dead" in report.warnings[-1]

@@ -70,10 +70,11 @@ def _kind_for(estimator: Any) -> str:
 
     if isinstance(estimator, PBPRegressor):
         return "streamed"
+    from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
     from bayesprop.estimators.deep_ensemble import DeepEnsembleRegressor
     from bayesprop.estimators.laplace import LaplaceRegressor
-    from bayesprop.estimators.online_network import can_practise
 
-    fits_at_once = isinstance(estimator, LaplaceRegressor | DeepEnsembleRegressor)
-    is_trained = can_practise(estimator) and not fits_at_once
+    fits_at_once = isinstance(
+        estimator, LaplaceRegressor | DeepEnsembleRegressor | ClosedFormVIRegressor
+    )
     return "replayed" if is_trained else "refitted"

@@ -5,25 +5,99 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from bayesprop.estimators.checks import check_choice
-from bayesprop.estimators.closed_form_fitting import ClosedFormFitting
-from bayesprop.estimators.inputs import padded
-from bayesprop.estimators.network import NetworkClassifier, NetworkRegressor
-from bayesprop.estimators.noise import INPUT, check_noise, gaussian_likelihood, of_input_outputs
-from bayesprop.estimators.regression import BayesianRegressor
-from bayesprop.model.network_likelihoods import Categorical
-from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.model.predictive import GaussianPredictive, Predictive
+from bayesprop.estimators.network_params import gaussian_likelihood, layer_sizes
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SIZES,
+    check_fields,
+    number_or,
+    one_of,
+    rule,
+)
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.model.network_likelihoods import Categorical, NetworkLikelihood
+from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments import closed_form_vi as vi
-from bayesprop.numerics import softmax_expectations
+from bayesprop.moments.closed_form_network import ClosedFormNetwork, built
+
+
+def _check_noise(name: str, value: Any) -> None:
+    if isinstance(value, str) and value == "network":
+        raise ValueError(
+            "noise must be 'learned', 'input' or a variance in y², got 'network': networks of "
+            "their own for the noise has BayesianMLPRegressor, the default"
+        )
+    NOISE["check"](name, value)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
+class _Params:
+    """What both have."""
+
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    prior: Literal["normal", "laplace"] = field(
+        default="normal", metadata=one_of("normal", "laplace")
+    )
+    prior_scale: Literal["fan_in", "empirical"] | float = field(
+        default="fan_in", metadata=number_or("fan_in", "empirical")
+    )
+    likelihood_weight: float = field(default=1.0, metadata=POSITIVE)
+    optimizer: Literal["adam", "lbfgs"] = field(default="adam", metadata=one_of("adam", "lbfgs"))
+    kl_warm_up: float = field(default=100.0, metadata=NOT_NEGATIVE)
+    prediction: Literal["expected", "mean", "draws"] = field(
+        default="expected", metadata=one_of("expected", "mean", "draws")
+    )
+    n_draws: int = field(default=100, metadata=COUNT)
+
+    @property
+    def gradient_norm_(self) -> float:
+        """Largest derivative of the objective a row where L-BFGS stopped."""
+        state: Any = getattr(self, "state_", None)
+        if state is None or state.gradient_norm is None:
+            raise AttributeError("gradient_norm_ is there after a fit with optimizer='lbfgs'")
+        return state.gradient_norm
+
+    def check_params(self) -> None:
+        """Raise ValueError for hyper-parameters out of their range, alone or together."""
+        check_fields(self)
+        if self.kl_warm_up and self.optimizer == "lbfgs":
+            raise ValueError(
+                "kl_warm_up must be 0 with optimizer='lbfgs', which has no epochs, got "
+                f"{self.kl_warm_up!r}: set it to 0"
+            )
+
+    def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> ClosedFormNetwork:
+        """Return the method for a likelihood."""
+        scale = self.prior_scale
+        model = vi.Model(
+            likelihood,
+            activation=self.activation,
+            prior=self.prior,
+            prior_scale=scale if isinstance(scale, str) else float(scale),
+            likelihood_weight=float(self.likelihood_weight),
+        )
+        return ClosedFormNetwork(
+            built(model, float(self.learning_rate), float(self.kl_warm_up)),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            self.n_epochs,
+            self.batch_size,
+            self.n_draws,
+            model,
+            self.optimizer,
+            self.prediction,
+        )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ClosedFormVIRegressor(_Params, BayesianRegressor):
     """Network with Gaussian weights for regression, fitted and used without drawing any.
 
     Means and variances pass through the network once; the objective is in closed form. Roth &
@@ -35,9 +109,6 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
         Units of every hidden layer; () is a linear model.
     n_epochs : int
         Passes over the rows; steps at most with "lbfgs".
-    noise : "learned", "input" or float
-        One variance learnt for every output; a log variance that is an output of the same
-        network; or the variance itself, in y².
     batch_size : int
         Rows of a step; all of them if there are fewer.
     learning_rate : float
@@ -62,6 +133,9 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
         or the average over `n_draws` networks.
     n_draws : int
         Networks of prediction="draws".
+    noise : "learned", "input" or float
+        One variance learnt for every output; a log variance that is an output of the same
+        network; or the variance itself, in y².
     warm_start : bool
         Whether `fit` goes on from the previous `fit`, with its scaling.
     random_state : int, RandomState or None
@@ -71,8 +145,8 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
 
     Attributes
     ----------
-    state_ : VIState
-        The posterior, in standardised units.
+    state_ : ClosedFormState
+        The posterior, in standardised units; seed.
     fit_report_ : FitReport
         Course of training, hidden units through which nothing passes, advice.
     gradient_norm_ : float
@@ -93,71 +167,21 @@ class ClosedFormVIRegressor(ClosedFormFitting, NetworkRegressor):
     ((42,), True)
     """
 
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False)
-    n_epochs: int = field(default=200, kw_only=False)
-    noise: Literal["learned", "input"] | float = "learned"
-    batch_size: int = 32
-    learning_rate: float = 1e-2
-    activation: str = "relu"
-    prior: Literal["normal", "laplace"] = "normal"
-    prior_scale: Literal["fan_in", "empirical"] | float = "fan_in"
-    likelihood_weight: float = 1.0
-    optimizer: Literal["adam", "lbfgs"] = "adam"
-    kl_warm_up: float = 100.0
-    prediction: Literal["expected", "mean", "draws"] = "expected"
-    n_draws: int = 100
+    method_class = ClosedFormNetwork
+    noise: Literal["learned", "input"] | float = field(
+        default="learned", metadata=rule(_check_noise)
+    )
     warm_start: bool = False
     random_state: Any = None
     verbose: int = 0
 
-    def _check_hyper_parameters(self) -> None:
-        if isinstance(self.noise, str) and self.noise == "network":
-            raise ValueError(
-                "noise must be 'learned', 'input' or a variance in y², got 'network': networks of "
-                "their own for the noise has BayesianMLPRegressor, the default"
-            )
-        check_noise(self.noise)
-        super()._check_hyper_parameters()
-
-    def _model(self) -> vi.Model:
-        return self._model_for(gaussian_likelihood(self.noise, self.y_scaler_.scale))
-
-    def predict_dist(self, X: Any) -> Predictive:
-        """Predictive distribution of y at every row, epistemic and noise variance apart.
-
-        Gaussian with noise="learned" or a variance; with noise="input" a mixture over the log
-        variance of the noise; with prediction="draws" over networks.
-
-        X
-            Rows in the original units, columns as in `fit`.
-        """
-        if self.prediction == "draws":
-            return super().predict_dist(X)
-        standardised = self._predictive(self._standardised(self._checked_inputs(X)))
-        shift = self.y_scaler_.inverse_mean(np.zeros((1, self.n_outputs_)))[0]
-        predictive = standardised.rescaled(shift, self.y_scaler_.scale)
-        if not self._y_is_vector:
-            return predictive
-        if isinstance(predictive, NoiseMixturePredictive):
-            return predictive.target(0)
-        parts = (predictive.mean, predictive.epistemic_var, predictive.noise_var)
-        return GaussianPredictive(*(part[:, 0] for part in parts))
-
-    def _predictive(self, x: np.ndarray) -> NoiseMixturePredictive | GaussianPredictive:
-        m, v = self._output_moments(x)
-        if self.noise == INPUT:
-            return of_input_outputs(m, v, self.n_outputs_)
-        likelihood = gaussian_likelihood(self.noise, self.y_scaler_.scale)
-        noise_var = likelihood.observe(self.state_.params.likelihood, jnp.asarray(m)).v
-        return GaussianPredictive(m, v, np.asarray(noise_var, np.float64))
-
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
-        return BayesianRegressor.predict(self, X, return_std)
+    def build_method(self, task: Numbers, n_inputs: int) -> ClosedFormNetwork:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, gaussian_likelihood(self.noise, task.scaler.scale))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ClosedFormVIClassifier(ClosedFormFitting, NetworkClassifier):
+class ClosedFormVIClassifier(_Params, BayesianClassifier):
     """Network with Gaussian weights for classification, fitted and used without drawing any.
 
     Means and variances pass through the network once; the objective and the predicted
@@ -173,12 +197,6 @@ class ClosedFormVIClassifier(ClosedFormFitting, NetworkClassifier):
         Rows of a step; all of them if there are fewer.
     learning_rate : float
         Step size of Adam; the paper's is 0.001.
-    optimizer : {"adam", "lbfgs"}
-        Adam on batches, or L-BFGS on all rows at once in float64, which stops at a minimum. For
-        up to some thousand rows.
-    expectation : {"exact", "taylor"}
-        How the expected log softmax is taken: a quadrature, right at any variance, or the paper's
-        second-order expansion, which is faster and wrong where logits are very unsure.
     activation : {"relu", "leaky_relu", "erf", "identity"}
         Nonlinearity of the hidden layers.
     prior : {"normal", "laplace"}
@@ -189,6 +207,9 @@ class ClosedFormVIClassifier(ClosedFormFitting, NetworkClassifier):
     likelihood_weight : float
         Copies of every row that the posterior believes it saw (section 3.3). 1 is variational
         Bayes, and underfits small tables; more understates the doubt of the weights.
+    optimizer : {"adam", "lbfgs"}
+        Adam on batches, or L-BFGS on all rows at once in float64, which stops at a minimum. For
+        up to some thousand rows.
     kl_warm_up : float
         Epochs over which the weight of the prior rises from 0 to 1; 0: none.
     prediction : {"expected", "mean", "draws"}
@@ -196,6 +217,9 @@ class ClosedFormVIClassifier(ClosedFormFitting, NetworkClassifier):
         or the average over `n_draws` networks.
     n_draws : int
         Networks of prediction="draws".
+    expectation : {"exact", "taylor"}
+        How the expected log softmax is taken: a quadrature, right at any variance, or the paper's
+        second-order expansion, which is faster and wrong where logits are very unsure.
     standardise : bool
         Whether inputs are brought to mean 0 and variance 1; False for pixels.
     warm_start : bool
@@ -207,8 +231,8 @@ class ClosedFormVIClassifier(ClosedFormFitting, NetworkClassifier):
 
     Attributes
     ----------
-    state_ : VIState
-        The posterior.
+    state_ : ClosedFormState
+        The posterior; seed.
     classes_ : array
         Labels, in the order of the columns of `predict_proba`.
     fit_report_ : FitReport
@@ -232,46 +256,18 @@ class ClosedFormVIClassifier(ClosedFormFitting, NetworkClassifier):
     True
     """
 
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False)
-    n_epochs: int = field(default=100, kw_only=False)
-    batch_size: int = 32
-    learning_rate: float = 1e-2
-    optimizer: Literal["adam", "lbfgs"] = "adam"
-    expectation: Any = "exact"
-    activation: str = "relu"
-    prior: Literal["normal", "laplace"] = "normal"
-    prior_scale: Literal["fan_in", "empirical"] | float = "fan_in"
-    likelihood_weight: float = 10.0
-    kl_warm_up: float = 0.0
-    prediction: Literal["expected", "mean", "draws"] = "expected"
-    n_draws: int = 100
+    method_class = ClosedFormNetwork
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    likelihood_weight: float = field(default=10.0, metadata=POSITIVE)
+    kl_warm_up: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    expectation: Literal["exact", "taylor"] = field(
+        default="exact", metadata=one_of("exact", "taylor")
+    )
     standardise: bool = True
     warm_start: bool = False
     random_state: Any = None
     verbose: int = 0
 
-    def _check_hyper_parameters(self) -> None:
-        check_choice("expectation", self.expectation, ("exact", "taylor"))
-        super()._check_hyper_parameters()
-
-    def _model(self) -> vi.Model:
-        return self._model_for(Categorical(len(self.classes_), self.expectation))
-
-    def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if self.prediction == "draws":
-            return super()._class_moments_standardised(x)
-        m, v = (jnp.asarray(padded(part), jnp.float32) for part in self._output_moments(x))
-        proba, entropy = (np.asarray(part, np.float64) for part in _class_moments(m, v))
-        return proba[: len(x)], entropy[: len(x)]
-
-
-@jax.jit
-def _class_moments(m: Any, v: Any) -> tuple[Any, Any]:
-    """Probabilities and expected entropies, some rows at a time to bound the memory."""
-
-    def one(moments: tuple[Any, Any]) -> tuple[Any, Any]:
-        found = softmax_expectations.moments(*moments)
-        proba = jnp.maximum(found.proba, 0.0)
-        return proba, softmax_expectations.expected_entropy(*moments, found)
-
-    return jax.lax.map(one, (m, v), batch_size=1024)
+    def build_method(self, task: Classes, n_inputs: int) -> ClosedFormNetwork:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, Categorical(task.n_classes, self.expectation))

@@ -14,6 +14,7 @@ from bayesprop.estimators.params import (
     POSITIVE,
     SHARE,
     SIZES,
+    check_fields,
     one_of,
 )
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
@@ -39,6 +40,11 @@ class _Params:
     validation_fraction: float = field(default=0.1, metadata=SHARE)
     patience: int = field(default=20, metadata=COUNT)
     adversarial_step: float = field(default=0.0, metadata=NOT_NEGATIVE)
+
+    def check_params(self) -> None:
+        """Raise ValueError for hyper-parameters out of their range, alone or together."""
+        check_fields(self)
+        check_stopping(self)
 
     def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> MemberNetworks:
         """Return the method for a likelihood."""
@@ -121,11 +127,6 @@ class DeepEnsembleRegressor(_Params, BayesianRegressor):
     random_state: Any = None
     verbose: int = 0
 
-    def check_params(self) -> None:
-        """Raise ValueError for hyper-parameters out of their range, alone or together."""
-        super().check_params()
-        check_stopping(self)
-
     def build_method(self, task: Numbers, n_inputs: int) -> MemberNetworks:
         """Return the method that the hyper-parameters describe."""
         return self.network(n_inputs, likelihood_of(task, self.noise))
@@ -205,11 +206,6 @@ class DeepEnsembleClassifier(_Params, BayesianClassifier):
     warm_start: bool = False
     random_state: Any = None
     verbose: int = 0
-
-    def check_params(self) -> None:
-        """Raise ValueError for hyper-parameters out of their range, alone or together."""
-        super().check_params()
-        check_stopping(self)
 
     def build_method(self, task: Classes, n_inputs: int) -> MemberNetworks:
         """Return the method that the hyper-parameters describe."""

@@ -84,10 +84,9 @@ class MemberParams(Protocol):
     early_stopping: bool
     validation_fraction: float
     patience: int
-    warm_start: bool
 
 
-def check_stopping(params: MemberParams) -> None:
+def check_stopping(params: Any) -> None:
     """Raise ValueError where early stopping does not go with the rest."""
     if params.early_stopping and params.validation_fraction == 0.0:
         raise ValueError("validation_fraction must be > 0 for early_stopping, got 0")

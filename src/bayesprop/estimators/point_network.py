@@ -14,6 +14,7 @@ from bayesprop.estimators.params import (
     POSITIVE,
     SHARE,
     SIZES,
+    check_fields,
     one_of,
 )
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
@@ -42,6 +43,11 @@ class _Params:
     dropout: float = field(default=0.0, metadata=SHARE)
     input_dropout: float = field(default=0.0, metadata=SHARE)
     dropconnect: float = field(default=0.0, metadata=SHARE)
+
+    def check_params(self) -> None:
+        """Raise ValueError for hyper-parameters out of their range, alone or together."""
+        check_fields(self)
+        check_stopping(self)
 
     def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> MemberNetworks:
         """Return the method for a likelihood."""
@@ -127,11 +133,6 @@ class PointNetworkRegressor(_Params, BayesianRegressor):
     random_state: Any = None
     verbose: int = 0
 
-    def check_params(self) -> None:
-        """Raise ValueError for hyper-parameters out of their range, alone or together."""
-        super().check_params()
-        check_stopping(self)
-
     def build_method(self, task: Numbers, n_inputs: int) -> MemberNetworks:
         """Return the method that the hyper-parameters describe."""
         return self.network(n_inputs, likelihood_of(task, self.noise))
@@ -214,11 +215,6 @@ class PointNetworkClassifier(_Params, BayesianClassifier):
     warm_start: bool = False
     random_state: Any = None
     verbose: int = 0
-
-    def check_params(self) -> None:
-        """Raise ValueError for hyper-parameters out of their range, alone or together."""
-        super().check_params()
-        check_stopping(self)
 
     def build_method(self, task: Classes, n_inputs: int) -> MemberNetworks:
         """Return the method that the hyper-parameters describe."""

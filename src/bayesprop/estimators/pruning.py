@@ -92,18 +92,6 @@ def _gaussians(estimator: Any) -> _Gaussians:
             std,
             lambda masks: state._replace(m=_zeroed(state.m, masks), v=_zeroed(state.v, masks)),
         )
-    if hasattr(getattr(state, "params", None), "q") and hasattr(state.params.q, "log_v"):
-        q = state.params.q
-        std = jax.tree.map(lambda log_v: np.exp(0.5 * np.asarray(log_v)), q.log_v)
-        return _Gaussians(
-            q.m,
-            std,
-            lambda masks: state._replace(
-                params=state.params._replace(
-                    q=type(q)(_zeroed(q.m, masks), _zeroed(q.log_v, masks, to=_NO_STD))
-                )
-            ),
-        )
     raise TypeError(
         "estimator must have an independent Gaussian a weight (bayes-by-backprop, graves-vi, "
         f"closed-form-vi, pbp), got {type(estimator).__name__}"

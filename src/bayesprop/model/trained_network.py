@@ -122,18 +122,9 @@ class TrainedNetwork:
         started: float,
     ) -> Learned:
         trained = self.train(rows, start, first_epoch, progress)
-        n_epochs = len(trained.trace["loss"])
-        state = self.finished(NetworkState(trained.state, start.seed), rows)
-        report = FitReport(
-            n_rows=len(rows.x),
-            n_epochs=n_epochs,
-            seconds=time.perf_counter() - started,
-            n_updates=n_epochs * -(-len(rows.x) // min(self.batch_size, len(rows.x))),
-            guards={"epochs_undone": trained.n_undone},
-            trace=trained.trace,
-            warnings=self.advice(trained),
-        )
-        return Learned(state, report, first_epoch + n_epochs)
+        report = self.account(trained, len(rows.x), time.perf_counter() - started)
+        state = self.finished(trained, start.seed)
+        return Learned(state, report, first_epoch + report.n_epochs)
 
     def train(
         self, rows: TrainingRows, start: NetworkState, first_epoch: int, progress: Progress
@@ -151,10 +142,22 @@ class TrainedNetwork:
             progress=progress,
         )
 
-    def finished(self, state: Any, rows: TrainingRows) -> Any:
-        """Return what is kept of a trained state; a subclass may add to it."""
-        del rows
-        return state
+    def finished(self, trained: Trained, seed: int) -> Any:
+        """Return the state that is kept; a subclass may keep more."""
+        return NetworkState(trained.state, seed)
+
+    def account(self, trained: Trained, n_rows: int, seconds: float) -> FitReport:
+        """Report the training."""
+        n_epochs = len(trained.trace["loss"])
+        return FitReport(
+            n_rows=n_rows,
+            n_epochs=n_epochs,
+            seconds=seconds,
+            n_updates=n_epochs * -(-n_rows // min(self.batch_size, n_rows)),
+            guards={"epochs_undone": trained.n_undone},
+            trace=trained.trace,
+            warnings=self.advice(trained),
+        )
 
     def advice(self, trained: Trained) -> list[str]:
         """Say what a person should know about the training, in sentences."""

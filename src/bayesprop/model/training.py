@@ -30,12 +30,15 @@ class Trained(NamedTuple):
         Epochs that left the finite numbers, and were undone; training stops at the first.
     best_epoch
         The epoch whose state this is, from 1, where early stopping chose it.
+    gradient_norm
+        Largest derivative of the loss at the end, where an optimiser on all rows took it.
     """
 
     state: Any
     trace: dict[str, list[float]]
     n_undone: int
     best_epoch: int | None
+    gradient_norm: float | None = None
 
 
 def train(
