@@ -73,8 +73,8 @@ def _kind_for(estimator: Any) -> str:
     from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
     from bayesprop.estimators.deep_ensemble import DeepEnsembleRegressor
     from bayesprop.estimators.laplace import LaplaceRegressor
+    from bayesprop.estimators.online_network import can_practise
 
-    fits_at_once = isinstance(
-        estimator, LaplaceRegressor | DeepEnsembleRegressor | ClosedFormVIRegressor
-    )
+    at_once = LaplaceRegressor | DeepEnsembleRegressor | ClosedFormVIRegressor
+    is_trained = can_practise(estimator) and not isinstance(estimator, at_once)
     return "replayed" if is_trained else "refitted"
