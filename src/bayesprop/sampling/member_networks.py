@@ -144,7 +144,8 @@ class MemberNetworks(TrainedNetwork):
             draws.observations, self.built.apply, self.members.member.sample, likelihood, key
         )
         observed = [predict(member, x, n_draws=1) for member in one_by_one(state.network)]
-        return draws.Observed(*map(np.concatenate, zip(*observed, strict=True)))
+        parts: Any = map(np.concatenate, zip(*observed, strict=True))
+        return draws.Observed(*parts)
 
     def class_moments(self, state: NetworkState, x: Any, key: Any) -> draws.ClassMoments:
         """Average the probabilities and entropies of the members."""
