@@ -20,7 +20,8 @@ if TYPE_CHECKING:
         BayesByBackpropClassifier,
         BayesByBackpropRegressor,
     )
-    from bayesprop.estimators.bayesian_mlp import BayesianMLPClassifier, BayesianMLPRegressor
+    from bayesprop.estimators.bayesian_mlp import BayesianMLPRegressor
+    from bayesprop.estimators.bayesian_mlp_classifier import BayesianMLPClassifier
     from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
     from bayesprop.estimators.deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
     from bayesprop.estimators.ebp import EBPClassifier
@@ -46,7 +47,7 @@ _HOMES = {
     "BayesByBackpropRegressor": "bayesprop.estimators.bayes_by_backprop",
     "BayesianLinearRegressor": "bayesprop.estimators.linear_regression",
     "BayesianLogisticClassifier": "bayesprop.estimators.logistic_regression",
-    "BayesianMLPClassifier": "bayesprop.estimators.bayesian_mlp",
+    "BayesianMLPClassifier": "bayesprop.estimators.bayesian_mlp_classifier",
     "BayesianMLPRegressor": "bayesprop.estimators.bayesian_mlp",
     "ClassPredictive": "bayesprop.model.class_predictive",
     "ClosedFormVIClassifier": "bayesprop.estimators.closed_form_vi",

@@ -60,7 +60,8 @@ METHODS: dict[str, Method] = {
             paper="a recipe of this library, after Roth & Pernkopf (2016)",
             cost="seconds a fit on a small table, about a minute on 40 000 rows",
             when="the default: calibrated predictions, noise that depends on the inputs",
-            **_network("bayesian_mlp", "BayesianMLP"),
+            home="bayesprop.estimators.bayesian_mlp:BayesianMLPRegressor",
+            classifier="bayesprop.estimators.bayesian_mlp_classifier:BayesianMLPClassifier",
         ),
         Method(
             name="closed-form-vi",

@@ -164,8 +164,8 @@ def test_the_network_recipe_end_to_end():
     assert found.mean.shape == y.shape
     assert np.abs(found.mean.mean() - y.mean()) < y.std()
     assert model.sample_y(x, 3, include_noise=True).shape == (60, 3)
-    header, arrays = model._to_stored()
-    again = BayesianMLPRegressor._from_stored(header, arrays)
+    header, arrays = model.to_stored()
+    again = BayesianMLPRegressor.from_stored(header, arrays)
     np.testing.assert_allclose(again.predict(x), model.predict(x), rtol=1e-6)
     assert model.fit_report_.guards["dead_units"] >= 0
     assert model.hidden_layer_sizes_ == again.hidden_layer_sizes_ == (8,)
@@ -185,7 +185,7 @@ def test_what_the_networks_leave_is_learnt_unless_unwanted():
     drawn = model.sample_y(x[test], 300)
     error = model.predict_dist(x[test]).epistemic_var ** 0.5 / np.sqrt(300)
     assert (np.abs(drawn.mean(axis=1) - model.predict(x[test])) < 6.0 * error).all()
-    again = BayesianMLPRegressor._from_stored(*model._to_stored())
+    again = BayesianMLPRegressor.from_stored(*model.to_stored())
     np.testing.assert_array_equal(again.sample_y(x[test], 5), model.sample_y(x[test], 5))
 
 
@@ -211,7 +211,7 @@ def test_replicates_are_learnt_if_wanted_and_new_inputs_gain_nothing():
     assert np.sqrt(np.mean((known.mean - 50.0 - 7.0 * own[:150]) ** 2)) < 1.0
     assert np.all(known.std < 0.4 * new.std.min())
     assert np.all(np.abs(new.std - 7.0) < 2.0)
-    again = BayesianMLPRegressor._from_stored(*model._to_stored())
+    again = BayesianMLPRegressor.from_stored(*model.to_stored())
     np.testing.assert_allclose(again.predict(x), model.predict(x), rtol=1e-6)
     forgetful = model.without_replicates()
     np.testing.assert_array_equal(forgetful.predict(x[150:]), model.predict(x[150:]))
@@ -220,7 +220,8 @@ def test_replicates_are_learnt_if_wanted_and_new_inputs_gain_nothing():
     with pytest.warns(UserWarning, match="constant"):
         constant = BayesianMLPRegressor((3,), **settings).fit(x_train, np.full(300, 7.0))
     assert not any("copies" in said for said in constant.fit_report_.warnings)
-    model.fit(x_train, np.tile(y_train[:150], 2))
+    with pytest.warns(UserWarning, match="as copies would"):
+        model.fit(x_train, np.tile(y_train[:150], 2))
     assert "remove its copies" in model.fit_report_.warnings[0]
 
 
@@ -230,7 +231,8 @@ def test_weights_that_stay_independent_are_told(monkeypatch):
     model = BayesianMLPRegressor((4,), **settings).fit(x, x[:, 0])
     assert model.fit_report_.warnings == []
     monkeypatch.setattr(joint_covariance, "MOST_WEIGHTS", 10)
-    model = BayesianMLPRegressor((4,), **settings).fit(x, x[:, 0])
+    with pytest.warns(UserWarning, match="stay independent"):
+        model = BayesianMLPRegressor((4,), **settings).fit(x, x[:, 0])
     (told,) = model.fit_report_.warnings
     assert told.startswith("The 19 weights of a network stay independent")
     assert (model.predict_dist(x).epistemic_var > 0.0).all()

@@ -195,10 +195,7 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
         """
         X, rng = checked_inputs(self, X), check_random_state(random_state)
         check_int("n_samples", n_samples)
-        f, noise_var = self.fitted_.draw(X, rng, n_samples)
-        if include_noise:
-            f = f + np.sqrt(noise_var) * rng.standard_normal(f.shape)
-        y = np.moveaxis(f, 0, -1)
+        y = np.moveaxis(self.fitted_.draw(X, rng, n_samples, include_noise=include_noise), 0, -1)
         return y[:, 0] if self.task_.is_vector else y
 
     @available_if(has(Features))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.model.method import Functions, Learned, Method
+from bayesprop.model.method import Learned, Method
 from bayesprop.model.standardiser import Standardiser
 from bayesprop.model.task import Numbers, Task
 
@@ -86,11 +86,14 @@ class Fitted:
         parts = list(self.parts(X))
         return type(parts[0]).joined(parts)
 
-    def draw(self, X: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int) -> Functions:
-        """Draw functions jointly over all rows, in the units of y."""
+    def draw(
+        self, X: np.ndarray, rng: np.random.RandomState, n: int, *, include_noise: bool = False
+    ) -> Float[np.ndarray, "s n o"]:
+        """Draw functions jointly over all rows, or observations, in the units of y."""
         if not isinstance(self.task, Numbers):
             raise TypeError("only functions of numbers are drawn, not those of classes")
         method: Any = self.method
-        drawn = method.draw(self.learned.state, self.encoded(X), rng, n)
-        scaler = self.task.scaler
-        return Functions(scaler.inverse_mean(drawn.f), scaler.inverse_var(drawn.noise_var))
+        drawn = method.draw(
+            self.learned.state, self.encoded(X), rng, n, include_noise=include_noise
+        )
+        return self.task.scaler.inverse_mean(drawn)

@@ -134,22 +134,28 @@ class Streams(Protocol):
         ...
 
 
-class Functions(NamedTuple):
-    """Draws of the function at some rows, (s, n, o), and noise variances of a shape that fits."""
-
-    f: Float[np.ndarray, "s n o"]
-    noise_var: np.ndarray
-
-
 @runtime_checkable
 class DrawsFunctions(Protocol):
     """Draws functions from its posterior (`sample_y`)."""
 
     def draw(
-        self, state: Any, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
-    ) -> Functions:
-        """Draw n functions jointly over standardised rows."""
+        self,
+        state: Any,
+        x: Float[np.ndarray, "n d"],
+        rng: np.random.RandomState,
+        n: int,
+        *,
+        include_noise: bool = False,
+    ) -> Float[np.ndarray, "s n o"]:
+        """Draw n functions jointly over standardised rows, or with noise observations."""
         ...
+
+
+def with_noise(
+    f: Float[np.ndarray, "s n o"], noise_var: np.ndarray, rng: np.random.RandomState
+) -> Float[np.ndarray, "s n o"]:
+    """Add Gaussian noise to drawn functions; the variances of any shape that fits."""
+    return f + np.sqrt(noise_var) * rng.standard_normal(f.shape)
 
 
 @runtime_checkable

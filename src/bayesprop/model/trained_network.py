@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from bayesprop.model import draws
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply, GradientMethod
-from bayesprop.model.method import MOST_ROWS, Functions, Learned, Progress, Stored, TrainingRows
+from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows, with_noise
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import init_weights, plain_apply
@@ -179,11 +180,18 @@ class TrainedNetwork:
         return ClassPredictive.of_codes(*(np.asarray(part)[: len(x)] for part in moments))
 
     def draw(
-        self, state: NetworkState, x: np.ndarray, rng: np.random.RandomState, n: int
-    ) -> Functions:
-        """Draw functions: one network each."""
+        self,
+        state: NetworkState,
+        x: np.ndarray,
+        rng: np.random.RandomState,
+        n: int,
+        *,
+        include_noise: bool = False,
+    ) -> Float[np.ndarray, "s n o"]:
+        """Draw functions, one network each, or with noise observations."""
         key, rows = jax.random.key(int(rng.randint(2**31))), jnp.asarray(padded(x), jnp.float32)
-        return Functions(*_wide(self.observed(state, rows, key, n), len(x)))
+        f, noise_var = _wide(self.observed(state, rows, key, n), len(x))
+        return with_noise(f, noise_var, rng) if include_noise else f
 
     def predicted(self, state: Any, x: Any, key: Any) -> draws.Observed:
         """Predict the targets by the networks of a prediction, on the device."""
