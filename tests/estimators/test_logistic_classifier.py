@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesprop
 from bayesprop import BayesianLogisticClassifier
+from bayesprop.store import estimator_from_stored, estimator_to_stored
 
 CASES = [
     {"posterior": posterior, "covariance": covariance, "prior_prec": prior_prec}
@@ -169,7 +170,9 @@ def test_a_column_given_twice_halves_the_prior_of_each():
 
 
 def test_a_file_with_an_impossible_prior_is_refused():
-    header, arrays = BayesianLogisticClassifier().fit(*load_iris(return_X_y=True))._to_stored()
+    header, arrays = estimator_to_stored(
+        BayesianLogisticClassifier().fit(*load_iris(return_X_y=True))
+    )
     for bad in (np.zeros(5), np.full(5, np.nan), np.ones(4)):
         with pytest.raises(ValueError, match="array prior_prec must be"):
-            BayesianLogisticClassifier._from_stored(header, arrays | {"prior_prec": bad})
+            estimator_from_stored(header, arrays | {"prior_prec": bad})

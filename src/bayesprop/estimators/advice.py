@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 
-CONSTANT_TARGET = "the target is constant: there is nothing to learn from it; check the column"
+from bayesprop.model.fit_report import CONSTANT_TARGET as CONSTANT_TARGET
 
 
 def warn(sentences: Iterable[str]) -> None:

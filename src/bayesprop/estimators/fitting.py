@@ -26,6 +26,11 @@ def of_learned(name: str) -> Any:
     return property(lambda self: getattr(self.learned_, name))
 
 
+def of_state(name: str) -> Any:
+    """Attribute of a fitted estimator that is part of the state of its method."""
+    return property(lambda self: getattr(self.learned_.state, name))
+
+
 def has(ability: type) -> Callable[[Any], bool]:
     """Whether the method of an estimator has an ability, for `available_if`."""
     return lambda estimator: issubclass(estimator.method_class, ability)

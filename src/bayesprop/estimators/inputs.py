@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.model.method import FURTHEST_INPUT
+
 CHUNK_ROWS = 131_072
 _LEAST_ROWS = 64
-FURTHEST_INPUT = 1e50
 FURTHEST_FLOAT32_INPUT = 1e12
 
 

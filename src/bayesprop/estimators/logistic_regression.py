@@ -2,65 +2,34 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Literal, Self
+from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.advice import warn
-from bayesprop.estimators.checks import check_choice, check_int, check_positive
-from bayesprop.estimators.classification import BayesianClassifier
-from bayesprop.estimators.inputs import standardised_inputs
-from bayesprop.estimators.linear_checks import ARD, EVIDENCE, check_number_or
-from bayesprop.estimators.stored import (
-    classifier_header,
-    estimator_header,
-    restore_classifier,
-    restored,
-)
-from bayesprop.estimators.unharmed import unharmed
-from bayesprop.estimators.weight_table import (
-    INTERCEPT,
-    check_coverage,
-    from_standardised,
-    input_names,
-    weight_table,
-)
-from bayesprop.linear import logistic, logistic_evidence, logistic_predictive
-from bayesprop.linear.logistic import Fitted, GaussianPrior, GaussianWeights, Rows
-from bayesprop.linear.logistic_evidence import Maximised
-from bayesprop.linear.logistic_vi import variational
-from bayesprop.linear.precisions import FIXED
-from bayesprop.model.fit_report import FitReport
-from bayesprop.model.standardiser import Standardiser
-from bayesprop.numerics.gaussian_logits import PREDICTIONS
+from bayesprop.estimators.fitting import of_state
+from bayesprop.estimators.params import COUNT, POSITIVE, number_or, one_of
+from bayesprop.estimators.shell import BayesianClassifier
+from bayesprop.estimators.weight_table import input_columns, weight_table
+from bayesprop.linear.logistic import n_logits
+from bayesprop.linear.logistic_model import POSTERIORS, PREDICTIONS, LogisticModel
+from bayesprop.linear.precisions import ARD, EVIDENCE, PriorChoice
+from bayesprop.model.task import Classes
 
-_VI = "vi"
-POSTERIORS: dict[str, Callable[..., Fitted]] = {_VI: variational, "laplace": logistic.laplace}
-_MONTE_CARLO = "monte-carlo"
 _MOST_WEIGHTS = 20_000
 
 
-class _Fitted(BayesianClassifier):
-    """What a fit leaves."""
-
-    posterior_: GaussianWeights
-    prior_prec_: np.ndarray
-    log_evidence_: float
-    n_iter_: int
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
-class BayesianLogisticClassifier(_Fitted):
+class BayesianLogisticClassifier(BayesianClassifier):
     """Bayesian logistic regression, of two classes or of more, with doubt that grows off the data.
 
     Bishop (2006), sections 4.4 and 4.5. `linear/logistic.py` and `linear/logistic_vi.py` have the
-    equations. The weights of standardised inputs have independent Gaussian priors.
+    equations. The weights of standardised inputs have independent Gaussian priors. `partial_fit`
+    makes the Gaussian posterior the prior (Spiegelhalter & Lauritzen 1990), which comes near one
+    `fit` to all rows where each call brings few or many; the scaling stays that of the first rows.
 
     Parameters
     ----------
@@ -117,49 +86,46 @@ class BayesianLogisticClassifier(_Fitted):
     True
     """
 
-    posterior: Literal["vi", "laplace"] = field(default="vi", kw_only=False)
-    covariance: Literal["full", "diagonal"] = "full"
-    prediction: Literal["quadrature", "probit", "monte-carlo"] = "quadrature"
-    prior_prec: Any = EVIDENCE
-    intercept_prec: float = 0.01
-    n_draws: int = 1000
-    max_steps: int = 200
+    method_class = LogisticModel
+    posterior: Literal["vi", "laplace"] = field(
+        default="vi", kw_only=False, metadata=one_of(*POSTERIORS)
+    )
+    covariance: Literal["full", "diagonal"] = field(
+        default="full", metadata=one_of("full", "diagonal")
+    )
+    prediction: Literal["quadrature", "probit", "monte-carlo"] = field(
+        default="quadrature", metadata=one_of(*PREDICTIONS)
+    )
+    prior_prec: Any = field(default=EVIDENCE, metadata=number_or(EVIDENCE, ARD))
+    intercept_prec: float = field(default=0.01, metadata=POSITIVE)
+    n_draws: int = field(default=1000, metadata=COUNT)
+    max_steps: int = field(default=200, metadata=COUNT)
     random_state: Any = None
 
-    @unharmed
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit from scratch.
+    posterior_ = of_state("posterior")
+    prior_prec_ = of_state("prior_prec")
+    log_evidence_ = of_state("log_evidence")
 
-        X
-            (n, d) finite numbers; a frame's column names are remembered and checked later.
-        y
-            (n,) labels of any type, two classes at least.
-        sample_weight
-            (n,), not negative: each row's log-likelihood is multiplied by it.
-        """
-        self._check_hyper_parameters()
-        X, codes, weight = self._check_rows(X, y, sample_weight, reset=True)
-        return self._begin(X, codes, weight)
-
-    @unharmed
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Condition on further rows: the Gaussian posterior becomes the prior.
-
-        An approximation (Spiegelhalter & Lauritzen 1990), near one `fit` to all rows where each
-        call brings few or many; the scaling stays that of the first rows.
-
-        classes
-            All labels there will be, in the first call; None: those of its y.
-        """
-        self._check_hyper_parameters()
-        is_first = not hasattr(self, "posterior_")
-        X, codes, weight = self._check_stream(X, y, classes, sample_weight, is_first=is_first)
-        if is_first:
-            return self._begin(X, codes, weight)
-        started, data = time.perf_counter(), self._data(X, codes, weight)
-        inverse = np.linalg.inv(self.posterior_.root)
-        so_far = GaussianPrior(self.posterior_.mean, inverse.T @ inverse)
-        return self._absorb(self._approximate(data, so_far), started, len(X))
+    def build_method(self, task: Classes, n_inputs: int) -> LogisticModel:
+        """Return the method that the hyper-parameters describe; ValueError if it is too large."""
+        n_weights = n_logits(task.n_classes) * (n_inputs + 1)
+        if n_weights > _MOST_WEIGHTS:
+            raise ValueError(
+                f"X must lead to {_MOST_WEIGHTS} weights at most, got {n_weights}, whose "
+                f"covariance would take {8e-9 * n_weights**2:.0f} GB: reduce the columns, or use "
+                "ClosedFormVIClassifier with hidden_layer_sizes=()"
+            )
+        return LogisticModel(
+            n_inputs,
+            task.n_classes,
+            PriorChoice(self.prior_prec, self.intercept_prec),
+            self.posterior,
+            self.covariance,
+            self.prediction,
+            self.n_draws,
+            self.max_steps,
+            _seed(self.random_state),
+        )
 
     def weights(self, coverage: float = 0.9) -> dict[str, np.ndarray]:
         """Table of the weights: columns class, feature, mean, std, lower, upper, of equal length.
@@ -170,150 +136,17 @@ class BayesianLogisticClassifier(_Fitted):
         shows it.
         """
         check_is_fitted(self)
-        check_coverage(coverage)
-        scaler, n_logits = self.x_scaler_, self._n_logits()
-        matrix = from_standardised(scaler.mean * scaler.unit, scaler.scale)
-        mean = self.posterior_.mean.reshape(n_logits, -1) @ matrix.T
-        root = self.posterior_.root.reshape(n_logits, len(matrix), -1)
-        std = np.linalg.norm(matrix @ root, axis=2)
-        classes = self.classes_ if n_logits > 1 else self.classes_[1:]
-        names = [INTERCEPT, *input_names(self)]
-        return weight_table(classes, "class", names, mean, std, coverage=coverage)
-
-    def _begin(self, X: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> Self:
-        """Learn scaling, prior and posterior from the first rows."""
-        started, n_weights = time.perf_counter(), self._n_logits() * (X.shape[1] + 1)
-        if n_weights > _MOST_WEIGHTS:
-            gigabytes = 8e-9 * n_weights**2
-            raise ValueError(
-                f"X must lead to {_MOST_WEIGHTS} weights at most, got {n_weights}, whose "
-                f"covariance would take {gigabytes:.0f} GB: reduce the columns, or use "
-                "ClosedFormVIClassifier with hidden_layer_sizes=()"
-            )
-        self.x_scaler_ = Standardiser.fit(X, weight)
-        self.log_evidence_ = 0.0
-        data = self._data(X, codes, weight)
-        is_number = not isinstance(self.prior_prec, str)
-        prec = np.full(data.phi.shape[1], float(self.prior_prec) if is_number else 1.0)
-        prec[0] = self.intercept_prec
-        self.prior_prec_ = prec
-        if is_number:
-            found = self._approximate(data, logistic.isotropic_prior(prec, data.n_logits))
-            return self._absorb(found, started, len(X))
-        columns = np.arange(-1, len(prec) - 1)
-        groups = columns if self.prior_prec == ARD else np.where(columns < 0, FIXED, 0)
-        best = logistic_evidence.maximise(
-            data,
-            prec,
-            groups,
-            self._approximate,
-            is_bound=self.posterior == _VI,
-            max_steps=self.max_steps,
-        )
-        self.prior_prec_ = best.prior_prec
-        return self._absorb(best.fitted, started, len(X), best)
-
-    def _data(self, X: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> Rows:
-        phi = _columns(standardised_inputs(self, X))
-        return logistic.rows(phi, codes, len(self.classes_), weight)
-
-    @property
-    def _approximate(self) -> Callable[..., Fitted]:
-        return partial(
-            POSTERIORS[self.posterior], covariance=self.covariance, max_steps=self.max_steps
-        )
-
-    def _absorb(
-        self, found: Fitted, started: float, n_rows: int, best: Maximised | None = None
-    ) -> Self:
-        """Keep a posterior, and say how it was found."""
-        self.posterior_, info = found.posterior, found.info
-        self.log_evidence_ += info.log_evidence
-        trace = info.trace if best is None else best.trace
-        self.n_iter_ = max(len(trace) - 1, 1)
-        advice = self._advice(info, best)
-        warn(advice)
-        is_vi = self.posterior == _VI
-        name = "elbo" if is_vi else "log_joint" if best is None else "log_evidence"
-        is_found = info.converged if best is None else best.converged
-        guards = {"not_converged": int(not is_found)}
-        if best is not None:
-            guards |= {"steps_repaired": best.n_repaired, "priors_at_widest": best.n_widest}
-        self.fit_report_ = FitReport(
-            n_rows=n_rows,
-            n_epochs=self.n_iter_,
-            seconds=time.perf_counter() - started,
-            n_updates=self.n_iter_,
-            guards=guards,
-            trace={name: trace[1:] or trace},
-            log_evidence={"lower bound" if is_vi else "laplace": self.log_evidence_},
-            warnings=advice,
-            step="step",
-        )
-        return self
-
-    def _advice(self, info: logistic.FitInfo, best: Maximised | None) -> list[str]:
-        if not info.converged:
-            return [
-                f"the posterior was not found in {self.max_steps} steps (squared gradient "
-                f"{info.residual:.2g} in its own metric): raise max_steps, or give prior_prec a "
-                "larger number"
-            ]
-        if best is not None and not best.converged:
-            return [
-                f"the evidence was not maximised in {self.max_steps} steps (it still rises by "
-                f"{best.gradient:.2g} nats a unit of log precision): raise max_steps, or give "
-                "prior_prec a number"
-            ]
-        return []
-
-    def _n_logits(self) -> int:
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
-
-    def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        phi, n_logits = _columns(x), self._n_logits()
-        if self.prediction == _MONTE_CARLO:
-            rng = check_random_state(0 if self.random_state is None else self.random_state)
-            drawn = self.posterior_.sample(rng, self.n_draws)
-            return logistic_predictive.monte_carlo(drawn, phi, n_logits)
-        return logistic_predictive.predict(self.posterior_, phi, n_logits, self.prediction)
-
-    def _check_hyper_parameters(self) -> None:
-        check_choice("posterior", self.posterior, tuple(POSTERIORS))
-        check_choice("covariance", self.covariance, ("full", "diagonal"))
-        ways = (*PREDICTIONS, _MONTE_CARLO)
-        check_choice("prediction", self.prediction, ways)
-        check_number_or("prior_prec", self.prior_prec, (EVIDENCE, ARD))
-        check_positive("intercept_prec", self.intercept_prec)
-        check_int("n_draws", self.n_draws)
-        check_int("max_steps", self.max_steps)
-
-    def _to_stored(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Everything that `_from_stored` needs: a JSON-ready header and named arrays."""
-        header = estimator_header(self) | classifier_header(self)
-        arrays = self.posterior_._asdict() | {"prior_prec": self.prior_prec_}
-        return header | {"log_evidence": self.log_evidence_}, arrays
-
-    @classmethod
-    def _from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        """Rebuild a fitted classifier from what `_to_stored` gave."""
-        model = restored(cls, header)
-        restore_classifier(model, header)
-        model._check_hyper_parameters()
-        k = model.n_features_in_ + 1
-        p = model._n_logits() * k
-        for name, shape in (("mean", (p,)), ("root", (p, p)), ("prior_prec", (k,))):
-            array = arrays[name]
-            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-                raise ValueError(f"array {name} must be finite, float64 of shape {shape}")
-        if not (arrays["prior_prec"] > 0.0).all():
-            raise ValueError("array prior_prec must be positive")
-        model.posterior_ = GaussianWeights(arrays["mean"], arrays["root"])
-        model.prior_prec_ = arrays["prior_prec"]
-        model.log_evidence_ = float(header["log_evidence"])
-        return model
+        columns, k = input_columns(self), self.n_features_in_ + 1
+        mean, root = self.posterior_
+        mean, std = columns.moments(mean.reshape(-1, k), root.reshape(-1, k, len(mean)))
+        classes = self.classes_[-len(mean) :]
+        return weight_table("class", classes, columns.names, mean, std, coverage=coverage)
 
 
-def _columns(x: np.ndarray) -> np.ndarray:
-    """Put the intercept's column of ones first."""
-    return np.hstack([np.ones((len(x), 1)), x])
+def _seed(random_state: Any) -> int:
+    """Seed of the draws of a prediction: 0 without one, and of a generator its next number."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))

@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayesprop.estimators.advice import CONSTANT_TARGET
 from bayesprop.estimators.checks import check_int
 from bayesprop.estimators.fitting import (
     as_numbers,
@@ -36,7 +35,7 @@ from bayesprop.estimators.pruned import check_streams, forget, goes_on
 from bayesprop.estimators.stored import from_stored, to_stored
 from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.fit_report import FitReport
+from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, Stored, Streams
 from bayesprop.model.predictive import Predictive

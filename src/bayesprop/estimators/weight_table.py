@@ -2,64 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-INTERCEPT = "intercept"
+from bayesprop.estimators.checks import check_coverage
 
 
-def check_coverage(coverage: Any) -> None:
-    """Raise ValueError unless coverage is between 0 and 1."""
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
+class Columns(NamedTuple):
+    """What all weights but the intercept multiply: (column - mean) / scale, by their names."""
+
+    names: list[str]
+    mean: Float[np.ndarray, " k"]
+    scale: Float[np.ndarray, " k"]
+
+    def moments(
+        self, mean: Float[np.ndarray, "g k+1"], root: Float[np.ndarray, "g k+1 r"]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and std of intercept and weights of the columns as they are, (g, k + 1) each.
+
+        mean, root
+            Of intercept and weights here; covariance = root root'.
+        """
+        matrix = np.diag(np.concatenate([[1.0], 1.0 / self.scale]))
+        matrix[0, 1:] = -self.mean / self.scale
+        return mean @ matrix.T, np.linalg.norm(matrix @ root, axis=2)
 
 
-def input_names(estimator: Any) -> list[str]:
-    """Names of the columns of X, or x0, x1, ... where they have none."""
-    names = getattr(estimator, "feature_names_in_", None)
+def input_columns(estimator: Any) -> Columns:
+    """Columns of X, standardised; x0, x1, ... where they have no names."""
+    scaler, names = estimator.x_scaler_, getattr(estimator, "feature_names_in_", None)
     if names is None:
-        return [f"x{i}" for i in range(estimator.n_features_in_)]
-    return [str(name) for name in names]
-
-
-def from_standardised(
-    mean: Float[np.ndarray, " k"], scale: Float[np.ndarray, " k"]
-) -> Float[np.ndarray, "k+1 k+1"]:
-    """Matrix that takes an intercept and weights of (x - mean) / scale to those of x."""
-    k = len(mean)
-    matrix = np.zeros((k + 1, k + 1))
-    matrix[0, 0] = 1.0
-    matrix[0, 1:] = -mean / scale
-    matrix[range(1, k + 1), range(1, k + 1)] = 1.0 / scale
-    return matrix
+        names = [f"x{i}" for i in range(estimator.n_features_in_)]
+    return Columns(list(map(str, names)), scaler.mean * scaler.unit, scaler.scale)
 
 
 def weight_table(
-    groups: np.ndarray,
     group_name: str,
-    columns: list[str],
-    mean: Float[np.ndarray, "g k"],
-    std: Float[np.ndarray, "g k"],
+    groups: np.ndarray,
+    names: list[str],
+    mean: Float[np.ndarray, "g k+1"],
+    std: Float[np.ndarray, "g k+1"],
     *,
     coverage: float,
     dof: float = np.inf,
 ) -> dict[str, np.ndarray]:
     """Lay out one row a weight: group, feature, mean, std, lower, upper.
 
+    names
+        Of all columns but the intercept, which comes first.
     lower, upper
         The central interval that holds the weight with probability `coverage`, of a Gaussian or,
         with finite `dof`, of a Student-t.
     """
+    check_coverage(coverage)
     tail = 0.5 * (1.0 + coverage)
     reach = float(special.ndtri(tail))
     if np.isfinite(dof):
         reach = float(special.stdtrit(dof, tail) * np.sqrt((dof - 2.0) / dof))
     return {
-        group_name: np.repeat(np.asarray(groups), len(columns)),
-        "feature": np.tile(np.array(columns, dtype=object), len(groups)),
+        group_name: np.repeat(np.asarray(groups), 1 + len(names)),
+        "feature": np.tile(np.array(["intercept", *names], dtype=object), len(groups)),
         "mean": mean.ravel(),
         "std": std.ravel(),
         "lower": (mean - reach * std).ravel(),

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.model.method import Stored
 from bayesprop.numerics import columns
+
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,65 @@ def given(
     """Learn the scale of the columns that a function gives; ValueError unless (n, k), finite."""
     phi = checked_columns(function(x), len(x))
     return Given(function, *columns.mean_and_std(phi, weight))
+
+
+def design(basis: Basis | None, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k+1"]:
+    """Return a column of ones and those of the basis; ValueError where it overflows.
+
+    basis
+        None: the inputs themselves.
+    """
+    phi = x if basis is None else basis(x)
+    is_small = (np.abs(phi) < _LARGEST).all(axis=1)
+    if not is_small.all():
+        raise ValueError(
+            "X must lie nearer to the training table: the basis overflows in row "
+            f"{int(np.argmin(is_small))} (rows count from 0)"
+        )
+    return np.hstack([np.ones((len(phi), 1)), phi])
+
+
+def to_stored(basis: Basis | None) -> Stored:
+    """Return header and arrays; TypeError for a function, which a file without code cannot hold."""
+    if basis is None:
+        return Stored({"kind": "inputs"}, {})
+    if isinstance(basis, Polynomial):
+        arrays = {"powers": basis.powers, "basis_mean": basis.mean, "basis_std": basis.std}
+        return Stored({"kind": "polynomial"}, arrays)
+    if isinstance(basis, Radial):
+        return Stored({"kind": "radial", "width": basis.width}, {"centres": basis.centres})
+    raise TypeError(
+        "a model file holds no code, and this basis is a function or a transformer: apply it to X "
+        "before fit, or use basis='polynomial' or 'radial'"
+    )
+
+
+def from_stored(stored: Stored, n_inputs: int) -> Basis | None:
+    """Rebuild what `to_stored` gave; ValueError where it does not fit."""
+    kind = stored.header["kind"]
+    if kind == "inputs":
+        return None
+    if kind == "radial":
+        width = float(stored.header["width"])
+        if not 0.0 < width < np.inf:
+            raise ValueError(f"width must be a finite number > 0, got {width!r}")
+        return Radial(_of_inputs(stored.arrays["centres"], n_inputs), width)
+    if kind != "polynomial":
+        raise ValueError(f"the basis must be polynomial, radial or inputs, got {kind!r}")
+    powers = _of_inputs(stored.arrays["powers"], n_inputs)
+    if powers.min(initial=0) < 0:
+        raise ValueError(f"the powers of a basis must be >= 0, got {powers.min()}")
+    k = len(powers)
+    return Polynomial(
+        powers, stored.floats("basis_mean", k), stored.positive_floats("basis_std", k)
+    )
+
+
+def _of_inputs(wide: np.ndarray, n_inputs: int) -> np.ndarray:
+    """Return an array with a column for every input; ValueError where it is none."""
+    if wide.ndim != 2 or wide.shape[1] != n_inputs or not np.isfinite(wide).all():
+        raise ValueError(f"the basis must be of {n_inputs} inputs, got an array {wide.shape}")
+    return wide
 
 
 def checked_columns(phi: Any, n_rows: int) -> Float[np.ndarray, "n k"]:

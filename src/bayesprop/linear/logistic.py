@@ -95,15 +95,26 @@ def rows(
     n_classes: int,
     weight: Float[np.ndarray, " n"] | None = None,
 ) -> Rows:
-    """Gather the data; two classes have one logit, that of class 1, more have one each."""
+    """Gather the data."""
     weight = np.ones(len(phi)) if weight is None else weight
-    return Rows(phi, codes, weight, 1 if n_classes == 2 else n_classes)
+    return Rows(phi, codes, weight, n_logits(n_classes))
+
+
+def n_logits(n_classes: int) -> int:
+    """Two classes have one logit, that of class 1, more have one each."""
+    return 1 if n_classes == 2 else n_classes
 
 
 def isotropic_prior(prior_prec: Float[np.ndarray, " k"], n_logits: int) -> GaussianPrior:
     """Prior with mean zero and the given precision of every column, the same for every logit."""
     prec = np.tile(prior_prec, n_logits)
     return GaussianPrior(np.zeros(len(prec)), np.diag(prec))
+
+
+def prior_of(posterior: GaussianWeights) -> GaussianPrior:
+    """Prior of further rows: what earlier ones left."""
+    inverse = np.linalg.inv(posterior.root)
+    return GaussianPrior(posterior.mean, inverse.T @ inverse)
 
 
 def logits(weights: Float[np.ndarray, " p"], phi: Float[np.ndarray, "n k"]) -> np.ndarray:

@@ -10,12 +10,46 @@ MacKay (1992), "Bayesian interpolation"; Bishop (2006), eqs. 3.91, 3.92, 7.87, 9
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 FIXED = -1
+EVIDENCE, ARD = "evidence", "ard"
+
+
+@dataclass(frozen=True)
+class PriorChoice:
+    """Which precisions the weights of columns have, the intercept's first.
+
+    prec
+        A number; or those that maximise the evidence, `EVIDENCE` (one) or `ARD` (one a column).
+    intercept
+        Of the intercept, which evidence does not move.
+    """
+
+    prec: float | str
+    intercept: float
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is nothing to find."""
+        return not isinstance(self.prec, str)
+
+    def start(self, k: int) -> Float[np.ndarray, " k"]:
+        """Precisions of k weights, ones where they are to be found."""
+        prec = np.full(k, float(self.prec) if self.is_known else 1.0)
+        prec[0] = self.intercept
+        return prec
+
+    def groups(self, k: int) -> Int[np.ndarray, " k"]:
+        """Say which of k weights share a precision that is to be found; `FIXED` is not."""
+        columns = np.arange(-1, k - 1)
+        if self.prec == ARD:
+            return columns
+        return np.where(columns < 0, FIXED, FIXED if self.is_known else 0)
 
 
 class Weights(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+CONSTANT_TARGET = "the target is constant: there is nothing to learn from it; check the column"
+
 
 @dataclass(frozen=True)
 class ChainTrace:

@@ -19,6 +19,8 @@ from bayesprop.model.predictive import Predictive
 
 MOST_ROWS = 131_072
 """Rows of a prediction at a time, at most: the memory of what lies between input and output."""
+FURTHEST_INPUT = 1e50
+"""In standard deviations: methods in float64 square their inputs."""
 
 
 class TrainingRows(NamedTuple):
@@ -62,6 +64,20 @@ class Stored(NamedTuple):
 
     header: dict[str, Any]
     arrays: dict[str, np.ndarray]
+
+    def floats(self, name: str, *shape: int) -> np.ndarray:
+        """Return an array; ValueError unless it is finite, float64 and of this shape."""
+        array = self.arrays[name]
+        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"array {name} must be finite, float64 of shape {shape}")
+        return array
+
+    def positive_floats(self, name: str, *shape: int) -> np.ndarray:
+        """Return `floats`; ValueError unless they are all positive."""
+        array = self.floats(name, *shape)
+        if not (array > 0.0).all():
+            raise ValueError(f"array {name} must be positive")
+        return array
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,11 @@ class Numbers:
         """Number of targets."""
         return len(self.scaler.mean)
 
+    @property
+    def log_unit(self) -> float:
+        """Log of one standardised unit of every target, in y, summed."""
+        return float(np.sum(np.log(self.scaler.scale)))
+
     def encode(self, y: Float[np.ndarray, "n o"]) -> Float[np.ndarray, "n o"]:
         """Standardise targets."""
         return self.scaler.transform(y)

@@ -1,0 +1,221 @@
+"""Bayesian linear regression as a method: a basis learnt once, and exact statistics of all rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.linear import bases, evidence, regression
+from bayesprop.linear.bases import Basis
+from bayesprop.linear.evidence import EvidenceInfo
+from bayesprop.linear.precisions import PriorChoice
+from bayesprop.linear.regression import LinearPosterior, NoisePrior, Statistics
+from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
+from bayesprop.model.method import MOST_ROWS, Functions, Learned, Progress, Stored, TrainingRows
+from bayesprop.model.predictive import GaussianPredictive, Predictive
+from bayesprop.model.student_t_predictive import StudentTPredictive
+
+LearnBasis = Callable[[np.ndarray, np.ndarray | None, np.random.RandomState], Basis | None]
+"""From rows and their weights to a basis; None stands for the inputs themselves."""
+
+
+class LinearState(NamedTuple):
+    """What learning leaves.
+
+    prior_prec
+        Precision of every weight, the intercept first.
+    log_evidence
+        log p(y | X), nats, in the original units of y, summed over outputs.
+    """
+
+    basis: Basis | None
+    statistics: Statistics
+    posterior: LinearPosterior
+    prior_prec: Float[np.ndarray, "o k"]
+    log_evidence: float
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """Conditions on rows exactly, whatever their order and number at a time.
+
+    log_unit
+        Log of one standardised unit of every target, in the original units, summed.
+    prior
+        Needs a number where the noise has a conjugate prior.
+    noise
+        Variance of every output, (o,); its conjugate prior; or None: it maximises the evidence.
+    max_steps
+        Most steps of the maximisation of the evidence, for every output.
+    furthest_input
+        How many training standard deviations from the mean an input may lie.
+    """
+
+    n_inputs: int
+    n_outputs: int
+    log_unit: float
+    learn_basis: LearnBasis
+    prior: PriorChoice
+    noise: Float[np.ndarray, " o"] | NoisePrior | None
+    max_steps: int
+    furthest_input: float
+
+    rows_at_once = MOST_ROWS
+
+    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Learn from scratch."""
+        return self.absorb(rows, None, rng, progress)
+
+    def absorb(
+        self,
+        rows: TrainingRows,
+        before: Learned | None,
+        rng: np.random.RandomState,
+        progress: Progress,
+    ) -> Learned:
+        """Condition on rows; the first of a stream decide on the basis."""
+        del progress
+        started = time.perf_counter()
+        if before is None:
+            basis = self.learn_basis(rows.x, rows.weight, rng)
+            n_columns = bases.design(basis, rows.x[:1]).shape[1]
+            statistics = regression.init(n_columns, self.n_outputs)
+        else:
+            basis, statistics = before.state.basis, before.state.statistics
+        for first in range(0, len(rows.x), MOST_ROWS):
+            part = slice(first, first + MOST_ROWS)
+            weight = None if rows.weight is None else rows.weight[part]
+            phi = bases.design(basis, rows.x[part])
+            statistics = regression.update(statistics, phi, rows.y[part], weight)
+        posterior, prior_prec, infos = self._infer(statistics)
+        log_scale = statistics.weight_sum * self.log_unit
+        log_evidence = float(np.sum(posterior.log_evidence)) - log_scale
+        state = LinearState(basis, statistics, posterior, prior_prec, log_evidence)
+        report = self._report(state, infos, len(rows.x), time.perf_counter() - started)
+        return Learned(state, report, report.n_epochs)
+
+    def _infer(self, statistics: Statistics) -> evidence.Maximised:
+        """Find the posterior from the statistics."""
+        k, o = statistics.target.shape
+        prec = self.prior.start(k)
+        precs = np.tile(prec, (o, 1))
+        if isinstance(self.noise, NoisePrior):
+            return evidence.Maximised(
+                regression.conjugate(statistics, precs, self.noise), precs, ()
+            )
+        if self.noise is not None and self.prior.is_known:
+            known = regression.known_noise(statistics, precs, self.noise)
+            return evidence.Maximised(known, precs, ())
+        groups = self.prior.groups(k)
+        return evidence.maximise(
+            statistics, prec, groups, noise_var=self.noise, max_steps=self.max_steps
+        )
+
+    def _report(
+        self, state: LinearState, infos: tuple[EvidenceInfo, ...], n_rows: int, seconds: float
+    ) -> FitReport:
+        traces = [info.trace for info in infos]
+        log_scale = state.statistics.weight_sum * self.log_unit
+        return FitReport(
+            n_rows=n_rows,
+            n_epochs=max(map(len, traces), default=1),
+            seconds=seconds,
+            n_updates=sum(map(len, traces)) or 1,
+            guards={
+                "steps_repaired": sum(info.n_repaired for info in infos),
+                "noise_at_bound": sum(info.at_bound for info in infos),
+                "not_converged": sum(not info.converged for info in infos),
+            },
+            trace={"log_evidence": _summed(traces, log_scale)} if traces else {},
+            log_evidence={"exact": state.log_evidence},
+            warnings=_advice(state.statistics, infos, self.max_steps),
+            step="step",
+        )
+
+    def predict(self, state: LinearState, x: Float[np.ndarray, "n d"]) -> Predictive:
+        """Predict Gaussians, or Student-t where the noise has a conjugate prior."""
+        posterior = state.posterior
+        m, v = regression.predict(posterior, bases.design(state.basis, x))
+        noise_var = np.broadcast_to(posterior.noise_var, m.shape)
+        if np.isfinite(posterior.dof).all():
+            return StudentTPredictive(m, v, noise_var, np.broadcast_to(posterior.dof, m.shape))
+        return GaussianPredictive(m, v, noise_var)
+
+    def draw(
+        self, state: LinearState, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
+    ) -> Functions:
+        """Draw n functions jointly over standardised rows."""
+        drawn = regression.sample(rng, state.posterior, n)
+        f = np.einsum("nk,sok->sno", bases.design(state.basis, x), drawn.weights)
+        return Functions(f, drawn.noise_var[:, None, :])
+
+    def features(
+        self, state: LinearState, x: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n o k"]:
+        """Return numbers whose inner products are the posterior covariances of the function."""
+        return np.einsum("nk,okj->noj", bases.design(state.basis, x), state.posterior.root)
+
+    def to_stored(self, state: LinearState) -> Stored:
+        """Return a state as a header and named arrays; TypeError for a basis that is code."""
+        basis = bases.to_stored(state.basis)
+        named = state.statistics._asdict() | state.posterior._asdict()
+        weight_sum, _ = named.pop("weight_sum"), named.pop("dof")
+        header = {"log_evidence": state.log_evidence, "weight_sum": weight_sum}
+        arrays = basis.arrays | named | {"prior_prec": state.prior_prec}
+        return Stored(header | {"basis": basis.header}, arrays)
+
+    def from_stored(self, stored: Stored) -> LinearState:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit this method."""
+        header, o = stored.header, self.n_outputs
+        basis = bases.from_stored(stored._replace(header=header["basis"]), self.n_inputs)
+        k = bases.design(basis, np.zeros((1, self.n_inputs))).shape[1]
+        statistics = Statistics(
+            stored.floats("design", k, k),
+            stored.floats("target", k, o),
+            stored.floats("residual", o, o),
+            float(header["weight_sum"]),
+        )
+        dof = np.inf
+        if isinstance(self.noise, NoisePrior):
+            dof = 2.0 * self.noise.shape_after(statistics.weight_sum)
+        posterior = LinearPosterior(
+            stored.floats("mean", o, k),
+            stored.floats("root", o, k, k),
+            stored.positive_floats("noise_var", o),
+            np.full(o, dof),
+            stored.floats("log_evidence", o),
+        )
+        prior_prec = stored.floats("prior_prec", o, k)
+        return LinearState(basis, statistics, posterior, prior_prec, float(header["log_evidence"]))
+
+
+def _advice(state: Statistics, infos: tuple[EvidenceInfo, ...], max_steps: int) -> list[str]:
+    """Say what a person should know about a fit, in sentences."""
+    advice = []
+    is_constant = ~np.any(np.vstack([state.target, state.residual]), axis=0)
+    if is_constant.any():
+        advice.append(CONSTANT_TARGET)
+    elif any(info.at_bound for info in infos):
+        advice.append(
+            "the columns explain the target without noise: there are too few rows for them, or "
+            "the target was computed from them; give noise a number"
+        )
+    if not all(info.converged for info in infos):
+        worst = max(info.gradient for info in infos)
+        advice.append(
+            f"the evidence was not maximised in {max_steps} steps (it still rises by "
+            f"{worst:.2g} nats a unit of log precision): raise max_steps"
+        )
+    return advice
+
+
+def _summed(traces: list[list[float]], log_scale: float) -> list[float]:
+    """Log evidence of all outputs step by step; one that has converged stays where it is."""
+    length = max(map(len, traces))
+    padded = [trace + trace[-1:] * (length - len(trace)) for trace in traces]
+    return [float(total) - log_scale for total in np.sum(padded, axis=0)]

@@ -1,0 +1,189 @@
+"""Bayesian logistic regression as a method: a Gaussian over the weights of standardised inputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.linear import bases, logistic, logistic_evidence, logistic_predictive
+from bayesprop.linear.logistic import FitInfo, Fitted, GaussianWeights
+from bayesprop.linear.logistic_evidence import Maximised
+from bayesprop.linear.logistic_vi import variational
+from bayesprop.linear.precisions import PriorChoice
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.method import (
+    FURTHEST_INPUT,
+    MOST_ROWS,
+    Learned,
+    Progress,
+    Stored,
+    TrainingRows,
+)
+from bayesprop.numerics import gaussian_logits
+
+_VI, _MONTE_CARLO = "vi", "monte-carlo"
+POSTERIORS: dict[str, Callable[..., Fitted]] = {_VI: variational, "laplace": logistic.laplace}
+PREDICTIONS = (*gaussian_logits.PREDICTIONS, _MONTE_CARLO)
+
+
+class LogisticState(NamedTuple):
+    """What learning leaves.
+
+    prior_prec
+        Precision of the prior of every column's weights, the intercept first.
+    log_evidence
+        Estimate of log p(y | X), nats; of a stream, summed over its calls.
+    """
+
+    posterior: GaussianWeights
+    prior_prec: Float[np.ndarray, " k"]
+    log_evidence: float
+
+
+@dataclass(frozen=True)
+class LogisticModel:
+    """Approximates the posterior of the weights by a Gaussian.
+
+    posterior, covariance, prediction
+        One of `POSTERIORS`; "full" or "diagonal"; one of `PREDICTIONS`.
+    n_draws, seed
+        Of the predictions by Monte Carlo, which are by the same draws every time.
+    max_steps
+        Most steps of each search.
+    """
+
+    n_inputs: int
+    n_classes: int
+    prior: PriorChoice
+    posterior: str
+    covariance: str
+    prediction: str
+    n_draws: int
+    max_steps: int
+    seed: int
+
+    rows_at_once = MOST_ROWS
+    furthest_input = FURTHEST_INPUT
+
+    @property
+    def n_logits(self) -> int:
+        """One of two classes, else one each."""
+        return logistic.n_logits(self.n_classes)
+
+    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Learn from scratch."""
+        return self.absorb(rows, None, rng, progress)
+
+    def absorb(
+        self,
+        rows: TrainingRows,
+        before: Learned | None,
+        rng: np.random.RandomState,
+        progress: Progress,
+    ) -> Learned:
+        """Condition on rows: the Gaussian posterior becomes the prior."""
+        del rng, progress
+        started, best, log_evidence = time.perf_counter(), None, 0.0
+        data = logistic.rows(bases.design(None, rows.x), rows.y, self.n_classes, rows.weight)
+        k = data.phi.shape[1]
+        prec = self.prior.start(k)
+        if before is not None:
+            _, prec, log_evidence = before.state
+            found = self._approximate(data, logistic.prior_of(before.state.posterior))
+        elif self.prior.is_known:
+            found = self._approximate(data, logistic.isotropic_prior(prec, self.n_logits))
+        else:
+            best = logistic_evidence.maximise(
+                data,
+                prec,
+                self.prior.groups(k),
+                self._approximate,
+                is_bound=self.posterior == _VI,
+                max_steps=self.max_steps,
+            )
+            found, prec = best.fitted, best.prior_prec
+        state = LogisticState(found.posterior, prec, log_evidence + found.info.log_evidence)
+        seconds = time.perf_counter() - started
+        report = self._report(state, found.info, best, len(rows.x), seconds)
+        return Learned(state, report, report.n_epochs)
+
+    @property
+    def _approximate(self) -> Callable[..., Fitted]:
+        return partial(
+            POSTERIORS[self.posterior], covariance=self.covariance, max_steps=self.max_steps
+        )
+
+    def _report(
+        self,
+        state: LogisticState,
+        info: FitInfo,
+        best: Maximised | None,
+        n_rows: int,
+        seconds: float,
+    ) -> FitReport:
+        """Say how a posterior was found."""
+        trace = info.trace if best is None else best.trace
+        n_steps, is_vi = max(len(trace) - 1, 1), self.posterior == _VI
+        name = "elbo" if is_vi else "log_joint" if best is None else "log_evidence"
+        is_found = info.converged if best is None else best.converged
+        guards = {"not_converged": int(not is_found)}
+        if best is not None:
+            guards |= {"steps_repaired": best.n_repaired, "priors_at_widest": best.n_widest}
+        return FitReport(
+            n_rows=n_rows,
+            n_epochs=n_steps,
+            seconds=seconds,
+            n_updates=n_steps,
+            guards=guards,
+            trace={name: trace[1:] or trace},
+            log_evidence={"lower bound" if is_vi else "laplace": state.log_evidence},
+            warnings=_advice(info, best, self.max_steps),
+            step="step",
+        )
+
+    def predict(self, state: LogisticState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
+        """Average class probabilities over the posterior of the weights."""
+        phi, posterior = bases.design(None, x), state.posterior
+        if self.prediction != _MONTE_CARLO:
+            return ClassPredictive.of_codes(
+                *logistic_predictive.predict(posterior, phi, self.n_logits, self.prediction)
+            )
+        drawn = posterior.sample(np.random.RandomState(self.seed), self.n_draws)
+        return ClassPredictive.of_codes(*logistic_predictive.monte_carlo(drawn, phi, self.n_logits))
+
+    def to_stored(self, state: LogisticState) -> Stored:
+        """Return a state as a header and named arrays."""
+        arrays = state.posterior._asdict() | {"prior_prec": state.prior_prec}
+        return Stored({"log_evidence": state.log_evidence}, arrays)
+
+    def from_stored(self, stored: Stored) -> LogisticState:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit this method."""
+        k = self.n_inputs + 1
+        p = self.n_logits * k
+        posterior = GaussianWeights(stored.floats("mean", p), stored.floats("root", p, p))
+        prior_prec = stored.positive_floats("prior_prec", k)
+        return LogisticState(posterior, prior_prec, float(stored.header["log_evidence"]))
+
+
+def _advice(info: FitInfo, best: Maximised | None, max_steps: int) -> list[str]:
+    """Say what a person should know about a fit, in sentences."""
+    if not info.converged:
+        return [
+            f"the posterior was not found in {max_steps} steps (squared gradient "
+            f"{info.residual:.2g} in its own metric): raise max_steps, or give prior_prec a "
+            "larger number"
+        ]
+    if best is not None and not best.converged:
+        return [
+            f"the evidence was not maximised in {max_steps} steps (it still rises by "
+            f"{best.gradient:.2g} nats a unit of log precision): raise max_steps, or give "
+            "prior_prec a number"
+        ]
+    return []
