@@ -16,7 +16,7 @@ from bayesprop.linear.evidence import EvidenceInfo
 from bayesprop.linear.precisions import PriorChoice
 from bayesprop.linear.regression import LinearPosterior, NoisePrior, Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
-from bayesprop.model.method import MOST_ROWS, Functions, Learned, Progress, Stored, TrainingRows
+from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows, with_noise
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.model.student_t_predictive import StudentTPredictive
 
@@ -147,12 +147,18 @@ class LinearModel:
         return GaussianPredictive(m, v, noise_var)
 
     def draw(
-        self, state: LinearState, x: Float[np.ndarray, "n d"], rng: np.random.RandomState, n: int
-    ) -> Functions:
-        """Draw n functions jointly over standardised rows."""
+        self,
+        state: LinearState,
+        x: Float[np.ndarray, "n d"],
+        rng: np.random.RandomState,
+        n: int,
+        *,
+        include_noise: bool = False,
+    ) -> Float[np.ndarray, "s n o"]:
+        """Draw n functions jointly over standardised rows, or with noise observations."""
         drawn = regression.sample(rng, state.posterior, n)
         f = np.einsum("nk,sok->sno", bases.design(state.basis, x), drawn.weights)
-        return Functions(f, drawn.noise_var[:, None, :])
+        return with_noise(f, drawn.noise_var[:, None, :], rng) if include_noise else f
 
     def features(
         self, state: LinearState, x: Float[np.ndarray, "n d"]
