@@ -129,7 +129,7 @@ def _fit(method: Method, data: TrainingRows, before: Learned | None, rng: Any, a
     if before is None:
         return method.fit(data, rng, at)
     resumes: Any = method
-    return resumes.resume(data, before, at)
+    return resumes.resume(data, before, rng, at)
 
 
 def _verbosity(estimator: Any) -> int:

@@ -130,7 +130,13 @@ class Method(Protocol):
 class Resumes(Protocol):
     """Goes on training where an earlier fit stopped (`warm_start`)."""
 
-    def resume(self, rows: TrainingRows, before: Learned, progress: Progress) -> Learned:
+    def resume(
+        self,
+        rows: TrainingRows,
+        before: Learned,
+        rng: np.random.RandomState,
+        progress: Progress,
+    ) -> Learned:
         """Learn on from what an earlier call left."""
         ...
 

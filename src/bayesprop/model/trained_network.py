@@ -110,8 +110,15 @@ class TrainedNetwork:
         started = time.perf_counter()
         return self._learned(rows, self.start(int(rng.randint(2**31))), 0, progress, started)
 
-    def resume(self, rows: TrainingRows, before: Learned, progress: Progress) -> Learned:
-        """Train on for as many epochs again."""
+    def resume(
+        self,
+        rows: TrainingRows,
+        before: Learned,
+        rng: np.random.RandomState,
+        progress: Progress,
+    ) -> Learned:
+        """Train on for as many epochs again; the seed is that of the start."""
+        del rng
         return self._learned(rows, before.state, before.n_iter, progress, time.perf_counter())
 
     def _learned(
