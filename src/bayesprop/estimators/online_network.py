@@ -16,9 +16,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from sklearn.base import clone
 
-from bayesprop.estimators.network import NetworkRegressor
 from bayesprop.estimators.point_network import PointNetworkRegressor
-from bayesprop.estimators.trained_network import TrainedRegressor
+from bayesprop.estimators.shell import BayesianRegressor
 from bayesprop.model import draws
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply
@@ -33,27 +32,19 @@ from bayesprop.numerics.compiled import WIDE_VECTORS
 from bayesprop.numerics.loops import Replayed, Rows, replay
 
 
-def begun(model: NetworkRegressor, n_features: int, *, y_scale: float, seed: int) -> Any:
+def can_practise(model: Any) -> bool:
+    """Whether an estimator is a regressor whose network gradient steps train."""
+    is_network = issubclass(getattr(model, "method_class", object), TrainedNetwork)
+    return is_network and isinstance(model, BayesianRegressor)
+
+
+def begun(model: Any, n_features: int, *, y_scale: float, seed: int) -> Any:
     """Return a copy that has seen no row: its network and posterior as training begins.
 
     Inputs are taken as they are; targets are divided by `y_scale`, and a `noise` given as a number
     is in the units of the targets, squared.
     """
     fresh: Any = clone(model)
-    if hasattr(fresh, "method_class"):
-        return _begun(fresh, n_features, y_scale, seed)
-    fresh._check_hyper_parameters()
-    fresh.n_features_in_, fresh.n_outputs_, fresh._y_is_vector = n_features, 1, True
-    fresh.x_scaler_ = Standardiser.none(n_features)
-    one = np.ones(1)
-    fresh.y_scaler_ = Standardiser(one, np.zeros(1), float(y_scale) * one)
-    fresh.seed_, fresh.n_iter_ = seed, 0
-    fresh.fit_report_ = FitReport(0, 0, 0.0, 0, {}, {})
-    fresh.state_ = fresh._initial_state(fresh._build())
-    return fresh
-
-
-def _begun(fresh: Any, n_features: int, y_scale: float, seed: int) -> Any:
     fresh.check_params()
     one = np.ones(1)
     fresh.n_features_in_ = n_features
@@ -66,21 +57,7 @@ def _begun(fresh: Any, n_features: int, y_scale: float, seed: int) -> Any:
 
 def seed_of(model: Any) -> int:
     """Return the seed of start, rows and draws."""
-    return _parts(model)[2]
-
-
-def can_practise(model: Any) -> bool:
-    """Whether an estimator is a regressor whose network gradient steps train."""
-    if hasattr(model, "method_class"):
-        return issubclass(model.method_class, TrainedNetwork) and not hasattr(model, "standardise")
-    return isinstance(model, TrainedRegressor)
-
-
-def _parts(model: Any) -> tuple[Any, Any, int]:
-    """Return what was built, the network's state and the seed."""
-    if hasattr(model, "method_class"):
-        return model.fitted_.method.built, model.state_.network, model.state_.seed
-    return model._build(), model.state_, model.seed_
+    return model.state_.seed
 
 
 class Memory(NamedTuple):
@@ -122,17 +99,13 @@ def practise(
     place
         Number of this practice: another one takes other rows and draws.
     """
-    built, state, seed = _parts(model)
-    at = np.array([seed, place, memory.n_rows], np.uint32)
-    gradient = built.gradient if hasattr(built, "gradient") else built.method
+    state = model.state_
+    at = np.array([state.seed, place, memory.n_rows], np.uint32)
+    update = model.fitted_.method.built.gradient.update
     done = _practised(
-        gradient.update, state, at, memory.x, memory.y, n_steps=n_steps, batch_size=batch_size
+        update, state.network, at, memory.x, memory.y, n_steps=n_steps, batch_size=batch_size
     )
-    if hasattr(model, "method_class"):
-        learned_state = model.state_._replace(network=done.state)
-        model.learned_ = model.learned_._replace(state=learned_state)
-    else:
-        model.state_ = done.state
+    model.learned_ = model.learned_._replace(state=state._replace(network=done.state))
     return done.is_undone
 
 
@@ -152,10 +125,8 @@ def functions(
     model: Any, x: Float[np.ndarray, "k d"], seed: int, n_draws: int
 ) -> Float[np.ndarray, "s k"]:
     """Draw functions, in the units of the targets; the same for every row."""
-    built, state, _ = _parts(model)
-    observe = cast(GaussianNoise, built.likelihood)
-    gradient = built.gradient if hasattr(built, "gradient") else built.method
-    parts = (built.apply, gradient.sample, observe)
+    built, state = model.fitted_.method.built, model.state_.network
+    parts = (built.apply, built.gradient.sample, cast(GaussianNoise, built.likelihood))
     rows = np.asarray(x, np.float32)
     drawn = _functions(*parts, np.uint32(seed), state, rows, n_draws=n_draws)
     return model.y_scaler_.inverse_mean(np.asarray(drawn, np.float64)[..., None])[..., 0]
@@ -163,18 +134,15 @@ def functions(
 
 def members(model: Any, x: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "s k"]:
     """Evaluate every member of an ensemble once, in the units of the targets."""
-    if hasattr(model, "method_class"):
-        return model.predict_dist(x).means
-    means = model._predictive_standardised(x).means
-    return model.y_scaler_.inverse_mean(means[..., :1])[..., 0]
+    return model.predict_dist(x).means
 
 
-@partial(jax.jit, static_argnames=("apply", "sample", "observe", "n_draws"))
+@partial(jax.jit, static_argnames=("apply", "sample", "likelihood", "n_draws"))
 def _functions(
-    apply: Apply, sample: Any, observe: Any, seed: Any, state: Any, x: Array, *, n_draws: int
+    apply: Apply, sample: Any, likelihood: Any, seed: Any, state: Any, x: Array, *, n_draws: int
 ) -> Float[Array, "s k"]:
     key = jax.random.key(seed)
-    return draws.observations(apply, sample, observe, key, state, x, n_draws=n_draws).m[..., 0]
+    return draws.observations(apply, sample, likelihood, key, state, x, n_draws=n_draws).m[..., 0]
 
 
 class Seen(NamedTuple):
@@ -186,19 +154,18 @@ class Seen(NamedTuple):
 
 def seen(model: PointNetworkRegressor, x: Float[Array, "n d"]) -> Seen:
     """Look at rows through a point network's only member; standardised units."""
-    built, state, _ = _parts(model)
-    observe = cast(GaussianNoise, built.likelihood).observe
-    gradient = built.gradient if hasattr(built, "gradient") else built.method
-    found = _seen(gradient.mean, built.apply, observe, state, x)
+    built, state = model.fitted_.method.built, model.state_.network
+    likelihood = cast(GaussianNoise, built.likelihood)
+    found = _seen(built.gradient.mean, built.apply, likelihood, state, x)
     return Seen(*(np.asarray(part, np.float64) for part in found))
 
 
-@partial(jax.jit, static_argnames=("mean", "apply", "observe"))
-def _seen(mean: Any, apply: Apply, observe: Any, state: Any, x: Array) -> tuple[Array, Array]:
+@partial(jax.jit, static_argnames=("mean", "apply", "likelihood"))
+def _seen(mean: Any, apply: Apply, likelihood: Any, state: Any, x: Array) -> tuple[Array, Array]:
     nonlinearity = cast(Activation, plain_activation(apply))
     only = jax.tree.map(lambda members: members[0], mean(state))
     *hidden, last = only.weights
     for weights in hidden:
         x = nonlinearity.apply(x @ weights[:-1] + weights[-1:])
-    noise_var = observe(only.likelihood, x @ last[:-1] + last[-1:]).v
+    noise_var = likelihood.observe(only.likelihood, x @ last[:-1] + last[-1:]).v
     return x, jnp.sqrt(noise_var[:, 0])
