@@ -29,7 +29,10 @@ def test_a_linear_network_has_the_evidence_and_the_posterior_of_linear_regressio
     x = (X - X.mean(axis=0)) / X.std(axis=0)
     y, scale = (Y - Y.mean()) / Y.std(), Y.std()
     phi = np.column_stack([x, np.ones(60)])
-    prec, noise_var = linear.state_.mode.prior_prec[0], np.exp(linear.state_.mode.likelihood[0])
+    prec, noise_var = (
+        linear.state_.network.mode.prior_prec[0],
+        np.exp(linear.state_.network.mode.likelihood[0]),
+    )
     cov = np.linalg.inv(phi.T @ phi / noise_var + prec * np.eye(3))
     mean = phi @ cov @ phi.T @ y / noise_var
     found = linear.predict_dist(X)
@@ -58,7 +61,6 @@ def test_draws_of_networks_predict_as_the_closed_form(linear):
     closed = linear.predict_dist(X)
     drawn = LaplaceRegressor(**linear.get_params() | {"prediction": "draws", "n_draws": 400})
     vars(drawn).update({name: value for name, value in vars(linear).items() if name[-1] == "_"})
-    drawn._y_is_vector = True
     found = drawn.predict_dist(X)
     error = np.abs(found.mean - closed.mean) / np.sqrt(closed.epistemic_var / 400)
     assert error.max() < 4.5
@@ -74,7 +76,8 @@ def test_units_of_the_target_move_the_evidence_by_their_logarithm(linear):
 def test_probabilities_average_over_gaussian_logits():
     y = np.digitize(Y, np.quantile(Y, [1 / 3, 2 / 3]))
     model = LaplaceClassifier(**TINY | {"n_epochs": 40}).fit(X, y)
-    mean, cov = model._output_moments(model._standardised(X))
+    fitted = model.fitted_
+    mean, cov = fitted.method.output_moments(model.state_, fitted.encoded(X))
     rng, n = np.random.default_rng(1), 20_000
     for row in (0, 17):
         logits = rng.multivariate_normal(mean[row], cov[row], size=n)
@@ -122,9 +125,9 @@ def test_every_choice_predicts_two_targets_and_comes_back_from_a_file(settings, 
     np.testing.assert_array_equal(again.predict(X, return_std=True), model.predict(X, True))
     if settings.get("layers") == "last":
         np.testing.assert_allclose(found.noise_var, 16.0, rtol=1e-5)
-        np.testing.assert_array_equal(model.state_.mode.prior_prec, 3.0)
+        np.testing.assert_array_equal(model.state_.network.mode.prior_prec, 3.0)
     if settings.get("prior_prec") == "one":
-        assert np.ptp(model.state_.mode.prior_prec) == 0.0
+        assert np.ptp(model.state_.network.mode.prior_prec) == 0.0
 
 
 def test_training_goes_on_where_it_stood(linear):
@@ -160,7 +163,7 @@ def test_too_much_memory_is_refused_before_the_fit():
     [
         ("structure", "blocks", "structure must be one of full, kron, diagonal; got 'blocks'"),
         ("layers", "first", "layers must be one of all, last"),
-        ("prior_prec", "none", "prior_prec must be one of by-layer, one"),
+        ("prior_prec", "none", "prior_prec must be a number > 0, 'by-layer' or 'one', got 'none'"),
         ("prior_prec", -1.0, "prior_prec must be a finite number > 0"),
         ("curvature", "hessian", "must be 'ggn' with structure='kron', got 'hessian'"),
         ("n_rounds", 0, "n_rounds must be an int >= 1"),

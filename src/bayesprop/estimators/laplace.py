@@ -2,31 +2,100 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-import jax.numpy as jnp
 import numpy as np
 
-from bayesprop.estimators.checks import check_choice
-from bayesprop.estimators.inputs import padded
-from bayesprop.estimators.laplace_fitting import LaplaceFitting, linear_draws
-from bayesprop.estimators.noise import INPUT, of_input_outputs
-from bayesprop.estimators.regression import BayesianRegressor
-from bayesprop.estimators.trained_network import TrainedClassifier, TrainedRegressor
-from bayesprop.model import draws
-from bayesprop.model.network_likelihoods import GaussianNoise
-from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.model.predictive import GaussianPredictive, Predictive
-from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of, make_optimizer
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    POSITIVE,
+    SHARE,
+    SIZES,
+    number_or,
+    one_of,
+)
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.task import Classes, Numbers
+from bayesprop.model.trained_network import built
+from bayesprop.numerics.gaussian_logits import PREDICTIONS
+from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen
+from bayesprop.sampling.laplace import LaplaceModel
+from bayesprop.sampling.laplace_network import LaplaceNetwork, laplace_draws
+from bayesprop.sampling.structures import Diagonal, Full, Kron, Structure
+
+STRUCTURES: dict[str, Structure] = {one.name: one for one in (Full(), Kron(), Diagonal())}
+LAYERS = {"all": EVERY_LEAF, "last": Chosen((-1,))}
+PRIORS = {"by-layer": "by-leaf", "one": "one"}
+START_PREC = 1.0
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LaplaceRegressor(TrainedRegressor, LaplaceFitting):
+class _Params:
+    """What both have."""
+
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    momentum: float = field(default=0.9, metadata=SHARE)
+    structure: Literal["full", "kron", "diagonal"] = field(
+        default="kron", metadata=one_of(*STRUCTURES)
+    )
+    layers: Literal["all", "last"] = field(default="all", metadata=one_of(*LAYERS))
+    curvature: Literal["ggn", "hessian"] = field(default="ggn", metadata=one_of("ggn", "hessian"))
+    prior_prec: Literal["by-layer", "one"] | float = field(
+        default="by-layer", metadata=number_or(*PRIORS)
+    )
+    n_rounds: int = field(default=4, metadata=COUNT)
+    prediction: Literal["linearised", "draws"] = field(
+        default="linearised", metadata=one_of("linearised", "draws")
+    )
+    n_draws: int = field(default=100, metadata=COUNT)
+    max_gigabytes: float = field(default=8.0, metadata=POSITIVE)
+
+    def network(
+        self, n_inputs: int, likelihood: NetworkLikelihood, **settings: Any
+    ) -> LaplaceNetwork:
+        """Return the method for a likelihood."""
+        known = None if isinstance(self.prior_prec, str) else float(self.prior_prec)
+        shape = STRUCTURES[self.structure], LAYERS[self.layers], self.curvature == "hessian"
+        network = built(
+            laplace_draws,
+            likelihood,
+            self.activation,
+            make_optimizer(self.optimizer, float(self.learning_rate), float(self.momentum)),
+            *shape,
+            prior_prec=known or START_PREC,
+        )
+        return LaplaceNetwork(
+            network,
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            self.n_epochs,
+            self.batch_size,
+            self.n_draws,
+            LaplaceModel(network.apply, likelihood, *shape),
+            prior="known" if known else PRIORS[str(self.prior_prec)],
+            n_rounds=self.n_rounds,
+            is_linearised=self.prediction == "linearised",
+            max_gigabytes=float(self.max_gigabytes),
+            **settings,
+        )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LaplaceRegressor(_Params, BayesianRegressor):
     """A network trained as usual, and a Gaussian around its weights afterwards, for regression.
 
     MacKay (1992), Daxberger et al. (2021): the covariance is the inverse curvature at the mode;
-    precisions and noise maximise the evidence; predictions are in closed form.
+    precisions and noise maximise the evidence; predictions are in closed form, Gaussian, or with
+    noise="input" a mixture over the log variance of the noise.
 
     Parameters
     ----------
@@ -77,8 +146,8 @@ class LaplaceRegressor(TrainedRegressor, LaplaceFitting):
 
     Attributes
     ----------
-    state_ : LaplaceState
-        Network, prior precisions, and a root of the covariance of the weights.
+    state_ : NetworkState
+        Its `network` has the mode, prior precisions, and a root of the weights' covariance.
     fit_report_ : FitReport
         Course of training and of the log evidence, advice.
     x_scaler_, y_scaler_ : Standardiser
@@ -97,62 +166,20 @@ class LaplaceRegressor(TrainedRegressor, LaplaceFitting):
     ((42,), True)
     """
 
-    def _log_unit(self) -> float:
-        return float(np.sum(np.log(self.y_scaler_.scale)))
+    method_class = LaplaceNetwork
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
-    def predict_dist(self, X: Any) -> Predictive:
-        """Predictive distribution of y at every row, epistemic and noise variance apart.
-
-        Gaussian; with noise="input" a mixture over the log variance of the noise; with
-        prediction="draws" over networks.
-
-        X
-            Rows in the original units, columns as in `fit`.
-        """
-        if self.prediction == "draws":
-            return super().predict_dist(X)
-        standardised = self._gaussian(self._standardised(self._checked_inputs(X)))
-        shift = self.y_scaler_.inverse_mean(np.zeros((1, self.n_outputs_)))[0]
-        found = standardised.rescaled(shift, self.y_scaler_.scale)
-        if not self._y_is_vector:
-            return found
-        if isinstance(found, NoiseMixturePredictive):
-            return found.target(0)
-        parts = (found.mean, found.epistemic_var, found.noise_var)
-        return GaussianPredictive(*(part[:, 0] for part in parts))
-
-    def _gaussian(self, x: np.ndarray) -> Predictive:
-        f, cov = self._output_moments(x)
-        v, o = np.maximum(np.diagonal(cov, axis1=1, axis2=2), 0.0), self.n_outputs_
-        if self.noise != INPUT:
-            noise_var = self._likelihood().observe(self.state_.mode.likelihood, jnp.asarray(f)).v
-            return GaussianPredictive(f, v, np.asarray(noise_var, np.float64))
-        return of_input_outputs(f, v, o)
-
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
-        return BayesianRegressor.predict(self, X, return_std)
-
-    def _observations(self, x: np.ndarray, key: Any, n_draws: int) -> draws.Observed:
-        """Predict by networks drawn from the posterior; linearised ones, where predictions are."""
-        if self.prediction == "draws":
-            return super()._observations(x, key, n_draws)
-        network = self._build()
-        apply, sample = linear_draws(self._laplace_model(network))
-        drawn = draws.observations(
-            apply,
-            sample,
-            cast(GaussianNoise, network.likelihood),
-            key,
-            self.state_,
-            jnp.asarray(padded(x), jnp.float32),
-            n_draws=n_draws,
-        )
-        return draws.Observed(*(part[:, : len(x)] for part in drawn))
+    def build_method(self, task: Numbers, n_inputs: int) -> LaplaceNetwork:
+        """Return the method that the hyper-parameters describe."""
+        log_unit = float(np.sum(np.log(task.scaler.scale)))
+        return self.network(n_inputs, likelihood_of(task, self.noise), log_unit=log_unit)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LaplaceClassifier(TrainedClassifier, LaplaceFitting):
+class LaplaceClassifier(_Params, BayesianClassifier):
     """A network trained as usual, and a Gaussian around its weights afterwards, to classify.
 
     MacKay (1992), Daxberger et al. (2021): the covariance is the inverse curvature at the mode;
@@ -210,8 +237,8 @@ class LaplaceClassifier(TrainedClassifier, LaplaceFitting):
 
     Attributes
     ----------
-    state_ : LaplaceState
-        Network, prior precisions, and a root of the covariance of the weights.
+    state_ : NetworkState
+        Its `network` has the mode, prior precisions, and a root of the weights' covariance.
     classes_ : array
         Labels, in the order of the columns of `predict_proba`.
     fit_report_ : FitReport
@@ -231,14 +258,15 @@ class LaplaceClassifier(TrainedClassifier, LaplaceFitting):
     ((169, 2), True)
     """
 
-    integral: Literal["quadrature", "probit"] = "quadrature"
+    method_class = LaplaceNetwork
+    standardise: bool = True
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+    integral: Literal["quadrature", "probit"] = field(
+        default="quadrature", metadata=one_of(*PREDICTIONS)
+    )
 
-    def _check_hyper_parameters(self) -> None:
-        super()._check_hyper_parameters()
-        check_choice("integral", self.integral, tuple(PREDICTIONS))
-
-    def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if self.prediction == "draws":
-            return super()._class_moments_standardised(x)
-        f, cov = self._output_moments(x)
-        return PREDICTIONS[self.integral](log_odds(Logits(f, cov)))
+    def build_method(self, task: Classes, n_inputs: int) -> LaplaceNetwork:
+        """Return the method that the hyper-parameters describe."""
+        return self.network(n_inputs, likelihood_of(task), integral=self.integral)

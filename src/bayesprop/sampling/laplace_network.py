@@ -1,0 +1,268 @@
+"""A network with Laplace's approximation around it, as a method.
+
+Trained for some epochs; then precisions and noise are chosen by the evidence; and so on, n_rounds
+times over (MacKay 1992). The mathematics of the approximation is `laplace.py`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from bayesprop.model import draws
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.gradient_method import Apply, Draw, GradientMethod
+from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows
+from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
+from bayesprop.model.output_moments import of_output_moments
+from bayesprop.model.predictive import Predictive
+from bayesprop.model.trained_network import NetworkState, TrainedNetwork, from_named_leaves
+from bayesprop.model.training import Trained
+from bayesprop.numerics.filling import blocks, filled, padded
+from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds
+from bayesprop.numerics.precision import in_float64
+from bayesprop.sampling import laplace
+from bayesprop.sampling.jacobians import tangent_apply
+from bayesprop.sampling.laplace import Fitted, LaplaceModel, Posterior
+from bayesprop.sampling.laplace_evidence import Evidence
+from bayesprop.sampling.mode_network import ModeState, mode_network
+
+_FEW_STEPS, _STEPS = 5, 200
+
+
+class LaplaceState(NamedTuple):
+    """The trained network, and a root of the covariance of its weights (float64)."""
+
+    mode: ModeState
+    root: Any
+
+    def posterior(self, model: LaplaceModel) -> Posterior:
+        """Return the approximation."""
+        places = np.array(model.chosen.numbers(len(self.mode.weights)))
+        prec = self.mode.prior_prec[places]
+        return Posterior(self.mode.weights, self.mode.likelihood, prec, self.root)
+
+
+class Round(NamedTuple):
+    """Some epochs of training, and the posterior after them."""
+
+    trained: Trained
+    fitted: Fitted
+
+
+def laplace_draws(
+    apply: Apply,
+    likelihood: NetworkLikelihood,
+    optimizer: optax.GradientTransformation,
+    *shape: Any,
+    prior_prec: float,
+) -> GradientMethod:
+    """Build training to the mode, and draws of networks from the posterior around it.
+
+    shape
+        What `LaplaceModel` takes after apply and likelihood.
+    prior_prec
+        Of every leaf at the start.
+    """
+    model = LaplaceModel(apply, likelihood, *shape)
+
+    def sample(key: Any, state: LaplaceState) -> Draw:
+        return laplace.sample(model, key, state.posterior(model))
+
+    method = mode_network(apply, likelihood, optimizer, prior_prec=prior_prec)
+    return method._replace(sample=sample)
+
+
+@lru_cache(maxsize=64)
+def _linear_draws(model: LaplaceModel) -> tuple[Any, Any]:
+    """Return the linearised network and how its weights are drawn; always the very same."""
+
+    def sample(key: Any, state: LaplaceState) -> Draw:
+        return laplace.sample_linear(model, key, state.posterior(model))
+
+    return tangent_apply(model.apply), sample
+
+
+@dataclass(frozen=True)
+class LaplaceNetwork(TrainedNetwork):
+    """Trains to the mode; predicts by the network linearised there, or by draws.
+
+    model
+        Network, likelihood and the shape of the posterior, those of `built`.
+    prior
+        Precisions that the evidence chooses, as `Evidence` takes it.
+    n_rounds
+        How often the evidence chooses; no more often than there are epochs.
+    is_linearised
+        Whether predictions are in closed form; else by draws.
+    max_gigabytes
+        Of memory for the curvature.
+    integral
+        Over the Gaussian logits, one of `gaussian_logits.PREDICTIONS`.
+    log_unit
+        Log of one standardised unit of the targets, summed: the evidence is reported in theirs.
+    """
+
+    model: LaplaceModel
+    prior: str
+    n_rounds: int
+    is_linearised: bool
+    max_gigabytes: float
+    integral: str = "quadrature"
+    log_unit: float = 0.0
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of a prediction at a time."""
+        return MOST_ROWS if self.is_linearised else super().rows_at_once
+
+    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train from a random start."""
+        started = time.perf_counter()
+        return self._alternate(rows, self.start(int(rng.randint(2**31))), 0, progress, started)
+
+    def resume(
+        self,
+        rows: TrainingRows,
+        before: Learned,
+        rng: np.random.RandomState,
+        progress: Progress,
+    ) -> Learned:
+        """Train on for as many epochs again; the seed is that of the start."""
+        del rng
+        mode = before.state._replace(network=before.state.network.mode)
+        return self._alternate(rows, mode, before.n_iter, progress, time.perf_counter())
+
+    def _alternate(
+        self,
+        rows: TrainingRows,
+        mode: NetworkState,
+        epoch: int,
+        progress: Progress,
+        started: float,
+    ) -> Learned:
+        """Train, and choose precisions and noise by the evidence, n_rounds times over."""
+        laplace.check_memory(self.model, mode.network.weights, self.max_gigabytes)
+        n_rounds = min(self.n_rounds, self.n_epochs)
+        edges = [self.n_epochs * turn // n_rounds for turn in range(n_rounds + 1)]
+        rounds: list[Round] = []
+        for n_epochs in np.diff(edges).tolist():
+            part = replace(self, n_epochs=n_epochs)
+            trained = part.train(rows, mode, epoch, progress)
+            # What is to be trained further needs no exact maximum.
+            max_steps = _FEW_STEPS if len(rounds) + 1 < n_rounds else _STEPS
+            rounds.append(Round(trained, self._approximated(trained, rows, max_steps)))
+            mode = mode._replace(network=self._at_evidence(*rounds[-1]))
+            epoch += len(trained.trace["loss"])
+            if trained.n_undone:
+                break
+        state = LaplaceState(mode.network, rounds[-1].fitted.posterior.root)
+        report = self._report(rounds, rows, time.perf_counter() - started)
+        return Learned(mode._replace(network=state), report, epoch)
+
+    @in_float64
+    def _approximated(self, trained: Trained, rows: TrainingRows, max_steps: int) -> Fitted:
+        """Approximate the posterior, in float64."""
+        places = np.array(self.model.chosen.numbers(len(trained.state.weights)))
+        return laplace.laplace(
+            self.model,
+            _wide(self.built.gradient.mean(trained.state)),
+            filled(rows.x, rows.y, rows.weights, blocks(len(rows.x), 64)),
+            prior_prec=np.asarray(trained.state.prior_prec, np.float64)[places],
+            evidence=Evidence(self.prior, max_steps=max_steps),
+            max_gigabytes=self.max_gigabytes,
+        )
+
+    def _at_evidence(self, trained: Trained, fitted: Fitted) -> ModeState:
+        """Put what the evidence chose in its place."""
+        prec = np.array(trained.state.prior_prec)
+        prec[list(self.model.chosen.numbers(len(prec)))] = fitted.evidence.prior_prec
+        as_float32 = partial(jnp.asarray, dtype=np.float32)
+        likelihood = jax.tree.map(as_float32, fitted.posterior.likelihood)
+        return trained.state._replace(likelihood=likelihood, prior_prec=jnp.asarray(prec))
+
+    def _report(self, rounds: list[Round], rows: TrainingRows, seconds: float) -> FitReport:
+        """Report all rounds of training, and the course of the evidence in the units of y."""
+        trained, fitted = rounds[-1]
+        trace = {
+            name: [value for one in rounds for value in one.trained.trace[name]]
+            for name in trained.trace
+        }
+        report = self.account(trained._replace(trace=trace), len(rows.x), seconds)
+        in_units = self.log_unit * float(np.sum(rows.weights))
+        evidences = [value - in_units for one in rounds for value in one.fitted.evidence.trace]
+        guards = {
+            "negative_curvature": fitted.n_repaired,
+            "evidence_steps_replaced": sum(one.fitted.evidence.n_repaired for one in rounds),
+            "evidence_not_converged": int(not fitted.evidence.converged),
+        }
+        return replace(
+            report,
+            guards=report.guards | guards,
+            trace=trace | {"log_evidence": evidences},
+            log_evidence={"laplace": evidences[-1]},
+            warnings=report.warnings + _advice_on(fitted),
+        )
+
+    def predict(self, state: NetworkState, x: np.ndarray) -> Predictive | ClassPredictive:
+        """Predict in closed form, or by draws."""
+        if not self.is_linearised:
+            return super().predict(state, x)
+        f, cov = self.output_moments(state, x)
+        likelihood = self.built.likelihood
+        if not isinstance(likelihood, GaussianNoise):
+            return ClassPredictive.of_codes(*PREDICTIONS[self.integral](log_odds(Logits(f, cov))))
+        v = np.maximum(np.diagonal(cov, axis1=1, axis2=2), 0.0)
+        return of_output_moments(likelihood, state.network.mode.likelihood, f, v)
+
+    @in_float64
+    def output_moments(self, state: NetworkState, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means (n, k) and covariances (n, k, k) of the linearised network's outputs, float64."""
+        posterior = _wide(state.network.posterior(self.model))
+        moments = laplace.predict_linearised(self.model, posterior, jnp.asarray(padded(x)))
+        return np.asarray(moments.mean)[: len(x)], np.asarray(moments.cov)[: len(x)]
+
+    def observed(self, state: NetworkState, x: Any, key: Any, n_draws: int) -> draws.Observed:
+        """Predict by networks drawn from the posterior; linearised ones, where predictions are."""
+        if not self.is_linearised:
+            return super().observed(state, x, key, n_draws)
+        likelihood: Any = self.built.likelihood
+        apply, sample = _linear_draws(self.model)
+        return draws.observations(apply, sample, likelihood, key, state.network, x, n_draws=n_draws)
+
+    def from_stored(self, stored: Stored) -> NetworkState:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
+        mode = jax.eval_shape(partial(self.started, 0))
+        with jax.enable_x64(True):
+            root = self.model.structure.shape_of_root(self.model.shapes(mode.weights))
+            state = from_named_leaves(LaplaceState(mode, root), stored.arrays)
+        return NetworkState(jax.tree.map(np.asarray, state), int(stored.header["seed"]))
+
+
+def _advice_on(fitted: Fitted) -> list[str]:
+    advice = []
+    if fitted.n_repaired:
+        advice.append(
+            f"the log-likelihood curves upwards in {fitted.n_repaired} directions, which were "
+            "taken for flat: the network is not at a mode; raise n_epochs, lower "
+            "learning_rate, or choose curvature='ggn'"
+        )
+    if not fitted.evidence.converged:
+        advice.append(
+            f"the evidence still rose after {len(fitted.evidence.trace) - 1} steps, so that "
+            "prior precisions and noise are not at its maximum: choose prior_prec='one', or "
+            "give it as a number"
+        )
+    return advice
+
+
+def _wide(tree: Any) -> Any:
+    return jax.tree.map(partial(jnp.asarray, dtype=np.float64), tree)
