@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import bayesprop
 from bayesprop import MCMCClassifier, MCMCRegressor
 from bayesprop.sampling import mcmc
-from bayesprop.sampling.diagnostics import diagnose
+from bayesprop.sampling.diagnostics import diagnose, traced
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))
@@ -53,14 +53,16 @@ def test_chains_that_agree_are_not_complained_about(linear):
     assert sum(name.startswith("prediction") for name in linear.diagnostics_.names) == 8
 
 
-def test_the_fit_report_keeps_the_course_of_every_chain(linear, monkeypatch):
+def test_the_fit_report_keeps_the_course_of_every_chain(linear):
     (kept,) = linear.fit_report_.chains.values()
-    np.testing.assert_allclose(kept.values, linear.state_.log_density[:, ::2])
+    np.testing.assert_allclose(kept.values, linear.state_.chains.log_density[:, ::2])
     place = linear.diagnostics_.names.index("log_density")
     assert kept.r_hat == pytest.approx(linear.diagnostics_.r_hat[place])
-    monkeypatch.setattr("bayesprop.estimators.chain_fitting._MOST_TRACED", 5)
-    fewer = linear._traced()["log_density"]
-    np.testing.assert_allclose(fewer.values, linear.state_.log_density[:, ::200])
+    chains = linear.state_.chains
+    identified = linear.fitted_.method.identified(chains)
+    fewer = traced(identified, linear.diagnostics_, most=5)["log_density"]
+    np.testing.assert_allclose(fewer.values, chains.log_density[:, ::200])
+    assert fewer.r_hat == kept.r_hat
     assert linear.to_inference_data().posterior.sizes["draw"] == 1000
 
 
@@ -73,7 +75,7 @@ def test_joint_draws_are_functions(linear):
 
 def test_as_many_joint_draws_as_there_are_come_in_a_random_order(linear):
     one, other = (linear.sample_y(X[:3], 4000, random_state=seed) for seed in (1, 2))
-    assert linear._n_draws() == 4000
+    assert linear.state_.chains.n_draws == 4000
     assert (one != other).any()
     np.testing.assert_array_equal(np.sort(one), np.sort(other))
 
@@ -83,7 +85,7 @@ def test_a_walk_without_warm_up_walks():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = MCMCRegressor((), noise=16.0, weight_precision=1.0, **settings).fit(X, Y)
-    assert np.std(model.state_.draws.weights[0]) > 1e-3
+    assert np.std(model.state_.chains.draws.weights[0]) > 1e-3
 
 
 def test_round_trip(linear, tmp_path):
@@ -92,7 +94,8 @@ def test_round_trip(linear, tmp_path):
     np.testing.assert_array_equal(back.predict(X), linear.predict(X))
     assert back.diagnostics_.names == linear.diagnostics_.names
     np.testing.assert_array_equal(back.diagnostics_.r_hat, linear.diagnostics_.r_hat)
-    again = diagnose(back.state_._replace(diverged=back.state_.diverged.astype(bool)))
+    chains = back.state_.chains
+    again = diagnose(chains._replace(diverged=chains.diverged.astype(bool)))
     assert again.n_divergent == 0
 
 

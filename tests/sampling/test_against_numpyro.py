@@ -100,11 +100,11 @@ def test_predictive_moments_are_those_of_numpyros_sampler():
     theirs = sampler.get_samples(group_by_chain=True)
     draw = jax.vmap(jax.vmap(lambda w1, w2: network(grid, w1, w2)))
     f = np.asarray(draw(theirs["w1"], theirs["w2"]))
-    w1, w2 = ours.state_.draws.weights
+    w1, w2 = ours.state_.chains.draws.weights
     g = np.asarray(draw(jnp.asarray(w1), jnp.asarray(w2)))
     pairs = [(f, g), (f**2, g**2)]
-    pairs.append((1.0 / theirs["noise_prec"], np.exp(ours.state_.draws.likelihood[..., 0])))
-    pairs.append((theirs["weight_prec"], np.exp(ours.state_.draws.log_precision)))
+    pairs.append((1.0 / theirs["noise_prec"], np.exp(ours.state_.chains.draws.likelihood[..., 0])))
+    pairs.append((theirs["weight_prec"], np.exp(ours.state_.chains.draws.log_precision)))
     for a, b in pairs:
         (mean_a, se_a), (mean_b, se_b) = mean_and_error(a), mean_and_error(b)
         off = np.abs(mean_a - mean_b) / np.hypot(se_a, se_b)

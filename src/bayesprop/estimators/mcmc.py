@@ -2,25 +2,130 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, cast
 
-import jax
-import jax.numpy as jnp
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.chain_fitting import ChainFitting, check_precision, numbers
-from bayesprop.estimators.drawn import DrawsClassifier, DrawsRegressor
-from bayesprop.estimators.inputs import padded
-from bayesprop.estimators.noise import check_noise, gaussian_likelihood
-from bayesprop.model import draws
-from bayesprop.model.gradient_method import Draw
-from bayesprop.model.network_likelihoods import Categorical, GaussianNoise
-from bayesprop.model.posterior import SIX, GammaPrior
+from bayesprop.estimators.checks import check_int, check_positive
+from bayesprop.estimators.fitting import of_state
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    POSITIVE,
+    SIZES,
+    check_fields,
+    one_of,
+    rule,
+)
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.posterior import SIX
+from bayesprop.model.task import Classes, Numbers
+from bayesprop.sampling import diagnostics
+from bayesprop.sampling.markov_chains import ChainState, MarkovChains, network_posterior
+from bayesprop.sampling.mcmc import SAMPLERS, Plan, Sampler
+from bayesprop.sampling.sgmcmc import DYNAMICS, Dynamics, StochasticPlan
+
+
+def _check_precision(name: str, value: Any, *, known: bool = True) -> None:
+    """Raise ValueError unless value is a Gamma prior or, where it may be `known`, a number."""
+    try:
+        shape, rate = (value, value) if known and np.ndim(value) == 0 else value
+        check_positive(name, shape)
+        check_positive(name, rate)
+    except (TypeError, ValueError):
+        alone = "a number > 0 or " if known else ""
+        raise ValueError(
+            f"{name} must be {alone}(shape > 0, rate > 0) of a Gamma prior, got {value!r}"
+        ) from None
+
+
+def _check_acceptance(name: str, value: Any) -> None:
+    check_positive(name, value)
+    if value >= 1.0:
+        raise ValueError(f"{name} must be < 1, got {value!r}")
+
+
+def _numbers(value: Any) -> Any:
+    """Turn a checked precision into plain numbers, which key compilation."""
+    return float(value) if np.ndim(value) == 0 else (float(value[0]), float(value[1]))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MCMCRegressor(ChainFitting, DrawsRegressor):
+class _Params:
+    """What both have."""
+
+    hidden_layer_sizes: tuple[int, ...] = field(default=(10,), kw_only=False, metadata=SIZES)
+    sampler: Literal["nuts", "hmc", "random-walk", "sgld", "sghmc"] = field(
+        default="nuts", metadata=one_of(*SAMPLERS, *DYNAMICS)
+    )
+    n_chains: int = field(default=4, metadata=COUNT)
+    n_warmup: int = 500
+    n_draws: int = field(default=250, metadata=COUNT)
+    thin: int = field(default=1, metadata=COUNT)
+    target_acceptance: float = field(default=0.8, metadata=rule(_check_acceptance))
+    n_leapfrog: int = field(default=20, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    step_size: float = field(default=1e-2, metadata=POSITIVE)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    weight_precision: tuple[float, float] | float = field(
+        default=SIX, metadata=rule(_check_precision)
+    )
+
+    diagnostics_ = of_state("diagnostics")
+
+    def check_params(self) -> None:
+        """Raise ValueError for hyper-parameters out of their range, alone or together."""
+        check_fields(self)
+        check_int("n_warmup", self.n_warmup, least=int(self.sampler in ("nuts", "hmc")))
+
+    def chains(
+        self, n_inputs: int, likelihood: NetworkLikelihood, noise_prior: Any = SIX
+    ) -> MarkovChains:
+        """Return the method for a likelihood."""
+        return MarkovChains(
+            network_posterior(
+                self.activation, likelihood, _numbers(self.weight_precision), _numbers(noise_prior)
+            ),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            int(self.n_chains),
+            self._plan(),
+        )
+
+    def _plan(self) -> Plan | StochasticPlan:
+        steps = {"n_warmup": int(self.n_warmup), "n_draws": int(self.n_draws)}
+        steps["thin"] = int(self.thin)
+        if self.sampler in DYNAMICS:
+            return StochasticPlan(
+                cast(Dynamics, self.sampler),
+                **steps,
+                batch_size=int(self.batch_size),
+                step_size=float(self.step_size),
+            )
+        return Plan(
+            cast(Sampler, self.sampler),
+            **steps,
+            target_acceptance=float(self.target_acceptance),
+            n_leapfrog=int(self.n_leapfrog),
+        )
+
+    def to_inference_data(self) -> Any:
+        """Hand the draws, in standardised units, to ArviZ: trace plots, summaries, comparisons.
+
+        ImportError where ArviZ is not installed.
+        """
+        check_is_fitted(self)
+        state: ChainState = cast(Any, self).state_
+        return diagnostics.to_inference_data(state.chains)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class MCMCRegressor(_Params, BayesianRegressor):
     """Draws of a network's weights from their exact posterior, for regression.
 
     The model of probabilistic backpropagation with nothing approximated but the number of draws:
@@ -64,8 +169,8 @@ class MCMCRegressor(ChainFitting, DrawsRegressor):
 
     Attributes
     ----------
-    state_ : Chains
-        All draws, standardised units.
+    state_ : ChainState
+        Its `chains` has all draws, standardised units.
     diagnostics_ : Diagnostics or None
         R-hat and effective numbers of draws of the log density, of predictions at some training
         rows and of the precisions; None for a single chain.
@@ -86,45 +191,20 @@ class MCMCRegressor(ChainFitting, DrawsRegressor):
     (42,)
     """
 
-    noise: Literal["learned", "input"] | float = "learned"
-    noise_prior: tuple[float, float] = SIX
+    method_class = MarkovChains
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+    noise_prior: tuple[float, float] = field(
+        default=SIX, metadata=rule(partial(_check_precision, known=False))
+    )
     random_state: Any = None
 
-    def _check_hyper_parameters(self) -> None:
-        super()._check_hyper_parameters()
-        check_noise(self.noise)
-        check_precision("noise_prior", self.noise_prior, known=False)
-
-    def _noise_prior(self) -> GammaPrior:
-        return numbers(self.noise_prior)
-
-    def _likelihood(self) -> GaussianNoise:
-        return gaussian_likelihood(self.noise, self.y_scaler_.scale)
-
-    def _observations(self, x: np.ndarray, key: Any, n_draws: int) -> draws.Observed:
-        """Predict by all draws, or by n_draws of them at random."""
-        model, drawn = self._model(), self.state_.pooled()
-        if n_draws != self._n_draws():
-            chosen = jax.random.randint(key, (n_draws,), 0, self._n_draws())
-            drawn = jax.tree.map(lambda leaf: leaf[np.asarray(chosen)], drawn)
-        found = draws.observations_of(
-            model.apply,
-            cast(GaussianNoise, model.likelihood),
-            Draw(drawn.weights, drawn.likelihood),
-            jnp.asarray(padded(x), jnp.float32),
-        )
-        return draws.Observed(*(part[:, : len(x)] for part in found))
-
-    def _sample_standardised(
-        self, rng: Any, x: np.ndarray, n_samples: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        m, noise_var = super()._sample_standardised(rng, x, n_samples)
-        order = rng.permutation(n_samples)  # as many as there are draws come in the chains' order
-        return m[order], noise_var[order]
+    def build_method(self, task: Numbers, n_inputs: int) -> MarkovChains:
+        """Return the method that the hyper-parameters describe."""
+        return self.chains(n_inputs, likelihood_of(task, self.noise), self.noise_prior)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class MCMCClassifier(ChainFitting, DrawsClassifier):
+class MCMCClassifier(_Params, BayesianClassifier):
     """Draws of a network's weights from their exact posterior, for classification.
 
     A prediction averages the probabilities of all draws. For small networks and tables.
@@ -164,8 +244,8 @@ class MCMCClassifier(ChainFitting, DrawsClassifier):
 
     Attributes
     ----------
-    state_ : Chains
-        All draws, standardised units.
+    state_ : ChainState
+        Its `chains` has all draws, standardised units.
     classes_ : array
         Labels, in the order of the columns of `predict_proba`.
     diagnostics_ : Diagnostics or None
@@ -188,15 +268,10 @@ class MCMCClassifier(ChainFitting, DrawsClassifier):
     (75, 3)
     """
 
+    method_class = MarkovChains
     standardise: bool = True
     random_state: Any = None
 
-    def _likelihood(self) -> Categorical:
-        return Categorical(len(self.classes_))
-
-    def _class_moments_standardised(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        weights, rows = self.state_.pooled().weights, slice(len(x))
-        found = draws.class_moments_of(
-            self._model().apply, weights, jnp.asarray(padded(x), jnp.float32)
-        )
-        return np.asarray(found.proba)[rows], np.asarray(found.expected_entropy)[rows]
+    def build_method(self, task: Classes, n_inputs: int) -> MarkovChains:
+        """Return the method that the hyper-parameters describe."""
+        return self.chains(n_inputs, likelihood_of(task))

@@ -92,10 +92,7 @@ class TrainedNetwork:
     @property
     def rows_at_once(self) -> int:
         """Rows of a prediction at a time, so that all draws of them fit into memory."""
-        likelihood = self.built.likelihood
-        if not isinstance(likelihood, GaussianNoise):
-            return MOST_ROWS
-        return max(1, min(MOST_ROWS, _DRAW_VALUES // (self.n_draws * likelihood.n_targets)))
+        return rows_of_draws(self.built.likelihood, self.n_draws)
 
     def start(self, seed: int) -> NetworkState:
         """Return the state before any row."""
@@ -182,7 +179,7 @@ class TrainedNetwork:
         rows = jnp.asarray(padded(x), jnp.float32)
         if isinstance(self.built.likelihood, GaussianNoise):
             observed = self.predicted(state, rows, key)
-            return MixturePredictive.of(*_wide(observed, len(x)))
+            return MixturePredictive.of(*wide(observed, len(x)))
         moments = self.class_moments(state, rows, key)
         return ClassPredictive.of_codes(*(np.asarray(part)[: len(x)] for part in moments))
 
@@ -197,7 +194,7 @@ class TrainedNetwork:
     ) -> Float[np.ndarray, "s n o"]:
         """Draw functions, one network each, or with noise observations."""
         key, rows = jax.random.key(int(rng.randint(2**31))), jnp.asarray(padded(x), jnp.float32)
-        f, noise_var = _wide(self.observed(state, rows, key, n), len(x))
+        f, noise_var = wide(self.observed(state, rows, key, n), len(x))
         return with_noise(f, noise_var, rng) if include_noise else f
 
     def predicted(self, state: Any, x: Any, key: Any) -> draws.Observed:
@@ -232,7 +229,14 @@ def _started(init: Callable[[Any, Any], Any], sizes: tuple[int, ...], seed: int)
     return init(key_state, init_weights(key_weights, sizes))
 
 
-def _wide(parts: Any, n_rows: int) -> list[np.ndarray]:
+def rows_of_draws(likelihood: NetworkLikelihood, n_draws: int) -> int:
+    """Rows of a prediction at a time: of targets, all draws of them are in memory at once."""
+    if not isinstance(likelihood, GaussianNoise):
+        return MOST_ROWS
+    return max(1, min(MOST_ROWS, _DRAW_VALUES // (n_draws * likelihood.n_targets)))
+
+
+def wide(parts: Any, n_rows: int) -> list[np.ndarray]:
     """Leave the filling away; (s, n, o) in float64."""
     return [np.asarray(part[:, :n_rows], np.float64) for part in parts]
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.model.fit_report import ChainTrace
 from bayesprop.sampling.mcmc import Chains
 
 MOST_R_HAT = 1.01
@@ -22,6 +23,8 @@ LEAST_ESS_A_CHAIN = 100.0
 """What Vehtari et al. (2021), section 4, ask for before a result is used."""
 
 LEAST_DRAWS = 4
+MOST_TRACED = 500
+"""Draws of a chain that the fit report keeps, evenly spaced."""
 
 
 class Diagnostics(NamedTuple):
@@ -54,6 +57,27 @@ class Diagnostics(NamedTuple):
         """Smallest effective number of draws of any coordinate, bulk or tail."""
         both = np.concatenate([self.ess_bulk, self.ess_tail])
         return float(np.min(np.where(np.isnan(both), 0.0, both)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `from_dict` reads, for JSON, in which NaN has no place."""
+        return {name: _plain(value) for name, value in self._asdict().items()}
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Self:
+        """Rebuild what `to_dict` gave."""
+        return cls(**{name: _array(value) for name, value in stored.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return [None if np.isnan(x) else float(x) for x in value]
+    return value
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, list) and not all(isinstance(x, str) for x in value):
+        return np.array([np.nan if x is None else float(x) for x in value])
+    return value
 
 
 def coordinates(draws: Any) -> dict[str, Float[np.ndarray, "c s"]]:
@@ -101,6 +125,30 @@ def _measures() -> Callable[[np.ndarray], tuple[jax.Array, jax.Array, jax.Array]
     from blackjax.diagnostics import ess_bulk, ess_tail, rhat
 
     return jax.jit(lambda stacked: (rhat(stacked), ess_bulk(stacked), ess_tail(stacked)))
+
+
+def traced(of: Any, found: Diagnostics | None, most: int = MOST_TRACED) -> dict[str, ChainTrace]:
+    """Return `most` draws of every coordinate of `of`, evenly spaced, with what is `found` of it.
+
+    of
+        A pytree with leading axes (c, s).
+    """
+    return {
+        name: ChainTrace(
+            values[:, :: -(-values.shape[1] // most)].astype(float).tolist(),
+            *_numbers(name, found),
+        )
+        for name, values in coordinates(of).items()
+    }
+
+
+def _numbers(name: str, found: Diagnostics | None) -> tuple[float | None, float | None]:
+    """R-hat and the effective number of draws of a coordinate, None where they are unknown."""
+    if found is None or name not in found.names:
+        return None, None
+    i = found.names.index(name)
+    r_hat, ess = float(found.r_hat[i]), float(min(found.ess_bulk[i], found.ess_tail[i]))
+    return None if np.isnan(r_hat) else r_hat, None if np.isnan(ess) else ess
 
 
 def advice(found: Diagnostics) -> list[str]:

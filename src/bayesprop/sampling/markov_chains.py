@@ -1,0 +1,243 @@
+"""Markov chains over a network's weights, as a method: starts, draws, diagnostics, predictions.
+
+The samplers are `mcmc.py`'s and `sgmcmc.py`'s, the measures of agreement `diagnostics.py`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.model import draws, posterior
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.gradient_method import Draw
+from bayesprop.model.method import Learned, Progress, Stored, TrainingRows, with_noise
+from bayesprop.model.mixture_predictive import MixturePredictive
+from bayesprop.model.network_likelihoods import Categorical, GaussianNoise, NetworkLikelihood
+from bayesprop.model.networks import mlp_apply
+from bayesprop.model.posterior import GammaPrior, Position, PosteriorModel
+from bayesprop.model.predictive import Predictive
+from bayesprop.model.trained_network import (
+    FURTHEST_INPUT,
+    from_named_leaves,
+    named_leaves,
+    rows_of_draws,
+    wide,
+)
+from bayesprop.numerics.filling import blocks, device_rows, padded
+from bayesprop.sampling import diagnostics
+from bayesprop.sampling.diagnostics import Diagnostics
+from bayesprop.sampling.mcmc import Chains, Plan, sample_chains
+from bayesprop.sampling.sgmcmc import StochasticPlan, sample_stochastic
+
+_LOOKED_AT = 8
+"""Training rows whose predictions are part of the diagnostics."""
+
+_LEFT_THE_NUMBERS = (
+    "the chains left the finite numbers: lower step_size, or choose sampler='nuts', which rejects "
+    "such steps"
+)
+_ONE_CHAIN = (
+    "one chain, or less than four draws, cannot tell whether it has converged: set n_chains to 2 "
+    "or more"
+)
+
+
+class ChainState(NamedTuple):
+    """All draws (`diverged` as 0 and 1), how well the chains agree, and the seed of them all."""
+
+    chains: Chains
+    diagnostics: Diagnostics | None
+    seed: int
+
+
+def network_posterior(
+    activation: str,
+    likelihood: NetworkLikelihood,
+    weight_precision: float | GammaPrior,
+    noise_prior: GammaPrior,
+) -> PosteriorModel:
+    """Build the posterior of a network's weights; equal, as its parts are, for equal arguments."""
+    return PosteriorModel(_network(activation), likelihood, weight_precision, noise_prior)
+
+
+@dataclass(frozen=True)
+class MarkovChains:
+    """Runs chains from different starts; a prediction averages over all their draws.
+
+    sizes
+        Inputs, hidden units of every layer, outputs.
+    plan
+        How a chain is run; a `StochasticPlan` takes batches and rejects nothing.
+    """
+
+    model: PosteriorModel
+    sizes: tuple[int, ...]
+    n_chains: int
+    plan: Plan | StochasticPlan
+
+    @property
+    def furthest_input(self) -> float:
+        """How many training standard deviations from the mean an input may lie."""
+        return FURTHEST_INPUT
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of a prediction at a time, so that all draws of them fit into memory."""
+        return rows_of_draws(self.model.likelihood, self.n_chains * self.plan.n_draws)
+
+    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Run the chains; FloatingPointError where they leave the finite numbers."""
+        del progress
+        started, plan = time.perf_counter(), self.plan
+        seed = int(rng.randint(2**31))
+        chains = self._sampled(rows, seed)
+        found = self._diagnosed(chains, rows)
+        n_iter = plan.n_warmup + plan.n_draws * plan.thin
+        report = FitReport(
+            n_rows=len(rows.x),
+            n_epochs=plan.n_draws,
+            seconds=time.perf_counter() - started,
+            n_updates=self.n_chains * n_iter,
+            guards={"diverged": int(chains.diverged.sum())},
+            trace={},
+            warnings=[_ONE_CHAIN] if found is None else diagnostics.advice(found),
+            step="draw",
+            chains=diagnostics.traced(self.identified(chains), found),
+        )
+        return Learned(ChainState(chains, found, seed), report, n_iter)
+
+    def _sampled(self, data: TrainingRows, seed: int) -> Chains:
+        key_start, key = jax.random.split(jax.random.key(seed))
+        keys = jax.random.split(key_start, self.n_chains)
+        starts = [_start(self.model, self.sizes, key) for key in keys]
+        if isinstance(self.plan, StochasticPlan):
+            density = _of_model(posterior.log_posterior_estimate, self.model)
+            chains = sample_stochastic(density, starts, key, device_rows(*data), self.plan)
+        else:
+            rows = device_rows(*data, blocks(len(data.x)))
+            density = _of_model(posterior.log_posterior, self.model)
+            chains = sample_chains(density, starts, key, self.plan, data=(rows,))
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(chains.draws)):
+            raise FloatingPointError(_LEFT_THE_NUMBERS)
+        # Files hold numbers, not truth values.
+        return chains._replace(diverged=chains.diverged.astype(np.int32))
+
+    def _diagnosed(self, chains: Chains, rows: TrainingRows) -> Diagnostics | None:
+        """Compare the chains by what is identified: weights can swap, predictions cannot."""
+        if self.n_chains < 2 or self.plan.n_draws < diagnostics.LEAST_DRAWS:
+            return None
+        x = jnp.asarray(rows.x[:_LOOKED_AT], jnp.float32)
+        outputs = np.asarray(_outputs(self.model, chains.pooled().weights, x))
+        predictions = outputs.reshape(*chains.log_density.shape, -1)
+        return diagnostics.diagnose(
+            chains, of=self.identified(chains) | {"prediction": predictions}
+        )
+
+    def identified(self, chains: Chains) -> dict[str, Any]:
+        """Return what chains should agree on, beside predictions; leading axes (c, s)."""
+        found: dict[str, Any] = {"log_density": chains.log_density}
+        if isinstance(self.model.weight_precision, tuple):
+            found["log_weight_precision"] = chains.draws.log_precision
+        if jax.tree.leaves(chains.draws.likelihood):
+            found["log_noise_var"] = chains.draws.likelihood
+        return found
+
+    def predict(self, state: ChainState, x: np.ndarray) -> Predictive | ClassPredictive:
+        """Average over all draws."""
+        drawn, n = state.chains.pooled(), len(x)
+        if isinstance(self.model.likelihood, GaussianNoise):
+            return MixturePredictive.of(*self._observed(drawn, x))
+        rows = jnp.asarray(padded(x), jnp.float32)
+        moments = draws.class_moments_of(self.model.apply, drawn.weights, rows)
+        return ClassPredictive.of_codes(*(np.asarray(part)[:n] for part in moments))
+
+    def _observed(self, drawn: Position, x: np.ndarray) -> list[np.ndarray]:
+        """Predict means and noise variances of the targets by every one of some draws."""
+        rows, likelihood = jnp.asarray(padded(x), jnp.float32), cast(Any, self.model.likelihood)
+        networks = Draw(drawn.weights, drawn.likelihood)
+        return wide(draws.observations_of(self.model.apply, likelihood, networks, rows), len(x))
+
+    def draw(
+        self,
+        state: ChainState,
+        x: np.ndarray,
+        rng: np.random.RandomState,
+        n: int,
+        *,
+        include_noise: bool = False,
+    ) -> Float[np.ndarray, "s n o"]:
+        """Draw functions of the chains at random; as many as there are come each of them once."""
+        key, drawn = jax.random.key(int(rng.randint(2**31))), state.chains.pooled()
+        if n != state.chains.n_draws:
+            chosen = np.asarray(jax.random.randint(key, (n,), 0, state.chains.n_draws))
+            drawn = jax.tree.map(lambda leaf: leaf[chosen], drawn)
+        order = rng.permutation(n)
+        f, noise_var = (part[order] for part in self._observed(drawn, x))
+        return with_noise(f, noise_var, rng) if include_noise else f
+
+    def to_stored(self, state: ChainState) -> Stored:
+        """Return seed, diagnostics and all draws."""
+        found = state.diagnostics
+        header = {"seed": state.seed, "diagnostics": None if found is None else found.to_dict()}
+        return Stored(header, named_leaves(state.chains))
+
+    def from_stored(self, stored: Stored) -> ChainState:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit these chains."""
+        chains = from_named_leaves(self._shape_of_chains(), stored.arrays)
+        found = stored.header["diagnostics"]
+        return ChainState(
+            jax.tree.map(np.asarray, chains),
+            None if found is None else Diagnostics.from_dict(found),
+            int(stored.header["seed"]),
+        )
+
+    def _shape_of_chains(self) -> Chains:
+        """Say what a file must hold."""
+        shape = (self.n_chains, self.plan.n_draws)
+        one = jax.eval_shape(lambda: _start(self.model, self.sizes, jax.random.key(0)))
+        many = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(shape + leaf.shape, leaf.dtype), one)
+        a_draw, a_chain = (jax.ShapeDtypeStruct(s, jnp.float32) for s in (shape, shape[:1]))
+        truth = jax.ShapeDtypeStruct(shape, jnp.int32)
+        return Chains(many, *cast(Any, (a_draw, truth, a_chain, a_chain)))
+
+
+@lru_cache(maxsize=8)
+def _network(activation: str) -> Any:
+    return partial(mlp_apply, activation_name=activation)
+
+
+@lru_cache(maxsize=64)
+def _of_model(density: Any, model: PosteriorModel) -> Any:
+    """Return the density of a model, always the very same: its identity keys compilation."""
+    return partial(density, model)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _start(model: PosteriorModel, sizes: tuple[int, ...], key: Any) -> Position:
+    """Draw weights from their prior at a precision of one."""
+    keys = jax.random.split(key, len(sizes) - 1)
+    weights = tuple(
+        jax.random.normal(key, (n_in + 1, n_out))
+        for key, n_in, n_out in zip(keys, sizes[:-1], sizes[1:], strict=True)
+    )
+    return posterior.start(model, weights)
+
+
+@partial(jax.jit, static_argnums=0)
+def _outputs(model: PosteriorModel, weights: Any, x: Any) -> Any:
+    """Compute the outputs of every network at some rows; of a classifier log probabilities."""
+
+    def one(w: Any) -> Any:
+        f = jax.vmap(partial(model.apply, w))(x)
+        return jax.nn.log_softmax(f) if isinstance(model.likelihood, Categorical) else f
+
+    return jax.lax.map(one, weights)
