@@ -154,7 +154,8 @@ class Seen(NamedTuple):
 
 def seen(model: PointNetworkRegressor, x: Float[Array, "n d"]) -> Seen:
     """Look at rows through a point network's only member; standardised units."""
-    built, state = model.fitted_.method.built, model.state_.network
+    method = cast(TrainedNetwork, model.fitted_.method)
+    built, state = method.built, model.state_.network
     likelihood = cast(GaussianNoise, built.likelihood)
     found = _seen(built.gradient.mean, built.apply, likelihood, state, x)
     return Seen(*(np.asarray(part, np.float64) for part in found))
