@@ -22,7 +22,7 @@ from bayesprop.decisions.pool import finite
 from bayesprop.decisions.reward_models import rewards_of
 from bayesprop.decisions.rewards import Rewards
 from bayesprop.estimators.checks import check_int
-from bayesprop.estimators.inputs import FURTHEST_INPUT
+from bayesprop.model.method import FURTHEST_INPUT
 
 _MOST_PENDING = 100_000
 _SEEDS = 2**32

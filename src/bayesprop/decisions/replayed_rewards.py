@@ -19,7 +19,7 @@ from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Rewards, below
 from bayesprop.estimators import online_network
 from bayesprop.estimators.checks import check_int, check_positive
-from bayesprop.estimators.inputs import FURTHEST_FLOAT32_INPUT
+from bayesprop.model.trained_network import FURTHEST_INPUT
 from bayesprop.store import Stored, estimator_from_stored, estimator_to_stored
 
 
@@ -31,7 +31,7 @@ class ReplayedRewards(Rewards):
 
     Parameters
     ----------
-    estimator : NetworkRegressor
+    estimator : BayesianRegressor
         Unfitted: BayesByBackpropRegressor, MCDropoutRegressor, PointNetworkRegressor, ...; its
         n_epochs and batch_size are not used.
     reward_scale : float
@@ -142,8 +142,8 @@ class ReplayedRewards(Rewards):
 def single(name: str, values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
     """Round to float32; ValueError for numbers that are too large to be worked with in it."""
     most = float(np.abs(values).max())
-    if most > FURTHEST_FLOAT32_INPUT:
+    if most > FURTHEST_INPUT:
         raise ValueError(
-            f"{name} must be at most {FURTHEST_FLOAT32_INPUT:g} in size, got {most:g}: scale them"
+            f"{name} must be at most {FURTHEST_INPUT:g} in size, got {most:g}: scale them"
         )
     return values.astype(np.float32)

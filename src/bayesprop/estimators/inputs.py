@@ -7,34 +7,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.model.fitted import Encoding
 from bayesprop.model.method import FURTHEST_INPUT
 
 CHUNK_ROWS = 131_072
 _LEAST_ROWS = 64
 FURTHEST_FLOAT32_INPUT = 1e12
-
-
-class FarInputError(ValueError):
-    """A value beyond all reason; every number that the message names is an attribute.
-
-    row, column
-        Where it is, as counted from 0.
-    value, furthest
-        The value itself, and how many training standard deviations from the mean are allowed.
-    name
-        What the estimator calls the column.
-    """
-
-    def __init__(self, row: int, column: int, value: float, furthest: float, name: Any) -> None:
-        super().__init__(row, column, value, furthest, name)  # what a copy is made of
-        self.row, self.column, self.name = row, column, name
-        self.value, self.furthest = value, furthest
-
-    def __str__(self) -> str:
-        return (
-            f"X must lie within {self.furthest:g} training standard deviations of the "
-            f"training mean, got {self.value:g} in row {self.row}, column {self.name}"
-        )
 
 
 def standardised_inputs(
@@ -51,13 +29,8 @@ def standardised_inputs(
     furthest
         In training standard deviations; networks in float32 square their inputs twice.
     """
-    x = estimator.x_scaler_.transform(X)
-    if max(x.max(initial=0.0), -x.min(initial=0.0)) > furthest:
-        row, column = np.argwhere(np.abs(x) > furthest)[0]
-        names = getattr(estimator, "feature_names_in_", np.arange(X.shape[1]))
-        value = float(X[row, column])
-        raise FarInputError(first_row + int(row), int(column), value, furthest, names[column])
-    return x
+    names = getattr(estimator, "feature_names_in_", None)
+    return Encoding(estimator.x_scaler_, names).encode(X, furthest, first_row)
 
 
 def padded(x: Float[np.ndarray, "n d"], least: int = _LEAST_ROWS) -> Float[np.ndarray, "m d"]:
