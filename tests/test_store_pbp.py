@@ -127,9 +127,9 @@ NAN_MEANS = np.full((5, 1), np.nan)
 def test_a_forged_model_is_refused_before_compiled_code_sees_it(tmp_path, change):
     x, y = data()
     model = PBPRegressor((4,), n_epochs=1, random_state=2).fit(x, y)
-    header, arrays = model._to_stored()
+    header, arrays = model.to_stored()
     change(header, arrays)
-    model._to_stored = lambda: (header, arrays)  # the checksum of the file will be right
+    model.to_stored = lambda: (header, arrays)  # the checksum of the file will be right
     save_model(tmp_path / "m", model)
     with pytest.raises(ModelFileError, match="does not describe a pbp model"):
         load_model(tmp_path / "m")

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from bayesprop.estimators.logistic_regression import BayesianLogisticClassifier
     from bayesprop.estimators.mc_dropout import MCDropoutClassifier, MCDropoutRegressor
     from bayesprop.estimators.mcmc import MCMCClassifier, MCMCRegressor
-    from bayesprop.estimators.pbp import PBPRegressor
-    from bayesprop.estimators.pbp_classifier import PBPClassifier
+    from bayesprop.estimators.pbp import PBPClassifier, PBPRegressor
     from bayesprop.estimators.point_network import PointNetworkClassifier, PointNetworkRegressor
     from bayesprop.estimators.pruning import prune
     from bayesprop.model.class_predictive import ClassPredictive
@@ -70,7 +69,7 @@ _HOMES = {
     "MCMCClassifier": "bayesprop.estimators.mcmc",
     "MCMCRegressor": "bayesprop.estimators.mcmc",
     "MixturePredictive": "bayesprop.model.mixture_predictive",
-    "PBPClassifier": "bayesprop.estimators.pbp_classifier",
+    "PBPClassifier": "bayesprop.estimators.pbp",
     "PBPRegressor": "bayesprop.estimators.pbp",
     "PointNetworkClassifier": "bayesprop.estimators.point_network",
     "PointNetworkRegressor": "bayesprop.estimators.point_network",

@@ -77,8 +77,7 @@ METHODS: dict[str, Method] = {
             paper="Hernández-Lobato & Adams (2015)",
             cost="about 1 µs a row and epoch (50 ReLU units, one core)",
             when="streams (partial_fit), a fit in milliseconds, classes or noise of one size",
-            home="bayesprop.estimators.pbp:PBPRegressor",
-            classifier="bayesprop.estimators.pbp_classifier:PBPClassifier",
+            **_network("pbp", "PBP"),
         ),
         Method(
             name="ebp",

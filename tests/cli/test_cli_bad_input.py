@@ -300,8 +300,9 @@ def test_odd_notes_in_a_model_file_count_as_not_said(cli, house_model, houses, t
 
 def test_a_model_file_with_broken_numbers_predicts_nothing(cli, house_model, houses, tmp_path):
     saved, path = load_model(house_model), tmp_path / "m.bayesprop"
-    state = saved.estimator.state_
-    saved.estimator.state_ = state._replace(m=tuple(np.full_like(m, np.nan) for m in state.m))
+    learned = saved.estimator.learned_
+    broken = learned.state._replace(m=tuple(np.full_like(m, np.nan) for m in learned.state.m))
+    saved.estimator.learned_ = learned._replace(state=broken)
     save_model(path, saved.estimator, table=saved.table)
     for words in (("predict",), ("evaluate",), ("report", "--out", tmp_path / "r.html")):
         result = cli(words[0], path, houses, *words[1:])

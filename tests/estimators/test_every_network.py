@@ -130,7 +130,6 @@ def test_an_interrupted_fit_leaves_the_earlier_one(fitted, monkeypatch):
     model, task, before = fitted
     attributes = dict(vars(model))
     monkeypatch.setattr("bayesprop.estimators.shell.warned", interrupt)
-    monkeypatch.setattr("bayesprop.estimators.pbp.FitReport", interrupt, raising=False)
     monkeypatch.setattr(type(model), "_initial_state", interrupt, raising=False)
     with pytest.raises(KeyboardInterrupt):
         model.fit(np.hstack([X, X]), -5.0 * Y if task == REGRESSION else np.arange(24) % 3)

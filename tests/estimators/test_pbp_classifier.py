@@ -127,6 +127,6 @@ def test_errors_name_the_parameter():
         with pytest.raises(ValueError, match=message):
             PBPClassifier(**params).fit(X, y)
     model = PBPClassifier((3,), 1).fit(X, y)
-    header, arrays = model._to_stored()
+    header, arrays = model.to_stored()
     with pytest.raises(ValueError, match="the network has 4 inputs and 3 outputs, the header 4"):
-        PBPClassifier._from_stored(header | {"classes": [0, 1]}, arrays)
+        PBPClassifier.from_stored(header | {"classes": [0, 1]}, arrays)

@@ -21,10 +21,11 @@ from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.rewards import Belief, Rewards
-from bayesprop.estimators import online_pbp
 from bayesprop.estimators.checks import check_int, check_positive
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
+from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.task import Numbers
 from bayesprop.store import Stored
 
 _GUARDS = ("weights_undone", "noise_kept", "prior_kept", "prior_uninformed")
@@ -80,9 +81,8 @@ class StreamedRewards(Rewards):
         self.check()
         n_inputs = n_features + (0 if arms.features is None else arms.width)
         n_outputs = arms.width if arms.features is None else 1
-        self.stream_ = online_pbp.begun(
-            self.estimator, n_inputs, n_outputs, seed=seed, **self._recall()
-        )
+        method = _method(self.estimator, n_inputs, n_outputs)
+        self.stream_ = method.stream(np.random.default_rng(seed), **self._recall())
         self._guards: dict[str, int] = dict.fromkeys(_GUARDS, 0)
         self._n_seen, self._square = 0, 0.0
 
@@ -133,7 +133,7 @@ class StreamedRewards(Rewards):
             "n_seen": self._n_seen,
             "mean_square": float(self._square),
         }
-        return Stored(about, online_pbp.to_arrays(self.stream_))
+        return Stored(about, self.stream_.to_arrays())
 
     @classmethod
     def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
@@ -142,8 +142,8 @@ class StreamedRewards(Rewards):
         rewards = cls(unfitted_from_stored(header["estimator"]), **header["settings"])
         rewards.begin(n_features, arms, 0)
         rewards._n_seen = int(header["n_seen"])
-        rewards.stream_ = online_pbp.from_arrays(
-            arrays, rewards.stream_, n_seen=rewards._n_seen, **rewards._recall()
+        rewards.stream_ = rewards.stream_.restored(
+            arrays, n_seen=rewards._n_seen, **rewards._recall()
         )
         rewards._square = float(header["mean_square"])
         if not 0.0 <= rewards._square < float("inf"):
@@ -167,11 +167,29 @@ class StreamedRewards(Rewards):
 
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""
-        online_pbp.check(self.estimator)
+        _check_estimator(self.estimator)
         check_positive("reward_scale", self.reward_scale)
         check_positive("recall_weight", self.recall_weight)
         check_int("n_recalled", self.n_recalled, least=0)
         check_int("refresh_every", self.refresh_every)
+
+
+def _check_estimator(estimator: Any) -> None:
+    """Raise ValueError unless the stream has what the settings of a regressor ask for."""
+    if not isinstance(estimator, PBPRegressor):
+        raise ValueError(f"estimator must be a PBPRegressor, got {type(estimator).__name__}")
+    estimator.check_params()
+    engine = _method(estimator, 1, 1).engine
+    if not engine.is_compiled or engine.inference != "adf":
+        raise ValueError(
+            "estimator must be a PBPRegressor of the compiled engine: activation='relu', "
+            f"batch_size=1, inference='adf', engine 'auto' or 'kernel'; got {estimator!r}"
+        )
+
+
+def _method(estimator: PBPRegressor, n_inputs: int, n_outputs: int) -> Any:
+    """Return the network for inputs and rewards as they are."""
+    return estimator.build_method(Numbers(Standardiser.none(n_outputs), False), n_inputs)
 
 
 def _inputs(choices: Choices) -> Float[np.ndarray, "n d"]:

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayesprop.estimators.advice import warn
+from bayesprop.model.fit_report import CONSTANT_TARGET
 from bayesprop.model.fitted import Encoding, Fitted
 from bayesprop.model.method import Learned, Method, Progress, TrainingRows
 from bayesprop.model.standardiser import Standardiser
@@ -65,6 +66,12 @@ def target_scaler(y: np.ndarray, weight: np.ndarray | None) -> Standardiser:
             "rescale the target"
         )
     return scaler
+
+
+def advice_on_target(y: Float[np.ndarray, "n o"], weight: np.ndarray | None) -> list[str]:
+    """Say so where a target is constant in the rows that count."""
+    counted = y if weight is None else y[weight > 0.0]
+    return [CONSTANT_TARGET] if np.ptp(counted, axis=0).min() == 0.0 else []
 
 
 def check_labels(y: np.ndarray) -> None:

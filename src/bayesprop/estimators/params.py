@@ -52,6 +52,15 @@ def _check_noise(name: str, value: Any) -> None:
         checks.check_positive(name, value)
 
 
+def _check_gamma(name: str, value: Any) -> None:
+    try:
+        shape, rate = (float(number) for number in value)
+    except (TypeError, ValueError):
+        shape = rate = float("nan")
+    if not (1.0 < shape < float("inf") and 0.0 < rate < float("inf")):
+        raise ValueError(f"{name} must be (shape > 1, rate > 0), got {value!r}")
+
+
 COUNT = rule(checks.check_int)
 POSITIVE = rule(checks.check_positive)
 NOT_NEGATIVE = rule(checks.check_not_negative)
@@ -59,6 +68,8 @@ SHARE = rule(checks.check_share)
 SIZES = rule(_check_sizes)
 ACTIVATION = rule(_check_activation)
 NOISE = rule(_check_noise)
+GAMMA = rule(_check_gamma)
+"""Shape and rate of a precision's distribution whose mean variance exists."""
 
 
 def check_fields(params: Any) -> None:

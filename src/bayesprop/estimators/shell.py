@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprop.estimators.checks import check_int
 from bayesprop.estimators.fitting import (
+    advice_on_target,
     as_numbers,
     check_labels,
     checked_inputs,
@@ -35,7 +36,7 @@ from bayesprop.estimators.pruned import check_streams, forget, goes_on
 from bayesprop.estimators.stored import from_stored, to_stored
 from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
+from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, Stored, Streams
 from bayesprop.model.predictive import Predictive
@@ -109,11 +110,10 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
         """
         self.check_params()
         resumes = goes_on(self)
-        rows = X, y, weight = self._checked(X, y, sample_weight, reset=not resumes)
+        rows = X, y, weight = self.checked_rows(X, y, sample_weight, reset=not resumes)
         forget(self)
         learned = learn(self, rows, before=self.learned_ if resumes else None)
-        is_constant = np.ptp(y if weight is None else y[weight > 0.0], axis=0).min() == 0.0
-        self.learned_ = warned(learned, *[CONSTANT_TARGET][: int(is_constant)])
+        self.learned_ = warned(learned, *advice_on_target(y, weight))
         return self
 
     @available_if(has(Streams))
@@ -126,11 +126,12 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
         self.check_params()
         check_streams(self)
         before = getattr(self, "learned_", None)
-        rows = self._checked(X, y, sample_weight, reset=before is None)
-        self.learned_ = warned(learn(self, rows, before=before, streams=True))
+        rows = _, y, weight = self.checked_rows(X, y, sample_weight, reset=before is None)
+        advice = advice_on_target(y, weight) if before is None else []
+        self.learned_ = warned(learn(self, rows, before=before, streams=True), *advice)
         return self
 
-    def _checked(
+    def checked_rows(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return checked rows and weights; with `reset`, learn columns and units."""

@@ -137,6 +137,13 @@ class PBPState(NamedTuple):
                     "the weights must have finite means, and positive variances unless removed"
                 )
 
+    def without_average_factor(self) -> PBPState:
+        """Forget which data were seen: no row of a new stream is in the average factor."""
+        flat, none = tuple(np.zeros_like(m) for m in self.m), np.zeros_like(self.noise_shape)
+        return self._replace(
+            lik_prec=flat, lik_prec_mean=flat, lik_noise_shape=none, lik_noise_rate=none
+        )
+
     @property
     def layer_sizes(self) -> tuple[int, ...]:
         """Inputs, hidden units of every layer, outputs."""

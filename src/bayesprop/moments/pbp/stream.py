@@ -8,7 +8,7 @@ the memory that is made once.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -19,6 +19,7 @@ from bayesprop.moments.pbp.state import PBPInfo, PBPState, least_information
 
 _MOST_JOINT = 64
 _CHUNK_DRAWS = 128
+_STATE, _X, _Y = "state.", "last.x", "last.y"
 
 
 class LastRows(NamedTuple):
@@ -130,6 +131,29 @@ class PBPStream:
             rng.standard_normal(out=normals)
             kernel_draw.draw_functions(self._packed.work, x, normals, scratch, acts, spare, part)
         return out
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Name all arrays."""
+        arrays = {_STATE + name: array for name, array in self.state.to_arrays().items()}
+        return arrays | {_X: self._x.copy(), _Y: self._y.copy()}
+
+    def restored(self, arrays: dict[str, np.ndarray], *, n_seen: int, **recall: Any) -> PBPStream:
+        """Rebuild from `to_arrays` what began as this one; ValueError where they do not fit it.
+
+        recall
+            n_recalled and recall_weight.
+        """
+        state = {k.removeprefix(_STATE): a for k, a in arrays.items() if k.startswith(_STATE)}
+        posterior, x, y = PBPState.from_arrays(state), arrays[_X], arrays[_Y]
+        if posterior.layer_sizes != self.layer_sizes:
+            raise ValueError("the stored network is not that of the settings")
+        for part, begun in ((x, self._x), (y, self._y)):
+            if part.shape != begun.shape or part.dtype != begun.dtype or np.isinf(part).any():
+                raise ValueError("the stored rows do not fit the settings")
+        is_there = np.arange(len(y)) < n_seen
+        if n_seen < 0 or np.isnan(x).any() or (np.isnan(y).all(axis=1) == is_there).any():
+            raise ValueError("the stored rows must be numbers")
+        return PBPStream(posterior, last=LastRows(x, y, n_seen), **recall)
 
     def _new_memory(self, n_draws: int, k: int) -> tuple[np.ndarray, ...]:
         """Return what `draw_functions` works with."""
