@@ -31,7 +31,7 @@ class Line:
         self.slope, self.step = slope, step
         self.n_features_in_ = 1
 
-    def _to_stored(self):
+    def to_stored(self):
         return {"step": self.step, "sizes": (3, 2)}, {
             "slope": np.asarray(self.slope),
             "count": np.arange(3, dtype=np.int32),
@@ -39,7 +39,7 @@ class Line:
         }
 
     @classmethod
-    def _from_stored(cls, header, arrays):
+    def from_stored(cls, header, arrays):
         if arrays["slope"].ndim > 2:
             raise ValueError("the slope must be\na matrix at most")
         return cls(arrays["slope"], header["step"])
@@ -138,7 +138,7 @@ def test_table_and_metadata_travel_along(tmp_path, monkeypatch):
     model.n_features_in_ = 2
     metadata = {"unit": "kN", "n": np.int64(3), "levels": np.array([0.5]), "loss": float("nan")}
     save_model(tmp_path / "m", model, table=table, metadata=metadata)
-    monkeypatch.setattr(Line, "_from_stored", lambda _header, _arrays: model)
+    monkeypatch.setattr(Line, "from_stored", lambda _header, _arrays: model)
     loaded = load_model(tmp_path / "m")
     assert loaded.table == table
     assert loaded.metadata["n"] == 3
@@ -318,7 +318,7 @@ store._method_of = lambda estimator: "line"
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 class Big:
-    def _to_stored(self):
+    def to_stored(self):
         return {{}}, {{"a": np.zeros(9999)}}
 try:
     store.save_model({str(saved)!r}, Big())
@@ -349,7 +349,7 @@ from bayesprop import store
 store._method_of = lambda estimator: "line"
 os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)
 class Big:
-    def _to_stored(self):
+    def to_stored(self):
         return {{}}, {{"a": np.zeros(9999)}}
 store.save_model({str(saved)!r}, Big())
 """

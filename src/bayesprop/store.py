@@ -114,8 +114,7 @@ def load_model(path: str | Path) -> SavedModel:
 def estimator_to_stored(estimator: Any) -> Stored:
     """Return a fitted estimator as a header for JSON and named arrays; TypeError if not of ours."""
     method = _method_of(estimator)
-    shelled = hasattr(estimator, "method_class")
-    model, arrays = estimator.to_stored() if shelled else estimator._to_stored()
+    model, arrays = estimator.to_stored()
     task = CLASSIFICATION if hasattr(estimator, "classes_") else REGRESSION
     return Stored({"method": method, "task": task, "model": model}, arrays)
 
@@ -127,8 +126,6 @@ def estimator_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray])
     """
     header = in_todays_words(header)
     kind: Any = methods.estimator_class(header["method"], header.get("task", REGRESSION))
-    if not hasattr(kind, "method_class"):
-        return kind._from_stored(header["model"], arrays)
     return kind.from_stored(header["model"], arrays)
 
 
