@@ -1,9 +1,11 @@
-"""What the two shells share: rows on their way in, and what a fit leaves."""
+"""What the two shells share: rows on their way in, what a fit leaves, and its advice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bayesprop.estimators.advice import warn
 from bayesprop.model.fit_report import CONSTANT_TARGET
 from bayesprop.model.fitted import Encoding, Fitted
 from bayesprop.model.method import Learned, Method, Progress, TrainingRows
@@ -149,3 +150,60 @@ def warned(learned: Learned, *more: str) -> Learned:
     advice = [sentence for sentence in more if sentence not in told] + list(told)
     warn(advice)
     return learned._replace(report=replace(learned.report, warnings=advice))
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Issue a UserWarning for each sentence, placed at the nearest line outside this package.
+
+    Python shows a warning of one place once: at a line of ours, the second fit would be silent.
+    """
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("bayesprop."):
+        level, frame = level + 1, frame.f_back
+    for sentence in sentences:
+        warnings.warn(sentence, stacklevel=level)
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What was removed from an estimator.
+
+    share, by_layer
+        As asked for.
+    n_weights, n_removed
+        Counts over the whole network.
+    threshold
+        Signal-to-noise, |mean| / std, below which the share of all weights lay.
+    """
+
+    share: float
+    by_layer: bool
+    n_weights: int
+    n_removed: int
+    threshold: float
+
+
+def goes_on(estimator: Any) -> bool:
+    """Whether `fit` continues an earlier fit; ValueError where that one has been pruned."""
+    if not (getattr(estimator, "warm_start", False) and hasattr(estimator, "state_")):
+        return False
+    if hasattr(estimator, "pruned_"):
+        raise ValueError(
+            "warm_start must be False to fit a pruned model, which kept nothing of its "
+            "training, got True: go on with the model before pruning"
+        )
+    return True
+
+
+def check_streams(estimator: Any) -> None:
+    """Raise ValueError where `partial_fit` would teach a pruned model."""
+    if hasattr(estimator, "pruned_"):
+        raise ValueError(
+            "partial_fit needs a model that was not pruned, because a weight that was removed "
+            "learns no more: go on with the model before pruning, or call fit"
+        )
+
+
+def forget(estimator: Any) -> None:
+    """Let a new fit be a whole network again."""
+    vars(estimator).pop("pruned_", None)

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.pruned import Pruned
+from bayesprop.estimators.fitting import Pruned
 from bayesprop.model import pruning
 from bayesprop.model.method import Prunes
 

@@ -21,9 +21,12 @@ from bayesprop.estimators.fitting import (
     advice_on_target,
     as_numbers,
     check_labels,
+    check_streams,
     checked_inputs,
     checked_weight,
     fitted_of,
+    forget,
+    goes_on,
     has,
     input_scaler,
     learn,
@@ -32,7 +35,6 @@ from bayesprop.estimators.fitting import (
     warned,
 )
 from bayesprop.estimators.params import check_fields
-from bayesprop.estimators.pruned import check_streams, forget, goes_on
 from bayesprop.estimators.stored import from_stored, to_stored
 from bayesprop.estimators.unharmed import unharmed
 from bayesprop.model.class_predictive import ClassPredictive

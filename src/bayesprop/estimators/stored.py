@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.pruned import Pruned
+from bayesprop.estimators.fitting import Pruned
 from bayesprop.methods import METHODS, estimator_class
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Learned, Stored

@@ -210,10 +210,12 @@ class Prunes(Protocol):
 
 
 ABILITIES: dict[str, type] = {
-    "goes on training (warm_start)": Resumes,
-    "takes rows as they come (partial_fit)": Streams,
-    "draws functions (sample_y)": DrawsFunctions,
-    "exact covariances (posterior_features)": Features,
-    "can be pruned (prune)": Prunes,
+    "warm_start": Resumes,
+    "partial_fit": Streams,
+    "sample_y": DrawsFunctions,
+    "posterior_features": Features,
+    "prune": Prunes,
 }
-"""Optional abilities in words, each with its protocol; the table of methods is made from it."""
+"""Optional abilities by the name that users know, each with its protocol."""
+OF_NUMBERS = ("sample_y", "posterior_features")
+"""Those that only regressors show."""

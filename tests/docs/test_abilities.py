@@ -1,0 +1,29 @@
+"""The table of what methods can do is that of the methods themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bayesprop.methods import METHODS, REGRESSION, estimator_class
+from bayesprop.model.method import ABILITIES, OF_NUMBERS
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "use" / "which-method.md"
+
+
+def cell(name: str, ability: str) -> str:
+    """Yes, the tasks that can, or nothing."""
+    homes = METHODS[name].homes
+    tasks = [task for task in homes if task == REGRESSION or ability not in OF_NUMBERS]
+    kinds: dict[str, Any] = {task: estimator_class(name, task) for task in tasks}
+    able = [t for t in tasks if issubclass(kinds[t].method_class, ABILITIES[ability])]
+    if ability == "warm_start":
+        able = [task for task in able if hasattr(kinds[task], ability)]
+    return "yes" if able and able == tasks else ", ".join(able)
+
+
+def test_the_page_says_what_methods_can_do():
+    page = PAGE.read_text(encoding="utf-8").splitlines()
+    for name in METHODS:
+        row = f"| `{name}` | " + " | ".join(cell(name, ability) for ability in ABILITIES) + " |"
+        assert row in page, f"docs/use/which-method.md must have the line {row}"
