@@ -110,6 +110,7 @@ class PBPNetwork(ABC):
         n_rows, mass = int(np.count_nonzero(rows.weights)), float(np.sum(rows.weights))
         infos: list[PBPInfo] = []
         trace: dict[str, list[float]] = {}
+        state = start
         for state, info in self.engine.epochs(start, rows.x, targets, orders, rows.weight):
             infos.append(info)
             course = self._course(state, info.epistemic_share / n_rows)
@@ -128,7 +129,12 @@ class PBPNetwork(ABC):
             log_evidence={"prequential": infos[0].log_z - mass * self.log_unit},
             warnings=_advice(guards["weights_undone"], n_updates),
         )
-        return Learned(state, report, n_before + len(infos))
+        return self._settled(Learned(state, report, n_before + len(infos)), rows)
+
+    def _settled(self, learned: Learned, rows: TrainingRows) -> Learned:
+        """Complete the report by what only the last state tells."""
+        del rows
+        return learned
 
     def gaussians(self, state: PBPState) -> WeightGaussians:
         """Return the posterior of the weights."""
@@ -201,9 +207,8 @@ class PBPNumbers(PBPNetwork):
         noise_std = float(np.sqrt(state.noise_var[0]) * self.y_scale[0])
         return {"noise_std": noise_std, "epistemic_share": share}
 
-    def _learned(self, rows: TrainingRows, *how: Any) -> Learned:
+    def _settled(self, learned: Learned, rows: TrainingRows) -> Learned:
         """Tell the last epistemic share as the whole table leaves it, not as rows were met."""
-        learned = super()._learned(rows, *how)
         seen = self.predict(learned.state, rows.x[:_SHARE_ROWS])
         learned.report.trace["epistemic_share"][-1] = seen.epistemic_share
         return learned
