@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from numbers import Integral
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -124,7 +124,7 @@ class BayesianLogisticClassifier(BayesianClassifier):
             self.prediction,
             self.n_draws,
             self.max_steps,
-            _seed(self.random_state),
+            partial(check_random_state, 0 if self.random_state is None else self.random_state),
         )
 
     def weights(self, coverage: float = 0.9) -> dict[str, np.ndarray]:
@@ -141,12 +141,3 @@ class BayesianLogisticClassifier(BayesianClassifier):
         mean, std = columns.moments(mean.reshape(-1, k), root.reshape(-1, k, len(mean)))
         classes = self.classes_[-len(mean) :]
         return weight_table("class", classes, columns.names, mean, std, coverage=coverage)
-
-
-def _seed(random_state: Any) -> int:
-    """Seed of the draws of a prediction: 0 without one, and of a generator its next number."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, Integral):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31))

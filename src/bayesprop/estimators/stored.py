@@ -92,5 +92,6 @@ def from_stored(kind: type, header: dict[str, Any], arrays: dict[str, np.ndarray
         model.pruned_ = Pruned(**header["pruned"])
     method = model.build_method(model.task_, n_inputs)
     state = method.from_stored(Stored(header, arrays))
-    model.learned_ = Learned(state, FitReport.from_dict(header["fit_report"]), header["n_iter"])
+    report = FitReport.from_dict(header["fit_report"])
+    model.learned_ = Learned(state, report, int(header["n_iter"]))
     return model

@@ -53,8 +53,8 @@ class LogisticModel:
 
     posterior, covariance, prediction
         One of `POSTERIORS`; "full" or "diagonal"; one of `PREDICTIONS`.
-    n_draws, seed
-        Of the predictions by Monte Carlo, which are by the same draws every time.
+    n_draws, generator
+        Of the predictions by Monte Carlo; `generator()` gives what draws them, at every prediction.
     max_steps
         Most steps of each search.
     """
@@ -67,7 +67,7 @@ class LogisticModel:
     prediction: str
     n_draws: int
     max_steps: int
-    seed: int
+    generator: Callable[[], np.random.RandomState]
 
     rows_at_once = MOST_ROWS
     furthest_input = FURTHEST_INPUT
@@ -155,7 +155,7 @@ class LogisticModel:
             return ClassPredictive.of_codes(
                 *logistic_predictive.predict(posterior, phi, self.n_logits, self.prediction)
             )
-        drawn = posterior.sample(np.random.RandomState(self.seed), self.n_draws)
+        drawn = posterior.sample(self.generator(), self.n_draws)
         return ClassPredictive.of_codes(*logistic_predictive.monte_carlo(drawn, phi, self.n_logits))
 
     def to_stored(self, state: LogisticState) -> Stored:

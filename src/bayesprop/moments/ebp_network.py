@@ -130,10 +130,7 @@ class EBPNetwork:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
         h = []
         for layer, (n_in, n_out) in enumerate(pairwise(self.sizes)):
-            array, shape = stored.arrays[f"h.{layer}"], (n_in + 1, n_out)
-            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-                raise ValueError(f"array h.{layer} must be finite, float64 of shape {shape}")
-            h.append(array)
+            h.append(stored.floats(f"h.{layer}", n_in + 1, n_out))
         return ebp.EBPState(tuple(h))
 
 
