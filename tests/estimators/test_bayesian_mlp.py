@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, ClosedFormVIClassifier, load
+from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, load
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.network_ensemble import joint_covariance
 
@@ -29,7 +29,10 @@ ROUNDING = {"check_sample_weight_equivalence_on_dense_data": "it wants 1e-7, of 
 
 
 @parametrize_with_checks(
-    [BayesianMLPRegressor(n_epochs=5, n_members=2), BayesianMLPClassifier(n_epochs=30)],
+    [
+        BayesianMLPRegressor(n_epochs=5, n_members=2),
+        BayesianMLPClassifier(n_epochs=30, n_members=2),
+    ],
     expected_failed_checks=lambda _: ROUNDING,
     xfail_strict=False,
 )
@@ -57,7 +60,6 @@ OTHER = {
     "n_members": 3,
     "learn_residual": False,
     "learn_replicates": True,
-    "likelihood_weight": 1.0,
     "batch_size": 17,
     "learning_rate": 0.02,
     "random_state": 1,
@@ -91,12 +93,13 @@ def test_every_parameter_of_the_regressor_changes_something(name, capfd):
 @pytest.mark.parametrize("name", [*inspect.signature(BayesianMLPClassifier).parameters])
 def test_every_parameter_of_the_classifier_changes_something(name, capfd):
     x, y = wave()
-    plain = BayesianMLPClassifier((4,), **TINY).fit(x, y > 40.0)
+    plain = BayesianMLPClassifier((4,), **TINY, n_members=2).fit(x, y > 40.0)
     assert not capfd.readouterr().err
     other = BayesianMLPClassifier(**plain.get_params() | {name: OTHER.get(name, 1)})
     other.fit(x, y > 40.0)
     if name == "verbose":
-        assert capfd.readouterr().err.splitlines()[-1].startswith("epoch 4  loss ")
+        lines = capfd.readouterr().err.splitlines()
+        assert lines[-1].startswith(f"network {lines[-1].split()[1]} of 8  step 4 of 4  loss ")
     else:
         assert not np.array_equal(other.predict_proba(x), plain.predict_proba(x)), name
 
@@ -119,14 +122,18 @@ def test_what_cannot_be_honoured_is_refused(params, message):
         BayesianMLPRegressor(**params).fit(*wave())
 
 
-def test_the_classifier_is_the_papers_with_choices_of_ours():
+@pytest.mark.parametrize("params", [{"hidden_layer_sizes": ()}, {"n_members": 0}])
+def test_the_classifier_refuses_likewise(params):
     x, y = wave()
-    labels = np.where(y > 40.0, "high", "low")
-    settings = {"n_epochs": 10, "random_state": 0}
-    model = BayesianMLPClassifier(**settings).fit(x, labels)
-    paper = ClosedFormVIClassifier(**settings).fit(x, labels)
-    np.testing.assert_array_equal(model.predict_proba(x), paper.predict_proba(x))
-    assert list(model.classes_) == ["high", "low"]
+    with pytest.raises(ValueError, match=f"{next(iter(params))} must h?.* >= 1"):
+        BayesianMLPClassifier(**params).fit(x, y > 40.0)
+
+
+def test_the_classifier_says_what_its_networks_are_worth():
+    x, y = wave()
+    shares = BayesianMLPClassifier(n_epochs=10, random_state=0).fit(x, y > 40.0).shares_
+    assert len(shares) == 5
+    assert sum(shares.values()) == pytest.approx(1.0)
 
 
 def test_the_classifier_comes_back_from_a_file(tmp_path):

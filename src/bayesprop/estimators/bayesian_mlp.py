@@ -118,7 +118,7 @@ class BayesianMLPRegressor(BayesianRegressor):
         sizes = self.hidden_layer_sizes
         return NetworkEnsemble(
             n_inputs,
-            task.n_outputs,
+            n_outputs=task.n_outputs,
             hidden_layer_sizes=None if sizes is None else as_sizes(sizes),
             n_epochs=self.n_epochs,
             n_members=self.n_members,

@@ -1,54 +1,88 @@
-"""The default for classes, until the recipe for numbers serves them too."""
+"""The default for classes: Bayesian multilayer perceptrons, untuned."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier
-from bayesprop.estimators.params import COUNT, POSITIVE, SIZES
+import numpy as np
+
+from bayesprop.estimators.checks import check_int, check_positive
+from bayesprop.estimators.params import SIZES, as_sizes, rule
 from bayesprop.estimators.shell import BayesianClassifier
 from bayesprop.model.task import Classes
-from bayesprop.moments.closed_form_network import ClosedFormNetwork
+from bayesprop.moments.network_ensemble.class_ensemble import FAMILIES
+from bayesprop.moments.network_ensemble.class_method import ClassEnsemble
+
+
+def _check_sizes(name: str, value: Any) -> None:
+    if value is None:
+        return
+    SIZES["check"](name, value)
+    if not np.size(value):
+        raise ValueError(
+            f"{name} must hold at least one int >= 1, got (): for a linear model take "
+            "BayesianLogisticClassifier"
+        )
+
+
+def _check_count(name: str, value: Any) -> None:
+    if value is not None:
+        check_int(name, value)
+
+
+def _check_step_size(name: str, value: Any) -> None:
+    check_positive(name, value)
+    if value >= 1.0:
+        raise ValueError(f"{name} must be below 1, got {value!r}: try 0.01")
+
+
+_COUNT: Mapping[str, Any] = rule(_check_count)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class BayesianMLPClassifier(BayesianClassifier):
-    """Network with Gaussian weights for classification, with few parameters.
+    """Ensemble of networks with Gaussian weights, for classes, weighed by rows left out.
 
-    `ClosedFormVIClassifier` (Roth & Pernkopf 2016) with the choices of this library: an exact
-    expected log softmax, a Gaussian prior of variance 2 / inputs of the layer, rectifiers, Adam.
+    Means and variances pass through the networks in closed form. Families of networks differ in
+    how inputs are given (as they are, or with piecewise-linear ramps beside them) and in how often
+    a row counts (once or eight times); every network is trained without its part of the rows, and
+    what it says of these gives the families their shares and their mixture a power. A recipe of
+    this library, after Roth & Pernkopf (2016): docs/records/classes-notebook.md.
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    n_epochs : int
-        Passes over the rows.
-    likelihood_weight : float
-        Copies of every row that the posterior believes it saw. 1 is variational Bayes, and
-        underfits small tables; more understates the doubt of the weights.
-    batch_size : int
-        Rows of a step; all of them if there are fewer.
+    hidden_layer_sizes : tuple of int or None
+        Units of every hidden layer. None: (64,).
+    n_epochs : int or None
+        Passes over the rows. None: 4000 steps, 1000 if there are more columns than rows.
+    n_members : int or None
+        Networks of each of the four families, each of which leaves out its part of the rows; 1
+        leaves none out, and families have equal shares. None: 5.
+    batch_size : int or None
+        Rows of a step; all of them if there are fewer. None: 64, from 1000 rows on 128.
     learning_rate : float
-        Step size of Adam.
+        First step size of Adam, which falls by a cosine to a hundredth.
     random_state : int, RandomState or None
-        Seeds the initial means and the order of rows.
+        Seeds the initial means, the parts that are left out and the order of rows.
     verbose : int
-        1 writes a line an epoch to stderr.
+        1 writes ten lines a network to stderr while it trains.
 
     Attributes
     ----------
-    state_ : ClosedFormState
-        The posterior; seed.
+    state_ : ClassState
+        The posterior.
+    shares_ : dict
+        What the rows left out made of the families and of a constant, by name; sums to one.
     classes_ : array
         Labels, in the order of the columns of `predict_proba`.
     fit_report_ : FitReport
-        Course of training, hidden units through which nothing passes, advice.
+        Course of training, sleeping units, advice.
     x_scaler_ : Standardiser
         How inputs were standardised.
     n_iter_ : int
-        Epochs.
+        Steps of training.
 
     Examples
     --------
@@ -60,15 +94,35 @@ class BayesianMLPClassifier(BayesianClassifier):
     ((169, 2), True)
     """
 
-    method_class = ClosedFormNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
-    likelihood_weight: float = field(default=10.0, metadata=POSITIVE)
-    batch_size: int = field(default=32, metadata=COUNT)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    method_class = ClassEnsemble
+    hidden_layer_sizes: tuple[int, ...] | None = field(
+        default=None, kw_only=False, metadata=rule(_check_sizes)
+    )
+    n_epochs: int | None = field(default=None, kw_only=False, metadata=_COUNT)
+    n_members: int | None = field(default=None, metadata=_COUNT)
+    batch_size: int | None = field(default=None, metadata=_COUNT)
+    learning_rate: float = field(default=1e-2, metadata=rule(_check_step_size))
     random_state: Any = None
     verbose: int = 0
 
-    def build_method(self, task: Classes, n_inputs: int) -> ClosedFormNetwork:
+    def build_method(self, task: Classes, n_inputs: int) -> ClassEnsemble:
         """Return the method that the hyper-parameters describe."""
-        return ClosedFormVIClassifier(**self.get_params()).build_method(task, n_inputs)
+        sizes = self.hidden_layer_sizes
+        return ClassEnsemble(
+            n_inputs,
+            hidden_layer_sizes=None if sizes is None else as_sizes(sizes),
+            n_epochs=self.n_epochs,
+            n_members=self.n_members,
+            batch_size=self.batch_size,
+            step_size=float(self.learning_rate),
+            n_classes=task.n_classes,
+        )
+
+    @property
+    def shares_(self) -> dict[str, float]:
+        """Shares of the families, and of a constant."""
+        names = [
+            f"{'ramps' if family.has_ramps else 'inputs'}, rows count {family.likelihood_weight:g}"
+            for family in FAMILIES
+        ]
+        return dict(zip([*names, "constant"], self.state_.shares.tolist(), strict=True))

@@ -244,7 +244,7 @@ def test_interrupting_stops_the_threads(monkeypatch: pytest.MonkeyPatch):
         begun.set()
         return real(*args)
 
-    monkeypatch.setattr(engine, "advance", advance)
+    monkeypatch.setattr(engine, "OF_NUMBERS", engine.OF_NUMBERS._replace(advance=advance))
     monkeypatch.setattr(engine, "_STEPS_AT_A_TIME", 1)
     with pytest.raises(KeyboardInterrupt):
         trained(n_threads=2)

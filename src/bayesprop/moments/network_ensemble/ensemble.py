@@ -44,15 +44,14 @@ __all__ = [
     "without_replicates",
 ]
 
-_N_TRACE = 100
 _NUMBERS_AT_A_TIME = 2 * 10**6
 
 
 class FitInfo(NamedTuple):
-    """What training met; traces are means over members at up to 100 equally spaced stretches.
+    """What training met.
 
-    loss, data_loss
-        The training objective and its share from the data, nats a row.
+    losses
+        Of every member and step, (k, t, 2): the objective, and its share from the data, nats a row.
     n_dead_units
         Hidden units of the mean networks that say nothing to the layer above.
     n_restarted
@@ -67,8 +66,7 @@ class FitInfo(NamedTuple):
         Whether their targets agree as closely as is looked for, as those of copies do.
     """
 
-    loss: np.ndarray
-    data_loss: np.ndarray
+    losses: np.ndarray
     n_dead_units: int
     n_restarted: int
     n_independent: int
@@ -137,14 +135,10 @@ def _info(
     *,
     is_constant: bool,
 ) -> FitInfo:
-    means = losses.mean(axis=0, dtype=np.float64)
-    parts = np.array_split(means, min(_N_TRACE, len(means)))
-    loss, data_loss = np.array([part.mean(axis=0) for part in parts]).T
     dead = (dead_units(member.mean, settings.priors.mean) for member in state.members)
-    is_joint = state.deviations.size or not np.isfinite(means[-1]).all()
+    is_joint = state.deviations.size or not np.isfinite(losses[:, -1]).all()
     return FitInfo(
-        loss,
-        data_loss,
+        losses,
         n_dead_units=sum(map(sum, dead)),
         n_restarted=n_restarted,
         n_independent=0 if is_joint else state.n_mean_weights,

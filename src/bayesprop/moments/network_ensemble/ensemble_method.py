@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows
@@ -15,21 +15,43 @@ from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.network_ensemble import ensemble
 from bayesprop.moments.network_ensemble.ensemble import EnsembleSettings, EnsembleState
 
+_N_TRACE = 100
 FURTHEST_INPUT = 1e12
 """In standard deviations: networks in float32 square their inputs twice."""
 
 
 @dataclass(frozen=True)
-class NetworkEnsemble:
-    """What the user set; None is a choice by the size of the table (`settings_for`)."""
+class Settable:
+    """What a user may set of any ensemble; None is a choice by the size of the table."""
 
     n_inputs: int
-    n_outputs: int
     hidden_layer_sizes: tuple[int, ...] | None
     n_epochs: int | None
     n_members: int | None
     batch_size: int | None
     step_size: float
+
+    def chosen(self, by_size: EnsembleSettings, n_rows: int) -> EnsembleSettings:
+        """Return the choices by the table's size, but for what was set."""
+        asked = {
+            "hidden_layer_sizes": self.hidden_layer_sizes,
+            "n_members": self.n_members,
+            "batch_size": self.batch_size,
+            "step_size": self.step_size,
+        }
+        asked = {name: value for name, value in asked.items() if value is not None}
+        settings = replace(by_size, **asked)
+        if self.n_epochs is None:
+            return settings
+        n_batches = max(1, round(n_rows / settings.batch_size))
+        return replace(settings, n_steps=self.n_epochs * n_batches)
+
+
+@dataclass(frozen=True)
+class NetworkEnsemble(Settable):
+    """The recipe for numbers."""
+
+    n_outputs: int
     learns_residual: bool
     learns_replicates: bool
 
@@ -43,37 +65,21 @@ class NetworkEnsemble:
         """Rows of a prediction at a time."""
         return MOST_ROWS
 
-    def settings(self, n_rows: int) -> EnsembleSettings:
-        """Return what was set, and for the rest the choice by the table's size."""
-        asked = {
-            "hidden_layer_sizes": self.hidden_layer_sizes,
-            "n_members": self.n_members,
-            "batch_size": self.batch_size,
-        }
-        chosen = ensemble.settings_for(
-            n_rows,
-            self.n_inputs,
-            **{name: value for name, value in asked.items() if value is not None},
-            step_size=self.step_size,
-            learns_residual=self.learns_residual,
-            learns_replicates=self.learns_replicates,
-        )
-        if self.n_epochs is None:
-            return chosen
-        n_batches = max(1, round(n_rows / chosen.batch_size))
-        return replace(chosen, n_steps=self.n_epochs * n_batches)
-
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks, and learn what they leave."""
         started, seed = time.perf_counter(), int(rng.randint(2**31))
-        settings = self.settings(len(rows.x))
+        settings = replace(
+            self.chosen(ensemble.settings_for(len(rows.x), self.n_inputs), len(rows.x)),
+            learns_residual=self.learns_residual,
+            learns_replicates=self.learns_replicates,
+        )
         state, info = ensemble.fit(
             seed,
             rows.x,
             rows.y,
             settings,
             weight=rows.weight,
-            progress=partial(_show, progress) if progress.verbose else None,
+            progress=shown(progress),
         )
         report = _report(info, len(rows.x), settings.n_steps, time.perf_counter() - started)
         return Learned(state, report, settings.n_steps)
@@ -109,12 +115,24 @@ class NetworkEnsemble:
         return state
 
 
-def _show(progress: Progress, at: ensemble.Progress) -> None:
-    """Write a line at once, since it comes from any thread."""
-    progress.line(
-        f"network {at.member + 1} of {at.n_members}  step {at.step} of {at.n_steps}  "
-        f"loss {at.loss:.5g}  data_loss {at.data_loss:.5g}"
-    )
+def shown(progress: Progress) -> Callable[[ensemble.Progress], None] | None:
+    """Return what writes a line on how far a member has come; None where no lines are wanted."""
+
+    def show(at: ensemble.Progress) -> None:
+        progress.line(
+            f"network {at.member + 1} of {at.n_members}  step {at.step} of {at.n_steps}  "
+            f"loss {at.loss:.5g}  data_loss {at.data_loss:.5g}"
+        )
+
+    return show if progress.verbose else None
+
+
+def trace(losses: Float[np.ndarray, "k t 2"]) -> dict[str, list[float]]:
+    """Means over members of total and data loss, nats a row, at up to 100 equal stretches."""
+    means = losses.mean(axis=0, dtype=np.float64)
+    parts = np.array_split(means, min(_N_TRACE, len(means)))
+    loss, data_loss = np.array([part.mean(axis=0) for part in parts]).T
+    return {"loss": loss.tolist(), "data_loss": data_loss.tolist()}
 
 
 def _advice(info: ensemble.FitInfo) -> list[str]:
@@ -136,8 +154,7 @@ def _advice(info: ensemble.FitInfo) -> list[str]:
 
 
 def _report(info: ensemble.FitInfo, n_rows: int, n_steps: int, seconds: float) -> FitReport:
-    """Account for a fit; the traces have up to 100 stretches of steps."""
-    trace: dict[str, Any] = {"loss": info.loss, "data_loss": info.data_loss}
+    """Account for a fit."""
     return FitReport(
         n_rows=n_rows,
         n_epochs=n_steps,
@@ -149,7 +166,7 @@ def _report(info: ensemble.FitInfo, n_rows: int, n_steps: int, seconds: float) -
             "residual_rows": info.n_residual_rows,
             "replicated_inputs": info.n_replicated,
         },
-        trace={name: np.asarray(values, float).tolist() for name, values in trace.items()},
+        trace=trace(info.losses),
         warnings=_advice(info),
         step="step",
     )

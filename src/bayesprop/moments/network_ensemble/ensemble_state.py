@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,8 +91,7 @@ class EnsembleState(NamedTuple):
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Name every array; those of the members have these as their first axis."""
-        each = [named(member) for member in self.members]
-        arrays = {name: np.stack([one[name] for one in each]) for name in each[0]}
+        arrays = stacked(self.members)
         for part in _PARTS:
             values = getattr(self, part)._asdict().items()
             arrays |= {f"{_PARTS[part]}.{name}": value for name, value in values}
@@ -107,7 +107,7 @@ class EnsembleState(NamedTuple):
         _check_numbers(arrays)
         try:
             state = cls(
-                _members_of({name: a for name, a in arrays.items() if is_part(name)}),
+                members_of({name: a for name, a in arrays.items() if is_part(name)}),
                 **{name: arrays[name] for name in _OWN},
                 residual=ResidualProcess(*_fields(arrays, "residual", ResidualProcess._fields)),
                 replicates=Replicates(*_fields(arrays, "replicates", Replicates._fields)),
@@ -152,14 +152,22 @@ def _check_numbers(arrays: dict[str, np.ndarray]) -> None:
             raise ValueError(f"{name} must be finite numbers of float32, got {array.dtype}")
 
 
-def _members_of(stacked: dict[str, np.ndarray]) -> tuple[Member, ...]:
+def stacked(members: Sequence[Member]) -> dict[str, np.ndarray]:
+    """Name every array of members of the same sizes, who are its first axis."""
+    each = [named(member) for member in members]
+    return {name: np.stack([one[name] for one in each]) for name in each[0]}
+
+
+def members_of(stacked: dict[str, np.ndarray], *, are_noisy: bool = True) -> tuple[Member, ...]:
+    """Undo `stacked`; ValueError where shapes do not fit together."""
     n_members = {array.shape[0] if array.ndim > 1 else 0 for array in stacked.values()}
     if len(n_members) != 1 or n_members == {0}:
         raise ValueError("the arrays of the networks do not fit together")
     numbers = range(n_members.pop())
     members = tuple(from_named({name: a[k] for name, a in stacked.items()}) for k in numbers)
-    if min(len(members[0].mean), len(members[0].noise)) < 2:
-        raise ValueError("both networks must have a hidden layer")
+    n_noise = len(members[0].noise)
+    if len(members[0].mean) < 2 or (n_noise < 2 if are_noisy else n_noise > 0):
+        raise ValueError("every network must have a hidden layer")
     for name, shape in shapes(members[0]).items():
         if stacked[name].shape[1:] != shape:
             raise ValueError(f"{name} and other arrays of the networks do not fit together")

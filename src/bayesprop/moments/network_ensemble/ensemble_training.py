@@ -6,7 +6,7 @@ of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Event
@@ -18,7 +18,7 @@ from jaxtyping import Float32, Int
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
-from bayesprop.moments.network_ensemble.kernel_layout import layout
+from bayesprop.moments.network_ensemble.kernel_layout import NO_NORMALS, layout
 from bayesprop.moments.network_ensemble.kernel_member import Rules, advance
 from bayesprop.moments.network_ensemble.member import LEAST_DOF, Member, flat, unflat
 from bayesprop.moments.network_ensemble.student_t_bound import TILT_LIMIT
@@ -99,36 +99,93 @@ class Trained(NamedTuple):
     losses: Float32[np.ndarray, "t 2"]
 
 
+class Loop(NamedTuple):
+    """A compiled loop of training, and the normal draws that it uses."""
+
+    advance: Callable[..., None]
+    normals: Float32[np.ndarray, " z"]
+
+
+OF_NUMBERS = Loop(advance, NO_NORMALS)
+
+
+class Job(NamedTuple):
+    """A member to be trained, and what it is trained on.
+
+    number
+        Of the member in its ensemble of `settings.n_members`, which gives it its order of the rows
+        and its turn in the settings.
+    """
+
+    number: int
+    member: Member
+    rows: Rows
+    settings: EnsembleSettings
+
+
 def _train_one(
-    number: int,
-    member: Member,
+    job: Job,
     *,
-    state: EnsembleState,
-    rows: Rows,
-    settings: EnsembleSettings,
+    seed: int,
+    log_floor: Float32[np.ndarray, " o"],
+    loop: Loop,
     stop: Event,
     progress: Callable[[Progress], None] | None,
 ) -> Trained:
+    number, member, rows, settings = job
     n_steps, batches = settings.n_steps, Batches.of(len(rows.x), settings.batch_size)
     plan = layout(member, batches.size, settings.priors)
-    work, rules = plan.work(flat(member), state.log_floor), rules_of(settings, number, rows.n_total)
+    work = plan.work(flat(member), log_floor, loop.normals)
+    rules = rules_of(settings, number, rows.n_total)
     losses = np.empty((n_steps, 2), np.float32)
     stretch = -(-n_steps // _N_PROGRESS)
     at_a_time = min(_STEPS_AT_A_TIME, stretch) * batches.size
     done = reported = 0
-    for order in row_orders(state.seed, number, len(rows.x), batches, n_steps):
+    for order in row_orders(seed, number, len(rows.x), batches, n_steps):
         for at in range(0, len(order), at_a_time):
             if stop.is_set():
                 break
             part = order[at : at + at_a_time]
             now = slice(done, done + len(part) // batches.size)
-            advance(work, rules, *rows[:3], part, batches.size, done, losses[now])
+            loop.advance(work, rules, *rows[:3], part, batches.size, done, losses[now])
             done = now.stop
             if progress is not None and (done - reported >= stretch or done == n_steps):
                 means = losses[reported:done].mean(axis=0, dtype=np.float64).tolist()
                 progress(Progress(number, settings.n_members, done, n_steps, *means))
                 reported = done
     return Trained(unflat(work.theta[plan.leaves], member), losses)
+
+
+def train_all(
+    jobs: Sequence[Job],
+    *,
+    seed: int,
+    log_floor: Float32[np.ndarray, " o"],
+    loop: Loop,
+    n_threads: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> list[Trained]:
+    """Train members from the start to the end, side by side.
+
+    log_floor
+        Of the noise of every output; of classes, zeros.
+    n_threads
+        Threads that share the members; None: one a core.
+    progress
+        Told of every member ten times, from the thread that trains it.
+    """
+    stop = Event()
+    train_one = partial(
+        _train_one, seed=seed, log_floor=log_floor, loop=loop, stop=stop, progress=progress
+    )
+    n_threads = min(len(jobs), n_threads or n_cores())
+    if n_threads == 1:
+        return list(map(train_one, jobs))
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            return list(pool.map(train_one, jobs))
+        finally:  # without which Ctrl-C would wait for the whole fit
+            stop.set()
 
 
 def train(
@@ -140,30 +197,25 @@ def train(
     n_threads: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> tuple[EnsembleState, Float32[np.ndarray, "k t 2"]]:
-    """Train from the start to the end; return the state, and every member's losses.
+    """Train an ensemble of numbers; return the state, and every member's losses.
 
     first_member
-        Number of the state's first member in its ensemble, which gives it its order of the rows
-        and its turn in the settings.
-    n_threads
-        Threads that share the members; None: one a core.
-    progress
-        Told of every member ten times, from the thread that trains it.
+        Number of the state's first member in its ensemble.
+    n_threads, progress
+        As `train_all` takes them.
     """
-    stop = Event()
-    train_one = partial(
-        _train_one, state=state, rows=rows, settings=settings, stop=stop, progress=progress
+    jobs = [
+        Job(number, member, rows, settings)
+        for number, member in enumerate(state.members, first_member)
+    ]
+    trained = train_all(
+        jobs,
+        seed=state.seed,
+        log_floor=state.log_floor,
+        loop=OF_NUMBERS,
+        n_threads=n_threads,
+        progress=progress,
     )
-    numbers = range(first_member, first_member + state.n_members)
-    n_threads = min(state.n_members, n_threads or n_cores())
-    if n_threads == 1:
-        trained = list(map(train_one, numbers, state.members))
-    else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            try:
-                trained = list(pool.map(train_one, numbers, state.members))
-            finally:  # without which Ctrl-C would wait for the whole fit
-                stop.set()
     members = tuple(each.member for each in trained)
     return EnsembleState.of(members, state.log_floor, state.seed), np.stack(
         [each.losses for each in trained]

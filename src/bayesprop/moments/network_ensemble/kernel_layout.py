@@ -21,6 +21,7 @@ from bayesprop.moments.network_ensemble.weight_priors import Priors
 from bayesprop.simd.aligned import aligned_zeros, round_up
 
 Vector = Float32[np.ndarray, " p"]
+NO_NORMALS = aligned_zeros(BLOCK, np.float32)
 
 
 class Layout(NamedTuple):
@@ -39,7 +40,7 @@ class Layout(NamedTuple):
     jobs: Int[np.ndarray, "j 7"]
     places: Places
 
-    def work(self, parameters: Vector, log_floor: Vector) -> Work:
+    def work(self, parameters: Vector, log_floor: Vector, normals: Vector = NO_NORMALS) -> Work:
         """Make the arrays of a member."""
         n_out = len(log_floor)
         arrays = (aligned_zeros(self.n_theta, np.float32) for _ in range(5))
@@ -58,6 +59,7 @@ class Layout(NamedTuple):
             few=aligned_zeros(BLOCK, np.float32),
             numbers=aligned_zeros(N_NUMBERS * n_out, np.float32),
             log_floor=np.ascontiguousarray(log_floor, np.float32),
+            normals=normals,
             layers=self.layers,
             spreads=self.spreads,
             bias_pulls=np.zeros(len(self.layers)),
@@ -111,7 +113,9 @@ def layout(member: Member, batch_size: int, priors: Priors) -> Layout:
             of_widths = -1 if is_noise or is_last else rows(n_above, 1)[0]
             layers.append([n_below, n_above, *numbers, n_units, -1, of_widths])
             spreads.append(spread)
-    named = [leaf(n_out) for _ in range(3)]
+    named = [
+        leaf(len(values)) for values in (member.log_noise, member.own_log_noise, member.raw_dof)
+    ]
     for layer in layers[: len(mean_sizes) - 2]:
         layer[WIDTHS] = leaf(layer[N_OUT])
     theta.take(4 * max(*mean_sizes, *noise_sizes) + BLOCK)  # looked at, never used

@@ -78,6 +78,7 @@ class Work(NamedTuple):
     few: Any
     numbers: Any
     log_floor: Any
+    normals: Any
     layers: Any
     spreads: Any
     bias_pulls: Any
@@ -115,7 +116,7 @@ class Rules(NamedTuple):
 
 
 @called
-def _gather(work, x, y, weight, order, start, size):
+def gather(work, x, y, weight, order, start, size):
     """Copy a batch; rows of sixteen lanes, those that are too many stay 0."""
     room, layer, places = work.room, work.layers[0], work.places
     n_in, n_out = x.shape[1], y.shape[1]
@@ -265,7 +266,7 @@ def _both_networks(work, order, start, x, y, weight, size, noise_weight, rules):
     n_mean, n_out = places.n_mean_layers, y.shape[1]
     n_blocks = (size + BLOCK - 1) // BLOCK
     per_row = -1.0 / size
-    _gather(work, x, y, weight, order, start, size)
+    gather(work, x, y, weight, order, start, size)
     nothing = 0.0 * load_floats(work.theta, 0)
     for k in range(0, N_SUMS * BLOCK * n_out, BLOCK):
         store(room, places.sums + k, nothing)

@@ -25,7 +25,7 @@ from bayesprop.simd.lanes import compiled, inlined, load_floats, spread_at, stor
 
 
 @inlined
-def _gather(work, x, start, size):
+def gather_inputs(work, x, start, size):
     """Copy some rows, sixteen lanes a block; what is left of the last block stays as it was."""
     room, layer = work.room, work.layers[0]
     n_in, x_at, x_step, q_at = x.shape[1], layer[IN_M], layer[IN_STEP], layer[IN_Q]
@@ -40,7 +40,7 @@ def _gather(work, x, start, size):
 
 
 @inlined
-def _scatter(room, at, out, start, n):
+def scatter(room, at, out, start, n):
     """Copy the numbers of n rows of one block."""
     for r in range(n):
         for j in range(out.shape[1]):
@@ -66,7 +66,7 @@ def evaluate(work, aside, x, size, m, v, l_m, l_v):
     for start in range(0, x.shape[0], size):
         n = min(size, x.shape[0] - start)
         n_blocks = (n + BLOCK - 1) // BLOCK
-        _gather(work, x, start, n)
+        gather_inputs(work, x, start, n)
         for block in range(n_blocks):
             for network in range(2):
                 forward(work, layers[:n_mean] if network == 0 else layers[n_mean:], block)
@@ -80,11 +80,11 @@ def evaluate(work, aside, x, size, m, v, l_m, l_v):
                 at = noise[OUT_M] + to + BLOCK * j
                 around = load_floats(room, at) + spread_at(work.theta, places.log_noise + j)
                 store(room, at, log_add_exp(around, spread_at(work.log_floor, j)))
-            _scatter(room, mean[OUT_M] + block * mean[OUT_STEP], m, first, count)
-            _scatter(room, noise[OUT_M] + to, l_m, first, count)
-            _scatter(room, noise[OUT_V] + to, l_v, first, count)
+            scatter(room, mean[OUT_M] + block * mean[OUT_STEP], m, first, count)
+            scatter(room, noise[OUT_M] + to, l_m, first, count)
+            scatter(room, noise[OUT_V] + to, l_v, first, count)
         if aside.n_deviations > 0:
             deviate(work, layers[:n_mean], aside, n_blocks, n_units, start, n)
         for block in range(n_blocks):
             first, count = start + BLOCK * block, min(BLOCK, n - BLOCK * block)
-            _scatter(room, mean[OUT_V] + block * mean[OUT_STEP], v, first, count)
+            scatter(room, mean[OUT_V] + block * mean[OUT_STEP], v, first, count)

@@ -1,4 +1,4 @@
-"""One member of the ensemble: a network for the mean, a network for the noise.
+"""One member of the ensemble: a network for the mean; of numbers, a network for the noise.
 
 Neither network sends gradients to the other. A single loss for both lets the noise run away where
 targets repeat exactly: its own explanation of a small error pulls the mean still closer.
@@ -33,6 +33,8 @@ _WIDTHS = "log_widths"
 
 class Member(NamedTuple):
     """One network each for the mean and for the log noise variance; float32.
+
+    Classes have no noise: their mean is that of the logits, and all that is of noise is empty.
 
     log_noise
         Log noise variance around which the noise network's output varies, (o,).
@@ -81,8 +83,20 @@ def init_member(
         log_noise=log_noise,
         own_log_noise=log_noise,
         raw_dof=np.full(n_out, np.log(np.expm1(DOF_START - LEAST_DOF)), np.float32),
-        log_widths=tuple(np.full(n, np.log(WIDTH_START), np.float32) for n in sizes[1:-1]),
+        log_widths=_widths(sizes),
     )
+
+
+def init_classes(rng: np.random.Generator, sizes: tuple[int, ...]) -> Member:
+    """Start a network of logits nearly deterministic; its last layer takes the inputs too."""
+    nothing = np.zeros(0, np.float32)
+    return Member(
+        init_layers(rng, sizes, is_direct=True), (), nothing, nothing, nothing, _widths(sizes)
+    )
+
+
+def _widths(sizes: tuple[int, ...]) -> tuple[Values, ...]:
+    return tuple(np.full(n, np.log(WIDTH_START), np.float32) for n in sizes[1:-1])
 
 
 def named(member: Member) -> dict[str, np.ndarray]:
@@ -129,7 +143,7 @@ def shapes(member: Member) -> dict[str, tuple[int, ...]]:
             weights, biases = (fan_in, fan_out), (fan_out,)
             each = zip(GaussianLayer._fields, (weights, weights, biases, biases), strict=True)
             by_name |= {f"{network}.{depth}.{part}": shape for part, shape in each}
-    by_name |= dict.fromkeys(_VECTORS, (mean[-1],))
+    by_name |= dict.fromkeys(_VECTORS, (mean[-1] if member.noise else 0,))
     return by_name | {f"{_WIDTHS}.{depth}": (n,) for depth, n in enumerate(mean[1:-1])}
 
 

@@ -1,0 +1,300 @@
+"""Classification that needs no tuning: families of networks whose shares rows left out choose.
+
+Networks with Gaussian weights, moments through every layer in closed form (Roth & Pernkopf 2016),
+adaptive priors and a linear path, as for numbers; the likelihood is categorical. Two choices that
+no fixed value serves are made four ways at once: how inputs are given (`input_views`), and how
+often the posterior believes it saw every row. Each of the four families is several networks, each
+trained without its part of the rows. What these say of the rows that they have not seen gives the
+families, and a constant beside them, their shares in a mixture, and the mixture a power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float32, Int
+from scipy import special
+
+from bayesprop.moments.network_ensemble import stacking
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
+from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
+from bayesprop.moments.network_ensemble.ensemble_state import members_of, stacked
+from bayesprop.moments.network_ensemble.ensemble_training import Job, Loop, Progress, train_all
+from bayesprop.moments.network_ensemble.input_views import Ramps, bounded
+from bayesprop.moments.network_ensemble.kernel_layout import layout
+from bayesprop.moments.network_ensemble.kernel_softmax import advance_classes, evaluate_classes
+from bayesprop.moments.network_ensemble.member import Member, flat, init_classes, is_part
+from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units
+from bayesprop.simd.aligned import aligned_zeros
+
+_N_NORMALS, _N_PAIRS = 2**13, 64
+_ROWS_AT_A_TIME = 128
+
+
+class Family(NamedTuple):
+    """Networks that are alike: whether they are given ramps, and copies that a row counts for."""
+
+    has_ramps: bool
+    likelihood_weight: float
+
+
+FAMILIES = (Family(False, 1.0), Family(False, 8.0), Family(True, 1.0), Family(True, 8.0))
+
+
+class ClassState(NamedTuple):
+    """The posterior of all networks, and how they are mixed.
+
+    families
+        Members of each of FAMILIES.
+    ramps
+        Of the inputs.
+    constant
+        Probabilities of the classes in the training rows, (c,).
+    shares
+        Of the families, and last of the constant, (f + 1,).
+    power
+        That the mixture is raised to, (1,).
+    points
+        Standard normal draws of all logits, whose negatives belong to them, (p, c).
+    seed
+        The number that fixed the starts, the folds and the order of the rows.
+    """
+
+    families: tuple[tuple[Member, ...], ...]
+    ramps: Ramps
+    constant: Float[np.ndarray, " c"]
+    shares: Float[np.ndarray, " f"]
+    power: Float[np.ndarray, " one"]
+    points: Float32[np.ndarray, "p c"]
+    seed: int
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Name every array; those of a family's members have these as their first axis."""
+        arrays = {
+            f"family.{f}.{name}": array
+            for f, members in enumerate(self.families)
+            for name, array in stacked(members).items()
+        }
+        arrays |= {f"ramps.{name}": array for name, array in self.ramps._asdict().items()}
+        arrays |= {name: getattr(self, name) for name in _OWN}
+        return arrays | {"seed": np.asarray(self.seed)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int) -> ClassState:
+        """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
+        for name, array in arrays.items():
+            if name != "seed" and not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite")
+        try:
+            families = tuple(_family(arrays, f) for f in range(len(FAMILIES)))
+            ramps = Ramps(*(arrays[f"ramps.{name}"] for name in Ramps._fields))
+            own = {name: arrays[name] for name in _OWN}
+            state = cls(families, ramps, **own, seed=int(arrays["seed"]))
+        except KeyError as missing:
+            raise ValueError(f"the array {missing} is missing") from None
+        ramps.check(n_inputs)
+        n_classes = len(state.constant)
+        if state.shares.shape != (len(FAMILIES) + 1,) or state.power.shape != (1,):
+            raise ValueError(f"shares must be {len(FAMILIES) + 1} numbers, power one")
+        if state.points.ndim != 2 or state.points.shape[1] != n_classes:
+            raise ValueError(f"points must have {n_classes} columns")
+        for family, members in zip(FAMILIES, families, strict=True):
+            sizes = members[0].sizes[0]
+            n_given = n_inputs + family.has_ramps * ramps.n_ramps
+            if (sizes[0], sizes[-1]) != (n_given, n_classes) or not members[0].is_direct:
+                raise ValueError(f"networks must lead from {n_given} inputs to {n_classes} classes")
+        return state
+
+
+_OWN = ("constant", "shares", "power", "points")
+
+
+def _family(arrays: dict[str, np.ndarray], f: int) -> tuple[Member, ...]:
+    prefix = f"family.{f}."
+    named = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+    if not all(is_part(name) and a.dtype == np.float32 for name, a in named.items()):
+        raise ValueError("the arrays of the networks must be float32")
+    return members_of(named, are_noisy=False)
+
+
+class ClassInfo(NamedTuple):
+    """What training met.
+
+    losses
+        Of every member and step, (k, t, 2): the objective, and its share from the data, nats a row.
+    left_out_loss
+        Mean log loss of rows that the networks had not seen, after shares and power; NaN if none.
+    n_dead_units
+        Hidden units that say nothing to the layer above, in all networks.
+    """
+
+    losses: Float32[np.ndarray, "k t 2"]
+    left_out_loss: float
+    n_dead_units: int
+
+
+class Doubtful(NamedTuple):
+    """Expected probabilities (n, c) and expected entropies (n,), nats, over a posterior."""
+
+    proba: Float[np.ndarray, "n c"]
+    entropy: Float[np.ndarray, " n"]
+
+
+def settings_for(n_rows: int, n_inputs: int) -> EnsembleSettings:
+    """Choose by the size of the table; `n_members` counts those of one family."""
+    return EnsembleSettings(
+        hidden_layer_sizes=(64,),
+        n_members=5,
+        n_steps=4_000 if n_inputs <= n_rows else 1_000,
+        batch_size=64 if n_rows < 1_000 else 128,
+    )
+
+
+def fit(
+    seed: int,
+    x: Float[np.ndarray, "n d"],
+    codes: Int[np.ndarray, " n"],
+    n_classes: int,
+    settings: EnsembleSettings,
+    *,
+    weight: Float[np.ndarray, " n"] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> tuple[ClassState, ClassInfo]:
+    """Train all networks, and weigh them by rows left out.
+
+    x, codes
+        Standardised inputs, and the number of every row's class.
+    weight
+        How often each row counts, positive; None: once.
+    """
+    weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
+    rng, ramps = np.random.default_rng(seed), Ramps.of(x, weight)
+    counts = np.bincount(codes, weight, n_classes)
+    views = bounded(x), ramps.beside(x)
+    targets = np.eye(n_classes)[codes]
+    groups = Distinct.of(Rows.of(x, targets, weight)).gone
+    fold = stacking.folds(groups, codes, settings.n_members, rng)
+    jobs = [
+        job
+        for f, family in enumerate(FAMILIES)
+        for job in _jobs(f, family, views[family.has_ramps], targets, weight, fold, settings, rng)
+    ]
+    loop = Loop(advance_classes, _normals(seed))
+    trained = train_all(
+        jobs, seed=seed, log_floor=np.zeros(n_classes, np.float32), loop=loop, progress=progress
+    )
+    n = settings.n_members
+    families = tuple(
+        tuple(one.member for one in trained[f * n : (f + 1) * n]) for f in range(len(FAMILIES))
+    )
+    equal = np.full(len(FAMILIES) + 1, 1.0 / (len(FAMILIES) + 1))
+    state = ClassState(
+        families, ramps, counts / counts.sum(), equal, np.ones(1), points(n_classes), seed
+    )
+    state, left_out_loss = _weighed(state, views, codes, weight, fold)
+    losses = np.stack([one.losses for one in trained])
+    dead = [dead_units(job.mean, settings.priors.mean) for each in families for job in each]
+    return state, ClassInfo(losses, left_out_loss, sum(map(sum, dead)))
+
+
+def _jobs(
+    f: int,
+    family: Family,
+    x: Float[np.ndarray, "n e"],
+    targets: Float[np.ndarray, "n c"],
+    weight: Float[np.ndarray, " n"],
+    fold: Int[np.ndarray, " n"],
+    settings: EnsembleSettings,
+    rng: np.random.Generator,
+) -> list[Job]:
+    """Lay out the training of a family, each member without its fold."""
+    sizes, n = (x.shape[1], *settings.hidden_layer_sizes, targets.shape[1]), settings.n_members
+    together = replace(settings, n_members=len(FAMILIES) * n)
+    jobs = []
+    for k in range(n):
+        kept = fold != k
+        rows = Rows.of(x[kept], targets[kept], weight[kept])
+        rows = rows._replace(n_total=family.likelihood_weight * rows.n_total)
+        jobs.append(Job(f * n + k, init_classes(rng, sizes), rows, together))
+    return jobs
+
+
+def _weighed(
+    state: ClassState,
+    views: tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n e"]],
+    codes: Int[np.ndarray, " n"],
+    weight: Float[np.ndarray, " n"],
+    fold: Int[np.ndarray, " n"],
+) -> tuple[ClassState, float]:
+    """Set shares and power by what every network says of the rows that it has not seen."""
+    seen = np.flatnonzero(fold >= 0)
+    if not len(seen):
+        return state, float("nan")
+    proba = np.empty((len(FAMILIES) + 1, len(codes), len(state.constant)))
+    proba[-1] = state.constant
+    for f, (family, members) in enumerate(zip(FAMILIES, state.families, strict=True)):
+        for k, member in enumerate(members):
+            out = fold == k
+            proba[f, out] = evaluate(member, views[family.has_ramps][out], state.points).proba
+    proba, codes, weight = proba[:, seen], codes[seen], weight[seen]
+    likelihood = proba[:, np.arange(len(codes)), codes]
+    shares = stacking.shares(np.maximum(likelihood, stacking.LEAST_PROBA), weight)
+    mixture = np.tensordot(shares, proba, 1)
+    power = stacking.power(mixture, codes, weight)
+    log_p = np.log(stacking.raised(mixture, power)[np.arange(len(codes)), codes])
+    state = state._replace(shares=shares, power=np.array([power]))
+    return state, -float(np.average(log_p, weights=weight))
+
+
+def predict(state: ClassState, x: Float[np.ndarray, "n d"]) -> Doubtful:
+    """Predict the classes of standardised rows.
+
+    The expected entropy is that of the mixture times what the power does to the whole entropy: the
+    share of the doubt that data would remove is that before the power.
+    """
+    views = bounded(x), state.ramps.beside(x)
+    proba = np.full((len(x), len(state.constant)), state.shares[-1] * state.constant)
+    entropy = np.full(len(x), state.shares[-1] * special.entr(state.constant).sum())
+    for family, members, share in zip(FAMILIES, state.families, state.shares[:-1], strict=True):
+        for member in members:
+            one = evaluate(member, views[family.has_ramps], state.points)
+            proba += share / len(members) * one.proba
+            entropy += share / len(members) * one.entropy
+    raised = stacking.raised(proba, state.power[0])
+    before, after = (special.entr(p).sum(axis=1) for p in (proba, raised))
+    return Doubtful(raised, entropy * after / np.maximum(before, stacking.LEAST_PROBA))
+
+
+def evaluate(
+    member: Member, x: Float[np.ndarray, "n e"], points: Float32[np.ndarray, "p c"]
+) -> Doubtful:
+    """Predict by one network; rows are given as it is given them."""
+    n_pairs, n_classes = points.shape
+    plan = layout(member, _ROWS_AT_A_TIME, Priors())  # of which outputs do not depend
+    work = plan.work(flat(member), np.zeros(n_classes, np.float32), _aligned(points))
+    x = np.ascontiguousarray(x, np.float32)
+    proba, entropy = np.empty((len(x), n_classes)), np.empty((len(x), 1))
+    evaluate_classes(work, x, _ROWS_AT_A_TIME, n_pairs, proba, entropy)
+    return Doubtful(proba, entropy[:, 0])
+
+
+def points(n_classes: int) -> Float32[np.ndarray, "p c"]:
+    """Draw all logits so that they cover the normal distribution evenly (Owen 1995)."""
+    from scipy.stats import qmc
+
+    uniform = qmc.Sobol(n_classes, seed=0).random(_N_PAIRS)
+    return special.ndtri(uniform).astype(np.float32)
+
+
+def _normals(seed: int) -> Float32[np.ndarray, " z"]:
+    return _aligned(np.random.default_rng([seed, 1]).standard_normal(_N_NORMALS))
+
+
+def _aligned(values: np.ndarray) -> Float32[np.ndarray, " z"]:
+    """Put numbers side by side where the compiled loops can read them."""
+    aligned = aligned_zeros(values.size, np.float32)
+    aligned[:] = np.ravel(values)
+    return aligned

@@ -1,0 +1,80 @@
+"""The recipe for classes as a method: settings by the size of the table, training, an account."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows
+from bayesprop.moments.network_ensemble import class_ensemble
+from bayesprop.moments.network_ensemble.class_ensemble import ClassState
+from bayesprop.moments.network_ensemble.ensemble_method import (
+    FURTHEST_INPUT,
+    Settable,
+    shown,
+    trace,
+)
+
+
+@dataclass(frozen=True)
+class ClassEnsemble(Settable):
+    """What the user set; None is a choice by the size of the table (`settings_for`)."""
+
+    n_classes: int
+
+    @property
+    def furthest_input(self) -> float:
+        """How many training standard deviations from the mean an input may lie."""
+        return FURTHEST_INPUT
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of a prediction at a time."""
+        return MOST_ROWS
+
+    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train all networks, and weigh them by rows left out."""
+        started, seed, rows = time.perf_counter(), int(rng.randint(2**31)), rows.counted()
+        n_rows = len(rows.x)
+        settings = self.chosen(class_ensemble.settings_for(n_rows, self.n_inputs), n_rows)
+        state, info = class_ensemble.fit(
+            seed,
+            rows.x,
+            rows.y,
+            self.n_classes,
+            settings,
+            weight=rows.weight,
+            progress=shown(progress),
+        )
+        report = FitReport(
+            n_rows=n_rows,
+            n_epochs=settings.n_steps,
+            seconds=time.perf_counter() - started,
+            n_updates=settings.n_steps,
+            guards={"dead_units": info.n_dead_units},
+            trace=trace(info.losses),
+            step="step",
+        )
+        return Learned(state, report, settings.n_steps)
+
+    def predict(self, state: ClassState, x: np.ndarray) -> ClassPredictive:
+        """Predict by the mixture of all networks."""
+        doubtful = class_ensemble.predict(state, x)
+        return ClassPredictive.of_codes(doubtful.proba, doubtful.entropy)
+
+    def to_stored(self, state: ClassState) -> Stored:
+        """Return all arrays."""
+        return Stored({}, state.to_arrays())
+
+    def from_stored(self, stored: Stored) -> ClassState:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit."""
+        state = ClassState.from_arrays(stored.arrays, self.n_inputs)
+        if len(state.constant) != self.n_classes:
+            raise ValueError(
+                f"the networks have {len(state.constant)} classes, the header {self.n_classes}"
+            )
+        return state

@@ -1,0 +1,87 @@
+"""Two ways to give inputs to a network: as they are, and with piecewise-linear ramps beside them.
+
+Ramps (Gorishniy, Rubachev & Babenko 2022) let a network of few steps follow what a column does
+between its quantiles, and harm where a column only counts as a whole. Which is better is a matter
+of the table, for rows left out to say.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+N_QUANTILES = 9
+FEW_VALUES = 5
+"""Up to so many different values a column has no ramps."""
+STRAIGHT = 5.0
+"""Standard deviations from the mean up to which an input is taken as it is."""
+
+
+def bounded(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    """Let standardised inputs beyond STRAIGHT grow as a logarithm only."""
+    beyond = np.maximum(np.abs(x) - STRAIGHT, 0.0)
+    return np.clip(x, -STRAIGHT, STRAIGHT) + np.sign(x) * np.log1p(beyond)
+
+
+class Ramps(NamedTuple):
+    """Where the ramps of every column begin and end.
+
+    knots
+        Different ones of nine equally spaced quantiles, column after column, (q,).
+    n_knots
+        Of every column, (d,); 0 where it has no ramps.
+    centres
+        Means of the ramps over the training rows, (r,).
+    """
+
+    knots: Float[np.ndarray, " q"]
+    n_knots: Int[np.ndarray, " d"]
+    centres: Float[np.ndarray, " r"]
+
+    @classmethod
+    def of(cls, x: Float[np.ndarray, "n d"], weight: Float[np.ndarray, " n"]) -> Ramps:
+        """Put knots at quantiles of the rows, each counted by its weight."""
+        columns = [_knots(column, weight) for column in x.T]
+        n_knots = np.array([len(knots) for knots in columns], np.int64)
+        ramps = cls(np.concatenate([np.zeros(0), *columns]), n_knots, np.zeros(0))
+        return ramps._replace(centres=np.average(ramps._heights(x), axis=0, weights=weight))
+
+    @property
+    def n_ramps(self) -> int:
+        """Columns that they add."""
+        return int(np.maximum(self.n_knots - 1, 0).sum())
+
+    def beside(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n e"]:
+        """Return inputs with their ramps, twice their height above the mean, behind them."""
+        return np.hstack([bounded(x), 2.0 * (self._heights(x) - self.centres)])
+
+    def check(self, n_inputs: int) -> None:
+        """Raise ValueError unless the arrays fit together."""
+        n_knots = self.n_knots
+        if n_knots.shape != (n_inputs,) or (n_knots < 0).any() or (n_knots == 1).any():
+            raise ValueError(f"n_knots must hold the knots, 0 or from 2 on, of {n_inputs} columns")
+        if self.knots.shape != (n_knots.sum(),) or self.centres.shape != (self.n_ramps,):
+            raise ValueError("knots and centres must be as many as n_knots says")
+        if any((np.diff(knots) <= 0.0).any() for knots in self._columns()):
+            raise ValueError("the knots of a column must rise")
+
+    def _columns(self) -> list[np.ndarray]:
+        return np.split(self.knots, np.cumsum(self.n_knots)[:-1])
+
+    def _heights(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n r"]:
+        """How far up every ramp a row is, 0 to 1."""
+        heights = [np.zeros((len(x), 0))]
+        for column, knots in zip(x.T, self._columns(), strict=True):
+            if len(knots):
+                heights.append((column[:, None] - knots[:-1]) / np.diff(knots))
+        return np.clip(np.hstack(heights), 0.0, 1.0)
+
+
+def _knots(column: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]) -> np.ndarray:
+    if len(np.unique(column)) <= FEW_VALUES:
+        return np.zeros(0)
+    levels = np.linspace(0.0, 1.0, N_QUANTILES)
+    knots = np.unique(np.quantile(column, levels, weights=weight, method="inverted_cdf"))
+    return knots if len(knots) > 1 else np.zeros(0)

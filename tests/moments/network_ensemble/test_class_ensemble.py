@@ -1,0 +1,241 @@
+"""The recipe for classes: slopes, probabilities, what rows left out choose, its way to a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ensemble_objective as objective
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import optimize
+
+from bayesprop.moments.network_ensemble import class_ensemble as ce
+from bayesprop.moments.network_ensemble import ensemble_training as engine
+from bayesprop.moments.network_ensemble import stacking
+from bayesprop.moments.network_ensemble.distinct_rows import Rows
+from bayesprop.moments.network_ensemble.input_views import Ramps, bounded
+from bayesprop.moments.network_ensemble.kernel_layout import layout
+from bayesprop.moments.network_ensemble.kernel_softmax import advance_classes
+from bayesprop.moments.network_ensemble.member import flat, init_classes, unflat
+from bayesprop.numerics import softmax_expectations
+
+SETTINGS = replace(
+    ce.settings_for(100, 2), n_steps=400, hidden_layer_sizes=(8,), n_members=3, batch_size=32
+)
+
+
+def uncertain_member(n_inputs: int, n_classes: int, seed: int = 0):
+    """A network whose logits have variances of about one."""
+    rng = np.random.default_rng(seed)
+    member = init_classes(rng, (n_inputs, 7, n_classes))
+    wider = [layer._replace(w_log_std=layer.w_log_std + 4.0) for layer in member.mean]
+    return member._replace(mean=tuple(wider))
+
+
+def logits(member, x):
+    with jax.enable_x64():
+        moments = objective.propagate(member.mean, jnp.asarray(x, jnp.float64), member.log_widths)
+        return tuple(np.asarray(part) for part in moments)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 11])
+def test_probabilities_are_those_of_quadrature(n_classes):
+    x = np.random.default_rng(1).standard_normal((40, 5))
+    member = uncertain_member(5, n_classes)
+    m, v = logits(member, x)
+    assert 0.3 < np.median(v) < 30.0
+    with jax.enable_x64():
+        moments = jax.vmap(softmax_expectations.moments)(m, v)
+        entropy = jax.vmap(softmax_expectations.expected_entropy)(m, v, moments)
+    doubtful = ce.evaluate(member, x, ce.points(n_classes))
+    np.testing.assert_allclose(doubtful.proba.sum(axis=1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(doubtful.proba, moments.proba, atol=0.03)
+    np.testing.assert_allclose(doubtful.entropy, entropy, atol=0.08)
+
+
+@pytest.mark.parametrize(("n_classes", "n"), [(2, 20), (3, 37), (6, 16)])
+def test_slopes_are_on_average_those_of_the_expected_loss(n_classes, n):
+    """Oracle: automatic differentiation through quadrature, 400 independent steps of size zero."""
+    rng = np.random.default_rng(2)
+    x, codes = rng.standard_normal((n, 4)), rng.integers(n_classes, size=n)
+    rows = Rows.of(x, np.eye(n_classes)[codes], rng.uniform(0.5, 2.0, n))
+    settings = replace(SETTINGS, batch_size=n, step_size=0.0, n_steps=1000)
+    member = uncertain_member(4, n_classes)
+    plan = layout(member, n, settings.priors)
+    normals = ce._aligned(rng.standard_normal(2**16))
+    work = plan.work(flat(member), np.zeros(n_classes, np.float32), normals)
+    rules, order = engine.rules_of(settings, 0, rows.n_total), np.arange(n, dtype=np.int32)
+    gradients, losses = [], np.empty((400, 2), np.float32)
+    for step in range(400):
+        work.slope[:] = 0.0
+        now = losses[step : step + 1]
+        advance_classes(work, rules, *rows[:3], order, n, 900 + step, now)
+        gradients.append(10.0 * work.slope[plan.leaves])
+
+    with jax.enable_x64():
+        like = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), member)
+
+        def loss(member):
+            moments = objective.propagate(
+                member.mean, jnp.asarray(rows.x, jnp.float64), member.log_widths
+            )
+            log_p = jax.vmap(softmax_expectations.exact)(moments.m, moments.v, jnp.asarray(codes))
+            data = -jnp.mean(rows.weight * log_p)
+            price = objective.adaptive_kl(member.mean, settings.priors.mean)
+            price += objective.width_price(member.log_widths)
+            return data + price / rows.n_total, data
+
+        (_, data), gradient = jax.value_and_grad(loss, has_aux=True)(like)
+    want = flat(jax.tree.map(np.asarray, gradient))
+    got, std_error = np.mean(gradients, axis=0), np.std(gradients, axis=0) / 20.0
+    assert (np.abs(got - want) < 5.0 * std_error + 2e-4 * np.abs(want).max()).all()
+    error = losses[:, 1].std() / 20.0
+    assert abs(losses[:, 1].mean() - float(data)) < 4.0 * error + 1e-3
+    assert unflat(work.theta[plan.leaves], member).mean[0].w_m == pytest.approx(member.mean[0].w_m)
+
+
+def test_ramps_rise_between_quantiles():
+    rng = np.random.default_rng(3)
+    x = np.column_stack([rng.exponential(size=200), rng.integers(3, size=200), np.zeros(200)])
+    weight = np.ones(200)
+    ramps = Ramps.of(x, weight)
+    assert ramps.n_knots.tolist() == [9, 0, 0]
+    knots = np.quantile(x[:, 0], np.linspace(0, 1, 9), method="inverted_cdf")
+    at = np.array([[-5.0, 0.0, 0.0], [0.5, 1.0, 0.0], [9.0, 2.0, 0.0]])
+    given = ramps.beside(at)
+    assert given.shape == (3, 3 + 8)
+    np.testing.assert_array_equal(given[:2, :3], at[:2])  # the third is beyond five
+    height = (given[:, 3:] / 2.0 + ramps.centres).sum(axis=1)
+    np.testing.assert_allclose(height, np.interp(at[:, 0], knots, np.arange(9)))
+    np.testing.assert_allclose(ramps.beside(x)[:, 3:].mean(axis=0), 0.0, atol=1e-12)
+    copies = rng.integers(1, 4, 200)
+    weighted, repeated = (
+        Ramps.of(x, copies),
+        Ramps.of(x.repeat(copies, axis=0), np.ones(copies.sum())),
+    )
+    np.testing.assert_allclose(weighted.knots, repeated.knots)
+    np.testing.assert_allclose(weighted.centres, repeated.centres)
+
+
+def test_far_inputs_grow_as_a_logarithm():
+    x = np.array([[-1e6, -5.0, 0.3, 5.0, 6.0]])
+    np.testing.assert_allclose(
+        bounded(x), [[-5.0 - np.log(999_996.0), -5.0, 0.3, 5.0, 5.0 + np.log(2.0)]]
+    )
+
+
+def test_shares_are_the_most_probable():
+    rng = np.random.default_rng(4)
+    likelihood, weight = rng.uniform(0.05, 1.0, (3, 30)), rng.uniform(0.5, 2.0, 30)
+    share = stacking.shares(likelihood, weight)
+
+    def loss(raw):
+        shares = np.exp(raw) / np.exp(raw).sum()
+        return -weight @ np.log(shares @ likelihood) - stacking.PSEUDO_ROWS * np.log(shares).sum()
+
+    best = optimize.minimize(loss, np.zeros(3)).x
+    np.testing.assert_allclose(share, np.exp(best) / np.exp(best).sum(), atol=2e-3)
+    assert stacking.shares(likelihood[:, :0], weight[:0]) == pytest.approx(1.0 / 3.0)
+
+
+def test_the_power_mends_what_is_too_sure():
+    rng = np.random.default_rng(5)
+    p = rng.dirichlet([1.0, 1.0, 1.0], 4000)
+    codes = (rng.random((4000, 1)) > np.cumsum(p, axis=1)).sum(axis=1)
+    weight = np.ones(4000)
+    assert stacking.power(p, codes, weight) == 1.0
+    assert stacking.power(stacking.raised(p, 2.0), codes, weight) == pytest.approx(0.5, rel=0.14)
+    assert stacking.power(p[:0], codes[:0], weight[:0]) == 1.0
+
+
+def test_folds_are_stratified_and_keep_groups_together():
+    rng = np.random.default_rng(6)
+    codes = np.repeat([0, 1, 2], [50, 10, 1])
+    fold = stacking.folds(np.arange(61), codes, 5, rng)
+    assert np.bincount(fold[:50]).tolist() == [10] * 5
+    assert np.bincount(fold[50:60]).tolist() == [2] * 5
+    assert fold[60] == -1
+    groups = np.arange(61) // 2
+    fold = stacking.folds(groups, codes, 5, rng)
+    assert (fold[:-1:2] == fold[1::2]).all()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((150, 2))
+    codes = (x[:, 0] + 0.3 * rng.standard_normal(150) > 0).astype(int) + (x[:, 1] > 1.0)
+    return x, codes, ce.fit(1, x, codes, 3, SETTINGS)
+
+
+def test_a_fit_learns_and_says_how_well(fitted):
+    x, codes, (state, info) = fitted
+    doubtful = ce.predict(state, x)
+    log_p = np.log(doubtful.proba[np.arange(150), codes])
+    np.testing.assert_allclose(doubtful.proba.sum(axis=1), 1.0)
+    shares = np.bincount(codes) / 150
+    assert -log_p.mean() < info.left_out_loss < -(shares @ np.log(shares)) - 0.3
+    assert state.shares.sum() == pytest.approx(1.0)
+    assert info.losses.shape == (12, 400, 2)
+    assert 0 <= info.n_dead_units <= 12 * 8
+
+
+def test_what_data_would_tell_grows_with_the_distance(fitted):
+    x, _, (state, _) = fitted
+    near, far = (ce.predict(state, scale * x) for scale in (1.0, 20.0))
+    assert (near.entropy >= 0.0).all()
+
+    def told(doubtful):
+        p = doubtful.proba
+        return np.mean(-(p * np.log(p)).sum(axis=1) - doubtful.entropy)
+
+    assert told(far) > 1.5 * told(near) > 0.0
+
+
+def test_a_fit_does_not_depend_on_threads_or_company(fitted, monkeypatch):
+    x, codes, (state, _) = fitted
+    monkeypatch.setattr(engine, "n_cores", lambda: 1)
+    again, _ = ce.fit(1, x, codes, 3, SETTINGS)
+    np.testing.assert_array_equal(ce.predict(state, x).proba, ce.predict(again, x).proba)
+    alone = np.vstack([ce.predict(state, row[None]).proba for row in x[:20]])
+    np.testing.assert_allclose(alone, ce.predict(state, x).proba[:20], rtol=1e-5)
+
+
+def test_a_state_comes_back_from_its_arrays(fitted):
+    x, _, (state, _) = fitted
+    arrays = state.to_arrays()
+    again = ce.ClassState.from_arrays(arrays, 2)
+    np.testing.assert_array_equal(ce.predict(again, x).proba, ce.predict(state, x).proba)
+    for name, value, message in (
+        ("shares", np.ones(3), "shares must be 5 numbers"),
+        ("power", np.full(1, np.nan), "power must be finite"),
+        ("points", np.zeros((4, 2), np.float32), "points must have 3 columns"),
+        ("ramps.n_knots", np.zeros(2, int), "knots and centres"),
+        ("ramps.n_knots", np.zeros(3, int), "n_knots must hold the knots"),
+        ("family.0.mean.0.w_m", np.zeros((3, 2, 8)), "float32"),
+        ("family.0.mean.0.w_m", np.zeros((3, 3, 8), np.float32), "fit together"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ce.ClassState.from_arrays(arrays | {name: value}, 2)
+    with pytest.raises(ValueError, match=r"ramps\.centres"):
+        ce.ClassState.from_arrays({n: a for n, a in arrays.items() if n != "ramps.centres"}, 2)
+
+
+@pytest.mark.parametrize("name", ["one row of a class", "separable", "copies", "one member"])
+def test_hard_tables_give_probabilities(name):
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((40, 3))
+    codes, settings = (x[:, 0] > 0).astype(int), SETTINGS
+    if name == "one row of a class":
+        codes[0] = 2
+    if name == "copies":
+        x, codes = np.repeat(x[:4], 10, axis=0), np.repeat([0, 1, 0, 1], 10)
+    if name == "one member":
+        settings = replace(SETTINGS, n_members=1)
+    state, info = ce.fit(0, x, codes, 3, settings)
+    proba = ce.predict(state, x).proba
+    assert np.isfinite(proba).all()
+    assert (proba.argmax(axis=1) == codes)[1:].mean() > 0.9
+    assert np.isnan(info.left_out_loss) == (name == "one member")
