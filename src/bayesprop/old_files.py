@@ -22,15 +22,24 @@ _ENSEMBLE = (
     "hidden_layer_sizes", "n_epochs", "n_members", "batch_size", "random_state", "verbose",
 )  # fmt: skip
 _ONLY_OF_THE_ENSEMBLE = ("n_members", "learn_residual")
+_OF_CLASSES = _PAPER | {
+    "kl_warm_up": 0.0,
+    "expectation": "exact",
+    "standardise": True,
+    "warm_start": False,
+}
 
 
 def in_todays_words(header: dict[str, Any]) -> dict[str, Any]:
     """Return the header of a stored estimator as this version writes it.
 
     The method "closed-form-vi" had two regressors, whose parameters were None where they had not
-    been set. One is `BayesianMLPRegressor` today, which then always learnt replicates.
+    been set. One is `BayesianMLPRegressor` today, which then always learnt replicates. The method
+    "mlp" had a classifier of few parameters that is `ClosedFormVIClassifier` today.
     """
     params = header["model"].get("params", {})
+    if header["method"] == "mlp" and "likelihood_weight" in params:
+        return _with_params({**header, "method": "closed-form-vi"}, _OF_CLASSES | params)
     if header["method"] != "closed-form-vi" or "n_members" not in params:
         return header
     if params["noise"] == "network":

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, load
+from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, ClosedFormVIClassifier, load
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.network_ensemble import joint_covariance
 
@@ -161,6 +161,15 @@ def test_files_of_the_first_version_predict_as_they_did(name, kind, settings):
     predictive = model.predict_dist(np.array(expected["X"]))
     np.testing.assert_allclose(predictive.mean, expected["mean"], rtol=1e-5)
     np.testing.assert_allclose(predictive.std, expected["std"], rtol=1e-4)
+
+
+def test_a_classifier_of_the_first_version_is_the_papers_today():
+    model = load(OLD_FILES / "mlp-classes.bayesprop")
+    expected = json.loads((OLD_FILES / "mlp-classes.json").read_text())
+    assert type(model) is ClosedFormVIClassifier
+    assert model.get_params()["likelihood_weight"] == 10.0
+    proba = model.predict_proba(np.array(expected["X"]))
+    np.testing.assert_allclose(proba, expected["proba"], rtol=1e-4, atol=1e-6)
 
 
 def test_the_network_recipe_end_to_end():

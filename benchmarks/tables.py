@@ -1,0 +1,180 @@
+"""`python -m benchmarks.tables FOLDER`: classes of real tables, ours beside what a user would pick.
+
+Everything at its defaults, 80/20 splits by permutations of `default_rng(split)`, at most 8000 rows,
+columns as `bayesprop fit` encodes them (CatBoost takes categories as they are). One line of JSON a
+fit goes to `results/tables.jsonl`; what stands there already is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesprop import BayesianMLPClassifier
+from bayesprop.cli.console import print_table
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.read import read_table
+
+TARGETS = {
+    "Vehicle": "Class",
+    "Glass": "Type",
+    "PimaIndiansDiabetes2": "diabetes",
+    "BreastCancer": "Class",
+    "Sonar": "Class",
+    "Vowel": "Class",
+    "credit_data": "Status",
+    "mlc_churn": "churn",
+    "spam": "type",
+    "Satellite": "classes",
+    "HMDA": "deny",
+    "scat": "Species",
+}
+MOST_ROWS = 8_000
+OURS = "mlp"
+
+
+class Split(NamedTuple):
+    """Training and test rows of a table: encoded, and as they are."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+    frame: pl.DataFrame
+    frame_test: pl.DataFrame
+
+
+def split_of(folder: Path, name: str, number: int) -> Split:
+    """Read a table and divide it; test rows of a class without training rows are left out."""
+    target = TARGETS[name]
+    table = read_table(str(folder / f"{name}.csv"))
+    table = table.filter(pl.col(target).is_not_null())
+    order = np.random.default_rng(number).permutation(len(table))[:MOST_ROWS]
+    n_test = round(0.2 * len(order))
+    train, test = table[order[n_test:]], table[order[:n_test]]
+    encoding = TableEncoding.fit(train, target, "classification")
+    test = test.filter(pl.col(target).is_in(train[target].unique().to_list()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x, x_test = encoding.transform(train), encoding.transform(test)
+    kept = [column.name for column in encoding.columns]
+    return Split(x, encoding.target(train), x_test, encoding.target(test), train[kept], test[kept])
+
+
+def of_estimator(make: Callable[[int], Any]) -> Callable[[Split, int], Any]:
+    """Fit and predict an estimator of encoded rows; its classes and probabilities."""
+
+    def run(split: Split, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        model = make(seed).fit(split.x, split.y)
+        return model.classes_, model.predict_proba(split.x_test)
+
+    return run
+
+
+def catboost(split: Split, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Fit and predict CatBoost, categories as they are."""
+    from catboost import CatBoostClassifier  # of the group `peers`
+
+    frames = [frame.to_pandas() for frame in (split.frame, split.frame_test)]
+    words = [name for name, kind in split.frame.schema.items() if not kind.is_numeric()]
+    for frame in frames:
+        frame[words] = frame[words].astype(str)
+    model = CatBoostClassifier(
+        verbose=0, random_seed=seed, allow_writing_files=False, cat_features=words
+    )
+    model.fit(frames[0], split.y)
+    return model.classes_, model.predict_proba(frames[1])
+
+
+MODELS: dict[str, Callable[[Split, int], Any]] = {
+    OURS: of_estimator(lambda seed: BayesianMLPClassifier(random_state=seed)),
+    "logistic": of_estimator(
+        lambda _: make_pipeline(StandardScaler(), LogisticRegression(max_iter=2_000))
+    ),
+    "forest": of_estimator(lambda seed: RandomForestClassifier(500, random_state=seed)),
+    "catboost": catboost,
+}
+
+
+def scores(run: Callable[[Split, int], Any], split: Split, seed: int) -> dict[str, float]:
+    """Log loss, nats a row, share of errors and seconds of one fit."""
+    started = time.perf_counter()
+    classes, proba = run(split, seed)
+    seconds = time.perf_counter() - started
+    at = np.searchsorted(classes, split.y_test)
+    p = np.maximum(proba[np.arange(len(at)), at], 1e-15)
+    wrong = float(np.mean(proba.argmax(axis=1) != at))
+    return {"log_loss": -float(np.log(p).mean()), "error": wrong, "seconds": seconds}
+
+
+def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Read what was measured already."""
+    if path.exists():
+        yield from map(json.loads, path.read_text().splitlines())
+
+
+def measure(folder: Path, out: Path, n_splits: int, models: list[str]) -> None:
+    """Run what is missing, split by split."""
+    done = {(row["table"], row["split"], row["model"]) for row in rows_of(out)}
+    out.parent.mkdir(exist_ok=True)
+    for number in range(n_splits):
+        for name in TARGETS:
+            missing = [model for model in models if (name, number, model) not in done]
+            split = split_of(folder, name, number) if missing else None
+            for model in missing:
+                found = scores(MODELS[model], split, number)
+                row = {"table": name, "split": number, "model": model, **found}
+                with out.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+
+
+def show(out: Path, models: list[str]) -> None:
+    """Print means over splits, and ours as a ratio to the best of the others of each table."""
+    rows = list(rows_of(out))
+    lines, ratios = [], []
+    for name in TARGETS:
+        losses = {
+            model: [r["log_loss"] for r in rows if (r["table"], r["model"]) == (name, model)]
+            for model in models
+        }
+        means = {model: float(np.mean(values)) for model, values in losses.items() if values}
+        seconds = [r["seconds"] for r in rows if (r["table"], r["model"]) == (name, OURS)]
+        ratio = means[OURS] / min(value for model, value in means.items() if model != OURS)
+        ratios.append(ratio)
+        each = [f"{means[model]:.3f}" for model in models]
+        lines.append((name, *each, f"{ratio:.2f}", f"{np.mean(seconds):.1f}"))
+    mean = float(np.exp(np.mean(np.log(ratios))))
+    print_table(
+        "Log loss, nats a row, mean over splits",
+        ("table", *models, "ours / best other", "seconds of ours"),
+        [*lines, ("geometric mean", *[""] * len(models), f"{mean:.3f}", "")],
+        right=range(1, len(models) + 3),
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where NAME.csv lies")
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--out", type=Path, default=Path("results/tables.jsonl"))
+    asked = parser.parse_args()
+    measure(asked.folder, asked.out, asked.splits, asked.models)
+    show(asked.out, asked.models)
+
+
+if __name__ == "__main__":
+    main()
