@@ -17,9 +17,8 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
-from bayesprop.model.mean_field import log_prior
 from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.priors import Prior
+from bayesprop.model.priors import Prior, log_prior
 from bayesprop.numerics.loops import Batch
 
 Penalty = Callable[[Any], Float[Array, ""]]
