@@ -65,18 +65,14 @@ class Diagnostics(NamedTuple):
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Self:
         """Rebuild what `to_dict` gave."""
-        return cls(**{name: _array(value) for name, value in stored.items()})
+        others = {name: stored[name] for name in ("names", "n_divergent")}
+        arrays: Any = {k: np.array(v, np.float64) for k, v in stored.items() if k not in others}
+        return cls(**others, **arrays)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return [None if np.isnan(x) else float(x) for x in value]
-    return value
-
-
-def _array(value: Any) -> Any:
-    if isinstance(value, list) and not all(isinstance(x, str) for x in value):
-        return np.array([np.nan if x is None else float(x) for x in value])
     return value
 
 
