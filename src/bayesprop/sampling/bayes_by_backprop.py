@@ -40,10 +40,9 @@ INIT_STD = 0.0067
 
 
 class FreeEnergy(NamedTuple):
-    """Share of the KL less the log-likelihood, and both of them apart, nats."""
+    """Share of the KL less the log-likelihood; the latter alone; nats."""
 
     value: Float[Array, ""]
-    kl: Float[Array, ""]
     log_likelihood: Float[Array, ""]
 
 
@@ -83,7 +82,7 @@ def free_energy(
     penalty = _kl(prior, params.q, noise, kl)
     log_p = jax.vmap(partial(likelihood.log_prob, params.likelihood))(outputs, batch.y)
     total = jnp.sum(batch.weight * log_p)
-    return FreeEnergy(share * penalty - total, penalty, total)
+    return FreeEnergy(share * penalty - total, total)
 
 
 def bayes_by_backprop(
@@ -139,8 +138,7 @@ def bayes_by_backprop(
             outputs = jax.vmap(partial(apply, weights_at(params.q, noise)))(batch.x)
         else:
             outputs = sample_outputs(key, params.q, batch.x, nonlinearity)
-        cost = free_energy(prior, likelihood, params, noise, outputs, batch, kl=kl, share=share)
-        return cost.value, cost.log_likelihood
+        return free_energy(prior, likelihood, params, noise, outputs, batch, kl=kl, share=share)
 
     def gradient(
         params: Params, key: PRNGKeyArray, batch: Batch, share: Array

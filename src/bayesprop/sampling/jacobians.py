@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -62,22 +62,6 @@ class Chosen:
 EVERY_LEAF = Chosen()
 
 
-class LeafSlopes(Protocol):
-    """Derivatives of the k outputs at b rows by one leaf."""
-
-    def rows(self) -> Float[Array, "b k p"]:
-        """As an array, the leaf flattened."""
-        ...
-
-    def squares(self, middle: Float[Array, "b k k"]) -> Array:
-        """Sum over rows of diag(J' middle J), in the shape of the leaf."""
-        ...
-
-    def spread(self, var: Array) -> Float[Array, "b k k"]:
-        """J diag(var) J' at every row, for independent variances of the leaf's elements."""
-        ...
-
-
 class ArraySlopes(NamedTuple):
     """Derivatives as an array: any network."""
 
@@ -123,6 +107,10 @@ class LayerSlopes(NamedTuple):
         """J diag(var) J' at every row."""
         by_unit = jnp.square(self.inputs) @ var
         return (self.units * by_unit[:, None, :]) @ jnp.swapaxes(self.units, 1, 2)
+
+
+LeafSlopes = ArraySlopes | LayerSlopes
+"""Derivatives of the k outputs at b rows by one leaf."""
 
 
 class Linearised(NamedTuple):

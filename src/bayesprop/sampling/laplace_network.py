@@ -37,7 +37,7 @@ from bayesprop.sampling import laplace
 from bayesprop.sampling.jacobians import tangent_apply
 from bayesprop.sampling.laplace import Fitted, LaplaceModel, Posterior
 from bayesprop.sampling.laplace_evidence import Evidence
-from bayesprop.sampling.point_network import PointState, penalised_network
+from bayesprop.sampling.point_network import PointState, point_network
 
 _FEW_STEPS, _STEPS = 5, 200
 
@@ -89,7 +89,7 @@ def mode_network(
         sizes = jnp.array([leaf.size for leaf in leaves], precs.dtype)
         return 0.5 * jnp.sum(precs * squares - sizes * (jnp.log(precs) - LOG_2PI))
 
-    inner = penalised_network(regularised_apply, likelihood, optimizer, penalty=penalty)
+    inner = point_network(regularised_apply, likelihood, optimizer, prior=penalty)
 
     def init(key: PRNGKeyArray, weights: Any) -> ModeState:
         precs = jnp.full(len(jax.tree.leaves(weights)), prior_prec, jnp.float32)

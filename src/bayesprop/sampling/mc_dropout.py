@@ -26,7 +26,7 @@ from bayesprop.model.gradient_method import Apply, Draw, GradientMethod
 from bayesprop.model.layers import activation, affine_apply
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import Weights
-from bayesprop.sampling.point_network import Penalty, PointState, penalised_network
+from bayesprop.sampling.point_network import Penalty, PointState, point_network
 
 Forward = Callable[[PRNGKeyArray, Weights, Float[Array, "b d"]], Float[Array, "b k"]]
 """(key, parameters, rows) -> outputs of a network whose units or weights are randomly missing."""
@@ -124,11 +124,11 @@ def mc_dropout(
     length_scale
         Weights have the prior N(0, 1 / length_scale²): the larger, the smoother the function.
     """
-    method = penalised_network(
+    method = point_network(
         apply,
         likelihood,
         optimizer,
-        penalty=dropout_kl(rates, length_scale=length_scale),
+        prior=dropout_kl(rates, length_scale=length_scale),
         forward=dropout_forward(rates, activation_name=activation_name),
     )
 
