@@ -17,8 +17,7 @@ from bayesprop.moments.closed_form_vi import Model, closed_form_vi
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
-from bayesprop.sampling.dropout import Rates
-from bayesprop.sampling.mc_dropout import mc_dropout
+from bayesprop.sampling.mc_dropout import Rates, mc_dropout
 from bayesprop.sampling.point_network import point_network
 from benchmarks.network_problem import (
     BATCH_SIZE,

@@ -21,7 +21,7 @@ from bayesprop.model.network_likelihoods import LearnedNoise
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Rows
-from bayesprop.sampling.deep_ensemble import Lessons, in_own_orders
+from bayesprop.sampling.deep_ensemble import deep_ensemble
 from bayesprop.sampling.point_network import point_network
 from benchmarks.clock import best_seconds
 from benchmarks.problems import BOSTON, problem
@@ -66,17 +66,17 @@ def measure() -> list[Splits]:
 
 def _all_at_once(x: np.ndarray, y: np.ndarray):
     member = point_network(plain_apply, LearnedNoise(1), optax.adam(1e-2))
-    method = in_own_orders(member, n_members=N_SPLITS)
+    method = deep_ensemble(member, n_members=N_SPLITS)
     every = Rows(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), jnp.ones(len(x)))
     rng = np.random.default_rng(0)
     chosen = np.stack([rng.permutation(len(x)) for _ in range(N_SPLITS)], axis=1)
     orders = Rows(jnp.asarray(chosen), (), jnp.ones(len(chosen)))
     keys = jax.random.split(jax.random.key(0), N_SPLITS)
     sizes = (BOSTON.d, *BOSTON.hidden, 1)
-    members = method.init(keys[0], jax.vmap(lambda key: init_weights(key, sizes))(keys))
+    start = method.init(keys[0], jax.vmap(lambda key: init_weights(key, sizes))(keys))
 
     def train() -> None:
-        state = Lessons(members, every, jnp.float32(len(x)))
+        state = start._replace(data=every, n_total=jnp.float32(len(x)))
         for key in jax.random.split(jax.random.key(1), N_EPOCHS):
             state, _ = loops.epoch(method.update, state, key, orders, batch_size=_BATCH_SIZE)
         jax.block_until_ready(state)

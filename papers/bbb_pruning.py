@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprop.model import mean_field, pruning
+from bayesprop.model import pruning
+from bayesprop.sampling import mean_field
 from papers import compare, digit_networks, markdown
 from papers.digit_networks import Config
 from papers.protocol import Experiment, Key, Scratch

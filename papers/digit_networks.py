@@ -28,7 +28,7 @@ from bayesprop.model.priors import NormalPrior, ScaleMixturePrior
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
-from bayesprop.sampling.dropout import Rates, dropout_forward
+from bayesprop.sampling.mc_dropout import Rates, dropout_forward
 from bayesprop.sampling.point_network import point_network
 from papers import digits, uci
 from papers import rows as row_files

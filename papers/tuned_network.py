@@ -25,7 +25,6 @@ from jaxtyping import Float
 from bayesprop import metrics
 from bayesprop.model.draws import observations
 from bayesprop.model.gradient_method import GradientMethod
-from bayesprop.model.mean_field import MeanField, rho_of
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.network_likelihoods import KnownNoise, LearnedNoise
 from bayesprop.model.networks import plain_apply
@@ -33,6 +32,7 @@ from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.model.standardiser import Standardiser
 from bayesprop.numerics import loops
 from bayesprop.sampling.graves_vi import graves_vi
+from bayesprop.sampling.mean_field import MeanField, rho_of
 from bayesprop.sampling.point_network import point_network
 from papers import rows as row_files
 from papers import uci

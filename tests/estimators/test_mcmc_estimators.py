@@ -143,9 +143,9 @@ def test_every_sampler_fits_a_network(sampler, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 def test_a_row_more_is_no_new_program():
     MCMCRegressor((2,), **FEW).fit(X[:33], Y[:33])
-    n_programs = mcmc._run_chain._cache_size()
+    n_programs = mcmc._chain._cache_size()
     MCMCRegressor((2,), **FEW).fit(X[:34], Y[:34])
-    assert mcmc._run_chain._cache_size() == n_programs
+    assert mcmc._chain._cache_size() == n_programs
 
 
 def test_one_chain_says_what_it_cannot_tell():

@@ -7,7 +7,7 @@ import pytest
 
 from bayesprop import BayesByBackpropRegressor, PointNetworkRegressor
 from bayesprop.estimators import online_network
-from bayesprop.model import mean_field
+from bayesprop.sampling import mean_field
 
 
 def rows(n, d=2, seed=0):

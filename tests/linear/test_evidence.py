@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 from sklearn.linear_model import ARDRegression, BayesianRidge
 
-from bayesprop.linear import evidence, regression
+from bayesprop.linear import regression
 
 
 def table(n=60, d=5, noise=0.7, seed=0, offset=3.0):
@@ -31,7 +31,7 @@ def dense_log_evidence(phi, y, prec, noise_var):
 def test_is_the_maximum_of_the_dense_log_density():
     phi, y = table()
     fixed = np.array([1e-2, 1, 1, 1, 1, 1])
-    found = evidence.maximise(statistics(phi, y), fixed, np.array([-1, 0, 0, 0, 0, 0]))
+    found = regression.maximise(statistics(phi, y), fixed, np.array([-1, 0, 0, 0, 0, 0]))
     (info,) = found.info
     assert info.converged
     assert info.gradient < 1e-6
@@ -51,7 +51,7 @@ def test_relevance_is_the_maximum_of_the_dense_log_density():
     phi, y = table()
     groups = np.array([-1, 0, 1, 2, 3, 4])
     fixed = np.array([1e-2, 1, 1, 1, 1, 1])
-    found = evidence.maximise(statistics(phi, y), fixed, groups)
+    found = regression.maximise(statistics(phi, y), fixed, groups)
     assert found.info[0].converged
 
     def loss(log_precs):
@@ -70,7 +70,7 @@ def test_relevance_is_the_maximum_of_the_dense_log_density():
 def test_known_noise_leaves_the_precision_to_find():
     phi, y = table()
     state, fixed = statistics(phi, y), np.array([1e-2, 1, 1, 1, 1, 1])
-    found = evidence.maximise(
+    found = regression.maximise(
         state, fixed, np.array([-1, 0, 0, 0, 0, 0]), noise_var=np.array([0.49])
     )
     assert found.posterior.noise_var[0] == 0.49
@@ -86,7 +86,7 @@ def test_known_noise_leaves_the_precision_to_find():
 def test_matches_bayesian_ridge_without_intercept():
     phi, y = table(offset=0.0)
     x = phi[:, 1:]
-    found = evidence.maximise(statistics(x, y), np.ones(5), np.zeros(5, int))
+    found = regression.maximise(statistics(x, y), np.ones(5), np.zeros(5, int))
     theirs = BayesianRidge(
         alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, fit_intercept=False, tol=1e-12, max_iter=5000,
         compute_score=True,
@@ -102,7 +102,7 @@ def test_matches_bayesian_ridge_without_intercept():
 def test_matches_ard_regression_without_intercept():
     phi, y = table(offset=0.0)
     x = phi[:, 1:4]
-    found = evidence.maximise(statistics(x, y), np.ones(3), np.arange(3))
+    found = regression.maximise(statistics(x, y), np.ones(3), np.arange(3))
     theirs = ARDRegression(
         alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, fit_intercept=False, tol=1e-12, max_iter=5000
     ).fit(x, y[:, 0])
@@ -114,9 +114,9 @@ def test_outputs_are_maximised_each_on_its_own():
     phi, y = table()
     other = table(seed=3, noise=2.0)[1]
     fixed, groups = np.array([1e-2, 1, 1, 1, 1, 1]), np.array([-1, 0, 0, 0, 0, 0])
-    both = evidence.maximise(statistics(phi, np.hstack([y, other])), fixed, groups)
+    both = regression.maximise(statistics(phi, np.hstack([y, other])), fixed, groups)
     for o, alone in enumerate((y, other)):
-        one = evidence.maximise(statistics(phi, alone), fixed, groups)
+        one = regression.maximise(statistics(phi, alone), fixed, groups)
         np.testing.assert_allclose(both.posterior.mean[o], one.posterior.mean[0], rtol=1e-6)
 
 
@@ -125,8 +125,8 @@ def test_outputs_are_maximised_each_on_its_own():
 def test_units_do_not_matter(scale, relevance):
     phi, y = table(offset=0.0)
     x, groups = phi[:, 1:], np.arange(5) if relevance else np.zeros(5, int)
-    base = evidence.maximise(statistics(x, y), np.ones(5), groups)
-    moved = evidence.maximise(statistics(x * scale, y / scale), np.ones(5), groups)
+    base = regression.maximise(statistics(x, y), np.ones(5), groups)
+    moved = regression.maximise(statistics(x * scale, y / scale), np.ones(5), groups)
     np.testing.assert_allclose(
         x @ base.posterior.mean[0],
         scale * (scale * x) @ moved.posterior.mean[0],
@@ -150,7 +150,7 @@ def test_degenerate_tables_end_finite(case):
     else:
         phi[:, 2] = 0.0
     for groups in (np.array([-1, 0, 0, 0, 0, 0]), np.array([-1, 0, 1, 2, 3, 4])):
-        found = evidence.maximise(statistics(phi, y), np.full(6, 1e-2), groups)
+        found = regression.maximise(statistics(phi, y), np.full(6, 1e-2), groups)
         moments = regression.predict(found.posterior, phi)
         assert np.isfinite(moments.mean).all()
         assert (moments.var >= 0).all()

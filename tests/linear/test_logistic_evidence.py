@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from bayesprop.linear import logistic, logistic_evidence
+from bayesprop.linear import logistic
 from bayesprop.linear.logistic_vi import variational
 
 from .test_logistic_vi import grid_log_evidence
@@ -34,7 +34,7 @@ def bound(data, prec, **settings):
 def test_no_other_precision_has_a_higher_bound(c, covariance):
     data = table(c=c)
     how = {"covariance": covariance, "tolerance": 1e-8}
-    found = logistic_evidence.maximise(
+    found = logistic.maximise(
         data, np.full(3, 0.01), SHARED, partial(variational, **how), tolerance=1e-5
     )
     assert found.converged
@@ -54,7 +54,7 @@ def test_no_other_precision_has_a_higher_bound(c, covariance):
 def test_is_near_the_maximum_of_the_evidence_by_quadrature(approximate, apart):
     data = table(n=200)
     data = data._replace(phi=data.phi[:, 1:])
-    found = logistic_evidence.maximise(
+    found = logistic.maximise(
         data, np.ones(2), np.array([0, 0]), approximate, is_bound=approximate is variational
     )
 
@@ -69,14 +69,12 @@ def test_is_near_the_maximum_of_the_evidence_by_quadrature(approximate, apart):
 
 def test_idle_columns_lose_their_weight():
     data = table(n=300, d=4)
-    found = logistic_evidence.maximise(data, np.full(5, 0.01), np.arange(-1, 4), variational)
+    found = logistic.maximise(data, np.full(5, 0.01), np.arange(-1, 4), variational)
     assert found.converged
     assert found.prior_prec[2:].min() > 10 * found.prior_prec[1]
     mean = found.fitted.posterior.mean
     assert np.abs(mean[2:]).max() < 0.2 * np.abs(mean[1])
-    together = logistic_evidence.maximise(
-        data, np.full(5, 0.01), np.r_[-1, 0, 0, 0, 0], variational
-    )
+    together = logistic.maximise(data, np.full(5, 0.01), np.r_[-1, 0, 0, 0, 0], variational)
     assert found.trace[-1] > together.trace[-1]
 
 
@@ -87,11 +85,11 @@ def test_separable_classes_have_the_widest_prior_and_noise_a_narrow_one(approxim
     is_bound = approximate is variational
     for codes, is_widest in (((x > 0.9).astype(int), True), (np.arange(30) % 2, False)):
         data = logistic.rows(phi, codes, 2)
-        found = logistic_evidence.maximise(
+        found = logistic.maximise(
             data, np.full(2, 0.01), np.array([-1, 0]), approximate, is_bound=is_bound
         )
         assert found.converged
-        least, chosen = logistic_evidence.LEAST, found.prior_prec[1]
+        least, chosen = logistic.LEAST, found.prior_prec[1]
         assert least <= chosen < 2.0 * least if is_widest else chosen > 3.0
         assert found.n_widest == (chosen == least)
 

@@ -12,15 +12,15 @@ import optax
 import pytest
 from scipy import integrate, special, stats
 
-from bayesprop.model import mean_field
-from bayesprop.model.mean_field import MeanField
 from bayesprop.model.network_likelihoods import Categorical, KnownNoise, LearnedNoise
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.priors import ClosedPrior, LaplacePrior, NormalPrior, ScaleMixturePrior
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch, Rows
 from bayesprop.sampling import bayes_by_backprop as bbb
-from bayesprop.sampling.bayes_by_backprop import Params, bayes_by_backprop
+from bayesprop.sampling import mean_field
+from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
+from bayesprop.sampling.mean_field import MeanField, Params, draw_noise
 
 MIXTURE = ScaleMixturePrior(0.25, 0.6, 0.02)
 
@@ -57,7 +57,7 @@ def linear():
 
 
 def linear_free_energy(linear, q, key, kl):
-    noise = bbb.draw_noise(key, q.m)
+    noise = draw_noise(key, q.m)
     w = q.m + jax.nn.softplus(q.rho) * noise
     likelihood = KnownNoise(1, linear["noise_var"])
     outputs = jax.vmap(partial(linear_apply, w))(linear["batch"].x)
@@ -110,7 +110,7 @@ def test_gradient_equals_equations_3_and_4():
     q = mean_field.from_weights(init_weights(key, (3, 5, 2)), std=0.05)
     x = jax.random.normal(jax.random.key(2), (7, 3))
     y = jnp.arange(7) % 2
-    noise, likelihood, share = bbb.draw_noise(jax.random.key(3), q.m), Categorical(2), 0.3
+    noise, likelihood, share = draw_noise(jax.random.key(3), q.m), Categorical(2), 0.3
 
     def cost(q):
         w = jax.tree.map(lambda m, rho, e: m + jax.nn.softplus(rho) * e, q.m, q.rho, noise)
@@ -164,7 +164,7 @@ def test_sampled_kl_averages_to_the_kl_by_quadrature(prior):
     batch = whole(jnp.zeros((1, 1)), jnp.zeros((1, 1)), jnp.zeros(1))
 
     def one(key, kl):
-        noise = bbb.draw_noise(key, q.m)
+        noise = draw_noise(key, q.m)
         likelihood = KnownNoise(1)
         return bbb.free_energy(
             prior, likelihood, Params(q, ()), noise, jnp.zeros((1, 1)), batch, kl=kl, share=0.5

@@ -14,14 +14,8 @@ from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch, Rows
 from bayesprop.sampling import deep_ensemble as module
-from bayesprop.sampling.deep_ensemble import (
-    Lessons,
-    deep_ensemble,
-    in_own_orders,
-    one_by_one,
-    own_orders,
-)
-from bayesprop.sampling.dropout import Rates, dropout_forward
+from bayesprop.sampling.deep_ensemble import Lessons, deep_ensemble, own_orders
+from bayesprop.sampling.mc_dropout import Rates, dropout_forward
 from bayesprop.sampling.point_network import point_network
 
 M = 3
@@ -38,30 +32,34 @@ def starts(sizes=(2, 5, 2)):
     return jax.vmap(lambda key: init_weights(key, sizes))(keys)
 
 
+def one(members, k):
+    return jax.tree.map(lambda leaf: leaf[k], members)
+
+
+def rows_of(n):
+    key_x, key_y = jax.random.split(jax.random.key(1))
+    x, y = jax.random.normal(key_x, (n, 2)), jax.random.normal(key_y, (n, 1))
+    return Rows(x, y, jnp.linspace(0.5, 1.5, n))
+
+
 @pytest.mark.usefixtures("_both_ways")
-def test_an_update_is_that_of_every_member():
+def test_an_update_is_that_of_every_member_on_its_own_rows():
     forward = dropout_forward(Rates(hidden=0.5), activation_name="relu")
     member = point_network(plain_apply, InputNoise(1), optax.adam(0.1), forward=forward)
-    ensemble = deep_ensemble(member, n_members=M)
-    key_x, key_y, key = jax.random.split(jax.random.key(1), 3)
-    batch = Batch(
-        jax.random.normal(key_x, (8, 2)),
-        jax.random.normal(key_y, (8, 1)),
-        jnp.ones(8),
-        jnp.zeros((), jnp.int32),
-        4,
-        jnp.float32(30.0),
-    )
-    states = ensemble.init(key, starts())
-    together, info = jax.jit(ensemble.update)(key, states, batch)
-    update = jax.jit(member.update)
-    alone = [
-        update(key, state, batch)
-        for key, state in zip(jax.random.split(key, M), one_by_one(states), strict=True)
-    ]
-    for found, (expected, _) in zip(one_by_one(together), alone, strict=True):
+    ensemble, data, key = deep_ensemble(member, n_members=M), rows_of(11), jax.random.key(2)
+    state = ensemble.init(key, starts())._replace(data=data, n_total=jnp.float32(30.0))
+    numbers = jnp.asarray([[0, 3, 5], [7, 1, 2], [4, 9, 10], [8, 6, 0]])
+    place, real = jnp.zeros((), jnp.int32), jnp.array([1.0, 1.0, 1.0, 0.0])
+    batch = Batch(numbers, (), real, place, 4, jnp.float32(11.0))
+    together, info = jax.jit(ensemble.update)(key, state, batch)
+    update, losses = jax.jit(member.update), []
+    for k, own_key in enumerate(jax.random.split(key, M)):
+        x, y, weight = (column[numbers[:, k]] for column in data)
+        own = Batch(x, y, real * weight, place, 4, jnp.float32(30.0))
+        expected, of_member = update(own_key, one(state.members, k), own)
+        found = one(together.members, k)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), found, expected)
-    losses = [float(own.loss) for _, own in alone]
+        losses.append(float(of_member.loss))
     assert float(info.loss) == pytest.approx(np.mean(losses), rel=1e-5)
     assert len({round(loss, 6) for loss in losses}) == M
 
@@ -88,8 +86,9 @@ def test_every_member_meets_every_row_once_in_its_own_order():
     n, batch_size = 11, 3
     weight = jnp.linspace(0.5, 1.5, n)
     data = Rows(jnp.arange(n, dtype=jnp.float32)[:, None], jnp.ones(n), weight)
-    method = in_own_orders(watching(n), n_members=M)
-    state = Lessons(method.init(jax.random.key(0), jnp.zeros(M)), data, jnp.sum(weight))
+    method = deep_ensemble(watching(n), n_members=M)
+    members = method.init(jax.random.key(0), jnp.zeros(M)).members
+    state = Lessons(members, data, jnp.sum(weight))
     order = own_orders(jax.random.key(1), data, n_members=M)
     for column in np.asarray(order.x).T:
         np.testing.assert_array_equal(np.sort(column), np.arange(n))
@@ -111,7 +110,7 @@ def test_draws_are_members_equally_often():
     states = ensemble.init(jax.random.key(0), starts())
     keys = jax.random.split(jax.random.key(3), n)
     first = jax.vmap(lambda key: ensemble.sample(key, states).weights[0][0, 0])(keys)
-    own = np.array([state.weights[0][0, 0] for state in one_by_one(states)])
+    own = np.asarray(states.members.weights[0][:, 0, 0])
     shares = (np.asarray(first)[:, None] == own).mean(axis=0)
     assert shares.sum() == pytest.approx(1.0)
     assert (np.abs(shares - 1 / M) < 4.5 * np.sqrt(2 / 9 / n)).all()

@@ -13,8 +13,15 @@ import pytest
 from bayesprop.model.network_likelihoods import KnownNoise
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.numerics.loops import Batch
-from bayesprop.sampling.dropout import Rates, drop_rows, dropout_forward, keep_mask, keep_share
-from bayesprop.sampling.mc_dropout import dropout_kl, mc_dropout
+from bayesprop.sampling.mc_dropout import (
+    Rates,
+    drop_rows,
+    dropout_forward,
+    dropout_kl,
+    keep_mask,
+    keep_share,
+    mc_dropout,
+)
 
 RATES = Rates(input=0.25, hidden=0.5)
 

@@ -10,14 +10,13 @@ import numpy as np
 import optax
 import pytest
 
-from bayesprop.model import mean_field
-from bayesprop.model.mean_field import MeanField
 from bayesprop.model.network_likelihoods import Categorical, KnownNoise
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.numerics import loops
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch, Rows
-from bayesprop.sampling import graves_vi
+from bayesprop.sampling import graves_vi, mean_field
+from bayesprop.sampling.mean_field import MeanField, draw_noise
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +73,6 @@ def test_update_is_the_published_one(q):
     start = method.init(jax.random.key(0), q.m)._replace(q=q)
     key = jax.random.key(9)
     after, _ = jax.jit(method.update)(key, start, batch)
-    from bayesprop.sampling.bayes_by_backprop import draw_noise
-
     noise, stds = draw_noise(key, q.m), mean_field.stds(q)
     w = jax.tree.map(lambda m, std, e: m + std * e, q.m, stds, noise)
 

@@ -23,7 +23,7 @@ from bayesprop.model.network_likelihoods import (
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling import laplace as laplace_module
-from bayesprop.sampling.curvature import LeafwiseCurvature
+from bayesprop.sampling.curvature import Diagonal, Full, Kron, LeafwiseCurvature
 from bayesprop.sampling.jacobians import Chosen, tangent_apply
 from bayesprop.sampling.laplace import (
     LaplaceModel,
@@ -35,7 +35,6 @@ from bayesprop.sampling.laplace import (
     sample_linear,
 )
 from bayesprop.sampling.laplace_evidence import Evidence, Fit, maximise
-from bayesprop.sampling.structures import Diagonal, Full, Kron
 
 SIZES = (3, 4, 2)
 APPLY = partial(plain_apply, activation_name="erf")

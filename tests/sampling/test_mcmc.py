@@ -18,8 +18,7 @@ from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch, Rows
 from bayesprop.numerics.precision import in_float64
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.mcmc import Chains, Plan, sample_chains
-from bayesprop.sampling.sgmcmc import StochasticPlan, sample_stochastic
+from bayesprop.sampling.mcmc import Chains, Plan, StochasticPlan, sample_chains
 
 OPTIMISED = True
 
@@ -209,7 +208,7 @@ def test_stochastic_dynamics_have_their_own_stationary_variance(dynamics, step_s
         dynamics, n_warmup=500, n_draws=200, thin=10, batch_size=n, step_size=step_size
     )
     starts = [jnp.full((), 0.1 * k) for k in range(24)]
-    draws = sample_stochastic(estimate, starts, jax.random.key(0), data, plan).draws
+    draws = sample_chains(estimate, starts, jax.random.key(0), plan, data=(data,)).draws
     epsilon = step_size / n
     expected = var / (1.0 - epsilon / (2.0 * var)) if dynamics == "sgld" else var
     assert standard_errors(draws.mean(axis=1), 1.0) < 5.0

@@ -17,8 +17,8 @@ from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.priors import ClosedPrior, NormalPrior, ScaleMixturePrior
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.model.trained_network import built
-from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop, mean
-from bayesprop.sampling.prunable_network import PrunableNetwork
+from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
+from bayesprop.sampling.mean_field import PrunableNetwork, mean
 
 OPTIMIZERS = ("sgd", "adam", "adamw", "rmsprop", "adagrad")
 PRIOR_STD = 0.3

@@ -20,7 +20,7 @@ from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.model.trained_network import built
 from bayesprop.sampling.graves_vi import graves_vi
-from bayesprop.sampling.prunable_network import PrunableNetwork
+from bayesprop.sampling.mean_field import PrunableNetwork
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -23,10 +23,10 @@ from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.model.trained_network import built
 from bayesprop.numerics.gaussian_logits import PREDICTIONS
+from bayesprop.sampling.curvature import Diagonal, Full, Kron, Structure
 from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen
 from bayesprop.sampling.laplace import LaplaceModel
 from bayesprop.sampling.laplace_network import LaplaceNetwork, laplace_draws
-from bayesprop.sampling.structures import Diagonal, Full, Kron, Structure
 
 STRUCTURES: dict[str, Structure] = {one.name: one for one in (Full(), Kron(), Diagonal())}
 LAYERS = {"all": EVERY_LEAF, "last": Chosen((-1,))}

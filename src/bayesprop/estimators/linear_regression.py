@@ -14,8 +14,8 @@ from bayesprop.estimators.fitting import of_state
 from bayesprop.estimators.params import COUNT, POSITIVE, number_or, rule
 from bayesprop.estimators.shell import BayesianRegressor
 from bayesprop.estimators.weight_table import Columns, input_columns, weight_table
+from bayesprop.linear.bases import ARD, EVIDENCE, PriorChoice
 from bayesprop.linear.linear_model import LinearModel
-from bayesprop.linear.precisions import ARD, EVIDENCE, PriorChoice
 from bayesprop.linear.regression import NoisePrior
 from bayesprop.model.method import FURTHEST_INPUT
 from bayesprop.model.task import Numbers

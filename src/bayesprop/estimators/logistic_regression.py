@@ -14,9 +14,9 @@ from bayesprop.estimators.fitting import of_state
 from bayesprop.estimators.params import COUNT, POSITIVE, number_or, one_of
 from bayesprop.estimators.shell import BayesianClassifier
 from bayesprop.estimators.weight_table import input_columns, weight_table
+from bayesprop.linear.bases import ARD, EVIDENCE, PriorChoice
 from bayesprop.linear.logistic import n_logits
 from bayesprop.linear.logistic_model import POSTERIORS, PREDICTIONS, LogisticModel
-from bayesprop.linear.precisions import ARD, EVIDENCE, PriorChoice
 from bayesprop.model.task import Classes
 
 _MOST_WEIGHTS = 20_000

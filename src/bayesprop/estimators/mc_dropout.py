@@ -19,8 +19,7 @@ from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.model.trained_network import TrainedNetwork, built
-from bayesprop.sampling.dropout import Rates
-from bayesprop.sampling.mc_dropout import mc_dropout
+from bayesprop.sampling.mc_dropout import Rates, mc_dropout
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -28,8 +28,14 @@ from bayesprop.model.posterior import SIX
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.markov_chains import ChainState, MarkovChains, network_posterior
-from bayesprop.sampling.mcmc import SAMPLERS, Plan, Sampler
-from bayesprop.sampling.sgmcmc import DYNAMICS, Dynamics, StochasticPlan
+from bayesprop.sampling.mcmc import (
+    DYNAMICS,
+    SAMPLERS,
+    Dynamics,
+    Plan,
+    Sampler,
+    StochasticPlan,
+)
 
 
 def _check_precision(name: str, value: Any, *, known: bool = True) -> None:
@@ -154,7 +160,7 @@ class MCMCRegressor(_Params, BayesianRegressor):
     batch_size : int
         Rows of a step of "sgld" and "sghmc".
     step_size : float
-        Of "sgld" and "sghmc", as `sampling.sgmcmc.StochasticPlan` defines it.
+        Of "sgld" and "sghmc", as `sampling.mcmc.StochasticPlan` defines it.
     activation : {"relu", "leaky_relu", "erf", "identity"}
         Nonlinearity of the hidden layers, which are divided by the root of their fan-in.
     weight_precision : (shape, rate) or float
@@ -232,7 +238,7 @@ class MCMCClassifier(_Params, BayesianClassifier):
     batch_size : int
         Rows of a step of "sgld" and "sghmc".
     step_size : float
-        Of "sgld" and "sghmc", as `sampling.sgmcmc.StochasticPlan` defines it.
+        Of "sgld" and "sghmc", as `sampling.mcmc.StochasticPlan` defines it.
     activation : {"relu", "leaky_relu", "erf", "identity"}
         Nonlinearity of the hidden layers, which are divided by the root of their fan-in.
     weight_precision : (shape, rate) or float

@@ -18,7 +18,8 @@ from bayesprop.model.network_likelihoods import (
     NetworkLikelihood,
 )
 from bayesprop.model.task import Classes, Task
-from bayesprop.sampling.member_networks import EarlyStopping, MemberNetworks, members
+from bayesprop.model.trained_network import built
+from bayesprop.sampling.deep_ensemble import EarlyStopping, MemberNetworks, point_ensemble
 
 
 def likelihood_of(task: Task, noise: Any = None) -> NetworkLikelihood:
@@ -100,26 +101,27 @@ def check_stopping(params: Any) -> None:
 def member_networks(
     params: MemberParams, n_inputs: int, likelihood: NetworkLikelihood, **how: Any
 ) -> MemberNetworks:
-    """Build networks that are trained together; `how` goes to `members`."""
+    """Build networks that are trained together; `how` goes to `point_ensemble`."""
     optimizer = make_optimizer(
         params.optimizer, float(params.learning_rate), float(params.momentum)
     )
     n_members = int(params.n_members)
-    together = members(
+    ensemble = built(
+        point_ensemble,
         likelihood,
         params.activation,
         optimizer,
         weight_decay=float(params.weight_decay),
         n_members=n_members,
+        activation_name=params.activation,
         **how,
     )
     stopping = EarlyStopping(params.validation_fraction, params.patience)
     return MemberNetworks(
-        together.ensemble,
+        ensemble,
         layer_sizes(n_inputs, params.hidden_layer_sizes, likelihood),
         params.n_epochs,
         params.batch_size,
         n_members,
-        together,
         stopping if params.early_stopping else None,
     )

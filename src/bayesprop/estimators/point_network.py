@@ -20,8 +20,8 @@ from bayesprop.estimators.params import (
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.task import Classes, Numbers
-from bayesprop.sampling.dropout import Rates
-from bayesprop.sampling.member_networks import MemberNetworks
+from bayesprop.sampling.deep_ensemble import MemberNetworks
+from bayesprop.sampling.mc_dropout import Rates
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -1,7 +1,7 @@
-"""Bases of linear models: from inputs to columns. The intercept is not among them.
+"""Columns of linear models, and which prior precisions their weights have.
 
-A basis is learnt once, from the first rows, and stays: columns that moved would make the statistics
-of earlier rows meaningless.
+A basis makes columns of inputs; the intercept is not among them. It is learnt once, from
+the first rows, and stays: columns that moved would make the statistics of earlier rows meaningless.
 """
 
 from __future__ import annotations
@@ -13,11 +13,46 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.spatial.distance import cdist
 
 from bayesprop.model.method import Stored
 from bayesprop.numerics import columns
+from bayesprop.numerics.evidence import FIXED
 
+EVIDENCE, ARD = "evidence", "ard"
 _LARGEST = 1e100
+
+
+@dataclass(frozen=True)
+class PriorChoice:
+    """Which precisions the weights of columns have, the intercept's first.
+
+    prec
+        A number; or those that maximise the evidence, `EVIDENCE` (one) or `ARD` (one a column).
+    intercept
+        Of the intercept, which evidence does not move.
+    """
+
+    prec: float | str
+    intercept: float
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is nothing to find."""
+        return not isinstance(self.prec, str)
+
+    def start(self, k: int) -> Float[np.ndarray, " k"]:
+        """Precisions of k weights, ones where they are to be found."""
+        prec = np.full(k, float(self.prec) if self.is_known else 1.0)
+        prec[0] = self.intercept
+        return prec
+
+    def groups(self, k: int) -> Int[np.ndarray, " k"]:
+        """Say which of k weights share a precision that is to be found; `FIXED` is not."""
+        columns = np.arange(-1, k - 1)
+        if self.prec == ARD:
+            return columns
+        return np.where(columns < 0, FIXED, FIXED if self.is_known else 0)
 
 
 @dataclass(frozen=True)
@@ -63,9 +98,7 @@ class Radial:
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         """Columns of some rows."""
-        with np.errstate(over="ignore"):
-            square = _square_distances(x, self.centres)
-            return np.exp(-0.5 * square / self.width**2)
+        return np.exp(-0.5 * cdist(x, self.centres, "sqeuclidean") / self.width**2)
 
     def names(self, inputs: list[str]) -> list[str]:
         """Name the bumps by number; `inputs` are in all of them."""
@@ -83,7 +116,7 @@ class Given:
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         """Columns of some rows."""
-        phi = checked_columns(self.function(x), len(x))
+        phi = _checked(self.function(x), len(x))
         if phi.shape[1] != len(self.mean):
             raise ValueError(
                 f"basis must give {len(self.mean)} columns, as for the first rows, "
@@ -104,20 +137,13 @@ def polynomial(
     x: Float[np.ndarray, "n d"],
     degree: int,
     weight: Float[np.ndarray, " n"] | None = None,
-    *,
-    interactions: bool = True,
 ) -> Polynomial:
-    """Learn the columns of all products up to a degree from standardised rows.
-
-    interactions
-        False: powers of single inputs only, degree d columns and not (d + degree choose d) - 1.
-    """
+    """Learn the columns of all products up to a degree from standardised rows."""
     d = x.shape[1]
     rows = [
         np.bincount(chosen, minlength=d)
         for total in range(1, degree + 1)
         for chosen in itertools.combinations_with_replacement(range(d), total)
-        if interactions or len(set(chosen)) == 1
     ]
     powers = np.array(rows, dtype=np.int64)
     return Polynomial(powers, *columns.mean_and_std(_products(x, powers), weight))
@@ -130,7 +156,7 @@ def radial(centres: Float[np.ndarray, "k d"], width: float | None = None) -> Rad
         Of the bumps, in units of x; None: the median distance of a centre to its nearest neighbour.
     """
     if width is None:
-        square = _square_distances(centres, centres)
+        square = cdist(centres, centres, "sqeuclidean")
         np.fill_diagonal(square, np.inf)
         nearest = np.sqrt(square.min(axis=1)) if len(centres) > 1 else np.ones(1)
         width = float(np.median(nearest))
@@ -143,7 +169,7 @@ def given(
     weight: Float[np.ndarray, " n"] | None = None,
 ) -> Given:
     """Learn the scale of the columns that a function gives; ValueError unless (n, k), finite."""
-    phi = checked_columns(function(x), len(x))
+    phi = _checked(function(x), len(x))
     return Given(function, *columns.mean_and_std(phi, weight))
 
 
@@ -206,7 +232,7 @@ def _of_inputs(wide: np.ndarray, n_inputs: int) -> np.ndarray:
     return wide
 
 
-def checked_columns(phi: Any, n_rows: int) -> Float[np.ndarray, "n k"]:
+def _checked(phi: Any, n_rows: int) -> Float[np.ndarray, "n k"]:
     """Return float64 columns; ValueError where they are not finite or not (n, k)."""
     phi = np.asarray(phi.toarray() if hasattr(phi, "toarray") else phi, dtype=np.float64)
     if phi.ndim != 2 or len(phi) != n_rows or phi.shape[1] == 0:
@@ -223,11 +249,3 @@ def _products(x: np.ndarray, powers: np.ndarray) -> np.ndarray:
         for column in range(x.shape[1]):
             found *= x[:, column : column + 1] ** powers[:, column]
     return found
-
-
-def _square_distances(x: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """Sum of squared differences, one input at a time: no cancellation, and memory of (n, k)."""
-    square = np.zeros((len(x), len(centres)))
-    for column in range(x.shape[1]):
-        square += (x[:, column : column + 1] - centres[:, column]) ** 2
-    return square

@@ -10,16 +10,21 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.linear import bases, evidence, regression
-from bayesprop.linear.bases import Basis
-from bayesprop.linear.evidence import EvidenceInfo
-from bayesprop.linear.precisions import PriorChoice
-from bayesprop.linear.regression import LinearPosterior, NoisePrior, Statistics
+from bayesprop.linear import bases, regression
+from bayesprop.linear.bases import Basis, PriorChoice
+from bayesprop.linear.regression import (
+    EvidenceInfo,
+    LinearPosterior,
+    Maximised,
+    NoisePrior,
+    Statistics,
+)
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
 from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows, with_noise
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.model.student_t_predictive import StudentTPredictive
 
+_ROWS_AT_ONCE = 65_536
 LearnBasis = Callable[[np.ndarray, np.ndarray | None, np.random.RandomState], Basis | None]
 """From rows and their weights to a basis; None stands for the inputs themselves."""
 
@@ -87,8 +92,8 @@ class LinearModel:
             statistics = regression.init(n_columns, self.n_outputs)
         else:
             basis, statistics = before.state.basis, before.state.statistics
-        for first in range(0, len(rows.x), MOST_ROWS):
-            part = slice(first, first + MOST_ROWS)
+        for first in range(0, len(rows.x), _ROWS_AT_ONCE):
+            part = slice(first, first + _ROWS_AT_ONCE)
             weight = None if rows.weight is None else rows.weight[part]
             phi = bases.design(basis, rows.x[part])
             statistics = regression.update(statistics, phi, rows.y[part], weight)
@@ -99,21 +104,21 @@ class LinearModel:
         report = self._report(state, infos, len(rows.x), time.perf_counter() - started)
         return Learned(state, report, report.n_epochs)
 
-    def _infer(self, statistics: Statistics) -> evidence.Maximised:
+    def _infer(self, statistics: Statistics) -> Maximised:
         """Find the posterior from the statistics."""
         k, o = statistics.target.shape
         prec = self.prior.start(k)
         precs = np.tile(prec, (o, 1))
         if isinstance(self.noise, NoisePrior):
-            return evidence.Maximised(
-                regression.conjugate(statistics, precs, self.noise), precs, ()
-            )
+            return Maximised(regression.conjugate(statistics, precs, self.noise), precs, ())
         if self.noise is not None and self.prior.is_known:
-            known = regression.known_noise(statistics, precs, self.noise)
-            return evidence.Maximised(known, precs, ())
-        groups = self.prior.groups(k)
-        return evidence.maximise(
-            statistics, prec, groups, noise_var=self.noise, max_steps=self.max_steps
+            return Maximised(regression.known_noise(statistics, precs, self.noise), precs, ())
+        return regression.maximise(
+            statistics,
+            prec,
+            self.prior.groups(k),
+            noise_var=self.noise,
+            max_steps=self.max_steps,
         )
 
     def _report(

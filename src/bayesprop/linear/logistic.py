@@ -1,4 +1,4 @@
-"""Bayesian logistic regression: the mode of the posterior by Newton, and Laplace's approximation.
+"""Bayesian logistic regression: the mode by Newton, Laplace's approximation, evidence, predictions.
 
     binary       p(y = 1 | x, w) = sigmoid(w' phi(x))                     one logit
     multi-class  p(y = k | x, w) = softmax(W phi(x))_k                    c logits
@@ -8,17 +8,32 @@ A symmetric softmax, one logit a class: the prior makes its weights unique. Lapl
 H = -d² log p(y, w | X) / dw² at the mode, Bishop (2006), eqs. 4.97-4.144. (The lecture prints
 H = dd p, without sign and logarithm.) Weights of rows multiply their log-likelihoods. Columns
 should be standardised, as the estimator does: H is factored by Cholesky.
+
+Prior precisions maximise the evidence as it is estimated: a lower bound of variational inference
+(`logistic_vi.py`), or Laplace's estimate. The latter depends on the precisions through the place of
+the mode as well, which MacKay's steps leave out, as usual (Bishop, section 5.7.2): they end near
+its maximum, not at it. Where planes separate the classes the evidence may rise for ever as the
+prior widens: there is a least precision.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg, special
 
+from bayesprop.numerics import evidence
+from bayesprop.numerics.chunks import chunks
+from bayesprop.numerics.evidence import FIXED, Groups, Weights
+from bayesprop.numerics.gaussian_logits import ClassMoments, Logits, with_both
+
 _ARMIJO, _HALVINGS, _ROUNDING = 1e-4, 60, 1e-13
+LEAST, _MOST = 1e-2, 1e6
+_START_PREC, _SLACK = 1.0, 1e-6
 
 
 class Rows(NamedTuple):
@@ -244,3 +259,139 @@ def inverse_root(prec: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
     """Return a root of the inverse of a precision matrix."""
     factor = linalg.cholesky(prec, lower=True)
     return linalg.solve_triangular(factor, np.eye(len(prec)), lower=True).T
+
+
+Approximation = Callable[..., Fitted]
+"""(data, prior, start=) -> posterior, searched from near `start`, and how it was found."""
+
+
+class Maximised(NamedTuple):
+    """Posterior at the maximum, what maximises, and how it was found.
+
+    prior_prec
+        Precision of the weights of every column, the same for every logit.
+    trace, gradient, n_repaired
+        As of `evidence.Ascent`.
+    n_widest
+        Columns whose prior has the least precision there is.
+    converged
+        Whether posterior and precisions were found.
+    """
+
+    fitted: Fitted
+    prior_prec: Float[np.ndarray, " k"]
+    trace: list[float]
+    gradient: float
+    n_repaired: int
+    n_widest: int
+    converged: bool
+
+
+def maximise(
+    data: Rows,
+    prior_prec: Float[np.ndarray, " k"],
+    groups: Int[np.ndarray, " k"],
+    approximate: Approximation,
+    *,
+    is_bound: bool = True,
+    max_steps: int = 200,
+    tolerance: float = 1e-2,
+) -> Maximised:
+    """Maximise the evidence over precisions, which the logits share.
+
+    prior_prec
+        Of columns whose precision is `FIXED`; elsewhere it is not looked at.
+    groups
+        Columns with the same number share a precision; `FIXED` (-1) keeps it.
+    is_bound
+        Whether the evidence of the approximation is a lower bound, which no step should lower.
+    tolerance
+        Largest derivative of the log evidence by a log precision at the end, nats a weight of the
+        largest group; the posterior errs by more where its own search ends early.
+    """
+    k, c = data.phi.shape[1], data.n_logits
+    number = np.tile(groups, c)
+    enough = tolerance * np.max(np.unique(number[number != FIXED], return_counts=True)[1])
+    shared = Groups(number, np.full(k * c, LEAST), np.full(k * c, _MOST))
+    problem = _Evidence(data, approximate, shared)
+    start = problem.at(np.where(groups == FIXED, prior_prec, _START_PREC), None)
+    slack = _SLACK if is_bound else np.inf
+    found = evidence.ascend(problem, start, max_steps=max_steps, tolerance=enough, slack=slack)
+    fitted, prec = found.point
+    return Maximised(
+        fitted=fitted,
+        prior_prec=prec,
+        trace=found.trace,
+        gradient=found.gradient,
+        n_repaired=found.n_repaired,
+        n_widest=int(np.sum((groups != FIXED) & (prec <= LEAST))),
+        converged=fitted.info.converged and found.gradient < enough,
+    )
+
+
+class _Point(NamedTuple):
+    fitted: Fitted
+    prec: Float[np.ndarray, " k"]
+
+    @property
+    def log_evidence(self) -> float:
+        return self.fitted.info.log_evidence
+
+    @property
+    def weights(self) -> Weights:
+        """What is believed of the weights, one logit's after another."""
+        mean, root = self.fitted.posterior
+        prec = np.tile(self.prec, len(mean) // len(self.prec))
+        return Weights(prec, mean**2, np.sum(root**2, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    """The evidence as a function of the precisions."""
+
+    data: Rows
+    approximate: Approximation
+    shared: Groups
+
+    def at(self, prec: np.ndarray, start: GaussianWeights | None) -> _Point:
+        prior = isotropic_prior(prec, self.data.n_logits)
+        return _Point(self.approximate(self.data, prior, start=start), prec)
+
+    def gradient(self, point: _Point) -> float:
+        return evidence.gradient(point.weights, self.shared)
+
+    def mackay(self, point: _Point) -> _Point:
+        prec = evidence.mackay(point.weights, self.shared)
+        return self.at(prec[: len(point.prec)], point.fitted.posterior)
+
+    def em(self, point: _Point) -> _Point:
+        prec = evidence.em(point.weights, self.shared)
+        return self.at(prec[: len(point.prec)], point.fitted.posterior)
+
+
+def logit_moments(q: GaussianWeights, phi: Float[np.ndarray, "n k"], n_logits: int) -> Logits:
+    """Mean and covariance of the logits of every row under Gaussian weights."""
+    k, p = phi.shape[1], len(q.mean)
+    root = q.root.reshape(n_logits, k, p)
+    cov = np.empty((len(phi), n_logits, n_logits))
+    for part in chunks(len(phi), n_logits * p):
+        spread = np.stack([phi[part] @ one for one in root], axis=1)
+        cov[part] = spread @ spread.transpose(0, 2, 1)
+    return Logits(phi @ q.mean.reshape(n_logits, k).T, cov)
+
+
+def monte_carlo(
+    weights: Float[np.ndarray, "s p"], phi: Float[np.ndarray, "n k"], n_logits: int
+) -> ClassMoments:
+    """Average over draws of the weights, (1/S) sum_s p(y | x, w_s); memory is a block of rows'.
+
+    Any draws will do, from a Gaussian or from a Markov chain. (The lecture leaves out 1/S.)
+    """
+    n_classes = max(n_logits, 2)
+    proba, entropy = np.zeros((len(phi), n_classes)), np.zeros(len(phi))
+    for part in chunks(len(phi), n_classes):
+        for w in weights:
+            p = with_both(class_probabilities(logits(w, phi[part])))
+            proba[part] += p / len(weights)
+            entropy[part] += special.entr(p).sum(axis=1) / len(weights)
+    return ClassMoments(proba, entropy)

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.linear import bases, logistic, logistic_evidence, logistic_predictive
-from bayesprop.linear.logistic import FitInfo, Fitted, GaussianWeights
-from bayesprop.linear.logistic_evidence import Maximised
+from bayesprop.linear import bases, logistic
+from bayesprop.linear.bases import PriorChoice
+from bayesprop.linear.logistic import FitInfo, Fitted, GaussianWeights, Maximised
 from bayesprop.linear.logistic_vi import variational
-from bayesprop.linear.precisions import PriorChoice
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import (
@@ -100,7 +99,7 @@ class LogisticModel:
         elif self.prior.is_known:
             found = self._approximate(data, logistic.isotropic_prior(prec, self.n_logits))
         else:
-            best = logistic_evidence.maximise(
+            best = logistic.maximise(
                 data,
                 prec,
                 self.prior.groups(k),
@@ -151,12 +150,11 @@ class LogisticModel:
     def predict(self, state: LogisticState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Average class probabilities over the posterior of the weights."""
         phi, posterior = bases.design(None, x), state.posterior
-        if self.prediction != _MONTE_CARLO:
-            return ClassPredictive.of_codes(
-                *logistic_predictive.predict(posterior, phi, self.n_logits, self.prediction)
-            )
-        drawn = posterior.sample(self.generator(), self.n_draws)
-        return ClassPredictive.of_codes(*logistic_predictive.monte_carlo(drawn, phi, self.n_logits))
+        if self.prediction == _MONTE_CARLO:
+            drawn = posterior.sample(self.generator(), self.n_draws)
+            return ClassPredictive.of_codes(*logistic.monte_carlo(drawn, phi, self.n_logits))
+        at = logistic.logit_moments(posterior, phi, self.n_logits)
+        return ClassPredictive.of_codes(*gaussian_logits.PREDICTIONS[self.prediction](at))
 
     def to_stored(self, state: LogisticState) -> Stored:
         """Return a state as a header and named arrays."""

@@ -29,6 +29,7 @@ from bayesprop.linear.logistic import (
     gradient,
     information,
     inverse_root,
+    logit_moments,
     residuals,
 )
 from bayesprop.numerics import logistic_gaussian
@@ -70,17 +71,6 @@ class _Move(NamedTuple):
     step: Float[np.ndarray, " p"]
     gap: Float[np.ndarray, "p p"]
     whitened: Float[np.ndarray, " w"]
-
-
-def logit_moments(q: GaussianWeights, phi: Float[np.ndarray, "n k"], n_logits: int) -> Logits:
-    """Mean and covariance of the logits of every row under Gaussian weights."""
-    k, p = phi.shape[1], len(q.mean)
-    root = q.root.reshape(n_logits, k, p)
-    cov = np.empty((len(phi), n_logits, n_logits))
-    for part in chunks(len(phi), n_logits * p):
-        spread = np.stack([phi[part] @ one for one in root], axis=1)
-        cov[part] = spread @ spread.transpose(0, 2, 1)
-    return Logits(phi @ q.mean.reshape(n_logits, k).T, cov)
 
 
 def expectations(at: Logits) -> Expected:

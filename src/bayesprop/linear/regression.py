@@ -10,19 +10,26 @@ rows multiply their log-likelihoods, so that a weight of 2 is the row met twice.
 
 Known noise: Bishop (2006), eqs. 3.49-3.59, 3.86. Unknown noise with its conjugate prior, the
 normal-inverse-gamma: Murphy (2012), section 7.6.3. Noise and prior precision that maximise the
-evidence: `evidence.py`.
+evidence: MacKay (1992), "Bayesian interpolation"; the fixed point as Bishop (2006), eqs. 3.91-3.95,
+and with one precision a feature (automatic relevance determination) eqs. 7.87, 7.88; repaired by
+expectation maximisation, eqs. 9.63, 9.67, 9.68 (`numerics/evidence.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy import linalg, special
 
+from bayesprop.numerics import evidence
+from bayesprop.numerics.evidence import FIXED, Groups, Weights
+
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_CHUNK_ROWS = 65_536
+_MOST, _LEAST = 1e12, 1e-12  # of a precision, times what the data say; of a noise variance
 
 
 class Statistics(NamedTuple):
@@ -126,12 +133,10 @@ def update(
     """
     k = len(state.design)
     root = np.block([[state.design, state.target], [np.zeros_like(state.target.T), state.residual]])
-    for first in range(0, len(phi), _CHUNK_ROWS):
-        rows = slice(first, first + _CHUNK_ROWS)
-        joint = np.hstack([phi[rows], y[rows]])
-        if weight is not None:
-            joint = np.sqrt(weight[rows])[:, None] * joint
-        root = _triangle(np.vstack([root, joint]))
+    joint = np.hstack([phi, y])
+    if weight is not None:
+        joint = np.sqrt(weight)[:, None] * joint
+    root = _triangle(np.vstack([root, joint]))
     total = float(len(phi) if weight is None else np.sum(weight))
     return Statistics(root[:k, :k], root[:k, k:], root[k:, k:], state.weight_sum + total)
 
@@ -171,22 +176,22 @@ def known_noise(
     prior_prec
         Precision of every weight, positive.
     """
-    solved = [solve(state, i, p * v) for i, (p, v) in enumerate(_each(prior_prec, noise_var))]
-    evidence = [
-        gaussian_log_evidence(state, one, p * v, v)
-        for one, (p, v) in zip(solved, _each(prior_prec, noise_var), strict=True)
+    relative = [p * v for p, v in zip(prior_prec, noise_var, strict=True)]
+    solved = [solve(state, i, p) for i, p in enumerate(relative)]
+    log_evidence = [
+        gaussian_log_evidence(state, *each)
+        for each in zip(solved, relative, noise_var, strict=True)
     ]
-    return LinearPosterior(
-        mean=np.stack([one.mean for one in solved]),
-        root=np.stack([np.sqrt(v) * one.root for one, v in zip(solved, noise_var, strict=True)]),
-        noise_var=np.asarray(noise_var, dtype=np.float64),
-        dof=np.full(len(noise_var), np.inf),
-        log_evidence=np.array(evidence),
-    )
+    noise_var = np.asarray(noise_var, dtype=np.float64)
+    return _posterior(solved, noise_var, np.inf, np.array(log_evidence))
 
 
-def _each(prior_prec: np.ndarray, noise_var: np.ndarray) -> zip:
-    return zip(prior_prec, noise_var, strict=True)
+def _posterior(
+    solved: Sequence[Solved], noise_var: np.ndarray, dof: float, log_evidence: np.ndarray
+) -> LinearPosterior:
+    mean = np.stack([one.mean for one in solved])
+    root = np.stack([np.sqrt(v) * one.root for one, v in zip(solved, noise_var, strict=True)])
+    return LinearPosterior(mean, root, noise_var, np.full(len(noise_var), dof), log_evidence)
 
 
 def gaussian_log_evidence(
@@ -212,24 +217,17 @@ def conjugate(
     shape = noise_prior.shape_after(state.weight_sum)
     solved = [solve(state, i, p) for i, p in enumerate(prior_prec)]
     rate = noise_prior.rate + 0.5 * np.array([one.penalised for one in solved])
-    noise_var = rate / (shape - 1.0)
     complexity = [
         np.sum(np.log(p)) - one.log_det for p, one in zip(prior_prec, solved, strict=True)
     ]
-    evidence = (
+    log_evidence = (
         0.5 * (np.array(complexity) - state.weight_sum * _LOG_2PI)
         + noise_prior.shape * np.log(noise_prior.rate)
         - shape * np.log(rate)
         + special.gammaln(shape)
         - special.gammaln(noise_prior.shape)
     )
-    return LinearPosterior(
-        mean=np.stack([one.mean for one in solved]),
-        root=np.stack([np.sqrt(v) * one.root for one, v in zip(solved, noise_var, strict=True)]),
-        noise_var=noise_var,
-        dof=np.full(len(noise_var), 2.0 * shape),
-        log_evidence=evidence,
-    )
+    return _posterior(solved, rate / (shape - 1.0), 2.0 * shape, log_evidence)
 
 
 def predict(posterior: LinearPosterior, phi: Float[np.ndarray, "n k"]) -> Moments:
@@ -248,3 +246,155 @@ def sample(rng: np.random.RandomState, posterior: LinearPosterior, n_draws: int)
     stretch = np.sqrt(noise_var / posterior.noise_var)
     z = rng.standard_normal((n_draws, n_outputs, n_columns)) * stretch[:, :, None]
     return Draws(posterior.mean + np.einsum("okl,sol->sok", posterior.root, z), noise_var)
+
+
+class EvidenceInfo(NamedTuple):
+    """How the maximisation of one output went.
+
+    trace, gradient, n_repaired
+        As of `evidence.Ascent`.
+    converged
+        Whether the gradient is below the tolerance.
+    at_bound
+        Whether the noise variance reached 1e-12 of the mean square of y: no noise was found.
+    """
+
+    trace: list[float]
+    gradient: float
+    converged: bool
+    n_repaired: int
+    at_bound: bool
+
+
+class Maximised(NamedTuple):
+    """Posterior at the maximum, what maximises, and how it was found."""
+
+    posterior: LinearPosterior
+    prior_prec: Float[np.ndarray, "o k"]
+    info: tuple[EvidenceInfo, ...]
+
+
+def maximise(
+    state: Statistics,
+    prior_prec: Float[np.ndarray, " k"],
+    groups: Int[np.ndarray, " k"],
+    *,
+    noise_var: Float[np.ndarray, " o"] | None = None,
+    max_steps: int = 1000,
+    tolerance: float = 1e-6,
+) -> Maximised:
+    """Maximise the log evidence of every output over precisions and noise, each on its own.
+
+    prior_prec
+        Of weights whose precision is `FIXED`; elsewhere it is not looked at.
+    groups
+        Weights with the same number share a precision; `FIXED` (-1) keeps it, as an intercept's
+        broad prior should be. 0, 0, 0, ...: one precision; 0, 1, 2, ...: relevance of each.
+    noise_var
+        y², where it is known; None: found with the precisions.
+    tolerance
+        Largest derivative of the log evidence by a log precision at the end, nats.
+    """
+    points, infos = [], []
+    for output in range(state.target.shape[1]):
+        known = None if noise_var is None else float(noise_var[output])
+        problem, start = _started(state, output, np.asarray(prior_prec, np.float64), groups, known)
+        found = evidence.ascend(problem, start, max_steps=max_steps, tolerance=tolerance)
+        at_bound = known is None and found.point.noise_var <= problem.least_noise
+        is_converged = found.gradient < tolerance
+        points.append(found.point)
+        infos.append(
+            EvidenceInfo(found.trace, found.gradient, is_converged, found.n_repaired, at_bound)
+        )
+    precs = np.stack([point.weights.prec for point in points])
+    noise = np.array([point.noise_var for point in points])
+    return Maximised(known_noise(state, precs, noise), precs, tuple(infos))
+
+
+class _Point(NamedTuple):
+    """Values of the hyper-parameters of one output, and all that follows from them.
+
+    error
+        Sum of squared residuals of the mean.
+    """
+
+    weights: Weights
+    noise_var: float
+    log_evidence: float
+    error: float
+
+    @property
+    def n_well_determined(self) -> float:
+        """MacKay's gamma of all weights together."""
+        return float(np.sum(self.weights.well_determined))
+
+
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    """The evidence of one output, as a function of precisions and noise."""
+
+    state: Statistics
+    output: int
+    groups: Groups
+    noise_is_free: bool
+    least_noise: float
+
+    def at(self, prec: np.ndarray, noise_var: float) -> _Point:
+        solved = solve(self.state, self.output, prec * noise_var)
+        weights = Weights(prec, solved.mean**2, noise_var * np.sum(solved.root**2, axis=1))
+        return _Point(
+            weights=weights,
+            noise_var=noise_var,
+            log_evidence=gaussian_log_evidence(self.state, solved, prec * noise_var, noise_var),
+            error=max(solved.penalised - noise_var * float(np.sum(prec * weights.square)), 0.0),
+        )
+
+    def gradient(self, point: _Point) -> float:
+        largest = evidence.gradient(point.weights, self.groups)
+        if self.noise_is_free and point.noise_var > self.least_noise:
+            undetermined = self.state.weight_sum - point.n_well_determined
+            largest = max(largest, 0.5 * abs(undetermined - point.error / point.noise_var))
+        return largest
+
+    def mackay(self, point: _Point) -> _Point:
+        """Prior precision gamma / m², noise variance error / (n - gamma)."""
+        undetermined = self.state.weight_sum - point.n_well_determined
+        noise = point.error / undetermined if undetermined > 0.0 else self.least_noise
+        return self.at(evidence.mackay(point.weights, self.groups), self._noise(point, noise))
+
+    def em(self, point: _Point) -> _Point:
+        """Prior precision 1 / E[w²], noise variance E[residual²]."""
+        spent = point.noise_var * point.n_well_determined
+        noise = (point.error + spent) / max(self.state.weight_sum, 1.0)
+        return self.at(evidence.em(point.weights, self.groups), self._noise(point, noise))
+
+    def _noise(self, point: _Point, noise_var: float) -> float:
+        return max(noise_var, self.least_noise) if self.noise_is_free else point.noise_var
+
+
+def _started(
+    state: Statistics,
+    output: int,
+    prior_prec: np.ndarray,
+    groups: np.ndarray,
+    noise_var: float | None,
+) -> tuple[_Evidence, _Point]:
+    """Start where the prior of the function has the mean square of y, whatever the units."""
+    n = max(state.weight_sum, 1.0)
+    target = np.vstack([state.target, state.residual])[:, output]
+    square_y = float(np.sum(target**2)) / n
+    square_y = square_y if square_y > 0.0 else 1.0
+    square_phi = np.sum(state.design**2, axis=0) / n
+    is_free = groups != FIXED
+    total = float(np.sum(square_phi[is_free]))
+    usual = np.where(square_phi > 0.0, square_phi, total if total > 0.0 else 1.0) / square_y
+    bounds = Groups(
+        groups,
+        least=np.where(is_free, _LEAST * usual, 0.0),
+        most=np.where(is_free, _MOST * n * usual, np.inf),
+    )
+    problem = _Evidence(state, output, bounds, noise_var is None, _LEAST * square_y)
+    start = np.where(is_free, (total if total > 0.0 else 1.0) / square_y, prior_prec)
+    if np.unique(groups[is_free]).size > 1:
+        start = np.where(is_free, np.sum(is_free) * usual, start)
+    return problem, problem.at(start, square_y if noise_var is None else noise_var)

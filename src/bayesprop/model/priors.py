@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +48,11 @@ class ClosedPrior(Prior):
         log_v
             Logarithm of q.v, where the caller has it: its slope is then no division by q.v.
         """
+
+
+def log_prior(prior: Prior, weights: Any) -> Float[Array, ""]:
+    """Log p(weights) of a pytree, summed, nats."""
+    return jnp.sum(jnp.stack([jnp.sum(prior.log_prob(w)) for w in jax.tree.leaves(weights)]))
 
 
 @jax.tree_util.register_dataclass

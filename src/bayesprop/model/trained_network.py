@@ -104,32 +104,23 @@ class TrainedNetwork:
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train from a random start."""
-        started = time.perf_counter()
-        return self._learned(rows, self.start(int(rng.randint(2**31))), 0, progress, started)
+        return self.learned(rows, self.start(int(rng.randint(2**31))), 0, progress)
 
     def resume(
-        self,
-        rows: TrainingRows,
-        before: Learned,
-        rng: np.random.RandomState,
-        progress: Progress,
+        self, rows: TrainingRows, before: Learned, rng: np.random.RandomState, progress: Progress
     ) -> Learned:
         """Train on for as many epochs again; the seed is that of the start."""
         del rng
-        return self._learned(rows, before.state, before.n_iter, progress, time.perf_counter())
+        return self.learned(rows, before.state, before.n_iter, progress)
 
-    def _learned(
-        self,
-        rows: TrainingRows,
-        start: NetworkState,
-        first_epoch: int,
-        progress: Progress,
-        started: float,
+    def learned(
+        self, rows: TrainingRows, start: NetworkState, epoch: int, progress: Progress
     ) -> Learned:
-        trained = self.train(rows, start, first_epoch, progress)
+        """Train from a state that has seen some epochs."""
+        started = time.perf_counter()
+        trained = self.train(rows, start, epoch, progress)
         report = self.account(trained, len(rows.x), time.perf_counter() - started)
-        state = self.finished(trained, start.seed)
-        return Learned(state, report, first_epoch + report.n_epochs)
+        return Learned(self.finished(trained, start.seed), report, epoch + report.n_epochs)
 
     def train(
         self, rows: TrainingRows, start: NetworkState, first_epoch: int, progress: Progress

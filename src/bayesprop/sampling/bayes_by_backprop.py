@@ -9,7 +9,6 @@ of any length.
 from __future__ import annotations
 
 from functools import partial
-from itertools import accumulate
 from typing import Any, Literal, NamedTuple, cast
 
 import jax
@@ -17,43 +16,33 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from bayesprop.model import mean_field
-from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
-from bayesprop.model.mean_field import MeanField
+from bayesprop.model.gradient_method import Apply, GradientMethod, Info
 from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.priors import ClosedPrior, Prior
+from bayesprop.model.networks import plain_activation
+from bayesprop.model.priors import ClosedPrior, Prior, log_prior
 from bayesprop.numerics import loops
-from bayesprop.numerics.fast_normal import normal
-from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.loops import Batch
-from bayesprop.numerics.softplus import softplus
-from bayesprop.sampling.mean_field_network import activation_of, sample_outputs
+from bayesprop.sampling import mean_field
+from bayesprop.sampling.mean_field import (
+    MeanField,
+    MeanFieldState,
+    Params,
+    draw_noise,
+    mean,
+    sample,
+    sample_outputs,
+    weights_at,
+)
 
 KL = Literal["closed", "sampled"]
 KLWeights = Literal["uniform", "geometric"]
 INIT_STD = 0.0067
 
 
-class Params(NamedTuple):
-    """What is learnt: the posterior of the network, and the parameters of the likelihood."""
-
-    q: MeanField
-    likelihood: Any
-
-
-class BayesByBackpropState(NamedTuple):
-    """Posterior, parameters of the likelihood, and what the optimiser remembers."""
-
-    q: MeanField
-    likelihood: Any
-    optimizer: Any
-
-
 class FreeEnergy(NamedTuple):
-    """Share of the KL less the log-likelihood, and both of them apart, nats."""
+    """Share of the KL less the log-likelihood; the latter alone; nats."""
 
     value: Float[Array, ""]
-    kl: Float[Array, ""]
     log_likelihood: Float[Array, ""]
 
 
@@ -93,7 +82,7 @@ def free_energy(
     penalty = _kl(prior, params.q, noise, kl)
     log_p = jax.vmap(partial(likelihood.log_prob, params.likelihood))(outputs, batch.y)
     total = jnp.sum(batch.weight * log_p)
-    return FreeEnergy(share * penalty - total, penalty, total)
+    return FreeEnergy(share * penalty - total, total)
 
 
 def bayes_by_backprop(
@@ -134,18 +123,22 @@ def bayes_by_backprop(
         raise ValueError(
             f"kl must be 'sampled' for {type(prior).__name__}, which has no closed KL; got {kl!r}"
         )
-    nonlinearity = activation_of(apply) if local_reparameterisation else None
+    nonlinearity = plain_activation(apply) if local_reparameterisation else None
+    if local_reparameterisation and nonlinearity is None:
+        raise ValueError(
+            "local_reparameterisation must be False for apply other than plain_apply or a partial "
+            f"of it, because it needs to know the layers; got {apply!r}"
+        )
 
     def objective(
         params: Params, key: PRNGKeyArray, batch: Batch, share: Array
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         noise = draw_noise(key, params.q.m)
         if nonlinearity is None:
-            outputs = jax.vmap(partial(apply, _weights(params.q, noise)))(batch.x)
+            outputs = jax.vmap(partial(apply, weights_at(params.q, noise)))(batch.x)
         else:
             outputs = sample_outputs(key, params.q, batch.x, nonlinearity)
-        cost = free_energy(prior, likelihood, params, noise, outputs, batch, kl=kl, share=share)
-        return cost.value, cost.log_likelihood
+        return free_energy(prior, likelihood, params, noise, outputs, batch, kl=kl, share=share)
 
     def gradient(
         params: Params, key: PRNGKeyArray, batch: Batch, share: Array
@@ -163,66 +156,23 @@ def bayes_by_backprop(
         total, _ = jax.lax.scan(add, one(first), others)
         return jax.tree.map(lambda part: part / n_samples, total)
 
-    def init(key: PRNGKeyArray, weights: Any) -> BayesByBackpropState:
-        del key
-        params = Params(mean_field.from_weights(weights, std=init_std), likelihood.init())
-        return BayesByBackpropState(*params, optimizer.init(params))
-
     def update(
-        key: PRNGKeyArray, state: BayesByBackpropState, batch: Batch
-    ) -> tuple[BayesByBackpropState, Info]:
-        params = Params(state.q, state.likelihood)
+        key: PRNGKeyArray, state: MeanFieldState, batch: Batch
+    ) -> tuple[MeanFieldState, Info]:
         share = kl_share(kl_weights, batch.place, batch.n_batches)
-        slopes, log_likelihood = gradient(params, key, batch, share)
+        slopes, log_likelihood = gradient(state.params, key, batch, share)
         a_row = batch.n_batches / batch.n_total
-        slopes = jax.tree.map(lambda slope: a_row * slope, slopes)
-        steps, memory = optimizer.update(slopes, state.optimizer, params)
-        moved = cast(Params, optax.apply_updates(params, steps))
+        moved = mean_field.stepped(optimizer, state, slopes, a_row)
         kl_now = loops.once_an_epoch(
             batch, lambda: _kl(prior, moved.q, draw_noise(key, moved.q.m), kl)
         )
         loss = a_row * (kl_now / batch.n_batches - log_likelihood)
-        info = Info(loss, a_row * log_likelihood, kl_now)
-        return BayesByBackpropState(*moved, memory), info
+        return moved, Info(loss, a_row * log_likelihood, kl_now)
 
-    return GradientMethod(init, update, sample, mean)
-
-
-def sample(key: PRNGKeyArray, state: BayesByBackpropState) -> Draw:
-    """Draw the weights of one network from the posterior."""
-    return Draw(_weights(state.q, draw_noise(key, state.q.m)), state.likelihood)
-
-
-def mean(state: BayesByBackpropState) -> Draw:
-    """Return the network of the posterior means."""
-    return Draw(state.q.m, state.likelihood)
-
-
-def draw_noise(key: PRNGKeyArray, like: Any) -> Any:
-    """Draw standard normals, a pytree of the same shapes, at once: every draw has a fixed price."""
-    leaves, structure = jax.tree.flatten(like)
-    ends = list(accumulate(leaf.size for leaf in leaves))
-    drawn = jnp.split(normal(key, (ends[-1],)), ends[:-1])
-    return structure.unflatten(
-        [part.reshape(leaf.shape) for part, leaf in zip(drawn, leaves, strict=True)]
-    )
-
-
-def _weights(q: MeanField, noise: Any) -> Any:
-    """Return m + softplus(rho) e (section 3.2, step 2)."""
-    return jax.tree.map(lambda m, rho, e: m + softplus(rho) * e, q.m, q.rho, noise)
+    return GradientMethod(mean_field.starts(likelihood, optimizer, init_std), update, sample, mean)
 
 
 def _kl(prior: Prior, q: MeanField, noise: Any, kl: KL) -> Float[Array, ""]:
     if kl == "closed":
         return mean_field.kl(cast(ClosedPrior, prior), q)
-    return _log_q(q, noise) - mean_field.log_prior(prior, _weights(q, noise))
-
-
-def _log_q(q: MeanField, noise: Any) -> Float[Array, ""]:
-    """Log q(m + std e) in terms of e: its gradients in m, which cancel (eq. 3), are not there."""
-
-    def one(rho: Array, e: Array) -> Array:
-        return -jnp.sum(jnp.log(softplus(rho)) + 0.5 * (LOG_2PI + e * e))
-
-    return jnp.sum(jnp.stack(jax.tree.leaves(jax.tree.map(one, q.rho, noise))))
+    return mean_field.log_q(q, noise) - log_prior(prior, weights_at(q, noise))

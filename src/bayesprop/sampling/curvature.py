@@ -1,33 +1,43 @@
-"""What the curvature of a log-likelihood is as a matrix H, and the posterior that follows from it.
+"""The curvature H of a log-likelihood: full, by Kronecker factors, or diagonal; and its posterior.
 
-A `Curvature` answers for the posterior covariance (b H + P)^-1, with a diagonal prior precision P
-that is constant on every leaf of the weights, and b a factor of the noise precision.
+A structure says what is added up over rows (`add`), what it costs in memory (`gigabytes`), what it
+is as a matrix (`finish`), and how the posterior is drawn from (`draw`) and pushed through the
+linearised network (`output_cov`). A `Curvature` answers for the posterior covariance
+(b H + P)^-1, with a diagonal prior precision P that is constant on every leaf of the weights, and b
+a factor of the noise precision.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float, PRNGKeyArray
 from scipy import linalg
 
+from bayesprop.sampling.jacobians import LayerSlopes, LeafSlopes
+
 Shapes = Sequence[tuple[int, ...]]
-_NEGATIVE = -1e-9
-
-
-def leaf_sizes(shapes: Shapes) -> Float[np.ndarray, " l"]:
-    """Weights of every leaf."""
-    return np.array([prod(shape) for shape in shapes], dtype=np.float64)
-
+ColumnReader = Callable[[Callable[[Array, Array], Array]], Array]
+"""Maps a function of (column, its number) over the columns of a matrix, some at a time."""
 
 NOT_POSITIVE = (
     "the posterior precision is not positive definite even where the curvature was taken for flat: "
     "raise prior_prec, or choose structure='diagonal'"
 )
+_NEGATIVE = -1e-9
+_BYTES = 8e-9  # gigabytes of a float64
+
+
+def leaf_sizes(shapes: Shapes) -> Float[np.ndarray, " l"]:
+    """Weights of every leaf."""
+    return np.array([prod(shape) for shape in shapes], dtype=np.float64)
 
 
 class Spread(NamedTuple):
@@ -48,10 +58,6 @@ class Curvature(ABC):
 
     sizes: Float[np.ndarray, " l"]
     n_repaired: int = 0
-
-    @abstractmethod
-    def flatten(self) -> None:
-        """Take directions of negative curvature for flat, and count them."""
 
     @abstractmethod
     def spread(self, prior_prec: Float[np.ndarray, " l"], b: float) -> Spread:
@@ -120,16 +126,13 @@ def _inverse(factor: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
 
 
 class LeafwiseCurvature(Curvature):
-    """H that is diagonal in a basis of each leaf, with known eigenvalues."""
+    """H that is diagonal in a basis of each leaf; negative eigenvalues are taken for flat."""
 
     def __init__(self, values: Sequence[Float[np.ndarray, "..."]], bases: Sequence[Any]) -> None:
         self.sizes = np.array([leaf.size for leaf in values], dtype=np.float64)
         self.n_repaired = int(sum(np.sum(leaf < 0.0) for leaf in values))
         self._values = [np.maximum(leaf, 0.0) for leaf in values]
         self._bases = bases
-
-    def flatten(self) -> None:
-        """Done from the start."""
 
     def _along(self, prior_prec: np.ndarray, b: float) -> list[np.ndarray]:
         return [b * leaf + prec for leaf, prec in zip(self._values, prior_prec, strict=True)]
@@ -152,3 +155,237 @@ class LeafwiseCurvature(Curvature):
             turn = np.kron(*basis) if basis else np.eye(values.size)
             blocks.append((turn * values.ravel()) @ turn.T)
         return np.asarray(linalg.block_diag(*blocks))
+
+
+class RowTerms(NamedTuple):
+    """What some rows add to J' middle J: derivatives, weighted `middle`, and the rows' weights."""
+
+    slopes: tuple[LeafSlopes, ...]
+    middle: Float[Array, "b k k"]
+    weight: Float[Array, " b"]
+
+
+@dataclass(frozen=True)
+class Structure(ABC):
+    """A shape of the curvature; hashable, so that it keys compilation. `name` is what users say."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def gigabytes(self, shapes: Shapes) -> float:
+        """Most memory that curvature and posterior take."""
+
+    def values_a_row(self, held: int, shapes: Shapes, n_outputs: int) -> int:
+        """Numbers that a row's derivatives take, `held` before they are used."""
+        del shapes, n_outputs
+        return held
+
+    @abstractmethod
+    def zero(self, shapes: Shapes, dtype: Any) -> Any:
+        """Start of the sum over rows."""
+
+    @abstractmethod
+    def add(self, total: Any, rows: RowTerms) -> Any:
+        """Add the sum over rows of J' middle J."""
+
+    @abstractmethod
+    def finish(self, total: Any, shapes: Shapes) -> Curvature:
+        """Read the sum."""
+
+    @abstractmethod
+    def draw(self, root: Any, key: PRNGKeyArray, shapes: Shapes) -> tuple[Array, ...]:
+        """Draw a departure of every leaf from its mean."""
+
+    @abstractmethod
+    def output_cov(self, root: Any, slopes: tuple[LeafSlopes, ...]) -> Float[Array, "b k k"]:
+        """J (b H + P)^-1 J' at every row."""
+
+    @abstractmethod
+    def shape_of_root(self, shapes: Shapes) -> Any:
+        """Shapes of the arrays of `Curvature.root`, to check those of a file."""
+
+
+@dataclass(frozen=True)
+class ExactStructure(Structure):
+    """A shape that exact second derivatives can have, too."""
+
+    @abstractmethod
+    def add_columns(self, total: Any, read: ColumnReader) -> Any:
+        """Add the columns of exact second derivatives."""
+
+
+def _float64(*shape: int) -> Any:
+    return jax.ShapeDtypeStruct(shape, np.float64)
+
+
+def _cut(flat: Float[Array, " p"], shapes: Shapes) -> tuple[Array, ...]:
+    """Cut a vector into leaves."""
+    edges = np.cumsum(leaf_sizes(shapes).astype(int))[:-1].tolist()
+    parts = zip(jnp.split(flat, edges), shapes, strict=True)
+    return tuple(part.reshape(shape) for part, shape in parts)
+
+
+class Full(ExactStructure):
+    """Every weight with every other: P² numbers."""
+
+    name = "full"
+
+    def gigabytes(self, shapes: Shapes) -> float:
+        """Curvature, factor and root."""
+        return 3.0 * _BYTES * float(leaf_sizes(shapes).sum()) ** 2
+
+    def values_a_row(self, held: int, shapes: Shapes, n_outputs: int) -> int:
+        """Layers are multiplied out, and once more with what stands between."""
+        return held + 2 * n_outputs * int(leaf_sizes(shapes).sum())
+
+    def zero(self, shapes: Shapes, dtype: Any) -> Float[Array, "p p"]:
+        """Start of the sum over rows."""
+        p = int(leaf_sizes(shapes).sum())
+        return jnp.zeros((p, p), dtype)
+
+    def add(self, total: Any, rows: RowTerms) -> Any:
+        """One matrix product for all rows."""
+        slopes = jnp.concatenate([leaf.rows() for leaf in rows.slopes], axis=-1)
+        p = slopes.shape[-1]
+        return total + slopes.reshape(-1, p).T @ (rows.middle @ slopes).reshape(-1, p)
+
+    def add_columns(self, total: Any, read: ColumnReader) -> Any:
+        """Keep every column."""
+        return total + read(lambda column, _: column)
+
+    def finish(self, total: Any, shapes: Shapes) -> DenseCurvature:
+        """Read the sum."""
+        return DenseCurvature(np.asarray(total, np.float64), shapes)
+
+    def draw(self, root: Any, key: PRNGKeyArray, shapes: Shapes) -> tuple[Array, ...]:
+        """R z, cut into leaves."""
+        return _cut(root @ jax.random.normal(key, root.shape[:1], root.dtype), shapes)
+
+    def output_cov(self, root: Any, slopes: tuple[LeafSlopes, ...]) -> Float[Array, "b k k"]:
+        """J R (J R)'."""
+        moved = jnp.concatenate([leaf.rows() for leaf in slopes], axis=-1) @ root
+        return moved @ jnp.swapaxes(moved, 1, 2)
+
+    def shape_of_root(self, shapes: Shapes) -> Any:
+        """One square array."""
+        p = int(leaf_sizes(shapes).sum())
+        return _float64(p, p)
+
+
+class _Leafwise(Structure):
+    """Independent numbers along a basis of every leaf: root is (*basis, std), leaf after leaf."""
+
+    def draw(self, root: Any, key: PRNGKeyArray, shapes: Shapes) -> tuple[Array, ...]:
+        """Independent numbers along the basis, turned back."""
+
+        def one(key: Array, leaf: tuple[Array, ...]) -> Array:
+            *basis, std = leaf
+            z = std * jax.random.normal(key, std.shape, std.dtype)
+            return basis[0] @ z @ basis[1].T if basis else z
+
+        return tuple(map(one, jax.random.split(key, len(shapes)), root))
+
+    def output_cov(self, root: Any, slopes: tuple[LeafSlopes, ...]) -> Float[Array, "b k k"]:
+        """Sum over leaves of J diag(var) J', inputs and units turned to the basis."""
+
+        def one(slope: Any, leaf: tuple[Array, ...]) -> Array:
+            *basis, std = leaf
+            if basis:
+                slope = LayerSlopes(slope.inputs @ basis[0], slope.units @ basis[1])
+            return slope.spread(std**2)
+
+        return jnp.sum(jnp.stack(list(map(one, slopes, root))), axis=0)
+
+
+class Diagonal(_Leafwise, ExactStructure):
+    """Every weight by itself: P numbers."""
+
+    name = "diagonal"
+
+    def gigabytes(self, shapes: Shapes) -> float:
+        """Curvature and standard deviations."""
+        return 3.0 * _BYTES * float(leaf_sizes(shapes).sum())
+
+    def zero(self, shapes: Shapes, dtype: Any) -> tuple[Array, ...]:
+        """Start of the sum over rows."""
+        return tuple(jnp.zeros(shape, dtype) for shape in shapes)
+
+    def add(self, total: Any, rows: RowTerms) -> Any:
+        """Leaf after leaf."""
+        leaves = zip(total, rows.slopes, strict=True)
+        return tuple(leaf + slope.squares(rows.middle) for leaf, slope in leaves)
+
+    def add_columns(self, total: Any, read: ColumnReader) -> Any:
+        """Keep one number a column."""
+        diagonal = read(lambda column, number: column[number])
+        parts = _cut(diagonal, [leaf.shape for leaf in total])
+        return tuple(map(jnp.add, total, parts))
+
+    def finish(self, total: Any, shapes: Shapes) -> LeafwiseCurvature:
+        """Read the sum."""
+        values = [np.asarray(leaf, np.float64) for leaf in total]
+        return LeafwiseCurvature(values, [() for _ in shapes])
+
+    def shape_of_root(self, shapes: Shapes) -> Any:
+        """One array a leaf, of its shape."""
+        return tuple((_float64(*shape),) for shape in shapes)
+
+
+class _Factors(NamedTuple):
+    """Of a layer, summed over rows; `mass` is the sum of the rows' weights."""
+
+    inputs: Array
+    units: Array
+    mass: Array
+
+
+class Kron(_Leafwise):
+    """A Kronecker product a layer: inputs with inputs, units with units.
+
+    sum_n (z z') x (u' M u) ~ (mean z z') x (sum u' M u), exact for one row, and where inputs and
+    slopes are independent (Martens & Grosse 2015; Ritter, Botev & Barber 2018, eq. 6). Layers do
+    not know of each other; biases are the weights of a constant input.
+    """
+
+    name = "kron"
+
+    def gigabytes(self, shapes: Shapes) -> float:
+        """Factors, their eigenvectors and what the decomposition works in; standard deviations."""
+        return _BYTES * sum(4.0 * (i**2 + o**2) + 2.0 * i * o for i, o in shapes)
+
+    def zero(self, shapes: Shapes, dtype: Any) -> tuple[_Factors, ...]:
+        """Start of the sum over rows."""
+        nothing = jnp.zeros((), dtype)
+        return tuple(
+            _Factors(jnp.zeros((i, i), dtype), jnp.zeros((o, o), dtype), nothing) for i, o in shapes
+        )
+
+    def add(self, total: Any, rows: RowTerms) -> Any:
+        """Add to the two factors of every layer."""
+
+        def one(sums: _Factors, layer: LayerSlopes) -> _Factors:
+            o = layer.units.shape[-1]
+            pushed = (rows.middle @ layer.units).reshape(-1, o)
+            return _Factors(
+                sums.inputs + (layer.inputs * rows.weight[:, None]).T @ layer.inputs,
+                sums.units + layer.units.reshape(-1, o).T @ pushed,
+                sums.mass + jnp.sum(rows.weight),
+            )
+
+        return tuple(map(one, total, cast(tuple[LayerSlopes, ...], rows.slopes)))
+
+    def finish(self, total: Any, shapes: Shapes) -> LeafwiseCurvature:
+        """Decompose both factors of every layer."""
+        del shapes
+        values, bases = [], []
+        for factors in total:
+            inputs, units = (np.asarray(part, np.float64) for part in factors[:2])
+            along_i, turn_i = linalg.eigh(inputs / float(factors.mass), check_finite=False)
+            along_o, turn_o = linalg.eigh(units, check_finite=False)
+            values.append(np.outer(np.maximum(along_i, 0.0), np.maximum(along_o, 0.0)))
+            bases.append((turn_i, turn_o))
+        return LeafwiseCurvature(values, bases)
+
+    def shape_of_root(self, shapes: Shapes) -> Any:
+        """Three arrays a layer: eigenvectors of both factors, standard deviations."""
+        return tuple((_float64(i, i), _float64(o, o), _float64(i, o)) for i, o in shapes)

@@ -1,71 +1,63 @@
 """Deep ensembles (Lakshminarayanan et al. 2017): the same network trained from several starts.
 
 Members are one pytree with a leading member axis. They train together, each on all rows in an order
-of its own; the prediction is the equal mixture of what the members predict.
+of its own; the prediction is the equal mixture of what the members predict. With early stopping
+rows are held out, and the best epoch is kept. An ensemble of one is a plain network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+import numpy as np
+import optax
+from jaxtyping import Array, Int, PRNGKeyArray
 
-from bayesprop.model.gradient_method import Draw, GradientMethod, Info
+from bayesprop.model import draws
+from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
+from bayesprop.model.method import Progress, TrainingRows
+from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.networks import init_weights
+from bayesprop.model.priors import NormalPrior
+from bayesprop.model.trained_network import Built, NetworkState, TrainedNetwork
+from bayesprop.model.training import Trained, train
+from bayesprop.numerics.filling import blocks, device_rows, slots
 from bayesprop.numerics.loops import Batch, Rows, permutation
+from bayesprop.sampling.mc_dropout import Rates, dropout_forward
+from bayesprop.sampling.point_network import point_network
 
 _LARGE_NETWORK = 100_000
+_ORDERS_FOLD, _HELD_OUT_SEED = 2**31 - 2, 1
+_NO_DROPOUT = Rates()
 
 
 class Lessons(NamedTuple):
-    """The members, and the rows that they learn from: the state of `in_own_orders`.
+    """The members, and while they train the rows that they learn from.
 
     n_total
         Sum of the weights of the rows.
     """
 
     members: Any
-    data: Rows
-    n_total: Float[Array, ""]
+    data: Any = ()
+    n_total: Any = ()
 
 
 def deep_ensemble(member: GradientMethod, *, n_members: int) -> GradientMethod:
-    """Build the ensemble of a method: every update is that of each member on the same batch.
+    """Build the ensemble of a method, each member in batches of its own.
 
-    `init` takes the members' weights, stacked; `sample` is one member at random.
+    `init` takes the members' weights, stacked; `sample` is one member at random. The state is
+    `Lessons`, and a batch holds numbers of its rows, x (b, m): column k names those of member k, as
+    `own_orders` makes them.
     """
 
-    def init(key: PRNGKeyArray, weights: Any) -> Any:
-        return jax.vmap(member.init)(jax.random.split(key, n_members), weights)
-
-    def update(key: PRNGKeyArray, members: Any, batch: Batch) -> tuple[Any, Info]:
-        def one(key: Array, state: Any) -> tuple[Any, Info]:
-            return member.update(key, state, batch)
-
-        members, infos = _of_each(one)(jax.random.split(key, n_members), members)
-        return members, _mean(infos)
-
-    def sample(key: PRNGKeyArray, members: Any) -> Draw:
-        key_member, key_draw = jax.random.split(key)
-        k = jax.random.randint(key_member, (), 0, n_members)
-        return member.sample(key_draw, jax.tree.map(lambda leaf: leaf[k], members))
-
-    def mean(members: Any) -> Draw:
-        return jax.vmap(member.mean)(members)
-
-    return GradientMethod(init, update, sample, mean)
-
-
-def in_own_orders(member: GradientMethod, *, n_members: int) -> GradientMethod:
-    """Train the ensemble, each member in batches of its own.
-
-    The state is `Lessons`, and a batch holds numbers of rows, x (b, m): column k names those of
-    member k, as `own_orders` makes them. The data ride along in the state.
-    """
-    ensemble = deep_ensemble(member, n_members=n_members)
+    def init(key: PRNGKeyArray, weights: Any) -> Lessons:
+        return Lessons(jax.vmap(member.init)(jax.random.split(key, n_members), weights))
 
     def update(key: PRNGKeyArray, state: Lessons, batch: Batch) -> tuple[Lessons, Info]:
         def one(key: Array, member_state: Any, rows: Int[Array, " b"]) -> tuple[Any, Info]:
@@ -74,16 +66,31 @@ def in_own_orders(member: GradientMethod, *, n_members: int) -> GradientMethod:
             return member.update(key, member_state, own)
 
         keys = jax.random.split(key, n_members)
-        members, infos = _of_each(one)(keys, state.members, batch.x.T)
-        return state._replace(members=members), _mean(infos)
+        members, infos = _of_each(one, keys, state.members, batch.x.T)
+        info = Info(*(jnp.mean(values, axis=0) for values in infos))
+        return state._replace(members=members), info
 
     def sample(key: PRNGKeyArray, state: Lessons) -> Draw:
-        return ensemble.sample(key, state.members)
+        key_member, key_draw = jax.random.split(key)
+        k = jax.random.randint(key_member, (), 0, n_members)
+        return member.sample(key_draw, jax.tree.map(lambda leaf: leaf[k], state.members))
 
     def mean(state: Lessons) -> Draw:
-        return ensemble.mean(state.members)
+        return jax.vmap(member.mean)(state.members)
 
-    return GradientMethod(ensemble.init, update, sample, mean)
+    return GradientMethod(init, update, sample, mean)
+
+
+def _of_each(one: Callable[..., Any], keys: Array, members: Any, rows: Array) -> Any:
+    """Map over members: small networks side by side, large ones one after another.
+
+    A matrix product for several members at once is slower on a CPU than as many products where each
+    of them fills it.
+    """
+    size = sum(leaf.size for leaf in jax.tree.leaves(members)) // keys.shape[0]
+    if size < _LARGE_NETWORK:
+        return jax.vmap(one)(keys, members, rows)
+    return jax.lax.map(lambda of_member: one(*of_member), (keys, members, rows))
 
 
 @partial(jax.jit, static_argnames="n_members")
@@ -102,28 +109,129 @@ def own_orders(
     return Rows(columns, (), jnp.ones(n_slots))
 
 
-def one_by_one(members: Any) -> list[Any]:
-    """Split the members' states."""
-    count = jax.tree.leaves(members)[0].shape[0]
-    return [jax.tree.map(lambda leaf, k=k: leaf[k], members) for k in range(count)]
+def point_ensemble(
+    apply: Apply,
+    likelihood: NetworkLikelihood,
+    optimizer: optax.GradientTransformation,
+    *,
+    n_members: int,
+    weight_decay: float,
+    rates: Rates = _NO_DROPOUT,
+    adversarial_step: float = 0.0,
+    activation_name: str = "relu",
+) -> GradientMethod:
+    """Build the ensemble of point networks, with dropout in training where there are rates.
+
+    weight_decay
+        Of the sum of squared weights, halved, beside the sum of log-likelihoods; 0: none.
+    adversarial_step
+        As `point_network` takes it.
+    """
+    drops = any(rate > 0.0 for rate in rates)
+    member = point_network(
+        apply,
+        likelihood,
+        optimizer,
+        prior=NormalPrior(1.0 / weight_decay) if weight_decay > 0.0 else None,
+        forward=dropout_forward(rates, activation_name=activation_name) if drops else None,
+        adversarial_step=adversarial_step,
+    )
+    return deep_ensemble(member, n_members=n_members)
 
 
-def _of_each(one: Callable[..., Any]) -> Callable[..., Any]:
-    """Map over members: small networks side by side, large ones one after another.
+@dataclass(frozen=True)
+class EarlyStopping:
+    """Share of the rows that is held out, and epochs without a better one before it stops."""
 
-    A matrix product for several members at once is slower on a CPU than as many products where each
-    of them fills it.
+    validation_fraction: float
+    patience: int
+
+    def held_out(self, n_rows: int, seed: int) -> np.ndarray:
+        """Say which rows are held out; all but one at most."""
+        is_held_out = np.zeros(n_rows, dtype=bool)
+        count = min(max(1, round(self.validation_fraction * n_rows)), n_rows - 1)
+        rng = np.random.default_rng((seed, _HELD_OUT_SEED))
+        is_held_out[rng.permutation(n_rows)[:count]] = True
+        return is_held_out
+
+
+@dataclass(frozen=True)
+class MemberNetworks(TrainedNetwork):
+    """`n_draws` members of a `deep_ensemble`, whose equal mixture predicts.
+
+    stopping
+        None: all epochs, on all rows.
     """
 
-    def each(keys: Array, members: Any, *others: Any) -> Any:
-        n_members = keys.shape[0]
-        size = sum(leaf.size for leaf in jax.tree.leaves(members)) // n_members
-        if size < _LARGE_NETWORK:
-            return jax.vmap(one)(keys, members, *others)
-        return jax.lax.map(lambda of_member: one(*of_member), (keys, members, *others))
+    stopping: EarlyStopping | None = None
 
-    return each
+    def started(self, seed: Any) -> Any:
+        """Draw the starts of all members."""
+        key_weights, key_state = jax.random.split(jax.random.key(seed))
+        keys = jax.random.split(key_weights, self.n_draws)
+        weights = jax.vmap(partial(init_weights, sizes=self.sizes))(keys)
+        return self.built.gradient.init(key_state, weights).members
+
+    def train(
+        self, rows: TrainingRows, start: NetworkState, first_epoch: int, progress: Progress
+    ) -> Trained:
+        """Train every member in its own order of the rows."""
+        held_out, validate, patience = np.zeros(len(rows.x), dtype=bool), None, None
+        if self.stopping is not None:
+            held_out = self.stopping.held_out(len(rows.x), start.seed)
+            validate = partial(_loss, self.built, _chosen(rows, held_out, blocks))
+            patience = self.stopping.patience
+        data = _chosen(rows, ~held_out, slots)
+        orders_key = jax.random.fold_in(jax.random.key(start.seed), _ORDERS_FOLD)
+        n_rows = int(np.sum(~held_out))
+        trained = train(
+            self.built.gradient,
+            Lessons(start.network, data, jnp.sum(data.weight)),
+            own_orders(orders_key, data, n_rows, n_members=self.n_draws),
+            n_rows=n_rows,
+            seed=start.seed,
+            batch_size=self.batch_size,
+            n_epochs=self.n_epochs,
+            first_epoch=first_epoch,
+            validate=validate,
+            patience=patience,
+            progress=progress,
+        )
+        return trained._replace(state=trained.state.members)
+
+    def predicted(self, state: NetworkState, x: Any, key: Any) -> draws.Observed:
+        """Predict the targets by every member once."""
+        del key
+        likelihood: Any = self.built.likelihood
+        networks = self.built.gradient.mean(Lessons(state.network))
+        return draws.observations_of(self.built.apply, likelihood, networks, x)
+
+    def class_moments(self, state: NetworkState, x: Any, key: Any) -> draws.ClassMoments:
+        """Average the probabilities and entropies of the members."""
+        del key
+        networks = self.built.gradient.mean(Lessons(state.network))
+        return draws.class_moments_of(self.built.apply, networks.weights, x)
+
+    def observed(self, state: NetworkState, x: Any, key: Any, n_draws: int) -> draws.Observed:
+        """Predict by members at random."""
+        lessons = state._replace(network=Lessons(state.network))
+        return super().observed(lessons, x, key, n_draws)
 
 
-def _mean(infos: Info) -> Info:
-    return Info(*(jnp.mean(values, axis=0) for values in infos))
+def _chosen(rows: TrainingRows, chosen: np.ndarray, room: Callable[[int], int]) -> Rows:
+    weight = None if rows.weight is None else rows.weight[chosen]
+    return device_rows(rows.x[chosen], rows.y[chosen], weight, room(int(np.sum(chosen))))
+
+
+def _loss(built: Built, rows: Rows, state: Lessons) -> float:
+    """Minus the mean log-likelihood of rows, nats a row, averaged over members."""
+    return float(_member_losses(built.apply, built.likelihood, built.gradient.mean(state), rows))
+
+
+@partial(jax.jit, static_argnames=("apply", "likelihood"))
+def _member_losses(apply: Apply, likelihood: NetworkLikelihood, members: Draw, rows: Rows) -> Any:
+    def one(weights: Any, noise: Any) -> Any:
+        f = jax.vmap(partial(apply, weights))(rows.x)
+        return jnp.sum(rows.weight * jax.vmap(partial(likelihood.log_prob, noise))(f, rows.y))
+
+    return -jnp.mean(jax.vmap(one)(*members)) / jnp.maximum(jnp.sum(rows.weight), 1e-30)

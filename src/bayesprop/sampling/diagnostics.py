@@ -65,18 +65,14 @@ class Diagnostics(NamedTuple):
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Self:
         """Rebuild what `to_dict` gave."""
-        return cls(**{name: _array(value) for name, value in stored.items()})
+        others = {name: stored[name] for name in ("names", "n_divergent")}
+        arrays: Any = {k: np.array(v, np.float64) for k, v in stored.items() if k not in others}
+        return cls(**others, **arrays)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return [None if np.isnan(x) else float(x) for x in value]
-    return value
-
-
-def _array(value: Any) -> Any:
-    if isinstance(value, list) and not all(isinstance(x, str) for x in value):
-        return np.array([np.nan if x is None else float(x) for x in value])
     return value
 
 
@@ -133,22 +129,20 @@ def traced(of: Any, found: Diagnostics | None, most: int = MOST_TRACED) -> dict[
     of
         A pytree with leading axes (c, s).
     """
+    known: dict[str, list[float | None]] = {}
+    if found is not None:
+        ess = np.minimum(found.ess_bulk, found.ess_tail)
+        known = {
+            name: [None if np.isnan(x) else float(x) for x in pair]
+            for name, *pair in zip(found.names, found.r_hat, ess, strict=True)
+        }
     return {
         name: ChainTrace(
             values[:, :: -(-values.shape[1] // most)].astype(float).tolist(),
-            *_numbers(name, found),
+            *known.get(name, (None, None)),
         )
         for name, values in coordinates(of).items()
     }
-
-
-def _numbers(name: str, found: Diagnostics | None) -> tuple[float | None, float | None]:
-    """R-hat and the effective number of draws of a coordinate, None where they are unknown."""
-    if found is None or name not in found.names:
-        return None, None
-    i = found.names.index(name)
-    r_hat, ess = float(found.r_hat[i]), float(min(found.ess_bulk[i], found.ess_tail[i]))
-    return None if np.isnan(r_hat) else r_hat, None if np.isnan(ess) else ess
 
 
 def advice(found: Diagnostics) -> list[str]:

@@ -17,25 +17,20 @@ so that it needs no gradient of its own.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model import mean_field
 from bayesprop.model.gradient_method import Apply, GradientMethod, Info
-from bayesprop.model.mean_field import MeanField
 from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.priors import NormalPrior
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch
-from bayesprop.sampling.bayes_by_backprop import (
-    BayesByBackpropState,
-    Params,
-    mean,
-    sample,
-)
+from bayesprop.sampling import mean_field
+from bayesprop.sampling.mean_field import MeanField, MeanFieldState, Params, mean, sample
 
 
 class RowSlopes(NamedTuple):
@@ -61,16 +56,6 @@ def optimal_prior(q: MeanField) -> Gaussian:
     m = _sum(q.m) / count
     spread = jax.tree.map(lambda w, v: v + (w - m) ** 2, q.m, mean_field.variances(q))
     return Gaussian(m, _sum(spread) / count)
-
-
-def kl_to_prior(q: MeanField, prior: Gaussian) -> Float[Array, ""]:
-    """KL(q || N(mu, s²)) over all weights, nats."""
-
-    def one(m: Array, v: Array) -> Array:
-        ratio = v / prior.v
-        return 0.5 * (ratio - 1.0 - jnp.log(ratio) + (m - prior.m) ** 2 / prior.v)
-
-    return _sum(jax.tree.map(one, q.m, mean_field.variances(q)))
 
 
 def row_slopes(
@@ -125,29 +110,26 @@ def graves_vi(
         )
         return Params(q, jax.tree.map(jnp.negative, slopes.of_likelihood))
 
-    def init(key: PRNGKeyArray, weights: Any) -> BayesByBackpropState:
-        del key
-        params = Params(mean_field.from_weights(weights, std=init_std), likelihood.init())
-        return BayesByBackpropState(*params, optimizer.init(params))
-
     def update(
-        key: PRNGKeyArray, state: BayesByBackpropState, batch: Batch
-    ) -> tuple[BayesByBackpropState, Info]:
-        params = Params(state.q, state.likelihood)
+        key: PRNGKeyArray, state: MeanFieldState, batch: Batch
+    ) -> tuple[MeanFieldState, Info]:
         prior = optimal_prior(state.q)
         weights = sample(key, state).weights
         slopes = row_slopes(apply, likelihood, weights, state.likelihood, batch)
         share = 1.0 / batch.n_batches
         a_row = batch.n_batches / batch.n_total
-        uphill = gradient(params, slopes, prior, share)
-        uphill = jax.tree.map(lambda slope: a_row * slope, uphill)
-        steps, memory = optimizer.update(uphill, state.optimizer, params)
-        moved = cast(Params, optax.apply_updates(params, steps))
+        uphill = gradient(state.params, slopes, prior, share)
         kl = kl_to_prior(state.q, prior)
         info = Info(a_row * (share * kl - slopes.total), a_row * slopes.total, kl)
-        return BayesByBackpropState(*moved, memory), info
+        return mean_field.stepped(optimizer, state, uphill, a_row), info
 
-    return GradientMethod(init, update, sample, mean)
+    return GradientMethod(mean_field.starts(likelihood, optimizer, init_std), update, sample, mean)
+
+
+def kl_to_prior(q: MeanField, prior: Gaussian) -> Float[Array, ""]:
+    """KL(q || N(mu, s²)) over all weights, nats."""
+    centred = MeanField(jax.tree.map(lambda m: m - prior.m, q.m), q.rho)
+    return mean_field.kl(NormalPrior(prior.v), centred)
 
 
 def _sum(tree: Any) -> Float[Array, ""]:

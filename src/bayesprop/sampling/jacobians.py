@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from bayesprop.model.gradient_method import Apply
 from bayesprop.model.layers import Activation
 from bayesprop.model.networks import plain_activation
+
+_COLUMNS_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
@@ -57,22 +60,6 @@ class Chosen:
 
 
 EVERY_LEAF = Chosen()
-
-
-class LeafSlopes(Protocol):
-    """Derivatives of the k outputs at b rows by one leaf."""
-
-    def rows(self) -> Float[Array, "b k p"]:
-        """As an array, the leaf flattened."""
-        ...
-
-    def squares(self, middle: Float[Array, "b k k"]) -> Array:
-        """Sum over rows of diag(J' middle J), in the shape of the leaf."""
-        ...
-
-    def spread(self, var: Array) -> Float[Array, "b k k"]:
-        """J diag(var) J' at every row, for independent variances of the leaf's elements."""
-        ...
 
 
 class ArraySlopes(NamedTuple):
@@ -122,6 +109,10 @@ class LayerSlopes(NamedTuple):
         return (self.units * by_unit[:, None, :]) @ jnp.swapaxes(self.units, 1, 2)
 
 
+LeafSlopes = ArraySlopes | LayerSlopes
+"""Derivatives of the k outputs at b rows by one leaf."""
+
+
 class Linearised(NamedTuple):
     """Outputs at b rows, and their derivatives by every chosen leaf."""
 
@@ -139,10 +130,8 @@ def linearise(apply: Apply, chosen: Chosen, weights: Any, x: Float[Array, "b ...
     def outputs(leaves: tuple[Array, ...], row: Array) -> Array:
         return apply(chosen.put(weights, leaves), row)
 
-    found = jax.vmap(jax.jacrev(outputs), in_axes=(None, 0))(leaves, x)
-    return Linearised(
-        jax.vmap(partial(apply, weights))(x), tuple(ArraySlopes(slopes) for slopes in found)
-    )
+    slopes = jax.vmap(jax.jacrev(outputs), in_axes=(None, 0))(leaves, x)
+    return Linearised(jax.vmap(partial(apply, weights))(x), tuple(map(ArraySlopes, slopes)))
 
 
 def _layers(
@@ -165,6 +154,26 @@ def _layers(
         if number > places[0]:
             units = (units @ weights[number][:-1].T) * bends[number - 1][:, None, :]
     return Linearised(z, tuple(slopes[number] for number in places))
+
+
+def map_hessian_columns(
+    loss: Callable[[Any], Array], leaves: Any, read: Callable[[Array, Array], Array]
+) -> Array:
+    """Map `read` of (column, its number) over the second derivatives of a loss, flattened.
+
+    A column is the derivative of the gradient along one weight: no more than some are held.
+    """
+    flat, unravel = ravel_pytree(leaves)
+
+    def column(number: Array) -> Array:
+        along = jnp.zeros_like(flat).at[number].set(1.0)
+        return jax.jvp(jax.grad(lambda flat: loss(unravel(flat))), (flat,), (along,))[1]
+
+    return jax.lax.map(
+        lambda number: read(column(number), number),
+        jnp.arange(flat.size),
+        batch_size=_COLUMNS_AT_ONCE,
+    )
 
 
 def tangent_apply(apply: Apply) -> Callable[[tuple[Any, Any], Array], Array]:

@@ -9,8 +9,8 @@ sign nor logarithm), or the generalised Gauss-Newton matrix in their place,
 
 which is never negative, and for least squares is the Levenberg-Marquardt approximation. H may be
 full, diagonal, or a Kronecker product a layer (Ritter, Botev & Barber 2018), over all weights or
-some leaves of them, such as the last layer's (Daxberger et al. 2021). Precisions and noise come
-from the evidence (`laplace_evidence.py`).
+some leaves of them, such as the last layer's (Daxberger et al. 2021). Precisions and noise maximise
+the evidence (`laplace_evidence.py`).
 
 Predictions are those of the network linearised in its weights, f(x, w_map) + J (w - w_map), whose
 outputs are Gaussian with covariance J (H + P)^-1 J' (MacKay 1992; Immer, Korzepa & Bauer 2021), or
@@ -19,7 +19,6 @@ averages over networks drawn from q.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -27,20 +26,28 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.gradient_method import Apply, Draw
 from bayesprop.model.network_likelihoods import LearnedNoise, NetworkLikelihood
 from bayesprop.model.networks import plain_activation
+from bayesprop.model.training import is_finite
+from bayesprop.numerics.filling import blocks, filled
 from bayesprop.numerics.loops import Rows
-from bayesprop.sampling.curvature import Curvature, Shapes
-from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen, linearise
+from bayesprop.sampling.curvature import (
+    Curvature,
+    DenseCurvature,
+    Diagonal,
+    ExactStructure,
+    Kron,
+    RowTerms,
+    Shapes,
+    Structure,
+)
+from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen, linearise, map_hessian_columns
 from bayesprop.sampling.laplace_evidence import BY_LEAF, Evidence, Fit, Maximised, maximise
-from bayesprop.sampling.structures import Diagonal, ExactStructure, Kron, Structure
 
 _WORKING_VALUES = 4_000_000
-_COLUMNS_AT_ONCE = 32
 _BLOCK_ROWS = 64
 
 
@@ -188,32 +195,19 @@ def measure(model: LaplaceModel, mode: Draw, rows: Rows) -> Measured:
     )
     a_row = sum(leaf.size for leaf in jax.tree.leaves(held))
     a_row = model.structure.values_a_row(a_row, shapes, held.outputs.shape[1])
-    n_rows = len(rows.weight)
-    at_once = min(n_rows, max(1, _WORKING_VALUES // a_row))
-    total, told = _accumulated(model, mode, _in_batches(rows, at_once))
-    told = np.asarray(told, np.float64)
-    finite = all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(total))
-    if not finite or not np.isfinite(told).all():
+    at_once = min(len(rows.weight), max(1, _WORKING_VALUES // a_row))
+    whole = filled(*rows, blocks(len(rows.weight), at_once))
+    batches = jax.tree.map(lambda column: column.reshape(-1, at_once, *column.shape[1:]), whole)
+    total, fit = _accumulated(model, mode, batches)
+    if not is_finite((total, fit)):
         raise FloatingPointError(
             "the curvature left the finite numbers: the network has not converged, or its noise "
             "has vanished; lower learning_rate, or give noise as a variance"
         )
     curvature = model.structure.finish(total, shapes)
-    if model.exact:
+    if model.exact and isinstance(curvature, DenseCurvature):
         curvature.flatten()
-    return Measured(curvature, Fit(*told.tolist()))
-
-
-def _in_batches(rows: Rows, size: int) -> Rows:
-    """Fill up with rows of weight zero, and split."""
-    count = -(-len(rows.weight) // size)
-    missing = count * size - len(rows.weight)
-
-    def split(column: Array) -> Array:
-        filled = jnp.concatenate([column, jnp.zeros((missing, *column.shape[1:]), column.dtype)])
-        return filled.reshape(count, size, *column.shape[1:])
-
-    return jax.tree.map(split, rows)
+    return Measured(curvature, Fit(*np.asarray(fit, np.float64).tolist()))
 
 
 @partial(jax.jit, static_argnames="model")
@@ -224,19 +218,28 @@ def _accumulated(model: LaplaceModel, mode: Draw, batches: Rows) -> tuple[Any, A
     zero = model.structure.zero(shapes, dtype)
 
     def step(sums: tuple[Any, Array], batch: Rows) -> tuple[tuple[Any, Array], None]:
-        total, told = sums
+        total, fit = sums
         found = linearise(model.apply, model.chosen, mode.weights, batch.x)
         if model.exact:
             structure = cast(ExactStructure, model.structure)
-            total = structure.add_columns(total, _columns(model, mode, batch))
+            loss = partial(_loss, model, mode, batch)
+            leaves = model.chosen.of(mode.weights)
+            total = structure.add_columns(total, partial(map_hessian_columns, loss, leaves))
         else:
             information = partial(model.likelihood.information, mode.likelihood)
             middle = jax.vmap(information)(found.outputs) * batch.weight[:, None, None]
-            total = model.structure.add(total, found.slopes, middle, batch.weight)
-        return (total, told + _fit(model.likelihood, mode.likelihood, found.outputs, batch)), None
+            total = model.structure.add(total, RowTerms(found.slopes, middle, batch.weight))
+        return (total, fit + _fit(model.likelihood, mode.likelihood, found.outputs, batch)), None
 
     sums, _ = jax.lax.scan(step, (zero, jnp.zeros(3, dtype)), batches)
     return sums
+
+
+def _loss(model: LaplaceModel, mode: Draw, batch: Rows, leaves: tuple[Array, ...]) -> Array:
+    """Minus the log-likelihood of some rows as a function of the unknown leaves."""
+    apply = partial(model.apply, model.chosen.put(mode.weights, leaves))
+    log_p = partial(model.likelihood.log_prob, mode.likelihood)
+    return -jnp.sum(batch.weight * jax.vmap(log_p)(jax.vmap(apply)(batch.x), batch.y))
 
 
 def _fit(likelihood: NetworkLikelihood, noise: Any, f: Array, batch: Rows) -> Float[Array, " 3"]:
@@ -251,32 +254,6 @@ def _fit(likelihood: NetworkLikelihood, noise: Any, f: Array, batch: Rows) -> Fl
     return jnp.stack([total, misfit, likelihood.n_targets * jnp.sum(batch.weight)])
 
 
-def _columns(model: LaplaceModel, mode: Draw, batch: Rows) -> Callable[[Any], Any]:
-    """Return a function that maps a reader over the columns of the second derivatives.
-
-    A column is the derivative of the gradient along one weight: no more than some are held.
-    """
-    flat, unravel = ravel_pytree(model.chosen.of(mode.weights))
-
-    def loss(flat: Array) -> Array:
-        apply = partial(model.apply, model.chosen.put(mode.weights, unravel(flat)))
-        log_p = partial(model.likelihood.log_prob, mode.likelihood)
-        return -jnp.sum(batch.weight * jax.vmap(log_p)(jax.vmap(apply)(batch.x), batch.y))
-
-    def column(number: Array) -> Array:
-        along = jnp.zeros_like(flat).at[number].set(1.0)
-        return jax.jvp(jax.grad(loss), (flat,), (along,))[1]
-
-    def read(reader: Callable[[Array, Array], Array]) -> Array:
-        return jax.lax.map(
-            lambda number: reader(column(number), number),
-            jnp.arange(flat.size),
-            batch_size=_COLUMNS_AT_ONCE,
-        )
-
-    return read
-
-
 @partial(jax.jit, static_argnames="model")
 def predict_linearised(
     model: LaplaceModel, posterior: Posterior, x: Float[Array, "n ..."]
@@ -289,8 +266,8 @@ def predict_linearised(
             found.outputs, model.structure.output_cov(posterior.root, found.slopes)
         )
 
-    blocks = x.reshape(-1, _BLOCK_ROWS, *x.shape[1:])
-    return jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:]), jax.lax.map(block, blocks))
+    moments = jax.lax.map(block, x.reshape(-1, _BLOCK_ROWS, *x.shape[1:]))
+    return jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:]), moments)
 
 
 def departure(model: LaplaceModel, key: PRNGKeyArray, posterior: Posterior) -> Any:

@@ -20,6 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.numerics import evidence as numerics
+from bayesprop.numerics.evidence import FIXED, Groups, Weights
 from bayesprop.sampling.curvature import Curvature
 
 _LEAST, _MOST = 1e-8, 1e8
@@ -59,10 +61,10 @@ class Evidence:
     tolerance: float = 0.05
 
     def groups(self, n_leaves: int) -> Int[np.ndarray, " l"]:
-        """Leaves with the same number share a precision; -1: known."""
+        """Leaves with the same number share a precision; `FIXED`: known."""
         if self.prior == "by-leaf":
             return np.arange(n_leaves)
-        return np.full(n_leaves, 0 if self.prior == "one" else -1)
+        return np.full(n_leaves, 0 if self.prior == "one" else FIXED)
 
 
 BY_LEAF = Evidence()
@@ -73,28 +75,15 @@ class Maximised(NamedTuple):
 
     noise_factor
         The noise variance is this many times the one it was.
-    gamma
-        Well-determined weights of every leaf.
-    trace
-        Log evidence after every step, nats.
-    n_repaired
-        Steps of MacKay's that lowered the evidence, and were replaced.
+    trace, n_repaired
+        As of `numerics.evidence.Ascent`.
     """
 
     prior_prec: Float[np.ndarray, " l"]
     noise_factor: float
-    gamma: Float[np.ndarray, " l"]
     trace: list[float]
     converged: bool
     n_repaired: int
-
-
-class _Point(NamedTuple):
-    prec: Float[np.ndarray, " l"]
-    b: float
-    value: float
-    traces: Float[np.ndarray, " l"]
-    gamma: Float[np.ndarray, " l"]
 
 
 def maximise(
@@ -109,74 +98,69 @@ def maximise(
     squares
         Sum of squares of the weights of every leaf.
     """
-    problem = _Problem(curvature, fit, squares, evidence)
-    point = problem.at(prior_prec, 1.0)
-    trace, n_repaired = [point.value], 0
-    for _ in range(evidence.max_steps):
-        if problem.gradient(point) < evidence.tolerance:
-            break
-        ahead = problem.at(*problem.mackay(point))
-        if not ahead.value >= point.value - 1e-10 * (1.0 + abs(point.value)):
-            ahead = problem.at(*problem.uphill(point))
-            n_repaired += 1
-        point = ahead
-        trace.append(point.value)
-    converged = problem.gradient(point) < evidence.tolerance
-    return Maximised(point.prec, 1.0 / point.b, point.gamma, trace, converged, n_repaired)
+    n_leaves, tolerance = len(squares), evidence.tolerance
+    bounds = np.full(n_leaves, _LEAST), np.full(n_leaves, _MOST)
+    groups = Groups(evidence.groups(n_leaves), *bounds)
+    problem = _Evidence(curvature, fit, squares, groups, evidence.noise and fit.misfit > 0.0)
+    found = numerics.ascend(
+        problem, problem.at(prior_prec, 1.0), max_steps=evidence.max_steps, tolerance=tolerance
+    )
+    prec, noise_factor = found.point.weights.prec, 1.0 / found.point.b
+    is_found = found.gradient < tolerance
+    return Maximised(prec, noise_factor, found.trace, is_found, found.n_repaired)
 
 
-class _Problem:
-    """The evidence as a function, its derivatives, and the two steps."""
+class _Point(NamedTuple):
+    weights: Weights
+    b: float
+    log_evidence: float
 
-    def __init__(
-        self, curvature: Curvature, fit: Fit, squares: np.ndarray, evidence: Evidence
-    ) -> None:
-        self._curvature, self._fit, self._squares = curvature, fit, squares
-        self._groups = evidence.groups(len(squares))
-        self._noise_is_free = evidence.noise and fit.misfit > 0.0
+    @property
+    def n_well_determined(self) -> float:
+        return float(self.weights.well_determined.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Evidence:
+    """The evidence as a function of the precisions and of b."""
+
+    curvature: Curvature
+    fit: Fit
+    squares: Float[np.ndarray, " l"]
+    groups: Groups
+    noise_is_free: bool
 
     def at(self, prec: np.ndarray, b: float) -> _Point:
-        sizes, fit = self._curvature.sizes, self._fit
-        log_det, traces = self._curvature.spread(prec, b)
+        sizes, fit = self.curvature.sizes, self.fit
+        log_det, traces = self.curvature.spread(prec, b)
         likelihood = fit.log_likelihood + 0.5 * (
             fit.misfit * (1.0 - b) + fit.n_values * float(np.log(b))
         )
-        prior = float(np.sum(sizes * np.log(prec) - prec * self._squares))
-        gamma = np.clip(sizes - prec * traces, 0.0, sizes)
-        return _Point(prec, b, likelihood + 0.5 * (prior - log_det), traces, gamma)
+        prior = float(np.sum(sizes * np.log(prec) - prec * self.squares))
+        weights = Weights(prec, self.squares, traces, sizes)
+        return _Point(weights, b, likelihood + 0.5 * (prior - log_det))
 
     def gradient(self, point: _Point) -> float:
-        """Largest derivative by a logarithm, without those that push against a bound."""
-        slopes = self._summed(0.5 * (point.gamma - point.prec * self._squares))
-        at_most = (point.prec >= _MOST) & (slopes > 0.0)
-        at_least = (point.prec <= _LEAST) & (slopes < 0.0)
-        largest = float(np.max(np.where(at_most | at_least, 0.0, np.abs(slopes)), initial=0.0))
-        if not self._noise_is_free:
+        largest = numerics.gradient(point.weights, self.groups)
+        if not self.noise_is_free:
             return largest
-        slope = 0.5 * (self._fit.n_values - point.gamma.sum() - point.b * self._fit.misfit)
+        slope = 0.5 * (self.fit.n_values - point.n_well_determined - point.b * self.fit.misfit)
         is_bound = (point.b >= _MOST and slope > 0.0) or (point.b <= _LEAST and slope < 0.0)
-        return largest if is_bound else max(largest, abs(float(slope)))
+        return largest if is_bound else max(largest, abs(slope))
 
-    def mackay(self, point: _Point) -> tuple[np.ndarray, float]:
+    def mackay(self, point: _Point) -> _Point:
         """Take MacKay's step; of the noise not where more is determined than was observed."""
-        left = self._fit.n_values - float(point.gamma.sum())
-        b = left / self._fit.misfit if self._noise_is_free and left > 0.0 else self.uphill(point)[1]
-        return self._ratio(point, point.gamma, self._squares), float(np.clip(b, _LEAST, _MOST))
+        undetermined = self.fit.n_values - point.n_well_determined
+        b = undetermined / self.fit.misfit if undetermined > 0.0 and self.noise_is_free else None
+        return self._moved(point, numerics.mackay(point.weights, self.groups), b)
 
-    def uphill(self, point: _Point) -> tuple[np.ndarray, float]:
-        """Take the step that never lowers the evidence."""
-        prec = self._ratio(point, self._curvature.sizes, self._squares + point.traces)
-        if not self._noise_is_free:
-            return prec, point.b
-        b = self._fit.n_values / (self._fit.misfit + float(point.gamma.sum()) / point.b)
-        return prec, float(np.clip(b, _LEAST, _MOST))
+    def em(self, point: _Point) -> _Point:
+        return self._moved(point, numerics.em(point.weights, self.groups), None)
 
-    def _ratio(self, point: _Point, above: np.ndarray, below: np.ndarray) -> np.ndarray:
-        above, below = self._summed(above), self._summed(below)
-        ratio = np.where(below > 0.0, above / np.where(below > 0.0, below, 1.0), _MOST)
-        return np.where(self._groups < 0, point.prec, np.clip(ratio, _LEAST, _MOST))
-
-    def _summed(self, values: np.ndarray) -> np.ndarray:
-        """Sum over the leaves that share a precision; 0 where it is known."""
-        same = (self._groups[:, None] == self._groups) & (self._groups >= 0)
-        return same.astype(np.float64) @ values
+    def _moved(self, point: _Point, prec: np.ndarray, b: float | None) -> _Point:
+        """Go to precisions and b; None: to what never lowers the evidence."""
+        if not self.noise_is_free:
+            return self.at(prec, point.b)
+        if b is None:
+            b = self.fit.n_values / (self.fit.misfit + point.n_well_determined / point.b)
+        return self.at(prec, float(np.clip(b, _LEAST, _MOST)))

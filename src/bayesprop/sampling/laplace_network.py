@@ -1,7 +1,8 @@
 """A network with Laplace's approximation around it, as a method.
 
-Trained for some epochs; then precisions and noise are chosen by the evidence; and so on, n_rounds
-times over (MacKay 1992). The mathematics of the approximation is `laplace.py`'s.
+Trained for some epochs to the mode of the posterior, under Gaussian priors; then precisions and
+noise are chosen by the evidence; and so on, n_rounds times over (MacKay 1992). The mathematics of
+the approximation is `laplace.py`'s.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model import draws
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.gradient_method import Apply, Draw, GradientMethod
+from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
 from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.output_moments import of_output_moments
@@ -27,15 +29,88 @@ from bayesprop.model.predictive import Predictive
 from bayesprop.model.trained_network import NetworkState, TrainedNetwork, from_named_leaves
 from bayesprop.model.training import Trained
 from bayesprop.numerics.filling import blocks, filled, padded
+from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds
+from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.precision import in_float64
 from bayesprop.sampling import laplace
 from bayesprop.sampling.jacobians import tangent_apply
 from bayesprop.sampling.laplace import Fitted, LaplaceModel, Posterior
 from bayesprop.sampling.laplace_evidence import Evidence
-from bayesprop.sampling.mode_network import ModeState, mode_network
+from bayesprop.sampling.point_network import PointState, point_network
 
 _FEW_STEPS, _STEPS = 5, 200
+
+
+class ModeState(NamedTuple):
+    """What training to a mode carries.
+
+    weights, likelihood
+        Of the network, and of the likelihood.
+    optimizer
+        What the optimiser remembers.
+    prior_prec
+        Precision of the prior of every leaf of the weights; constant while training.
+    """
+
+    weights: Any
+    likelihood: Any
+    optimizer: Any
+    prior_prec: Float[Array, " l"]
+
+
+class _Regularised(NamedTuple):
+    """Weights beside their precisions: as an argument, new precisions need no compilation."""
+
+    weights: Any
+    prior_prec: Float[Array, " l"]
+
+
+def mode_network(
+    apply: Apply,
+    likelihood: NetworkLikelihood,
+    optimizer: optax.GradientTransformation,
+    *,
+    prior_prec: float = 1.0,
+) -> GradientMethod:
+    """Build training to the mode under priors N(0, 1 / p), with one p a leaf.
+
+    prior_prec
+        Of every leaf at the start.
+    """
+
+    def regularised_apply(regularised: _Regularised, x: Array) -> Array:
+        return apply(regularised.weights, x)
+
+    def penalty(regularised: _Regularised) -> Float[Array, ""]:
+        leaves = jax.tree.leaves(regularised.weights)
+        precs = jax.lax.stop_gradient(regularised.prior_prec)
+        squares = jnp.stack([jnp.sum(leaf**2) for leaf in leaves])
+        sizes = jnp.array([leaf.size for leaf in leaves], precs.dtype)
+        return 0.5 * jnp.sum(precs * squares - sizes * (jnp.log(precs) - LOG_2PI))
+
+    inner = point_network(regularised_apply, likelihood, optimizer, prior=penalty)
+
+    def init(key: PRNGKeyArray, weights: Any) -> ModeState:
+        precs = jnp.full(len(jax.tree.leaves(weights)), prior_prec, jnp.float32)
+        return pack(inner.init(key, _Regularised(weights, precs)))
+
+    def pack(state: PointState) -> ModeState:
+        return ModeState(
+            state.weights.weights, state.likelihood, state.optimizer, state.weights.prior_prec
+        )
+
+    def update(key: PRNGKeyArray, state: ModeState, batch: Batch) -> tuple[ModeState, Info]:
+        regularised = _Regularised(state.weights, state.prior_prec)
+        moved, info = inner.update(
+            key, PointState(regularised, state.likelihood, state.optimizer), batch
+        )
+        return pack(moved), info
+
+    def mean(state: ModeState) -> Draw:
+        return Draw(state.weights, state.likelihood)
+
+    return GradientMethod(init, update, lambda _, state: mean(state), mean)
 
 
 class LaplaceState(NamedTuple):
@@ -124,32 +199,13 @@ class LaplaceNetwork(TrainedNetwork):
         """Rows of a prediction at a time."""
         return MOST_ROWS if self.is_linearised else super().rows_at_once
 
-    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
-        """Train from a random start."""
-        started = time.perf_counter()
-        return self._alternate(rows, self.start(int(rng.randint(2**31))), 0, progress, started)
-
-    def resume(
-        self,
-        rows: TrainingRows,
-        before: Learned,
-        rng: np.random.RandomState,
-        progress: Progress,
-    ) -> Learned:
-        """Train on for as many epochs again; the seed is that of the start."""
-        del rng
-        mode = before.state._replace(network=before.state.network.mode)
-        return self._alternate(rows, mode, before.n_iter, progress, time.perf_counter())
-
-    def _alternate(
-        self,
-        rows: TrainingRows,
-        mode: NetworkState,
-        epoch: int,
-        progress: Progress,
-        started: float,
+    def learned(
+        self, rows: TrainingRows, start: NetworkState, epoch: int, progress: Progress
     ) -> Learned:
         """Train, and choose precisions and noise by the evidence, n_rounds times over."""
+        started, mode = time.perf_counter(), start
+        if isinstance(start.network, LaplaceState):
+            mode = start._replace(network=start.network.mode)
         laplace.check_memory(self.model, mode.network.weights, self.max_gigabytes)
         n_rounds = min(self.n_rounds, self.n_epochs)
         edges = [self.n_epochs * turn // n_rounds for turn in range(n_rounds + 1)]

@@ -1,6 +1,6 @@
 """Markov chains over a network's weights, as a method: starts, draws, diagnostics, predictions.
 
-The samplers are `mcmc.py`'s and `sgmcmc.py`'s, the measures of agreement `diagnostics.py`'s.
+The samplers are `mcmc.py`'s, the measures of agreement `diagnostics.py`'s.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from bayesprop.model.trained_network import (
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.diagnostics import Diagnostics
-from bayesprop.sampling.mcmc import Chains, Plan, sample_chains
-from bayesprop.sampling.sgmcmc import StochasticPlan, sample_stochastic
+from bayesprop.sampling.mcmc import Chains, Plan, StochasticPlan, sample_chains
 
 _LOOKED_AT = 8
 """Training rows whose predictions are part of the diagnostics."""
@@ -119,13 +118,11 @@ class MarkovChains:
         key_start, key = jax.random.split(jax.random.key(seed))
         keys = jax.random.split(key_start, self.n_chains)
         starts = [_start(self.model, self.sizes, key) for key in keys]
+        density, n_slots = posterior.log_posterior, blocks(len(data.x))
         if isinstance(self.plan, StochasticPlan):
-            density = _of_model(posterior.log_posterior_estimate, self.model)
-            chains = sample_stochastic(density, starts, key, device_rows(*data), self.plan)
-        else:
-            rows = device_rows(*data, blocks(len(data.x)))
-            density = _of_model(posterior.log_posterior, self.model)
-            chains = sample_chains(density, starts, key, self.plan, data=(rows,))
+            density, n_slots = posterior.log_posterior_estimate, None
+        rows, density = device_rows(*data, n_slots), _of_model(density, self.model)
+        chains = sample_chains(density, starts, key, self.plan, data=(rows,))
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(chains.draws)):
             raise FloatingPointError(_LEFT_THE_NUMBERS)
         # Files hold numbers, not truth values.

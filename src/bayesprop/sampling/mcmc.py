@@ -1,10 +1,14 @@
-"""Markov chain Monte Carlo over any log density of a pytree: NUTS, HMC, random-walk Metropolis.
+"""Markov chains over any log density of a pytree: NUTS, HMC, random walk, SGLD and SGHMC.
 
 A thin adapter over BlackJAX. Chains run side by side in threads, one compiled program each: under
 vmap every NUTS chain would wait for the deepest tree of all. Warm-up is Stan's (step size by dual
 averaging, diagonal mass matrix in growing windows; Hoffman & Gelman 2014) for NUTS and HMC, and for
 the random walk a Robbins-Monro search of the scale at which a quarter of the proposals is accepted
 (Roberts, Gelman & Gilks 1997).
+
+Langevin (Welling & Teh 2011) and Hamiltonian dynamics (Chen, Fox & Guestrin 2014) on mini-batches
+reject nothing, so that their draws have the posterior's distribution only as the step size goes to
+zero; the noise of the gradient widens it.
 """
 
 from __future__ import annotations
@@ -21,14 +25,18 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from bayesprop.numerics.loops import Batch, Rows
 from bayesprop.numerics.threefry import unrolled
 
 Sampler = Literal["nuts", "hmc", "random-walk"]
 SAMPLERS: tuple[Sampler, ...] = ("nuts", "hmc", "random-walk")
+Dynamics = Literal["sgld", "sghmc"]
+DYNAMICS: tuple[Dynamics, ...] = ("sgld", "sghmc")
 LogDensity = Callable[..., Float[Array, ""]]
 """(position, *data) -> log density up to a constant; its identity keys the compilation."""
 
 _WALK_ACCEPTANCE = 0.234
+_INNER_STEPS = 10
 
 
 class Chains(NamedTuple):
@@ -82,19 +90,34 @@ class Plan(NamedTuple):
     n_leapfrog: int = 20
 
 
-class _Chain(NamedTuple):
-    draws: Any
-    log_density: Array
-    diverged: Array
-    acceptance: Array
-    step_size: Array
+class StochasticPlan(NamedTuple):
+    """How a chain on mini-batches is run.
+
+    n_warmup, n_draws, thin
+        Steps that are thrown away, draws that are kept, and steps for each of them.
+    step_size
+        Of SGLD the epsilon of w + epsilon g + sqrt(2 epsilon) noise, times the number of rows; of
+        SGHMC that of its inner steps, w + epsilon p and p + epsilon g, times the root of that
+        number: so that a value suits data of any length.
+
+    SGHMC takes 10 inner steps for one draw of the momentum, with the root of the number of rows as
+    its friction alpha. Its integrator is Euler's: where step_size times the curvature of a row's
+    log density is above one it leaves the numbers.
+    """
+
+    dynamics: Dynamics = "sgld"
+    n_warmup: int = 2000
+    n_draws: int = 500
+    thin: int = 10
+    batch_size: int = 32
+    step_size: float = 1e-2
 
 
 def sample_chains(
     log_density: LogDensity,
     starts: Sequence[Any],
     key: PRNGKeyArray,
-    plan: Plan,
+    plan: Plan | StochasticPlan,
     *,
     data: tuple[Any, ...] = (),
     n_threads: int | None = None,
@@ -102,7 +125,9 @@ def sample_chains(
     """Run one chain from every start; what they draw does not depend on the number of threads.
 
     log_density
-        Called as log_density(position, *data). A finite value at every start is required.
+        Called as log_density(position, *data). A finite value at every start is required. With a
+        `StochasticPlan`, an unbiased estimate from (position, batch), the batches drawn with
+        replacement from the `Rows` that are `data`; `Chains` then holds estimates.
     starts
         Positions, pytrees of one structure of floating-point arrays.
     data
@@ -114,6 +139,28 @@ def sample_chains(
     Raises ValueError where the density of a start is not finite, naming the chain.
     """
     positions = [jax.tree.map(jnp.asarray, start) for start in starts]
+    if isinstance(plan, StochasticPlan):
+        run = partial(_stochastic_chain, log_density, plan)
+    else:
+        _check_starts(log_density, positions, data)
+        run = partial(_chain, log_density, plan)
+    devices, is_wide = jax.devices(), jax.config.read("jax_enable_x64")
+
+    def one(number: int) -> Chains:
+        # The precision that the caller has set is a property of the thread.
+        with jax.enable_x64(is_wide):
+            here = devices[number % len(devices)]
+            chain_key = unrolled(jax.random.fold_in(key, number))
+            chain = run(*jax.device_put((positions[number], chain_key, data), here))
+            return jax.tree.map(np.asarray, jax.block_until_ready(chain))
+
+    workers = n_threads or min(len(starts), os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers) as threads:
+        chains = list(threads.map(one, range(len(positions))))
+    return jax.tree.map(lambda *parts: np.stack(parts), *chains)
+
+
+def _check_starts(log_density: LogDensity, positions: list[Any], data: tuple[Any, ...]) -> None:
     for number, position in enumerate(positions):
         value = float(_value(log_density, position, data))
         if not np.isfinite(value):
@@ -121,21 +168,6 @@ def sample_chains(
                 f"the log density must be finite at every start, got {value} at that of chain "
                 f"{number}: start elsewhere, or check the data for extreme values"
             )
-    devices, is_wide = jax.devices(), jax.config.read("jax_enable_x64")
-    run = partial(_run_chain, log_density, plan)
-
-    def one(number: int) -> _Chain:
-        # The precision that the caller has set is a property of the thread.
-        with jax.enable_x64(is_wide):
-            here = devices[number % len(devices)]
-            chain_key = unrolled(jax.random.fold_in(key, number))
-            found = run(*jax.device_put((positions[number], chain_key, data), here))
-            return jax.tree.map(np.asarray, jax.block_until_ready(found))
-
-    workers = n_threads or min(len(starts), os.cpu_count() or 1)
-    with ThreadPoolExecutor(workers) as threads:
-        found = list(threads.map(one, range(len(positions))))
-    return Chains(*jax.tree.map(lambda *parts: np.stack(parts), *found))
 
 
 @partial(jax.jit, static_argnums=0)
@@ -144,9 +176,10 @@ def _value(log_density: LogDensity, position: Any, data: tuple[Any, ...]) -> Arr
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _run_chain(
+def _chain(
     log_density: LogDensity, plan: Plan, start: Any, key: Array, data: tuple[Any, ...]
-) -> _Chain:
+) -> Chains:
+    """Run one chain: `Chains` without their first axis."""
     # One vector, not a tree: the sampler's own arithmetic is then one operation, not one a leaf.
     flat, unravel = ravel_pytree(start)
 
@@ -169,10 +202,9 @@ def _run_chain(
         return state, kept
 
     _, kept = jax.lax.scan(draw, state, jax.random.split(key_draw, plan.n_draws))
-    draws, log_p, diverged, acceptance = kept
-    return _Chain(
-        jax.vmap(unravel)(draws), log_p, diverged, acceptance.mean(), jnp.asarray(step_size)
-    )
+    draws, *of_draws, acceptance = kept
+    fields: Any = jax.vmap(unravel)(draws), *of_draws, acceptance.mean(), jnp.asarray(step_size)
+    return Chains(*fields)
 
 
 def _warm_hamiltonian(
@@ -182,10 +214,8 @@ def _warm_hamiltonian(
     import blackjax
     from blackjax.adaptation.base import get_filter_adapt_info_fn
 
-    own: dict[str, Any] = (
-        {} if plan.sampler == "nuts" else {"num_integration_steps": plan.n_leapfrog}
-    )
-    algorithm: Any = blackjax.nuts if plan.sampler == "nuts" else blackjax.hmc
+    algorithm: Any = getattr(blackjax, plan.sampler)
+    own: Any = {} if plan.sampler == "nuts" else {"num_integration_steps": plan.n_leapfrog}
     warm_up = blackjax.window_adaptation(
         algorithm,
         density,
@@ -237,15 +267,61 @@ def _warm_walk(
         spread = jnp.where(t < n_warmup // 4, 1.0, _spread(mean, square))
         scale = _Scale(jnp.exp(log_size), spread)
         state, info = _walk_step(density, scale)(key, state)
-        found = state.position
+        place = state.position
         gain = 1.0 / (t + 1.0)
         log_size = log_size + (info.acceptance_rate - _WALK_ACCEPTANCE) * (t + 1.0) ** -0.6
         # The size meant another thing before the spreads were used.
         log_size = jnp.where(t == n_warmup // 4, jnp.log(size), log_size)
-        moved = mean + gain * (found - mean), square + gain * (found**2 - square)
+        moved = mean + gain * (place - mean), square + gain * (place**2 - square)
         return (state, log_size, *moved), None
 
     times = (jnp.arange(n_warmup), jax.random.split(key, n_warmup))
     start_carry = (first, jnp.log(size).astype(start.dtype), start, start**2)
     (state, log_size, mean, square), _ = jax.lax.scan(adapt, start_carry, times)
     return state, _Scale(jnp.exp(log_size), _spread(mean, square))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _stochastic_chain(
+    estimate: LogDensity, plan: StochasticPlan, start: Any, key: Array, data: tuple[Rows]
+) -> Chains:
+    """Run one chain: `Chains` without their first axis."""
+    import blackjax
+
+    (rows,) = data
+    n_rows = rows.weight.shape[0]
+    n_total = jnp.sum(rows.weight)
+    size = min(plan.batch_size, n_rows)
+    gradient = jax.grad(estimate)
+    if plan.dynamics == "sgld":
+        kernel: Any = blackjax.sgld(gradient)
+        power = 1.0
+    else:
+        power = 0.5
+        kernel = blackjax.sghmc(gradient, _INNER_STEPS, n_total**power)
+
+    def batch_of(key: Array) -> Batch:
+        chosen = jax.random.randint(key, (size,), 0, n_rows)
+        some: Rows = jax.tree.map(lambda column: column[chosen], rows)
+        n_batches: Any = n_rows / size
+        return Batch(*some, jnp.zeros((), int), n_batches, n_total)
+
+    def step(position: Any, key: Array) -> tuple[Any, None]:
+        key_rows, key_noise = jax.random.split(key)
+        epsilon = plan.step_size / n_total**power
+        return kernel.step(key_noise, position, batch_of(key_rows), epsilon), None
+
+    def steps(position: Any, n: int, key: Array) -> Any:
+        return jax.lax.scan(step, position, jax.random.split(key, n))[0]
+
+    def draw(position: Any, key: Array) -> tuple[Any, tuple[Any, Array]]:
+        key_steps, key_rows = jax.random.split(key)
+        position = steps(position, plan.thin, key_steps)
+        return position, (position, estimate(position, batch_of(key_rows)))
+
+    key_warm, key_draw = jax.random.split(key)
+    position = steps(start, plan.n_warmup, key_warm)
+    draws, log_p = jax.lax.scan(draw, position, jax.random.split(key_draw, plan.n_draws))[1]
+    one, never = jnp.ones((), log_p.dtype), jnp.zeros(log_p.shape, bool)
+    fields: Any = draws, log_p, never, one, one * plan.step_size
+    return Chains(*fields)

@@ -17,9 +17,8 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
-from bayesprop.model.mean_field import log_prior
 from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.priors import Prior
+from bayesprop.model.priors import Prior, log_prior
 from bayesprop.numerics.loops import Batch
 
 Penalty = Callable[[Any], Float[Array, ""]]
@@ -39,43 +38,29 @@ def point_network(
     likelihood: NetworkLikelihood,
     optimizer: optax.GradientTransformation,
     *,
-    prior: Prior | None = None,
+    prior: Prior | Penalty | None = None,
     forward: Callable[[PRNGKeyArray, Any, Array], Array] | None = None,
     adversarial_step: float = 0.0,
 ) -> GradientMethod:
     """Build maximum a posteriori learning of one network.
 
     prior
-        Density of single weights; None for maximum likelihood. N(0, v) is weight decay: its
-        -log p(w) = |w|² / (2 v) + constant stands beside the SUM of log p over the rows.
+        Density of single weights, or a penalty of them all; None for maximum likelihood. N(0, v)
+        is weight decay: its -log p(w) = |w|² / (2 v) + constant stands beside the SUM of log p over
+        the rows.
     forward
-        (key, parameters, rows) -> outputs in training, such as `dropout.dropout_forward`; None:
+        (key, parameters, rows) -> outputs in training, such as `mc_dropout.dropout_forward`; None:
         `apply`.
     adversarial_step
         Half of every batch's loss is that of its rows moved by this much, in units of x, along
         the sign of the loss's gradient (Lakshminarayanan et al. 2017, section 2.3); 0: none.
     """
-    return penalised_network(
-        apply,
-        likelihood,
-        optimizer,
-        penalty=_no_penalty if prior is None else partial(_minus_log_prior, prior),
-        forward=forward,
-        adversarial_step=adversarial_step,
-    )
+    forward = forward or (lambda _, weights, x: jax.vmap(partial(apply, weights))(x))
 
-
-def penalised_network(
-    apply: Apply,
-    likelihood: NetworkLikelihood,
-    optimizer: optax.GradientTransformation,
-    *,
-    penalty: Penalty,
-    forward: Callable[[PRNGKeyArray, Any, Array], Array] | None = None,
-    adversarial_step: float = 0.0,
-) -> GradientMethod:
-    """Build `point_network` with any penalty of the weights in place of minus the log prior."""
-    forward = forward or partial(_plain_forward, apply)
+    def penalty(weights: Any) -> Float[Array, ""]:
+        if prior is None:
+            return jnp.zeros(())
+        return -log_prior(prior, weights) if isinstance(prior, Prior) else prior(weights)
 
     def log_likelihood(
         params: tuple[Any, Any], key: PRNGKeyArray, batch: Batch, x: Array
@@ -117,22 +102,4 @@ def penalised_network(
     def mean(state: PointState) -> Draw:
         return Draw(state.weights, state.likelihood)
 
-    def sample(key: PRNGKeyArray, state: PointState) -> Draw:
-        del key
-        return mean(state)
-
-    return GradientMethod(init, update, sample, mean)
-
-
-def _plain_forward(apply: Apply, key: PRNGKeyArray, weights: Any, x: Array) -> Array:
-    del key
-    return jax.vmap(partial(apply, weights))(x)
-
-
-def _minus_log_prior(prior: Prior, weights: Any) -> Float[Array, ""]:
-    return -log_prior(prior, weights)
-
-
-def _no_penalty(weights: Any) -> Float[Array, ""]:
-    del weights
-    return jnp.zeros(())
+    return GradientMethod(init, update, lambda _, state: mean(state), mean)

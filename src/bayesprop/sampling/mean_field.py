@@ -1,0 +1,232 @@
+"""A posterior of independent Gaussians over any pytree of weights, kept as (m, rho).
+
+`rho` is the inverse softplus of the standard deviation: std = log(1 + exp(rho)), never negative
+(Blundell et al. 2015, section 3.2). What Bayes by Backprop and Graves' method share: the state, its
+steps and draws, and a network that can be pruned and is then small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from bayesprop.model.gradient_method import Draw
+from bayesprop.model.layers import Activation
+from bayesprop.model.method import Stored, WeightGaussians
+from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.priors import ClosedPrior
+from bayesprop.model.pruning import NO_LOG_STD, zeroed
+from bayesprop.model.trained_network import NetworkState, TrainedNetwork, from_named_leaves
+from bayesprop.numerics.fast_normal import normal
+from bayesprop.numerics.gaussian import LOG_2PI, Gaussian
+from bayesprop.numerics.softplus import softplus
+
+_M, _RHO, _KEPT = ".q.m", ".q.rho", "kept"
+
+
+class MeanField(NamedTuple):
+    """Means and inverse-softplus standard deviations, two pytrees of one structure."""
+
+    m: Any
+    rho: Any
+
+
+class Params(NamedTuple):
+    """What is learnt: the posterior of the network, and the parameters of the likelihood."""
+
+    q: MeanField
+    likelihood: Any
+
+
+class MeanFieldState(NamedTuple):
+    """Posterior, parameters of the likelihood, and what the optimiser remembers."""
+
+    q: MeanField
+    likelihood: Any
+    optimizer: Any
+
+    @property
+    def params(self) -> Params:
+        """What is learnt."""
+        return Params(self.q, self.likelihood)
+
+
+def rho_of(std: float) -> float:
+    """Inverse softplus of a standard deviation."""
+    if not std > 0.0:
+        raise ValueError(f"std must be > 0, got {std!r}")
+    return float(np.log(np.expm1(std))) if std < 30.0 else std
+
+
+def from_weights(weights: Any, *, std: float) -> MeanField:
+    """Start a posterior at the given weights, with one standard deviation for all."""
+    rho = rho_of(std)
+    return MeanField(weights, jax.tree.map(lambda w: jnp.full_like(w, rho), weights))
+
+
+def starts(
+    likelihood: NetworkLikelihood, optimizer: optax.GradientTransformation, init_std: float
+) -> Callable[[PRNGKeyArray, Any], MeanFieldState]:
+    """Build `GradientMethod.init`."""
+
+    def init(key: PRNGKeyArray, weights: Any) -> MeanFieldState:
+        del key
+        params = Params(from_weights(weights, std=init_std), likelihood.init())
+        return MeanFieldState(*params, optimizer.init(params))
+
+    return init
+
+
+def stepped(
+    optimizer: optax.GradientTransformation, state: MeanFieldState, slopes: Params, a_row: Array
+) -> MeanFieldState:
+    """Go downhill along the slopes of a batch's cost, which `a_row` makes those of a row's."""
+    slopes = jax.tree.map(lambda slope: a_row * slope, slopes)
+    steps, memory = optimizer.update(slopes, state.optimizer, state.params)
+    moved = cast(Params, optax.apply_updates(state.params, steps))
+    return MeanFieldState(*moved, memory)
+
+
+def sample(key: PRNGKeyArray, state: MeanFieldState) -> Draw:
+    """Draw the weights of one network from the posterior."""
+    return Draw(weights_at(state.q, draw_noise(key, state.q.m)), state.likelihood)
+
+
+def mean(state: MeanFieldState) -> Draw:
+    """Return the network of the posterior means."""
+    return Draw(state.q.m, state.likelihood)
+
+
+def stds(q: MeanField) -> Any:
+    """Return the standard deviation of every weight."""
+    return jax.tree.map(softplus, q.rho)
+
+
+def variances(q: MeanField) -> Any:
+    """Return the variance of every weight."""
+    return jax.tree.map(lambda rho: softplus(rho) ** 2, q.rho)
+
+
+def kl(prior: ClosedPrior, q: MeanField) -> Float[Array, ""]:
+    """KL(q || prior) in closed form, summed over all weights, nats."""
+
+    def one(m: Array, rho: Array) -> Array:
+        return prior.kl(Gaussian(m, softplus(rho) ** 2))
+
+    return jnp.sum(jnp.stack(jax.tree.leaves(jax.tree.map(one, q.m, q.rho))))
+
+
+def draw_noise(key: PRNGKeyArray, like: Any) -> Any:
+    """Draw standard normals, a pytree of the same shapes, at once: every draw has a fixed price."""
+    leaves, structure = jax.tree.flatten(like)
+    ends = list(accumulate(leaf.size for leaf in leaves))
+    drawn = jnp.split(normal(key, (ends[-1],)), ends[:-1])
+    return structure.unflatten(
+        [part.reshape(leaf.shape) for part, leaf in zip(drawn, leaves, strict=True)]
+    )
+
+
+def weights_at(q: MeanField, noise: Any) -> Any:
+    """Return m + softplus(rho) e (Blundell et al. 2015, section 3.2, step 2)."""
+    return jax.tree.map(lambda m, rho, e: m + softplus(rho) * e, q.m, q.rho, noise)
+
+
+def log_q(q: MeanField, noise: Any) -> Float[Array, ""]:
+    """Log q(m + std e) in terms of e: its gradients in m, which cancel (eq. 3), are not there."""
+
+    def one(rho: Array, e: Array) -> Array:
+        return -jnp.sum(jnp.log(softplus(rho)) + 0.5 * (LOG_2PI + e * e))
+
+    return jnp.sum(jnp.stack(jax.tree.leaves(jax.tree.map(one, q.rho, noise))))
+
+
+def sample_outputs(
+    key: PRNGKeyArray, q: MeanField, x: Float[Array, "b d"], nonlinearity: Activation
+) -> Float[Array, "b k"]:
+    """Draw the outputs of a perceptron at every row through freshly drawn activations.
+
+    a ~ N(z m, z² v) for every unit and row, z the inputs of its layer (Kingma, Salimans & Welling
+    2015, eq. 6): every row has its own noise, at the cost of one number a unit instead of one a
+    weight, and with less variance in the gradient.
+    """
+    keys = jax.random.split(key, len(q.m))
+    layers = zip(keys, q.m, variances(q), strict=True)
+    z = x
+    for place, (key_layer, m, v) in enumerate(layers):
+        z = nonlinearity.apply(z) if place else z
+        # One product with a column of ones: to cut the biases off would copy the weights.
+        z = jnp.concatenate([z, jnp.ones_like(z[:, :1])], axis=1)
+        a = Gaussian(z @ m, (z * z) @ v)
+        z = a.m + jnp.sqrt(a.v) * normal(key_layer, a.m.shape)
+    return z
+
+
+class PrunableNetwork(TrainedNetwork):
+    """A network whose state is a `MeanFieldState`.
+
+    A pruned state has no memory of the optimiser, and is stored with a bit a weight and numbers
+    only for the weights that remain.
+    """
+
+    def gaussians(self, state: NetworkState) -> WeightGaussians:
+        """Return the posterior of the weights."""
+        q = state.network.q
+        return WeightGaussians(q.m, stds(q))
+
+    def masked(self, state: NetworkState, keep: Any) -> NetworkState:
+        """Return the state with every weight exactly zero whose mask is False."""
+        q = state.network.q
+        kept = MeanField(zeroed(q.m, keep), zeroed(q.rho, keep, to=NO_LOG_STD))
+        network = state.network._replace(q=jax.tree.map(jnp.asarray, kept), optimizer=())
+        return state._replace(network=network)
+
+    def to_stored(self, state: NetworkState) -> Stored:
+        """Return seed and arrays, of a pruned state only what remains."""
+        stored = super().to_stored(state)
+        if state.network.optimizer != ():
+            return stored
+        shapes = {name: list(array.shape) for name, array in stored.arrays.items()}
+        return Stored(stored.header | {"shapes": shapes}, _packed(stored.arrays))
+
+    def from_stored(self, stored: Stored) -> NetworkState:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
+        if "shapes" not in stored.header:
+            return super().from_stored(stored)
+        like = jax.eval_shape(partial(self.started, 0))._replace(optimizer=())
+        arrays = _unpacked(stored.arrays, stored.header["shapes"])
+        return NetworkState(from_named_leaves(like, arrays), int(stored.header["seed"]))
+
+
+def _packed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Replace means and rhos by the numbers that remain, and a bit a weight."""
+    packed = dict(arrays)
+    for leaf in [name.removeprefix(_M) for name in arrays if name.startswith(_M)]:
+        mask = arrays[_RHO + leaf] != NO_LOG_STD
+        packed[_KEPT + leaf] = np.packbits(mask)
+        for part in (_M, _RHO):
+            packed[part + leaf] = arrays[part + leaf][mask]
+    return packed
+
+
+def _unpacked(packed: dict[str, np.ndarray], shapes: dict[str, list[int]]) -> dict[str, np.ndarray]:
+    """Undo `_packed`; ValueError where bits, numbers and shapes do not fit together."""
+    arrays = {name: values for name, values in packed.items() if not name.startswith(_KEPT)}
+    for leaf in [name.removeprefix(_KEPT) for name in packed if name.startswith(_KEPT)]:
+        for part, gone in ((_M, 0.0), (_RHO, NO_LOG_STD)):
+            name = part + leaf
+            size, values = int(np.prod(shapes[name])), packed[name]
+            mask = np.unpackbits(packed[_KEPT + leaf])[:size].astype(bool)
+            if mask.size != size or np.count_nonzero(mask) != values.size:
+                raise ValueError(f"array {name} does not fit its bits")
+            dense = np.full(size, gone, values.dtype)
+            dense[mask] = values
+            arrays[name] = dense.reshape(shapes[name])
+    return arrays
