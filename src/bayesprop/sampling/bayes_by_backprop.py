@@ -23,10 +23,10 @@ from bayesprop.model.mean_field import MeanField
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.priors import ClosedPrior, Prior
 from bayesprop.numerics import loops
-from bayesprop.numerics.fast_normal import normal
 from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.loops import Batch
 from bayesprop.numerics.softplus import softplus
+from bayesprop.numerics.threefry import normal
 from bayesprop.sampling.mean_field_network import activation_of, sample_outputs
 
 KL = Literal["closed", "sampled"]

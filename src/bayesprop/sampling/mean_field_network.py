@@ -14,8 +14,8 @@ from bayesprop.model.gradient_method import Apply
 from bayesprop.model.layers import Activation
 from bayesprop.model.mean_field import MeanField, variances
 from bayesprop.model.networks import plain_activation
-from bayesprop.numerics.fast_normal import normal
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.threefry import normal
 
 
 def activation_of(apply: Apply) -> Activation:

@@ -267,13 +267,13 @@ class PBPClasses(PBPNetwork):
     def predict(self, state: PBPState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Integrate the probit over the moments of the outputs."""
         from bayesprop.moments.pbp import engine
-        from bayesprop.numerics import gaussian_nodes, probit_gaussian
+        from bayesprop.numerics.gaussian_logits import gaussian_nodes, probit_entropy
 
         m, v = self.engine.predict_moments(state, x)
         proba = np.exp(engine.log_class_probabilities(m, v))
         if m.shape[1] == 1:
-            entropy = np.maximum(probit_gaussian.expected_entropy(m[:, 0], v[:, 0]), 0.0)
+            entropy = np.maximum(probit_entropy(m[:, 0], v[:, 0]), 0.0)
         else:
-            nodes = gaussian_nodes.gaussian_nodes(m.shape[1], _N_PAIRS)
+            nodes = gaussian_nodes(m.shape[1], _N_PAIRS)
             entropy = engine.expected_entropies(m, v, nodes)
         return ClassPredictive.of_codes(proba, entropy)
