@@ -127,7 +127,7 @@ def test_naming_the_experiments_loads_nothing_heavy():
 
 
 def test_the_compiled_engine_needs_no_jax():
-    loaded = loaded_by("import bayesprop.moments.pbp.engine, bayesprop.moments.pbp.algorithm")
+    loaded = loaded_by("import bayesprop.moments.pbp.engine, bayesprop.moments.pbp.network")
     assert not loaded & {"jax", "sklearn", "matplotlib"}
     for name in ("PBPRegressor", "BayesianMLPRegressor"):
         assert "jax" not in loaded_by(f"from bayesprop import {name}")

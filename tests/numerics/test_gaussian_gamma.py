@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayesprop.numerics import gamma, gaussian, quadrature
+from bayesprop.numerics import gamma, gaussian
 from bayesprop.numerics.gamma import Gamma
 from bayesprop.numerics.gaussian import Gaussian
 
@@ -61,12 +61,16 @@ def test_gamma_match_is_conjugate_for_many_observations_of_certain_outputs():
     assert float(got.rate) - 1e6 == pytest.approx(0.5 * 1.3**2, abs=2e-3)
 
 
-@pytest.mark.parametrize(("noise", "v"), [(0.01, 4.0), (1.0, 1.0), (100.0, 0.01)])
-def test_mode_centred_quadrature_is_exact_for_a_gaussian_factor(noise: float, v: float):
+@pytest.mark.parametrize(("shape", "tolerance"), [(6.0, 0.06), (600.0, 6e-4)])
+def test_gaussian_for_student_t_errs_less_with_more_data(shape: float, tolerance: float):
+    # Supplement section 3: the approximation in eq. 12 improves with the degrees of freedom.
+    t = stats.t(2 * shape, 0.0, np.sqrt(0.7))
+    f = stats.norm(0.5, np.sqrt(0.4))
+    exact = np.log(integrate.quad(lambda x: t.pdf(1.2 - x) * f.pdf(x), -8, 8)[0])
     with jax.enable_x64(True):
-        log_f = lambda f: -0.5 * (jnp.log(2 * jnp.pi * noise) + (2.5 - f) ** 2 / noise)  # noqa: E731
-        got = quadrature.log_expectation_exp(log_f, jnp.float64(0.3), jnp.float64(v))
-    assert float(got) == pytest.approx(stats.norm(0.3, np.sqrt(v + noise)).logpdf(2.5), abs=1e-10)
+        noise_var = gamma.expected_variance(Gamma(jnp.float64(shape), jnp.float64(0.7 * shape)))
+        got = gaussian.log_pdf(jnp.float64(1.2), 0.5, 0.4 + noise_var)
+    assert float(got) == pytest.approx(exact, abs=tolerance)
 
 
 def test_log_partitions_are_log_integrals():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from bayesprop.moments.pbp import kernel_gamma
+from bayesprop.moments.pbp import kernel_factors
 from bayesprop.simd import lanes, normals
 
 
@@ -59,7 +59,7 @@ def roots(x, out):
 
 @compiled
 def gamma_after(shape, rate, v, square):
-    return kernel_gamma.absorb_gamma(shape, rate, v, square)
+    return kernel_factors.absorb_gamma(shape, rate, v, square)
 
 
 def relu(m, v):

@@ -2,7 +2,7 @@
 
 Hernández-Lobato & Adams (2015), section 3. Arms without features are outputs of one network, which
 share what it sees in a context; only that of the chosen arm meets the reward. Drawn functions are
-those of drawn weights, in distribution (`moments.kernel_draw`).
+those of drawn weights, in distribution (`moments.pbp.stream`).
 
 One visit to each row leaves the independent weights nearly where they were while the context has
 many numbers, as the forty passes of a fit do not. Here each new row calls up the last ones, so that

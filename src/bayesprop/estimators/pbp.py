@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesprop.estimators.params import COUNT, GAMMA, SIZES, as_sizes, one_of
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Classes, Numbers
-from bayesprop.moments.pbp.algorithm import Engine
-from bayesprop.moments.pbp.network import PBPClasses, PBPNumbers
+from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
 from bayesprop.moments.pbp.state import GammaPrior
 
 

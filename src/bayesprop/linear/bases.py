@@ -16,11 +16,11 @@ from jaxtyping import Float, Int
 from scipy.spatial.distance import cdist
 
 from bayesprop.model.method import Stored
-from bayesprop.numerics import columns
 from bayesprop.numerics.evidence import FIXED
 
 EVIDENCE, ARD = "evidence", "ard"
 _LARGEST = 1e100
+_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def polynomial(
         for chosen in itertools.combinations_with_replacement(range(d), total)
     ]
     powers = np.array(rows, dtype=np.int64)
-    return Polynomial(powers, *columns.mean_and_std(_products(x, powers), weight))
+    return Polynomial(powers, *_mean_and_std(_products(x, powers), weight))
 
 
 def radial(centres: Float[np.ndarray, "k d"], width: float | None = None) -> Radial:
@@ -170,7 +170,25 @@ def given(
 ) -> Given:
     """Learn the scale of the columns that a function gives; ValueError unless (n, k), finite."""
     phi = _checked(function(x), len(x))
-    return Given(function, *columns.mean_and_std(phi, weight))
+    return Given(function, *_mean_and_std(phi, weight))
+
+
+def _mean_and_std(
+    x: Float[np.ndarray, "n k"], weight: Float[np.ndarray, " n"] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (ddof 0); a column constant up to rounding has its value and 1.
+
+    Rows of weight zero count as absent.
+    """
+    if weight is not None:
+        x, weight = x[weight > 0.0], weight[weight > 0.0]
+    largest = np.max(np.abs(x), axis=0)
+    unit = np.where(largest > 0.0, largest, 1.0)
+    scaled = x / unit
+    mean = np.average(scaled, axis=0, weights=weight)
+    std = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weight))
+    is_constant = (np.ptp(scaled, axis=0) <= _ROUNDING) | (std == 0.0)
+    return np.where(is_constant, x[0], mean * unit), np.where(is_constant, 1.0, std * unit)
 
 
 def design(basis: Basis | None, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k+1"]:

@@ -3,8 +3,8 @@
     ELBO(m, S) = sum_n E[log p(y_n | a_n)] - KL(N(m, S) || prior),   a_n ~ N of the row's logits
 
 The logits of a row are Gaussian, so that no weight is ever drawn: with two classes one integral a
-row remains, which `numerics/logistic_gaussian.py` computes to 1e-9; with more, fixed points of
-`numerics/gaussian_nodes.py` stand for the Gaussian. At the maximum (Opper & Archambeau 2009, eqs.
+row remains, which `numerics/gaussian_logits.py` computes to 1e-9; with more, fixed points of
+`gaussian_nodes` stand for the Gaussian. At the maximum (Opper & Archambeau 2009, eqs.
 10, 11) the gradient by m is zero and S^-1 = prior precision + sum_n E[curvature_n] phi_n phi_n', or
 its diagonal for the mean-field posterior. Both are approached at once, by Newton's step for m and a
 natural-gradient step for S^-1 (Khan & Lin 2017), shortened until the ELBO rises. For two classes
@@ -32,9 +32,8 @@ from bayesprop.linear.logistic import (
     logit_moments,
     residuals,
 )
-from bayesprop.numerics import logistic_gaussian
 from bayesprop.numerics.chunks import chunks
-from bayesprop.numerics.gaussian_logits import Logits, logit_nodes
+from bayesprop.numerics.gaussian_logits import Logits, logistic_moments, logit_nodes
 
 _N_PAIRS = 64
 _HALVINGS = 40
@@ -76,7 +75,7 @@ class _Move(NamedTuple):
 def expectations(at: Logits) -> Expected:
     """Integrate over the logits of every row."""
     if at.mean.shape[1] == 1:
-        found = logistic_gaussian.moments(at.mean[:, 0], at.cov[:, 0, 0])
+        found = logistic_moments(at.mean[:, 0], at.cov[:, 0, 0])
         return Expected(found.softplus, found.proba[:, None], found.slope[:, None, None])
     n, c = at.mean.shape
     found = Expected(np.empty(n), np.empty((n, c)), np.empty((n, c, c)))

@@ -25,9 +25,9 @@ from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.priors import ClosedPrior
 from bayesprop.model.pruning import NO_LOG_STD, zeroed
 from bayesprop.model.trained_network import NetworkState, TrainedNetwork, from_named_leaves
-from bayesprop.numerics.fast_normal import normal
 from bayesprop.numerics.gaussian import LOG_2PI, Gaussian
 from bayesprop.numerics.softplus import softplus
+from bayesprop.numerics.threefry import normal
 
 _M, _RHO, _KEPT = ".q.m", ".q.rho", "kept"
 

@@ -175,42 +175,6 @@ def test_stochastic_ep_stays_at_the_exact_posterior():
     assert shrunk.v[0][0, 0] < 0.01 * cov[0, 0]
 
 
-def test_hidden_units_have_no_order():
-    state, x, y = problem((3, 11, 10, 2), 30)
-    first, second = (
-        np.random.default_rng(5).permutation(11),
-        np.random.default_rng(6).permutation(10),
-    )
-    bias = np.array([11])
-
-    def moved(layers):
-        one, two, three = layers
-        rows = np.append(first, bias)
-        return one[:, first], two[rows][:, second], three[np.append(second, 10)]
-
-    shuffled = state._replace(m=moved(state.m), v=moved(state.v))
-    got, _ = data_pass(state, x, y, np.arange(30))
-    other, _ = data_pass(shuffled, x, y, np.arange(30))
-    for a, b in zip(moved(got.m) + moved(got.v), other.m + other.v, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
-
-
-def test_linear_outputs_do_not_know_each_other():
-    state, x, y = problem((4, 3), 25)
-    both, _ = data_pass(state, x, y, np.arange(25))
-    for k in range(3):
-        alone = state._replace(
-            m=(state.m[0][:, [k]],),
-            v=(state.v[0][:, [k]],),
-            noise_shape=state.noise_shape[[k]],
-            noise_rate=state.noise_rate[[k]],
-        )
-        alone, _ = data_pass(alone, x, y[:, [k]], np.arange(25))
-        np.testing.assert_allclose(both.m[0][:, k], alone.m[0][:, 0], rtol=1e-10)
-        np.testing.assert_allclose(both.v[0][:, k], alone.v[0][:, 0], rtol=1e-10)
-        assert both.noise_rate[k] == pytest.approx(alone.noise_rate[0], rel=1e-10)
-
-
 @pytest.mark.parametrize("inference", ["adf", "sep"])
 def test_weight_zero_is_an_absent_row(inference):
     state, x, y = problem((3, 9, 1), 20)
@@ -230,20 +194,6 @@ def test_nothing_to_learn(order, inference):
     got, info = data_pass(state, x, y, order, np.zeros(2), inference=inference)
     assert info == PBPInfo()
     assert_states_close(got, state, rtol=1e-15)
-
-
-@pytest.mark.parametrize("inference", ["adf", "sep"])
-def test_training_is_passes_and_refreshes(inference):
-    state, x, y = problem((3, 9, 1), 40)
-    orders = np.array([np.random.default_rng(e).permutation(40) for e in range(3)])
-    trained, infos = train(state, x, y, orders, inference=inference)
-    stepwise, step_infos = state, []
-    for order in orders:
-        stepwise, absorbed = data_pass(stepwise, x, y, order, inference=inference)
-        stepwise, refreshed = refresh_prior(stepwise)
-        step_infos.append(absorbed + refreshed)
-    assert_states_close(trained, stepwise, rtol=0.0)
-    assert infos == step_infos
 
 
 def test_the_authors_rules_differ_only_where_a_guard_fires():
@@ -298,7 +248,9 @@ def test_refresh_equals_plain_form(sizes, n, guarded):
     state, x, y = problem(sizes, n)
     for epoch in range(2):
         state, _ = data_pass(state, x, y, np.random.default_rng(epoch).permutation(n))
-        expected, expected_info = plain_refresh(state, LEAST_INFORMATION if guarded else 0.0)
+        expected, expected_info = plain_refresh(
+            state, LEAST_INFORMATION["numbers"] if guarded else 0.0
+        )
         state, info = refresh_prior(state, guarded=guarded)
         assert info == expected_info
         assert (info.prior_uninformed > 0) == guarded
@@ -378,17 +330,9 @@ def test_predictions(sizes, monkeypatch):
         expected = output_moments(state.m, state.v, x[row])
         np.testing.assert_allclose(m[row], expected[0], rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(v[row], expected[1], rtol=1e-10)
-    for chunk in (1, 7, 64):
-        for n_threads in (1, 2, None):
-            monkeypatch.setattr(engine, "_CHUNK_ROWS", chunk)
-            again = engine.predict_moments(state, x, n_threads=n_threads)
-            np.testing.assert_allclose(again, (m, v), rtol=1e-10)
-
-
-def test_no_rows_to_predict():
-    state, x, _ = problem((3, 4, 2), 1)
-    m, v = engine.predict_moments(state, x[:0])
-    assert m.shape == v.shape == (0, 2)
+    monkeypatch.setattr(engine, "_CHUNK_ROWS", 7)  # by several threads
+    np.testing.assert_allclose(engine.predict_moments(state, x), (m, v), rtol=1e-10)
+    assert np.shape(engine.predict_moments(state, x[:0])) == (2, 0, sizes[-1])
 
 
 @pytest.mark.parametrize(
@@ -397,10 +341,6 @@ def test_no_rows_to_predict():
         ({"x": np.zeros((4, 2))}, r"x must be \(n, 3\), got shape \(4, 2\)"),
         ({"y": np.zeros(4)}, r"y must be \(n, 1\), got shape \(4,\)"),
         ({"y": np.zeros((5, 1))}, "as many rows each, got 4, 5 and 4"),
-        ({"order": np.array([0, 4])}, "order must be row numbers, each >= 0 and < 4"),
-        ({"order": np.array([-1])}, "order must be row numbers"),
-        ({"weight": np.array([1.0, -1.0, 1.0, 1.0])}, "sample_weight must be finite"),
-        ({"weight": np.array([1.0, np.nan, 1.0, 1.0])}, "sample_weight must be finite"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, message):

@@ -114,11 +114,3 @@ def test_global_precision_is_left_alone():
     state, _ = updates.refresh_prior(linear_state(0.4, 1.7))
     assert jax.config.jax_enable_x64 == before
     assert state.m[0].dtype == np.float64
-
-
-def test_chunks_do_not_matter():
-    x, _ = rows(11, 3)
-    state = pbp_state.init(np.random.default_rng(0), (3, 4, 2))
-    whole = updates.predict_moments(state, x)
-    parts = updates.predict_moments(state, x, chunk_rows=3)
-    np.testing.assert_allclose(whole, parts, rtol=1e-13)

@@ -7,24 +7,165 @@ lock, so that threads train models side by side.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.moments.pbp import kernel_gamma, kernel_pass, kernel_probit
-from bayesprop.moments.pbp.kernel_workspace import pack, pack_work, unpack
-from bayesprop.moments.pbp.state import (
-    Inference,
-    PBPInfo,
-    PBPState,
-    Targets,
-    least_information,
+from bayesprop.moments.pbp import kernel_probit
+from bayesprop.moments.pbp.kernel_factors import (
+    absorb_gamma,
+    first_cavity,
+    is_valid,
+    next_noise,
+    refresh,
 )
+from bayesprop.moments.pbp.kernel_layers import (
+    absorb_and_propagate,
+    absorb_hidden,
+    absorb_outputs,
+    next_row,
+    prefetch_row,
+    propagate,
+    propagate_hidden,
+    propagate_outputs,
+    set_output_gradient,
+)
+from bayesprop.moments.pbp.kernel_probit import meet_class
+from bayesprop.moments.pbp.kernel_workspace import (
+    NEXT_REMOVED,
+    Packed,
+    pack,
+    pack_work,
+    read_only,
+    unpack,
+)
+from bayesprop.moments.pbp.state import LEAST_INFORMATION, Inference, PBPInfo, PBPState, Targets
 from bayesprop.numerics.cores import n_cores
+from bayesprop.simd.lanes import compiled, inlined, prefetch
 
+LOG_2PI = math.log(2.0 * math.pi)
 _CHUNK_ROWS = 16_384
+
+
+@inlined
+def absorb_noise(work, factor, k, square, weight, guarded):
+    """Update q(gamma) of output k by eq. 9-10; return 1 if it had to stay as it was."""
+    shape, rate = work.noise_shape[k], work.noise_rate[k]
+    new_shape, new_rate = absorb_gamma(shape, rate, work.f_v[k], square)
+    new_shape = shape + weight * (new_shape - shape)
+    new_rate = rate + weight * (new_rate - rate)
+    kept = guarded and not is_valid(new_shape, new_rate)
+    if kept:
+        new_shape, new_rate = shape, rate
+    if factor is not None:
+        new_shape, new_rate = next_noise(factor, k, shape, rate, new_shape, new_rate)
+    work.noise_shape[k], work.noise_rate[k] = new_shape, new_rate
+    return 1 if kept else 0
+
+
+@inlined
+def meet_targets(work, factor, y, row, weight, guarded, may_miss):
+    """Compare the outputs with a row of y: the gradients of log Z, then the noise.
+
+    With `may_miss`, NaN is a target that was not seen, and its output learns and teaches nothing.
+    Returns log Z times the weight, the epistemic share of the outputs' variance, and how many
+    q(gamma) stayed as they were.
+    """
+    log_z, share, kept = 0.0, 0.0, 0
+    for k in range(y.shape[1]):
+        if may_miss and math.isnan(y[row, k]):
+            work.grad_f_m[k], work.grad_f_v[k] = 0.0, 0.0
+            continue
+        noise_var = work.noise_rate[k] / (work.noise_shape[k] - 1.0)
+        residual, f_v = y[row, k] - work.f_m[k], work.f_v[k]
+        inverse = 1.0 / (f_v + noise_var / weight)
+        set_output_gradient(work, k, residual * inverse, inverse)
+        square = residual * residual
+        var = f_v + noise_var
+        share += f_v / var
+        log_z -= 0.5 * (LOG_2PI + math.log(var) + square / var)
+        kept += absorb_noise(work, factor, k, square, weight, guarded)
+    return weight * log_z, share / y.shape[1], kept
+
+
+@compiled
+def absorb_rows(work, factor, scratch, x, y, weights, order, guarded, may_miss):
+    """Absorb the rows named by `order`; return log Z, epistemic shares, weights undone, noise kept.
+
+    By assumed density filtering if `factor` is None, else by stochastic EP. The targets are numbers
+    with Gaussian noise if `scratch` is None, NaN among them with `may_miss` where one was not seen,
+    else classes seen through a probit. A hidden layer on
+    the inputs absorbs a datum only when the next one comes, or the end.
+    """
+    last, n = work.layers.shape[0] - 1, order.size
+    log_z, share, undone, kept, reach = 0.0, 0.0, 0.0, 0, 0.0
+    if factor is not None:
+        undone += first_cavity(work, factor)
+    for i in range(work.v_bound.size):
+        work.v_bound[i] = math.inf
+    for t in range(n):
+        row = order[t]
+        next_reach = next_row(work, x, row)
+        ahead = order[min(t + 1, n - 1)]
+        prefetch_row(x, ahead)
+        prefetch(y, ahead * y.shape[1])
+        if t > 0 and last > 0:
+            undone += absorb_and_propagate(work, factor, reach)
+            for depth in range(1, last):
+                propagate_hidden(work, depth)
+            propagate_outputs(work, last)
+        else:
+            propagate(work, x, row)
+        reach = next_reach
+        if factor is not None and t == n - 1:
+            factor.rule[NEXT_REMOVED] = 0.0
+        weight = weights[row]
+        if scratch is None:
+            row_log_z, row_share, row_kept = meet_targets(
+                work, factor, y, row, weight, guarded, may_miss
+            )
+            kept += row_kept
+        else:
+            row_log_z, row_share = meet_class(work, scratch, y, row, weight)
+        log_z += row_log_z
+        share += row_share
+        undone += absorb_outputs(work, factor, last)
+        for depth in range(last - 1, 0, -1):
+            undone += absorb_hidden(work, factor, depth)
+    if n > 0 and last > 0:
+        next_row(work, x, order[n - 1])
+        undone += absorb_and_propagate(work, factor, reach)
+    return log_z, share, undone, kept
+
+
+@compiled
+def absorb_and_recall(work, x, y, weights, recall_weights, first, recalled, noise):
+    """Absorb the row `first`, then others again, which change no noise; return as `absorb_rows`.
+
+    y
+        NaN for an output that was not seen.
+    noise
+        (2, o), to work with.
+    """
+    log_z, share, undone, kept = absorb_rows(work, None, None, x, y, weights, first, True, True)
+    for k in range(noise.shape[1]):
+        noise[0, k], noise[1, k] = work.noise_shape[k], work.noise_rate[k]
+    _, _, more, _ = absorb_rows(work, None, None, x, y, recall_weights, recalled, True, True)
+    for k in range(noise.shape[1]):
+        work.noise_shape[k], work.noise_rate[k] = noise[0, k], noise[1, k]
+    return log_z, share, undone + more, kept
+
+
+@compiled
+def predict_rows(work, x, m, v):
+    """Write the mean and variance of every output at every row of x."""
+    for row in range(x.shape[0]):
+        propagate(work, x, row)
+        for k in range(m.shape[1]):
+            m[row, k], v[row, k] = work.f_m[k], work.f_v[k]
 
 
 class Run:
@@ -64,34 +205,31 @@ class Run:
     ) -> None:
         weight = np.ones(len(x)) if sample_weight is None else sample_weight
         _check_rows(state, x, y, weight, targets)
-        self._rows = tuple(_frozen(a) for a in (x, y, weight))
+        self._rows = tuple(_contiguous(a) for a in (x, y, weight))
         self._has_absent_rows = not np.all(weight)
         self._start, self._packed = state, pack(state, with_average=inference == "sep")
-        self._least, self._guarded = least_information(targets), guarded
+        self._least, self._guarded = LEAST_INFORMATION[targets], guarded
         is_class = targets == "classes"
         self._scratch = kernel_probit.scratch_for(state.layer_sizes[-1]) if is_class else None
 
     def absorb(self, order: Int[np.ndarray, " k"]) -> PBPInfo:
         """Absorb the rows named by `order`, one after another; a row of weight 0 is passed over."""
         x, y, weight = self._rows
-        order = _checked_order(order, len(x))
+        order = np.ascontiguousarray(order, dtype=np.int64)
         if self._has_absent_rows:
             order = order[weight[order] > 0.0]
         work, average = self._packed.work, self._packed.average
         if average is not None and len(order):
             n_removed = float(average.average.any())
             average.rule[:] = n_removed, 1.0 / len(order), n_removed
-        log_z, share, undone, kept = kernel_pass.absorb_rows(
+        log_z, share, undone, kept = absorb_rows(
             work, average, self._scratch, x, y, weight, order, self._guarded, False
         )
         return PBPInfo(log_z, share, weights_undone=int(undone), noise_kept=kept)
 
     def refresh(self) -> PBPInfo:
         """Refine every weight's prior factor by expectation propagation (supplement section 6)."""
-        kept, uninformed = kernel_gamma.refresh(
-            self._packed.work.weights, self._packed.sites, self._least, self._guarded
-        )
-        return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)
+        return refreshed(self._packed, self._least, guarded=self._guarded)
 
     def epochs(self, orders: Iterable[Int[np.ndarray, " k"]]) -> Iterator[PBPInfo]:
         """Yield the info of each epoch: one pass over a row of `orders`, one prior refresh."""
@@ -104,30 +242,31 @@ class Run:
         return unpack(self._packed, self._start)
 
 
-def predict_moments(
-    state: PBPState, x: Float[np.ndarray, "n d"], *, n_threads: int | None = None
-) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
-    """Mean and variance of the outputs at standardised rows, noise not included.
+def refreshed(packed: Packed, least_information: float, *, guarded: bool = True) -> PBPInfo:
+    """Refine the prior factors in place; see `kernel_factors.refresh`."""
+    rule = least_information, guarded
+    kept, uninformed = refresh(packed.work.weights, packed.sites, *rule)
+    return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)
 
-    n_threads
-        Threads that share the rows; None means one a core.
-    """
+
+def predict_moments(
+    state: PBPState, x: Float[np.ndarray, "n d"]
+) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
+    """Mean and variance of the outputs at standardised rows, noise not included."""
     _check_columns("x", x, state.layer_sizes[0])
     n, n_out = len(x), state.layer_sizes[-1]
     m, v = np.empty((n, n_out)), np.empty((n, n_out))
 
     def predict(start: int) -> None:
         rows = slice(start, start + _CHUNK_ROWS)
-        kernel_pass.predict_rows(pack_work(state), _frozen(x[rows]), m[rows], v[rows])
+        predict_rows(pack_work(state), _contiguous(x[rows]), m[rows], v[rows])
 
     starts = range(0, n, _CHUNK_ROWS)
-    n_threads = min(len(starts), n_threads or n_cores())
-    if n_threads <= 1:
-        for start in starts:
-            predict(start)
-    else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(predict, starts))
+    if len(starts) == 1:
+        predict(0)
+        return m, v
+    with ThreadPoolExecutor(n_cores()) as pool:
+        list(pool.map(predict, starts))
     return m, v
 
 
@@ -146,43 +285,23 @@ def expected_entropies(
     """Entropy of three classes or more, averaged over outputs m + sqrt(v) nodes, nats."""
     out = np.empty(len(m))
     m, v, scratch = _outputs(m, v)
-    kernel_probit.expected_entropies(m, v, _frozen(nodes), scratch, out)
+    kernel_probit.expected_entropies(m, v, _contiguous(nodes), scratch, out)
     return out
 
 
 def _outputs(m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
-    return _frozen(m), _frozen(v), kernel_probit.scratch_for(m.shape[1])
+    return _contiguous(m), _contiguous(v), kernel_probit.scratch_for(m.shape[1])
 
 
 def _check_rows(
     state: PBPState, x: np.ndarray, y: np.ndarray, weight: np.ndarray, targets: Targets
 ) -> None:
     """Raise ValueError where rows do not fit the state; compiled code checks no bounds."""
-    n_in, n_out = state.layer_sizes[0], state.layer_sizes[-1]
-    if targets not in ("numbers", "classes"):
-        raise ValueError(f"targets must be numbers or classes for this engine, got {targets!r}")
-    _check_columns("x", x, n_in)
-    _check_columns("y", y, 1 if targets == "classes" else n_out)
-    if targets == "classes":
-        allowed = (-1, 1) if n_out == 1 else range(n_out)
-        if not np.isin(y, list(allowed)).all():
-            raise ValueError(f"y must hold labels among {list(allowed)}")
+    _check_columns("x", x, state.layer_sizes[0])
+    _check_columns("y", y, 1 if targets == "classes" else state.layer_sizes[-1])
     if not len(x) == len(y) == len(weight):
         lengths = f"{len(x)}, {len(y)} and {len(weight)}"
         raise ValueError(f"x, y and sample_weight must have as many rows each, got {lengths}")
-    if not np.all(np.greater_equal(weight, 0.0)) or np.isinf(weight).any():
-        raise ValueError("sample_weight must be finite and >= 0")
-
-
-def _frozen(table: np.ndarray) -> np.ndarray:
-    """Return a contiguous float64 view or copy that is read-only.
-
-    Always read-only, because code for arrays that may be written to would be compiled apart, and
-    shared memory comes either way.
-    """
-    view = np.ascontiguousarray(table, dtype=np.float64).view()
-    view.setflags(write=False)
-    return view
 
 
 def _check_columns(name: str, table: np.ndarray, n_columns: int) -> None:
@@ -190,9 +309,5 @@ def _check_columns(name: str, table: np.ndarray, n_columns: int) -> None:
         raise ValueError(f"{name} must be (n, {n_columns}), got shape {np.shape(table)}")
 
 
-def _checked_order(order: Int[np.ndarray, " k"], n: int) -> Int[np.ndarray, " k"]:
-    order = np.ascontiguousarray(order, dtype=np.int64)
-    # Negative numbers are large ones once unsigned.
-    if order.ndim != 1 or (order.size and order.view(np.uint64).max() >= n):
-        raise ValueError(f"order must be row numbers, each >= 0 and < {n}")
-    return order
+def _contiguous(table: np.ndarray) -> np.ndarray:
+    return read_only(np.ascontiguousarray(table, dtype=np.float64))

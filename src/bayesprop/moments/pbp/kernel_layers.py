@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.moments.pbp.kernel_sep import next_cavity
+from bayesprop.moments.pbp.kernel_factors import next_cavity
 from bayesprop.moments.pbp.kernel_workspace import (
     BLOCK,
     INPUTS,
@@ -44,6 +44,7 @@ from bayesprop.simd.normals import relu_moments
 
 SMALLEST_VAR = 1e-100
 """A weight whose new variance is not above this keeps its old moments (section 3.5)."""
+_LARGEST_SLOPE_SQUARED = 1e200
 
 
 @inlined
@@ -236,6 +237,14 @@ def propagate_outputs(work, depth):
             at += PAIR
         work.f_m[k] = scale * total(m_a)
         work.f_v[k] = scale * scale * total(by_m + by_v)
+
+
+@inlined
+def set_output_gradient(work, k, slope, curve):
+    """Hand the gradient of log Z by output k to the layers; curve: slope² - 2 d log Z / dv."""
+    if not slope * slope < _LARGEST_SLOPE_SQUARED:
+        slope = math.nan  # so that every weight is undone: nothing overflows to infinity
+    work.grad_f_m[k], work.grad_f_v[k] = slope, 0.5 * (slope * slope - curve)
 
 
 @inlined

@@ -19,6 +19,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.moments.pbp.kernel_layers import set_output_gradient
 from bayesprop.moments.pbp.kernel_workspace import BLOCK
 from bayesprop.simd.lanes import (
     absolute,
@@ -40,7 +41,6 @@ _LOG2_E = 1.0 / math.log(2.0)
 _LEAST_EXPONENT = -1000.0
 _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 _PER_ROOT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
-_LARGEST_SLOPE_SQUARED = 1e200
 
 
 def scratch_for(n_outputs: int) -> Float[np.ndarray, " s"]:
@@ -191,10 +191,7 @@ def _set_gradient(work, k, slope, curve, weight):
     curve = min(max(curve, 0.0), 1.0 / (1.0 + work.f_v[k]))
     removed = work.f_v[k] * curve
     tempered = weight / (1.0 + (weight - 1.0) * removed)
-    slope, curve = tempered * slope, tempered * curve
-    if not slope * slope < _LARGEST_SLOPE_SQUARED:
-        slope = math.nan  # so that every weight is undone: nothing overflows to infinity
-    work.grad_f_m[k], work.grad_f_v[k] = slope, 0.5 * (slope * slope - curve)
+    set_output_gradient(work, k, tempered * slope, tempered * curve)
     return removed
 
 

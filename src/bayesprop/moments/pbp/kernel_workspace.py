@@ -215,3 +215,10 @@ def _unflatten(flat: Float[np.ndarray, " w"], like: Sequence[np.ndarray]) -> tup
         start, end = end, end + layer.size
         layers.append(np.ascontiguousarray(flat[start:end].reshape(layer.shape[::-1]).T))
     return tuple(layers)
+
+
+def read_only(table: np.ndarray) -> np.ndarray:
+    """Return a read-only view: code for arrays that may be written to would be compiled apart."""
+    view = table.view()
+    view.setflags(write=False)
+    return view

@@ -1,31 +1,23 @@
-"""Probabilistic backpropagation as a method: passes over a table, or a stream."""
+"""Probabilistic backpropagation as a method, and which code runs it.
+
+The compiled engine where it applies, the JAX form elsewhere: each is loaded when it is needed.
+"""
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import (
-    FURTHEST_INPUT,
-    MOST_ROWS,
-    Learned,
-    Progress,
-    Stored,
-    TrainingRows,
-    WeightGaussians,
-    with_noise,
-)
+from bayesprop.model.method import Learned, Stored, TrainingRows, WeightGaussians, with_noise
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.moments.pbp.algorithm import Engine
-from bayesprop.moments.pbp.state import GammaPrior, PBPInfo, PBPState, init
+from bayesprop.moments.pbp.state import GammaPrior, Inference, PBPInfo, PBPState, Targets, init
+from bayesprop.moments.row_passes import Orders, RowPasses
 
 if TYPE_CHECKING:
     from bayesprop.moments.pbp.stream import PBPStream
@@ -34,107 +26,125 @@ _SHARE_ROWS = 2000
 _N_PAIRS = 32
 
 
-@dataclass(frozen=True, eq=False)
-class PBPNetwork(ABC):
-    """What networks for numbers and for classes share.
+@dataclass(frozen=True)
+class Engine:
+    """The settings of a fit, and the code that honours them.
 
-    sizes
-        Inputs, units of every hidden layer, outputs.
+    activation
+        A name in `model.layers.ACTIVATIONS`.
+    inference
+        "adf" or "sep", see `updates.data_pass`.
+    batch_size
+        Rows absorbed at once; 1 is the paper's algorithm.
+    name
+        "auto", "kernel" or "jax".
+    targets
+        What a row of y is.
     """
+
+    activation: str = "relu"
+    inference: Inference = "adf"
+    batch_size: int = 1
+    name: str = "auto"
+    targets: Targets = "numbers"
+
+    def __post_init__(self) -> None:
+        if self.name == "kernel" and not self._kernel_applies:
+            raise ValueError(
+                "engine='kernel' runs activation='relu' with batch_size=1, got "
+                f"activation={self.activation!r} and batch_size={self.batch_size}; use "
+                "engine='auto'"
+            )
+
+    @property
+    def _kernel_applies(self) -> bool:
+        return self.activation == "relu" and self.batch_size == 1
+
+    def epochs(
+        self,
+        state: PBPState,
+        x: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, "n o"],
+        orders: Orders,
+        sample_weight: Float[np.ndarray, " n"] | None = None,
+    ) -> Iterator[tuple[PBPState, PBPInfo]]:
+        """Yield state and info after each epoch: one pass over the rows, one prior refresh."""
+        rule: dict[str, Any] = {"inference": self.inference, "targets": self.targets}
+        if self._kernel_applies and self.name != "jax":
+            from bayesprop.moments.pbp import engine
+
+            run = engine.Run(state, x, y, sample_weight, **rule)
+            yield from ((run.state, info) for info in run.epochs(orders))
+            return
+        from bayesprop.moments.pbp import updates
+
+        rule |= {"activation": self.activation, "batch_size": self.batch_size}
+        for order in orders:
+            state, info = updates.data_pass(state, x, y, order, sample_weight, **rule)
+            state, refreshed = updates.refresh_prior(state, targets=self.targets)
+            yield state, info + refreshed
+
+    def predict_moments(
+        self, state: PBPState, x: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
+        """Mean and variance of the noise-free output at standardised rows."""
+        if self.activation == "relu" and self.name != "jax":
+            from bayesprop.moments.pbp import engine
+
+            return engine.predict_moments(state, x)
+        from bayesprop.moments.pbp import updates
+
+        return updates.predict_moments(state, x, activation=self.activation)
+
+    def sample_functions(
+        self,
+        rng: np.random.Generator | np.random.RandomState,
+        state: PBPState,
+        x: Float[np.ndarray, "n d"],
+        n_samples: int,
+    ) -> Float[np.ndarray, "s n o"]:
+        """Draw weights from q; each draw is one function, evaluated at all rows of x."""
+        from bayesprop.moments.pbp import updates
+
+        return updates.sample_functions(rng, state, x, n_samples, activation=self.activation)
+
+
+@dataclass(frozen=True, eq=False)
+class PBPNetwork(RowPasses):
+    """What networks for numbers and for classes share."""
 
     engine: Engine
     sizes: tuple[int, ...]
     n_epochs: int
     weight_prior: GammaPrior
 
-    rows_at_once = MOST_ROWS
-    furthest_input = FURTHEST_INPUT
-    log_unit = 0.0
-
-    @abstractmethod
-    def start(self, rng: np.random.Generator | np.random.RandomState) -> PBPState:
-        """Return the posterior of no rows; its random means break the symmetry of the units."""
-
     @abstractmethod
     def _targets(self, y: np.ndarray) -> Float[np.ndarray, "n o"]:
         """Return what the engine meets."""
 
-    @abstractmethod
-    def _course(self, state: PBPState, share: float) -> dict[str, float]:
-        """Return what the report tells of a pass; `share` is the mean epistemic share."""
+    def passes(
+        self, rows: TrainingRows, start: PBPState, orders: Orders
+    ) -> Iterator[tuple[PBPState, PBPInfo]]:
+        """Yield the state after each pass and its info."""
+        return self.engine.epochs(start, rows.x, self._targets(rows.y), orders, rows.weight)
 
-    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
-        """Learn from scratch in shuffled passes."""
-        start = self.start(rng)
-        return self._learned(rows, start, 0, self._shuffled(rows, rng), progress)
+    def before_new_rows(self, state: PBPState) -> PBPState:
+        """Return the state with no row in its average factor."""
+        return state.without_average_factor()
 
-    def resume(
-        self,
-        rows: TrainingRows,
-        before: Learned,
-        rng: np.random.RandomState,
-        progress: Progress,
-    ) -> Learned:
-        """Learn on in as many passes again."""
-        orders = self._shuffled(rows, rng)
-        return self._learned(rows, before.state, before.n_iter, orders, progress)
+    def guards(self, infos: list[PBPInfo]) -> dict[str, int]:
+        """Count the guards that fired."""
+        return sum(infos, start=PBPInfo()).guards
 
-    def absorb(
-        self,
-        rows: TrainingRows,
-        before: Learned | None,
-        rng: np.random.RandomState,
-        progress: Progress,
-    ) -> Learned:
-        """Absorb rows once, in their order; none of them is in the average factor yet."""
-        state = self.start(rng) if before is None else before.state
-        n_before = 0 if before is None else before.n_iter
-        orders = [np.arange(len(rows.x))]
-        return self._learned(rows, state.without_average_factor(), n_before, orders, progress)
-
-    def _shuffled(
-        self, rows: TrainingRows, rng: np.random.RandomState
-    ) -> Iterable[Int[np.ndarray, " k"]]:
-        counted = np.flatnonzero(rows.weights)
-        return (rng.permutation(counted) for _ in range(self.n_epochs))
-
-    def _learned(
-        self,
-        rows: TrainingRows,
-        start: PBPState,
-        n_before: int,
-        orders: Iterable[Int[np.ndarray, " k"]],
-        progress: Progress,
-    ) -> Learned:
-        started, targets = time.perf_counter(), self._targets(rows.y)
-        n_rows, mass = int(np.count_nonzero(rows.weights)), float(np.sum(rows.weights))
-        infos: list[PBPInfo] = []
-        trace: dict[str, list[float]] = {}
-        state = start
-        for state, info in self.engine.epochs(start, rows.x, targets, orders, rows.weight):
-            infos.append(info)
-            course = self._course(state, info.epistemic_share / n_rows)
-            for name, value in ({"mean_log_z": info.log_z / mass} | course).items():
-                trace.setdefault(name, []).append(value)
-            progress.line(_line(n_before + len(infos), trace))
-        guards = sum(infos, start=PBPInfo()).guards
-        n_updates = len(infos) * n_rows * sum(m.size for m in start.m)
-        report = FitReport(
-            n_rows=len(rows.x),
-            n_epochs=len(infos),
-            seconds=time.perf_counter() - started,
-            n_updates=n_updates,
-            guards=guards,
-            trace=trace,
-            log_evidence={"prequential": infos[0].log_z - mass * self.log_unit},
-            warnings=_advice(guards["weights_undone"], n_updates),
-        )
-        return self._settled(Learned(state, report, n_before + len(infos)), rows)
-
-    def _settled(self, learned: Learned, rows: TrainingRows) -> Learned:
-        """Complete the report by what only the last state tells."""
-        del rows
-        return learned
+    def advice(self, guards: dict[str, int], n_updates: int) -> list[str]:
+        """Say so where more than one weight update in a hundred was undone."""
+        n_undone = guards["weights_undone"]
+        if n_undone <= 0.01 * n_updates:
+            return []
+        return [
+            f"{n_undone / n_updates:.1%} of the weight updates were undone: "
+            "look for extreme values in the table, or use fewer layers"
+        ]
 
     def gaussians(self, state: PBPState) -> WeightGaussians:
         """Return the posterior of the weights."""
@@ -203,11 +213,12 @@ class PBPNumbers(PBPNetwork):
     def _targets(self, y: np.ndarray) -> Float[np.ndarray, "n o"]:
         return y
 
-    def _course(self, state: PBPState, share: float) -> dict[str, float]:
+    def course(self, state: PBPState, info: PBPInfo, n_rows: int) -> dict[str, float]:
+        """Return the noise, in y, and the mean epistemic share."""
         noise_std = float(np.sqrt(state.noise_var[0]) * self.y_scale[0])
-        return {"noise_std": noise_std, "epistemic_share": share}
+        return {"noise_std": noise_std, "epistemic_share": info.epistemic_share / n_rows}
 
-    def _settled(self, learned: Learned, rows: TrainingRows) -> Learned:
+    def settled(self, learned: Learned, rows: TrainingRows) -> Learned:
         """Tell the last epistemic share as the whole table leaves it, not as rows were met."""
         seen = self.predict(learned.state, rows.x[:_SHARE_ROWS])
         learned.report.trace["epistemic_share"][-1] = seen.epistemic_share
@@ -248,35 +259,21 @@ class PBPClasses(PBPNetwork):
         column = y[:, None].astype(np.float64)
         return 2.0 * column - 1.0 if self.sizes[-1] == 1 else column
 
-    def _course(self, state: PBPState, share: float) -> dict[str, float]:
+    def course(self, state: PBPState, info: PBPInfo, n_rows: int) -> dict[str, float]:
+        """Return the mean share of the outputs' variance that a label removed."""
         del state
-        return {"variance_removed": share}
+        return {"variance_removed": info.epistemic_share / n_rows}
 
     def predict(self, state: PBPState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Integrate the probit over the moments of the outputs."""
         from bayesprop.moments.pbp import engine
-        from bayesprop.numerics import gaussian_nodes, probit_gaussian
+        from bayesprop.numerics.gaussian_logits import gaussian_nodes, probit_entropy
 
         m, v = self.engine.predict_moments(state, x)
         proba = np.exp(engine.log_class_probabilities(m, v))
         if m.shape[1] == 1:
-            entropy = np.maximum(probit_gaussian.expected_entropy(m[:, 0], v[:, 0]), 0.0)
+            entropy = np.maximum(probit_entropy(m[:, 0], v[:, 0]), 0.0)
         else:
-            nodes = gaussian_nodes.gaussian_nodes(m.shape[1], _N_PAIRS)
+            nodes = gaussian_nodes(m.shape[1], _N_PAIRS)
             entropy = engine.expected_entropies(m, v, nodes)
         return ClassPredictive.of_codes(proba, entropy)
-
-
-def _line(n_iter: int, trace: dict[str, list[float]]) -> str:
-    latest = [f"{name.replace('_', ' ')} {values[-1]:.4g}" for name, values in trace.items()]
-    return "  ".join([f"epoch {n_iter}", *latest])
-
-
-def _advice(n_undone: int, n_updates: int) -> list[str]:
-    """Say so where more than one weight update in a hundred was undone."""
-    if n_undone <= 0.01 * n_updates:
-        return []
-    return [
-        f"{n_undone / n_updates:.1%} of the weight updates were undone: "
-        "look for extreme values in the table, or use fewer layers"
-    ]

@@ -15,27 +15,21 @@ from jaxtyping import Float
 Layers = tuple[Any, ...]
 Vector = Any
 Inference = Literal["adf", "sep"]
-Targets = Literal["numbers", "classes", "counts"]
+Targets = Literal["numbers", "classes"]
 """What a row of y is. "numbers": one an output, seen with Gaussian noise. "classes": one column, a
 sign (1 or -1) for a network of one output, else the number of the largest output, the outputs seen
-through unit noise (probit). "counts": one an output, Poisson with mean exp(output)."""
+through unit noise (probit)."""
 
 LARGEST_CAVITY_VAR = 1e6
 """Largest variance from which a prior factor is refreshed; the authors' code."""
 
-LEAST_INFORMATION = 0.1
-LEAST_INFORMATION_OF_CLASSES = 1.0
+LEAST_INFORMATION: dict[Targets, float] = {"numbers": 0.1, "classes": 1.0}
 """Least precision that the data must give a weight, as a share of the prior's, for its prior
 factor to be refreshed. With less, what is left of the weight without its prior is the random start
 and a huge variance, which the refresh would take for evidence of huge weights. A label says less
 than a number: with the lower bound, separable classes drive the prior's variance up at every
 refresh."""
 Scalar = Any
-
-
-def least_information(targets: Any) -> float:
-    """Return the bound for a kind of target; "numbers" has the lower one."""
-    return LEAST_INFORMATION if targets == "numbers" else LEAST_INFORMATION_OF_CLASSES
 
 
 class GammaPrior(NamedTuple):
@@ -60,7 +54,7 @@ class PBPState(NamedTuple):
     lik_prec, lik_prec_mean, lik_noise_shape, lik_noise_rate
         The average likelihood factor of stochastic EP, all zero under assumed density filtering.
     noise_shape, noise_rate
-        q(gamma) = Gam(shape, rate), one per output; classes and counts leave it as it was.
+        q(gamma) = Gam(shape, rate), one per output; classes leave it as it was.
     prior_shape, prior_rate
         q(lambda) = Gam(shape, rate), scalars.
     """
@@ -97,45 +91,33 @@ class PBPState(NamedTuple):
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> PBPState:
-        """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
+        """Rebuild from `to_arrays`; ValueError unless compiled code may run on these arrays."""
         n_layers = sum(name.startswith("m.") for name in arrays)
-        try:
-            values: dict[str, Any] = {
-                name: tuple(arrays[f"{name}.{layer}"] for layer in range(n_layers))
-                if name in _LAYERED
-                else arrays[name]
-                for name in cls._fields
-            }
-        except KeyError as missing:
-            raise ValueError(f"the array {missing} is missing") from None
-        state = cls(**values)
-        state._check()
-        return state
+        widths = [arrays[f"m.{layer}"].shape[-1] for layer in range(n_layers)]
+        sizes = (len(arrays["m.0"]) - 1, *widths)
 
-    def _check(self) -> None:
-        """Raise ValueError unless compiled code may run on these arrays."""
-        arrays = [w for f in _LAYERED for w in getattr(self, f)]
-        arrays += [getattr(self, name) for name in _PER_OUTPUT]
-        if any(array.dtype == np.float32 for array in arrays):
-            raise ValueError("the arrays must be float64")
-        shapes = [w.shape for w in self.m]
-        chained = bool(shapes) and all(len(s) == 2 and min(s) > 0 for s in shapes)
-        chained = chained and all(a[1] + 1 == b[0] for a, b in pairwise(shapes))
-        if not chained or any([w.shape for w in getattr(self, f)] != shapes for f in _LAYERED):
-            raise ValueError("the layers do not fit together")
-        n_out = shapes[-1][1]
-        if any(getattr(self, name).shape != (n_out,) for name in _PER_OUTPUT):
-            raise ValueError(f"the noise parameters must have shape ({n_out},)")
-        if any(getattr(self, name).shape != () for name in _SCALAR):
-            raise ValueError("the prior parameters must be scalars")
-        if any(w.dtype != np.float64 for w in self.to_arrays().values()):
-            raise ValueError("the arrays must be float64")
-        for m, v in zip(self.m, self.v, strict=True):
+        def part(name: str, *shape: int) -> np.ndarray:
+            array = arrays.get(name)
+            if array is None or array.shape != shape or array.dtype != np.float64:
+                raise ValueError(f"array {name} must be float64 of shape {shape}")
+            return array
+
+        def field(name: str) -> Any:
+            if name in _SCALAR:
+                return part(name)
+            if name in _PER_OUTPUT:
+                return part(name, sizes[-1])
+            layers = enumerate(pairwise(sizes))
+            return tuple(part(f"{name}.{layer}", a + 1, b) for layer, (a, b) in layers)
+
+        state = cls(*map(field, cls._fields))
+        for m, v in zip(state.m, state.v, strict=True):
             is_removed = (m == 0.0) & (v == 0.0)
             if not (np.isfinite(m) & ((v > 0.0) | is_removed)).all():
                 raise ValueError(
                     "the weights must have finite means, and positive variances unless removed"
                 )
+        return state
 
     def without_average_factor(self) -> PBPState:
         """Forget which data were seen: no row of a new stream is in the average factor."""
@@ -152,7 +134,6 @@ class PBPState(NamedTuple):
 
 _SCALAR = ("prior_shape", "prior_rate")
 _PER_OUTPUT = ("lik_noise_shape", "lik_noise_rate", "noise_shape", "noise_rate")
-_LAYERED = tuple(name for name in PBPState._fields if name not in (*_SCALAR, *_PER_OUTPUT))
 
 
 class PBPInfo(NamedTuple):

@@ -1,8 +1,16 @@
 """A PBP posterior that stays in the compiled layout between rows: for streams of single rows.
 
 It computes what `engine` does, without copying the state in and out at every call, and draws
-functions at a few inputs. A call takes microseconds, most of them outside the compiled code: hence
-the memory that is made once.
+functions at a few inputs without drawing the weights. A call takes microseconds, most of them
+outside the compiled code: hence the memory that is made once.
+
+The weights into a unit are independent Gaussians, so that what the unit computes at k inputs, the
+rows of X, is jointly Gaussian,
+
+    a ~ N(s X m, s² X diag(v) X')        s = 1/sqrt(number of inputs, bias included)
+
+and given the drawn inputs of the next layer, so are its units: k normals a unit instead of one a
+weight, and the same distribution.
 """
 
 from __future__ import annotations
@@ -13,13 +21,36 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.moments.pbp import kernel_draw, kernel_gamma, kernel_pass
-from bayesprop.moments.pbp.kernel_workspace import BLOCK, pack, unpack
-from bayesprop.moments.pbp.state import PBPInfo, PBPState, least_information
+from bayesprop.moments.pbp.engine import absorb_and_recall, predict_rows, refreshed
+from bayesprop.moments.pbp.kernel_layers import n_blocks
+from bayesprop.moments.pbp.kernel_workspace import (
+    BLOCK,
+    N_OUT,
+    N_ROWS,
+    PAIR,
+    WEIGHTS,
+    pack,
+    read_only,
+    unpack,
+)
+from bayesprop.moments.pbp.state import LEAST_INFORMATION, PBPInfo, PBPState
+from bayesprop.simd.lanes import (
+    compiled,
+    inlined,
+    load8,
+    select,
+    spread8,
+    spread_at,
+    store,
+    total,
+)
+from bayesprop.simd.normals import roots
 
 _MOST_JOINT = 64
 _CHUNK_DRAWS = 128
 _STATE, _X, _Y = "state.", "last.x", "last.y"
+_LEAST_PIVOT = 1e-13
+"""What is left of a variance, as a share of it, below which it counts as rounding."""
 
 
 class LastRows(NamedTuple):
@@ -66,10 +97,10 @@ class PBPStream:
         self._x, self._y, self._n_seen = np.zeros((size, n_in)), np.full((size, n_out), np.nan), 0
         if last is not None:
             self._x[:], self._y[:], self._n_seen = last
-        self._rows = _read_only(self._x), _read_only(self._y)
+        self._rows = read_only(self._x), read_only(self._y)
         places = np.arange(size)
         self._orders = (places[:, None] - places) % size
-        self._weights = _read_only(np.ones(size)), _read_only(np.full(size, float(recall_weight)))
+        self._weights = read_only(np.ones(size)), read_only(np.full(size, float(recall_weight)))
         self._noise = np.empty((2, n_out))
         self._width = max(BLOCK * (units // BLOCK + 1) for units in self.layer_sizes[:-1])
         self._memory_for = lru_cache(maxsize=4)(self._new_memory)
@@ -90,7 +121,7 @@ class PBPStream:
         self._x[place], self._y[place] = x, y
         order = self._orders[place]
         order = order if self._n_seen >= len(order) else order[: self._n_seen + 1]
-        log_z, share, undone, kept = kernel_pass.absorb_and_recall(
+        log_z, share, undone, kept = absorb_and_recall(
             self._packed.work, *self._rows, *self._weights, order[:1], order[1:], self._noise
         )
         self._n_seen += 1
@@ -98,10 +129,7 @@ class PBPStream:
 
     def refresh(self) -> PBPInfo:
         """Refine the prior factors."""
-        kept, uninformed = kernel_gamma.refresh(
-            self._packed.work.weights, self._packed.sites, least_information("numbers"), True
-        )
-        return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)
+        return refreshed(self._packed, LEAST_INFORMATION["numbers"])
 
     def moments(
         self, x: Float[np.ndarray, "k d"]
@@ -109,7 +137,7 @@ class PBPStream:
         """Mean and variance of the outputs, noise not included."""
         x = self._checked(x)
         m, v = np.empty((2, len(x), self.layer_sizes[-1]))
-        kernel_pass.predict_rows(self._packed.work, x, m, v)
+        predict_rows(self._packed.work, x, m, v)
         return m, v
 
     def draw(
@@ -129,7 +157,7 @@ class PBPStream:
             part = out[first : first + _CHUNK_DRAWS]
             normals, scratch, acts, spare = self._memory_for(len(part), len(x))
             rng.standard_normal(out=normals)
-            kernel_draw.draw_functions(self._packed.work, x, normals, scratch, acts, spare, part)
+            draw_functions(self._packed.work, x, normals, scratch, acts, spare, part)
         return out
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -157,18 +185,171 @@ class PBPStream:
 
     def _new_memory(self, n_draws: int, k: int) -> tuple[np.ndarray, ...]:
         """Return what `draw_functions` works with."""
-        normals = np.empty((n_draws, kernel_draw.n_normals(self.layer_sizes, k)))
+        normals = np.empty((n_draws, n_normals(self.layer_sizes, k)))
         acts, spare = np.zeros((2, n_draws, k, self._width))
-        return normals, np.empty(kernel_draw.scratch_size(k)), acts, spare
+        return normals, np.empty(scratch_size(k)), acts, spare
 
     def _checked(self, x: np.ndarray) -> np.ndarray:
         if x.ndim != 2 or x.shape[1] != self.layer_sizes[0]:
             raise ValueError(f"x must be (k, {self.layer_sizes[0]}), got shape {x.shape}")
-        return _read_only(np.ascontiguousarray(x, dtype=np.float64))
+        return read_only(np.ascontiguousarray(x, dtype=np.float64))
 
 
-def _read_only(table: np.ndarray) -> np.ndarray:
-    """Return a view that the compiled code cannot write to; see `engine`."""
-    view = table.view()
-    view.setflags(write=False)
-    return view
+def n_normals(layer_sizes, k):
+    """Return how many standard normals a draw at k inputs takes."""
+    hidden = sum(BLOCK * (size // BLOCK + 1) for size in layer_sizes[1:-1])
+    return k * (hidden + layer_sizes[-1])
+
+
+def scratch_size(k):
+    """Return the floats that `draw_functions` works with at k inputs: means, roots, covariances."""
+    return BLOCK * (2 * k + k * (k + 1) // 2)
+
+
+@inlined
+def _entry(k, i, j):
+    """Where the covariance of inputs i >= j lies in the scratch memory."""
+    return BLOCK * (2 * k + i * (i + 1) // 2 + j)
+
+
+@inlined
+def _hidden_moments(work, depth, acts, s, at, scratch):
+    """Write mean and covariance of eight units, whose weights begin at `at`, for inputs acts[s]."""
+    n_rows, k, scale = work.layers[depth, N_ROWS], acts.shape[1], work.scales[depth]
+    for a in range(k):
+        start = (s * k + a) * acts.shape[2]
+        m_a, pair = spread8(0.0), at
+        for i in range(n_rows):
+            m_a = m_a + load8(work.weights, pair) * spread_at(acts, start + i)
+            pair += PAIR
+        store(scratch, BLOCK * a, scale * m_a)
+        for b in range(a + 1):
+            other = (s * k + b) * acts.shape[2]
+            v_ab, pair = spread8(0.0), at + BLOCK
+            for i in range(n_rows):
+                product = spread_at(acts, start + i) * spread_at(acts, other + i)
+                v_ab = v_ab + load8(work.weights, pair) * product
+                pair += PAIR
+            store(scratch, _entry(k, a, b), scale * scale * v_ab)
+
+
+@inlined
+def _output_moments(work, depth, acts, s, at, scratch):
+    """Do as `_hidden_moments` for one output; all eight lanes are it."""
+    n_rows, k, scale = work.layers[depth, N_ROWS], acts.shape[1], work.scales[depth]
+    width = BLOCK * n_blocks(n_rows)
+    for a in range(k):
+        start = (s * k + a) * acts.shape[2]
+        m_a, pair = spread8(0.0), at
+        for unit in range(0, width, BLOCK):
+            m_a = m_a + load8(work.weights, pair) * load8(acts, start + unit)
+            pair += PAIR
+        store(scratch, BLOCK * a, spread8(scale * total(m_a)))
+        for b in range(a + 1):
+            other = (s * k + b) * acts.shape[2]
+            v_ab, pair = spread8(0.0), at + BLOCK
+            for unit in range(0, width, BLOCK):
+                product = load8(acts, start + unit) * load8(acts, other + unit)
+                v_ab = v_ab + load8(work.weights, pair) * product
+                pair += PAIR
+            store(scratch, _entry(k, a, b), spread8(scale * scale * total(v_ab)))
+
+
+@inlined
+def _remainder(k, scratch, i, j):
+    """Return the covariance of inputs i and j without what the inputs before j explain."""
+    rest = load8(scratch, _entry(k, i, j))
+    for p in range(j):
+        root = load8(scratch, BLOCK * (k + p))
+        rest = rest - (
+            load8(scratch, _entry(k, i, p)) * root * (load8(scratch, _entry(k, j, p)) * root)
+        )
+    return rest
+
+
+@inlined
+def _factorise(k, scratch):
+    """Replace covariances by L, of L D L', and write the roots of D; D may have zeros.
+
+    The same inputs have the same entries, so that their row of L is exactly that of the first one,
+    and what is left of their variance is 0.
+    """
+    for j in range(k):
+        least = _LEAST_PIVOT * load8(scratch, _entry(k, j, j))
+        rest = _remainder(k, scratch, j, j)
+        is_uncertain = rest > least
+        pivot = select(is_uncertain, rest, 1.0)
+        root, _ = roots(pivot)
+        store(scratch, BLOCK * (k + j), select(is_uncertain, root, 0.0))
+        store(scratch, _entry(k, j, j), spread8(1.0))
+        for i in range(j + 1, k):
+            part = _remainder(k, scratch, i, j) / pivot
+            store(scratch, _entry(k, i, j), select(is_uncertain, part, 0.0))
+
+
+@inlined
+def _drawn(k, a, scratch, normals, at):
+    """Return what eight units compute at input a; their normals begin at `at`, eight an input."""
+    value = load8(scratch, BLOCK * a)
+    for j in range(a + 1):
+        step = load8(scratch, BLOCK * (k + j)) * load8(normals, at + BLOCK * j)
+        value = value + load8(scratch, _entry(k, a, j)) * step
+    return value
+
+
+@inlined
+def _activate(k, scratch, normals, at, acts, s, unit):
+    """Write the activations of eight units in one draw."""
+    for a in range(k):
+        value = _drawn(k, a, scratch, normals, at)
+        place = (s * k + a) * acts.shape[2] + unit
+        store(acts, place, select(value > 0.0, value, 0.0))
+
+
+@inlined
+def _copy_rows(x, acts):
+    """Make the rows of x, and a one for the bias, the inputs of every draw."""
+    for s in range(acts.shape[0]):
+        for a in range(x.shape[0]):
+            for i in range(x.shape[1]):
+                acts[s, a, i] = x[a, i]
+            acts[s, a, x.shape[1]] = 1.0
+
+
+@compiled
+def draw_functions(work, x, normals, scratch, acts, spare, out):
+    """Write draws of all outputs at all rows of x, at most a few: (s, k, o).
+
+    normals
+        (s, `n_normals`), used in the order of the layers.
+    scratch
+        `scratch_size` floats.
+    acts, spare
+        (s, k, units of the largest layer, inputs too, filled up as in the workspace), two of them.
+    """
+    last, k = work.layers.shape[0] - 1, x.shape[0]
+    n_draws, n_normals = normals.shape
+    used = 0
+    _copy_rows(x, spare)
+    for depth in range(last):
+        at, size = work.layers[depth, WEIGHTS], PAIR * work.layers[depth, N_ROWS]
+        for unit in range(0, work.layers[depth, N_OUT] + 1, BLOCK):
+            for s in range(n_draws):
+                if depth > 0 or s == 0:
+                    _hidden_moments(work, depth, spare, s, at, scratch)
+                    _factorise(k, scratch)
+                _activate(k, scratch, normals, s * n_normals + used, acts, s, unit)
+            at += size
+            used += BLOCK * k
+        acts, spare = spare, acts
+    for s in range(n_draws):
+        for o in range(work.layers[last, N_OUT]):
+            size = 2 * BLOCK * n_blocks(work.layers[last, N_ROWS])
+            _output_moments(work, last, spare, s, work.layers[last, WEIGHTS] + o * size, scratch)
+            _factorise(k, scratch)
+            for a in range(k):
+                value = scratch[BLOCK * a]
+                for j in range(a + 1):
+                    step = scratch[BLOCK * (k + j)] * normals[s, used + o * k + j]
+                    value += scratch[_entry(k, a, j)] * step
+                out[s, a, o] = value

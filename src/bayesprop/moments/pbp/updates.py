@@ -1,7 +1,7 @@
 """Probabilistic backpropagation in the order of its paper (Hernández-Lobato & Adams 2015).
 
-The readable form: any activation that propagates moments, any likelihood with a log Z, gradients by
-`jax.grad`, float64. The compiled engine in `engine.py` must equal it to rounding.
+The readable form: any activation that propagates moments, gradients by `jax.grad`, float64. The
+compiled engine in `engine.py` must equal it to rounding.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesprop.model.likelihoods import GammaPrecisionNoise
 from bayesprop.model.networks import mlp_apply, mlp_propagate
 from bayesprop.moments.pbp.factors import (
     Q,
@@ -26,24 +25,19 @@ from bayesprop.moments.pbp.factors import (
     minus,
     moved,
     q_of,
+    refresh,
     where,
     with_average_factor,
     with_q,
 )
 from bayesprop.moments.pbp.mini_batches import absorb_batch
-from bayesprop.moments.pbp.prior_factors import refresh
-from bayesprop.moments.pbp.state import (
-    Inference,
-    PBPInfo,
-    PBPState,
-    Targets,
-    least_information,
-)
-from bayesprop.moments.pbp.targets import LogZ, log_z_of, target_gradient
+from bayesprop.moments.pbp.state import LEAST_INFORMATION, Inference, PBPInfo, PBPState, Targets
 from bayesprop.numerics import gamma
 from bayesprop.numerics.gamma import Gamma
-from bayesprop.numerics.gaussian import Gaussian, log_pdf
+from bayesprop.numerics.gaussian import Gaussian, log_cdf, log_pdf
 from bayesprop.numerics.precision import in_float64
+
+_N_STEPS, _ROWS_AT_ONCE = 256, 8192
 
 
 def absorb(q: Q, datum: Rows, *, activation: str) -> tuple[Q, PBPInfo]:
@@ -60,31 +54,87 @@ def absorb(q: Q, datum: Rows, *, activation: str) -> tuple[Q, PBPInfo]:
 
     slopes, f = jax.grad(log_z, argnums=(0, 1), has_aux=True)(*q.moments)
     weights, undone = moved(q, slopes)
-    likelihood = GammaPrecisionNoise(q.noise)
-    noise, noise_kept = _weighted_noise(likelihood, f, datum)
-    log_z_now = datum.weight * jnp.sum(likelihood.log_z(f.m, f.v, datum.y))
+    noise, noise_kept = _weighted_noise(q.noise, f, datum)
+    log_z_now = datum.weight * jnp.sum(log_pdf(datum.y, f.m, f.v + noise_var))
     share = jnp.mean(f.v / (f.v + noise_var))
     return Q(weights, noise), PBPInfo(log_z_now, share, undone, noise_kept)
 
 
-def _weighted_noise(
-    likelihood: GammaPrecisionNoise, f: Gaussian, datum: Rows
-) -> tuple[Gamma, Array]:
-    old = likelihood.precision
-    matched = likelihood.update(f.m, f.v, datum.y)
+def _weighted_noise(old: Gamma, f: Gaussian, datum: Rows) -> tuple[Gamma, Array]:
+    matched = gamma.match_moments(old, f.v, datum.y - f.m)
     new = jax.tree.map(lambda n, o: o + datum.weight * (n - o), matched, old)
     valid = is_gamma(new)
     return where(valid, new, old), count_false(valid)
 
 
-def absorb_target(q: Q, datum: Rows, log_z: LogZ, *, activation: str) -> tuple[Q, PBPInfo]:
-    """Absorb the factor of a target that is not a number with noise, by its own log Z."""
-    slopes, log_z_now, share = target_gradient(*q.moments, datum, log_z, activation=activation)
-    weights, undone = moved(q, slopes)
-    return Q(weights, q.noise), PBPInfo(log_z_now, share, undone, jnp.asarray(0))
+def probit_log_z(m: Float[Array, ""], v: Float[Array, ""], y: Float[Array, ""]) -> Float[Array, ""]:
+    """Log Phi(y m / sqrt(1 + v)): y is the sign of f + e, e ~ N(0, 1) (Minka 2001, eq. 3.63)."""
+    return log_cdf(y * m / jnp.sqrt(1.0 + v))
 
 
-@partial(jax.jit, static_argnames=("activation", "inference", "log_z"))
+def multinomial_probit_log_z(
+    m: Float[Array, " k"], v: Float[Array, " k"], y: Int[Array, ""]
+) -> Float[Array, ""]:
+    """Y is the number of the largest of f + e, e ~ N(0, 1) (Girolami & Rogers 2006).
+
+    Log of the integral of N(u; m_y, 1 + v_y) prod_{j != y} Phi((u - m_j) / sqrt(1 + v_j)): a sum
+    over equal steps around the mode, which Newton's method finds from the left without
+    overshooting, because the slope is convex and falls. The steps serve where no output is ten
+    times as uncertain as another.
+    """
+    others = jnp.arange(m.shape[0]) != y
+    std = jnp.sqrt(1.0 + v)
+
+    def log_joint(u: Float[Array, ""]) -> Float[Array, ""]:
+        below = log_cdf((u - m) / std)
+        return log_pdf(u, m[y], std[y] ** 2) + jnp.sum(jnp.where(others, below, 0.0))
+
+    slope, curvature = jax.grad(log_joint), jax.grad(jax.grad(log_joint))
+    mode = jax.lax.fori_loop(0, 20, lambda _, u: u - slope(u) / curvature(u), m[y])
+    reach = jnp.linspace(-7.5, 7.5, _N_STEPS)
+    u = jax.lax.stop_gradient(mode + reach * std[y])
+    log_step = jnp.log(jax.lax.stop_gradient(15.0 / (_N_STEPS - 1.0) * std[y]))
+    return jax.scipy.special.logsumexp(jax.vmap(log_joint)(u)) + log_step
+
+
+def _class_log_z(
+    m: Float[Array, " o"], v: Float[Array, " o"], y: Float[Array, " 1"]
+) -> Float[Array, ""]:
+    if m.shape[0] == 1:
+        return probit_log_z(m[0], v[0], y[0])
+    return multinomial_probit_log_z(m, v, y[0].astype(int))
+
+
+def absorb_class(q: Q, datum: Rows, *, activation: str) -> tuple[Q, PBPInfo]:
+    """Absorb the factor of a label, the paper's future work: only log Z changes in eq. 6 and 7."""
+
+    def propagate(m: tuple, v: tuple) -> Gaussian:
+        return Gaussian(*mlp_propagate(m, v, datum.x, activation_name=activation))
+
+    f, pull_back = jax.vjp(propagate, *q.moments)
+    log_z, grad = jax.value_and_grad(_class_log_z, argnums=(0, 1))(f.m, f.v, datum.y)
+    tempered, removed = _tempered(f, Gaussian(*grad), datum.weight)
+    weights, undone = moved(q, pull_back(tempered))
+    info = PBPInfo(datum.weight * log_z, jnp.mean(removed), undone, jnp.asarray(0))
+    return Q(weights, q.noise), info
+
+
+def _tempered(f: Gaussian, grad: Gaussian, weight: Array) -> tuple[Gaussian, Array]:
+    """Gradient for the power `weight` of a factor, and the share of the variance it removes.
+
+    With slope g and curve c = g² - 2 d log Z / dv, the Gaussian factor that moves N(m, v) as log Z
+    does has precision c / (1 - v c) and precision-mean (g + m c) / (1 - v c). Both times w, it
+    moves N(m, v) by g and c times w / (1 + (w - 1) v c). For Gaussian noise that is exactly the
+    noise variance divided by w. One output is treated as if the others had no part in it.
+    """
+    curve = grad.m**2 - 2.0 * grad.v
+    removed = f.v * curve
+    factor = weight / (1.0 + (weight - 1.0) * removed)
+    slope = factor * grad.m
+    return Gaussian(slope, 0.5 * (slope**2 - factor * curve)), removed
+
+
+@partial(jax.jit, static_argnames=("activation", "inference", "targets"))
 def _pass(
     state: PBPState,
     data: Rows,
@@ -92,7 +142,7 @@ def _pass(
     *,
     activation: str,
     inference: Inference,
-    log_z: LogZ | None,
+    targets: Targets,
 ) -> tuple[PBPState, PBPInfo]:
     """Absorb row by row, or batch by batch; weight 0 marks the padding of a batch.
 
@@ -103,9 +153,8 @@ def _pass(
     def absorbed(q: Q, part: Rows) -> tuple[Q, PBPInfo]:
         if part.weight.ndim:
             return absorb_batch(q, part, activation=activation)
-        if log_z is not None:
-            return absorb_target(q, part, log_z, activation=activation)
-        return absorb(q, part, activation=activation)
+        one = absorb_class if targets == "classes" else absorb
+        return one(q, part, activation=activation)
 
     def filtering(state: PBPState, part: Rows) -> tuple[PBPState, PBPInfo]:
         q, info = absorbed(q_of(state), part)
@@ -142,7 +191,7 @@ def data_pass(
     activation: str = "relu",
     inference: Inference = "adf",
     batch_size: int = 1,
-    targets: Targets | LogZ = "numbers",
+    targets: Targets = "numbers",
 ) -> tuple[PBPState, PBPInfo]:
     """Absorb the rows named by `order`, one after the other or batch by batch.
 
@@ -155,13 +204,8 @@ def data_pass(
         likelihood factor first, so that many passes do not shrink the variance; its first pass,
         with no factor to remove yet, is "adf" that keeps the average.
     batch_size
-        1 is the paper's algorithm.
-    targets
-        What a row of y is, or log Z as a function of the outputs' means and variances and that row.
-        Batches are for numbers only: they need the joint density of their rows.
+        1 is the paper's algorithm, and what classes need.
     """
-    if batch_size > 1 and targets != "numbers":
-        raise ValueError(f"batch_size must be 1 unless targets are numbers, got {batch_size}")
     weight = np.ones(len(x)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     order = order[weight[order] > 0.0]
     if len(order) == 0:
@@ -171,7 +215,7 @@ def data_pass(
         parts = [_in_batches(part, batch_size) for part in parts]
     data, state = Rows(*map(jnp.asarray, parts)), jax.tree.map(jnp.asarray, state)
     n_seen = jnp.asarray(float(any(np.any(f) for f in state.lik_prec)))
-    rule = {"activation": activation, "inference": inference, "log_z": log_z_of(targets)}
+    rule = {"activation": activation, "inference": inference, "targets": targets}
     return _to_host(*_pass(state, data, n_seen, **rule))
 
 
@@ -183,11 +227,9 @@ def _in_batches(rows: np.ndarray, size: int) -> np.ndarray:
 
 
 @in_float64
-def refresh_prior(
-    state: PBPState, *, targets: Targets | LogZ = "numbers"
-) -> tuple[PBPState, PBPInfo]:
+def refresh_prior(state: PBPState, *, targets: Targets = "numbers") -> tuple[PBPState, PBPInfo]:
     """One full EP update of the weight-prior factors (section 3.4, supplement section 6)."""
-    least = jnp.asarray(least_information(targets))
+    least = jnp.asarray(LEAST_INFORMATION[targets])
     return _to_host(*refresh(jax.tree.map(jnp.asarray, state), least))
 
 
@@ -202,14 +244,13 @@ def predict_moments(
     x: Float[np.ndarray, "n d"],
     *,
     activation: str = "relu",
-    chunk_rows: int = 8192,
 ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
     """Mean and variance of the noise-free output at standardised rows, in bounded memory."""
     state = jax.tree.map(jnp.asarray, state)
     n_out = state.m[-1].shape[1]
     m, v = np.empty((len(x), n_out)), np.empty((len(x), n_out))
-    for start in range(0, len(x), chunk_rows):
-        rows = slice(start, start + chunk_rows)
+    for start in range(0, len(x), _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
         m[rows], v[rows] = _predict(state, jnp.asarray(x[rows]), activation=activation)
     return m, v
 

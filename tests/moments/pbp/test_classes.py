@@ -1,4 +1,4 @@
-"""PBP for classes and counts: log Z and its gradient, ADF by brute force, exact Bayes on a grid."""
+"""PBP for classes: log Z and its gradient, ADF by brute force, exact Bayes on a grid."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ import mpmath
 import numpy as np
 import pytest
 from compiled_passes import data_pass
-from scipy import integrate, optimize, special, stats
+from scipy import integrate, special, stats
 
-from bayesprop.model.likelihoods import MultinomialProbit, Poisson, Probit
 from bayesprop.moments.pbp import engine, kernel_probit, updates
 from bayesprop.moments.pbp import state as pbp_state
 from bayesprop.moments.pbp.kernel_workspace import pack_work
 from bayesprop.moments.pbp.state import GammaPrior
-from bayesprop.numerics import gaussian_nodes, probit_gaussian
+from bayesprop.numerics.gaussian_logits import gaussian_nodes, probit_entropy
 from bayesprop.simd import lanes
 
 KNOWN = 1e10
-_POISSON = jax.jit(jax.value_and_grad(Poisson().log_z))
 
 
 @lanes.compiled
@@ -62,7 +60,7 @@ def test_a_sign_has_its_probability_far_into_the_tails(m, y):
     by_v = float(mpmath.diff(lambda b: exact(m, b), v))
     assert gradient[:, 0] == pytest.approx([by_m, by_v], rel=1e-9, abs=1e-15)
     with jax.enable_x64(True):
-        jax_log_z = Probit().log_z(jnp.float64(m), jnp.float64(v), jnp.float64(y))
+        jax_log_z = updates.probit_log_z(jnp.float64(m), jnp.float64(v), jnp.float64(y))
     assert float(jax_log_z) == pytest.approx(float(exact(m, v)), rel=1e-12, abs=1e-100)
 
 
@@ -97,7 +95,7 @@ def test_the_largest_of_several_outputs(m, v):
     if len(m) != 3:
         return
     with jax.enable_x64(True):
-        value_and_gradient = jax.value_and_grad(MultinomialProbit().log_z, argnums=(0, 1))
+        value_and_gradient = jax.value_and_grad(updates.multinomial_probit_log_z, argnums=(0, 1))
         jax_found = value_and_gradient(jnp.asarray(m), jnp.asarray(v), len(m) - 1)
     assert float(jax_found[0]) == pytest.approx(log_z, rel=1e-12)
     np.testing.assert_allclose(np.stack(jax_found[1]), gradient, rtol=1e-10, atol=1e-12)
@@ -112,29 +110,6 @@ def test_many_classes_and_wide_outputs_stay_finite_and_sum_to_one():
         np.testing.assert_allclose(
             np.exp(log_p).sum(axis=1), 1.0, rtol=2e-2 if scale > 1e2 else 1e-9
         )
-
-
-@pytest.mark.parametrize(
-    ("m", "v"), [(0.5, 0.3), (-4.0, 2.0), (3.0, 0.01), (30.0, 1.0), (-2.0, 40)]
-)
-@pytest.mark.parametrize("y", [0, 3, 50])
-def test_counts_have_their_probability(m, v, y):
-    sd = np.sqrt(v)
-
-    def log_integrand(f):
-        rate = np.exp(np.minimum(f, 700.0))
-        return stats.norm.logpdf(f, m, sd) + y * f - rate - special.gammaln(y + 1)
-
-    mode = optimize.brentq(lambda f: y - np.exp(f) - (f - m) / v, -200.0, min(m + v * y, 500.0) + 1)
-    grid = np.linspace(mode - 12 * sd, mode + 12 * sd, 400_001)
-    terms = log_integrand(grid)
-    exact = special.logsumexp(terms) + np.log(grid[1] - grid[0])
-    with jax.enable_x64(True):
-        found, by_m = _POISSON(jnp.float64(m), jnp.float64(v), jnp.float64(y))
-    assert float(found) == pytest.approx(exact, abs=5e-4 if v < 10 else 3e-3)
-    # d log Z / dm = (E[f | y] - m) / v
-    mean = np.sum(grid * np.exp(terms - special.logsumexp(terms)))
-    assert float(by_m) == pytest.approx((mean - m) / v, rel=4e-3, abs=1e-4)
 
 
 def linear_state(prior_var, d, o=1):
@@ -179,22 +154,6 @@ def test_one_weight_comes_near_exact_bayes():
 
 
 def test_a_weight_is_a_power_of_the_factor():
-    """For Gaussian noise the rule divides its variance; for a label it multiplies the factor's."""
-
-    @jax.tree_util.Partial
-    def gaussian(m, v, y):
-        return -0.5 * jnp.sum(jnp.log(v + 0.4) + (y - m) ** 2 / (v + 0.4))
-
-    x, y, w = np.array([[0.7]]), np.array([[1.3]]), np.array([2.5])
-    start = pbp_state.init(
-        np.random.default_rng(0),
-        (1, 3, 1),
-        noise_prior=GammaPrior(KNOWN, KNOWN * 0.4),
-    )
-    numbers, _ = updates.data_pass(start, x, y, np.array([0]), w)
-    general, _ = updates.data_pass(start, x, y, np.array([0]), w, targets=gaussian.func)
-    for a, b in zip((*numbers.m, *numbers.v), (*general.m, *general.v), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-8)
     start, none, label = linear_state(1.5, 0), np.zeros((1, 0)), np.ones((1, 1))
     rule = {"order": np.array([0]), "targets": "classes"}
     once, _ = data_pass(start, none, label, **rule)
@@ -205,40 +164,18 @@ def test_a_weight_is_a_power_of_the_factor():
     assert thrice.m[0].item() / thrice.v[0].item() == pytest.approx(3 * pulled)
 
 
-def test_counts_are_learnt():
-    """A log-linear Poisson model in its functional form: coefficients near those of the data."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(300, 1))
-    y = rng.poisson(np.exp((1.5 * x[:, 0] + 2.0) / np.sqrt(2.0)))[:, None].astype(float)
-    state, info = updates.data_pass(linear_state(2.0, 1), x, y, np.arange(300), targets="counts")
-    sd = np.sqrt(state.v[0][:, 0])
-    assert (np.abs(state.m[0][:, 0] - [1.5, 2.0]) < 5 * sd).all()
-    assert info.weights_undone == 0
-    with pytest.raises(ValueError, match="batch_size must be 1 unless targets are numbers"):
-        updates.data_pass(state, x, y, np.arange(300), targets="counts", batch_size=2)
-
-
-def test_labels_that_do_not_exist_are_refused_before_compiled_code_sees_them():
-    state = linear_state(1.0, 1, o=3)
-    for bad in (3.0, -1.0, 0.5, np.nan):
-        with pytest.raises(ValueError, match=r"y must hold labels among \[0, 1, 2\]"):
-            data_pass(state, np.ones((1, 1)), np.array([[bad]]), np.array([0]), targets="classes")
-    with pytest.raises(ValueError, match="targets must be numbers or classes"):
-        data_pass(state, np.ones((1, 1)), np.ones((1, 3)), np.array([0]), targets="counts")
-
-
 def test_expected_entropies():
     m, v = np.array([0.3, -2.0, 5.0, 0.1, 40.0]), np.array([0.0, 0.5, 9.0, 400.0, 1.0])
 
     def entropy(f):
         return special.entr(special.ndtr(f)) + special.entr(special.ndtr(-f))
 
-    for found, a, b in zip(probit_gaussian.expected_entropy(m, v), m, v, strict=True):
+    for found, a, b in zip(probit_entropy(m, v), m, v, strict=True):
         exact = entropy(a) if b == 0 else integrate.quad(
             lambda f, a=a, b=b: entropy(f) * stats.norm.pdf(f, a, b**0.5), -12, 12, epsabs=1e-12
         )[0]  # fmt: skip
         assert found == pytest.approx(exact, abs=1e-9)
-    nodes = gaussian_nodes.gaussian_nodes(3, 32)
+    nodes = gaussian_nodes(3, 32)
     m, v = np.array([[0.5, -1.0, 2.0]]), np.array([[0.3, 2.0, 1.0]])
     f = m + np.sqrt(v) * nodes
     log_p = engine.log_class_probabilities(f, np.zeros_like(f))

@@ -1,0 +1,128 @@
+"""Methods that absorb one row after another: shuffled passes over a table, or a stream in order."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, Progress, TrainingRows
+
+Orders = Iterable[Int[np.ndarray, " k"]]
+
+
+class RowPasses(ABC):
+    """What such methods share: `fit`, `resume`, `absorb`, and the report of them.
+
+    sizes
+        Inputs, units of every hidden layer, outputs.
+    n_epochs
+        Shuffled passes of a fit.
+    """
+
+    sizes: tuple[int, ...]
+    n_epochs: int
+
+    rows_at_once = MOST_ROWS
+    furthest_input = FURTHEST_INPUT
+    log_unit = 0.0
+    """Log of one standardised unit of every target, in y, summed."""
+
+    @abstractmethod
+    def start(self, rng: np.random.Generator | np.random.RandomState) -> Any:
+        """Return the posterior of no rows; random numbers break the symmetry of the units."""
+
+    @abstractmethod
+    def passes(self, rows: TrainingRows, start: Any, orders: Orders) -> Iterator[tuple[Any, Any]]:
+        """Yield the state after each pass and its info, which has a `log_z`."""
+
+    @abstractmethod
+    def course(self, state: Any, info: Any, n_rows: int) -> dict[str, float]:
+        """Return what the report tells of a pass beside log Z."""
+
+    @abstractmethod
+    def guards(self, infos: list[Any]) -> dict[str, int]:
+        """Count the guards that fired, over all passes."""
+
+    @abstractmethod
+    def advice(self, guards: dict[str, int], n_updates: int) -> list[str]:
+        """Say what a person should know about the fit, in sentences."""
+
+    def before_new_rows(self, state: Any) -> Any:
+        """Return the state that meets rows which it has not seen."""
+        return state
+
+    def settled(self, learned: Learned, rows: TrainingRows) -> Learned:
+        """Complete the report by what only the last state tells."""
+        del rows
+        return learned
+
+    def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Learn from scratch in shuffled passes."""
+        start = self.start(rng)
+        return self._learned(rows, start, 0, self._shuffled(rows, rng), progress)
+
+    def resume(
+        self,
+        rows: TrainingRows,
+        before: Learned,
+        rng: np.random.RandomState,
+        progress: Progress,
+    ) -> Learned:
+        """Learn on in as many passes again."""
+        orders = self._shuffled(rows, rng)
+        return self._learned(rows, before.state, before.n_iter, orders, progress)
+
+    def absorb(
+        self,
+        rows: TrainingRows,
+        before: Learned | None,
+        rng: np.random.RandomState,
+        progress: Progress,
+    ) -> Learned:
+        """Absorb rows once, in their order."""
+        state = self.start(rng) if before is None else self.before_new_rows(before.state)
+        n_before = 0 if before is None else before.n_iter
+        return self._learned(rows, state, n_before, [np.arange(len(rows.x))], progress)
+
+    def _shuffled(self, rows: TrainingRows, rng: np.random.RandomState) -> Orders:
+        counted = np.flatnonzero(rows.weights)
+        return (rng.permutation(counted) for _ in range(self.n_epochs))
+
+    def _learned(
+        self, rows: TrainingRows, start: Any, n_before: int, orders: Orders, progress: Progress
+    ) -> Learned:
+        started, state = time.perf_counter(), start
+        n_rows, mass = int(np.count_nonzero(rows.weights)), float(np.sum(rows.weights))
+        infos: list[Any] = []
+        trace: dict[str, list[float]] = {}
+        for state, info in self.passes(rows, start, orders):
+            infos.append(info)
+            course = {"mean_log_z": info.log_z / mass} | self.course(state, info, n_rows)
+            for name, value in course.items():
+                trace.setdefault(name, []).append(value)
+            progress.line(_line(n_before + len(infos), trace))
+        guards = self.guards(infos)
+        n_updates = len(infos) * n_rows * sum((a + 1) * b for a, b in pairwise(self.sizes))
+        report = FitReport(
+            n_rows=len(rows.x),
+            n_epochs=len(infos),
+            seconds=time.perf_counter() - started,
+            n_updates=n_updates,
+            guards=guards,
+            trace=trace,
+            log_evidence={"prequential": infos[0].log_z - mass * self.log_unit},
+            warnings=self.advice(guards, n_updates),
+        )
+        return self.settled(Learned(state, report, n_before + len(infos)), rows)
+
+
+def _line(n_iter: int, trace: dict[str, list[float]]) -> str:
+    latest = [f"{name.replace('_', ' ')} {values[-1]:.4g}" for name, values in trace.items()]
+    return "  ".join([f"epoch {n_iter}", *latest])
