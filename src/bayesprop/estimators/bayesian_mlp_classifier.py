@@ -49,7 +49,7 @@ class BayesianMLPClassifier(BayesianClassifier):
     how inputs are given (as they are, or with piecewise-linear ramps beside them) and in how often
     a row counts (once or eight times); every network is trained without its part of the rows, and
     what it says of these gives the families their shares and their mixture a power. A recipe of
-    this library, after Roth & Pernkopf (2016): docs/records/classes-notebook.md.
+    this library, after Roth & Pernkopf (2016): docs/understand/mlp-classes.md.
 
     Parameters
     ----------
