@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from bayesprop import BayesianLinearRegressor, PBPClassifier, PBPRegressor
 from bayesprop.decisions import acquisition, doubt
 from bayesprop.decisions.acquisition import ACQUISITIONS, find, predictive_variance
-from bayesprop.decisions.functions import Functions, functions_of
+from bayesprop.decisions.doubt import Functions, functions_of
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive

@@ -19,8 +19,8 @@ from bayesprop import (
     ThompsonSampler,
     UpperConfidence,
 )
-from bayesprop.decisions import bandit_files, regressions
-from bayesprop.decisions.bandit import Bandit
+from bayesprop.decisions import bandit_files, linear_rewards
+from bayesprop.decisions.bandits import Bandit
 from bayesprop.decisions.linear_rewards import LinearRewards
 from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.decisions.refitted_rewards import RefittedRewards
@@ -248,5 +248,5 @@ def test_arms_without_rows_take_no_room():
     bandit.select([1.0, 2.0])
     bandit.update([1.0, 2.0], "b", 1.0)
     _, arrays = bandit_files.to_stored(bandit)
-    names = {f"rewards.1.{part}" for part in regressions.Statistics._fields}
+    names = {f"rewards.1.{part}" for part in linear_rewards.Statistics._fields}
     assert {name for name in arrays if name.startswith("rewards")} == names

@@ -184,7 +184,7 @@ def test_rewards_may_come_late_and_out_of_order():
 
 
 def test_only_so_many_decisions_are_waited_for(monkeypatch):
-    monkeypatch.setattr("bayesprop.decisions.bandit._MOST_PENDING", 3)
+    monkeypatch.setattr("bayesprop.decisions.bandits._MOST_PENDING", 3)
     bandit = Greedy("linear", "ab")
     for _ in range(5):
         bandit.select(HERE)

@@ -21,7 +21,7 @@ from bayesprop import (
     EpsilonGreedy,
     ThompsonSampler,
 )
-from bayesprop.decisions import bandit_files
+from bayesprop.decisions import bandit_files, durable_bandit
 from bayesprop.decisions.arms import choices_in
 from bayesprop.decisions.bandit_files import policy_log
 from bayesprop.decisions.replayed_rewards import ReplayedRewards
@@ -176,7 +176,7 @@ def test_a_call_that_fails_half_way_is_undone(file, monkeypatch):
     with DurableBandit(file, thompson) as shop:
         decision = shop.select(CONTEXTS[0])
         with monkeypatch.context() as patch:
-            patch.setattr(bandit_files, "add_record", lambda *_: 1 / 0)
+            patch.setattr(durable_bandit, "_as_json", lambda _: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 shop.settle(decision, 1.0)
         assert shop.is_pending(decision)

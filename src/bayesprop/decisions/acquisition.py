@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.decisions.doubt import Doubt
-from bayesprop.decisions.functions import Functions
+from bayesprop.decisions.doubt import Doubt, Functions
 from bayesprop.numerics.chunks import chunks
 
 Score = Callable[[Doubt], Float[np.ndarray, " n"]]

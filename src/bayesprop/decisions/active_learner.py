@@ -17,8 +17,13 @@ from bayesprop.decisions import acquisition as acquisitions
 from bayesprop.decisions import batches
 from bayesprop.decisions.acquisition import CLASSES, NUMBERS, Acquisition, Score
 from bayesprop.decisions.batches import BATCHES, Chosen, Query
-from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, tells_parts
-from bayesprop.decisions.functions import can_be_drawn
+from bayesprop.decisions.doubt import (
+    can_be_drawn,
+    check_estimator,
+    is_classifier,
+    predictive_of,
+    tells_parts,
+)
 from bayesprop.decisions.pool import (
     Allowed,
     checked_allowed,

@@ -24,8 +24,16 @@ from bayesprop.decisions.acquisition import (
     Score,
     expected_entropy_reduction,
 )
-from bayesprop.decisions.doubt import CHUNK_ROWS, Doubt, doubt_of, predictive_of, unwrapped
-from bayesprop.decisions.functions import Functions, can_be_drawn, functions_of
+from bayesprop.decisions.doubt import (
+    CHUNK_ROWS,
+    Doubt,
+    Functions,
+    can_be_drawn,
+    doubt_of,
+    functions_of,
+    predictive_of,
+    unwrapped,
+)
 from bayesprop.decisions.pool import distinct, stacked, take
 from bayesprop.model.class_predictive import ClassPredictive
 

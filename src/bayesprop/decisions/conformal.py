@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.decisions.doubt import check_estimator, is_classifier
 from bayesprop.decisions.pool import checked_values
+from bayesprop.estimators.checks import check_coverage
 from bayesprop.store import ModelFileError, load_model, save_model
 
 _NOTES = "conformal"
@@ -40,7 +41,17 @@ class _Conformal:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        _check(self.estimator, self.coverage, classes=self._classes)
+        check_coverage(self.coverage)
+        check_estimator(self.estimator)
+        if is_classifier(self.estimator) != self._classes:
+            kind, other = (
+                ("classifier", "Regressor") if self._classes else ("regressor", "Classifier")
+            )
+            raise ValueError(
+                f"estimator must be a {kind}, got {type(self.estimator).__name__}: take "
+                f"Conformal{other}"
+            )
+        check_is_fitted(self.estimator)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict as the estimator does: the mean, or the most probable class."""
@@ -52,13 +63,10 @@ class _Conformal:
         `bayesprop.load` opens it too, as the model alone. TypeError for an estimator that is not of
         this library.
         """
-        _check_calibrated(self)
-        notes = {
-            "coverage": self.coverage,
-            "n_calibration": self.n_calibration_,
-            self._learnt: getattr(self, f"{self._learnt}_"),
-        }
-        save_model(path, self.estimator, metadata={_NOTES: notes})
+        self._check_calibrated()
+        learnt = {self._learnt: getattr(self, f"{self._learnt}_")}
+        notes = {"coverage": self.coverage, "n_calibration": self.n_calibration_}
+        save_model(path, self.estimator, metadata={_NOTES: notes | learnt})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -82,6 +90,25 @@ class _Conformal:
         wrapper.n_calibration_ = n_rows
         setattr(wrapper, f"{cls._learnt}_", learnt)
         return wrapper
+
+    def _checked_targets(self, y: Any, n_rows: int) -> np.ndarray:
+        """Refuse what cannot be calibrated on."""
+        y = np.asarray(y)
+        if y.shape != (n_rows,):
+            raise ValueError(f"y must hold one value a row, shape ({n_rows},), got {y.shape}")
+        if n_rows < (least := least_rows(self.coverage)):
+            raise ValueError(
+                f"coverage {self.coverage:g} needs {least} calibration rows at least, got {n_rows}:"
+                " give more, or ask for less"
+            )
+        return checked_values(y, classes=self._classes)
+
+    def _check_calibrated(self) -> None:
+        if not hasattr(self, "n_calibration_"):
+            raise NotFittedError(
+                f"this {type(self).__name__} is not calibrated yet: call calibrate(X, y) with "
+                "rows that the fit did not see"
+            )
 
 
 @dataclass(eq=False, kw_only=True)
@@ -126,7 +153,7 @@ class ConformalRegressor(_Conformal):
 
     def calibrate(self, X: Any, y: Any) -> Self:
         """Learn the stretch from rows that the fit did not see; X, y as in its `fit`."""
-        y = checked_values(_checked_targets(y, len(X), self.coverage), classes=False)
+        y = self._checked_targets(y, len(X))
         mean, std = self.estimator.predict(X, return_std=True)
         self.stretch_ = stretch(mean, std, y, self.coverage)
         self.n_calibration_ = len(y)
@@ -134,7 +161,7 @@ class ConformalRegressor(_Conformal):
 
     def predict_interval(self, X: Any) -> Float[np.ndarray, "n 2"]:
         """Interval that holds a new observation with probability `coverage`, on average over X."""
-        _check_calibrated(self)
+        self._check_calibrated()
         mean, std = self.estimator.predict(X, return_std=True)
         half = self.stretch_ * std
         return np.stack([mean - half, mean + half], axis=1)
@@ -179,7 +206,7 @@ class ConformalClassifier(_Conformal):
 
     def calibrate(self, X: Any, y: Any) -> Self:
         """Learn the limit from rows that the fit did not see; X, y as in its `fit`."""
-        y = _checked_targets(y, len(X), self.coverage)
+        y = self._checked_targets(y, len(X))
         unknown = ~np.isin(y, self.estimator.classes_)
         if unknown.any():
             raise ValueError(
@@ -193,7 +220,7 @@ class ConformalClassifier(_Conformal):
 
     def predict_set(self, X: Any) -> Bool[np.ndarray, "n c"]:
         """Which classes may be; columns as in the estimator's `classes_`."""
-        _check_calibrated(self)
+        self._check_calibrated()
         return np.asarray(self.estimator.predict_proba(X)) >= self.limit_
 
 
@@ -237,36 +264,3 @@ def _order_statistic(scores: Float[np.ndarray, " n"], coverage: float) -> float:
 def least_rows(coverage: float) -> int:
     """Count the calibration rows that a coverage needs: the least n >= (n + 1) `coverage`."""
     return max(1, math.ceil(coverage / (1.0 - coverage) - _ROUNDING))
-
-
-def _check(estimator: Any, coverage: float, *, classes: bool) -> None:
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage must be between 0 and 1, such as 0.9; got {coverage!r}")
-    check_estimator(estimator)
-    if is_classifier(estimator) != classes:
-        kind, other = ("classifier", "Regressor") if classes else ("regressor", "Classifier")
-        raise ValueError(
-            f"estimator must be a {kind}, got {type(estimator).__name__}: take Conformal{other}"
-        )
-    check_is_fitted(estimator)
-
-
-def _checked_targets(y: Any, n_rows: int, coverage: float) -> np.ndarray:
-    """Refuse what cannot be calibrated on."""
-    y = np.asarray(y)
-    if y.shape != (n_rows,):
-        raise ValueError(f"y must hold one value a row, shape ({n_rows},), got {y.shape}")
-    if n_rows < (least := least_rows(coverage)):
-        raise ValueError(
-            f"coverage {coverage:g} needs {least} calibration rows at least, got {n_rows}: "
-            "give more, or ask for less"
-        )
-    return y
-
-
-def _check_calibrated(conformal: Any) -> None:
-    if not hasattr(conformal, "n_calibration_"):
-        raise NotFittedError(
-            f"this {type(conformal).__name__} is not calibrated yet: call calibrate(X, y) with "
-            "rows that the fit did not see"
-        )

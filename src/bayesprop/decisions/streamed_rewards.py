@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +22,8 @@ from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.rewards import Belief, Rewards
-from bayesprop.estimators.checks import check_int, check_positive
+from bayesprop.estimators.checks import check_int
+from bayesprop.estimators.params import COUNT, POSITIVE, rule
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
 from bayesprop.model.standardiser import Standardiser
@@ -66,15 +68,10 @@ class StreamedRewards(Rewards):
     """
 
     estimator: Any = field(default_factory=_network, kw_only=False)
-    reward_scale: float = 1.0
-    n_recalled: int = 20
-    recall_weight: float = 1.0
-    refresh_every: int = 100
-
-    @property
-    def guards_(self) -> dict[str, int]:
-        """Updates and refreshes that left a weight, the noise or a prior factor as it was."""
-        return dict(self._guards)
+    reward_scale: float = field(default=1.0, metadata=POSITIVE)
+    n_recalled: int = field(default=20, metadata=rule(partial(check_int, least=0)))
+    recall_weight: float = field(default=1.0, metadata=POSITIVE)
+    refresh_every: int = field(default=100, metadata=COUNT)
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Stand at the prior, its means drawn at random."""
@@ -83,7 +80,7 @@ class StreamedRewards(Rewards):
         n_outputs = arms.width if arms.features is None else 1
         method = _method(self.estimator, n_inputs, n_outputs)
         self.stream_ = method.stream(np.random.default_rng(seed), **self._recall())
-        self._guards: dict[str, int] = dict.fromkeys(_GUARDS, 0)
+        self.guards_: dict[str, int] = dict.fromkeys(_GUARDS, 0)
         self._n_seen, self._square = 0, 0.0
 
     def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
@@ -109,13 +106,13 @@ class StreamedRewards(Rewards):
         if self._n_seen % self.refresh_every == 0:
             info += self.stream_.refresh()
         for name in _GUARDS:
-            self._guards[name] += int(getattr(info, name))
+            self.guards_[name] += int(getattr(info, name))
 
     def believe(self, choices: Choices) -> Belief:
         """Moments of the network's outputs, by assumed density filtering."""
         moments = self.stream_.moments(self._asked(choices))
         m, v = (_of_arms(part, choices) for part in moments)
-        return Belief(self.reward_scale * m, self.reward_scale**2 * v)
+        return Belief(m, v).scaled(self.reward_scale)
 
     def draw(
         self, rng: np.random.Generator, choices: Choices, n_draws: int
@@ -129,7 +126,7 @@ class StreamedRewards(Rewards):
         about = {
             "settings": self.settings(),
             "estimator": unfitted_to_stored(self.estimator),
-            "guards": self._guards,
+            "guards": self.guards_,
             "n_seen": self._n_seen,
             "mean_square": float(self._square),
         }
@@ -148,7 +145,7 @@ class StreamedRewards(Rewards):
         rewards._square = float(header["mean_square"])
         if not 0.0 <= rewards._square < float("inf"):
             raise ValueError("the stored scale of the inputs is not a finite number >= 0")
-        rewards._guards = {name: int(header["guards"][name]) for name in _GUARDS}
+        rewards.guards_ = {name: int(header["guards"][name]) for name in _GUARDS}
         return rewards
 
     def _recall(self) -> dict[str, Any]:
@@ -166,25 +163,18 @@ class StreamedRewards(Rewards):
         return x / math.sqrt(square) if square > 0.0 else x
 
     def check(self) -> None:
-        """Raise ValueError for settings that cannot be."""
-        _check_estimator(self.estimator)
-        check_positive("reward_scale", self.reward_scale)
-        check_positive("recall_weight", self.recall_weight)
-        check_int("n_recalled", self.n_recalled, least=0)
-        check_int("refresh_every", self.refresh_every)
-
-
-def _check_estimator(estimator: Any) -> None:
-    """Raise ValueError unless the stream has what the settings of a regressor ask for."""
-    if not isinstance(estimator, PBPRegressor):
-        raise ValueError(f"estimator must be a PBPRegressor, got {type(estimator).__name__}")
-    estimator.check_params()
-    engine = _method(estimator, 1, 1).engine
-    if not engine.is_compiled or engine.inference != "adf":
-        raise ValueError(
-            "estimator must be a PBPRegressor of the compiled engine: activation='relu', "
-            f"batch_size=1, inference='adf', engine 'auto' or 'kernel'; got {estimator!r}"
-        )
+        """Raise ValueError for settings that cannot be, or a regressor that cannot be streamed."""
+        estimator = self.estimator
+        if not isinstance(estimator, PBPRegressor):
+            raise ValueError(f"estimator must be a PBPRegressor, got {type(estimator).__name__}")
+        estimator.check_params()
+        engine = _method(estimator, 1, 1).engine
+        if not engine.is_compiled or engine.inference != "adf":
+            raise ValueError(
+                "estimator must be a PBPRegressor of the compiled engine: activation='relu', "
+                f"batch_size=1, inference='adf', engine 'auto' or 'kernel'; got {estimator!r}"
+            )
+        super().check()
 
 
 def _method(estimator: PBPRegressor, n_inputs: int, n_outputs: int) -> Any:
