@@ -113,20 +113,6 @@ def test_streams_of_thousands_of_rows_do_not_drift(scale):
     assert worst < 1e-8
 
 
-def test_the_order_and_the_packing_of_rows_do_not_matter():
-    rows, numbers, paid = data(60)
-    arms = Arms(["a", "b", "c"])
-    packed, single = begun(arms), begun(arms)
-    packed.learn(Choices(rows, arms, numbers), paid)
-    for k in np.random.default_rng(1).permutation(60):
-        single.learn(Choices(rows[k : k + 1], arms, numbers[k : k + 1]), paid[k : k + 1])
-    one, other = (
-        model.believe(choices_in(rows[0], arms, np.arange(3))) for model in (packed, single)
-    )
-    np.testing.assert_allclose(one.mean, other.mean, rtol=1e-10)
-    np.testing.assert_allclose(one.var, other.var, rtol=1e-10)
-
-
 def test_contexts_that_drown_the_prior_are_said():
     arms, rewards = Arms(["a"]), LinearRewards()
     rewards.begin(2, arms, 0)
