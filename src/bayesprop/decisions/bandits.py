@@ -15,12 +15,15 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float
+from numpy.random import Generator
 
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.pool import bounded, finite
 from bayesprop.decisions.rewards import Rewards, rewards_of
 from bayesprop.estimators.checks import check_int, check_not_negative
 from bayesprop.model.method import FURTHEST_INPUT
+
+Shares = Float[np.ndarray, " k"]
 
 _MOST_PENDING = 100_000
 _SELECT, _TRY = 0, 1
@@ -92,11 +95,11 @@ class Bandit(ABC):
         self.n_features_: int | None = None
         self.n_selected_ = self.n_learnt_ = 0
         self.pending_: dict[int, tuple[Float[np.ndarray, " d"], int]] = {}
-        self._generator = np.random.Generator(np.random.Philox(key=0))
+        self._generator = Generator(np.random.Philox(key=0))
         self._start: Any = self._generator.bit_generator.state
 
     @abstractmethod
-    def _scores(self, rng: np.random.Generator, choices: Choices) -> Float[np.ndarray, " k"]:
+    def _scores(self, rng: Generator, choices: Choices) -> Float[np.ndarray, " k"]:
         """Score arms; one with the highest score is chosen."""
 
     def begin(self, n_features: int) -> Self:
@@ -158,9 +161,7 @@ class Bandit(ABC):
             raise ValueError(f"actions must name an arm a row, {len(rows)}, got {len(numbers)}")
         return self._learn(rows, numbers, paid)
 
-    def action_probabilities(
-        self, context: Float[Any, " d"], n_draws: int = 1000
-    ) -> Float[np.ndarray, " k"]:
+    def action_probabilities(self, context: Float[Any, " d"], n_draws: int = 1000) -> Shares:
         """Probability with which each of `actions` would be chosen now; sums to one.
 
         n_draws
@@ -203,15 +204,13 @@ class Bandit(ABC):
 
         return bandit_files.load(path, cls)
 
-    def _choose(self, rng: np.random.Generator, choices: Choices) -> tuple[int, float | None]:
+    def _choose(self, rng: Generator, choices: Choices) -> tuple[int, float | None]:
         """Return the place of an arm, and the probability with which it was chosen."""
         scores = self._scores(rng, choices)
         place = best_of(rng, scores)
         return place, float(shared(scores)[place])
 
-    def _probabilities(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, " k"]:
+    def _probabilities(self, rng: Generator, choices: Choices, n_draws: int) -> Shares:
         """Share the probability among the arms of the highest score; for scores without chance."""
         del n_draws
         return shared(self._scores(rng, choices))
@@ -238,7 +237,7 @@ class Bandit(ABC):
         if self.n_features_ is None:
             self.begin(len(row))
 
-    def _rng(self, purpose: int, place: int) -> np.random.Generator:
+    def _rng(self, purpose: int, place: int) -> Generator:
         """Return the generator of one decision: no earlier one moves it.
 
         One of Philox (Salmon et al. 2011), set to its start under another key: a tenth of the time
@@ -286,15 +285,13 @@ class ThompsonSampler(Bandit):
         self.n_averaged = int(n_averaged)
         super().__init__(rewards, arms, **others)
 
-    def _scores(self, rng: np.random.Generator, choices: Choices) -> np.ndarray:
+    def _scores(self, rng: Generator, choices: Choices) -> np.ndarray:
         return self.rewards.draw(rng, choices, self.n_averaged).mean(axis=0)
 
-    def _choose(self, rng: np.random.Generator, choices: Choices) -> tuple[int, float | None]:
+    def _choose(self, rng: Generator, choices: Choices) -> tuple[int, float | None]:
         return best_of(rng, self._scores(rng, choices)), None
 
-    def _probabilities(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> np.ndarray:
+    def _probabilities(self, rng: Generator, choices: Choices, n_draws: int) -> Shares:
         drawn = self.rewards.draw(rng, choices, n_draws * self.n_averaged)
         averages = drawn.reshape(n_draws, self.n_averaged, -1).mean(axis=1)
         return np.mean([shared(scores) for scores in averages], axis=0)
@@ -303,7 +300,7 @@ class ThompsonSampler(Bandit):
 class Greedy(Bandit):
     """Choose the arm with the highest expected reward, and never explore on purpose."""
 
-    def _scores(self, rng: np.random.Generator, choices: Choices) -> np.ndarray:
+    def _scores(self, rng: Generator, choices: Choices) -> np.ndarray:
         del rng
         return self.rewards.believe(choices).mean
 
@@ -329,15 +326,13 @@ class EpsilonGreedy(Greedy):
         self.epsilon = float(epsilon)
         super().__init__(rewards, arms, **others)
 
-    def _choose(self, rng: np.random.Generator, choices: Choices) -> tuple[int, float | None]:
+    def _choose(self, rng: Generator, choices: Choices) -> tuple[int, float | None]:
         probabilities = self._probabilities(rng, choices, 1)
         explores = rng.random() < self.epsilon
         place = int(rng.integers(len(probabilities))) if explores else best_of(rng, probabilities)
         return place, float(probabilities[place])
 
-    def _probabilities(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> np.ndarray:
+    def _probabilities(self, rng: Generator, choices: Choices, n_draws: int) -> Shares:
         greedy = super()._probabilities(rng, choices, n_draws)
         return self.epsilon / len(greedy) + (1.0 - self.epsilon) * greedy
 
@@ -362,19 +357,19 @@ class UpperConfidence(Bandit):
         self.width = float(width)
         super().__init__(rewards, arms, **others)
 
-    def _scores(self, rng: np.random.Generator, choices: Choices) -> np.ndarray:
+    def _scores(self, rng: Generator, choices: Choices) -> np.ndarray:
         del rng
         belief = self.rewards.believe(choices)
         return belief.mean + self.width * np.sqrt(belief.var)
 
 
-def best_of(rng: np.random.Generator, scores: Float[np.ndarray, " k"]) -> int:
+def best_of(rng: Generator, scores: Float[np.ndarray, " k"]) -> int:
     """Return the place of the highest score, of equal ones any, evenly."""
     places = np.flatnonzero(shared(scores))
     return int(places[0] if len(places) == 1 else rng.choice(places))
 
 
-def shared(scores: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+def shared(scores: Float[np.ndarray, " k"]) -> Shares:
     """Return a probability of one, shared among the highest scores."""
     if not np.isfinite(scores).all():
         raise ValueError(f"the reward model expects {scores.tolist()}: it left the finite numbers")

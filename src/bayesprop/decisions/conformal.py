@@ -9,7 +9,7 @@ not one at every x: where a row stands among them, the model's own error bars sa
 from __future__ import annotations
 
 import math
-import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -24,12 +24,14 @@ from bayesprop.decisions.pool import checked_values
 from bayesprop.estimators.checks import check_coverage
 from bayesprop.store import ModelFileError, load_model, save_model
 
+Values = Float[np.ndarray, " n"]
+
 _NOTES = "conformal"
 _ROUNDING = 1e-9  # of a product that should be a whole number
 
 
 @dataclass(eq=False, kw_only=True)
-class _Conformal:
+class _Conformal(ABC):
     """What both have: an estimator, a promise, one learnt number, and the file that keeps them."""
 
     estimator: Any = field(kw_only=False)
@@ -37,20 +39,15 @@ class _Conformal:
     n_calibration_: int = field(init=False)
     _classes: ClassVar[bool]
     _learnt: ClassVar[str]
-    _most: ClassVar[float]
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         check_coverage(self.coverage)
         check_estimator(self.estimator)
         if is_classifier(self.estimator) != self._classes:
-            kind, other = (
-                ("classifier", "Regressor") if self._classes else ("regressor", "Classifier")
-            )
-            raise ValueError(
-                f"estimator must be a {kind}, got {type(self.estimator).__name__}: take "
-                f"Conformal{other}"
-            )
+            kind = "classifier" if self._classes else "regressor"
+            other = "ConformalRegressor" if self._classes else "ConformalClassifier"
+            got = type(self.estimator).__name__
+            raise ValueError(f"estimator must be a {kind}, got {got}: take {other}")
         check_is_fitted(self.estimator)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -81,7 +78,7 @@ class _Conformal:
         try:
             wrapper = cls(saved.estimator, coverage=float(notes["coverage"]))
             n_rows, learnt = int(notes["n_calibration"]), float(notes[cls._learnt])
-            if not (0.0 <= learnt <= cls._most and n_rows >= least_rows(wrapper.coverage)):
+            if not (0.0 <= learnt < math.inf and n_rows >= least_rows(wrapper.coverage)):
                 raise ValueError(f"{cls._learnt} {learnt!r} of {n_rows} rows")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelFileError(
@@ -91,9 +88,9 @@ class _Conformal:
         setattr(wrapper, f"{cls._learnt}_", learnt)
         return wrapper
 
-    def _checked_targets(self, y: Any, n_rows: int) -> np.ndarray:
-        """Refuse what cannot be calibrated on."""
-        y = np.asarray(y)
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Learn from rows that the fit did not see; X, y as in its `fit`."""
+        y, n_rows = np.asarray(y), len(X)
         if y.shape != (n_rows,):
             raise ValueError(f"y must hold one value a row, shape ({n_rows},), got {y.shape}")
         if n_rows < (least := least_rows(self.coverage)):
@@ -101,7 +98,13 @@ class _Conformal:
                 f"coverage {self.coverage:g} needs {least} calibration rows at least, got {n_rows}:"
                 " give more, or ask for less"
             )
-        return checked_values(y, classes=self._classes)
+        self._learn(X, checked_values(y, classes=self._classes))
+        self.n_calibration_ = n_rows
+        return self
+
+    @abstractmethod
+    def _learn(self, X: Any, y: np.ndarray) -> None:
+        """Learn the number that keeps the promise."""
 
     def _check_calibrated(self) -> None:
         if not hasattr(self, "n_calibration_"):
@@ -149,15 +152,10 @@ class ConformalRegressor(_Conformal):
     stretch_: float = field(init=False)
     _classes: ClassVar[bool] = False
     _learnt: ClassVar[str] = "stretch"
-    _most: ClassVar[float] = sys.float_info.max
 
-    def calibrate(self, X: Any, y: Any) -> Self:
-        """Learn the stretch from rows that the fit did not see; X, y as in its `fit`."""
-        y = self._checked_targets(y, len(X))
+    def _learn(self, X: Any, y: np.ndarray) -> None:
         mean, std = self.estimator.predict(X, return_std=True)
         self.stretch_ = stretch(mean, std, y, self.coverage)
-        self.n_calibration_ = len(y)
-        return self
 
     def predict_interval(self, X: Any) -> Float[np.ndarray, "n 2"]:
         """Interval that holds a new observation with probability `coverage`, on average over X."""
@@ -187,26 +185,13 @@ class ConformalClassifier(_Conformal):
         Rows that it was calibrated on.
     limit_ : float
         The least probability of a class that is in the set.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from bayesprop import BayesianLogisticClassifier, ConformalClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = BayesianLogisticClassifier().fit(X[::2], y[::2])
-    >>> sets = ConformalClassifier(model, coverage=0.9).calibrate(X[1::2], y[1::2])
-    >>> sets.predict_set(X[:1])  # columns as in model.classes_
-    array([[ True, False, False]])
     """
 
     limit_: float = field(init=False)
     _classes: ClassVar[bool] = True
     _learnt: ClassVar[str] = "limit"
-    _most: ClassVar[float] = 1.0
 
-    def calibrate(self, X: Any, y: Any) -> Self:
-        """Learn the limit from rows that the fit did not see; X, y as in its `fit`."""
-        y = self._checked_targets(y, len(X))
+    def _learn(self, X: Any, y: np.ndarray) -> None:
         unknown = ~np.isin(y, self.estimator.classes_)
         if unknown.any():
             raise ValueError(
@@ -215,8 +200,6 @@ class ConformalClassifier(_Conformal):
             )
         proba = np.asarray(self.estimator.predict_proba(X), np.float64)
         self.limit_ = limit(proba, self.estimator.classes_, y, self.coverage)
-        self.n_calibration_ = len(y)
-        return self
 
     def predict_set(self, X: Any) -> Bool[np.ndarray, "n c"]:
         """Which classes may be; columns as in the estimator's `classes_`."""
@@ -224,12 +207,7 @@ class ConformalClassifier(_Conformal):
         return np.asarray(self.estimator.predict_proba(X)) >= self.limit_
 
 
-def stretch(
-    mean: Float[np.ndarray, " n"],
-    std: Float[np.ndarray, " n"],
-    y: Float[np.ndarray, " n"],
-    coverage: float,
-) -> float:
+def stretch(mean: Values, std: Values, y: Values, coverage: float) -> float:
     """Return c of mean ± c std, from predictions of n calibration rows and what was observed."""
     if not (np.isfinite(std) & (std > 0.0)).all():
         i = int(np.argmin(np.isfinite(std) & (std > 0.0)))
@@ -251,7 +229,7 @@ def limit(
     return -_order_statistic(-own, coverage)
 
 
-def _order_statistic(scores: Float[np.ndarray, " n"], coverage: float) -> float:
+def _order_statistic(scores: Values, coverage: float) -> float:
     """Return the k-th smallest score, k = (n + 1) coverage, rounded up.
 
     A new score is as likely to be of any rank among n + 1, and at most this with probability

@@ -97,41 +97,37 @@ def _doubt(predicted: Predictive | ClassPredictive, *, divides: bool) -> Doubt:
 
 def of_numbers(predicted: Predictive) -> Doubt:
     """Doubt about numbers; several targets are taken to be independent given x."""
-    var, epistemic, noise = (
-        part.reshape(len(part), -1)
-        for part in (predicted.var, predicted.epistemic_var, predicted.noise_var)
-    )
+    var, epistemic = predicted.var, predicted.epistemic_var
+    var, epistemic = var.reshape(len(var), -1), epistemic.reshape(len(var), -1)
     with np.errstate(divide="ignore"):  # noise of zero: a measurement tells without bound
         entropy = 0.5 * (_LOG_2PI_E + np.log(var))
-        noise_entropy = 0.5 * (_LOG_2PI_E + np.log(noise))
-        if isinstance(predicted, MixturePredictive):
-            log_var = np.log(predicted.noise_vars).mean(axis=0).reshape(var.shape)
-            noise_entropy = 0.5 * (_LOG_2PI_E + log_var)
-        if isinstance(predicted, NoiseMixturePredictive):
-            log_var = predicted.mean_log_noise_var.reshape(var.shape)
-            noise_entropy = 0.5 * (_LOG_2PI_E + log_var)
+        log_noise_var = _mean_log_noise_var(predicted).reshape(var.shape)
     if isinstance(predicted, StudentTPredictive):
-        entropy, noise_entropy = _student_t_entropies(predicted)
+        entropy = _student_t_entropy(predicted).reshape(var.shape)
+    noise_entropy = 0.5 * (_LOG_2PI_E + log_noise_var)
     return Doubt(var, epistemic, entropy.sum(axis=1), noise_entropy.sum(axis=1))
 
 
-def _student_t_entropies(predicted: StudentTPredictive) -> tuple[np.ndarray, np.ndarray]:
-    """Of a Student-t, and of the Gaussian noise whose variance is inverse-gamma distributed.
+def _mean_log_noise_var(predicted: Predictive) -> np.ndarray:
+    """E log noise_var, over draws, members, or the inverse gamma whose mean is `noise_var`."""
+    if isinstance(predicted, MixturePredictive):
+        return np.log(predicted.noise_vars).mean(axis=0)
+    if isinstance(predicted, NoiseMixturePredictive):
+        return predicted.mean_log_noise_var
+    if isinstance(predicted, StudentTPredictive):
+        shape = 0.5 * predicted.dof
+        return np.log(predicted.noise_var * (shape - 1.0)) - special.digamma(shape)
+    return np.log(predicted.noise_var)
 
-    The noise variance has shape dof / 2 and the mean `noise_var`, so that E log noise_var' is
-    log(noise_var (shape - 1)) - digamma(shape).
-    """
+
+def _student_t_entropy(predicted: StudentTPredictive) -> np.ndarray:
     shape = 0.5 * predicted.dof
-    entropy = (
+    return (
         np.log(predicted.scale)
         + 0.5 * np.log(predicted.dof)
         + special.betaln(0.5, shape)
         + (shape + 0.5) * (special.digamma(shape + 0.5) - special.digamma(shape))
     )
-    log_var = np.log(predicted.noise_var * (shape - 1.0)) - special.digamma(shape)
-    noise_entropy = 0.5 * (_LOG_2PI_E + log_var)
-    n = len(predicted)
-    return entropy.reshape(n, -1), noise_entropy.reshape(n, -1)
 
 
 def of_classes(predicted: ClassPredictive) -> Doubt:
@@ -142,12 +138,12 @@ def of_classes(predicted: ClassPredictive) -> Doubt:
 
 def tells_parts(estimator: Any) -> bool:
     """Whether an estimator divides its doubt into epistemic and noise."""
-    return hasattr(_last_step(estimator), "predict_dist")
+    return hasattr(last_step(estimator), "predict_dist")
 
 
 def is_classifier(estimator: Any) -> bool:
     """Whether an estimator predicts classes."""
-    return hasattr(_last_step(estimator), "predict_proba")
+    return hasattr(last_step(estimator), "predict_proba")
 
 
 def predictive_of(estimator: Any, X: Any) -> Predictive | ClassPredictive:
@@ -168,7 +164,7 @@ def predictive_of(estimator: Any, X: Any) -> Predictive | ClassPredictive:
 
 def check_estimator(estimator: Any) -> None:
     """Raise ValueError for an estimator that cannot say how sure it is."""
-    model = _last_step(estimator)
+    model = last_step(estimator)
     if any(hasattr(model, name) for name in ("predict_dist", "predict_proba")):
         return
     predict = getattr(model, "predict", None)
@@ -186,7 +182,8 @@ def unwrapped(estimator: Any, X: Any) -> tuple[Any, Any]:
     return estimator[-1], (estimator[:-1].transform(X) if len(estimator) > 1 else X)
 
 
-def _last_step(estimator: Any) -> Any:
+def last_step(estimator: Any) -> Any:
+    """Return the estimator that predicts: the last one of a pipeline."""
     return estimator[-1] if hasattr(estimator, "steps") else estimator
 
 
@@ -207,6 +204,10 @@ class Functions(NamedTuple):
         """Variance of the function, y²."""
         return np.einsum("nok,nok->no", self.features, self.features)
 
+    def some(self, rows: Any) -> Functions:
+        """Take the functions at some of the places."""
+        return Functions(self.features[rows], self.noise_var[rows])
+
     def seen_from(self, place: Functions) -> Functions:
         """Condition on one measurement at `place`, whose features are (1, o, k).
 
@@ -223,7 +224,7 @@ class Functions(NamedTuple):
 
 def can_be_drawn(estimator: Any) -> bool:
     """Whether an estimator has joint draws of its function (or features) beside `predict_dist`."""
-    model = _last_step(estimator)
+    model = last_step(estimator)
     return hasattr(model, "predict_dist") and (
         hasattr(model, "posterior_features") or hasattr(model, "sample_y")
     )

@@ -17,7 +17,7 @@ from scipy import linalg
 
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.pool import finite
-from bayesprop.decisions.rewards import Belief, Rewards
+from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.checks import check_positive
 from bayesprop.store import Stored
 
@@ -220,9 +220,7 @@ class LinearRewards(Rewards):
         """Mean and variance of a Student-t, the noise variance integrated out."""
         return self._regressions.student_t(_owners(choices), _columns(choices)).belief
 
-    def draw(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, "s k"]:
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Draw noise variances, then functions at this context: as by drawn weights."""
         x = _columns(choices)
         if choices.arms.features is None:

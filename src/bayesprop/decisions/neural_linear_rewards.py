@@ -19,7 +19,7 @@ from jaxtyping import Float
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.linear_rewards import Regressions, StudentT
 from bayesprop.decisions.replayed_rewards import ReplayedRewards, single
-from bayesprop.decisions.rewards import Belief, above, below
+from bayesprop.decisions.rewards import Belief, Draws, above, below
 from bayesprop.estimators import online_network
 from bayesprop.estimators.params import COUNT, POSITIVE
 from bayesprop.estimators.point_network import PointNetworkRegressor
@@ -83,9 +83,7 @@ class NeuralLinearRewards(ReplayedRewards):
         """Mean and variance of a Student-t, given what the network sees."""
         return self._student_t(choices).belief.scaled(self.reward_scale)
 
-    def draw(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, "s k"]:
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Draw the regressions of arms, which are independent given what the network sees."""
         return self.reward_scale * self._student_t(choices).draw(rng, n_draws)
 

@@ -41,23 +41,18 @@ _ROUNDING = 1e-6  # by which probabilities may miss a sum of one
 class Log:
     """Interactions of one policy, n of them, in any order.
 
-    Parameters
-    ----------
-    action : array, (n,)
-        The arm chosen: its name, or its number from 0 where the names are text.
-    reward : array, (n,)
-        What it paid; any unit, larger is better.
-    propensity : array, (n,)
-        Probability, above 0, with which the policy chose that arm in that context.
-    arms : sequence
+    action
+        The arm chosen, (n,): its name, or its number from 0 where the names are text.
+    reward
+        What it paid, (n,); any unit, larger is better.
+    propensity
+        Probability, above 0, with which the policy chose that arm in that context, (n,).
+    arms
         Names of all arms that could be chosen, or the number of arms.
-    context : array or frame, (n, d), or None
-        What was known before; for methods that model the reward.
-
-    Attributes
-    ----------
-    code : array of int, (n,)
-        Position of the chosen arm in `arms`.
+    context
+        What was known before, an array or a frame (n, d), to model the reward by; or None.
+    code
+        Position of the chosen arm in `arms`, (n,); computed.
     """
 
     action: Any
@@ -68,7 +63,6 @@ class Log:
     code: Int[np.ndarray, " n"] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Check everything, and turn it into arrays."""
         arms = range(self.arms) if isinstance(self.arms, int | np.integer) else self.arms
         arms = tuple(arm.item() if isinstance(arm, np.generic) else arm for arm in arms)
         if len(arms) < 2 or len(set(arms)) != len(arms):

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, unwrapped
 from bayesprop.decisions.pool import finite
-from bayesprop.decisions.rewards import Belief, Rewards, above, below
+from bayesprop.decisions.rewards import Belief, Draws, Rewards, above, below
 from bayesprop.estimators.params import COUNT, POSITIVE, one_of
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
 from bayesprop.store import Stored, estimator_from_stored, estimator_to_stored
@@ -118,9 +118,7 @@ class RefittedRewards(Rewards):
         predicted: Any = predictive_of(self.model_, choices.inputs)
         return Belief(np.asarray(predicted.mean), np.asarray(predicted.epistemic_var))
 
-    def draw(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, "s k"]:
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Draw functions by `sample_y`; normals where the estimator has none, or is not fitted."""
         if self.model_ is not None:
             model, inputs = unwrapped(self.model_, choices.inputs)

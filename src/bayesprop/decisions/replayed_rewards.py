@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.pool import bounded, finite
-from bayesprop.decisions.rewards import Belief, Rewards, above, below
+from bayesprop.decisions.rewards import Belief, Draws, Rewards, above, below
 from bayesprop.estimators import online_network
 from bayesprop.estimators.params import COUNT, POSITIVE
 from bayesprop.model.trained_network import FURTHEST_INPUT
@@ -82,9 +82,7 @@ class ReplayedRewards(Rewards):
             )
         return Belief(drawn.mean(axis=0), drawn.var(axis=0))
 
-    def draw(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, "s k"]:
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Evaluate networks drawn from the posterior."""
         rows, seed = single("context", choices.inputs), int(rng.integers(2**32))
         return online_network.functions(self.model_, rows, seed, n_draws)

@@ -18,6 +18,9 @@ from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.estimators.params import check_fields
 from bayesprop.store import Stored
 
+Draws = Float[np.ndarray, "s k"]
+"""Functions drawn from the posterior, evaluated for k arms."""
+
 _HOME = "bayesprop.decisions"
 KINDS = {
     "linear": "linear_rewards:LinearRewards",
@@ -65,9 +68,7 @@ class Rewards(ABC):
         """Say what is believed of arms in a context."""
 
     @abstractmethod
-    def draw(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, "s k"]:
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Draw expected rewards of arms in a context, jointly: each draw is one function."""
 
     @abstractmethod

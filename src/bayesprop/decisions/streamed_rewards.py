@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
-from bayesprop.decisions.rewards import Belief, Rewards
+from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.checks import check_int
 from bayesprop.estimators.params import COUNT, POSITIVE, rule
 from bayesprop.estimators.pbp import PBPRegressor
@@ -114,9 +114,7 @@ class StreamedRewards(Rewards):
         m, v = (_of_arms(part, choices) for part in moments)
         return Belief(m, v).scaled(self.reward_scale)
 
-    def draw(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, "s k"]:
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Evaluate networks drawn from the posterior."""
         drawn = self.stream_.draw(rng, self._asked(choices), n_draws)
         return self.reward_scale * _of_arms(drawn, choices)
