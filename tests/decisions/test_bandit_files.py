@@ -79,26 +79,21 @@ def assert_goes_on(bandit, path):
     return loaded
 
 
+KNOWN = [[1.0, 0.0, 2.0], [0.5, -1.0, 0.0]]  # as wide as the columns of names
+
+
+@pytest.mark.parametrize("about", [{"room": 3}, {"arm_features": KNOWN}], ids=["names", "features"])
 @pytest.mark.parametrize(
     ("model", "policy"),
     [*((model, ThompsonSampler) for model in MODELS), *(("linear", kind) for kind in POLICIES)],
 )
-def test_a_loaded_bandit_goes_on_as_if_never_interrupted(model, policy, tmp_path):
-    bandit = policy(MODELS[model](), ["a", 2], room=3, random_state=11, **POLICIES[policy])
+def test_a_loaded_bandit_goes_on_as_if_never_interrupted(model, policy, about, tmp_path):
+    bandit = policy(MODELS[model](), ["a", 2], random_state=11, **about, **POLICIES[policy])
     bandit.begin(2)
     bandit = assert_goes_on(bandit, tmp_path / "bandit")  # before anything
     interact(bandit, 5, settle=False)
     bandit = assert_goes_on(bandit, tmp_path / "bandit")  # with decisions that wait
-    bandit.add_arm("c").remove_arm("a")
-    assert_goes_on(bandit, tmp_path / "bandit")
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_features_of_arms_are_kept(model, tmp_path):
-    known = [[1.0, 0.0, 2.0], [0.5, -1.0, 0.0]]  # as wide as the columns of names above
-    bandit = ThompsonSampler(MODELS[model](), ["a", "b"], arm_features=known, n_averaged=2)
-    interact(bandit, 5)
-    bandit.add_arm("c", [0.0, 3.0, 1.0]).remove_arm("b")
+    bandit.add_arm("c", [0.0, 3.0, 1.0] if "arm_features" in about else None).remove_arm("a")
     assert_goes_on(bandit, tmp_path / "bandit")
 
 

@@ -198,17 +198,9 @@ def test_arms_come_and_go():
     bandit.settle(late, 5.0).update(HERE, "a", 5.0)
     belief = bandit.rewards.believe(choices_in(HERE, bandit.arms, np.array([0])))
     assert belief.mean[0] == pytest.approx(10.0 / 3.0)
-    before = state(bandit)
-    for change, message in (
-        (lambda: bandit.add_arm("a"), "is there already, or was"),
-        (lambda: bandit.add_arm("d"), "room for 3 arms"),
-        (lambda: bandit.remove_arm("a"), "no arm 'a'; there are 'b', 'c'"),
-        (lambda: bandit.remove_arm("b").remove_arm("c"), "arm 'c' is the last one"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            change()
-    assert bandit.actions == ["c"]
-    assert state(bandit) != before
+    with pytest.raises(ValueError, match="no arm 'a'; there are 'b', 'c'"):
+        bandit.remove_arm("a")
+    assert bandit.actions == ["b", "c"]
     known = Greedy("linear", ["x"], arm_features=[[1.0]]).update(HERE, "x", 1.0)
     known.add_arm("y", [3.0])
     assert known.select(HERE).action == "y"  # by its features, of which more is better

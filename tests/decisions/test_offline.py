@@ -222,15 +222,6 @@ def test_rare_arms_are_predicted_by_means():
     np.testing.assert_allclose(predicted[:, 2], [np.delete(reward, i).mean() for i in range(49)])
 
 
-def test_the_comparison_reads_well():
-    log, x = draw(100, 10)
-    text = str(compare(log, {"new": NEW[x]}, method="self-normalised", coverage=0.9))
-    head, columns, *lines = text.splitlines()
-    assert head == "100 rows, self-normalised, intervals of 90 %"
-    assert "more than logging" in columns
-    assert [line.split()[0] for line in lines[:2]] == ["logging", "new"]
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [

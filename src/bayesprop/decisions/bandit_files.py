@@ -27,19 +27,19 @@ from bayesprop.decisions.bandits import (
 from bayesprop.decisions.offline import Log
 from bayesprop.decisions.rewards import above, below, kind_class, kind_of
 from bayesprop.estimators.checks import check_int
-from bayesprop.store import ModelFileError, Stored, read_sealed, seal, unseal, write_sealed
+from bayesprop.store import ModelFileError, Stored, seal, unseal
 
 SCHEMA = 1
 _POLICIES: dict[str, Any] = {
     kind.__name__: kind for kind in (ThompsonSampler, Greedy, EpsilonGreedy, UpperConfidence)
 }
-_APPLICATION, _SCHEMA = 0x62707264, 1  # of SQLite
-_TABLES = (
+_APPLICATION, SQLITE_SCHEMA = 0x62707264, 1
+TABLES = (
     """CREATE TABLE records (number INTEGER PRIMARY KEY, call TEXT NOT NULL, decision INTEGER,
     probability REAL, arguments TEXT NOT NULL)""",
     "CREATE TABLE snapshot (n_records INTEGER NOT NULL, content BLOB NOT NULL)",
     f"PRAGMA application_id = {_APPLICATION}",
-    f"PRAGMA user_version = {_SCHEMA}",
+    f"PRAGMA user_version = {SQLITE_SCHEMA}",
 )
 _ABOUT = """
 SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)
@@ -51,18 +51,11 @@ WHERE settled.call = 'settle' AND chosen.call = 'select' AND chosen.decision >= 
 ORDER BY settled.number"""
 
 
-def save(path: str | Path, bandit: Bandit) -> None:
-    """Write a bandit; TypeError for a policy or reward model that is not of this library."""
-    write_sealed(path, *to_stored(bandit))
-
-
-def load(path: str | Path, kind: type) -> Any:
-    """Read a bandit of a kind; ModelFileError, in one line, if the file is not one."""
-    return from_stored(read_sealed(path), kind, name_of(path))
-
-
 def to_stored(bandit: Bandit) -> Stored:
-    """Return everything that a bandit is: a header for JSON and named arrays."""
+    """Return everything that a bandit is, as a header for JSON and named arrays.
+
+    TypeError for a policy or reward model that is not of this library.
+    """
     policy = type(bandit).__name__
     if type(bandit) is not _POLICIES.get(policy):
         raise TypeError(f"only bandits of bayesprop can be saved, got {policy}")
@@ -173,25 +166,13 @@ def _check(file: sqlite3.Connection, path: Path) -> None:
     application, schema, n_tables = file.execute(_ABOUT).fetchone()
     if n_tables and application != _APPLICATION:
         raise ModelFileError(f"{name_of(path)} is of another program: take another one")
-    if schema > _SCHEMA:
+    if schema > SQLITE_SCHEMA:
         raise ModelFileError(
-            f"{name_of(path)} has schema {schema}, this bayesprop reads {_SCHEMA}: upgrade it"
+            f"{name_of(path)} has schema {schema}, this bayesprop reads {SQLITE_SCHEMA}: upgrade it"
         )
     (finding,) = file.execute("PRAGMA quick_check(1)").fetchone()
     if finding != "ok":
         raise ModelFileError(f"{name_of(path)} is damaged: {' '.join(finding.split())}")
-
-
-def has_begun(file: sqlite3.Connection) -> bool:
-    """Whether there is a bandit in it."""
-    return file.execute("PRAGMA user_version").fetchone() == (_SCHEMA,)
-
-
-def begin(file: sqlite3.Connection, bandit: Bandit) -> None:
-    """Make the tables, and write the first bandit."""
-    for statement in _TABLES:
-        file.execute(statement)
-    write_snapshot(file, bandit, 0)
 
 
 def read_snapshot(file: sqlite3.Connection, path: Path) -> tuple[Any, int]:

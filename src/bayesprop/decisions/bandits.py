@@ -22,6 +22,7 @@ from bayesprop.decisions.pool import bounded, finite
 from bayesprop.decisions.rewards import Rewards, rewards_of
 from bayesprop.estimators.checks import check_int, check_not_negative
 from bayesprop.model.method import FURTHEST_INPUT
+from bayesprop.store import read_sealed, write_sealed
 
 Shares = Float[np.ndarray, " k"]
 
@@ -192,7 +193,7 @@ class Bandit(ABC):
         """Write everything to one file that loads without running code."""
         from bayesprop.decisions import bandit_files
 
-        bandit_files.save(path, self)
+        write_sealed(path, *bandit_files.to_stored(self))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -202,7 +203,7 @@ class Bandit(ABC):
         """
         from bayesprop.decisions import bandit_files
 
-        return bandit_files.load(path, cls)
+        return bandit_files.from_stored(read_sealed(path), cls, bandit_files.name_of(path))
 
     def _choose(self, rng: Generator, choices: Choices) -> tuple[int, float | None]:
         """Return the place of an arm, and the probability with which it was chosen."""

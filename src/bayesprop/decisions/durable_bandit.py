@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -181,19 +180,15 @@ class DurableBandit:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _begin(self, make: Callable[[], Bandit] | None) -> None:
         """Write the first bandit, unless there is one."""
         with self._file:
             self._file.execute("BEGIN IMMEDIATE")
-            if bandit_files.has_begun(self._file):
+            (schema,) = self._file.execute("PRAGMA user_version").fetchone()
+            if schema == bandit_files.SQLITE_SCHEMA:
                 return
             if make is None:
                 raise ModelFileError(f"{name_of(self.path)} is empty: give make")
@@ -203,7 +198,9 @@ class DurableBandit:
                     "make must return a bandit that has begun, such as "
                     f"ThompsonSampler(...).begin(n_features); got {bandit!r}"
                 )
-            bandit_files.begin(self._file, bandit)
+            for statement in bandit_files.TABLES:
+                self._file.execute(statement)
+            bandit_files.write_snapshot(self._file, bandit, 0)
 
     def _changed(self, call: str, *arguments: Any) -> Any:
         """Change the bandit and record it; if that fails, it is read anew by the next call."""

@@ -32,12 +32,10 @@ from bayesprop.store import Stored
 
 _GUARDS = ("weights_undone", "noise_kept", "prior_kept", "prior_uninformed")
 _LARGEST = 1e30
-_SCALED_BY = 20
-"""Rows that settle the scale of the inputs."""
+_SCALED_BY = 20  # rows that settle the scale of the inputs
 
 
-def _network() -> PBPRegressor:
-    """Return a network whose prior is wide enough that no arm is given up after a few rewards."""
+def _network() -> PBPRegressor:  # so wide that no arm is given up after a few rewards
     return PBPRegressor(weight_prior=(6.0, 20.0))
 
 
@@ -111,8 +109,8 @@ class StreamedRewards(Rewards):
     def believe(self, choices: Choices) -> Belief:
         """Moments of the network's outputs, by assumed density filtering."""
         moments = self.stream_.moments(self._asked(choices))
-        m, v = (_of_arms(part, choices) for part in moments)
-        return Belief(m, v).scaled(self.reward_scale)
+        belief = Belief(*(_of_arms(part, choices) for part in moments))
+        return belief.scaled(self.reward_scale)
 
     def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Evaluate networks drawn from the posterior."""
