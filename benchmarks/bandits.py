@@ -24,7 +24,7 @@ from bayesprop import (
     ThompsonSampler,
 )
 from bayesprop.cli.console import print_table
-from bayesprop.decisions.bandit import Bandit
+from bayesprop.decisions.bandits import Bandit
 from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.decisions.replayed_rewards import ReplayedRewards
 

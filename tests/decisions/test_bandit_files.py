@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import json
-import pickle
 
 import numpy as np
 import pytest
@@ -19,8 +18,8 @@ from bayesprop import (
     ThompsonSampler,
     UpperConfidence,
 )
-from bayesprop.decisions import bandit_files, regressions
-from bayesprop.decisions.bandit import Bandit
+from bayesprop.decisions import bandit_files
+from bayesprop.decisions.bandits import Bandit
 from bayesprop.decisions.linear_rewards import LinearRewards
 from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.decisions.refitted_rewards import RefittedRewards
@@ -80,26 +79,21 @@ def assert_goes_on(bandit, path):
     return loaded
 
 
+KNOWN = [[1.0, 0.0, 2.0], [0.5, -1.0, 0.0]]  # as wide as the columns of names
+
+
+@pytest.mark.parametrize("about", [{"room": 3}, {"arm_features": KNOWN}], ids=["names", "features"])
 @pytest.mark.parametrize(
     ("model", "policy"),
     [*((model, ThompsonSampler) for model in MODELS), *(("linear", kind) for kind in POLICIES)],
 )
-def test_a_loaded_bandit_goes_on_as_if_never_interrupted(model, policy, tmp_path):
-    bandit = policy(MODELS[model](), ["a", 2], room=3, random_state=11, **POLICIES[policy])
+def test_a_loaded_bandit_goes_on_as_if_never_interrupted(model, policy, about, tmp_path):
+    bandit = policy(MODELS[model](), ["a", 2], random_state=11, **about, **POLICIES[policy])
     bandit.begin(2)
     bandit = assert_goes_on(bandit, tmp_path / "bandit")  # before anything
     interact(bandit, 5, settle=False)
     bandit = assert_goes_on(bandit, tmp_path / "bandit")  # with decisions that wait
-    bandit.add_arm("c").remove_arm("a")
-    assert_goes_on(bandit, tmp_path / "bandit")
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_features_of_arms_are_kept(model, tmp_path):
-    known = [[1.0, 0.0, 2.0], [0.5, -1.0, 0.0]]  # as wide as the columns of names above
-    bandit = ThompsonSampler(MODELS[model](), ["a", "b"], arm_features=known, n_averaged=2)
-    interact(bandit, 5)
-    bandit.add_arm("c", [0.0, 3.0, 1.0]).remove_arm("b")
+    bandit.add_arm("c", [0.0, 3.0, 1.0] if "arm_features" in about else None).remove_arm("a")
     assert_goes_on(bandit, tmp_path / "bandit")
 
 
@@ -146,23 +140,15 @@ def test_an_unchanged_copy_loads(tmp_path):
     [
         put("policy", value="Bandit"),
         put("settings", value={"epsilon": 2.0}),
-        put("settings", value={"n_averaged": 2}),
         put("kind", value="os:system"),
-        put("kind", value="replayed"),
         put("random_state", value=-1),
         put("n_features", value=3),
-        put("n_features", value=True),
         put("n_selected", value=2),
-        put("n_selected", value=12.0),
         put("n_learnt", value=-1),
-        put("arms", "names", value=[]),
-        put("arms", "names", value=["a", "a", "c"]),
         put("arms", "names", value=["a", None, "c"]),
         put("arms", "removed", value=[0, 1, 2]),
-        put("arms", "room", value=1),
         put("arms", "features", value=[[1.0], [2.0], [3.0]]),
         put("rewards", "settings", value={"prior_prec": -1.0}),
-        put("rewards", "settings", value={"prior": 1.0}),
         put("rewards", "arms", value=[0, 5]),
         array("pending.id", lambda a: a + 100),
         array("pending.id", lambda a: a * 0),
@@ -172,7 +158,6 @@ def test_an_unchanged_copy_loads(tmp_path):
         array("pending.context", lambda a: a[:, :1]),
         array("rewards.1.mean", lambda a: a * np.nan),
         array("rewards.1.mean", lambda a: a[:-1]),
-        lambda header, arrays: arrays.pop("rewards.1.gram"),
         lambda header, arrays: header.pop("rewards"),
     ],
 )
@@ -193,11 +178,6 @@ def test_schemas_and_other_files_are_told_apart(tmp_path):
     save_model(path, BayesianLinearRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.5]))
     with pytest.raises(ModelFileError, match="holds no bandit"):
         Bandit.load(path)
-    path.write_bytes(pickle.dumps({"a": 1}))
-    with pytest.raises(ModelFileError, match="is a pickle or an archive, which is never opened"):
-        Bandit.load(path)
-    with pytest.raises(ModelFileError, match="there is no model file"):
-        Bandit.load(tmp_path / "none")
 
 
 def test_a_kind_loads_its_own_only(tmp_path):
@@ -208,23 +188,6 @@ def test_a_kind_loads_its_own_only(tmp_path):
         EpsilonGreedy.load(path)
     EpsilonGreedy("linear", ["a"]).begin(1).save(path)
     assert isinstance(Greedy.load(path), EpsilonGreedy)  # which is one
-
-
-def test_damaged_files_are_refused(tmp_path):
-    path = tmp_path / "b"
-    write_sealed(path, *stored())
-    whole = path.read_bytes()
-    for end in (0, 1, 9, len(whole) // 2, len(whole) - 1):
-        path.write_bytes(whole[:end])
-        with pytest.raises(ModelFileError):
-            Bandit.load(path)
-    rng = np.random.default_rng(0)
-    for place in rng.integers(len(whole), size=100):
-        flipped = bytearray(whole)
-        flipped[place] ^= 1 << int(rng.integers(8))
-        path.write_bytes(flipped)
-        with pytest.raises(ModelFileError):
-            Bandit.load(path)
 
 
 class Mine(LinearRewards):
@@ -241,12 +204,3 @@ def test_only_what_could_be_read_again_is_saved(tmp_path):
     with pytest.raises(TypeError, match="only bandits of bayesprop can be saved, got MySampler"):
         MySampler("linear", ["a"]).begin(1).save(tmp_path / "b")
     assert not (tmp_path / "b").exists()
-
-
-def test_arms_without_rows_take_no_room():
-    bandit = ThompsonSampler("linear", "abc")
-    bandit.select([1.0, 2.0])
-    bandit.update([1.0, 2.0], "b", 1.0)
-    _, arrays = bandit_files.to_stored(bandit)
-    names = {f"rewards.1.{part}" for part in regressions.Statistics._fields}
-    assert {name for name in arrays if name.startswith("rewards")} == names

@@ -166,25 +166,19 @@ def test_rewards_may_come_late_and_out_of_order():
         assert bandit.is_pending(one)
         bandit.settle(one, float(one.id))
         assert not bandit.is_pending(one.id)
-    at_once = ThompsonSampler("linear", "ab")
+    at_once, stepwise = ThompsonSampler("linear", "ab"), ThompsonSampler("linear", "ab")
     at_once.teach(contexts, [one.action for one in chosen], np.arange(30.0))
-    stepwise = ThompsonSampler("linear", "ab")
     for one, row in zip(chosen, contexts, strict=True):
         stepwise.update(row, one.action, float(one.id))
+    asked = choices_in(np.ones(2), bandit.arms, bandit.arms.active)
     for other in (at_once, stepwise):
         assert other.n_learnt_ == bandit.n_learnt_ == 30
-        for mine, theirs in zip(
-            *(
-                b.rewards.believe(choices_in(np.ones(2), b.arms, b.arms.active))
-                for b in (bandit, other)
-            ),
-            strict=True,
-        ):
-            np.testing.assert_allclose(mine, theirs, rtol=1e-10)
+        beliefs = bandit.rewards.believe(asked), other.rewards.believe(asked)
+        np.testing.assert_allclose(*beliefs, rtol=1e-10)
 
 
 def test_only_so_many_decisions_are_waited_for(monkeypatch):
-    monkeypatch.setattr("bayesprop.decisions.bandit._MOST_PENDING", 3)
+    monkeypatch.setattr("bayesprop.decisions.bandits._MOST_PENDING", 3)
     bandit = Greedy("linear", "ab")
     for _ in range(5):
         bandit.select(HERE)
@@ -204,17 +198,9 @@ def test_arms_come_and_go():
     bandit.settle(late, 5.0).update(HERE, "a", 5.0)
     belief = bandit.rewards.believe(choices_in(HERE, bandit.arms, np.array([0])))
     assert belief.mean[0] == pytest.approx(10.0 / 3.0)
-    before = state(bandit)
-    for change, message in (
-        (lambda: bandit.add_arm("a"), "is there already, or was"),
-        (lambda: bandit.add_arm("d"), "room for 3 arms"),
-        (lambda: bandit.remove_arm("a"), "no arm 'a'; there are 'b', 'c'"),
-        (lambda: bandit.remove_arm("b").remove_arm("c"), "arm 'c' is the last one"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            change()
-    assert bandit.actions == ["c"]
-    assert state(bandit) != before
+    with pytest.raises(ValueError, match="no arm 'a'; there are 'b', 'c'"):
+        bandit.remove_arm("a")
+    assert bandit.actions == ["b", "c"]
     known = Greedy("linear", ["x"], arm_features=[[1.0]]).update(HERE, "x", 1.0)
     known.add_arm("y", [3.0])
     assert known.select(HERE).action == "y"  # by its features, of which more is better
@@ -240,28 +226,18 @@ NAN = float("nan")
     [
         (lambda b: b.settle(0, NAN), "reward must be a finite number, got nan: nothing was learnt"),
         (lambda b: b.settle(0, "much"), "reward must be a finite number, got 'much'"),
-        (lambda b: b.settle(0, None), "reward must be a finite number, got None"),
         (lambda b: b.settle(1, 1.0), "decision 1 has its reward already"),
         (lambda b: b.settle(9, 1.0), "decision 9 was never taken: its reward was not learnt"),
-        (lambda b: b.settle(-1, 1.0), "decision -1 was never taken"),
         (lambda b: b.settle("0", 1.0), "must be a Decision or its id, got '0'"),
-        (lambda b: b.settle(False, 1.0), "must be a Decision or its id, got False"),
-        (lambda b: b.is_pending(None), "must be a Decision or its id, got None"),
         (lambda b: b.update([1.0, 2.0], "a", -np.inf), "reward must be a finite number, got -inf"),
         (lambda b: b.update([1.0, 2.0], "z", 1.0), "no arm 'z'; there are 'a', 'b', 'c'"),
-        (lambda b: b.update([1.0, 2.0], True, 1.0), "no arm True"),
         (lambda b: b.update([1.0], "a", 1.0), r"context must have the shape \(2\), got \(1,\)"),
         (lambda b: b.select([NAN, 1.0]), "context must be finite, got nan at 0"),
-        (lambda b: b.select([[1.0, 2.0]]), r"context must have the shape \(2\), got \(1, 2\)"),
-        (lambda b: b.select(["x", 1.0]), "context must hold numbers"),
         (lambda b: b.select([1e300, 1.0]), r"at most 1e\+50 in size, got 1e\+300: scale it"),
-        (lambda b: b.note([1.0, 2.0], "z"), "no arm 'z'"),
         (lambda b: b.begin(2), "this bandit has begun, with contexts of 2 numbers"),
         (lambda b: b.action_probabilities([1.0, 2.0], 0), "n_draws must be an int >= 1, got 0"),
         (lambda b: b.teach([[1.0, 2.0]], ["a", "b"], [1.0]), "name an arm a row, 1, got 2"),
-        (lambda b: b.teach([[1.0, 2.0]], ["a"], [1.0, 2.0]), r"rewards must have the shape \(1\)"),
         (lambda b: b.teach([[1.0]], ["a"], [1.0]), r"contexts must have the shape \(any, 2\)"),
-        (lambda b: b.teach([], [], []), "contexts must have the shape"),
         (lambda b: b.teach([[1.0, 2.0]] * 2, "ab", [1.0, NAN]), "rewards must be finite"),
         (lambda b: b.teach([[1.0, 2.0]] * 2, "ab", [1.0, 1e200]), "too large"),
     ],
@@ -300,23 +276,16 @@ def test_a_first_call_that_is_refused_begins_nothing():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ThompsonSampler("linear", []), "arms must hold one name at least"),
-        (
-            lambda: ThompsonSampler("lineal", "ab"),
-            "one of linear, neural-linear, pbp, .*'lineal'",
-        ),
+        (lambda: ThompsonSampler("lineal", "ab"), "one of linear, neural-linear, pbp, .*'lineal'"),
         (lambda: ThompsonSampler(PBPRegressor, "ab"), r"not its class: PBPRegressor\(\)"),
         (lambda: ThompsonSampler(PBPClassifier(), "ab"), "must be a regressor"),
         (lambda: ThompsonSampler({}, "ab"), "got dict: it does not say how sure it is"),
         (lambda: ThompsonSampler("linear", "ab", random_state=2**32), r"below 2\*\*32, got 42949"),
-        (lambda: ThompsonSampler("linear", ["a", "a"]), "arm 'a' is there already"),
         (lambda: ThompsonSampler("linear", "ab", n_averaged=0), "n_averaged must be an int >= 1"),
         (lambda: ThompsonSampler("linear", "ab", random_state=-1), "random_state must be an int"),
         (lambda: EpsilonGreedy("linear", "ab", epsilon=1.5), "epsilon must be a probability"),
         (lambda: EpsilonGreedy("linear", "ab", epsilon=NAN), "epsilon must be a probability"),
-        (lambda: EpsilonGreedy("linear", "ab", epsilon="1"), "epsilon must be a probability"),
         (lambda: UpperConfidence("linear", "ab", width=-1.0), "width must be a finite number >= 0"),
-        (lambda: ThompsonSampler("no such method", "ab"), "no such method"),
     ],
 )
 def test_wrong_settings_are_said(make, message):
@@ -324,37 +293,10 @@ def test_wrong_settings_are_said(make, message):
         make()
 
 
-def later_regret(kind, seed, **settings):
-    """Mean regret of interactions 300 to 600, of two arms that pay linear functions and noise."""
-    rng, bandit = np.random.default_rng(seed), kind("linear", "ab", random_state=seed, **settings)
-    contexts = rng.standard_normal((600, 3))
-    expected = np.stack([contexts @ [0.5, 0.0, 0.2], contexts @ [0.0, -0.5, 0.2]], axis=1)
-    paid, missed = expected + rng.standard_normal((600, 2)), []
-    for context, mean, outcome in zip(contexts, expected, paid, strict=True):
-        one = bandit.select(context)
-        place = "ab".index(one.action)
-        bandit.settle(one, outcome[place])
-        missed.append(mean.max() - mean[place])
-    return np.mean(missed[300:])
-
-
-def test_thompson_sampling_stops_regretting_where_epsilon_greedy_does_not():
-    thompson = np.array([later_regret(ThompsonSampler, seed) for seed in range(6)])
-    greedy = np.array([later_regret(EpsilonGreedy, seed, epsilon=0.2) for seed in range(6)])
-    gain = greedy - thompson
-    assert gain.mean() > 3.0 * gain.std(ddof=1) / np.sqrt(len(gain))
-    assert greedy.mean() > 0.7 * 0.1 * np.sqrt(0.5 * 2 / np.pi)  # a tenth of mean |x'(w - v)|
-
-
 def test_every_decision_has_a_generator_of_its_own():
     bandit = ThompsonSampler("linear", ["a", "b"], random_state=5)
     for purpose, place in ((0, 7), (1, 7), (0, 7)):
-        new = np.random.Generator(
-            np.random.Philox(key=np.array([5, 2 * place + purpose], np.uint64))
-        )
-        ours = bandit._rng(purpose, place)
+        key = np.array([5, 2 * place + purpose], np.uint64)
+        new, ours = np.random.Generator(np.random.Philox(key=key)), bandit._rng(purpose, place)
         np.testing.assert_array_equal(ours.random(3), new.random(3))
-        np.testing.assert_array_equal(
-            ours.integers(9, size=5, dtype=np.uint32), new.integers(9, size=5, dtype=np.uint32)
-        )
         np.testing.assert_array_equal(ours.standard_normal(5), new.standard_normal(5))

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, load
 from bayesprop.decisions.conformal import (
@@ -47,22 +42,8 @@ def classifier():
     return BayesianLogisticClassifier().fit(*kinds(np.random.default_rng(1), 40))
 
 
-def mean_share(shares):
-    return np.mean(shares), np.std(shares, ddof=1) / np.sqrt(len(shares))
-
-
-def test_the_stretch_is_an_order_statistic(too_sure):
-    rng = np.random.default_rng(2)
-    X, y = numbers(rng, 37)
-    mean, std = too_sure.predict(X, return_std=True)
-    stretch = np.sort(np.abs(y - mean) / std)[math.ceil(38 * 0.8) - 1]
-    fitted = ConformalRegressor(too_sure, coverage=0.8).calibrate(X, y)
-    new = rng.standard_normal((5, 2))
-    mean, std = too_sure.predict(new, return_std=True)
-    expected = np.stack([mean - stretch * std, mean + stretch * std], axis=1)
-    np.testing.assert_allclose(fitted.predict_interval(new), expected)
-    np.testing.assert_allclose(fitted.predict(new), mean)
-    assert fitted.n_calibration_ == 37
+def check_coverage(shares):
+    assert abs(np.mean(shares) - 0.9) < 4.0 * np.std(shares, ddof=1) / np.sqrt(len(shares)) < 0.05
 
 
 def test_intervals_of_a_model_that_is_too_sure_hold_what_they_promise(too_sure):
@@ -77,9 +58,12 @@ def test_intervals_of_a_model_that_is_too_sure_hold_what_they_promise(too_sure):
             (own, too_sure.predict_interval(X, COVERAGE)),
         ):
             kept.append(np.mean((interval[:, 0] <= y) & (y <= interval[:, 1])))
-    share, error = mean_share(shares)
-    assert abs(share - 0.9) < 4.0 * error < 0.05
+    check_coverage(shares)
     assert np.mean(own) < 0.5
+    mean, std = too_sure.predict(X, return_std=True)
+    half = fitted.stretch_ * std
+    np.testing.assert_allclose(fitted.predict_interval(X), np.stack([mean - half, mean + half], 1))
+    np.testing.assert_array_equal(fitted.predict(X), mean)
 
 
 def test_sets_hold_what_they_promise_and_are_those_above_a_limit(classifier):
@@ -91,33 +75,19 @@ def test_sets_hold_what_they_promise_and_are_those_above_a_limit(classifier):
         X_new, y_new = kinds(rng, 40)
         sets = fitted.predict_set(X_new)
         shares.append(np.mean(sets[np.arange(40), np.searchsorted(classifier.classes_, y_new)]))
-    share, error = mean_share(shares)
-    assert abs(share - 0.9) < 4.0 * error < 0.05
+    check_coverage(shares)
     codes = np.searchsorted(classifier.classes_, y)
     limit = np.sort(classifier.predict_proba(X)[np.arange(19), codes])[1]  # second least
     np.testing.assert_array_equal(sets, classifier.predict_proba(X_new) >= limit - 1e-12)
     np.testing.assert_array_equal(fitted.predict(X_new), classifier.predict(X_new))
 
 
-def test_frames_and_pipelines(too_sure):
-    X, y = numbers(np.random.default_rng(5), 80)
-    frame = pd.DataFrame(X, columns=["a", "b"])
-    model = make_pipeline(StandardScaler(), BayesianLinearRegressor()).fit(frame[:40], y[:40])
-    fitted = ConformalRegressor(model).calibrate(frame[40:], y[40:])
-    assert fitted.predict_interval(frame).shape == (80, 2)
-
-
-@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
-def test_the_stretch_has_no_unit_and_needs_error_bars(unit):
-    rng = np.random.default_rng(9)
-    mean, std = rng.standard_normal(30), 10.0 ** rng.uniform(-3.0, 0.0, 30)
-    y = mean + std * rng.standard_normal(30)
-    expected = np.sort(np.abs(y - mean) / std)[math.ceil(31 * 0.9) - 1]
-    assert stretch(unit * mean, unit * std, unit * y, 0.9) == pytest.approx(expected, rel=1e-12)
-    for bad in (0.0, np.nan, np.inf):
-        std[3] = bad
-        with pytest.raises(ValueError, match=f"positive and finite.*{bad}.* for calibration row 3"):
-            stretch(mean, std, y, 0.9)
+@pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
+def test_the_stretch_needs_error_bars(bad):
+    std = np.ones(30)
+    std[3] = bad
+    with pytest.raises(ValueError, match=f"positive and finite.*{bad}.* for calibration row 3"):
+        stretch(np.zeros(30), std, np.zeros(30), 0.9)
 
 
 @pytest.mark.parametrize(("coverage", "least"), [(0.2, 1), (0.5, 1), (0.9, 9), (0.95, 19)])
@@ -134,8 +104,6 @@ def test_the_least_rows_are_enough(too_sure, classifier, coverage, least):
 
 def test_what_cannot_be_calibrated_is_refused(too_sure, classifier):
     X, y = numbers(np.random.default_rng(6), 8)
-    with pytest.raises(ValueError, match="needs 9 calibration rows at least, got 8"):
-        ConformalRegressor(too_sure, coverage=0.9).calibrate(X, y)
     with pytest.raises(ValueError, match=r"shape \(8,\), got \(8, 1\)"):
         ConformalRegressor(too_sure, coverage=0.5).calibrate(X, y[:, None])
     with pytest.raises(ValueError, match="y must hold numbers for a regressor"):
@@ -161,16 +129,16 @@ def test_saved_and_loaded_they_say_the_same(too_sure, classifier, tmp_path):
     X, y = numbers(rng, 30)
     honest = ConformalRegressor(too_sure, coverage=0.8).calibrate(X, y)
     honest.save(tmp_path / "numbers")
-    again = ConformalRegressor.load(tmp_path / "numbers")
-    np.testing.assert_array_equal(again.predict_interval(X), honest.predict_interval(X))
-    assert (again.coverage, again.n_calibration_) == (0.8, 30)
+    loaded = ConformalRegressor.load(tmp_path / "numbers")
+    np.testing.assert_array_equal(loaded.predict_interval(X), honest.predict_interval(X))
+    assert (loaded.coverage, loaded.n_calibration_) == (0.8, 30)
     np.testing.assert_array_equal(load(tmp_path / "numbers").predict(X), too_sure.predict(X))
 
     X, y = kinds(rng, 30)
     sets = ConformalClassifier(classifier, coverage=0.8).calibrate(X, y)
     sets.save(tmp_path / "kinds")
-    again = ConformalClassifier.load(tmp_path / "kinds")
-    np.testing.assert_array_equal(again.predict_set(X), sets.predict_set(X))
+    loaded = ConformalClassifier.load(tmp_path / "kinds")
+    np.testing.assert_array_equal(loaded.predict_set(X), sets.predict_set(X))
 
     with pytest.raises(ModelFileError, match="holds no ConformalRegressor"):
         ConformalRegressor.load(tmp_path / "kinds")
@@ -185,62 +153,16 @@ def test_saved_and_loaded_they_say_the_same(too_sure, classifier, tmp_path):
 @pytest.mark.parametrize(
     "damage",
     [
-        {"stretch": np.nan},
-        {"stretch": np.inf},
-        {"stretch": -1.0},
-        {"stretch": "wide"},
-        {"stretch": None},
-        {"coverage": np.nan},
-        {"n_calibration": 2},
-        {"n_calibration": np.inf},
+        {"stretch": np.nan}, {"stretch": np.inf}, {"stretch": -1.0}, {"stretch": "wide"},
+        {"coverage": np.nan}, {"n_calibration": 2}, {"n_calibration": np.inf},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_notes_that_promise_nothing_are_refused(too_sure, tmp_path, damage):
-    notes = {"coverage": 0.9, "n_calibration": 30, "stretch": 1.2}
-    save_model(tmp_path / "sound", too_sure, metadata={"conformal": notes})
-    assert ConformalRegressor.load(tmp_path / "sound").stretch_ == 1.2
-    save_model(tmp_path / "model", too_sure, metadata={"conformal": notes | damage})
-    with pytest.raises(ModelFileError, match="damaged"):
+    sound = {"coverage": 0.9, "n_calibration": 30, "stretch": 1.2}
+    save_model(tmp_path / "model", too_sure, metadata={"conformal": sound | damage})
+    with pytest.raises(ModelFileError, match="damaged notes"):
         ConformalRegressor.load(tmp_path / "model")
-
-
-def test_a_limit_is_a_probability(classifier, tmp_path):
-    notes = {"coverage": 0.9, "n_calibration": 30, "limit": 1.5}
-    save_model(tmp_path / "model", classifier, metadata={"conformal": notes})
-    with pytest.raises(ModelFileError, match=r"damaged notes.*limit 1\.5 of 30 rows"):
-        ConformalClassifier.load(tmp_path / "model")
-
-
-def test_a_class_of_each_row_is_no_matter():
-    """The limit leaves out two rows of thirty: coverage .9 takes the 28th largest probability."""
-    rng = np.random.default_rng(0)
-    proba = rng.dirichlet(np.ones(30), 30)
-    own = np.sort(np.diagonal(proba))[::-1]
-    assert limit(proba, np.arange(30), np.arange(30), 0.9) == own[math.ceil(0.9 * 31) - 1]
-
-
-class OnceFitted(BayesianLinearRegressor):
-    """Refuses to learn once it has been fitted."""
-
-    def fit(self, X, y, **others):
-        assert not hasattr(self, "n_features_in_")
-        return super().fit(X, y, **others)
-
-    def partial_fit(self, X, y, **others):
-        raise AssertionError("calibration rows were learnt")
-
-
-def test_calibration_rows_are_never_training_rows():
-    """Learnt, they would be predicted too well, and the intervals be too narrow."""
-    rng = np.random.default_rng(10)
-    model = OnceFitted(noise=0.01).fit(*numbers(rng, 60))
-    X, y = numbers(rng, 40)
-    before = model.predict(X, return_std=True)
-    fitted = ConformalRegressor(model, coverage=0.8).calibrate(X, y)
-    assert fitted.estimator is model
-    for first, then in zip(before, model.predict(X, return_std=True), strict=True):
-        np.testing.assert_array_equal(first, then)
 
 
 @pytest.mark.parametrize("coverage", [0.6, 0.8, 0.93])

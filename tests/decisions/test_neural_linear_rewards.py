@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop import BayesByBackpropRegressor, PointNetworkRegressor
+from bayesprop import PointNetworkRegressor
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.estimators import online_network
@@ -28,7 +28,7 @@ def taught(n_alone: int, **settings) -> tuple[NeuralLinearRewards, Arms, np.ndar
     for row in range(40, len(contexts)):
         one = slice(row, row + 1)
         rewards.learn(Choices(contexts[one], arms, numbers[one]), paid[one])
-    return rewards, arms, arms.inputs(contexts, numbers), np.column_stack([numbers, paid])
+    return rewards, arms, Choices(contexts, arms, numbers).inputs, np.column_stack([numbers, paid])
 
 
 def exact(rewards, inputs, told, number, at) -> stats.rv_continuous:
@@ -55,7 +55,7 @@ def test_belief_is_that_of_weighted_regression_on_the_features(n_alone):
     belief = rewards.believe(choices_in(context, arms, numbers))
     drawn = rewards.draw(np.random.default_rng(0), choices_in(context, arms, numbers), 20_000)
     for number in numbers:
-        at = arms.inputs(context[None], np.array([number]))
+        at = choices_in(context, arms, np.array([number])).inputs
         truth = exact(rewards, inputs, told, number, at)
         assert belief.mean[number] == pytest.approx(truth.mean(), rel=1e-4, abs=1e-4)
         assert belief.var[number] == pytest.approx(truth.var(), rel=1e-3)
@@ -79,17 +79,3 @@ def test_where_rewards_are_certain_they_are_learnt_at_once():
         stds[noise] = [float(np.sqrt(belief.var[0])) for belief in found]
     assert stds["input"][0] < 0.3 * stds["learned"][0]
     assert stds["input"][0] < 0.2 * stds["input"][1]
-
-
-def test_other_networks_are_refused():
-    cases = (
-        ({"estimator": PointNetworkRegressor((4,), n_members=2)}, "n_members=1"),
-        ({"estimator": BayesByBackpropRegressor((4,))}, "PointNetworkRegressor"),
-        ({"estimator": PointNetworkRegressor(())}, "hidden layer"),
-        ({"noise_shape": 1.0}, "noise_shape must be > 1"),
-        ({"least_noise": 0.0}, "least_noise must be"),
-        ({"prior_prec": -1.0}, "prior_prec must be"),
-    )
-    for settings, words in cases:
-        with pytest.raises(ValueError, match=words):
-            NeuralLinearRewards(**settings).begin(3, Arms(["a"]), 0)

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-from sklearn.linear_model import BayesianRidge, LinearRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.linear_model import BayesianRidge
 
 from bayesprop import BayesianLinearRegressor, ThompsonSampler
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.refitted_rewards import RefittedRewards
-from bayesprop.decisions.reward_models import kind_of, rewards_of
 
 ARMS = Arms(["a", "b"])
 BOTH = np.array([0, 1])
@@ -54,8 +49,10 @@ def test_the_last_fit_is_one_to_the_last_rows():
     learn_each(rewards, rows, numbers, paid)
     other = begun(first=5, growth=0.5, buffer_size=10, keep="last")
     other.learn(Choices(rows, ARMS, numbers), paid)  # more than it can remember
-    wanted = BayesianLinearRegressor(random_state=4).fit(ARMS.inputs(rows, numbers)[17:], paid[17:])
-    at = ARMS.inputs(rows[[0, 0]], BOTH)
+    wanted = BayesianLinearRegressor(random_state=4).fit(
+        Choices(rows, ARMS, numbers).inputs[17:], paid[17:]
+    )
+    at = choices_in(rows[0], ARMS, BOTH).inputs
     for model in (rewards, other):
         np.testing.assert_allclose(model.model_.predict(at), wanted.predict(at), rtol=1e-12)
     learn_each(rewards, *data(3))
@@ -98,7 +95,7 @@ def test_a_full_memory_goes_on_from_a_file_to_the_last_bit(keep, seed):
     for rewards in (one, other):
         rewards.learn(Choices(rows[25:], ARMS, numbers[25:]), paid[25:])
     np.testing.assert_array_equal(one._x, other._x)
-    at = ARMS.inputs(rows[:2], BOTH)
+    at = choices_in(rows[0], ARMS, BOTH).inputs
     np.testing.assert_array_equal(one.model_.predict(at), other.model_.predict(at))
 
 
@@ -112,33 +109,12 @@ def test_before_the_first_fit_all_arms_are_the_same():
     assert abs((drawn.argmax(axis=1) == 0).mean() - 0.5) < 4.0 * 0.5 / np.sqrt(n)
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        BayesianLinearRegressor(),
-        GaussianProcessRegressor(RBF() + WhiteKernel(0.1), normalize_y=True),
-        make_pipeline(StandardScaler(), BayesianLinearRegressor()),
-        make_pipeline(StandardScaler(), BayesianRidge()),
-    ],
-    ids=["ours", "gaussian process", "pipeline", "marginal"],
-)
-def test_draws_have_the_moments_of_the_belief(estimator):
-    rewards, (rows, numbers, paid) = begun(estimator, first=5), data(40)
-    rewards.learn(Choices(rows, ARMS, numbers), paid)
-    belief = rewards.believe(choices_in(rows[0], ARMS, BOTH))
-    n = 10_000
-    drawn = rewards.draw(np.random.default_rng(0), choices_in(rows[0], ARMS, BOTH), n)
-    assert drawn.shape == (n, 2)
-    assert (np.abs(drawn.mean(axis=0) - belief.mean) < 5.0 * np.sqrt(belief.var / n)).all()
-    np.testing.assert_allclose(drawn.var(axis=0), belief.var, rtol=0.1)
-
-
 def test_draws_are_joint():
     rewards, (rows, numbers, paid) = begun(BayesianLinearRegressor()), data(40)
     rewards.learn(Choices(rows, ARMS, numbers), paid)
     far = np.array([100.0, 0.0])  # what is not known of the slope moves both arms
     drawn = rewards.draw(np.random.default_rng(0), choices_in(far, ARMS, BOTH), 1000)
-    features = rewards.model_.posterior_features(ARMS.inputs(np.stack([far, far]), BOTH))[:, 0]
+    features = rewards.model_.posterior_features(choices_in(far, ARMS, BOTH).inputs)[:, 0]
     cov = features @ features.T
     wanted = cov[0, 1] / np.sqrt(cov[0, 0] * cov[1, 1])
     assert wanted > 0.9
@@ -163,22 +139,3 @@ def test_a_fit_that_fails_learns_nothing():
         rewards.learn(Choices(rows[2:], ARMS, numbers[2:]), paid[2:])
     assert rewards.n_at_next_fit == 3
     assert rewards._n_seen == 2
-
-
-@pytest.mark.parametrize(
-    ("model", "kind"),
-    [
-        ("laplace", "refitted"), ("closed-form-vi", "refitted"), ("deep-ensemble", "refitted"),
-        ("mcmc", "refitted"), ("batch-ep", "refitted"), (GaussianProcessRegressor(), "refitted"),
-        ("bayes-by-backprop", "replayed"), ("mc-dropout", "replayed"), ("pbp", "streamed"),
-    ],
-)  # fmt: skip
-def test_every_estimator_has_its_kind(model, kind):
-    assert kind_of(rewards_of(model)) == kind
-
-
-def test_estimators_that_are_not_sure_of_anything_are_refused():
-    with pytest.raises(ValueError, match="does not say how sure it is"):
-        begun(LinearRegression())
-    with pytest.raises(ValueError, match=r"first must be <= buffer_size, 10, got 20: raise"):
-        begun(buffer_size=10)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesprop import BayesByBackpropRegressor, PBPRegressor, ThompsonSampler
+from bayesprop import PBPRegressor, ThompsonSampler
 from bayesprop.decisions.arms import Arms, Choices, choices_in
-from bayesprop.decisions.reward_models import kind_of, rewards_of
 from bayesprop.decisions.streamed_rewards import StreamedRewards
 from bayesprop.store import Stored
 
@@ -27,21 +26,6 @@ def data(n):
     rng = np.random.default_rng(1)
     rows, numbers = rng.standard_normal((n, 2)), rng.integers(2, size=n)
     return rows, numbers, np.where(numbers == 0, rows[:, 0], -1.0)
-
-
-@pytest.mark.parametrize("arms", [NAMES, FEATURES])
-def test_what_it_believes_are_moments_of_what_it_draws(arms):
-    rewards, (rows, numbers, paid) = begun(arms, reward_scale=2.0), data(40)
-    rewards.learn(Choices(rows, arms, numbers), paid)
-    chosen = np.array([1, 0])
-    belief = rewards.believe(choices_in(rows[0], arms, chosen))
-    n = 20_000
-    drawn = rewards.draw(np.random.default_rng(0), choices_in(rows[0], arms, chosen), n)
-    error = drawn.std(axis=0) / np.sqrt(n)
-    assert (np.abs(drawn.mean(axis=0) - belief.mean) < 5.0 * error).all()
-    np.testing.assert_allclose(drawn.var(axis=0), belief.var, rtol=0.1)
-    swapped = rewards.believe(choices_in(rows[0], arms, BOTH))
-    np.testing.assert_allclose(swapped.mean, belief.mean[::-1], rtol=1e-12)
 
 
 def test_rewards_are_learnt_and_units_do_not_matter():
@@ -71,21 +55,6 @@ def test_stored_arrays_that_do_not_fit_are_refused():
     ):
         with pytest.raises(ValueError, match=r"fit|numbers"):
             StreamedRewards.from_stored(Stored(header, arrays | {name: wrong}), 2, NAMES)
-
-
-def test_it_serves_pbp_alone_and_refuses_what_it_cannot_do():
-    assert kind_of(rewards_of("pbp")) == kind_of(rewards_of(PBPRegressor((5,)))) == "streamed"
-    with pytest.raises(ValueError, match="must be a PBPRegressor, got BayesByBackprop"):
-        StreamedRewards(BayesByBackpropRegressor()).begin(2, NAMES, 0)
-    with pytest.raises(ValueError, match="activation='relu', batch_size=1"):
-        StreamedRewards(PBPRegressor(activation="erf")).begin(2, NAMES, 0)
-    with pytest.raises(ValueError, match="n_recalled must be an int >= 0, got -1"):
-        begun(n_recalled=-1)
-    rewards = begun()
-    before = rewards.to_stored()[1]["state.m.0"]
-    with pytest.raises(ValueError, match="nothing was learnt; divide"):
-        rewards.learn(Choices(np.array([[1e40, 0.0]]), NAMES, BOTH[:1]), np.array([1.0]))
-    np.testing.assert_array_equal(rewards.to_stored()[1]["state.m.0"], before)
 
 
 def test_it_learns_which_class_is_which_sooner_than_without_recalling():

@@ -22,26 +22,18 @@ from bayesprop.model.predictive import Predictive
 from bayesprop.model.surest_first import surest_first
 
 Values = Float[np.ndarray, " n"]
-
-
-Reading = Callable[[Any], Values]
-"""From the predictive to one number a row, how unsure it is; larger is less sure."""
-
-OF_NUMBERS: dict[str, Reading] = {
-    "std": lambda p: p.std,
-    "epistemic": lambda p: np.sqrt(p.epistemic_var),
-}
-OF_CLASSES: dict[str, Reading] = {
-    "entropy": lambda p: p.entropy,
-    "mutual-information": lambda p: p.mutual_information,
-    "error-probability": lambda p: 1.0 - p.confidence,
-}
 _OF_PARTS = ("epistemic", "mutual-information")  # need a model that tells doubt from noise
 
 
-def scores_for(*, classes: bool) -> dict[str, Reading]:
-    """Return the readings of a task by name; the first is the one to take by default."""
-    return OF_CLASSES if classes else OF_NUMBERS
+def scores_for(*, classes: bool) -> dict[str, Callable[[Any], Values]]:
+    """Return how unsure predictions are, larger is less sure, by name; the first by default."""
+    if classes:
+        return {
+            "entropy": lambda p: p.entropy,
+            "mutual-information": lambda p: p.mutual_information,
+            "error-probability": lambda p: 1.0 - p.confidence,
+        }
+    return {"std": lambda p: p.std, "epistemic": lambda p: np.sqrt(p.epistemic_var)}
 
 
 def uncertainty_of(predicted: Predictive | ClassPredictive, by: str | None = None) -> Values:
@@ -53,10 +45,11 @@ def uncertainty_of(predicted: Predictive | ClassPredictive, by: str | None = Non
         would remove, nats, or `error-probability`, one less the probability of the likeliest class.
         None: the first.
     """
-    known = scores_for(classes=isinstance(predicted, ClassPredictive))
+    classes = isinstance(predicted, ClassPredictive)
+    known = scores_for(classes=classes)
     name = next(iter(known)) if by is None else by
     if name not in known:
-        kind = "classes" if isinstance(predicted, ClassPredictive) else "numbers"
+        kind = "classes" if classes else "numbers"
         raise ValueError(f"by must be one of {', '.join(known)} for {kind}, got {by!r}")
     values = known[name](predicted)
     if values.ndim != 1:
@@ -80,8 +73,7 @@ def uncertainty(estimator: Any, X: Any, by: str | None = None) -> Values:
             f"by = {by!r} needs an estimator that tells epistemic doubt from noise, one of this "
             f"library; got {type(estimator).__name__}"
         )
-    predictives = predictives_of(estimator, X)
-    return np.concatenate([uncertainty_of(predicted, by) for predicted in predictives])
+    return np.concatenate([uncertainty_of(part, by) for part in predictives_of(estimator, X)])
 
 
 class RiskCoverage(NamedTuple):

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.decisions.doubt import Doubt
-from bayesprop.decisions.functions import Functions
+from bayesprop.decisions.doubt import Doubt, Functions
 from bayesprop.numerics.chunks import chunks
 
 Score = Callable[[Doubt], Float[np.ndarray, " n"]]
@@ -26,12 +25,8 @@ RANDOM, EXPECTED_ENTROPY_REDUCTION = "random", "expected-entropy-reduction"
 
 
 class Acquisition(NamedTuple):
-    """A line of the table.
+    """A line of the table: what the score is, its unit, and whom it suits.
 
-    meaning
-        What the score is, in words.
-    unit
-        Of the score: "y²" stands for the square of the target's unit.
     targets
         What it can be taken for: numbers, classes.
     needs_parts
@@ -102,7 +97,7 @@ def expected_entropy_reduction(
     total = np.zeros(n)
     reference_var = reference.epistemic_var + reference.noise_var
     for rows in chunks(n, len(reference_var) + k):
-        part = Functions(candidates.features[rows], candidates.noise_var[rows])
+        part = candidates.some(rows)
         var = part.epistemic_var + part.noise_var
         for t in range(o):
             cov = part.features[:, t] @ reference.features[:, t].T

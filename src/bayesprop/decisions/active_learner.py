@@ -17,8 +17,14 @@ from bayesprop.decisions import acquisition as acquisitions
 from bayesprop.decisions import batches
 from bayesprop.decisions.acquisition import CLASSES, NUMBERS, Acquisition, Score
 from bayesprop.decisions.batches import BATCHES, Chosen, Query
-from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, tells_parts
-from bayesprop.decisions.functions import can_be_drawn
+from bayesprop.decisions.doubt import (
+    can_be_drawn,
+    check_estimator,
+    is_classifier,
+    last_step,
+    predictive_of,
+    tells_parts,
+)
 from bayesprop.decisions.pool import (
     Allowed,
     checked_allowed,
@@ -104,12 +110,12 @@ class ActiveLearner:
     y_: np.ndarray | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        """Check the settings and copy the estimator."""
         self._check_settings()
         self.estimator_ = copy.deepcopy(self.estimator)
         self.history_ = []
         self._columns: list[str] | None = None
         self._n_queries, self._top_score = 0, None
+        self._n_initial = 0 if self.X is None else len(self.X)
         if self.X is not None:
             values = checked_values(self.y, classes=is_classifier(self.estimator))
             self.X_, self.y_, self._columns = self._all_rows(checked_rows("X", self.X), values)
@@ -140,7 +146,10 @@ class ActiveLearner:
         query = self._query(pool, costs, allowed, reference)
         check_int("n", n)
         scores = batches.scores_of(query)
-        chosen = batches.choose(query, scores, int(n), self._batch())
+        batch = self.batch
+        if batch == "auto":
+            batch = "fantasy" if can_be_drawn(self.estimator_) else "k-means++"
+        chosen = batches.choose(query, scores, int(n), batch)
         self._n_queries += 1
         self._top_score = float(np.max(scores[query.allowed]))
         return chosen
@@ -159,14 +168,16 @@ class ActiveLearner:
         cost
             What the measurements cost, not negative; None: 1 a row.
         """
-        price = _price(cost, len(X))
+        price = float(len(X) if cost is None else cost)
+        if not 0.0 <= price < float("inf"):
+            raise ValueError(f"cost must be a finite number >= 0, got {cost!r}; None is 1 a row")
         X, y = checked_rows("X", X), checked_values(y, classes=is_classifier(self.estimator))
         rows = self._all_rows(X, y) if self.update == "refit" else None
         log_likelihood = self._log_likelihood(X, y)
         started = time.perf_counter()
         taught = self._taught(X, y)
         seconds = time.perf_counter() - started
-        n_before = self.history_[-1].n_rows if self.history_ else _n_rows(self.X)
+        n_before = self.history_[-1].n_rows if self.history_ else self._n_initial
         self.estimator_ = taught
         if rows is not None:
             self.X_, self.y_, self._columns = rows
@@ -195,7 +206,7 @@ class ActiveLearner:
             "X": _as_list(self.X_),
             "y": _as_list(self.y_),
             "columns": self._columns,
-            "n_initial": _n_rows(self.X),
+            "n_initial": self._n_initial,
             "n_queries": self._n_queries,
             "top_score": self._top_score,
             "history": [asdict(step) for step in self.history_],
@@ -260,11 +271,6 @@ class ActiveLearner:
         parts = tells_parts(self.estimator)
         return acquisitions.find(self.acquisition, targets=targets, tells_parts=parts)
 
-    def _batch(self) -> str:
-        if self.batch != "auto":
-            return self.batch
-        return "fantasy" if can_be_drawn(self.estimator_) else "k-means++"
-
     def _query(self, pool: Any, costs: Any, allowed: Allowed, reference: Any) -> Query:
         acquisition = self._acquisition()
         name = getattr(acquisition, "name", "")
@@ -323,33 +329,21 @@ class ActiveLearner:
         """Mean log density of values before they are learnt; None where there is none."""
         if not _fitted(self.estimator_):
             return None
-        predicted = predictive_of(self.estimator_, X)
-        values = np.asarray(y)
-        with np.errstate(all="ignore"):
-            try:
+        predicted, values = predictive_of(self.estimator_, X), np.asarray(y)
+        try:
+            with np.errstate(all="ignore"):
                 total = float(np.sum(predicted.log_prob(values)) / len(values))
-            except ValueError:  # a class that was not known, which `teach` may learn
-                return None
+        except ValueError:  # a class that was not known, which `teach` may learn
+            return None
         return total if np.isfinite(total) else None
 
 
 def _fitted(estimator: Any) -> bool:
     """Whether a fit has left attributes; scikit-learn's own check passes unfitted processes."""
-    model = estimator[-1] if hasattr(estimator, "steps") else estimator
-    return any(name.endswith("_") and not name.startswith("_") for name in vars(model))
-
-
-def _price(cost: float | None, n_rows: int) -> float:
-    price = float(n_rows if cost is None else cost)
-    if not 0.0 <= price < float("inf"):
-        raise ValueError(f"cost must be a finite number >= 0, got {cost!r}; None is 1 a row")
-    return price
+    names = vars(last_step(estimator))
+    return any(name.endswith("_") and not name.startswith("_") for name in names)
 
 
 def _as_list(value: Any) -> Any:
     """Return what JSON can hold of numbers, text and arrays."""
     return value if value is None or isinstance(value, str) else np.asarray(value).tolist()
-
-
-def _n_rows(X: Any) -> int:
-    return 0 if X is None else len(X)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.decisions.pool import finite
+from bayesprop.estimators.checks import check_int
 
 
 class Arms:
@@ -31,7 +32,6 @@ class Arms:
         self.names: list[Any] = []
         self.features: Float[np.ndarray, "k f"] | None = None
         self._removed: set[int] = set()
-        self._active: Int[np.ndarray, " a"] = np.empty(0, int)
         names = list(names)
         if not names:
             raise ValueError("arms must hold one name at least, got none")
@@ -41,8 +41,7 @@ class Arms:
         if features is not None and room is not None:
             raise ValueError("room is for arms without arm_features: leave it out")
         self.room = len(names) if room is None else room
-        if isinstance(self.room, bool) or not isinstance(self.room, int | np.integer):
-            raise ValueError(f"room must be an int, got {room!r}")
+        check_int("room", self.room)
         for place, name in enumerate(names):
             self.add(name, None if features is None else features[place])
 
@@ -67,19 +66,17 @@ class Arms:
                 f"bandit is made, to add {name!r}"
             )
         self.names.append(name)
-        self._index()
 
     def remove(self, name: Hashable) -> None:
         """Never choose an arm again; what was learnt about it stays."""
         number = self.number(name)
-        if len(self._active) == 1:
+        if len(self.active) == 1:
             raise ValueError(f"arm {name!r} is the last one: add another before removing it")
         self._removed.add(number)
-        self._index()
 
     def number(self, name: Hashable, *, removed_too: bool = False) -> int:
         """Return the number of an arm; ValueError names those that there are."""
-        known = self.names if removed_too else [self.names[i] for i in self._active]
+        known = self.names if removed_too else [self.names[i] for i in self.active]
         if name not in known or isinstance(name, bool):
             shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
             raise ValueError(f"no arm {name!r}; there are {shown}")
@@ -88,7 +85,7 @@ class Arms:
     @property
     def active(self) -> Int[np.ndarray, " a"]:
         """Numbers of the arms that can be chosen."""
-        return self._active
+        return np.array([i for i in range(len(self.names)) if i not in self._removed])
 
     @property
     def width(self) -> int:
@@ -100,12 +97,6 @@ class Arms:
         if self.features is not None:
             return self.features[numbers]
         return (np.asarray(numbers)[:, None] == np.arange(self.room)).astype(np.float64)
-
-    def inputs(
-        self, contexts: Float[np.ndarray, "n d"], numbers: Int[np.ndarray, " n"]
-    ) -> Float[np.ndarray, "n d+w"]:
-        """Put the columns of an arm beside each context (Blundell et al. 2015, section 5.3)."""
-        return np.hstack([contexts, self.columns(numbers)])
 
     def to_stored(self) -> dict[str, Any]:
         """Return what `from_stored` reads, for JSON."""
@@ -126,9 +117,6 @@ class Arms:
             arms.remove(arms.names[int(number)])
         return arms
 
-    def _index(self) -> None:
-        self._active = np.array([i for i in range(len(self.names)) if i not in self._removed])
-
 
 class Choices(NamedTuple):
     """Rows of a reward model: a context each, and the number of an arm that is chosen in it."""
@@ -139,8 +127,8 @@ class Choices(NamedTuple):
 
     @property
     def inputs(self) -> Float[np.ndarray, "n d+w"]:
-        """Contexts, and the columns of their arms beside them."""
-        return self.arms.inputs(self.contexts, self.numbers)
+        """Contexts, and the columns of their arms beside them (Blundell et al. 2015, 5.3)."""
+        return np.hstack([self.contexts, self.arms.columns(self.numbers)])
 
 
 def choices_in(

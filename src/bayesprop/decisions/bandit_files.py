@@ -1,8 +1,7 @@
 """A bandit in a file: sealed whole, or in SQLite with the calls that came after.
 
 Checked before it is believed, and never run. In SQLite each record is a call with its arguments, in
-JSON, beside the bandit as it was, sealed as in a file of its own; a record can only make the calls
-that `repeat` knows.
+JSON, beside the bandit as it was, sealed as in a file of its own.
 """
 
 from __future__ import annotations
@@ -11,31 +10,36 @@ import importlib.metadata
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bayesprop.decisions.arms import Arms
+from bayesprop.decisions.bandits import (
+    Bandit,
+    EpsilonGreedy,
+    Greedy,
+    ThompsonSampler,
+    UpperConfidence,
+)
 from bayesprop.decisions.offline import Log
-from bayesprop.decisions.reward_models import kind_class, kind_of
-from bayesprop.decisions.rewards import below
+from bayesprop.decisions.rewards import above, below, kind_class, kind_of
 from bayesprop.estimators.checks import check_int
-from bayesprop.store import ModelFileError, Stored, read_sealed, seal, unseal, write_sealed
-
-if TYPE_CHECKING:
-    from bayesprop.decisions.bandit import Bandit
+from bayesprop.store import ModelFileError, Stored, seal, unseal
 
 SCHEMA = 1
-_REWARDS = "rewards."
-_APPLICATION, _SCHEMA = 0x62707264, 1  # of SQLite
-_TABLES = (
+_POLICIES: dict[str, Any] = {
+    kind.__name__: kind for kind in (ThompsonSampler, Greedy, EpsilonGreedy, UpperConfidence)
+}
+_APPLICATION, SQLITE_SCHEMA = 0x62707264, 1
+TABLES = (
     """CREATE TABLE records (number INTEGER PRIMARY KEY, call TEXT NOT NULL, decision INTEGER,
     probability REAL, arguments TEXT NOT NULL)""",
     "CREATE TABLE snapshot (n_records INTEGER NOT NULL, content BLOB NOT NULL)",
     f"PRAGMA application_id = {_APPLICATION}",
-    f"PRAGMA user_version = {_SCHEMA}",
+    f"PRAGMA user_version = {SQLITE_SCHEMA}",
 )
 _ABOUT = """
 SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)
@@ -47,44 +51,39 @@ WHERE settled.call = 'settle' AND chosen.call = 'select' AND chosen.decision >= 
 ORDER BY settled.number"""
 
 
-def save(path: str | Path, bandit: Bandit) -> None:
-    """Write a bandit; TypeError for a policy or reward model that is not of this library."""
-    write_sealed(path, *to_stored(bandit))
-
-
-def load(path: str | Path, kind: type) -> Any:
-    """Read a bandit of a kind; ModelFileError, in one line, if the file is not one."""
-    return from_stored(read_sealed(path), kind, name_of(path))
-
-
 def to_stored(bandit: Bandit) -> Stored:
-    """Return everything that a bandit is: a header for JSON and named arrays."""
+    """Return everything that a bandit is, as a header for JSON and named arrays.
+
+    TypeError for a policy or reward model that is not of this library.
+    """
     policy = type(bandit).__name__
-    if policy not in _policies() or type(bandit) is not _policies()[policy]:
+    if type(bandit) is not _POLICIES.get(policy):
         raise TypeError(f"only bandits of bayesprop can be saved, got {policy}")
-    header: dict[str, Any] = {
+    kind = kind_of(bandit.rewards)
+    if bandit.n_features_ is None:
+        raise ValueError("there is nothing to save before the first context: call begin(n) first")
+    learnt, arrays = bandit.rewards.to_stored()
+    header = {
         "bandit": SCHEMA,
         "version": importlib.metadata.version("bayesprop"),
         "policy": policy,
-        "settings": bandit.settings(),
+        "settings": {name: getattr(bandit, name) for name in bandit.SETTINGS},
         "arms": bandit.arms.to_stored(),
         "random_state": bandit.random_state,
         "n_features": bandit.n_features_,
         "n_selected": bandit.n_selected_,
         "n_learnt": bandit.n_learnt_,
-        "kind": kind_of(bandit.rewards),
+        "kind": kind,
+        "rewards": learnt,
     }
-    if bandit.n_features_ is None:
-        raise ValueError("there is nothing to save before the first context: call begin(n) first")
-    learnt, arrays = bandit.rewards.to_stored()
-    arrays = {_REWARDS + name: array for name, array in arrays.items()}
     ids = sorted(bandit.pending_)
-    width = bandit.n_features_
-    arrays["pending.id"] = np.array(ids, np.int64)
-    arrays["pending.arm"] = np.array([bandit.pending_[i][1] for i in ids], np.int64)
-    contexts = [bandit.pending_[i][0] for i in ids]
-    arrays["pending.context"] = np.array(contexts, np.float64).reshape(len(ids), width)
-    return Stored(header | {"rewards": learnt}, arrays)
+    contexts = np.array([bandit.pending_[i][0] for i in ids], np.float64)
+    pending = {
+        "id": np.array(ids, np.int64),
+        "arm": np.array([bandit.pending_[i][1] for i in ids], np.int64),
+        "context": contexts.reshape(len(ids), bandit.n_features_),
+    }
+    return Stored(header, above("rewards.", arrays) | above("pending.", pending))
 
 
 def from_stored(stored: Stored, kind: type, source: str) -> Any:
@@ -97,7 +96,7 @@ def from_stored(stored: Stored, kind: type, source: str) -> Any:
         raise ModelFileError(
             f"{source} has schema {schema}, and this bayesprop reads up to {SCHEMA}: upgrade it"
         )
-    policy = _policies().get(str(header.get("policy")))
+    policy = _POLICIES.get(str(header.get("policy")))
     if policy is None or not issubclass(policy, kind):
         raise ModelFileError(f"{source} holds a {str(header.get('policy'))[:40]}")
     try:
@@ -108,10 +107,9 @@ def from_stored(stored: Stored, kind: type, source: str) -> Any:
 
 
 def _rebuilt(policy: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    arms = Arms.from_stored(header["arms"])
-    check_int("n_features", header["n_features"])
-    n_features = header["n_features"]
-    learnt = Stored(header["rewards"], below(_REWARDS, arrays))
+    arms, n_features = Arms.from_stored(header["arms"]), header["n_features"]
+    check_int("n_features", n_features)
+    learnt = Stored(header["rewards"], below("rewards.", arrays))
     rewards = kind_class(header["kind"]).from_stored(learnt, n_features, arms)
     bandit = policy(rewards, ["-"], random_state=header["random_state"], **header["settings"])
     bandit.arms, bandit.n_features_ = arms, n_features
@@ -123,32 +121,14 @@ def _rebuilt(policy: Any, header: dict[str, Any], arrays: dict[str, np.ndarray])
         raise ValueError("the pending decisions are of other types")
     if contexts.shape != (len(ids), n_features) or not np.isfinite(contexts).all():
         raise ValueError("the pending decisions have damaged contexts")
-    if ((ids < 0) | (ids >= bandit.n_selected_)).any() or len(set(ids.tolist())) != len(ids):
+    pending = zip(contexts, numbers.tolist(), strict=True)
+    bandit.pending_ = dict(zip(ids.tolist(), pending, strict=True))
+    taken, known = range(bandit.n_selected_), range(len(arms.names))
+    if len(bandit.pending_) != len(ids) or not all(name in taken for name in bandit.pending_):
         raise ValueError("there are pending decisions that were never taken")
-    if numbers.shape != ids.shape or ((numbers < 0) | (numbers >= len(arms.names))).any():
+    if not all(number in known for _, number in bandit.pending_.values()):
         raise ValueError("there are pending decisions for unknown arms")
-    for name, number, context in zip(ids.tolist(), numbers.tolist(), contexts, strict=True):
-        bandit.pending_[name] = (context, number)
     return bandit
-
-
-def _policies() -> dict[str, type]:
-    from bayesprop.decisions import bandits
-
-    kinds = (
-        bandits.ThompsonSampler, bandits.Greedy, bandits.EpsilonGreedy, bandits.UpperConfidence,
-    )  # fmt: skip
-    return {kind.__name__: kind for kind in kinds}
-
-
-class Record(NamedTuple):
-    """A call; `decision` is the id of the decision that it took or settled, if any."""
-
-    number: int
-    call: str
-    decision: int | None
-    probability: float | None
-    arguments: str
 
 
 def name_of(path: str | Path) -> str:
@@ -181,27 +161,22 @@ def connect(path: Path, *, may_create: bool) -> sqlite3.Connection:
     return file
 
 
-def has_begun(file: sqlite3.Connection) -> bool:
-    """Whether there is a bandit in it."""
-    return file.execute("PRAGMA user_version").fetchone() == (_SCHEMA,)
-
-
-def begin(file: sqlite3.Connection, bandit: Bandit) -> None:
-    """Make the tables, and write the first bandit."""
-    for statement in _TABLES:
-        file.execute(statement)
-    write_snapshot(file, bandit, 0)
-
-
-def n_in_snapshot(file: sqlite3.Connection) -> int:
-    """Count the records that the bandit of the file contains."""
-    return file.execute("SELECT coalesce(max(n_records), 0) FROM snapshot").fetchone()[0]
+def _check(file: sqlite3.Connection, path: Path) -> None:
+    # In one statement: another process may be about to begin the file.
+    application, schema, n_tables = file.execute(_ABOUT).fetchone()
+    if n_tables and application != _APPLICATION:
+        raise ModelFileError(f"{name_of(path)} is of another program: take another one")
+    if schema > SQLITE_SCHEMA:
+        raise ModelFileError(
+            f"{name_of(path)} has schema {schema}, this bayesprop reads {SQLITE_SCHEMA}: upgrade it"
+        )
+    (finding,) = file.execute("PRAGMA quick_check(1)").fetchone()
+    if finding != "ok":
+        raise ModelFileError(f"{name_of(path)} is damaged: {' '.join(finding.split())}")
 
 
 def read_snapshot(file: sqlite3.Connection, path: Path) -> tuple[Any, int]:
     """Read the bandit, and after how many records it was written; ModelFileError if damaged."""
-    from bayesprop.decisions.bandit import Bandit
-
     row = file.execute("SELECT n_records, content FROM snapshot").fetchone()
     if row is None or not isinstance(row[1], bytes):
         raise ModelFileError(f"{name_of(path)} is damaged: it holds no bandit")
@@ -210,48 +185,9 @@ def read_snapshot(file: sqlite3.Connection, path: Path) -> tuple[Any, int]:
 
 def write_snapshot(file: sqlite3.Connection, bandit: Bandit, n_records: int) -> None:
     """Write the bandit in the place of the older one."""
-    file.execute("DELETE FROM snapshot")
     content = seal(*to_stored(bandit))
+    file.execute("DELETE FROM snapshot")
     file.execute("INSERT INTO snapshot VALUES (?, ?)", (n_records, content))
-
-
-def records_from(file: sqlite3.Connection, number: int) -> Iterator[Record]:
-    """Read records in their order."""
-    query = "SELECT * FROM records WHERE number >= ? ORDER BY number"
-    return map(Record._make, file.execute(query, (number,)))
-
-
-def add_record(file: sqlite3.Connection, record: Record) -> None:
-    """Append a record."""
-    file.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", record)
-
-
-def as_json(arguments: Any) -> str:
-    """Write numbers, names and arrays of an argument list; what a bandit has taken is finite."""
-    return json.dumps(
-        arguments,
-        allow_nan=False,
-        separators=(",", ":"),
-        default=lambda value: np.asarray(value).tolist(),
-    )
-
-
-def repeat(bandit: Bandit, record: Record, path: Path) -> None:
-    """Do again what a record says; decisions are those of the record."""
-    try:
-        arguments = json.loads(record.arguments)
-        if record.call in ("select", "note"):
-            if bandit.note(*arguments).id != record.decision:
-                raise ValueError(f"decision {record.decision!r} is not the next one")
-        elif record.call in ("settle", "update", "teach", "add_arm", "remove_arm"):
-            getattr(bandit, record.call)(*arguments)
-        else:
-            raise ValueError(f"unknown call {record.call[:40]!r}")
-    except Exception as error:  # contents chosen by a stranger can fail in any way
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise ModelFileError(
-            f"record {record.number} of {name_of(path)} does not fit the bandit ({reason})"
-        ) from error
 
 
 def policy_log(path: str | Path, *, first: int = 0) -> Log:
@@ -266,15 +202,11 @@ def policy_log(path: str | Path, *, first: int = 0) -> Log:
     ValueError where a decision's probability is not known: it needs `propensity_draws`.
     """
     path = Path(path)
-    file = connect(path, may_create=False)
-    with refusals(path):
-        try:
-            file.execute("BEGIN")
-            bandit, _ = read_snapshot(file, path)
-            added = file.execute("SELECT arguments FROM records WHERE call = 'add_arm'").fetchall()
-            rows = file.execute(_SETTLED, (first,)).fetchall()
-        finally:
-            file.close()
+    with refusals(path), closing(connect(path, may_create=False)) as file:
+        file.execute("BEGIN")
+        bandit, _ = read_snapshot(file, path)
+        added = file.execute("SELECT arguments FROM records WHERE call = 'add_arm'").fetchall()
+        rows = file.execute(_SETTLED, (first,)).fetchall()
     unknown = [decision for decision, probability, *_ in rows if probability is None]
     if unknown:
         raise ValueError(
@@ -290,17 +222,3 @@ def policy_log(path: str | Path, *, first: int = 0) -> Log:
         arms=list(dict.fromkeys([*bandit.arms.names, *added_names])),
         context=np.array([context for context, _ in chosen]),
     )
-
-
-def _check(file: sqlite3.Connection, path: Path) -> None:
-    # In one statement: another process may be about to begin the file.
-    application, schema, n_tables = file.execute(_ABOUT).fetchone()
-    if n_tables and application != _APPLICATION:
-        raise ModelFileError(f"{name_of(path)} is of another program: take another one")
-    if schema > _SCHEMA:
-        raise ModelFileError(
-            f"{name_of(path)} has schema {schema}, this bayesprop reads {_SCHEMA}: upgrade it"
-        )
-    (finding,) = file.execute("PRAGMA quick_check(1)").fetchone()
-    if finding != "ok":
-        raise ModelFileError(f"{name_of(path)} is damaged: {' '.join(finding.split())}")

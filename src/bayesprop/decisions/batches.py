@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -24,8 +23,16 @@ from bayesprop.decisions.acquisition import (
     Score,
     expected_entropy_reduction,
 )
-from bayesprop.decisions.doubt import CHUNK_ROWS, Doubt, doubt_of, predictive_of, unwrapped
-from bayesprop.decisions.functions import Functions, can_be_drawn, functions_of
+from bayesprop.decisions.doubt import (
+    CHUNK_ROWS,
+    Doubt,
+    Functions,
+    can_be_drawn,
+    doubt_of,
+    functions_of,
+    predictive_of,
+    unwrapped,
+)
 from bayesprop.decisions.pool import distinct, stacked, take
 from bayesprop.model.class_predictive import ClassPredictive
 
@@ -56,18 +63,12 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True)
 class Query:
-    """All that a choice of rows depends on.
+    """All that a choice of rows depends on; `cost` and `allowed` are those of every row of X.
 
-    acquisition
-        A line of the table, or a function of the doubt.
-    cost, allowed
-        Of every row of X.
     reference
         Rows that "expected-entropy-reduction" wants to know about.
     seed
         Of random choices, draws and ties.
-    n_draws
-        Functions drawn to see how candidates hang together.
     learn
         Teaches a copy of the estimator rows that are imagined.
     """
@@ -103,7 +104,7 @@ def scores_of(query: Query) -> Float[np.ndarray, " n"]:
         return query.rng().random(len(query.X))
     if query.name == EXPECTED_ENTROPY_REDUCTION:
         n = len(query.X)
-        parts = [np.arange(n)[first : first + CHUNK_ROWS] for first in range(0, n, CHUNK_ROWS)]
+        parts = np.split(np.arange(n), range(CHUNK_ROWS, n, CHUNK_ROWS))
         return np.concatenate([expected_entropy_reduction(*_places(query, p)) for p in parts])
     return query.score(doubt_of(query.estimator, query.X))
 
@@ -161,12 +162,8 @@ def _places(query: Query, places: np.ndarray) -> tuple[Functions, Functions]:
     rows, n = take(query.X, places), len(places)
     if query.reference is not None:
         rows = stacked(rows, query.reference)
-    draw = partial(functions_of, n_draws=query.n_draws, seed=query.seed)
-    both = draw(query.estimator, rows)
-    return (
-        Functions(both.features[:n], both.noise_var[:n]),
-        Functions(both.features[n:], both.noise_var[n:]),
-    )
+    both = functions_of(query.estimator, rows, n_draws=query.n_draws, seed=query.seed)
+    return both.some(slice(n)), both.some(slice(n, None))
 
 
 def _shortlist(query: Query, order: np.ndarray, n: int) -> np.ndarray:
@@ -203,7 +200,7 @@ def _by_conditioning(query: Query, scores: np.ndarray, order: np.ndarray, n: int
         picks.append(best)
         then.append(score[best])
         is_free[best] = False
-        place = Functions(functions.features[[best]], functions.noise_var[[best]])
+        place = functions.some(np.array([best]))
         functions, reference = functions.seen_from(place), reference.seen_from(place)
     return Chosen(places[picks], np.array(then), scores)
 

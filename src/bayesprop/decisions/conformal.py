@@ -9,7 +9,7 @@ not one at every x: where a row stands among them, the model's own error bars sa
 from __future__ import annotations
 
 import math
-import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -21,14 +21,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.decisions.doubt import check_estimator, is_classifier
 from bayesprop.decisions.pool import checked_values
+from bayesprop.estimators.checks import check_coverage
 from bayesprop.store import ModelFileError, load_model, save_model
+
+Values = Float[np.ndarray, " n"]
 
 _NOTES = "conformal"
 _ROUNDING = 1e-9  # of a product that should be a whole number
 
 
 @dataclass(eq=False, kw_only=True)
-class _Conformal:
+class _Conformal(ABC):
     """What both have: an estimator, a promise, one learnt number, and the file that keeps them."""
 
     estimator: Any = field(kw_only=False)
@@ -36,11 +39,16 @@ class _Conformal:
     n_calibration_: int = field(init=False)
     _classes: ClassVar[bool]
     _learnt: ClassVar[str]
-    _most: ClassVar[float]
 
     def __post_init__(self) -> None:
-        """Check the settings."""
-        _check(self.estimator, self.coverage, classes=self._classes)
+        check_coverage(self.coverage)
+        check_estimator(self.estimator)
+        if is_classifier(self.estimator) != self._classes:
+            kind = "classifier" if self._classes else "regressor"
+            other = "ConformalRegressor" if self._classes else "ConformalClassifier"
+            got = type(self.estimator).__name__
+            raise ValueError(f"estimator must be a {kind}, got {got}: take {other}")
+        check_is_fitted(self.estimator)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict as the estimator does: the mean, or the most probable class."""
@@ -52,13 +60,10 @@ class _Conformal:
         `bayesprop.load` opens it too, as the model alone. TypeError for an estimator that is not of
         this library.
         """
-        _check_calibrated(self)
-        notes = {
-            "coverage": self.coverage,
-            "n_calibration": self.n_calibration_,
-            self._learnt: getattr(self, f"{self._learnt}_"),
-        }
-        save_model(path, self.estimator, metadata={_NOTES: notes})
+        self._check_calibrated()
+        learnt = {self._learnt: getattr(self, f"{self._learnt}_")}
+        notes = {"coverage": self.coverage, "n_calibration": self.n_calibration_}
+        save_model(path, self.estimator, metadata={_NOTES: notes | learnt})
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -73,7 +78,7 @@ class _Conformal:
         try:
             wrapper = cls(saved.estimator, coverage=float(notes["coverage"]))
             n_rows, learnt = int(notes["n_calibration"]), float(notes[cls._learnt])
-            if not (0.0 <= learnt <= cls._most and n_rows >= least_rows(wrapper.coverage)):
+            if not (0.0 <= learnt < math.inf and n_rows >= least_rows(wrapper.coverage)):
                 raise ValueError(f"{cls._learnt} {learnt!r} of {n_rows} rows")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ModelFileError(
@@ -82,6 +87,31 @@ class _Conformal:
         wrapper.n_calibration_ = n_rows
         setattr(wrapper, f"{cls._learnt}_", learnt)
         return wrapper
+
+    def calibrate(self, X: Any, y: Any) -> Self:
+        """Learn from rows that the fit did not see; X, y as in its `fit`."""
+        y, n_rows = np.asarray(y), len(X)
+        if y.shape != (n_rows,):
+            raise ValueError(f"y must hold one value a row, shape ({n_rows},), got {y.shape}")
+        if n_rows < (least := least_rows(self.coverage)):
+            raise ValueError(
+                f"coverage {self.coverage:g} needs {least} calibration rows at least, got {n_rows}:"
+                " give more, or ask for less"
+            )
+        self._learn(X, checked_values(y, classes=self._classes))
+        self.n_calibration_ = n_rows
+        return self
+
+    @abstractmethod
+    def _learn(self, X: Any, y: np.ndarray) -> None:
+        """Learn the number that keeps the promise."""
+
+    def _check_calibrated(self) -> None:
+        if not hasattr(self, "n_calibration_"):
+            raise NotFittedError(
+                f"this {type(self).__name__} is not calibrated yet: call calibrate(X, y) with "
+                "rows that the fit did not see"
+            )
 
 
 @dataclass(eq=False, kw_only=True)
@@ -122,19 +152,14 @@ class ConformalRegressor(_Conformal):
     stretch_: float = field(init=False)
     _classes: ClassVar[bool] = False
     _learnt: ClassVar[str] = "stretch"
-    _most: ClassVar[float] = sys.float_info.max
 
-    def calibrate(self, X: Any, y: Any) -> Self:
-        """Learn the stretch from rows that the fit did not see; X, y as in its `fit`."""
-        y = checked_values(_checked_targets(y, len(X), self.coverage), classes=False)
+    def _learn(self, X: Any, y: np.ndarray) -> None:
         mean, std = self.estimator.predict(X, return_std=True)
         self.stretch_ = stretch(mean, std, y, self.coverage)
-        self.n_calibration_ = len(y)
-        return self
 
     def predict_interval(self, X: Any) -> Float[np.ndarray, "n 2"]:
         """Interval that holds a new observation with probability `coverage`, on average over X."""
-        _check_calibrated(self)
+        self._check_calibrated()
         mean, std = self.estimator.predict(X, return_std=True)
         half = self.stretch_ * std
         return np.stack([mean - half, mean + half], axis=1)
@@ -160,26 +185,13 @@ class ConformalClassifier(_Conformal):
         Rows that it was calibrated on.
     limit_ : float
         The least probability of a class that is in the set.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from bayesprop import BayesianLogisticClassifier, ConformalClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = BayesianLogisticClassifier().fit(X[::2], y[::2])
-    >>> sets = ConformalClassifier(model, coverage=0.9).calibrate(X[1::2], y[1::2])
-    >>> sets.predict_set(X[:1])  # columns as in model.classes_
-    array([[ True, False, False]])
     """
 
     limit_: float = field(init=False)
     _classes: ClassVar[bool] = True
     _learnt: ClassVar[str] = "limit"
-    _most: ClassVar[float] = 1.0
 
-    def calibrate(self, X: Any, y: Any) -> Self:
-        """Learn the limit from rows that the fit did not see; X, y as in its `fit`."""
-        y = _checked_targets(y, len(X), self.coverage)
+    def _learn(self, X: Any, y: np.ndarray) -> None:
         unknown = ~np.isin(y, self.estimator.classes_)
         if unknown.any():
             raise ValueError(
@@ -188,21 +200,14 @@ class ConformalClassifier(_Conformal):
             )
         proba = np.asarray(self.estimator.predict_proba(X), np.float64)
         self.limit_ = limit(proba, self.estimator.classes_, y, self.coverage)
-        self.n_calibration_ = len(y)
-        return self
 
     def predict_set(self, X: Any) -> Bool[np.ndarray, "n c"]:
         """Which classes may be; columns as in the estimator's `classes_`."""
-        _check_calibrated(self)
+        self._check_calibrated()
         return np.asarray(self.estimator.predict_proba(X)) >= self.limit_
 
 
-def stretch(
-    mean: Float[np.ndarray, " n"],
-    std: Float[np.ndarray, " n"],
-    y: Float[np.ndarray, " n"],
-    coverage: float,
-) -> float:
+def stretch(mean: Values, std: Values, y: Values, coverage: float) -> float:
     """Return c of mean ± c std, from predictions of n calibration rows and what was observed."""
     if not (np.isfinite(std) & (std > 0.0)).all():
         i = int(np.argmin(np.isfinite(std) & (std > 0.0)))
@@ -224,7 +229,7 @@ def limit(
     return -_order_statistic(-own, coverage)
 
 
-def _order_statistic(scores: Float[np.ndarray, " n"], coverage: float) -> float:
+def _order_statistic(scores: Values, coverage: float) -> float:
     """Return the k-th smallest score, k = (n + 1) coverage, rounded up.
 
     A new score is as likely to be of any rank among n + 1, and at most this with probability
@@ -237,36 +242,3 @@ def _order_statistic(scores: Float[np.ndarray, " n"], coverage: float) -> float:
 def least_rows(coverage: float) -> int:
     """Count the calibration rows that a coverage needs: the least n >= (n + 1) `coverage`."""
     return max(1, math.ceil(coverage / (1.0 - coverage) - _ROUNDING))
-
-
-def _check(estimator: Any, coverage: float, *, classes: bool) -> None:
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage must be between 0 and 1, such as 0.9; got {coverage!r}")
-    check_estimator(estimator)
-    if is_classifier(estimator) != classes:
-        kind, other = ("classifier", "Regressor") if classes else ("regressor", "Classifier")
-        raise ValueError(
-            f"estimator must be a {kind}, got {type(estimator).__name__}: take Conformal{other}"
-        )
-    check_is_fitted(estimator)
-
-
-def _checked_targets(y: Any, n_rows: int, coverage: float) -> np.ndarray:
-    """Refuse what cannot be calibrated on."""
-    y = np.asarray(y)
-    if y.shape != (n_rows,):
-        raise ValueError(f"y must hold one value a row, shape ({n_rows},), got {y.shape}")
-    if n_rows < (least := least_rows(coverage)):
-        raise ValueError(
-            f"coverage {coverage:g} needs {least} calibration rows at least, got {n_rows}: "
-            "give more, or ask for less"
-        )
-    return y
-
-
-def _check_calibrated(conformal: Any) -> None:
-    if not hasattr(conformal, "n_calibration_"):
-        raise NotFittedError(
-            f"this {type(conformal).__name__} is not calibrated yet: call calibrate(X, y) with "
-            "rows that the fit did not see"
-        )

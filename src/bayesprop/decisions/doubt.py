@@ -3,6 +3,12 @@
 An estimator of ours tells what a measurement would teach (epistemic) from what it would not
 (noise). Another scikit-learn estimator only has `predict(X, return_std=True)` or `predict_proba`:
 its doubt is not divided, and what needs the division refuses it.
+
+What measuring one candidate would tell about the others, `Functions` know: features whose inner
+products are the posterior covariances of the function, exact for a linear model, else from joint
+draws of the weights. Conditioning on a measurement is then a rank-one change of the features, and
+needs no value of y (MacKay 1992, "Information-based objective functions for active data
+selection").
 """
 
 from __future__ import annotations
@@ -24,6 +30,7 @@ from bayesprop.model.student_t_predictive import StudentTPredictive
 CHUNK_ROWS = 65_536
 _FEW_ROWS, _DRAW_VALUES = 1024, 8_000_000
 _LOG_2PI_E = float(np.log(2.0 * np.pi * np.e))
+_LEAST_SHARE, _TINY = 1e-12, 1e-150
 
 
 class Doubt(NamedTuple):
@@ -90,41 +97,37 @@ def _doubt(predicted: Predictive | ClassPredictive, *, divides: bool) -> Doubt:
 
 def of_numbers(predicted: Predictive) -> Doubt:
     """Doubt about numbers; several targets are taken to be independent given x."""
-    var, epistemic, noise = (
-        part.reshape(len(part), -1)
-        for part in (predicted.var, predicted.epistemic_var, predicted.noise_var)
-    )
+    var, epistemic = predicted.var, predicted.epistemic_var
+    var, epistemic = var.reshape(len(var), -1), epistemic.reshape(len(var), -1)
     with np.errstate(divide="ignore"):  # noise of zero: a measurement tells without bound
         entropy = 0.5 * (_LOG_2PI_E + np.log(var))
-        noise_entropy = 0.5 * (_LOG_2PI_E + np.log(noise))
-        if isinstance(predicted, MixturePredictive):
-            log_var = np.log(predicted.noise_vars).mean(axis=0).reshape(var.shape)
-            noise_entropy = 0.5 * (_LOG_2PI_E + log_var)
-        if isinstance(predicted, NoiseMixturePredictive):
-            log_var = predicted.mean_log_noise_var.reshape(var.shape)
-            noise_entropy = 0.5 * (_LOG_2PI_E + log_var)
+        log_noise_var = _mean_log_noise_var(predicted).reshape(var.shape)
     if isinstance(predicted, StudentTPredictive):
-        entropy, noise_entropy = _student_t_entropies(predicted)
+        entropy = _student_t_entropy(predicted).reshape(var.shape)
+    noise_entropy = 0.5 * (_LOG_2PI_E + log_noise_var)
     return Doubt(var, epistemic, entropy.sum(axis=1), noise_entropy.sum(axis=1))
 
 
-def _student_t_entropies(predicted: StudentTPredictive) -> tuple[np.ndarray, np.ndarray]:
-    """Of a Student-t, and of the Gaussian noise whose variance is inverse-gamma distributed.
+def _mean_log_noise_var(predicted: Predictive) -> np.ndarray:
+    """E log noise_var, over draws, members, or the inverse gamma whose mean is `noise_var`."""
+    if isinstance(predicted, MixturePredictive):
+        return np.log(predicted.noise_vars).mean(axis=0)
+    if isinstance(predicted, NoiseMixturePredictive):
+        return predicted.mean_log_noise_var
+    if isinstance(predicted, StudentTPredictive):
+        shape = 0.5 * predicted.dof
+        return np.log(predicted.noise_var * (shape - 1.0)) - special.digamma(shape)
+    return np.log(predicted.noise_var)
 
-    The noise variance has shape dof / 2 and the mean `noise_var`, so that E log noise_var' is
-    log(noise_var (shape - 1)) - digamma(shape).
-    """
+
+def _student_t_entropy(predicted: StudentTPredictive) -> np.ndarray:
     shape = 0.5 * predicted.dof
-    entropy = (
+    return (
         np.log(predicted.scale)
         + 0.5 * np.log(predicted.dof)
         + special.betaln(0.5, shape)
         + (shape + 0.5) * (special.digamma(shape + 0.5) - special.digamma(shape))
     )
-    log_var = np.log(predicted.noise_var * (shape - 1.0)) - special.digamma(shape)
-    noise_entropy = 0.5 * (_LOG_2PI_E + log_var)
-    n = len(predicted)
-    return entropy.reshape(n, -1), noise_entropy.reshape(n, -1)
 
 
 def of_classes(predicted: ClassPredictive) -> Doubt:
@@ -135,12 +138,12 @@ def of_classes(predicted: ClassPredictive) -> Doubt:
 
 def tells_parts(estimator: Any) -> bool:
     """Whether an estimator divides its doubt into epistemic and noise."""
-    return hasattr(_last_step(estimator), "predict_dist")
+    return hasattr(last_step(estimator), "predict_dist")
 
 
 def is_classifier(estimator: Any) -> bool:
     """Whether an estimator predicts classes."""
-    return hasattr(_last_step(estimator), "predict_proba")
+    return hasattr(last_step(estimator), "predict_proba")
 
 
 def predictive_of(estimator: Any, X: Any) -> Predictive | ClassPredictive:
@@ -161,7 +164,7 @@ def predictive_of(estimator: Any, X: Any) -> Predictive | ClassPredictive:
 
 def check_estimator(estimator: Any) -> None:
     """Raise ValueError for an estimator that cannot say how sure it is."""
-    model = _last_step(estimator)
+    model = last_step(estimator)
     if any(hasattr(model, name) for name in ("predict_dist", "predict_proba")):
         return
     predict = getattr(model, "predict", None)
@@ -179,5 +182,72 @@ def unwrapped(estimator: Any, X: Any) -> tuple[Any, Any]:
     return estimator[-1], (estimator[:-1].transform(X) if len(estimator) > 1 else X)
 
 
-def _last_step(estimator: Any) -> Any:
+def last_step(estimator: Any) -> Any:
+    """Return the estimator that predicts: the last one of a pipeline."""
     return estimator[-1] if hasattr(estimator, "steps") else estimator
+
+
+class Functions(NamedTuple):
+    """A Gaussian posterior of the function at n places, each of o targets on its own.
+
+    features
+        k numbers a place and target, y: covariances are their inner products.
+    noise_var
+        Of a measurement at each place, y².
+    """
+
+    features: Float[np.ndarray, "n o k"]
+    noise_var: Float[np.ndarray, "n o"]
+
+    @property
+    def epistemic_var(self) -> Float[np.ndarray, "n o"]:
+        """Variance of the function, y²."""
+        return np.einsum("nok,nok->no", self.features, self.features)
+
+    def some(self, rows: Any) -> Functions:
+        """Take the functions at some of the places."""
+        return Functions(self.features[rows], self.noise_var[rows])
+
+    def seen_from(self, place: Functions) -> Functions:
+        """Condition on one measurement at `place`, whose features are (1, o, k).
+
+        Cov' = Cov - f f_*' / (var_* + noise), as features: f' = f - b (f . f_*) f_* with
+        b = (1 - sqrt(noise / (var_* + noise))) / var_*.
+        """
+        var = place.epistemic_var[0]
+        left = np.sqrt(place.noise_var[0] / (var + place.noise_var[0]))
+        share = np.where(var > 0.0, (1.0 - left) / np.where(var > 0.0, var, 1.0), 0.0)
+        along = np.einsum("nok,ok->no", self.features, place.features[0]) * share
+        features = self.features - along[:, :, None] * place.features[0]
+        return Functions(features, self.noise_var)
+
+
+def can_be_drawn(estimator: Any) -> bool:
+    """Whether an estimator has joint draws of its function (or features) beside `predict_dist`."""
+    model = last_step(estimator)
+    return hasattr(model, "predict_dist") and (
+        hasattr(model, "posterior_features") or hasattr(model, "sample_y")
+    )
+
+
+def functions_of(estimator: Any, X: Any, *, n_draws: int, seed: int) -> Functions:
+    """Return the posterior at the rows of X.
+
+    The variances are those of `predict_dist`; draws only say how the rows hang together.
+    """
+    model, inputs = unwrapped(estimator, X)
+    doubt = doubt_of(model, inputs)
+    n, var = len(doubt.var), doubt.epistemic_var
+    if var is None:
+        raise ValueError("the estimator does not tell epistemic variance from noise")
+    noise_var = np.maximum(doubt.var - var, 0.0)
+    if hasattr(model, "posterior_features"):
+        features = model.posterior_features(inputs)
+    else:
+        drawn = np.asarray(model.sample_y(inputs, n_draws, random_state=seed))
+        drawn = drawn.reshape(n, -1, n_draws)
+        features = drawn - drawn.mean(axis=2, keepdims=True)
+    length = np.sqrt(np.einsum("nok,nok->no", features, features))
+    least = _LEAST_SHARE * max(float(length.max(initial=0.0)), _TINY)
+    scale = np.where(length > least, np.sqrt(var) / np.maximum(length, least), 0.0)
+    return Functions(features * scale[:, :, None], noise_var)

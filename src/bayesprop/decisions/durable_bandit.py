@@ -7,23 +7,27 @@ came after it; so does every call with those of other processes, which may use t
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
 
 from bayesprop.decisions import bandit_files
-from bayesprop.decisions.bandit import Bandit, Decision, decision_id
-from bayesprop.decisions.bandit_files import Record, name_of, refusals
+from bayesprop.decisions.bandit_files import name_of, refusals
+from bayesprop.decisions.bandits import Bandit, Decision, decision_id
 from bayesprop.estimators.checks import check_int
 from bayesprop.store import ModelFileError
+
+_IN_SNAPSHOT = "SELECT coalesce(max(n_records), 0) FROM snapshot"
+_LATER = """
+SELECT number, call, decision, arguments FROM records WHERE number >= ? ORDER BY number"""
 
 
 class DurableBandit:
@@ -176,19 +180,15 @@ class DurableBandit:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _begin(self, make: Callable[[], Bandit] | None) -> None:
         """Write the first bandit, unless there is one."""
         with self._file:
             self._file.execute("BEGIN IMMEDIATE")
-            if bandit_files.has_begun(self._file):
+            (schema,) = self._file.execute("PRAGMA user_version").fetchone()
+            if schema == bandit_files.SQLITE_SCHEMA:
                 return
             if make is None:
                 raise ModelFileError(f"{name_of(self.path)} is empty: give make")
@@ -198,7 +198,9 @@ class DurableBandit:
                     "make must return a bandit that has begun, such as "
                     f"ThompsonSampler(...).begin(n_features); got {bandit!r}"
                 )
-            bandit_files.begin(self._file, bandit)
+            for statement in bandit_files.TABLES:
+                self._file.execute(statement)
+            bandit_files.write_snapshot(self._file, bandit, 0)
 
     def _changed(self, call: str, *arguments: Any) -> Any:
         """Change the bandit and record it; if that fails, it is read anew by the next call."""
@@ -221,9 +223,8 @@ class DurableBandit:
     def _add_record(self, call: str, result: Any, arguments: tuple[Any, ...]) -> None:
         decision = arguments[0] if call == "settle" else getattr(result, "id", None)
         probability = getattr(result, "probability", None)
-        text = bandit_files.as_json(arguments)
-        record = Record(self.n_records, call, decision, probability, text)
-        bandit_files.add_record(self._file, record)
+        record = self.n_records, call, decision, probability, _as_json(arguments)
+        self._file.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", record)
         self.n_records += 1
 
     def _with_probability(self, context: Any, chosen: Decision) -> Decision:
@@ -256,15 +257,21 @@ class DurableBandit:
 
     def _catch_up(self) -> None:
         """Repeat the records of others, after their snapshot if need be."""
-        is_behind = bandit_files.n_in_snapshot(self._file) > self.n_records
-        if not self._is_current or is_behind:
+        (n_there,) = self._file.execute(_IN_SNAPSHOT).fetchone()
+        if not self._is_current or n_there > self.n_records:
             self.bandit, self.n_records = bandit_files.read_snapshot(self._file, self.path)
             self._n_in_snapshot = self.n_records
         self._is_current = False
-        for record in bandit_files.records_from(self._file, self.n_records):
-            if record.number != self.n_records:
+        for number, call, decision, arguments in self._file.execute(_LATER, (self.n_records,)):
+            if number != self.n_records:
                 raise ModelFileError(f"{name_of(self.path)} lacks the record {self.n_records}")
-            bandit_files.repeat(self.bandit, record, self.path)
+            try:
+                _repeat(self.bandit, call, decision, json.loads(arguments))
+            except Exception as error:  # contents chosen by a stranger can fail in any way
+                reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+                raise ModelFileError(
+                    f"record {number} of {name_of(self.path)} does not fit the bandit ({reason})"
+                ) from error
             self.n_records += 1
         self._is_current = True
 
@@ -273,3 +280,24 @@ class DurableBandit:
         if not self.keep_records:
             self._file.execute("DELETE FROM records")
         self._n_in_snapshot = self.n_records
+
+
+def _as_json(arguments: Any) -> str:
+    """Write numbers, names and arrays of an argument list; what a bandit has taken is finite."""
+    return json.dumps(
+        arguments,
+        allow_nan=False,
+        separators=(",", ":"),
+        default=lambda value: np.asarray(value).tolist(),
+    )
+
+
+def _repeat(bandit: Bandit, call: str, decision: int | None, arguments: list[Any]) -> None:
+    """Do again what a record says, which can be no other call; decisions are those recorded."""
+    if call in ("select", "note"):
+        if bandit.note(*arguments).id != decision:
+            raise ValueError(f"decision {decision!r} is not the next one")
+    elif call in ("settle", "update", "teach", "add_arm", "remove_arm"):
+        getattr(bandit, call)(*arguments)
+    else:
+        raise ValueError(f"unknown call {call[:40]!r}")

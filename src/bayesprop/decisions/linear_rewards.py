@@ -1,22 +1,187 @@
 """Rewards that are linear in the context, each arm with weights and a noise of its own.
 
-"LinFullPost" of Riquelme, Tucker & Snoek (2018). The posteriors of arms are independent, and a
-draw of the function at one context needs no draw of the weights.
+    y = w' x + noise,   w ~ N(0, noise_var / prior_prec),   noise_var ~ InverseGamma(shape, rate)
+
+Murphy (2012), section 7.6.3; "LinFullPost" of Riquelme, Tucker & Snoek (2018). `linear.regression`
+has the same posterior by QR, whose condition is not squared; here a row costs p² instead of p³.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg
 
 from bayesprop.decisions.arms import Arms, Choices
-from bayesprop.decisions.regressions import Prior, Regressions
-from bayesprop.decisions.rewards import Belief, Rewards
+from bayesprop.decisions.pool import finite
+from bayesprop.decisions.rewards import Belief, Draws, Rewards
+from bayesprop.estimators.checks import check_positive
 from bayesprop.store import Stored
+
+_REFRESH = 512
+
+
+class Statistics(NamedTuple):
+    """Sums over the rows of an arm, the prior included, and the posterior that follows from them.
+
+    gram, moment, square, n_rows
+        P + X'X, X'y and y'y; how many rows there are.
+    cov, mean
+        Of the weights; `cov` over the noise variance: the inverse of `gram`.
+    """
+
+    gram: Float[np.ndarray, "p p"]
+    moment: Float[np.ndarray, " p"]
+    square: Float[np.ndarray, ""]
+    n_rows: Float[np.ndarray, ""]
+    cov: Float[np.ndarray, "p p"]
+    mean: Float[np.ndarray, " p"]
+
+
+def start(n_columns: int, prior_prec: float) -> Statistics:
+    """Return the statistics of no rows."""
+    eye, zeros, zero = np.eye(n_columns), np.zeros(n_columns), np.zeros(())
+    return Statistics(prior_prec * eye, zeros, zero, zero, eye / prior_prec, zeros)
+
+
+def absorb(old: Statistics, x: Float[np.ndarray, " p"], y: float) -> Statistics:
+    """Condition on a row, the inverse by Sherman & Morrison (1950); factored anew now and then."""
+    new = _summed(old, np.outer(x, x), y * x, y * y, 1)
+    if int(new.n_rows) % _REFRESH == 0:
+        return _solved(new)
+    spread = old.cov @ x
+    gain = spread / (1.0 + x @ spread)
+    return new._replace(
+        cov=old.cov - np.outer(gain, spread), mean=old.mean + gain * (y - x @ old.mean)
+    )
+
+
+def absorb_all(
+    old: Statistics, x: Float[np.ndarray, "n p"], y: Float[np.ndarray, " n"]
+) -> Statistics:
+    """Condition on many rows at once; ValueError if sums have left the finite numbers."""
+    if len(x) == 1:
+        return _finite(absorb(old, x[0], float(y[0])))
+    return _solved(_summed(old, x.T @ x, x.T @ y, y @ y, len(x)))
+
+
+def _summed(old: Statistics, gram: Any, moment: Any, square: Any, n_rows: int) -> Statistics:
+    return old._replace(
+        gram=old.gram + gram,
+        moment=old.moment + moment,
+        square=old.square + square,
+        n_rows=old.n_rows + n_rows,
+    )
+
+
+def _finite(new: Statistics) -> Statistics:
+    if not np.isfinite(new.square + np.trace(new.gram) + np.abs(new.mean).sum()):
+        raise ValueError(
+            "contexts or rewards are too large for their squares to be added up: nothing was "
+            "learnt; divide them by something"
+        )
+    return new
+
+
+def _solved(new: Statistics) -> Statistics:
+    """Find the posterior from the sums, by a Cholesky factor; ValueError where there is none."""
+    try:
+        factor = linalg.cho_factor(_finite(new).gram)
+    except linalg.LinAlgError as error:
+        raise ValueError(
+            "contexts are so large that the prior precision is lost by rounding: nothing was "
+            "learnt; divide them by something"
+        ) from error
+    cov = linalg.cho_solve(factor, np.eye(len(new.gram)))
+    return new._replace(cov=0.5 * (cov + cov.T), mean=linalg.cho_solve(factor, new.moment))
+
+
+class StudentT(NamedTuple):
+    """Of the function at a row for each of k arms, the noise variance integrated out."""
+
+    mean: Float[np.ndarray, " k"]
+    scale: Float[np.ndarray, " k"]
+    dof: Float[np.ndarray, " k"]
+
+    @property
+    def belief(self) -> Belief:
+        """Mean and variance, which the prior keeps finite."""
+        return Belief(self.mean, np.square(self.scale) * self.dof / (self.dof - 2.0))
+
+    def draw(self, rng: np.random.Generator, n_draws: int) -> Float[np.ndarray, "s k"]:
+        """Draw the functions of arms that are independent."""
+        shape = (n_draws, len(self.mean))
+        gamma = rng.standard_gamma(0.5 * self.dof, shape) / (0.5 * self.dof)
+        return self.mean + self.scale * rng.standard_normal(shape) / np.sqrt(gamma)
+
+
+class Regressions:
+    """Regressions by number, at their prior until they have rows."""
+
+    def __init__(
+        self, n_columns: int, *, prior_prec: float, noise_shape: float, noise_rate: float
+    ) -> None:
+        check_positive("prior_prec", prior_prec)
+        check_positive("noise_rate", noise_rate)
+        check_positive("noise_shape", noise_shape)
+        if noise_shape <= 1.0:
+            raise ValueError(f"noise_shape must be > 1, got {noise_shape!r}")
+        self._noise = noise_shape, noise_rate
+        self.learnt: dict[int, Statistics] = {}
+        self._fresh = start(n_columns, float(prior_prec))
+
+    def __getitem__(self, number: int) -> Statistics:
+        return self.learnt.get(number, self._fresh)
+
+    def learn(
+        self,
+        numbers: Int[np.ndarray, " n"],
+        x: Float[np.ndarray, "n p"],
+        y: Float[np.ndarray, " n"],
+    ) -> None:
+        """Condition the regressions that rows belong to on them, on all or, by ValueError, none."""
+        self.learnt |= {
+            number: absorb_all(self[number], x[numbers == number], y[numbers == number])
+            for number in sorted(set(numbers.tolist()))
+        }
+
+    def noise_of(self, number: int) -> tuple[float, float]:
+        """Shape and rate of the noise variance's posterior. Murphy (2012), eqs. 7.75, 7.76."""
+        posterior, (shape, rate) = self[number], self._noise
+        residual = max(0.0, float(posterior.square - posterior.mean @ posterior.moment))
+        return shape + 0.5 * float(posterior.n_rows), rate + 0.5 * residual
+
+    def student_t(self, numbers: Int[np.ndarray, " k"], x: Float[np.ndarray, "k p"]) -> StudentT:
+        """Return the function of one regression at each row."""
+        mean, scale, dof = np.empty((3, len(numbers)))
+        for place, number in enumerate(numbers.tolist()):
+            posterior, (shape, rate) = self[number], self.noise_of(number)
+            spread = max(0.0, float(x[place] @ posterior.cov @ x[place]))
+            mean[place], dof[place] = x[place] @ posterior.mean, 2.0 * shape
+            scale[place] = np.sqrt(rate / shape * spread)
+        return StudentT(mean, scale, dof)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Name all arrays of those that have rows."""
+        return {
+            f"{number}.{name}": np.asarray(part)
+            for number, posterior in self.learnt.items()
+            for name, part in posterior._asdict().items()
+        }
+
+    def restore(self, arrays: dict[str, np.ndarray], numbers: list[Any], n_arms: int) -> None:
+        """Take back what `to_arrays` gave; ValueError where it is something else."""
+        for number in map(int, numbers):
+            if not 0 <= number < n_arms:
+                raise ValueError("there is a regression for an unknown arm")
+            parts = {
+                name: finite(name, arrays[f"{number}.{name}"], part.shape)
+                for name, part in self._fresh._asdict().items()
+            }
+            self.learnt[number] = Statistics(**parts)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -24,7 +189,8 @@ class LinearRewards(Rewards):
     """Bayesian linear regression of each arm's rewards on the context, exact and streaming.
 
     With features of arms, one regression of all rewards on [1, context, features, and products of
-    a number of the context with one of the arm].
+    a number of the context with one of the arm]. The posteriors of arms are independent, and a draw
+    of the function at one context needs no draw of the weights.
 
     Parameters
     ----------
@@ -43,23 +209,18 @@ class LinearRewards(Rewards):
         """Stand at the prior; no random number is needed."""
         del seed
         first = Choices(np.zeros((1, n_features)), arms, np.zeros(1, int))
-        prior = Prior(self.prior_prec, self.noise_shape, self.noise_rate)
-        self._regressions = Regressions(_columns(first).shape[1], prior)
+        self._regressions = Regressions(_columns(first).shape[1], **self.settings())
 
     def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
         """Condition on rows, exactly: their order does not matter."""
         with np.errstate(over="ignore", invalid="ignore"):
-            learnt = self._regressions.after(_owners(choices), _columns(choices), rewards)
-        self._regressions.learnt |= learnt
+            self._regressions.learn(_owners(choices), _columns(choices), rewards)
 
     def believe(self, choices: Choices) -> Belief:
         """Mean and variance of a Student-t, the noise variance integrated out."""
-        predictive = self._regressions.student_t(_owners(choices), _columns(choices))
-        return Belief(predictive.mean, predictive.var)
+        return self._regressions.student_t(_owners(choices), _columns(choices)).belief
 
-    def draw(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, "s k"]:
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Draw noise variances, then functions at this context: as by drawn weights."""
         x = _columns(choices)
         if choices.arms.features is None:
@@ -79,12 +240,10 @@ class LinearRewards(Rewards):
     @classmethod
     def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
         """Rebuild what `to_stored` gave."""
-        model = cls(**stored.header["settings"])
-        model.begin(n_features, arms, 0)
-        model._regressions.restore(
-            stored.arrays, list(map(int, stored.header["arms"])), len(arms.names)
-        )
-        return model
+        rewards = cls(**stored.header["settings"])
+        rewards.begin(n_features, arms, 0)
+        rewards._regressions.restore(stored.arrays, stored.header["arms"], len(arms.names))
+        return rewards
 
 
 def _owners(choices: Choices) -> Int[np.ndarray, " n"]:

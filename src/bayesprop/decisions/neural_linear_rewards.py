@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
-from bayesprop.decisions.regressions import Prior, Regressions, StudentT, absorb_all
+from bayesprop.decisions.linear_rewards import Regressions, StudentT
 from bayesprop.decisions.replayed_rewards import ReplayedRewards, single
-from bayesprop.decisions.rewards import Belief, below
+from bayesprop.decisions.rewards import Belief, Draws, above, below
 from bayesprop.estimators import online_network
-from bayesprop.estimators.checks import check_positive
+from bayesprop.estimators.params import COUNT, POSITIVE
 from bayesprop.estimators.point_network import PointNetworkRegressor
 from bayesprop.numerics.filling import padded
 from bayesprop.store import Stored
@@ -52,18 +52,21 @@ class NeuralLinearRewards(ReplayedRewards):
     """
 
     estimator: Any = field(default_factory=_network, kw_only=False)
-    every: int = 20
+    every: int = field(default=20, metadata=COUNT)
     prior_prec: float = 0.25
     noise_shape: float = 2.0
     noise_rate: float = 1.0
-    least_noise: float = 0.1
+    least_noise: float = field(default=0.1, metadata=POSITIVE)
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Draw the start of the network; all regressions are at their prior."""
         super().begin(n_features, arms, seed)
-        n_columns = self._seen(np.zeros((1, self.model_.n_features_in_))).features.shape[1]
-        prior = Prior(self.prior_prec, self.noise_shape, self.noise_rate)
-        self._heads = Regressions(n_columns, prior)
+        self._heads = Regressions(
+            self._seen(np.zeros((1, self.model_.n_features_in_))).features.shape[1],
+            prior_prec=self.prior_prec,
+            noise_shape=self.noise_shape,
+            noise_rate=self.noise_rate,
+        )
 
     def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
         """Remember rows; condition on them, or after practice on all that is remembered, anew."""
@@ -74,32 +77,41 @@ class NeuralLinearRewards(ReplayedRewards):
             return
         z, std = self._seen(choices.inputs)
         y = rewards / (self.reward_scale * std)
-        self._heads.learnt |= self._heads.after(choices.numbers, z / std[:, None], y)
+        self._heads.learn(choices.numbers, z / std[:, None], y)
 
     def believe(self, choices: Choices) -> Belief:
         """Mean and variance of a Student-t, given what the network sees."""
-        predictive, scale = self._student_t(choices), self.reward_scale
-        return Belief(scale * predictive.mean, scale**2 * predictive.var)
+        return self._student_t(choices).belief.scaled(self.reward_scale)
 
-    def draw(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, "s k"]:
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Draw the regressions of arms, which are independent given what the network sees."""
         return self.reward_scale * self._student_t(choices).draw(rng, n_draws)
 
     def to_stored(self) -> Stored:
         """Return network, memory and regressions."""
         header, arrays = super().to_stored()
-        heads = {f"head.{name}": array for name, array in self._heads.to_arrays().items()}
+        heads = above("head.", self._heads.to_arrays())
         return Stored(header | {"heads": sorted(self._heads.learnt)}, arrays | heads)
 
     @classmethod
     def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
         """Rebuild what `to_stored` gave."""
         rewards = super().from_stored(stored, n_features, arms)
-        numbers = list(map(int, stored.header["heads"]))
-        rewards._heads.restore(below("head.", stored.arrays), numbers, len(arms.names))
+        heads = below("head.", stored.arrays)
+        rewards._heads.restore(heads, stored.header["heads"], len(arms.names))
         return rewards
+
+    def check(self) -> None:
+        """Raise ValueError for settings that cannot be."""
+        super().check()
+        model = self.estimator
+        if not isinstance(model, PointNetworkRegressor) or model.n_members != 1:
+            raise ValueError(
+                "estimator must be a PointNetworkRegressor with n_members=1, whose last hidden "
+                f"layer is what the regressions see; got {model!r}"
+            )
+        if np.size(model.hidden_layer_sizes) == 0:
+            raise ValueError("estimator must have a hidden layer; without one take LinearRewards")
 
     def _student_t(self, choices: Choices) -> StudentT:
         """Regress on what the network sees: expected rewards, standardised."""
@@ -114,9 +126,8 @@ class NeuralLinearRewards(ReplayedRewards):
         self._heads.learnt = {}
         for number in range(len(arms.names)):
             mine = (columns == arms.columns(np.array([number])).astype(np.float32)).all(axis=1)
-            if mine.any():
-                x, scaled = z[mine] / std[mine, None], y[mine] / std[mine]
-                self._heads.learnt[number] = absorb_all(self._heads[number], x, scaled)
+            owners = np.full(np.count_nonzero(mine), number)
+            self._heads.learn(owners, z[mine] / std[mine, None], y[mine] / std[mine])
 
     def _seen(self, x: Any) -> online_network.Seen:
         """Return what the network makes of rows, with a one, and the noise that it expects."""
@@ -125,16 +136,3 @@ class NeuralLinearRewards(ReplayedRewards):
         z = np.hstack([features, np.ones((len(features), 1))])
         std = np.maximum(noise_std, self.least_noise)
         return online_network.Seen(z[: len(x)], std[: len(x)])
-
-    def check(self) -> None:
-        """Raise ValueError for settings that cannot be."""
-        super().check()
-        model = self.estimator
-        if not isinstance(model, PointNetworkRegressor) or model.n_members != 1:
-            raise ValueError(
-                "estimator must be a PointNetworkRegressor with n_members=1, whose last hidden "
-                f"layer is what the regressions see; got {model!r}"
-            )
-        if np.size(model.hidden_layer_sizes) == 0:
-            raise ValueError("estimator must have a hidden layer; without one take LinearRewards")
-        check_positive("least_noise", self.least_noise)

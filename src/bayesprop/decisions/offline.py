@@ -14,22 +14,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 from scipy import special
+from sklearn.base import clone
+from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from bayesprop.decisions.cross_fitting import predicted_rewards
-from bayesprop.decisions.pool import checked_rows, finite
-from bayesprop.estimators.checks import check_choice
+from bayesprop.decisions.pool import checked_rows, finite, take
+from bayesprop.estimators.checks import check_choice, check_coverage
 
-METHODS = {
-    "doubly-robust": "a reward model, corrected by weighted residuals: right if either is right",
-    "inverse-propensity": "weighted rewards: no bias, much noise",
-    "self-normalised": "weighted rewards over the sum of weights: little bias, less noise",
-    "direct": "a reward model alone: little noise, the model's bias",
-}
+Rows = Float[np.ndarray, " n"]
+OfArms = Float[np.ndarray, "n k"]
+
+METHODS = ("doubly-robust", "inverse-propensity", "self-normalised")
+"""A reward model corrected by weighted residuals; weighted rewards; the same over all weights."""
+
 LOGGING = "logging"
 """Name of the policy that wrote the log; its value is the mean reward."""
 
-_MODELLED = ("doubly-robust", "direct")
-_FEW_ROWS, _LARGE_SHARE = 100.0, 0.1
+_FEWEST = 10  # rows of an arm from which a model of its own is fitted
+_FEW_ROWS = 100.0
 _SURE = 3.0  # standard errors
 _ROUNDING = 1e-6  # by which probabilities may miss a sum of one
 
@@ -38,41 +41,28 @@ _ROUNDING = 1e-6  # by which probabilities may miss a sum of one
 class Log:
     """Interactions of one policy, n of them, in any order.
 
-    Parameters
-    ----------
-    action : array, (n,)
-        The arm chosen: its name, or its number from 0 where the names are text.
-    reward : array, (n,)
-        What it paid; any unit, larger is better.
-    propensity : array, (n,)
-        Probability, above 0, with which the policy chose that arm in that context.
-    arms : sequence
+    action
+        The arm chosen, (n,): its name, or its number from 0 where the names are text.
+    reward
+        What it paid, (n,); any unit, larger is better.
+    propensity
+        Probability, above 0, with which the policy chose that arm in that context, (n,).
+    arms
         Names of all arms that could be chosen, or the number of arms.
-    context : array or frame, (n, d), or None
-        What was known before; for methods that model the reward.
-
-    Attributes
-    ----------
-    code : array of int, (n,)
-        Position of the chosen arm in `arms`.
-
-    Examples
-    --------
-    >>> from bayesprop.decisions.offline import Log
-    >>> log = Log(["left", "right"], [0.0, 1.0], [0.9, 0.1], arms=["left", "right"])
-    >>> log.code
-    array([0, 1])
+    context
+        What was known before, an array or a frame (n, d), to model the reward by; or None.
+    code
+        Position of the chosen arm in `arms`, (n,); computed.
     """
 
     action: Any
-    reward: Float[np.ndarray, " n"]
-    propensity: Float[np.ndarray, " n"]
+    reward: Rows
+    propensity: Rows
     arms: Any
     context: Any = None
     code: Int[np.ndarray, " n"] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Check everything, and turn it into arrays."""
         arms = range(self.arms) if isinstance(self.arms, int | np.integer) else self.arms
         arms = tuple(arm.item() if isinstance(arm, np.generic) else arm for arm in arms)
         if len(arms) < 2 or len(set(arms)) != len(arms):
@@ -81,7 +71,6 @@ class Log:
         n = len(code)
         if n < 2:
             raise ValueError(f"a log must have 2 rows at least to be compared with, got {n}")
-        reward = finite("reward", self.reward, (n,))
         chance = finite("propensity", self.propensity, (n,))
         is_chance = (chance > 0.0) & (chance <= 1.0)
         if not is_chance.all():
@@ -90,21 +79,19 @@ class Log:
                 f"propensity must be above 0 and at most 1, got {chance[row]:g} in row {row}: "
                 "it is the probability with which the logged arm was chosen there"
             )
-        checked = {"arms": arms, "code": code, "reward": reward, "propensity": chance}
-        checked["action"] = np.asarray(self.action)
-        if self.context is not None:
-            checked["context"] = context = checked_rows("context", self.context)
-            if len(context) != n:
-                raise ValueError(
-                    f"context must have a row for each of {n} actions, got {len(context)}"
-                )
+        context = None if self.context is None else checked_rows("context", self.context)
+        if context is not None and len(context) != n:
+            raise ValueError(f"context must have a row for each of {n} actions, got {len(context)}")
+        reward = finite("reward", self.reward, (n,))
+        checked = {"reward": reward, "propensity": chance, "arms": arms, "context": context}
+        checked |= {"action": np.asarray(self.action), "code": code}
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
         return len(self.code)
 
-    def probabilities(self, policy: Any, name: str = "policy") -> Float[np.ndarray, "n k"]:
+    def probabilities(self, policy: Any, name: str = "policy") -> OfArms:
         """Return the probability of every arm at every logged context; ValueError if it is none.
 
         policy
@@ -124,7 +111,7 @@ class Log:
             )
         return chance
 
-    def of_chosen(self, values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
+    def of_chosen(self, values: OfArms) -> Rows:
         """Take from values of all arms that of the arm which was chosen, each row."""
         return values[np.arange(len(self)), self.code]
 
@@ -152,7 +139,7 @@ class Estimate(NamedTuple):
     """A mean reward, or a difference of two, in the unit of the reward.
 
     std_error
-        For another log of the same size. The bias of a reward model or of clipping is not in it.
+        For another log of the same size. The bias of clipping is not in it.
     low, high
         Bounds of the interval.
     """
@@ -218,6 +205,15 @@ class Comparison:
         return "\n".join([head, *lines, *(f"warning: {text}" for text in self.warnings)])
 
 
+class _Judged(NamedTuple):
+    """A policy's mean reward; how each row changes it, to first order; what may be wrong."""
+
+    value: float
+    change: Rows
+    overlap: Overlap
+    doubts: list[str]
+
+
 def compare(
     log: Log,
     policies: Mapping[str, Any],
@@ -240,8 +236,8 @@ def compare(
     method
         One of `METHODS`.
     reward_model
-        For "doubly-robust" and "direct": a regressor, fitted for each arm, or predictions (n, k)
-        that were made without these rows. None: ridge regression.
+        For "doubly-robust": a regressor, fitted for each arm, or predictions (n, k) that were made
+        without these rows. None: ridge regression.
     n_folds
         A row is predicted by models that were fitted to the other folds; at least 2.
     max_weight
@@ -251,23 +247,35 @@ def compare(
     seed
         Of the folds.
     """
-    _check(policies, baseline, method, reward_model, max_weight, coverage)
+    if LOGGING in policies or not policies:
+        raise ValueError(
+            f"policies must be one or more by name, {LOGGING!r} being that of the log; "
+            f"got {list(policies)}"
+        )
+    check_choice("baseline", baseline, (LOGGING, *policies))
+    check_choice("method", method, METHODS)
+    if reward_model is not None and method != "doubly-robust":
+        raise ValueError(f"reward_model must be None for {method}, which uses none: leave it out")
+    if max_weight is not None and not max_weight >= 1.0:
+        raise ValueError(f"max_weight must be at least 1, or None; got {max_weight!r}")
+    check_coverage(coverage)
     model = np.zeros((len(log), len(log.arms)))
-    if method in _MODELLED:
+    if method == "doubly-robust":
         model = predicted_rewards(log, reward_model, n_folds=n_folds, seed=seed)
-    judged = {LOGGING: _Judged(_mean(log.reward), Overlap(float(len(log)), 1.0, 1.0, 0), [])}
+    mean = float(log.reward.mean())
+    judged = {LOGGING: _Judged(mean, log.reward - mean, Overlap(float(len(log)), 1.0, 1.0, 0), [])}
     for name, policy in policies.items():
         chance = log.probabilities(policy, f"policy {name!r}")
         judged[name] = _judged(log, chance, model, method, max_weight)
-    base = judged[baseline].mean
+    base = judged[baseline]
     return Comparison(
         method=method,
         baseline=baseline,
         coverage=coverage,
         n_rows=len(log),
-        values={name: _estimate(*one.mean, coverage) for name, one in judged.items()},
+        values={name: _estimate(one.value, one.change, coverage) for name, one in judged.items()},
         gains={
-            name: _estimate(one.mean.value - base.value, one.mean.change - base.change, coverage)
+            name: _estimate(one.value - base.value, one.change - base.change, coverage)
             for name, one in judged.items()
             if name != baseline
         },
@@ -278,70 +286,39 @@ def compare(
     )
 
 
-class _Mean(NamedTuple):
-    """A ratio of means, and how each row changes it, to first order."""
-
-    value: float
-    change: Float[np.ndarray, " n"]
-
-
-def _mean(above: Float[np.ndarray, " n"], below: Any = 1.0) -> _Mean:
-    below = np.broadcast_to(below, above.shape)
-    value = float(above.sum() / below.sum())
-    return _Mean(value, (above - value * below) / below.mean())
-
-
-def _estimate(value: float, change: Float[np.ndarray, " n"], coverage: float) -> Estimate:
+def _estimate(value: float, change: Rows, coverage: float) -> Estimate:
     n = len(change)
     error = float(np.std(change, ddof=1) / np.sqrt(n))
     half = float(special.stdtrit(n - 1, 0.5 + 0.5 * coverage)) * error
     return Estimate(value, error, value - half, value + half)
 
 
-class _Judged(NamedTuple):
-    """A policy by a log: its mean reward, how much of the log speaks of it, what may be wrong."""
-
-    mean: _Mean
-    overlap: Overlap
-    doubts: list[str]
-
-
 def _judged(
-    log: Log,
-    chance: Float[np.ndarray, "n k"],
-    model: Float[np.ndarray, "n k"],
-    method: str,
-    max_weight: float | None,
+    log: Log, chance: OfArms, model: OfArms, method: str, max_weight: float | None
 ) -> _Judged:
-    """Weigh rows by `chance` over propensity, and correct the model by them.
+    """Correct the model by rows, weighed by `chance` over propensity.
 
     sum_a chance_a model_a + weight (reward - model), each row (Dudík et al. 2011, eq. 3); without a
-    model it is 0.
+    model it is 0. Self-normalised, the sum of the rows is divided by that of the weights.
     """
     raw = log.of_chosen(chance) / log.propensity
     weight = raw if max_weight is None else np.minimum(raw, max_weight)
-    rows = np.sum(chance * model, axis=1)
-    if method != "direct":
-        rows += weight * (log.reward - log.of_chosen(model))
-    if method == "self-normalised" and not weight.any():
+    rows = np.sum(chance * model, axis=1) + weight * (log.reward - log.of_chosen(model))
+    below = weight if method == "self-normalised" else np.ones(len(log))
+    if not below.any():
         raise ValueError(
             f"a policy never gives a chance to the logged arm: {method} has no row to go by; "
             'method="doubly-robust" has its reward model'
         )
-    mean = _mean(rows, weight if method == "self-normalised" else 1.0)
-    square, clipped = float(np.sum(weight**2)), int(np.sum(raw > weight))
-    effective = float(np.sum(weight)) ** 2 / square if square > 0.0 else 0.0
+    value, square = float(rows.sum() / below.sum()), float(weight @ weight)
+    effective = float(weight.sum()) ** 2 / square if square > 0.0 else 0.0
+    clipped = int(np.sum(raw > weight))
     overlap = Overlap(effective, float(raw.mean()), float(raw.max()), clipped)
-    return _Judged(mean, overlap, _doubts(log, chance, raw, weight, overlap))
+    doubts = _doubts(log, chance, raw, overlap)
+    return _Judged(value, (rows - value * below) / below.mean(), overlap, doubts)
 
 
-def _doubts(
-    log: Log,
-    chance: Float[np.ndarray, "n k"],
-    raw: Float[np.ndarray, " n"],
-    weight: Float[np.ndarray, " n"],
-    overlap: Overlap,
-) -> list[str]:
+def _doubts(log: Log, chance: OfArms, weight: Rows, overlap: Overlap) -> list[str]:
     """Say where a policy goes where the log does not.
 
     The mean weight estimates 1. It falls short where the logging policy could not choose what this
@@ -350,16 +327,15 @@ def _doubts(
     """
     doubts, n = [], len(log)
     unseen = np.bincount(log.code, minlength=len(log.arms)) == 0
-    share, excess = chance[:, unseen].sum() / n, raw.mean() - 1.0
-    off = f"the mean weight is {raw.mean():.3g} where it should be 1: "
+    share, excess = chance[:, unseen].sum() / n, overlap.mean_weight - 1.0
+    std = weight.std(ddof=1) if excess > 0.0 else log.propensity.min() ** -0.5
     if share > 0.0:
         never = ", ".join(repr(log.arms[arm]) for arm in np.flatnonzero(unseen))
         doubts.append(f"{100 * share:.2g} % of its choices are never in the log: {never}")
-    elif -excess > _SURE / np.sqrt(log.propensity.min() * n):
-        doubts.append(off + "what it chooses is missing in the log")
-    if excess > _SURE * raw.std(ddof=1) / np.sqrt(n):
-        doubts.append(off + "some propensities are too small")
-    if overlap.effective_rows < _FEW_ROWS or weight.max() > _LARGE_SHARE * weight.sum():
+    elif abs(excess) > _SURE * std / np.sqrt(n):
+        cause = "propensities are too small" if excess > 0.0 else "choices are missing in the log"
+        doubts.append(f"the mean weight is {1.0 + excess:.3g} where it should be 1: some {cause}")
+    if overlap.effective_rows < _FEW_ROWS:
         doubts.append(
             f"only {overlap.effective_rows:.3g} effective rows of {n}, the largest weight "
             f"{overlap.largest_weight:.3g}: standard error and interval may be too small; log more,"
@@ -368,29 +344,51 @@ def _doubts(
     return doubts
 
 
-def _check(
-    policies: Mapping[str, Any],
-    baseline: str,
-    method: str,
-    reward_model: Any,
-    max_weight: float | None,
-    coverage: float,
-) -> None:
-    if LOGGING in policies or not policies:
+def predicted_rewards(log: Log, model: Any, *, n_folds: int, seed: int) -> OfArms:
+    """Predict the mean reward of every arm by cross-fitting, each by a model of its own.
+
+    Chernozhukov et al. (2018): no row is predicted by a model that saw it. An arm with fewer than
+    10 rows in the other folds, or equal rewards, is predicted by their mean, or by that of all arms
+    where it has none.
+    """
+    n, k = len(log), len(log.arms)
+    if model is not None and not hasattr(model, "fit"):
+        return finite("reward_model, unless a regressor,", model, (n, k))
+    if log.context is None:
         raise ValueError(
-            f"policies must be one or more by name, {LOGGING!r} being that of the log; "
-            f"got {list(policies)}"
+            "a reward model needs the contexts of the log: give Log(..., context=...), or take "
+            'method="self-normalised"'
         )
-    check_choice("baseline", baseline, (LOGGING, *policies))
-    check_choice("method", method, tuple(METHODS))
-    if reward_model is not None and method not in _MODELLED:
+    if not 2 <= n_folds <= n:
+        raise ValueError(f"n_folds must be an int from 2 to the {n} rows, got {n_folds!r}")
+    if model is None:
+        model = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2.0, 5.0, 15)))
+    if hasattr(model, "predict_proba") or not hasattr(model, "predict"):
         raise ValueError(
-            f"reward_model must be None for {method}, which uses none: leave it out, or take "
-            'method="doubly-robust"'
+            f"reward_model must be a regressor, got {type(model).__name__}: rewards of 0 and 1 are "
+            "numbers too"
         )
-    if max_weight is not None and method == "direct":
-        raise ValueError("max_weight must be None for direct, which has no weights")
-    if max_weight is not None and not max_weight >= 1.0:
-        raise ValueError(f"max_weight must be at least 1, or None; got {max_weight!r}")
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage must be between 0 and 1, such as 0.95; got {coverage!r}")
+    mean, folds = np.empty((n, k)), _folds(log.code, n_folds, seed)
+    for fold in range(n_folds):
+        inside, others = np.flatnonzero(folds == fold), folds != fold
+        for arm in range(k):
+            rows = np.flatnonzero(others & (log.code == arm))
+            paid = log.reward[rows if len(rows) else others]
+            if len(rows) < _FEWEST or np.ptp(paid) == 0.0:
+                mean[inside, arm] = paid.mean()
+            else:
+                fitted: Any = clone(model)
+                predicted = fitted.fit(take(log.context, rows), paid).predict(
+                    take(log.context, inside)
+                )
+                mean[inside, arm] = finite("what reward_model predicts", predicted, (len(inside),))
+    return mean
+
+
+def _folds(code: Int[np.ndarray, " n"], n_folds: int, seed: int) -> Int[np.ndarray, " n"]:
+    """Deal the rows of each arm out to the folds, in random order."""
+    order = np.random.default_rng(seed).permutation(len(code))
+    order = order[np.argsort(code[order], kind="stable")]
+    folds = np.empty(len(code), dtype=int)
+    folds[order] = np.arange(len(code)) % n_folds
+    return folds

@@ -60,6 +60,14 @@ def finite(name: str, values: Any, shape: tuple[int | None, ...]) -> Float[np.nd
     return array
 
 
+def bounded(name: str, values: Float[np.ndarray, "..."], most: float) -> Float[np.ndarray, "..."]:
+    """Return values; ValueError for one that is too large to be worked with."""
+    largest = float(np.abs(values).max())
+    if largest > most:
+        raise ValueError(f"{name} must be at most {most:g} in size, got {largest:g}: scale it")
+    return values
+
+
 def stacked(first: Any, second: Any) -> Any:
     """Put rows of one kind, arrays or frames, one after another."""
     if isinstance(first, np.ndarray):

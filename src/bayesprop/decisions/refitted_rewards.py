@@ -17,8 +17,8 @@ from sklearn.base import clone
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, unwrapped
 from bayesprop.decisions.pool import finite
-from bayesprop.decisions.rewards import Belief, Rewards, below
-from bayesprop.estimators.checks import check_choice, check_int, check_positive
+from bayesprop.decisions.rewards import Belief, Draws, Rewards, above, below
+from bayesprop.estimators.params import COUNT, POSITIVE, one_of
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
 from bayesprop.store import Stored, estimator_from_stored, estimator_to_stored
 
@@ -52,15 +52,10 @@ class RefittedRewards(Rewards):
     """
 
     estimator: Any = field(kw_only=False)
-    buffer_size: int = 4096
-    keep: Literal["sample", "last"] = "sample"
-    first: int = 20
-    growth: float = 0.2
-
-    @property
-    def guards_(self) -> dict[str, int]:
-        """Numerical trouble of all fits."""
-        return dict(self._guards)
+    buffer_size: int = field(default=4096, metadata=COUNT)
+    keep: Literal["sample", "last"] = field(default="sample", metadata=one_of("sample", "last"))
+    first: int = field(default=20, metadata=COUNT)
+    growth: float = field(default=0.2, metadata=POSITIVE)
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Know nothing."""
@@ -70,7 +65,7 @@ class RefittedRewards(Rewards):
         self._n_seen = self._n_fitted = self._n_fits = 0
         self._seed = seed
         self.model_: Any = None
-        self._guards: dict[str, int] = {}
+        self.guards_: dict[str, int] = {}
 
     def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
         """Remember rows, and fit if there are enough new ones; a fit that fails learns nothing."""
@@ -112,9 +107,9 @@ class RefittedRewards(Rewards):
         seeds = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
         model.set_params(**dict.fromkeys(seeds, (self._seed + self._n_fits) % _SEEDS))
         self.model_ = model.fit(x, y)
-        report = getattr(model, "fit_report_", None)
-        for name, count in ({} if report is None else report.guards).items():
-            self._guards[name] = self._guards.get(name, 0) + int(count)
+        if hasattr(model, "fit_report_"):
+            for name, count in model.fit_report_.guards.items():
+                self.guards_[name] = self.guards_.get(name, 0) + int(count)
 
     def believe(self, choices: Choices) -> Belief:
         """Mean and epistemic variance that the estimator predicts; 0 and 1 before the first fit."""
@@ -123,9 +118,7 @@ class RefittedRewards(Rewards):
         predicted: Any = predictive_of(self.model_, choices.inputs)
         return Belief(np.asarray(predicted.mean), np.asarray(predicted.epistemic_var))
 
-    def draw(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, "s k"]:
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Draw functions by `sample_y`; normals where the estimator has none, or is not fitted."""
         if self.model_ is not None:
             model, inputs = unwrapped(self.model_, choices.inputs)
@@ -138,20 +131,20 @@ class RefittedRewards(Rewards):
 
     def to_stored(self) -> Stored:
         """Return the last fit and the memory; TypeError if the estimator is not of this library."""
+        model, arrays = None, {}
+        if self.model_ is not None:
+            model, arrays = estimator_to_stored(self.model_)
         about = {
             "settings": self.settings(),
             "estimator": unfitted_to_stored(self.estimator),
-            "model": None,
-            "guards": self._guards,
+            "model": model,
+            "guards": self.guards_,
             "seed": self._seed,
             "counts": [self._n_seen, self._n_fitted, self._n_fits],
         }
         n = min(self._n_seen, self.buffer_size)
-        arrays = {"memory.x": self._x[:n], "memory.y": self._y[:n]}
-        if self.model_ is not None:
-            about["model"], fitted = estimator_to_stored(self.model_)
-            arrays |= {f"model.{name}": array for name, array in fitted.items()}
-        return Stored(about, arrays)
+        memory = {"memory.x": self._x[:n], "memory.y": self._y[:n]}
+        return Stored(about, memory | above("model.", arrays))
 
     @classmethod
     def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
@@ -161,17 +154,16 @@ class RefittedRewards(Rewards):
         rewards.begin(n_features, arms, int(header["seed"]))
         counts = [int(count) for count in header["counts"]]
         rewards._n_seen, rewards._n_fitted, rewards._n_fits = counts
-        n = min(counts[0], rewards.buffer_size)
         if min(counts) < 0 or counts[1] > counts[0]:
             raise ValueError("there are fewer rows than were fitted")
-        if n:
+        if n := min(counts[0], rewards.buffer_size):
             rewards._x[:n] = finite("memory.x", arrays["memory.x"], (n, rewards._x.shape[1]))
             rewards._y[:n] = finite("memory.y", arrays["memory.y"], (n,))
         if header["model"] is not None:
             rewards.model_ = estimator_from_stored(header["model"], below("model.", arrays))
             if rewards.model_.n_features_in_ != rewards._x.shape[1]:
                 raise ValueError("the stored model has another number of inputs")
-        rewards._guards = {str(name): int(n) for name, n in header["guards"].items()}
+        rewards.guards_ = {str(name): int(n) for name, n in header["guards"].items()}
         return rewards
 
     def check(self) -> None:
@@ -182,12 +174,9 @@ class RefittedRewards(Rewards):
                 "estimator must be a regressor, for rewards are numbers; got "
                 f"{type(self.estimator).__name__}"
             )
-        for name in ("buffer_size", "first"):
-            check_int(name, getattr(self, name))
-        check_choice("keep", self.keep, ("sample", "last"))
+        super().check()
         if self.first > self.buffer_size:
             raise ValueError(
                 f"first must be <= buffer_size, {self.buffer_size}, got {self.first}: raise the "
                 "buffer or lower first"
             )
-        check_positive("growth", self.growth)

@@ -15,10 +15,10 @@ from jaxtyping import Float
 from sklearn.base import clone
 
 from bayesprop.decisions.arms import Arms, Choices
-from bayesprop.decisions.pool import finite
-from bayesprop.decisions.rewards import Belief, Rewards, below
+from bayesprop.decisions.pool import bounded, finite
+from bayesprop.decisions.rewards import Belief, Draws, Rewards, above, below
 from bayesprop.estimators import online_network
-from bayesprop.estimators.checks import check_int, check_positive
+from bayesprop.estimators.params import COUNT, POSITIVE
 from bayesprop.model.trained_network import FURTHEST_INPUT
 from bayesprop.store import Stored, estimator_from_stored, estimator_to_stored
 
@@ -45,11 +45,11 @@ class ReplayedRewards(Rewards):
     """
 
     estimator: Any = field(kw_only=False)
-    reward_scale: float = 1.0
-    buffer_size: int = 4096
-    n_steps: int = 64
-    batch_size: int = 64
-    every: int = 1
+    reward_scale: float = field(default=1.0, metadata=POSITIVE)
+    buffer_size: int = field(default=4096, metadata=COUNT)
+    n_steps: int = field(default=64, metadata=COUNT)
+    batch_size: int = field(default=64, metadata=COUNT)
+    every: int = field(default=1, metadata=COUNT)
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Draw the start of the network."""
@@ -82,44 +82,41 @@ class ReplayedRewards(Rewards):
             )
         return Belief(drawn.mean(axis=0), drawn.var(axis=0))
 
-    def draw(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, "s k"]:
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Evaluate networks drawn from the posterior."""
         rows, seed = single("context", choices.inputs), int(rng.integers(2**32))
         return online_network.functions(self.model_, rows, seed, n_draws)
-
-    def to_stored(self) -> Stored:
-        """Return the network with its optimiser, and the memory."""
-        header, arrays = estimator_to_stored(self.model_)
-        memory = {"x": np.asarray(self._memory.x), "y": np.asarray(self._memory.y)}
-        arrays = {f"model.{name}": array for name, array in arrays.items()}
-        arrays |= {f"memory.{name}": array for name, array in memory.items()}
-        about = {"settings": self.settings(), "model": header, "guards": self.guards_}
-        return Stored(about | {"n_seen": self._memory.n_seen}, arrays)
-
-    @classmethod
-    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
-        """Rebuild what `to_stored` gave."""
-        model = estimator_from_stored(stored.header["model"], below("model.", stored.arrays))
-        rewards = cls(clone(model), **stored.header["settings"])
-        rewards.begin(n_features, arms, online_network.seed_of(model))
-        if model.n_features_in_ != rewards.model_.n_features_in_:
-            raise ValueError("the stored model has another number of inputs")
-        names = ("memory.x", "memory.y")
-        x, y = (
-            jnp.asarray(finite(name, stored.arrays[name], like.shape), like.dtype)
-            for name, like in zip(names, rewards._memory[:2], strict=True)
-        )
-        rewards.model_ = model
-        rewards._memory = online_network.Memory(x, y, int(stored.header["n_seen"]))
-        rewards._undone = int(stored.header["guards"]["practice_undone"])
-        return rewards
 
     @property
     def guards_(self) -> dict[str, int]:
         """Times of practice that left the finite numbers, and were undone."""
         return {"practice_undone": int(self._undone)}
+
+    def to_stored(self) -> Stored:
+        """Return the network with its optimiser, and the memory."""
+        model, arrays = estimator_to_stored(self.model_)
+        about = {"settings": self.settings(), "model": model, "guards": self.guards_}
+        x, y, n_seen = self._memory
+        memory = {"memory.x": np.asarray(x), "memory.y": np.asarray(y)}
+        return Stored(about | {"n_seen": n_seen}, above("model.", arrays) | memory)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
+        """Rebuild what `to_stored` gave."""
+        header, arrays = stored
+        model = estimator_from_stored(header["model"], below("model.", arrays))
+        rewards = cls(clone(model), **header["settings"])
+        rewards.begin(n_features, arms, online_network.seed_of(model))
+        if model.n_features_in_ != rewards.model_.n_features_in_:
+            raise ValueError("the stored model has another number of inputs")
+        x, y = (
+            jnp.asarray(finite(name, arrays[f"memory.{name}"], like.shape), like.dtype)
+            for name, like in zip("xy", rewards._memory[:2], strict=True)
+        )
+        rewards.model_ = model
+        rewards._memory = online_network.Memory(x, y, int(header["n_seen"]))
+        rewards._undone = int(header["guards"]["practice_undone"])
+        return rewards
 
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""
@@ -134,16 +131,9 @@ class ReplayedRewards(Rewards):
                 "kl_weights must be 'uniform' for an estimator that practises on a memory, which "
                 f"has no epochs whose batches could share the KL; got {kl_weights!r}"
             )
-        check_positive("reward_scale", self.reward_scale)
-        for name in ("buffer_size", "n_steps", "batch_size", "every"):
-            check_int(name, getattr(self, name))
+        super().check()
 
 
 def single(name: str, values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
     """Round to float32; ValueError for numbers that are too large to be worked with in it."""
-    most = float(np.abs(values).max())
-    if most > FURTHEST_INPUT:
-        raise ValueError(
-            f"{name} must be at most {FURTHEST_INPUT:g} in size, got {most:g}: scale them"
-        )
-    return values.astype(np.float32)
+    return bounded(name, values, FURTHEST_INPUT).astype(np.float32)

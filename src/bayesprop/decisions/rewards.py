@@ -1,4 +1,4 @@
-"""What a bandit believes about rewards: the contract of every reward model.
+"""What a bandit believes about rewards: the contract of every reward model, and their names.
 
 A reward model sees rows: a context and the arm that was chosen in it, by number. It says what it
 expects of every arm in a context, and how sure it is, by moments or by draws of the whole function.
@@ -6,6 +6,7 @@ expects of every arm in a context, and how sure it is, by moments or by draws of
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import Any, NamedTuple, Self
@@ -14,7 +15,22 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
+from bayesprop.estimators.params import check_fields
 from bayesprop.store import Stored
+
+Draws = Float[np.ndarray, "s k"]
+"""Functions drawn from the posterior, evaluated for k arms."""
+
+_HOME = "bayesprop.decisions"
+KINDS = {
+    "linear": "linear_rewards:LinearRewards",
+    "neural-linear": "neural_linear_rewards:NeuralLinearRewards",
+    "streamed": "streamed_rewards:StreamedRewards",
+    "refitted": "refitted_rewards:RefittedRewards",
+    "replayed": "replayed_rewards:ReplayedRewards",
+}
+_ON_THEIR_OWN = {"linear": "linear", "neural-linear": "neural-linear", "pbp": "streamed"}
+"""Names for which a kind needs no estimator."""
 
 
 class Belief(NamedTuple):
@@ -22,6 +38,10 @@ class Belief(NamedTuple):
 
     mean: Float[np.ndarray, " k"]
     var: Float[np.ndarray, " k"]
+
+    def scaled(self, unit: float) -> Belief:
+        """Return the belief about rewards that are so many times as large."""
+        return Belief(unit * self.mean, unit**2 * self.var)
 
 
 class Rewards(ABC):
@@ -31,14 +51,9 @@ class Rewards(ABC):
     of `learn` leave the same state to the last bit: a journal repeats them.
     """
 
-    @property
-    def guards_(self) -> dict[str, int]:
-        """How often numerical trouble was met, by name."""
-        return {}
-
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""
-        return
+        check_fields(self)
 
     @abstractmethod
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
@@ -53,9 +68,7 @@ class Rewards(ABC):
         """Say what is believed of arms in a context."""
 
     @abstractmethod
-    def draw(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, "s k"]:
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Draw expected rewards of arms in a context, jointly: each draw is one function."""
 
     @abstractmethod
@@ -69,10 +82,73 @@ class Rewards(ABC):
 
     def settings(self) -> dict[str, Any]:
         """Return the settings other than an estimator, for JSON."""
-        names = [f.name for f in fields(self) if f.init]  # type: ignore[arg-type]
+        names = [f.name for f in fields(self)]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in names if name != "estimator"}
+
+
+def above(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Name arrays with a prefix."""
+    return {prefix + name: array for name, array in arrays.items()}
 
 
 def below(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Take the arrays whose names begin with a prefix, without it."""
     return {k.removeprefix(prefix): array for k, array in arrays.items() if k.startswith(prefix)}
+
+
+def kind_class(kind: str) -> Any:
+    """Return the class of a kind; KeyError where there is none."""
+    module, _, name = KINDS[kind].partition(":")
+    return getattr(importlib.import_module(f"{_HOME}.{module}"), name)
+
+
+def kind_of(rewards: Rewards) -> str:
+    """Return the name of a reward model's kind; TypeError for one that is not of this library."""
+    for kind, home in KINDS.items():
+        if f"{_HOME}.{home}" == f"{type(rewards).__module__}:{type(rewards).__qualname__}":
+            return kind
+    raise TypeError(f"only reward models of bayesprop can be saved, got {type(rewards).__name__}")
+
+
+def rewards_of(model: Any) -> Rewards:
+    """Return the reward model that serves: itself, or one for an estimator or a method's name.
+
+    "linear" is `LinearRewards`, "neural-linear" `NeuralLinearRewards`, "pbp" `StreamedRewards` with
+    the network that it chooses for rewards. Otherwise a regressor, or the name of a method of
+    regression: PBP absorbs every reward (`StreamedRewards`), networks that are trained by gradient
+    steps practise on a memory (`ReplayedRewards`), and any other, of scikit-learn too, is fitted
+    anew now and then (`RefittedRewards`). ValueError for what is none of these.
+    """
+    if isinstance(model, Rewards):
+        return model
+    if isinstance(model, str) and model in _ON_THEIR_OWN:
+        return kind_class(_ON_THEIR_OWN[model])()
+    from bayesprop import methods
+
+    if isinstance(model, str):
+        regressors = [m.name for m in methods.METHODS.values() if methods.REGRESSION in m.homes]
+        known = list(dict.fromkeys([*_ON_THEIR_OWN, *regressors]))
+        if model not in known:
+            raise ValueError(f"rewards must be one of {', '.join(known)}; got {model!r}")
+        model = methods.make(model)
+    if isinstance(model, type):
+        raise ValueError(f"rewards must be an estimator, not its class: {model.__name__}()")
+    rewards = kind_class(_kind_for(model))(model)
+    rewards.check()
+    return rewards
+
+
+def _kind_for(estimator: Any) -> str:
+    """Return the kind that serves an estimator."""
+    from bayesprop.estimators.pbp import PBPRegressor
+
+    if isinstance(estimator, PBPRegressor):
+        return "streamed"
+    from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
+    from bayesprop.estimators.deep_ensemble import DeepEnsembleRegressor
+    from bayesprop.estimators.laplace import LaplaceRegressor
+    from bayesprop.estimators.online_network import can_practise
+
+    at_once = LaplaceRegressor | DeepEnsembleRegressor | ClosedFormVIRegressor
+    is_trained = can_practise(estimator) and not isinstance(estimator, at_once)
+    return "replayed" if is_trained else "refitted"

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
-from bayesprop.decisions.rewards import Belief, Rewards
-from bayesprop.estimators.checks import check_int, check_positive
+from bayesprop.decisions.rewards import Belief, Draws, Rewards
+from bayesprop.estimators.checks import check_int
+from bayesprop.estimators.params import COUNT, POSITIVE, rule
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
 from bayesprop.model.standardiser import Standardiser
@@ -30,12 +32,10 @@ from bayesprop.store import Stored
 
 _GUARDS = ("weights_undone", "noise_kept", "prior_kept", "prior_uninformed")
 _LARGEST = 1e30
-_SCALED_BY = 20
-"""Rows that settle the scale of the inputs."""
+_SCALED_BY = 20  # rows that settle the scale of the inputs
 
 
-def _network() -> PBPRegressor:
-    """Return a network whose prior is wide enough that no arm is given up after a few rewards."""
+def _network() -> PBPRegressor:  # so wide that no arm is given up after a few rewards
     return PBPRegressor(weight_prior=(6.0, 20.0))
 
 
@@ -66,15 +66,10 @@ class StreamedRewards(Rewards):
     """
 
     estimator: Any = field(default_factory=_network, kw_only=False)
-    reward_scale: float = 1.0
-    n_recalled: int = 20
-    recall_weight: float = 1.0
-    refresh_every: int = 100
-
-    @property
-    def guards_(self) -> dict[str, int]:
-        """Updates and refreshes that left a weight, the noise or a prior factor as it was."""
-        return dict(self._guards)
+    reward_scale: float = field(default=1.0, metadata=POSITIVE)
+    n_recalled: int = field(default=20, metadata=rule(partial(check_int, least=0)))
+    recall_weight: float = field(default=1.0, metadata=POSITIVE)
+    refresh_every: int = field(default=100, metadata=COUNT)
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Stand at the prior, its means drawn at random."""
@@ -83,7 +78,7 @@ class StreamedRewards(Rewards):
         n_outputs = arms.width if arms.features is None else 1
         method = _method(self.estimator, n_inputs, n_outputs)
         self.stream_ = method.stream(np.random.default_rng(seed), **self._recall())
-        self._guards: dict[str, int] = dict.fromkeys(_GUARDS, 0)
+        self.guards_: dict[str, int] = dict.fromkeys(_GUARDS, 0)
         self._n_seen, self._square = 0, 0.0
 
     def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
@@ -109,17 +104,15 @@ class StreamedRewards(Rewards):
         if self._n_seen % self.refresh_every == 0:
             info += self.stream_.refresh()
         for name in _GUARDS:
-            self._guards[name] += int(getattr(info, name))
+            self.guards_[name] += int(getattr(info, name))
 
     def believe(self, choices: Choices) -> Belief:
         """Moments of the network's outputs, by assumed density filtering."""
         moments = self.stream_.moments(self._asked(choices))
-        m, v = (_of_arms(part, choices) for part in moments)
-        return Belief(self.reward_scale * m, self.reward_scale**2 * v)
+        belief = Belief(*(_of_arms(part, choices) for part in moments))
+        return belief.scaled(self.reward_scale)
 
-    def draw(
-        self, rng: np.random.Generator, choices: Choices, n_draws: int
-    ) -> Float[np.ndarray, "s k"]:
+    def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Evaluate networks drawn from the posterior."""
         drawn = self.stream_.draw(rng, self._asked(choices), n_draws)
         return self.reward_scale * _of_arms(drawn, choices)
@@ -129,7 +122,7 @@ class StreamedRewards(Rewards):
         about = {
             "settings": self.settings(),
             "estimator": unfitted_to_stored(self.estimator),
-            "guards": self._guards,
+            "guards": self.guards_,
             "n_seen": self._n_seen,
             "mean_square": float(self._square),
         }
@@ -148,7 +141,7 @@ class StreamedRewards(Rewards):
         rewards._square = float(header["mean_square"])
         if not 0.0 <= rewards._square < float("inf"):
             raise ValueError("the stored scale of the inputs is not a finite number >= 0")
-        rewards._guards = {name: int(header["guards"][name]) for name in _GUARDS}
+        rewards.guards_ = {name: int(header["guards"][name]) for name in _GUARDS}
         return rewards
 
     def _recall(self) -> dict[str, Any]:
@@ -166,25 +159,18 @@ class StreamedRewards(Rewards):
         return x / math.sqrt(square) if square > 0.0 else x
 
     def check(self) -> None:
-        """Raise ValueError for settings that cannot be."""
-        _check_estimator(self.estimator)
-        check_positive("reward_scale", self.reward_scale)
-        check_positive("recall_weight", self.recall_weight)
-        check_int("n_recalled", self.n_recalled, least=0)
-        check_int("refresh_every", self.refresh_every)
-
-
-def _check_estimator(estimator: Any) -> None:
-    """Raise ValueError unless the stream has what the settings of a regressor ask for."""
-    if not isinstance(estimator, PBPRegressor):
-        raise ValueError(f"estimator must be a PBPRegressor, got {type(estimator).__name__}")
-    estimator.check_params()
-    engine = _method(estimator, 1, 1).engine
-    if not engine.is_compiled or engine.inference != "adf":
-        raise ValueError(
-            "estimator must be a PBPRegressor of the compiled engine: activation='relu', "
-            f"batch_size=1, inference='adf', engine 'auto' or 'kernel'; got {estimator!r}"
-        )
+        """Raise ValueError for settings that cannot be, or a regressor that cannot be streamed."""
+        estimator = self.estimator
+        if not isinstance(estimator, PBPRegressor):
+            raise ValueError(f"estimator must be a PBPRegressor, got {type(estimator).__name__}")
+        estimator.check_params()
+        engine = _method(estimator, 1, 1).engine
+        if not engine.is_compiled or engine.inference != "adf":
+            raise ValueError(
+                "estimator must be a PBPRegressor of the compiled engine: activation='relu', "
+                f"batch_size=1, inference='adf', engine 'auto' or 'kernel'; got {estimator!r}"
+            )
+        super().check()
 
 
 def _method(estimator: PBPRegressor, n_inputs: int, n_outputs: int) -> Any:
