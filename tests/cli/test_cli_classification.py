@@ -378,12 +378,12 @@ def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeyp
     ],
 )
 def test_odd_pictures_in_a_model_file_count_as_not_said(animals, notes):
-    from bayesprop.cli.notes import read_notes
+    from bayesprop.cli.opened import Notes
     from bayesprop.store import SavedModel, load_model
 
     saved = load_model(animals[1])
     odd = SavedModel(saved.estimator, saved.table, {**saved.metadata, **notes}, saved.header)
-    assert read_notes(odd).picture == {}
+    assert Notes(odd).picture == {}
     whole = {"image_shape": [1, 2], "image_pixels": [0, 1]}
     good = SavedModel(saved.estimator, saved.table, {**saved.metadata, **whole}, saved.header)
-    assert read_notes(good).picture == whole
+    assert Notes(good).picture == whole

@@ -11,7 +11,7 @@ import pytest
 import bayesprop
 from bayesprop import methods
 from bayesprop.cli import main
-from bayesprop.cli.settings import DEFAULT_METHOD
+from bayesprop.cli.fit import DEFAULT_METHOD
 
 
 @pytest.fixture(scope="module")

@@ -23,15 +23,13 @@ from bayesprop.cli.console import (
     progress,
     warn,
 )
-from bayesprop.cli.predictions import predict_rows
-from bayesprop.cli.scores import constant_of
-from bayesprop.cli.settings import Settings, check_method, make_estimator, method_of, methods_for
-from bayesprop.cli.tables import check_output, divided, read_source, target_of
+from bayesprop.cli.fit import Settings, check_method, make_estimator, method_of, methods_for
+from bayesprop.cli.tables import check_output, divided, predict_rows, read_source, target_of
 from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.metrics import summarise
-from bayesprop.table.encoding import TableEncoding
+from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
 from bayesprop.table.errors import did_you_mean
-from bayesprop.table.split import Parts
+from bayesprop.table.split import Division
 
 if TYPE_CHECKING:
     import polars as pl
@@ -82,7 +80,7 @@ def run(options: Compare) -> None:
     names = _chosen(options.method, divisions[0].task)
     trials: list[Trial] = []
     try:
-        for trial in _trials(options, divisions, names, target.name):
+        for trial in _trials(options, divisions, names):
             trials.append(trial)
     except KeyboardInterrupt:
         if trials and not options.as_json:
@@ -118,11 +116,13 @@ def _is_slow(name: str) -> bool:
     return methods.METHODS[name].is_slow
 
 
-def _divisions(options: Compare, frame: pl.DataFrame, target: str, task: str | None) -> list[Parts]:
+def _divisions(
+    options: Compare, frame: pl.DataFrame, target: str, task: str | None
+) -> list[Division]:
     """Divide the table once for each split, each by a seed of its own."""
     first = divided(options, frame, target, task)
     warn(first.warnings)
-    if not len(first.test.frame):
+    if not first.counts["held_out"]:
         raise InputError(
             f"--test-fraction {options.test_fraction:g} holds no row out of "
             f"{len(first.target)}: raise it"
@@ -133,7 +133,7 @@ def _divisions(options: Compare, frame: pl.DataFrame, target: str, task: str | N
 
 
 def _trials(
-    options: Compare, divisions: Sequence[Parts], names: Sequence[str], target: str
+    options: Compare, divisions: Sequence[Division], names: Sequence[str]
 ) -> Iterator[Trial]:
     """Fit method after method, so that what is common to its fits is compiled once."""
     for name in (CONSTANT, *names):
@@ -141,17 +141,17 @@ def _trials(
         for split, parts in enumerate(divisions):
             what = f"{name}, split {split + 1} of {len(divisions)}"
             with progress(what, quiet=options.quiet):
-                trial = _trial(name, split, parts, target, options.seed + split, remarks)
+                trial = _trial(name, split, parts, options.seed + split, remarks)
             yield trial
         warn(sorted(f"{name}: {sentence}" for sentence in remarks))
 
 
-def _trial(name: str, split: int, parts: Parts, target: str, seed: int, remarks: set[str]) -> Trial:
+def _trial(name: str, split: int, parts: Division, seed: int, remarks: set[str]) -> Trial:
     started = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            scores, seconds = _judged(name, parts, target, seed, remarks)
+            scores, seconds = _judged(name, parts, seed, remarks)
     except Exception as error:  # the other methods go on
         seconds = time.perf_counter() - started
         return Trial(name, split, None, seconds, describe(error).message)
@@ -159,15 +159,20 @@ def _trial(name: str, split: int, parts: Parts, target: str, seed: int, remarks:
 
 
 def _judged(
-    name: str, parts: Parts, target: str, seed: int, remarks: set[str]
+    name: str, parts: Division, seed: int, remarks: set[str]
 ) -> tuple[dict[str, float], float]:
     """Fit a method (or the constant) and return its metrics and the seconds of the fit."""
-    encoding = TableEncoding.fit(parts.train.frame, target, parts.task)
-    train, test = parts.train.encoded(encoding), parts.test.encoded(encoding)
+    encoding = parts.encoding()
+    train, test = parts.encoded(encoding)
     started = time.perf_counter()
     if name == CONSTANT:
-        predictive = constant_of(parts.task, train).predict_dist(test.X)
-        return summarise(predictive, test.y), time.perf_counter() - started
+        is_class = parts.task == CLASSIFICATION
+        fitted = (
+            FrequencyBaseline.fit(train.y, np.unique(train.y))
+            if is_class
+            else ConstantBaseline.fit(train.y)
+        )
+        return summarise(fitted.predict_dist(test.X), test.y), time.perf_counter() - started
     estimator = make_estimator(Settings(), name, parts.task, seed)
     estimator.fit(train.X, train.y, **train.weights)
     seconds = time.perf_counter() - started
@@ -204,7 +209,7 @@ def _summary(name: str, trials: Sequence[Trial]) -> Summary:
 
 
 def _conclude(
-    options: Compare, target: str, parts: Parts, trials: Sequence[Trial], names: Sequence[str]
+    options: Compare, target: str, parts: Division, trials: Sequence[Trial], names: Sequence[str]
 ) -> list[Summary]:
     """Draw the plot, warn of failures, print the summaries."""
     summaries = summarise_trials(trials, names)
@@ -219,7 +224,7 @@ def _conclude(
             "target": target,
             "task": parts.task,
             "splits": options.splits,
-            "rows": {"train": len(parts.train.frame), "held_out": len(parts.test.frame)},
+            "rows": parts.counts,
         }
         many = {
             "methods": [summary._asdict() for summary in summaries],
@@ -249,13 +254,11 @@ def _draw(path: Path, summaries: Sequence[Summary], target: str) -> bool:
     return bool(points)
 
 
-def _show(options: Compare, target: str, parts: Parts, summaries: Sequence[Summary]) -> None:
+def _show(options: Compare, target: str, parts: Division, summaries: Sequence[Summary]) -> None:
     columns = _METRICS[parts.task]
     rows = [_line(summary, columns) for summary in summaries]
-    title = (
-        f"{target}: {options.splits} splits, {len(parts.train.frame)} rows to learn from and "
-        f"{len(parts.test.frame)} held out"
-    )
+    n_train, n_test = parts.counts.values()
+    title = f"{target}: {options.splits} splits, {n_train} rows to learn from and {n_test} held out"
     names = ("", "log-likelihood", "± s.e.", *columns.values(), "seconds a fit")
     print_table(title, names, rows, right=range(1, len(names)))
     note("log-likelihood: nats a held-out row, higher is better; splits share rows, so that the "

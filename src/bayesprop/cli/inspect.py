@@ -9,8 +9,8 @@ import numpy as np
 
 from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import figure, plain, print_json, print_table
-from bayesprop.cli.notes import read_notes
-from bayesprop.cli.scores import print_scores
+from bayesprop.cli.opened import Notes
+from bayesprop.cli.tables import print_scores
 from bayesprop.store import load_model
 from bayesprop.table.classes import class_text
 from bayesprop.table.errors import listing, one_line
@@ -30,7 +30,7 @@ def run(options: Inspect) -> None:
 
 def _facts(saved: SavedModel) -> dict[str, Any]:
     """Gather what a model file says; a model that Python saved knows less."""
-    notes, estimator = read_notes(saved), saved.estimator
+    notes, estimator = Notes(saved), saved.estimator
     parameters = plain(estimator.get_params(deep=False))
     classes = plain(getattr(estimator, "classes_", None))
     return {

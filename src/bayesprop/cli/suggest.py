@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
@@ -11,7 +13,6 @@ from jaxtyping import Bool, Float
 
 from bayesprop.cli.actions import Suggest
 from bayesprop.cli.answers import Answers, NumberAnswers, answers_of
-from bayesprop.cli.conditions import rows_where
 from bayesprop.cli.console import (
     InputError,
     figure,
@@ -19,20 +20,31 @@ from bayesprop.cli.console import (
     print_json,
     print_table,
     progress,
-    refusals_of_estimator,
     warn,
 )
 from bayesprop.cli.opened import OpenedModel, open_model
-from bayesprop.cli.predictions import far_rows_by_name, predict_rows
-from bayesprop.cli.reasons import Worth, unlike_training, why
-from bayesprop.cli.tables import check_output, column
+from bayesprop.cli.tables import check_output, column, predict_rows, refusals_by_name
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.decisions.batches import BATCHES, Chosen
+from bayesprop.table.columns import CategoryColumn
+from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table.write import check_kind, write_table
 
 MAX_SHOWN_COLUMNS = 5
+FAR_STDS, FEW = 2.0, 0.05
+_SHOWN_INPUTS = 3
+_CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
+_COMPARE = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "==": operator.eq,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
 
 
 class Candidates(NamedTuple):
@@ -43,6 +55,29 @@ class Candidates(NamedTuple):
     cost: Float[np.ndarray, " n"] | None
     allowed: Bool[np.ndarray, " n"]
     warnings: list[str]
+
+
+class Worth(NamedTuple):
+    """What the score of a chosen row is.
+
+    score, alone
+        When it was chosen, and on its own.
+    unit
+        Of both.
+    share_below
+        Of the candidates, those whose score on their own is lower.
+    n_candidates
+        All of them.
+    cost
+        None where nothing is known of costs.
+    """
+
+    score: float
+    alone: float
+    unit: str
+    share_below: float
+    n_candidates: int
+    cost: float | None
 
 
 class Suggestion(NamedTuple):
@@ -113,7 +148,7 @@ def _candidates(options: Suggest, model: OpenedModel) -> Candidates:
         if not costs.dtype.is_numeric():
             raise InputError(f"--cost {options.cost} must hold numbers")
         cost = costs.cast(float).fill_null(float("nan")).to_numpy()
-    allowed = rows_where(frame, options.where, options.table)
+    allowed = _rows_where(frame, options.where, options.table)
     if not allowed.any():
         raise InputError(f"no row of {one_line(options.table)} meets every --where")
     return Candidates(frame, encoded.X, cost, allowed, encoded.warnings)
@@ -126,8 +161,7 @@ def _choose(options: Suggest, model: OpenedModel, candidates: Candidates) -> Cho
     numbers = range(1, 1 + len(candidates.frame))
     with (
         progress(f"scoring {len(candidates.frame)} candidates", quiet=options.quiet),
-        refusals_of_estimator(ValueError),
-        far_rows_by_name(candidates.features, model.encoding, numbers),
+        refusals_by_name(candidates.features, model.encoding, numbers),
     ):
         learner = ActiveLearner(
             model.estimator,
@@ -176,9 +210,9 @@ def _suggestions(
             cost=None if candidates.cost is None else float(candidates.cost[index]),
         )
         one = predictive[at : at + 1]
-        unlike = unlike_training(encoding, model.estimator.x_scaler_, candidates.features[index])
+        unlike = _unlike_training(encoding, model.estimator.x_scaler_, candidates.features[index])
         expected = f"{encoding.target_name} would be {answers.words(one, model.notes.unit)}"
-        suggestions.append(Suggestion(int(index) + 1, worth, one, why(expected, worth, unlike)))
+        suggestions.append(Suggestion(int(index) + 1, worth, one, _reason(expected, worth, unlike)))
     return suggestions
 
 
@@ -232,3 +266,105 @@ def _show(
     if options.why:
         for one in suggestions:
             print(f"\nrow {one.row}: {one_line(one.why)}")
+
+
+def _reason(expected: str, worth: Worth, unlike: list[str]) -> str:
+    """Word one reason.
+
+    expected
+        What is predicted, in words; it begins with the name of a column, which stays as it is.
+    unlike
+        In what the row is unlike the training rows.
+    """
+    others = [_worth(worth)]
+    if unlike:
+        others.append(f"Unlike the training rows in {'; '.join(unlike)}")
+    return ". ".join([expected, *others]) + "."
+
+
+def _worth(worth: Worth) -> str:
+    unit = f" {worth.unit}" if worth.unit else ""
+    text = f"It scores {figure(worth.alone)}{unit}, more than {_percent(worth.share_below)} of "
+    text += f"the {worth.n_candidates} candidates"
+    if abs(worth.score - worth.alone) > 1e-9 * abs(worth.alone):
+        text += f", and {figure(worth.score)} once the rows above are measured"
+    if worth.cost is not None:
+        text += f"; {figure(worth.score / worth.cost)} for each unit of cost"
+    return text
+
+
+def _percent(share: float) -> str:
+    """Round down, so that only all is 100 %."""
+    return f"{np.floor(1000.0 * share) / 10.0:g} %"
+
+
+def _unlike_training(
+    encoding: TableEncoding, scaler: Any, row: Float[np.ndarray, " k"]
+) -> list[str]:
+    """Say in which columns a row is far from the training rows, furthest first."""
+    scale = scaler.scale
+    mean = scaler.mean * scaler.unit
+    if np.all(scale == 1.0) and np.all(mean == 0.0):
+        return []  # the model was fitted to inputs as they are
+    apart: list[tuple[float, str]] = []
+    first = 0
+    for known in encoding.columns:
+        own = slice(first, first + len(known.feature_names))
+        if isinstance(known, CategoryColumn):
+            apart += _rare_level(known, row[own], mean[own])
+        else:
+            z = float((row[first] - mean[first]) / scale[first])
+            side = "above" if z > 0.0 else "below"
+            text = f"{known.name} {row[first]:.4g}, {abs(z):.1f} standard deviations {side}"
+            apart += [(abs(z), f"{text} their mean")] if abs(z) >= FAR_STDS else []
+        first = own.stop
+    apart.sort(key=lambda one: -one[0])
+    return [text for _, text in apart[:_SHOWN_INPUTS]]
+
+
+def _rare_level(
+    column: CategoryColumn, row: Float[np.ndarray, " l"], shares: Float[np.ndarray, " l"]
+) -> list[tuple[float, str]]:
+    if not row.any():
+        return [(np.inf, f"{column.name}, a level that has no column of its own")]
+    place = int(np.argmax(row))
+    if shares[place] > FEW:
+        return []
+    level = column.levels[place] if place < len(column.levels) else "missing"
+    return [(1.0 / max(shares[place], 1e-9), f"{column.name} {level}, {shares[place]:.1%} of them")]
+
+
+def _rows_where(
+    frame: pl.DataFrame, conditions: Sequence[str], source: str
+) -> Bool[np.ndarray, " n"]:
+    """Say of every row whether it meets all conditions; a missing value meets none."""
+    meets = [_meets(frame, text.strip(), source) for text in conditions]
+    return np.all([np.ones(len(frame), dtype=bool), *meets], axis=0)
+
+
+def _meets(frame: pl.DataFrame, text: str, source: str) -> Bool[np.ndarray, " n"]:
+    parts = _CONDITION.fullmatch(text)
+    if parts is None:
+        raise InputError(
+            f"--where must be a column, one of {' '.join(_COMPARE)} and a value, such as "
+            f"'temperature <= 80'; got {one_line(text)!r}"
+        )
+    values = column(frame, parts["column"], source)
+    sign, value = parts["sign"], parts["value"].strip("'\"")
+    compare = _COMPARE[sign]
+    if values.dtype.is_numeric():
+        try:
+            met = compare(values, float(value))
+        except ValueError:
+            raise InputError(
+                f"--where {one_line(text)}: {parts['column']} holds numbers, and "
+                f"{one_line(value)!r} is none"
+            ) from None
+    elif sign in ("==", "=", "!="):
+        met = compare(values.cast(pl.String), value)
+    else:
+        raise InputError(
+            f"--where {one_line(text)}: {parts['column']} holds {values.dtype}, for which there "
+            "are == and !="
+        )
+    return met.fill_null(False).to_numpy()

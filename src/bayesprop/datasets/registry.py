@@ -283,9 +283,9 @@ _TABLE: dict[str, DataSet] = {
 }
 
 
-def names(task: str | None = None) -> list[str]:
-    """Return the names that `load` knows, or those of one task."""
-    return [name for name, data in _TABLE.items() if task in (None, data.task)]
+def names() -> list[str]:
+    """Return the names that `load` knows."""
+    return list(_TABLE)
 
 
 def find(name: str) -> DataSet | None:

@@ -15,10 +15,8 @@ from bayesprop.table.classes import (
     Label,
     choose_task,
     class_codes,
-    class_labels,
     classes_from_stored,
     fit_classes,
-    known_values,
     target_numbers,
 )
 from bayesprop.table.columns import (
@@ -70,23 +68,6 @@ class Rows(NamedTuple):
         return Rows(self.X[chosen], self.y[chosen], self.numbers[chosen], weight, self.remarks)
 
 
-class UsableRows(NamedTuple):
-    """The rows whose target is known, where they are (from 0), the task, sentences on either."""
-
-    frame: pl.DataFrame
-    places: Int[np.ndarray, " n"]
-    task: str
-    warnings: list[str]
-
-
-class KnownTarget(NamedTuple):
-    """The target where it is known, the places of those rows (from 0), a sentence on the others."""
-
-    values: Shaped[np.ndarray, " n"]
-    places: Int[np.ndarray, " n"]
-    warnings: list[str]
-
-
 @dataclass(frozen=True)
 class TableEncoding:
     """How the columns of a training table become numbers; the same way for every later table.
@@ -112,26 +93,21 @@ class TableEncoding:
 
     @classmethod
     def fit(cls, frame: pl.DataFrame, target: str, task: str | None = None) -> TableEncoding:
-        """Choose an encoding from training data; rows without a target are not looked at.
+        """Choose an encoding from training rows.
 
         task
-            "regression" or "classification". None: text, categories and true/false are classes;
-            so are whole numbers with two values, with a remark; other numbers are numbers.
+            "regression" or "classification"; None: as `choose_task` says.
         """
-        rows, _, task, report = _rows_with_target(frame, target, task)
-        if len(rows) < 2:
-            raise TableError(
-                f"a fit needs at least 2 rows with a value of {quoted(target)}, got {len(rows)}"
-            )
-        fitted = [fit_column(rows[name]) for name in rows.columns if name != target]
+        series = column_of(frame, target)
+        fitted = [fit_column(frame[name]) for name in frame.columns if name != target]
         columns = tuple(one.column for one in fitted if one.column is not None)
-        report = [*report, *_sentences(fitted)]
+        report = _sentences(fitted)
         if not columns:
             raise TableError(
                 f"no column is left to predict {quoted(target)} from: {'; '.join(report) or 'none'}"
             )
-        classes = fit_classes(rows[target]) if task == "classification" else ()
-        return cls(target, columns, report, classes)
+        is_class = (task or choose_task(series).task) == "classification"
+        return cls(target, columns, report, fit_classes(series) if is_class else ())
 
     @property
     def task(self) -> str:
@@ -179,33 +155,24 @@ class TableEncoding:
         return encoded.X
 
     def target(self, frame: pl.DataFrame) -> Shaped[np.ndarray, " n"]:
-        """Return the target of every row: numbers, or labels out of `classes`.
+        """Return the target of the rows that have one: numbers, or labels out of `classes`.
 
-        TableError if it is absent, missing in a row, no number or an unknown class.
+        TableError if it is absent, no number or an unknown class.
         """
-        known = self.known_target(frame)
-        if len(known.places) < len(frame):
-            absent = np.setdiff1d(np.arange(len(frame)), known.places)
-            raise TableError(
-                f"target {quoted(self.target_name)} is missing in {counted(len(absent), 'row')},"
-                f" first in data row {absent[0] + 1}: fill it in or leave the row out"
-            )
-        return known.values
+        known = self._targets(frame).drop_nulls().to_numpy()
+        return np.array(self.classes)[known] if self.classes else known.astype(np.float64)
 
-    def known_target(self, frame: pl.DataFrame) -> KnownTarget:
-        """Return the target of the rows that have one; otherwise as `target`."""
+    def _targets(self, frame: pl.DataFrame) -> pl.Series:
+        """Return numbers or places in `classes`, null where they are missing."""
         series = column_of(frame, self.target_name)
-        values = class_codes(series, self.classes) if self.classes else target_numbers(series)
-        places, known = _places(values.is_not_null()), values.drop_nulls().to_numpy()
-        target = class_labels(self.classes)[known] if self.classes else known.astype(np.float64)
-        return KnownTarget(target, places, _left_out(len(frame) - len(places), self.target_name))
+        return class_codes(series, self.classes) if self.classes else target_numbers(series)
 
     def rows(self, frame: pl.DataFrame) -> Rows:
         """Encode the rows of a whole table that have a target."""
         encoded = self.encode(frame)  # whole, so that messages name rows of the table
-        known = self.known_target(frame)
-        remarks = [*known.warnings, *encoded.warnings]
-        return Rows(encoded.X[known.places], known.values, known.places + 1, None, remarks)
+        places = np.flatnonzero(self._targets(frame).is_not_null().to_numpy())
+        remarks = [*left_out(len(frame) - len(places), self.target_name), *encoded.warnings]
+        return Rows(encoded.X[places], self.target(frame), places + 1, None, remarks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
@@ -246,37 +213,8 @@ class TableEncoding:
             )
 
 
-def usable_rows(frame: pl.DataFrame, target: str, task: str | None = None) -> UsableRows:
-    """Leave out rows without a target, and refuse now what a fit on part of the table would.
-
-    Called on a whole table, before it is divided, so that messages name rows of the file.
-    """
-    rows = _rows_with_target(frame, target, task)
-    for name in frame.columns:
-        if name != target:
-            fit_column(frame[name])
-    return rows
-
-
-def _rows_with_target(frame: pl.DataFrame, target: str, task: str | None) -> UsableRows:
-    series = column_of(frame, target)
-    task, remark = choose_task(series, task)
-    values = target_numbers(series) if task == "regression" else known_values(series)
-    places = _places(values.is_not_null())
-    left_out = _left_out(len(frame) - len(places), target)
-    return UsableRows(
-        frame[places] if left_out else frame,
-        places,
-        task,
-        [*([] if remark is None else [remark]), *left_out],
-    )
-
-
-def _places(mask: pl.Series) -> Int[np.ndarray, " n"]:
-    return np.flatnonzero(mask.to_numpy())
-
-
-def _left_out(n: int, target: str) -> list[str]:
+def left_out(n: int, target: str) -> list[str]:
+    """Say how many rows have no target; nothing where all have one."""
     if not n:
         return []
     return [f"{counted(n, 'row')} left out: no value of the target {quoted(target)}"]

@@ -3,41 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 from jaxtyping import Bool, Float, Int
 
-from bayesprop.table.classes import class_codes, fit_classes
-from bayesprop.table.columns import column_of
-from bayesprop.table.encoding import Rows, TableEncoding, UsableRows, usable_rows
+from bayesprop.table.classes import (
+    choose_task,
+    class_codes,
+    fit_classes,
+    known_values,
+    target_numbers,
+)
+from bayesprop.table.columns import column_of, fit_column
+from bayesprop.table.encoding import Rows, TableEncoding, left_out
 from bayesprop.table.errors import TableError, counted
 
-if TYPE_CHECKING:
-    import polars as pl
 
+class Division(NamedTuple):
+    """The rows that a fit can use, and which of them are held out.
 
-class Part(NamedTuple):
-    """Some rows of the table; `numbers` count from 1, `weight` is None for equal weights."""
+    frame, numbers, weight
+        Of these rows, in the order of the table; numbers count from 1, weight is None for equal
+        weights.
+    target
+        Of every row that has one, by which the table is known again.
 
+    Warnings
+    --------
+        Sentences on the task and on what was left out.
+    """
+
+    task: str
     frame: pl.DataFrame
     numbers: Int[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"] | None
-
-    def encoded(self, encoding: TableEncoding) -> Rows:
-        """Return the rows as numbers."""
-        features, remarks = encoding.encode(self.frame)
-        return Rows(features, encoding.target(self.frame), self.numbers, self.weight, remarks)
-
-
-class Parts(NamedTuple):
-    """Training and held-out rows; `target` is that of every row which has one, in their order."""
-
-    task: str
-    train: Part
-    test: Part
+    is_test: Bool[np.ndarray, " n"]
     target: pl.DataFrame
     warnings: list[str]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows there are to learn from and to judge by."""
+        return {"train": int(np.sum(~self.is_test)), "held_out": int(np.sum(self.is_test))}
+
+    def encoded(self, encoding: TableEncoding) -> tuple[Rows, Rows]:
+        """Return the rows to learn from and those held out as numbers."""
+        features, remarks = encoding.encode(self.frame)
+        rows = Rows(features, encoding.target(self.frame), self.numbers, self.weight, remarks)
+        return rows.of(~self.is_test), rows.of(self.is_test)
+
+    def encoding(self) -> TableEncoding:
+        """Choose an encoding from the rows to learn from."""
+        return TableEncoding.fit(
+            self.frame.filter(~self.is_test), self.target.columns[0], self.task
+        )
 
 
 def divide(
@@ -50,11 +71,12 @@ def divide(
     weights: str | None = None,
     drop: Collection[str] = (),
     where: str = "the table",
-) -> Parts:
+) -> Division:
     """Shuffle with the seed and hold rows out; both parts keep the order of the table.
 
     Of every class the same share is held out, as nearly as whole rows allow, and at least one row
-    of it is always left to learn from.
+    of it is always left to learn from. Whatever a fit to a part of the table would refuse is
+    refused here, so that messages name rows of the file.
 
     weights
         Name of the column of row weights; rows of weight 0 teach nothing, and judge nothing.
@@ -70,23 +92,29 @@ def divide(
         if name in (target, weights):
             raise TableError(f"--drop {name}: this column is the target or holds the weights")
     frame = frame.drop(set(drop))
-    usable = usable_rows(frame, target, task)  # of the whole table: refusals name its rows
+    series = column_of(frame, target)
+    task, remark = choose_task(series, task)
+    values = target_numbers(series) if task == "regression" else known_values(series)
+    for name in frame.columns:
+        if name != target:
+            fit_column(frame[name])
     weight = weights_of(frame, weights, target, where)
-    frame = frame.drop(weights or ())
-    target_of_all = usable.frame.select(target)  # by which the table is known again
-    usable = _weighing(usable, weight)
-    n, n_test = len(usable.places), round(test_fraction * len(usable.places))
+    places = np.flatnonzero(values.is_not_null().to_numpy())
+    warnings = [*([] if remark is None else [remark]), *left_out(len(frame) - len(places), target)]
+    target_of_all = frame[places].select(target)
+    if weight is not None and not np.all(weighs := weight[places] > 0.0):
+        warnings.append(f"{counted(int(np.sum(~weighs)), 'row')} left out: of weight 0")
+        places = places[weighs]
+    n, n_test = len(places), round(test_fraction * len(places))
     if n - n_test < 2:
         out = f", of which {n_test} would be held out" if n_test else ""
         raise TableError(
             f"{where} has {counted(n, 'row')} with a target{out}; a fit needs 2 or more"
         )
-    is_test = held_out(usable.frame[target], usable.task, n_test, seed)
-    train, test = (
-        Part(frame[rows], rows + 1, None if weight is None else weight[rows])
-        for rows in (usable.places[~is_test], usable.places[is_test])
-    )
-    return Parts(usable.task, train, test, target_of_all, usable.warnings)
+    weight = None if weight is None else weight[places]
+    frame = frame.drop(weights or ())[places]
+    is_test = held_out(frame[target], task, n_test, seed)
+    return Division(task, frame, places + 1, weight, is_test, target_of_all, warnings)
 
 
 def weights_of(
@@ -110,18 +138,6 @@ def weights_of(
     if not np.any(weight > 0.0):
         raise TableError(f"--weights {name} must hold at least one number > 0")
     return weight
-
-
-def _weighing(usable: UsableRows, weight: Float[np.ndarray, " n"] | None) -> UsableRows:
-    """Leave rows of weight zero out."""
-    if weight is None or np.all(weighs := weight[usable.places] > 0.0):
-        return usable
-    sentence = f"{counted(int(np.sum(~weighs)), 'row')} left out: of weight 0"
-    return usable._replace(
-        frame=usable.frame.filter(weighs),
-        places=usable.places[weighs],
-        warnings=[*usable.warnings, sentence],
-    )
 
 
 def held_out(target: pl.Series, task: str, n_test: int, seed: int) -> Bool[np.ndarray, " n"]:
