@@ -228,7 +228,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path):
     forge(tmp_path / "bad", GOOD, {"slope": np.zeros((1, 1, 1))})
     refused(tmp_path / "bad", "the slope must be a matrix at most")
     forge(tmp_path / "bad", GOOD, {"slope": np.zeros(2, np.float16)})
-    refused(tmp_path / "bad", "an array 'slope' of type 'F16'")
+    refused(tmp_path / "bad", "an array 'slope' of type float16")
     for entry in (
         {"dtype": "F64", "shape": [2**62], "data_offsets": [0, 32]},
         {"dtype": "F64", "shape": [-1], "data_offsets": [0, 32]},

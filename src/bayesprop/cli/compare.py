@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from bayesprop.cli.tables import check_output, divided, predict_rows, read_sourc
 from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.metrics import summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
+from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean
 from bayesprop.table.split import Division
 
@@ -151,61 +152,47 @@ def _trial(name: str, split: int, parts: Division, seed: int, remarks: set[str])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            scores, seconds = _judged(name, parts, seed, remarks)
+            encoding = parts.encoding()
+            train, test = parts.encoded(encoding)
+            started = time.perf_counter()
+            model = _fitted(name, parts.task, train, seed, remarks)
+            seconds = time.perf_counter() - started
+            predictive = predict_rows(model, test.X, encoding, test.numbers)
+            return Trial(name, split, summarise(predictive, test.y), seconds, None)
     except Exception as error:  # the other methods go on
         seconds = time.perf_counter() - started
         return Trial(name, split, None, seconds, describe(error).message)
-    return Trial(name, split, scores, seconds, None)
 
 
-def _judged(
-    name: str, parts: Division, seed: int, remarks: set[str]
-) -> tuple[dict[str, float], float]:
-    """Fit a method (or the constant) and return its metrics and the seconds of the fit."""
-    encoding = parts.encoding()
-    train, test = parts.encoded(encoding)
-    started = time.perf_counter()
-    if name == CONSTANT:
-        is_class = parts.task == CLASSIFICATION
-        fitted = (
-            FrequencyBaseline.fit(train.y, np.unique(train.y))
-            if is_class
-            else ConstantBaseline.fit(train.y)
-        )
-        return summarise(fitted.predict_dist(test.X), test.y), time.perf_counter() - started
-    estimator = make_estimator(Settings(), name, parts.task, seed)
-    estimator.fit(train.X, train.y, **train.weights)
-    seconds = time.perf_counter() - started
-    remarks.update(estimator.fit_report_.warnings)
-    predictive = predict_rows(estimator, test.X, encoding, test.numbers)
-    return summarise(predictive, test.y), seconds
+def _fitted(name: str, task: str, train: Rows, seed: int, remarks: set[str]) -> Any:
+    """Fit a method, or the constant that any should beat."""
+    if name != CONSTANT:
+        estimator = make_estimator(Settings(), name, task, seed)
+        estimator.fit(train.X, train.y, **train.weights)
+        remarks.update(estimator.fit_report_.warnings)
+        return estimator
+    if task == CLASSIFICATION:
+        return FrequencyBaseline.fit(train.y, np.unique(train.y))
+    return ConstantBaseline.fit(train.y)
 
 
 def summarise_trials(trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:
     """Average over splits; the best log-likelihood first, what failed last."""
     every = [_summary(name, [trial for trial in trials if trial.method == name]) for name in names]
-    failed = [summary for summary in every if summary.log_likelihood is None]
-    good = [summary for summary in every if summary.log_likelihood is not None]
-    return sorted(good, key=lambda summary: -(summary.log_likelihood or 0.0)) + failed
+    return sorted(every, key=lambda summary: -summary.metrics.get("log_likelihood", -np.inf))
 
 
 def _summary(name: str, trials: Sequence[Trial]) -> Summary:
-    good = [trial for trial in trials if trial.metrics is not None]
+    good = [trial.metrics for trial in trials if trial.metrics is not None]
+    seconds = [trial.seconds for trial in trials if trial.metrics is not None]
     failures = [trial.failure for trial in trials if trial.failure is not None]
     if not good:
         return Summary(name, 0, None, None, {}, None, failures)
-    columns = {key: [(trial.metrics or {})[key] for trial in good] for key in good[0].metrics or {}}
-    means = {key: float(np.mean(values)) for key, values in columns.items()}
-    spread = np.std(columns["log_likelihood"], ddof=1) if len(good) > 1 else None
-    return Summary(
-        name,
-        len(good),
-        means["log_likelihood"],
-        None if spread is None else float(spread / np.sqrt(len(good))),
-        means,
-        float(np.median([trial.seconds for trial in good])),
-        failures,
-    )
+    means = {key: float(np.mean([metrics[key] for metrics in good])) for key in good[0]}
+    spread = np.std([metrics["log_likelihood"] for metrics in good], ddof=1) if good[1:] else None
+    error = None if spread is None else float(spread / np.sqrt(len(good)))
+    mean, median = means["log_likelihood"], float(np.median(seconds))
+    return Summary(name, len(good), mean, error, means, median, failures)
 
 
 def _conclude(
@@ -219,18 +206,18 @@ def _conclude(
             warn([f"{summary.method} failed on {len(summary.failures)} of {options.splits} "
                   f"splits: {summary.failures[0]}"])  # fmt: skip
     if options.as_json:
-        facts = {
-            "table": options.table,
-            "target": target,
-            "task": parts.task,
-            "splits": options.splits,
-            "rows": parts.counts,
-        }
-        many = {
-            "methods": [summary._asdict() for summary in summaries],
-            "trials": [trial._asdict() for trial in trials],
-        }
-        print_json({**facts, **many, "plot": plot})
+        print_json(
+            {
+                "table": options.table,
+                "target": target,
+                "task": parts.task,
+                "splits": options.splits,
+                "rows": parts.counts,
+                "methods": [summary._asdict() for summary in summaries],
+                "trials": [trial._asdict() for trial in trials],
+                "plot": plot,
+            }
+        )
     else:
         _show(options, target, parts, summaries)
         if plot is not None:

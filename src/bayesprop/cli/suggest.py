@@ -57,36 +57,30 @@ class Candidates(NamedTuple):
     warnings: list[str]
 
 
-class Worth(NamedTuple):
-    """What the score of a chosen row is.
+class Suggestion(NamedTuple):
+    """One chosen row.
 
+    row
+        Its number from 1.
+    predicted
+        What is predicted of it.
     score, alone
         When it was chosen, and on its own.
-    unit
-        Of both.
     share_below
         Of the candidates, those whose score on their own is lower.
-    n_candidates
-        All of them.
     cost
         None where nothing is known of costs.
+    unlike
+        In what it is unlike the training rows.
     """
 
+    row: int
+    predicted: Any
     score: float
     alone: float
-    unit: str
     share_below: float
-    n_candidates: int
     cost: float | None
-
-
-class Suggestion(NamedTuple):
-    """One chosen row: its number from 1, its score, what is predicted, why."""
-
-    row: int
-    worth: Worth
-    predicted: Any
-    why: str
+    unlike: list[str]
 
 
 def run(options: Suggest) -> None:
@@ -99,8 +93,10 @@ def run(options: Suggest) -> None:
     warnings = [*candidates.warnings, *_remarks(chosen)]
     warn(warnings)
     answers = answers_of(model.encoding, "likeliest", NumberAnswers())
-    suggestions = _suggestions(options, model, answers, candidates, chosen)
-    records = [_record(suggestion, answers) for suggestion in suggestions]
+    suggestions, unit = _suggestions(model, candidates, chosen), _unit(options, model)
+    n = len(candidates.frame)
+    reasons = [_reason(one, answers, model, n, unit) for one in suggestions]
+    records = [_record(one, answers, why) for one, why in zip(suggestions, reasons, strict=True)]
     if options.out is not None:
         write_table(_as_frame(candidates, chosen, records), str(options.out))
         note(f"{len(records)} suggestions: {options.out}", quiet=options.quiet)
@@ -111,14 +107,18 @@ def run(options: Suggest) -> None:
                 "table": options.table,
                 "target": model.encoding.target_name,
                 "acquisition": options.acquisition,
-                "unit": _unit(options, model),
-                "candidates": len(candidates.frame),
+                "unit": unit,
+                "candidates": n,
                 "suggestions": records,
                 "warnings": warnings,
             }
         )
     elif options.out is None:
-        _show(options, model, answers, candidates, suggestions)
+        about = ACQUISITIONS[options.acquisition].meaning + (f", {unit}" if unit else "")
+        title = f"{len(suggestions)} of {n} candidates; score: {about}"
+        _show(title, model, answers, candidates.frame, suggestions)
+        for record in records if options.why else []:
+            print(f"\nrow {record['row']}: {one_line(record['why'])}")
 
 
 def _check(options: Suggest) -> None:
@@ -192,42 +192,36 @@ def _unit(options: Suggest, model: OpenedModel) -> str:
     return unit.replace("y", f"({own})") if own and unit.startswith("y") else unit
 
 
-def _suggestions(
-    options: Suggest, model: OpenedModel, answers: Answers, candidates: Candidates, chosen: Chosen
-) -> list[Suggestion]:
+def _suggestions(model: OpenedModel, candidates: Candidates, chosen: Chosen) -> list[Suggestion]:
     """Describe each chosen row, best first."""
-    encoding, rows = model.encoding, np.asarray(chosen.indices)
-    predictive = predict_rows(model.estimator, candidates.features[rows], encoding, rows + 1)
-    suggestions = []
-    for at, (index, score) in enumerate(zip(rows, chosen.scores, strict=True)):
-        alone = float(chosen.pool_scores[index])
-        worth = Worth(
-            score=float(score),
-            alone=alone,
-            unit=_unit(options, model),
-            share_below=float(np.mean(chosen.pool_scores < alone)),
-            n_candidates=len(candidates.frame),
-            cost=None if candidates.cost is None else float(candidates.cost[index]),
+    rows, scores = np.asarray(chosen.indices), chosen.pool_scores
+    features, cost = candidates.features[rows], candidates.cost
+    predictive = predict_rows(model.estimator, features, model.encoding, rows + 1)
+    return [
+        Suggestion(
+            row=int(index) + 1,
+            predicted=predictive[at : at + 1],
+            score=float(chosen.scores[at]),
+            alone=float(scores[index]),
+            share_below=float(np.mean(scores < scores[index])),
+            cost=None if cost is None else float(cost[index]),
+            unlike=_unlike_training(model.encoding, model.estimator.x_scaler_, features[at]),
         )
-        one = predictive[at : at + 1]
-        unlike = _unlike_training(encoding, model.estimator.x_scaler_, candidates.features[index])
-        expected = f"{encoding.target_name} would be {answers.words(one, model.notes.unit)}"
-        suggestions.append(Suggestion(int(index) + 1, worth, one, _reason(expected, worth, unlike)))
-    return suggestions
+        for at, index in enumerate(rows)
+    ]
 
 
-def _record(suggestion: Suggestion, answers: Answers) -> dict[str, Any]:
+def _record(one: Suggestion, answers: Answers, why: str) -> dict[str, Any]:
     """Return what is said of a row by name, as plain values."""
-    worth = suggestion.worth
-    predicted = answers.columns(suggestion.predicted)
+    predicted = answers.columns(one.predicted)
     return {
-        "row": suggestion.row,
-        "score": worth.score,
-        "score_alone": worth.alone,
-        "share_below": worth.share_below,
-        **({} if worth.cost is None else {"cost": worth.cost}),
+        "row": one.row,
+        "score": one.score,
+        "score_alone": one.alone,
+        "share_below": one.share_below,
+        **({} if one.cost is None else {"cost": one.cost}),
         **{name: values.tolist()[0] for name, values in predicted.items()},
-        "why": suggestion.why,
+        "why": why,
     }
 
 
@@ -243,54 +237,34 @@ def _as_frame(
 
 
 def _show(
-    options: Suggest,
+    title: str,
     model: OpenedModel,
     answers: Answers,
-    candidates: Candidates,
+    frame: pl.DataFrame,
     suggestions: Sequence[Suggestion],
 ) -> None:
-    encoding = model.encoding
-    names = [column.name for column in encoding.columns][:MAX_SHOWN_COLUMNS]
-    cells = []
+    names = [column.name for column in model.encoding.columns][:MAX_SHOWN_COLUMNS]
+    columns, cells = [], []
     for one in suggestions:
-        own = candidates.frame.row(one.row - 1, named=True)
-        values = {name: "" if own[name] is None else str(own[name]) for name in names}
-        answer = answers.brief(encoding.target_name, one.predicted)
-        cells.append([{"row": str(one.row)}, values, answer, {"score": figure(one.worth.score)}])
-    columns = [name for part in cells[0] for name in part]
-    rows = [[text for part in parts for text in part.values()] for parts in cells]
-    about = ACQUISITIONS[options.acquisition]
-    title = f"{len(suggestions)} of {len(candidates.frame)} candidates; score: {about.meaning}"
-    unit = _unit(options, model)
-    print_table(f"{title}, {unit}" if unit else title, columns, rows, right=range(len(columns)))
-    if options.why:
-        for one in suggestions:
-            print(f"\nrow {one.row}: {one_line(one.why)}")
+        own = frame.row(one.row - 1, named=True)
+        values = ["" if own[name] is None else str(own[name]) for name in names]
+        answer = answers.brief(model.encoding.target_name, one.predicted)
+        cells.append([str(one.row), *values, *answer.values(), figure(one.score)])
+        columns = ["row", *names, *answer, "score"]
+    print_table(title, columns, cells, right=range(len(columns)))
 
 
-def _reason(expected: str, worth: Worth, unlike: list[str]) -> str:
-    """Word one reason.
-
-    expected
-        What is predicted, in words; it begins with the name of a column, which stays as it is.
-    unlike
-        In what the row is unlike the training rows.
-    """
-    others = [_worth(worth)]
-    if unlike:
-        others.append(f"Unlike the training rows in {'; '.join(unlike)}")
-    return ". ".join([expected, *others]) + "."
-
-
-def _worth(worth: Worth) -> str:
-    unit = f" {worth.unit}" if worth.unit else ""
-    text = f"It scores {figure(worth.alone)}{unit}, more than {_percent(worth.share_below)} of "
-    text += f"the {worth.n_candidates} candidates"
-    if abs(worth.score - worth.alone) > 1e-9 * abs(worth.alone):
-        text += f", and {figure(worth.score)} once the rows above are measured"
-    if worth.cost is not None:
-        text += f"; {figure(worth.score / worth.cost)} for each unit of cost"
-    return text
+def _reason(one: Suggestion, answers: Answers, model: OpenedModel, n: int, unit: str) -> str:
+    """Word why one of n candidates is worth measuring; first what is predicted of it."""
+    words = answers.words(one.predicted, model.notes.unit)
+    scores = f"It scores {figure(one.alone)}{' ' * bool(unit)}{unit}"
+    scores += f", more than {_percent(one.share_below)} of the {n} candidates"
+    if abs(one.score - one.alone) > 1e-9 * abs(one.alone):
+        scores += f", and {figure(one.score)} once the rows above are measured"
+    if one.cost is not None:
+        scores += f"; {figure(one.score / one.cost)} for each unit of cost"
+    unlike = [f"Unlike the training rows in {'; '.join(one.unlike)}"] if one.unlike else []
+    return ". ".join([f"{model.encoding.target_name} would be {words}", scores, *unlike]) + "."
 
 
 def _percent(share: float) -> str:
