@@ -21,6 +21,7 @@ from bayesprop.table.classes import (
 )
 from bayesprop.table.columns import (
     CategoryColumn,
+    Encoded,
     FittedColumn,
     NumericColumn,
     column_from_dict,
@@ -31,13 +32,6 @@ from bayesprop.table.errors import TableError, TableWarning, counted, did_you_me
 
 VERSION = 1
 _LISTED_CONSTANTS = 5
-
-
-class EncodedRows(NamedTuple):
-    """Rows as numbers, and sentences about values that had to be interpreted."""
-
-    X: Float[np.ndarray, "n k"]
-    warnings: list[str]
 
 
 class Rows(NamedTuple):
@@ -135,17 +129,15 @@ class TableEncoding:
         is_word = bool(self.classes) and all(isinstance(label, str) for label in self.classes)
         return (*words, *([self.target_name] if is_word else []))
 
-    def encode(self, frame: pl.DataFrame) -> EncodedRows:
+    def encode(self, frame: pl.DataFrame) -> Encoded:
         """Return a table's rows as numbers, with sentences on unseen levels and filled gaps.
 
         Columns are found by name; others are ignored. TableError if one is absent or unusable.
         """
         self._check_columns(frame)
         encoded = [column.encode(frame[column.name]) for column in self.columns]
-        matrix = np.column_stack([one.values for one in encoded])
-        return EncodedRows(
-            np.ascontiguousarray(matrix), [text for one in encoded for text in one.warnings]
-        )
+        matrix = np.ascontiguousarray(np.column_stack([one.X for one in encoded]))
+        return Encoded(matrix, [text for one in encoded for text in one.warnings])
 
     def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
         """Do the same as `encode`, with its sentences as TableWarning."""
