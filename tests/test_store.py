@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import pickle
-import resource
 import struct
 import subprocess
 import sys
@@ -306,31 +305,6 @@ def test_a_full_disk_is_said_and_leaves_the_old_file(saved, monkeypatch):
         save_model(saved, Line(np.zeros(1000)))
     assert saved.read_bytes() == old
     assert os.listdir(saved.parent) == [saved.name]
-
-
-def test_a_file_size_limit_of_the_system_is_said(saved):
-    old = saved.read_bytes()
-    code = f"""
-import resource, signal
-import numpy as np
-from bayesprop import store
-store._method_of = lambda estimator: "line"
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-class Big:
-    def to_stored(self):
-        return {{}}, {{"a": np.zeros(9999)}}
-try:
-    store.save_model({str(saved)!r}, Big())
-except store.ModelFileError as error:
-    print(error)
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.startswith("cannot write model file")
-    assert "File too large" in run.stdout
-    assert saved.read_bytes() == old
-    assert os.listdir(saved.parent) == [saved.name]
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 2000
 
 
 def test_places_that_cannot_be_written(tmp_path):

@@ -184,14 +184,6 @@ def test_an_encoding_gives_labels_back_and_survives_storage():
     assert again.target(frame[::2]).dtype == known.y.dtype
 
 
-@pytest.mark.parametrize("values", [[0, 1] * 20, [False, True] * 20, ["a", "b"] * 20])
-def test_labels_keep_their_kind_through_storage(values):
-    frame, encoding = fitted(values)
-    labels = stored_and_back(encoding).target(frame)
-    assert labels.tolist() == values
-    assert type(labels.tolist()[0]) is type(values[0])
-
-
 def test_the_task_can_be_asked_for_both_ways():
     frame, encoding = fitted([0, 1] * 20, "regression")
     assert encoding.task == "regression"
