@@ -1,5 +1,4 @@
 import dataclasses
-import errno
 import hashlib
 import json
 import os
@@ -292,26 +291,6 @@ def test_nothing_that_a_file_names_is_imported(tmp_path, monkeypatch):
     forge(tmp_path / "m", {**header, "method": "line"})
     assert load(tmp_path / "m").step == "trap"
     assert "trap" not in sys.modules
-
-
-def test_a_full_disk_is_said_and_leaves_the_old_file(saved, monkeypatch):
-    old = saved.read_bytes()
-
-    def full(_handle):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ModelFileError, match=r"cannot write model file .*No space left on device"):
-        save_model(saved, Line(np.zeros(1000)))
-    assert saved.read_bytes() == old
-    assert os.listdir(saved.parent) == [saved.name]
-
-
-def test_places_that_cannot_be_written(tmp_path):
-    with pytest.raises(ModelFileError, match="No such file or directory"):
-        save_model(tmp_path / "none" / "m", Line(1.0))
-    with pytest.raises(ModelFileError, match="is a folder, not a file"):
-        save_model(tmp_path, Line(1.0))
 
 
 def test_a_killed_save_leaves_the_old_file(saved):

@@ -1,7 +1,5 @@
 import dataclasses
 import hashlib
-import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,10 +8,6 @@ import pytest
 from bayesprop.datasets import registry
 from bayesprop.datasets.images import load_images, names
 from bayesprop.table.errors import TableError
-
-FOLDER = Path(
-    os.environ.get("BAYESPROP_DATA") or Path(__file__).resolve().parents[2] / "../shared/data"
-)
 
 
 def pictures_in(folder, monkeypatch, *, name="mnist", **arrays):
@@ -142,9 +136,8 @@ def test_unknown_pictures_list_the_known_ones():
         load_images("iris")
 
 
-@pytest.mark.skipif(not (FOLDER / "mnist").exists(), reason="the data folder is not here")
-def test_published_pictures_have_the_published_counts(monkeypatch):
-    monkeypatch.setenv("BAYESPROP_DATA", str(FOLDER))
+@pytest.mark.usefixtures("published")
+def test_published_pictures_have_the_published_counts():
     images = load_images("mnist")
     assert (images.train_x.shape, images.test_x.shape) == ((60000, 28, 28), (10000, 28, 28))
     counts = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]

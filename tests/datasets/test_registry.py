@@ -1,9 +1,7 @@
 import dataclasses
 import hashlib
-import os
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from urllib.error import URLError
 
@@ -13,9 +11,6 @@ import pytest
 from bayesprop.datasets import registry
 from bayesprop.table.errors import TableError
 
-FOLDER = Path(
-    os.environ.get("BAYESPROP_DATA") or Path(__file__).resolve().parents[2] / "../shared/data"
-)
 NINE = ["boston", "concrete", "energy", "kin8nm", "naval", "power_plant", "protein"]
 NINE += ["wine_red", "yacht"]
 
@@ -58,15 +53,14 @@ def test_table_names_the_nine_sets_of_the_papers():
     assert "withdrawn" in registry.describe("boston").note
 
 
-@pytest.mark.skipif(not (FOLDER / "uci").exists(), reason="the data folder is not here")
+@pytest.mark.usefixtures("published")
 @pytest.mark.parametrize("name", NINE)
-def test_folder_sets_load(name, monkeypatch):
-    monkeypatch.setenv("BAYESPROP_DATA", str(FOLDER))
+def test_folder_sets_load(name):
     data, loaded = registry.describe(name), registry.load(name)
     assert loaded.X.shape == (data.n, data.d)
     assert np.isfinite(loaded.X).all()
     assert len(loaded.feature_names) == data.d
-    with np.load(FOLDER / str(data.file)) as arrays:
+    with np.load(loaded.source) as arrays:
         assert str(arrays["target_name"]) == data.target
 
 
@@ -177,9 +171,8 @@ def test_bundled_classes_come_as_labels_without_a_folder(name, monkeypatch):
         assert dict(zip(labels.tolist(), counts.tolist(), strict=True)) == BUNDLED[name]
 
 
-@pytest.mark.skipif(not (FOLDER / "mushroom").exists(), reason="the data folder is not here")
-def test_mushrooms_are_all_text(monkeypatch):
-    monkeypatch.setenv("BAYESPROP_DATA", str(FOLDER))
+@pytest.mark.usefixtures("published")
+def test_mushrooms_are_all_text():
     loaded = registry.load("mushroom")
     labels, counts = np.unique(loaded.y, return_counts=True)
     assert (labels.tolist(), counts.tolist()) == (["e", "p"], [4208, 3916])
