@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesprop.table.classes import choose_task, class_codes, fit_classes
-from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.encoding import TableEncoding, divide
 from bayesprop.table.errors import TableError
-from bayesprop.table.split import divide
 
 N = 40
 X = pl.Series("x", np.arange(N) ** 2 / 7.0)

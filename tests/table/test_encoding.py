@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.encoding import TableEncoding, divide
 from bayesprop.table.errors import TableError, TableWarning
-from bayesprop.table.split import divide
 
 N = 30
 Y = pl.Series("y", np.linspace(0.0, 1.0, N))

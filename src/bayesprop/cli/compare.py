@@ -28,9 +28,8 @@ from bayesprop.cli.tables import check_output, divided, predict_rows, read_sourc
 from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.metrics import summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import Division, Rows
 from bayesprop.table.errors import did_you_mean
-from bayesprop.table.split import Division
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,12 +53,9 @@ class Trial(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """One method over its splits.
+    """One method over its splits: means, of the seconds the median, of those that went well.
 
-    log_likelihood, metrics, seconds
-        Means over the splits that went well, the median for seconds; None where none did.
-    standard_error
-        Of the log-likelihood; None for fewer than two splits.
+    None where none did; the standard error of the log-likelihood takes two.
     """
 
     method: str

@@ -36,9 +36,8 @@ from bayesprop.cli.tables import (
 from bayesprop.datasets import registry
 from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.store import load_model, save_model
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import Division, Rows, TableEncoding
 from bayesprop.table.errors import did_you_mean, one_line
-from bayesprop.table.split import Division
 
 DEFAULT_METHOD = {REGRESSION: "mlp", CLASSIFICATION: "mlp"}
 _SEED = "random_state"

@@ -141,13 +141,7 @@ def _predictions(
 def _stretches(
     model: OpenedModel, table: str, levels: tuple[float, ...], *, quiet: bool
 ) -> tuple[float, ...]:
-    """Return how many std an interval of each level reaches from the mean, learnt from a table.
-
-    table
-        Rows with the target, that the fit did not see.
-    levels
-        Shares of new observations that the intervals should hold.
-    """
+    """Learn from a table how many std an interval of each level reaches from the mean."""
     with progress(f"calibrating on {table}", quiet=quiet):
         rows = _unseen_rows(model, table)
         with refusals_by_name(rows.X, model.encoding, rows.numbers):
@@ -173,13 +167,7 @@ def _unseen_rows(model: OpenedModel, table: str) -> Rows:
 
 
 class Abstaining:
-    """A rule for when not to answer, and how often it was met.
-
-    by
-        Name of the uncertainty, as in `decisions.abstention`.
-    above
-        Rows beyond it get no prediction; in the unit of the uncertainty.
-    """
+    """A rule for when not to answer: `above` which uncertainty; and how often it was met."""
 
     def __init__(self, by: str, above: float) -> None:
         self.by = by

@@ -58,20 +58,10 @@ class Candidates(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """One chosen row.
+    """One chosen row: its number from 1, what is predicted, its score when chosen and on its own.
 
-    row
-        Its number from 1.
-    predicted
-        What is predicted of it.
-    score, alone
-        When it was chosen, and on its own.
-    share_below
-        Of the candidates, those whose score on their own is lower.
-    cost
-        None where nothing is known of costs.
-    unlike
-        In what it is unlike the training rows.
+    `share_below` of the candidates score less on their own; `unlike` says in what the row differs
+    from the training rows.
     """
 
     row: int

@@ -19,10 +19,9 @@ from bayesprop.datasets import registry
 from bayesprop.model.fitted import FarInputError
 from bayesprop.report.baselines import Baselines
 from bayesprop.table.columns import column_of
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import Division, Rows, TableEncoding, divide
 from bayesprop.table.errors import listing, one_line
 from bayesprop.table.read import read_table
-from bayesprop.table.split import Division, divide
 
 if TYPE_CHECKING:
     import polars as pl

@@ -33,9 +33,8 @@ from bayesprop.cli.tables import (
     table_name,
 )
 from bayesprop.store import save_model
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import Division, Rows, weights_of
 from bayesprop.table.errors import listing, one_line
-from bayesprop.table.split import Division, weights_of
 
 
 class Measured(NamedTuple):

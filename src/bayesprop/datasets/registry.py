@@ -11,8 +11,6 @@ from typing import Any
 from bayesprop.datasets.places import FOLDER_VARIABLE, PLACES, DataSet, Loaded
 from bayesprop.table.errors import TableError, quoted
 
-__all__ = ["DataSet", "Loaded", "describe", "load", "names"]
-
 _CC_BY = "CC BY 4.0"
 _SKLEARN = f"{_CC_BY}, as part of scikit-learn"
 

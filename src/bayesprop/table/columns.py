@@ -148,24 +148,23 @@ def _gaps(absent: pl.Series, remedy: str) -> list[str]:
 
 
 def column_from_dict(stored: dict[str, Any]) -> NumericColumn | CategoryColumn:
-    """Rebuild a column from `to_dict`; ValueError if it is not one."""
-    fields = dict(stored)
-    kind, name, missing = fields.pop("kind"), fields.get("name"), fields.get("missing")
-    if not isinstance(name, str) or not isinstance(missing, bool):
-        raise ValueError("a stored column needs a name and a missing flag")
+    """Rebuild a column from `to_dict`; ValueError, KeyError or TypeError if it is not one."""
+    fields: dict[str, Any] = dict(stored)
+    kind, levels = fields.pop("kind"), ()
     if kind == "numeric":
-        column = NumericColumn(name, float(fields["fill"]), missing)
-        if not np.isfinite(column.fill):
-            raise ValueError(f"the fill value of column {quoted(name)} must be finite")
-        return column
-    if kind != "category":
-        raise ValueError(f"column {quoted(name)} has an unknown kind: {quoted(kind)}")
-    levels, rare = tuple(fields["levels"]), tuple(fields["rare"])
-    if not all(isinstance(level, str) for level in (*levels, *rare)):
-        raise ValueError(f"the levels of column {quoted(name)} must be text")
-    if len({*levels, *rare}) != len(levels) + len(rare):
-        raise ValueError(f"the levels of column {quoted(name)} must differ")
-    return CategoryColumn(name, levels, rare, missing)
+        column = NumericColumn(**fields)
+        is_good = bool(np.isfinite(column.fill))
+    elif kind == "category":
+        fields |= {name: tuple(fields[name]) for name in ("levels", "rare")}
+        column = CategoryColumn(**fields)
+        levels = (*column.levels, *column.rare)
+        is_good = len(set(levels)) == len(levels)
+    else:
+        raise ValueError(f"a stored column has an unknown kind: {quoted(kind)}")
+    is_text = all(isinstance(text, str) for text in (column.name, *levels))
+    if not (is_good and is_text and isinstance(column.missing, bool)):
+        raise ValueError(f"the stored column {quoted(column.name)} has values that none has")
+    return column
 
 
 def fit_column(series: pl.Series) -> FittedColumn:
