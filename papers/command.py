@@ -8,14 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-import typer
-from typer import Argument, Option
-
-from bayesprop.cli.actions import Action, AsJson, Quiet, Seed
+from bayesprop.cli import add_command, new_app, run_app
+from bayesprop.cli.actions import WithJson, WithRemarks, argument, option, repeated, switch
 from bayesprop.cli.console import InputError, note, print_json, print_table
-from bayesprop.cli.parser import add_command, run_app
 from bayesprop.table.errors import did_you_mean, listing, one_line
 
 if TYPE_CHECKING:
@@ -25,7 +22,7 @@ _SECONDS_BETWEEN_LINES = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Papers(Action):
+class Papers(WithJson, WithRemarks):
     """Run an experiment of a paper again and set its figures beside ours."""
 
     summary: ClassVar = "Run an experiment of a paper again."
@@ -35,29 +32,15 @@ class Papers(Action):
         "python -m papers pbp-table1 --only boston --only yacht --quick",
     )
 
-    name: Annotated[
-        str | None,
-        Argument(metavar="[NAME]", help="A table or figure of a paper.", show_default=False),
-    ] = None
-    list_them: Annotated[bool, Option("--list", help="List experiments, or NAME's parts.")] = False
-    quick: Annotated[bool, Option("--quick", help="A small version, in seconds.")] = False
-    jobs: Annotated[int, Option(metavar="N", help="Parallel jobs; -1 for one a core.")] = 1
-    out: Annotated[
-        Path | None, Option("--out", "-o", metavar="DIR", help="Folder. Default: results.")
-    ] = None
-    only: Annotated[
-        tuple[str, ...], Option(metavar="PART", help="Only this part; repeatable.")
-    ] = ()
-    seed: Seed = 1
-    retry_failed: Annotated[
-        bool, Option("--retry-failed", help="Try cells again that have failed before.")
-    ] = False
-    cluster: Annotated[
-        str | None,
-        Option(metavar="ADDRESS", help="A Dask scheduler, tcp://..., does it."),
-    ] = None
-    as_json: AsJson = False
-    quiet: Quiet = False
+    name: str | None = argument("[NAME]", "A table or figure of a paper.", default=None)
+    list_them: bool = switch("List experiments, or NAME's parts.", "--list")
+    quick: bool = switch("A small version, in seconds.", "--quick")
+    jobs: int = option("Parallel jobs; -1 for one a core.", default=1, metavar="N")
+    out: Path | None = option("Folder. Default: results.", "--out", "-o", metavar="DIR")  # noqa: RUF009
+    only: tuple[str, ...] = repeated("Only this part; repeatable.", metavar="PART")
+    seed: int = option("Fixes every random draw.", default=1, min=0, max=2**32 - 1, metavar="N")
+    retry_failed: bool = switch("Try cells again that have failed before.", "--retry-failed")
+    cluster: str | None = option("A Dask scheduler, tcp://..., does it.", metavar="ADDRESS")
 
 
 def run(options: Papers) -> None:
@@ -200,11 +183,7 @@ def _now_and_then() -> Callable[[str], None]:
     return tell
 
 
-app = typer.Typer(
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+app = new_app()
 add_command(app, Papers, run)
 
 

@@ -14,9 +14,9 @@ from jaxtyping import Float
 from bayesprop import metrics
 from bayesprop.datasets import registry
 from bayesprop.datasets.places import Loaded
-from bayesprop.datasets.splits import Split, standard_splits
 from bayesprop.table.errors import TableError
 from papers.protocol import Cell, NothingToRun
+from papers.splits import Split, standard_splits
 
 DATASETS = (
     "boston",
@@ -92,7 +92,8 @@ def train_test(dataset: str, split: int) -> TrainTest:
 def _splits(dataset: str) -> list[Split]:
     about = registry.describe(dataset)
     if about.n_train is not None:
-        return loaded(dataset).splits()
+        rows = np.arange(about.n)
+        return [Split(rows[: about.n_train], rows[about.n_train :])]
     return standard_splits(about.n, about.n_splits)
 
 

@@ -1,10 +1,8 @@
 import dataclasses
-import errno
 import hashlib
 import json
 import os
 import pickle
-import resource
 import struct
 import subprocess
 import sys
@@ -228,7 +226,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path):
     forge(tmp_path / "bad", GOOD, {"slope": np.zeros((1, 1, 1))})
     refused(tmp_path / "bad", "the slope must be a matrix at most")
     forge(tmp_path / "bad", GOOD, {"slope": np.zeros(2, np.float16)})
-    refused(tmp_path / "bad", "an array 'slope' of type 'F16'")
+    refused(tmp_path / "bad", "an array 'slope' of type float16")
     for entry in (
         {"dtype": "F64", "shape": [2**62], "data_offsets": [0, 32]},
         {"dtype": "F64", "shape": [-1], "data_offsets": [0, 32]},
@@ -293,51 +291,6 @@ def test_nothing_that_a_file_names_is_imported(tmp_path, monkeypatch):
     forge(tmp_path / "m", {**header, "method": "line"})
     assert load(tmp_path / "m").step == "trap"
     assert "trap" not in sys.modules
-
-
-def test_a_full_disk_is_said_and_leaves_the_old_file(saved, monkeypatch):
-    old = saved.read_bytes()
-
-    def full(_handle):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ModelFileError, match=r"cannot write model file .*No space left on device"):
-        save_model(saved, Line(np.zeros(1000)))
-    assert saved.read_bytes() == old
-    assert os.listdir(saved.parent) == [saved.name]
-
-
-def test_a_file_size_limit_of_the_system_is_said(saved):
-    old = saved.read_bytes()
-    code = f"""
-import resource, signal
-import numpy as np
-from bayesprop import store
-store._method_of = lambda estimator: "line"
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-class Big:
-    def to_stored(self):
-        return {{}}, {{"a": np.zeros(9999)}}
-try:
-    store.save_model({str(saved)!r}, Big())
-except store.ModelFileError as error:
-    print(error)
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.startswith("cannot write model file")
-    assert "File too large" in run.stdout
-    assert saved.read_bytes() == old
-    assert os.listdir(saved.parent) == [saved.name]
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 2000
-
-
-def test_places_that_cannot_be_written(tmp_path):
-    with pytest.raises(ModelFileError, match="No such file or directory"):
-        save_model(tmp_path / "none" / "m", Line(1.0))
-    with pytest.raises(ModelFileError, match="is a folder, not a file"):
-        save_model(tmp_path, Line(1.0))
 
 
 def test_a_killed_save_leaves_the_old_file(saved):

@@ -33,10 +33,6 @@ def test_models_of_every_schema_load_and_predict_the_same(path):
     assert saved.header["method"] == "pbp"
 
 
-def test_there_is_a_golden_model():
-    assert (GOLDEN / "pbp-v1.bayesprop").exists()
-
-
 @pytest.mark.parametrize("outputs", [None, 2])
 @pytest.mark.parametrize("inference", ["adf", "sep"])
 def test_a_model_comes_back_whole(tmp_path, outputs, inference):

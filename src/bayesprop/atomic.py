@@ -36,8 +36,11 @@ def write_atomically(path: str | Path, write: Callable[[BinaryIO], object]) -> N
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, place)
-    except BaseException:
+    except BaseException as error:
         draft.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            # The system names the draft, or for a full disk nothing.
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     _sync_folder(place.parent)
 

@@ -28,6 +28,8 @@ import importlib.metadata
 import json
 import platform
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
 SCHEMA = 1
 _HEADER, _DIGEST, _NO_DIGEST = "bayesprop", "sha256", "0" * 64
 _LENGTH = struct.Struct("<Q")
-_DTYPES = ("F64", "F32", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8")
 _LIBRARIES = ("bayesprop", "numpy", "scipy", "jax", "numba", "safetensors", "polars")
 _MAX_HEADER = 100_000_000  # bytes, the limit of the format
 
@@ -104,11 +105,8 @@ def save_model(
 
 def load_model(path: str | Path) -> SavedModel:
     """Read a model file; ModelFileError, in one line, if it is not a whole and unaltered one."""
-    header, arrays = read_sealed(path)
-    try:
-        return _built(header, arrays)
-    except _Refused as refusal:
-        raise ModelFileError(f"model file {_shown(path)} {refusal}") from refusal.__cause__
+    with _naming(f"model file {_shown(path)}"):
+        return _built(*read_sealed(path))
 
 
 def estimator_to_stored(estimator: Any) -> Stored:
@@ -144,10 +142,8 @@ def write_sealed(path: str | Path, header: dict[str, Any], arrays: dict[str, np.
 
 def read_sealed(path: str | Path) -> Stored:
     """Read what `write_sealed` wrote; ModelFileError if it is not whole and unaltered."""
-    try:
+    with _naming(f"model file {_shown(path)}"):
         return _unpacked(_read(path))
-    except _Refused as refusal:
-        raise ModelFileError(f"model file {_shown(path)} {refusal}") from refusal.__cause__
 
 
 def seal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
@@ -167,11 +163,9 @@ def seal(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
 
 def unseal(content: bytes, source: str) -> Stored:
     """Read what `seal` gave; ModelFileError names the source if it is not whole and unaltered."""
-    try:
+    with _naming(source):
         _check_start(content[: _LENGTH.size + len('{"')])
         return _unpacked(content)
-    except _Refused as refusal:
-        raise ModelFileError(f"{source} {refusal}") from refusal.__cause__
 
 
 def load(path: str | Path) -> Any:
@@ -181,6 +175,14 @@ def load(path: str | Path) -> Any:
 
 class _Refused(Exception):
     """Why a file is not believed, to follow "model file '...' "."""
+
+
+@contextmanager
+def _naming(source: str) -> Iterator[None]:
+    try:
+        yield
+    except _Refused as refusal:
+        raise ModelFileError(f"{source} {refusal}") from refusal.__cause__
 
 
 class Stored(NamedTuple):
@@ -218,10 +220,13 @@ def _plain(value: Any) -> Any:
 def _storable(name: str, array: np.ndarray) -> np.ndarray:
     """Return an array in C order and little-endian, which is how the format reads the memory."""
     array = np.require(array, requirements="C")
-    kind = array.dtype
-    if not (kind.kind in "iu" or (kind.kind == "f" and kind.itemsize in (4, 8))):
-        raise TypeError(f"array {name!r} must be float32, float64 or integers, got {kind}")
-    return array.astype(kind.newbyteorder("<"), copy=False)
+    if not _is_storable(array.dtype):
+        raise TypeError(f"array {name!r} must be float32, float64 or integers, got {array.dtype}")
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def _is_storable(kind: np.dtype) -> bool:
+    return kind.kind in "iu" or (kind.kind == "f" and kind.itemsize in (4, 8))
 
 
 def _read(path: str | Path) -> bytes:
@@ -254,12 +259,9 @@ def _check_start(start: bytes) -> None:
 
 def _unpacked(content: bytes) -> Stored:
     """Return header and arrays of a file whose digest is right."""
-    layout = _layout(content)
-    texts = layout.pop("__metadata__")
+    texts = _layout(content)["__metadata__"]
     _check_digest(content, str(texts[_DIGEST]))
-    _check_dtypes(layout)
-    header = _json(str(texts[_HEADER]), "has a damaged header")
-    return Stored(header, _arrays(content))
+    return Stored(_json(str(texts[_HEADER])), _arrays(content))
 
 
 def _layout(content: bytes) -> dict[str, Any]:
@@ -268,20 +270,20 @@ def _layout(content: bytes) -> dict[str, Any]:
     head = content[_LENGTH.size : _LENGTH.size + length]
     if len(head) < length:
         raise _Refused("is cut short: fetch or save it again")
-    layout = _json(head, "has a damaged header")
+    layout = _json(head)
     texts = layout.get("__metadata__")
     if not isinstance(texts, dict) or _HEADER not in texts or _DIGEST not in texts:
         raise _Refused("is not a bayesprop model: it has no bayesprop header")
     return layout
 
 
-def _json(text: str | bytes, complaint: str) -> dict[str, Any]:
+def _json(text: str | bytes) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _Refused(f"{complaint}: fetch or save it again") from error
+        raise _Refused("has a damaged header: fetch or save it again") from error
     if not isinstance(value, dict):
-        raise _Refused(f"{complaint}: it is not an object")
+        raise _Refused("has a damaged header: it is not an object")
     return value
 
 
@@ -291,23 +293,21 @@ def _check_digest(content: bytes, digest: str) -> None:
         raise _Refused("is damaged or was altered: its checksum is wrong; fetch or save it again")
 
 
-def _check_dtypes(layout: dict[str, Any]) -> None:
-    for name, entry in layout.items():
-        dtype = entry.get("dtype") if isinstance(entry, dict) else None
-        if dtype not in _DTYPES:
-            found = str(dtype)[:20]
-            raise _Refused(f"has an array {name[:40]!r} of type {found!r}: not floats or integers")
-
-
 def _arrays(content: bytes) -> dict[str, np.ndarray]:
     from safetensors import SafetensorError
     from safetensors.numpy import load as read_arrays
 
     try:
-        return {name: np.array(array) for name, array in read_arrays(content).items()}
-    except (SafetensorError, ValueError, OverflowError, MemoryError) as error:
+        arrays = {name: np.array(array) for name, array in read_arrays(content).items()}
+    except (SafetensorError, KeyError, ValueError, OverflowError, MemoryError) as error:
         reason = " ".join(str(error).split())[:100]
-        raise _Refused(f"has arrays that do not fit its size: {reason}") from error
+        raise _Refused(f"has arrays that do not fit: {reason}") from error
+    for name, array in arrays.items():
+        if not _is_storable(array.dtype):
+            raise _Refused(
+                f"has an array {name[:40]!r} of type {array.dtype}: not floats or integers"
+            )
+    return arrays
 
 
 def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
@@ -324,9 +324,8 @@ def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
         raise _Refused(f"is of an unknown method {str(method)[:40]!r}; this bayesprop has {known}")
     try:
         estimator = estimator_from_stored(header, arrays)
-        table = _table(header["table"])
+        table = _table(header["table"], estimator.n_features_in_)
         metadata = dict(header["metadata"])
-        _check_width(estimator, table)
     except Exception as error:  # contents chosen by a stranger can fail in any way
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
         raise _Refused(f"does not describe a {method} model ({reason})") from error
@@ -334,20 +333,16 @@ def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
     return SavedModel(estimator, table, metadata, about)
 
 
-def _table(stored: dict[str, Any] | None) -> TableEncoding | None:
+def _table(stored: dict[str, Any] | None, n_features: int) -> TableEncoding | None:
     if stored is None:
         return None
     from bayesprop.table.encoding import TableEncoding
 
-    return TableEncoding.from_dict(stored)
-
-
-def _check_width(estimator: Any, table: TableEncoding | None) -> None:
-    if table is not None and len(table.feature_names) != estimator.n_features_in_:
-        raise ValueError(
-            f"the table has {len(table.feature_names)} features, the model"
-            f" {estimator.n_features_in_}"
-        )
+    table = TableEncoding.from_dict(stored)
+    n_own = len(table.feature_names)
+    if n_own != n_features:
+        raise ValueError(f"the table has {n_own} features, the model {n_features}")
+    return table
 
 
 def _shown(path: str | Path) -> str:

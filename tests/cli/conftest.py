@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import sys
@@ -26,6 +27,22 @@ class Result(NamedTuple):
             raise AssertionError(f"{constant} in JSON")
 
         return json.loads(self.out, parse_constant=refuse)
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """The table of predictions on stdout."""
+        return list(csv.DictReader(io.StringIO(self.out)))
+
+    @property
+    def numbers(self) -> list[float]:
+        """Every number of that table, row numbers left out."""
+        return [float(cell) for row in self.rows for name, cell in row.items() if name != "row"]
+
+    @property
+    def refusal(self) -> str:
+        """The one line that says what was wrong with a request."""
+        assert self.code == 2, self.err
+        return self.error
 
     @property
     def error(self) -> str:

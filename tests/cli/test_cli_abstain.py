@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 import numpy as np
 import polars as pl
 import pytest
 
 
-def rows_of(text):
-    return list(csv.DictReader(io.StringIO(text)))
-
-
 @pytest.mark.parametrize(("by", "column"), [("std", "std"), ("epistemic", "epistemic_std")])
 def test_numbers_beyond_are_left_empty(cli, house_model, houses, by, column, monkeypatch):
     monkeypatch.setattr("bayesprop.cli.predict.CHUNK_ROWS", 50)  # 120 rows: three parts
-    plain = rows_of(cli("predict", house_model, houses).out)
+    plain = cli("predict", house_model, houses).rows
     above = float(np.median([float(row[column]) for row in plain]))
     words = ["--abstain-above", above] + (["--by", by] if by != "std" else [])
     result = cli("predict", house_model, houses, *words)
     assert result.code == 0
-    found = rows_of(result.out)
+    found = result.rows
     for row, known in zip(found, plain, strict=True):
         if float(known[column]) > above:
             assert row["mean"] == row["lower_90"] == row["upper_90"] == ""
@@ -44,10 +37,10 @@ def test_classes_beyond_are_left_empty(cli, tmp_path):
     pl.DataFrame({"x": x, "z": rng.standard_normal(120), "abstained": kinds}).write_csv(path)
     words = ("--method", "pbp", "--hidden", "5", "--epochs", "10")
     assert cli("fit", path, "-t", "abstained", "-o", model, *words).code == 0
-    plain = rows_of(cli("predict", model, path).out)
+    plain = cli("predict", model, path).rows
     words = ["--abstain-above", 0.4, "--by", "error-probability"]
     result = cli("predict", model, path, *words)
-    found = rows_of(result.out)
+    found = result.rows
     doubt = [1.0 - max(float(row[f"p({kind})"]) for kind in "abc") for row in plain]
     assert 0 < sum(d > 0.4 for d in doubt) < 120
     for row, known, d in zip(found, plain, doubt, strict=True):

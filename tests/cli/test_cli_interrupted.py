@@ -15,16 +15,6 @@ import pytest
 WRITERS = ("fit", "predict", "predict to parquet", "report")
 
 # Stops for good in the middle of the write, and says so.
-MID_WRITE = """
-import os, sys, time
-from bayesprop import cli
-def stop(handle):
-    print("here", file=sys.stderr, flush=True)
-    time.sleep(60)
-os.fsync = stop
-sys.exit(cli.main(sys.argv[1:]))
-"""
-
 # Says when the estimator starts a fit that takes long.
 MID_FIT = """
 import sys
@@ -79,14 +69,6 @@ def test_ctrl_c_in_mid_fit(houses, tmp_path):
     code, err = strike(MID_FIT, words, signal.SIGINT)
     assert (code, err) == (130, "error: interrupted\n")
     assert_untouched(out)
-
-
-@pytest.mark.parametrize("writer", ["fit"], indirect=True)
-def test_kill_in_mid_write(writer):
-    out, words = writer
-    code, _ = strike(MID_WRITE, words, signal.SIGKILL)
-    assert code == -signal.SIGKILL
-    assert out.read_text() == "older"
 
 
 @pytest.mark.parametrize("writer", WRITERS, indirect=True)

@@ -10,7 +10,7 @@ import pytest
 
 CHILD = """
 import sys
-from bayesprop.cli.kept_programs import keep_programs
+from bayesprop.cli import keep_programs
 print(keep_programs())
 import jax, jax.numpy as jnp
 found = []

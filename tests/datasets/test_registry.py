@@ -1,21 +1,16 @@
 import dataclasses
 import hashlib
-import os
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from urllib.error import URLError
 
 import numpy as np
 import pytest
 
-from bayesprop.datasets import places, registry
+from bayesprop.datasets import registry
 from bayesprop.table.errors import TableError
 
-FOLDER = Path(
-    os.environ.get("BAYESPROP_DATA") or Path(__file__).resolve().parents[2] / "../shared/data"
-)
 NINE = ["boston", "concrete", "energy", "kin8nm", "naval", "power_plant", "protein"]
 NINE += ["wine_red", "yacht"]
 
@@ -58,17 +53,14 @@ def test_table_names_the_nine_sets_of_the_papers():
     assert "withdrawn" in registry.describe("boston").note
 
 
-@pytest.mark.skipif(not (FOLDER / "uci").exists(), reason="the data folder is not here")
+@pytest.mark.usefixtures("published")
 @pytest.mark.parametrize("name", NINE)
-def test_folder_sets_load_with_the_published_splits(name, monkeypatch):
-    monkeypatch.setenv("BAYESPROP_DATA", str(FOLDER))
+def test_folder_sets_load(name):
     data, loaded = registry.describe(name), registry.load(name)
     assert loaded.X.shape == (data.n, data.d)
     assert np.isfinite(loaded.X).all()
     assert len(loaded.feature_names) == data.d
-    assert loaded.test_index is not None
-    np.testing.assert_array_equal(loaded.test_index, places._standard_test_index(data))
-    with np.load(FOLDER / str(data.file)) as arrays:
+    with np.load(loaded.source) as arrays:
         assert str(arrays["target_name"]) == data.target
 
 
@@ -81,16 +73,12 @@ def test_diabetes_comes_in_raw_units_without_a_folder(monkeypatch):
     age, bmi = loaded.X[:, 0], loaded.X[:, 2]
     assert (age.min(), age.max()) == (19.0, 79.0)
     assert 15.0 < bmi.min() < bmi.max() < 50.0
-    assert loaded.test_index is None
-    assert loaded.splits() == []
 
 
-def test_splits_of_a_folder_set_follow_the_recipe(tiny):
+def test_a_folder_set_without_names_gets_some(tiny):
     loaded = registry.load("tiny")
     assert loaded.source == str(tiny)
     assert loaded.feature_names == ["x1", "x2"]
-    assert len(loaded.splits()) == 3
-    assert sorted(np.concatenate(loaded.splits()[0])) == [0, 1, 2, 3]
 
 
 def test_altered_file_is_refused(tiny):
@@ -129,7 +117,7 @@ def test_offline_message_says_what_was_tried_and_what_to_do(monkeypatch, tmp_pat
     assert "set BAYESPROP_DATA to a folder that holds uci/yacht.npz" in message
 
 
-def test_openml_answer_is_checked_and_gets_the_standard_splits(monkeypatch):
+def test_openml_answer_is_checked(monkeypatch):
     rng = np.random.default_rng(0)
     data = registry.describe("yacht")
     y = rng.standard_normal(data.n)
@@ -149,7 +137,6 @@ def test_openml_answer_is_checked_and_gets_the_standard_splits(monkeypatch):
     assert asked["data_id"] == 42370
     assert loaded.source == "openml.org"
     assert loaded.feature_names == list("abcdef")
-    assert loaded.test_index is not None
     answer.target = np.array(["a"] * data.n)
     with pytest.raises(TableError, match="not all numbers"):
         registry.load("yacht")
@@ -159,10 +146,6 @@ def test_year_states_its_protocol_when_it_is_absent(monkeypatch, tmp_path):
     monkeypatch.setenv("BAYESPROP_DATA", str(tmp_path))
     with pytest.raises(TableError, match=r"uci/year.npz; .*first 463715 rows for training"):
         registry.load("year")
-    test_index = places._standard_test_index(registry.describe("year"))
-    assert test_index is not None
-    assert test_index.shape == (1, 51630)
-    assert test_index[0, 0] == 463715
 
 
 BUNDLED = {
@@ -181,7 +164,6 @@ def test_bundled_classes_come_as_labels_without_a_folder(name, monkeypatch):
     assert loaded.source == "scikit-learn"
     assert loaded.X.shape == (data.n, data.d)
     assert len(set(loaded.feature_names)) == data.d
-    assert loaded.splits() == []
     labels, counts = np.unique(loaded.y, return_counts=True)
     if isinstance(BUNDLED[name], list):
         assert loaded.y.tolist() == BUNDLED[name]
@@ -189,9 +171,8 @@ def test_bundled_classes_come_as_labels_without_a_folder(name, monkeypatch):
         assert dict(zip(labels.tolist(), counts.tolist(), strict=True)) == BUNDLED[name]
 
 
-@pytest.mark.skipif(not (FOLDER / "mushroom").exists(), reason="the data folder is not here")
-def test_mushrooms_are_all_text(monkeypatch):
-    monkeypatch.setenv("BAYESPROP_DATA", str(FOLDER))
+@pytest.mark.usefixtures("published")
+def test_mushrooms_are_all_text():
     loaded = registry.load("mushroom")
     labels, counts = np.unique(loaded.y, return_counts=True)
     assert (labels.tolist(), counts.tolist()) == (["e", "p"], [4208, 3916])
@@ -208,21 +189,9 @@ def test_a_csv_without_its_target_is_refused(monkeypatch, tmp_path):
         registry.load("mushroom")
 
 
-def test_names_can_be_asked_for_by_task():
-    assert {"diabetes", *NINE, "year"} == set(registry.names("regression"))
-    assert {*BUNDLED, "mushroom", "mnist", "fashion"} == set(registry.names("classification"))
-    assert registry.names() == registry.names("regression") + registry.names("classification")
-
-
 def test_unknown_name_lists_the_known_ones():
     with pytest.raises(TableError, match=r"no data set 'ghost'; there are diabetes, "):
         registry.load("ghost")
-
-
-def test_a_data_set_whose_target_is_also_a_feature_is_no_table():
-    loaded = dataclasses.replace(registry.load("diabetes"), target_name="age")
-    with pytest.raises(TableError, match="name of a feature: 'age'"):
-        loaded.frame()
 
 
 def test_registry_is_imported_without_polars_and_scikit_learn():

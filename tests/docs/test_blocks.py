@@ -10,16 +10,12 @@ import ast
 import importlib
 import importlib.util
 import re
-import sys
 from pathlib import Path
 
 import pytest
+from blocks import Block, blocks_of, run_page
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(REPOSITORY / "docs" / "hooks"))
-
-from blocks import Block, blocks_of, run_page  # noqa: E402
-
 DOCS = sorted((REPOSITORY / "docs").rglob("*.md"))
 PAGES = ["README.md", *(page.relative_to(REPOSITORY).as_posix() for page in DOCS)]
 LANGUAGES = {"python", "sh", "text", "console", "json"}

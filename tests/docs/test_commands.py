@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,19 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import typer
+from blocks import FENCE, blocks_of
 
 import bayesprop
-from bayesprop.cli import app
+from bayesprop.cli import action_of, app
 from bayesprop.cli.actions import Fit
-from bayesprop.cli.parser import action_of
-from bayesprop.cli.settings import make_estimator, method_of, settings_of
+from bayesprop.cli.fit import make_estimator, method_of, settings_of
 from papers.command import app as papers
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(REPOSITORY / "docs" / "hooks"))
-
-from blocks import FENCE, blocks_of  # noqa: E402
-
 PAGES = [
     "README.md",
     *(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+from blocks import run_page
 
 OPTIMISED = True
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(REPOSITORY / "docs" / "hooks"))
-
-from blocks import run_page  # noqa: E402
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])

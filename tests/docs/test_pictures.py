@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "docs" / "hooks"))
-
 import pictures
+import pytest
 
 PAGE = """```python
 import matplotlib.pyplot as plt

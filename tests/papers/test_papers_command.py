@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from bayesprop.cli import main, reproduce
+from bayesprop.cli import main
 from papers import command, rows
 from papers.protocol import Cell, Experiment
 from papers.registry import Entry
@@ -176,6 +176,6 @@ def test_reproduce_passes_its_words_on(cli, capfd, tmp_path):
 
 @pytest.mark.parametrize("word", ["--list", "--help", "pbp-toy"])
 def test_without_a_checkout_reproduce_says_where_they_are(word, capfd, monkeypatch, tmp_path):
-    monkeypatch.setattr(reproduce, "CHECKOUT", tmp_path)
+    monkeypatch.setattr("bayesprop.cli.CHECKOUT", tmp_path)
     assert main(["reproduce", word]) == 2
     assert "`papers` of its source tree" in capfd.readouterr().err

@@ -6,23 +6,144 @@ double the time that `--help` takes).
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import os
+import platform
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+import platformdirs
 import typer
 
-from bayesprop.cli import actions
-from bayesprop.cli.kept_programs import keep_programs
-from bayesprop.cli.parser import add_command, examples, run_app
-from bayesprop.cli.reproduce import pass_on
+from bayesprop.cli import actions, console
 
-app = typer.Typer(
-    name="bayesprop",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+A = TypeVar("A", bound=actions.Action)
+CHECKOUT = Path(__file__).resolve().parents[3]
+"""Folder of `src`, `tests` and `papers` if this package runs from its source tree."""
+_PLACE_IN_HELP = {"seed": 1, "as_json": 2, "quiet": 3}  # after all others
+_MOST_BYTES, _WORTH_KEEPING_SECONDS = 256 * 2**20, 0.2
+_CPU = Path("/proc/cpuinfo")
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; errors become one line on stderr."""
+    return run_app(app, tuple(sys.argv[1:] if args is None else args), name="bayesprop")
+
+
+def run_app(app: typer.Typer, words: Sequence[str], *, name: str) -> int:
+    """Run one command and return its exit code; errors become one line on stderr."""
+    with console.warnings_as_lines():
+        try:
+            code = typer.main.get_command(app).main(
+                list(words), prog_name=name, standalone_mode=False, obj=tuple(words)
+            )
+            sys.stdout.flush()
+        except BrokenPipeError:
+            return console.quiet_pipe()
+        except SystemExit as stop:  # the parser's own answer to a closed pipe
+            if isinstance(stop.__context__, BrokenPipeError):
+                return console.quiet_pipe()
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            return console.print_failure(error, as_json="--json" in words)
+        if code == console.INTERRUPTED:  # the parser's own answer to Ctrl-C
+            return console.print_failure(KeyboardInterrupt(), as_json="--json" in words)
+    return code if isinstance(code, int) else os.EX_OK
+
+
+def new_app(name: str | None = None) -> typer.Typer:
+    """Return a command line without commands."""
+    return typer.Typer(
+        name=name,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+
+
+def add_command(app: typer.Typer, action: type[A], run: Callable[[A], None] | None = None) -> None:
+    """Let the parser make one action of the words that follow its name, and run it.
+
+    run
+        Does it; default: the `run` of the file of its name.
+    """
+    name = action.__name__.lower()
+
+    def do(ctx: typer.Context, **given: Any) -> None:
+        home = run or import_module(f"bayesprop.cli.{name}").run
+        home(action_of(action, given, words=ctx.obj or ()))
+
+    context = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    do.__signature__ = Signature([context, *_parameters(action)])  # type: ignore[attr-defined]
+    do.__annotations__ = {}
+    epilog = _examples(*action.examples) if action.examples else None
+    app.command(name, help=action.__doc__, short_help=action.summary, epilog=epilog)(do)
+
+
+def action_of(action: type[A], given: Mapping[str, Any], words: Sequence[str] = ()) -> A:
+    """Make an action of what the parser read."""
+    values = {name: value for name, value in given.items() if value is not None}
+    lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return action(words=tuple(words), **{**values, **lists})
+
+
+def _parameters(action: type[actions.Action]) -> list[Parameter]:
+    """Return the fields of an action as typer knows them: what may be repeated is a list to it."""
+    kinds, parameters = get_type_hints(action), []
+    fields = [field for field in dataclasses.fields(action) if "parser" in field.metadata]
+    for field in sorted(fields, key=lambda field: _PLACE_IN_HELP.get(field.name, 0)):
+        kind, default = kinds[field.name], field.default
+        if get_origin(kind) is tuple:
+            kind, default = list[get_args(kind)[0]] | None, None
+        parameter = Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if default is dataclasses.MISSING else default,
+            annotation=Annotated[kind, field.metadata["parser"]],
+        )
+        parameters.append(parameter)
+    return parameters
+
+
+def _examples(*lines: str) -> str:
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def keep_programs() -> Path | None:
+    """Let JAX find again, in the next process, what this one compiles; return where.
+
+    A folder a kind of processor in the user's cache, up to 256 MiB, the least used going first.
+    Returns None, and changes nothing, if JAX is imported already, a variable of its own,
+    JAX_COMPILATION_CACHE_DIR or JAX_ENABLE_COMPILATION_CACHE, decides, or nothing can be written.
+    """
+    own = ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE")
+    if "jax" in sys.modules or any(name in os.environ for name in own):
+        return None
+    try:
+        lines = _CPU.read_text().splitlines()
+        facts = {line for line in lines if line.startswith(("flags", "Features"))}
+    except OSError:
+        facts = {platform.processor()}
+    kind = hashlib.sha256("\n".join([platform.machine(), *sorted(facts)]).encode()).hexdigest()[:12]
+    folder = platformdirs.user_cache_path("bayesprop") / f"programs-{kind}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return None
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(_MOST_BYTES))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", str(_WORTH_KEEPING_SECONDS))
+    return folder
+
+
+app = new_app("bayesprop")
 
 
 def _show_version(wanted: bool) -> None:
@@ -35,7 +156,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback(
     invoke_without_command=True,
-    epilog=examples(
+    epilog=_examples(
         "bayesprop fit houses.csv --target price --out houses.bayesprop --report report.html",
         "bayesprop predict houses.bayesprop new.csv --interval 0.9 --out predictions.csv",
         "bayesprop evaluate houses.bayesprop later.csv --json",
@@ -73,14 +194,22 @@ for _action in (
     actions.Datasets,
 ):
     add_command(app, _action)
-app.command(
+
+
+@app.command(
     "reproduce",
     short_help="Run an experiment of a paper again.",
     add_help_option=False,  # its words, --help too, are for the experiments
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)(pass_on)
-
-
-def main(args: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; errors become one line on stderr."""
-    return run_app(app, tuple(sys.argv[1:] if args is None else args), name="bayesprop")
+)
+def _reproduce(ctx: typer.Context) -> None:
+    """Run an experiment of a paper again: `python -m papers` in a checkout."""
+    if not (CHECKOUT / "papers" / "__main__.py").is_file():
+        raise console.InputError(
+            "the experiments are not installed with the package: they are the folder `papers` of "
+            "its source tree, where `python -m papers --list` names them and `python -m papers "
+            "NAME` runs one"
+        )
+    if str(CHECKOUT) not in sys.path:
+        sys.path.insert(0, str(CHECKOUT))
+    raise typer.Exit(import_module("papers.command").main(ctx.args, name=ctx.command_path))

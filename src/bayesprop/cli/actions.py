@@ -3,35 +3,40 @@
 The parser is made from these, and what a sub-command does receives one. Light, because `--help`
 imports it: the file that does the work is imported when it runs.
 """
+# ruff: noqa: RUF009  (`option` and `argument` call `dataclasses.field`)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from typer import Argument, Option
 
-TableName = Annotated[
-    str,
-    Argument(
-        metavar="TABLE",
-        help="A .csv, .tsv or .parquet file, the name of a known data set, or - for CSV on stdin.",
-        show_default=False,
-    ),
-]
-ModelFile = Annotated[
-    Path, Argument(metavar="MODEL", help="A file that `fit` wrote.", show_default=False)
-]
-AsJson = Annotated[
-    bool, Option("--json", help="Print one JSON object on stdout, and nothing else there.")
-]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress and no remarks.")]
-Seed = Annotated[int, Option(min=0, max=2**32 - 1, metavar="N", help="Fixes every random draw.")]
-HeldOut = Annotated[
-    float,
-    Option(min=0.0, max=0.9, metavar="SHARE", help="Share of rows held out to judge the fit."),
-]
+
+def option(help: str, *flags: str, default: Any = None, **about: Any) -> Any:
+    """Declare a field that is an option of its own name, or of other flags.
+
+    about
+        What else typer's `Option` takes: metavar, min, max.
+    """
+    return field(default=default, metadata={"parser": Option(*flags, help=help, **about)})
+
+
+def repeated(help: str, *flags: str, metavar: str) -> Any:
+    """Declare a field of all the values that an option was given."""
+    return option(help, *flags, default=(), metavar=metavar)
+
+
+def switch(help: str, *flags: str) -> Any:
+    """Declare a field that is true where one of the flags is given."""
+    return option(help, *flags, default=False)
+
+
+def argument(metavar: str, help: str, **default: Any) -> Any:
+    """Declare a field that has a place and no flag."""
+    parser = Argument(metavar=metavar, help=help, show_default=False)
+    return field(metadata={"parser": parser}, **default)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,39 +54,65 @@ class Action:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Learning(Action):
-    """Which rows and columns of a table a fit learns from, and which judge it."""
+class WithJson(Action):
+    """An action that can answer a program."""
 
-    table: TableName
-    target: Annotated[
-        str | None,
-        Option(
-            "--target", "-t", metavar="COL", help="Column to predict; a known data set has its own."
-        ),
-    ] = None
-    task: Annotated[
-        Literal["regression", "classification"] | None,
-        Option(
-            help="A number or a class. Default: text, true/false and whole numbers of two kinds "
-            "are classes."
-        ),
-    ] = None
-    weights: Annotated[
-        str | None,
-        Option(
-            metavar="COL",
-            help="Column of row weights in the fit, not a feature; rows of weight 0 are left out.",
-        ),
-    ] = None
-    drop: Annotated[
-        tuple[str, ...], Option(metavar="COL", help="Column to leave out; repeatable.")
-    ] = ()
-    test_fraction: HeldOut = 0.1
-    seed: Seed = 0
+    as_json: bool = switch("Print one JSON object on stdout, and nothing else there.", "--json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit(Learning):
+class WithRemarks(Action):
+    """An action that takes a while, and can be quiet about it."""
+
+    quiet: bool = switch("No progress and no remarks.", "--quiet", "-q")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithSeed(Action):
+    """An action that draws random numbers."""
+
+    seed: int = option("Fixes every random draw.", default=0, min=0, max=2**32 - 1, metavar="N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfModel(Action):
+    """An action that opens a model."""
+
+    model: Path = argument("MODEL", "A file that `fit` wrote.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfTable(Action):
+    """An action that reads a table."""
+
+    table: str = argument(
+        "TABLE",
+        "A .csv, .tsv or .parquet file, the name of a known data set, or - for CSV on stdin.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning(WithSeed, OfTable):
+    """Which rows and columns of a table a fit learns from, and which judge it."""
+
+    target: str | None = option(
+        "Column to predict; a known data set has its own.", "--target", "-t", metavar="COL"
+    )
+    task: Literal["regression", "classification"] | None = option(
+        "A number or a class. Default: text, true/false and whole numbers of two kinds are classes."
+    )
+    weights: str | None = option(
+        "Column of row weights in the fit, not a feature; rows of weight 0 are left out.",
+        metavar="COL",
+    )
+    drop: tuple[str, ...] = repeated("Column to leave out; repeatable.", metavar="COL")
+    test_fraction: float = option(
+        "Share of rows held out to judge the fit.", default=0.1, min=0.0, max=0.9, metavar="SHARE"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit(Learning, WithJson, WithRemarks):
     """Fit a model to a table, judge it on held-out rows, save it."""
 
     examples: ClassVar = (
@@ -92,57 +123,34 @@ class Fit(Learning):
         "bayesprop fit iris --out iris.bayesprop --report iris.html      (classes)",
     )
 
-    out: Annotated[
-        Path, Option("--out", "-o", help="Where the model goes, e.g. m.bayesprop.", metavar="FILE")
-    ]
-    method: Annotated[
-        str | None,
-        Option(
-            metavar="NAME",
-            help="One of those that `bayesprop methods` lists. Default: one for the task.",
-        ),
-    ] = None
-    hidden: Annotated[
-        tuple[str, ...],
-        Option(
-            metavar="UNITS",
-            help="Units of each hidden layer: 50, or 50,50 for two. Default: the method's.",
-        ),
-    ] = ()
-    epochs: Annotated[
-        int | None,
-        Option(min=1, metavar="N", help="Passes over the data. Default: the method's."),
-    ] = None
-    batch_size: Annotated[
-        int | None,
-        Option(min=1, metavar="N", help="Rows in one update. Default: the method's."),
-    ] = None
-    inference: Annotated[
-        Literal["adf", "sep"] | None,
-        Option(
-            help="For pbp. adf: as published. sep: error bars survive long training. Default: adf."
-        ),
-    ] = None
-    settings: Annotated[
-        tuple[str, ...],
-        Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other hyper-parameter of the method, such as learning_rate=0.01; repeatable.",
-        ),
-    ] = ()
-    report: Annotated[Path | None, Option(metavar="FILE", help="Also write a report (.html).")] = (
-        None
+    out: Path = option(
+        "Where the model goes, e.g. m.bayesprop.", "--out", "-o", default=MISSING, metavar="FILE"
     )
-    unit: Annotated[
-        str | None, Option(metavar="TEXT", help="Unit of the target, shown in the report.")
-    ] = None
-    as_json: AsJson = False
-    quiet: Quiet = False
+    method: str | None = option(
+        "One of those that `bayesprop methods` lists. Default: one for the task.", metavar="NAME"
+    )
+    hidden: tuple[str, ...] = repeated(
+        "Units of each hidden layer: 50, or 50,50 for two. Default: the method's.",
+        metavar="UNITS",
+    )
+    epochs: int | None = option("Passes over the data. Default: the method's.", min=1, metavar="N")
+    batch_size: int | None = option(
+        "Rows in one update. Default: the method's.", min=1, metavar="N"
+    )
+    inference: Literal["adf", "sep"] | None = option(
+        "For pbp. adf: as published. sep: error bars survive long training. Default: adf."
+    )
+    settings: tuple[str, ...] = repeated(
+        "Any other hyper-parameter of the method, such as learning_rate=0.01; repeatable.",
+        "--set",
+        metavar="NAME=VALUE",
+    )
+    report: Path | None = option("Also write a report (.html).", metavar="FILE")
+    unit: str | None = option("Unit of the target, shown in the report.", metavar="TEXT")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predict(Action):
+class Predict(OfTable, OfModel, WithRemarks):
     """Predict every row of a table.
 
     A number: mean, standard deviation in two parts, intervals. A class: the likeliest one, the
@@ -158,51 +166,34 @@ class Predict(Action):
         "bayesprop predict m.bayesprop new.csv --abstain-above 12.5 --by epistemic",
     )
 
-    model: ModelFile
-    table: TableName
-    out: Annotated[
-        str, Option("--out", "-o", metavar="FILE", help="A .csv or .parquet file; - for stdout.")
-    ] = "-"
-    interval: Annotated[
-        tuple[float, ...],
-        Option(
-            metavar="COVERAGE",
-            help="Share of new observations that the interval should hold; repeatable. "
-            "Default: 0.9.",
-        ),
-    ] = ()
-    quantiles: Annotated[
-        tuple[str, ...],
-        Option(metavar="LEVELS", help="Also these quantiles: 0.05,0.5,0.95; repeatable."),
-    ] = ()
-    calibrate: Annotated[
-        str | None,
-        Option(
-            metavar="TABLE",
-            help="Rows with the target that the fit did not see: stretch the intervals to hold "
-            "COVERAGE of such rows.",
-        ),
-    ] = None
-    abstain_above: Annotated[
-        float | None,
-        Option(metavar="VALUE", help="Rows less sure than this get no prediction but the reason."),
-    ] = None
-    by: Annotated[
-        str | None,
-        Option(
-            metavar="NAME",
-            help="What VALUE is about. Numbers: std (default) or epistemic, in the target's unit. "
-            "Classes: entropy (default) or mutual-information, nats, or error-probability.",
-        ),
-    ] = None
-    keep: Annotated[
-        bool, Option("--keep", help="Repeat the table's own columns instead of row numbers.")
-    ] = False
-    quiet: Quiet = False
+    out: str = option(
+        "A .csv or .parquet file; - for stdout.", "--out", "-o", default="-", metavar="FILE"
+    )
+    interval: tuple[float, ...] = repeated(
+        "Share of new observations that the interval should hold; repeatable. Default: 0.9.",
+        metavar="COVERAGE",
+    )
+    quantiles: tuple[str, ...] = repeated(
+        "Also these quantiles: 0.05,0.5,0.95; repeatable.", metavar="LEVELS"
+    )
+    calibrate: str | None = option(
+        "Rows with the target that the fit did not see: stretch the intervals to hold COVERAGE of "
+        "such rows.",
+        metavar="TABLE",
+    )
+    abstain_above: float | None = option(
+        "Rows less sure than this get no prediction but the reason.", metavar="VALUE"
+    )
+    by: str | None = option(
+        "What VALUE is about. Numbers: std (default) or epistemic, in the target's unit. "
+        "Classes: entropy (default) or mutual-information, nats, or error-probability.",
+        metavar="NAME",
+    )
+    keep: bool = switch("Repeat the table's own columns instead of row numbers.", "--keep")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(Learning):
+class Compare(Learning, WithJson, WithRemarks):
     """Fit several methods with their defaults and judge them on the same held-out rows.
 
     Best log-likelihood first. A method that fails does not stop the others.
@@ -215,27 +206,23 @@ class Compare(Learning):
         "bayesprop compare houses.csv --target price --plot comparison.png --json",
     )
 
-    method: Annotated[
-        tuple[str, ...],
-        Option(metavar="NAME", help="A method; repeatable. Default: all that are quick."),
-    ] = ()
-    splits: Annotated[
-        int, Option(min=1, metavar="N", help="Random splits, the same for every method.")
-    ] = 5
-    test_fraction: HeldOut = 0.2
-    seed: Annotated[
-        int, Option(min=0, max=2**31, metavar="N", help="Fixes the splits and the fits.")
-    ] = 0
-    plot: Annotated[
-        Path,
-        Option(metavar="FILE", help="Where log-likelihood against time goes (.svg, .png)."),
-    ] = Path("comparison.svg")
-    as_json: AsJson = False
-    quiet: Quiet = False
+    method: tuple[str, ...] = repeated(
+        "A method; repeatable. Default: all that are quick.", metavar="NAME"
+    )
+    splits: int = option("Random splits, the same for every method.", default=5, min=1, metavar="N")
+    test_fraction: float = option(
+        "Share of rows held out to judge the fit.", default=0.2, min=0.0, max=0.9, metavar="SHARE"
+    )
+    seed: int = option("Fixes the splits and the fits.", default=0, min=0, max=2**31, metavar="N")
+    plot: Path = option(
+        "Where log-likelihood against time goes (.svg, .png).",
+        default=Path("comparison.svg"),
+        metavar="FILE",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Suggest(Action):
+class Suggest(OfModel, WithSeed, WithJson, WithRemarks):
     """Choose the rows of a table that the model would learn most from.
 
     Each is chosen as if those above it had been measured, so that no two say the same.
@@ -248,58 +235,35 @@ class Suggest(Action):
         "bayesprop suggest m.bayesprop candidates.csv --n 20 --out next.csv --json",
     )
 
-    model: ModelFile
-    table: Annotated[
-        str,
-        Argument(
-            metavar="CANDIDATES",
-            help="Rows that could be measured: a .csv, .tsv or .parquet file, or - for CSV on "
-            "stdin.",
-            show_default=False,
-        ),
-    ]
-    n: Annotated[int, Option("--n", "-n", min=1, metavar="N", help="Rows to choose.")] = 5
-    why: Annotated[bool, Option("--why", help="Say of every row why, in words and numbers.")] = (
-        False
+    table: str = argument(
+        "CANDIDATES",
+        "Rows that could be measured: a .csv, .tsv or .parquet file, or - for CSV on stdin.",
     )
-    acquisition: Annotated[
-        str,
-        Option(
-            metavar="NAME",
-            help="What makes a row worth measuring: mutual-information, epistemic-variance, "
-            "predictive-variance, predictive-entropy, expected-entropy-reduction or random.",
-        ),
-    ] = "mutual-information"
-    batch: Annotated[
-        str,
-        Option(
-            metavar="NAME",
-            help="How rows are kept from saying the same: fantasy, k-means++, top or auto.",
-        ),
-    ] = "auto"
-    cost: Annotated[
-        str | None,
-        Option(metavar="COL", help="Column of what a measurement costs; score per cost."),
-    ] = None
-    where: Annotated[
-        tuple[str, ...],
-        Option(metavar="CONDITION", help="Only such rows: 'temperature <= 80'; repeatable."),
-    ] = ()
-    reference: Annotated[
-        str | None,
-        Option(metavar="TABLE", help="Rows whose predictions matter: expected-entropy-reduction."),
-    ] = None
-    out: Annotated[
-        Path | None,
-        Option("--out", "-o", metavar="FILE", help="A .csv, .tsv or .parquet file."),
-    ] = None
-    seed: Seed = 0
-    as_json: AsJson = False
-    quiet: Quiet = False
+    n: int = option("Rows to choose.", "--n", "-n", default=5, min=1, metavar="N")
+    why: bool = switch("Say of every row why, in words and numbers.", "--why")
+    acquisition: str = option(
+        "What makes a row worth measuring: mutual-information, epistemic-variance, "
+        "predictive-variance, predictive-entropy, expected-entropy-reduction or random.",
+        default="mutual-information",
+        metavar="NAME",
+    )
+    batch: str = option(
+        "How rows are kept from saying the same: fantasy, k-means++, top or auto.",
+        default="auto",
+        metavar="NAME",
+    )
+    cost: str | None = option("Column of what a measurement costs; score per cost.", metavar="COL")
+    where: tuple[str, ...] = repeated(
+        "Only such rows: 'temperature <= 80'; repeatable.", metavar="CONDITION"
+    )
+    reference: str | None = option(
+        "Rows whose predictions matter: expected-entropy-reduction.", metavar="TABLE"
+    )
+    out: Path | None = option("A .csv, .tsv or .parquet file.", "--out", "-o", metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Update(Action):
+class Update(OfTable, OfModel, WithJson, WithRemarks):
     """Let a model learn rows that were measured since.
 
     It is judged on them first. Methods that learn row by row (pbp, ebp, linear, logistic) need
@@ -312,77 +276,57 @@ class Update(Action):
         "bayesprop update m.bayesprop measured.csv --with houses.csv --out new.bayesprop",
     )
 
-    model: ModelFile
-    table: TableName
-    known: Annotated[
-        tuple[str, ...],
-        Option(
-            "--with",
-            metavar="TABLE",
-            help="Fit anew, to this table as well: first the one of `fit`, then any learnt since; "
-            "repeatable. Default: learn the new rows alone.",
-        ),
-    ] = ()
-    out: Annotated[
-        Path | None,
-        Option("--out", "-o", metavar="FILE", help="Where it goes. Default: MODEL itself."),
-    ] = None
-    as_json: AsJson = False
-    quiet: Quiet = False
+    known: tuple[str, ...] = repeated(
+        "Fit anew, to this table as well: first the one of `fit`, then any learnt since; "
+        "repeatable. Default: learn the new rows alone.",
+        "--with",
+        metavar="TABLE",
+    )
+    out: Path | None = option(
+        "Where it goes. Default: MODEL itself.", "--out", "-o", metavar="FILE"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(Action):
+class Evaluate(OfTable, OfModel, WithJson, WithRemarks):
     """Judge a model on a table that holds the target."""
 
     examples: ClassVar = ("bayesprop evaluate houses.bayesprop later.csv --json",)
 
-    model: ModelFile
-    table: TableName
-    as_json: AsJson = False
-    quiet: Quiet = False
-
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Action):
+class Report(OfTable, OfModel, WithJson, WithRemarks):
     """Write one HTML page that judges a model on a table that holds the target."""
 
     summary: ClassVar = "Write an HTML page that judges a model on a table."
     examples: ClassVar = ("bayesprop report houses.bayesprop later.csv --out report.html",)
 
-    model: ModelFile
-    table: TableName
-    out: Annotated[
-        Path, Option("--out", "-o", metavar="FILE", help="Where the page goes (.html).")
-    ] = Path("report.html")
-    as_json: AsJson = False
-    quiet: Quiet = False
+    out: Path = option(
+        "Where the page goes (.html).",
+        "--out",
+        "-o",
+        default=Path("report.html"),
+        metavar="FILE",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inspect(Action):
+class Inspect(OfModel, WithJson):
     """Say what a model file holds, how its fit went, and what command reproduces it."""
 
     summary: ClassVar = "Say what a model file holds and what reproduces it."
     examples: ClassVar = ("bayesprop inspect houses.bayesprop --json",)
 
-    model: ModelFile
-    as_json: AsJson = False
-
 
 @dataclass(frozen=True, kw_only=True)
-class Methods(Action):
+class Methods(WithJson):
     """List the methods: what they do, what they cost, when to choose them."""
 
     summary: ClassVar = "List the methods and when to choose them."
 
-    as_json: AsJson = False
-
 
 @dataclass(frozen=True, kw_only=True)
-class Datasets(Action):
+class Datasets(WithJson):
     """List the known data sets: size, target, licence, where they would come from."""
 
     summary: ClassVar = "List the known data sets."
-
-    as_json: AsJson = False

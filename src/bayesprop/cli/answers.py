@@ -26,8 +26,6 @@ class NumberAnswers:
 
     stretches
         How many std each interval reaches from the mean; None: as the predictive has it.
-    doubts
-        The columns that say how unsure the answer is.
     """
 
     intervals: tuple[float, ...] = ()
@@ -73,13 +71,7 @@ class NumberAnswers:
 
 @dataclass(frozen=True)
 class ClassAnswers:
-    """The likeliest class, probabilities and entropies, nats.
-
-    label
-        Name of the column of the likeliest class.
-    classes
-        As the table spells them.
-    """
+    """The likeliest class in column `label`, probabilities of classes, entropies in nats."""
 
     label: str
     classes: tuple[str, ...]

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +23,13 @@ from bayesprop.cli.console import (
     progress,
     warn,
 )
-from bayesprop.cli.predictions import predict_rows
-from bayesprop.cli.scores import constant_of
-from bayesprop.cli.settings import Settings, check_method, make_estimator, method_of, methods_for
-from bayesprop.cli.tables import check_output, divided, read_source, target_of
+from bayesprop.cli.fit import Settings, check_method, make_estimator, method_of, methods_for
+from bayesprop.cli.tables import check_output, divided, predict_rows, read_source, target_of
 from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.metrics import summarise
-from bayesprop.table.encoding import TableEncoding
+from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
+from bayesprop.table.encoding import Division, Rows
 from bayesprop.table.errors import did_you_mean
-from bayesprop.table.split import Parts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,12 +53,9 @@ class Trial(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """One method over its splits.
+    """One method over its splits: means, of the seconds the median, of those that went well.
 
-    log_likelihood, metrics, seconds
-        Means over the splits that went well, the median for seconds; None where none did.
-    standard_error
-        Of the log-likelihood; None for fewer than two splits.
+    None where none did; the standard error of the log-likelihood takes two.
     """
 
     method: str
@@ -82,7 +77,7 @@ def run(options: Compare) -> None:
     names = _chosen(options.method, divisions[0].task)
     trials: list[Trial] = []
     try:
-        for trial in _trials(options, divisions, names, target.name):
+        for trial in _trials(options, divisions, names):
             trials.append(trial)
     except KeyboardInterrupt:
         if trials and not options.as_json:
@@ -118,11 +113,13 @@ def _is_slow(name: str) -> bool:
     return methods.METHODS[name].is_slow
 
 
-def _divisions(options: Compare, frame: pl.DataFrame, target: str, task: str | None) -> list[Parts]:
+def _divisions(
+    options: Compare, frame: pl.DataFrame, target: str, task: str | None
+) -> list[Division]:
     """Divide the table once for each split, each by a seed of its own."""
     first = divided(options, frame, target, task)
     warn(first.warnings)
-    if not len(first.test.frame):
+    if not first.counts["held_out"]:
         raise InputError(
             f"--test-fraction {options.test_fraction:g} holds no row out of "
             f"{len(first.target)}: raise it"
@@ -133,7 +130,7 @@ def _divisions(options: Compare, frame: pl.DataFrame, target: str, task: str | N
 
 
 def _trials(
-    options: Compare, divisions: Sequence[Parts], names: Sequence[str], target: str
+    options: Compare, divisions: Sequence[Division], names: Sequence[str]
 ) -> Iterator[Trial]:
     """Fit method after method, so that what is common to its fits is compiled once."""
     for name in (CONSTANT, *names):
@@ -141,70 +138,61 @@ def _trials(
         for split, parts in enumerate(divisions):
             what = f"{name}, split {split + 1} of {len(divisions)}"
             with progress(what, quiet=options.quiet):
-                trial = _trial(name, split, parts, target, options.seed + split, remarks)
+                trial = _trial(name, split, parts, options.seed + split, remarks)
             yield trial
         warn(sorted(f"{name}: {sentence}" for sentence in remarks))
 
 
-def _trial(name: str, split: int, parts: Parts, target: str, seed: int, remarks: set[str]) -> Trial:
+def _trial(name: str, split: int, parts: Division, seed: int, remarks: set[str]) -> Trial:
     started = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            scores, seconds = _judged(name, parts, target, seed, remarks)
+            encoding = parts.encoding()
+            train, test = parts.encoded(encoding)
+            started = time.perf_counter()
+            model = _fitted(name, parts.task, train, seed, remarks)
+            seconds = time.perf_counter() - started
+            predictive = predict_rows(model, test.X, encoding, test.numbers)
+            return Trial(name, split, summarise(predictive, test.y), seconds, None)
     except Exception as error:  # the other methods go on
         seconds = time.perf_counter() - started
         return Trial(name, split, None, seconds, describe(error).message)
-    return Trial(name, split, scores, seconds, None)
 
 
-def _judged(
-    name: str, parts: Parts, target: str, seed: int, remarks: set[str]
-) -> tuple[dict[str, float], float]:
-    """Fit a method (or the constant) and return its metrics and the seconds of the fit."""
-    encoding = TableEncoding.fit(parts.train.frame, target, parts.task)
-    train, test = parts.train.encoded(encoding), parts.test.encoded(encoding)
-    started = time.perf_counter()
-    if name == CONSTANT:
-        predictive = constant_of(parts.task, train).predict_dist(test.X)
-        return summarise(predictive, test.y), time.perf_counter() - started
-    estimator = make_estimator(Settings(), name, parts.task, seed)
-    estimator.fit(train.X, train.y, **train.weights)
-    seconds = time.perf_counter() - started
-    remarks.update(estimator.fit_report_.warnings)
-    predictive = predict_rows(estimator, test.X, encoding, test.numbers)
-    return summarise(predictive, test.y), seconds
+def _fitted(name: str, task: str, train: Rows, seed: int, remarks: set[str]) -> Any:
+    """Fit a method, or the constant that any should beat."""
+    if name != CONSTANT:
+        estimator = make_estimator(Settings(), name, task, seed)
+        estimator.fit(train.X, train.y, **train.weights)
+        remarks.update(estimator.fit_report_.warnings)
+        return estimator
+    if task == CLASSIFICATION:
+        return FrequencyBaseline.fit(train.y, np.unique(train.y))
+    return ConstantBaseline.fit(train.y)
 
 
 def summarise_trials(trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:
     """Average over splits; the best log-likelihood first, what failed last."""
     every = [_summary(name, [trial for trial in trials if trial.method == name]) for name in names]
-    failed = [summary for summary in every if summary.log_likelihood is None]
-    good = [summary for summary in every if summary.log_likelihood is not None]
-    return sorted(good, key=lambda summary: -(summary.log_likelihood or 0.0)) + failed
+    return sorted(every, key=lambda summary: -summary.metrics.get("log_likelihood", -np.inf))
 
 
 def _summary(name: str, trials: Sequence[Trial]) -> Summary:
-    good = [trial for trial in trials if trial.metrics is not None]
+    good = [trial.metrics for trial in trials if trial.metrics is not None]
+    seconds = [trial.seconds for trial in trials if trial.metrics is not None]
     failures = [trial.failure for trial in trials if trial.failure is not None]
     if not good:
         return Summary(name, 0, None, None, {}, None, failures)
-    columns = {key: [(trial.metrics or {})[key] for trial in good] for key in good[0].metrics or {}}
-    means = {key: float(np.mean(values)) for key, values in columns.items()}
-    spread = np.std(columns["log_likelihood"], ddof=1) if len(good) > 1 else None
-    return Summary(
-        name,
-        len(good),
-        means["log_likelihood"],
-        None if spread is None else float(spread / np.sqrt(len(good))),
-        means,
-        float(np.median([trial.seconds for trial in good])),
-        failures,
-    )
+    means = {key: float(np.mean([metrics[key] for metrics in good])) for key in good[0]}
+    spread = np.std([metrics["log_likelihood"] for metrics in good], ddof=1) if good[1:] else None
+    error = None if spread is None else float(spread / np.sqrt(len(good)))
+    mean, median = means["log_likelihood"], float(np.median(seconds))
+    return Summary(name, len(good), mean, error, means, median, failures)
 
 
 def _conclude(
-    options: Compare, target: str, parts: Parts, trials: Sequence[Trial], names: Sequence[str]
+    options: Compare, target: str, parts: Division, trials: Sequence[Trial], names: Sequence[str]
 ) -> list[Summary]:
     """Draw the plot, warn of failures, print the summaries."""
     summaries = summarise_trials(trials, names)
@@ -214,18 +202,18 @@ def _conclude(
             warn([f"{summary.method} failed on {len(summary.failures)} of {options.splits} "
                   f"splits: {summary.failures[0]}"])  # fmt: skip
     if options.as_json:
-        facts = {
-            "table": options.table,
-            "target": target,
-            "task": parts.task,
-            "splits": options.splits,
-            "rows": {"train": len(parts.train.frame), "held_out": len(parts.test.frame)},
-        }
-        many = {
-            "methods": [summary._asdict() for summary in summaries],
-            "trials": [trial._asdict() for trial in trials],
-        }
-        print_json({**facts, **many, "plot": plot})
+        print_json(
+            {
+                "table": options.table,
+                "target": target,
+                "task": parts.task,
+                "splits": options.splits,
+                "rows": parts.counts,
+                "methods": [summary._asdict() for summary in summaries],
+                "trials": [trial._asdict() for trial in trials],
+                "plot": plot,
+            }
+        )
     else:
         _show(options, target, parts, summaries)
         if plot is not None:
@@ -249,13 +237,11 @@ def _draw(path: Path, summaries: Sequence[Summary], target: str) -> bool:
     return bool(points)
 
 
-def _show(options: Compare, target: str, parts: Parts, summaries: Sequence[Summary]) -> None:
+def _show(options: Compare, target: str, parts: Division, summaries: Sequence[Summary]) -> None:
     columns = _METRICS[parts.task]
     rows = [_line(summary, columns) for summary in summaries]
-    title = (
-        f"{target}: {options.splits} splits, {len(parts.train.frame)} rows to learn from and "
-        f"{len(parts.test.frame)} held out"
-    )
+    n_train, n_test = parts.counts.values()
+    title = f"{target}: {options.splits} splits, {n_train} rows to learn from and {n_test} held out"
     names = ("", "log-likelihood", "± s.e.", *columns.values(), "seconds a fit")
     print_table(title, names, rows, right=range(1, len(names)))
     note("log-likelihood: nats a held-out row, higher is better; splits share rows, so that the "

@@ -9,6 +9,7 @@ import errno
 import json
 import math
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -96,6 +97,11 @@ def figure(value: float | None) -> str:
     return f"{value:#.4g}".rstrip(".")
 
 
+def command_line(words: Sequence[str]) -> str:
+    """Return a command as it was typed."""
+    return shlex.join(["bayesprop", *words])
+
+
 class InputError(ValueError):
     """What the user asked for or gave cannot be used; the message is one line."""
 
@@ -154,17 +160,6 @@ def refusals_of_estimator(*kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         raise InputError(one_line(str(error))) from error
-
-
-@contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the file in an error of the system: a full disk does not say which."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, BrokenPipeError) or error.errno is None:
-            raise
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 def quiet_pipe() -> int:

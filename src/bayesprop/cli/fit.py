@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bayesprop import methods
 from bayesprop.cli.actions import Fit
 from bayesprop.cli.console import (
     InputError,
+    command_line,
     note,
     plain,
     print_json,
@@ -16,36 +22,43 @@ from bayesprop.cli.console import (
     refusals_of_estimator,
     warn,
 )
-from bayesprop.cli.notes import command_line
-from bayesprop.cli.predictions import predict_rows
-from bayesprop.cli.scores import Scores, baselines_of, print_scores, score
-from bayesprop.cli.settings import make_estimator, method_of, settings_of
 from bayesprop.cli.tables import (
+    Judged,
     Target,
     check_output,
     divided,
     fingerprint,
+    judge,
+    print_scores,
     read_source,
     target_of,
 )
 from bayesprop.datasets import registry
-from bayesprop.methods import CLASSIFICATION
+from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.store import load_model, save_model
-from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table.errors import one_line
-from bayesprop.table.split import Parts
+from bayesprop.table.encoding import Division, Rows, TableEncoding
+from bayesprop.table.errors import did_you_mean, one_line
+
+DEFAULT_METHOD = {REGRESSION: "mlp", CLASSIFICATION: "mlp"}
+_SEED = "random_state"
+_OPTIONS = {
+    "hidden_layer_sizes": "--hidden",
+    "n_epochs": "--epochs",
+    "batch_size": "--batch-size",
+    "inference": "--inference",
+    _SEED: "--seed",
+}
 
 
 class Fitted(NamedTuple):
-    """What one run of `fit` has learnt; without held-out rows, `test` and `scores` are None."""
+    """What one run of `fit` has learnt; `test` has no rows where none are held out."""
 
     method: str
     estimator: Any
     encoding: TableEncoding
     train: Rows
-    test: Rows | None
-    baselines: Any
-    scores: Scores | None
+    test: Rows
+    judged: Judged
     warnings: list[str]
 
 
@@ -66,7 +79,7 @@ def run(options: Fit) -> None:
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
     method = method_of(options.method, parts.task, f"{one_line(target.name)} asks for {parts.task}")
     estimator = make_estimator(settings, method, parts.task, options.seed)
-    fitted = _fit(options, method, estimator, parts, target.name)
+    fitted = _fit(options, method, estimator, parts)
     metadata = _metadata(options, fitted, parts, target)
     save_model(options.out, fitted.estimator, table=fitted.encoding, metadata=metadata)
     if options.report is not None:
@@ -82,10 +95,10 @@ def _check_paths(options: Fit) -> None:
             raise InputError("--report and --out must be two different files")
 
 
-def _fit(options: Fit, method: str, estimator: Any, parts: Parts, target: str) -> Fitted:
-    encoding = TableEncoding.fit(parts.train.frame, target, parts.task)
+def _fit(options: Fit, method: str, estimator: Any, parts: Division) -> Fitted:
+    encoding = parts.encoding()
     warn(encoding.report)
-    train = parts.train.encoded(encoding)
+    train, test = parts.encoded(encoding)
     with (
         progress(f"fitting {len(train.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError, *([TypeError] if options.settings else [])),
@@ -94,19 +107,13 @@ def _fit(options: Fit, method: str, estimator: Any, parts: Parts, target: str) -
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         estimator.fit(train.X, train.y, **train.weights)
     warn(estimator.fit_report_.warnings)
-    remarks = [*parts.warnings, *encoding.report, *estimator.fit_report_.warnings]
-    baselines = baselines_of(estimator, train)
-    if not len(parts.test.frame):
-        return Fitted(method, estimator, encoding, train, None, baselines, None, remarks)
-    test = parts.test.encoded(encoding)
-    predictive = predict_rows(estimator, test.X, encoding, test.numbers)
-    scores = score(predictive, baselines, test)
+    judged = judge(estimator, encoding, train, test)
     warn(test.remarks)
-    remarks += test.remarks
-    return Fitted(method, estimator, encoding, train, test, baselines, scores, remarks)
+    remarks = [*parts.warnings, *encoding.report, *estimator.fit_report_.warnings, *test.remarks]
+    return Fitted(method, estimator, encoding, train, test, judged, remarks)
 
 
-def _metadata(options: Fit, fitted: Fitted, parts: Parts, target: Target) -> dict[str, Any]:
+def _metadata(options: Fit, fitted: Fitted, parts: Division, target: Target) -> dict[str, Any]:
     """Say what reproduces the model: the command as typed, and every setting that it implied."""
     return plain(
         {
@@ -123,10 +130,10 @@ def _metadata(options: Fit, fitted: Fitted, parts: Parts, target: Target) -> dic
                 "weights": options.weights,
                 "drop": options.drop,
             },
-            "rows": {"train": len(parts.train.frame), "held_out": len(parts.test.frame)},
+            "rows": parts.counts,
             "target_sha256": fingerprint(fitted.encoding.target(parts.target)),
-            "held_out": fitted.scores,
-            "baselines": fitted.baselines.to_dict(),
+            "held_out": fitted.judged.scores,
+            "baselines": fitted.judged.baselines and fitted.judged.baselines.to_dict(),
             **_picture(options, fitted.encoding),
         }
     )
@@ -137,12 +144,11 @@ def _picture(options: Fit, encoding: TableEncoding) -> dict[str, Any]:
     known = registry.find(options.table)
     if known is None or known.image_shape is None:
         return {}
-    height, width = known.image_shape
-    pixels = {f"pixel_{i}_{j}": i * width + j for i in range(height) for j in range(width)}
+    pixels = {name: place for place, name in enumerate(known.pixel_names)}
     if not set(encoding.feature_names) <= set(pixels):
         return {}
     return {
-        "image_shape": [height, width],
+        "image_shape": list(known.image_shape),
         "image_pixels": [pixels[name] for name in encoding.feature_names],
     }
 
@@ -152,7 +158,8 @@ def _write_page(path: Path, options: Fit, fitted: Fitted, command: str) -> None:
 
     with progress("writing the report", quiet=options.quiet):
         saved, about = load_model(options.out), {"command": command}
-        write_page(path, saved, train=fitted.train, test=fitted.test, about=about)
+        test = fitted.test if len(fitted.test.y) else None
+        write_page(path, saved, train=fitted.train, test=test, about=about)
 
 
 def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
@@ -169,7 +176,7 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
                 "unit": metadata["unit"],
                 "rows": rows,
                 "features": len(fitted.encoding.feature_names),
-                "held_out": fitted.scores,
+                "held_out": fitted.judged.scores,
                 "seconds": report.seconds,
                 "guards": report.guards,
                 "warnings": fitted.warnings,
@@ -177,13 +184,130 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
             }
         )
         return
-    if fitted.scores is None:
+    if fitted.judged.scores is None:
         share = f"--test-fraction {options.test_fraction:g}"
         note(f"no rows were held out ({share} of {rows['train']} rows): the fit is not judged")
     else:
         title = f"{metadata['target']}: {rows['held_out']} held-out rows"
-        print_scores(title, fitted.scores, metadata["unit"])
+        print_scores(title, fitted.judged.scores, metadata["unit"])
     note(f"fitted {rows['train']} rows in {report.seconds:.2f} s", quiet=options.quiet)
     note(f"model: {options.out}", quiet=options.quiet)
     if options.report is not None:
         note(f"report: {options.report}", quiet=options.quiet)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Hyper-parameters that an option of their own set, and those of `--set`."""
+
+    by_option: Mapping[str, Any] = field(default_factory=dict)
+    by_name: Mapping[str, Any] = field(default_factory=dict)
+
+
+def settings_of(fit: Fit) -> Settings:
+    """Check what can be checked without a table."""
+    check_method(fit.method)
+    asked = {
+        "hidden_layer_sizes": _hidden(fit.hidden) if fit.hidden else None,
+        "n_epochs": fit.epochs,
+        "batch_size": fit.batch_size,
+        "inference": fit.inference,
+    }
+    by_option = {name: value for name, value in asked.items() if value is not None}
+    by_name = _assigned(fit.settings)
+    for name in by_name:
+        if name in by_option or name == _SEED:
+            raise InputError(f"--set {name}: this is what {_OPTIONS[name]} says; give that alone")
+    return Settings(by_option, by_name)
+
+
+def check_method(name: str | None) -> None:
+    """Refuse a name that no method has."""
+    if name is not None and name not in methods.METHODS:
+        hint = did_you_mean(name, methods.METHODS) or ";"
+        known = ", ".join(methods.METHODS)
+        raise InputError(f"no method {one_line(name)!r}{hint} there are: {known}")
+
+
+def method_of(asked: str | None, task: str, why: str) -> str:
+    """Return the method for a task, which `why` explains; InputError if it does another one."""
+    name = asked or DEFAULT_METHOD[task]
+    if task in methods.METHODS[name].homes:
+        return name
+    raise InputError(
+        f"--method {name} does {methods.METHODS[name].task} only, and {why}; methods for {task}:"
+        f" {', '.join(methods_for(task))}"
+    )
+
+
+def methods_for(task: str) -> list[str]:
+    """Return the names of the methods that do a task, in the order of the table of methods."""
+    return [name for name, method in methods.METHODS.items() if task in method.homes]
+
+
+def make_estimator(settings: Settings, method: str, task: str, seed: int) -> Any:
+    """Build the estimator; InputError for a hyper-parameter that it does not have or refuses."""
+    has = _parameters_of(method, task)
+    for name in settings.by_option:
+        if name not in has:
+            raise InputError(
+                f"{_OPTIONS[name]}: {method} has no such setting for {task}; methods that have it:"
+                f" {', '.join(_methods_with(name)) or 'none'}"
+            )
+    for name in settings.by_name:
+        if name not in has:
+            raise InputError(
+                f"--set {one_line(name)}: {method} has no such parameter"
+                f"{did_you_mean(name, has) or ';'}"
+                f" it has: {', '.join(one for one in has if one not in _OPTIONS)}"
+                f" (and {', '.join(_OPTIONS[one] for one in has if one in _OPTIONS)})"
+            )
+    asked = {_SEED: seed} if _SEED in has else {}
+    with refusals_of_estimator(TypeError, ValueError):
+        return methods.make(method, task=task, **asked, **settings.by_option, **settings.by_name)
+
+
+def _parameters_of(method: str, task: str) -> list[str]:
+    return list(inspect.signature(methods.estimator_class(method, task)).parameters)
+
+
+def _methods_with(parameter: str) -> list[str]:
+    """Return every method that has a hyper-parameter, with the tasks for which it has it."""
+    tasks = {
+        name: [task for task in method.homes if parameter in _parameters_of(name, task)]
+        for name, method in methods.METHODS.items()
+    }
+    return [f"{name} ({', '.join(able)})" for name, able in tasks.items() if able]
+
+
+def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
+    """Read "name=value", the value as JSON, or as plain text where it is none."""
+    values: dict[str, Any] = {}
+    for text in assignments:
+        name, is_given, value = text.partition("=")
+        name = name.strip()
+        if not is_given or not name.isidentifier():
+            raise InputError(
+                f"--set must be name=value, such as learning_rate=0.01; got {one_line(text)!r}"
+            )
+        if name in values:
+            raise InputError(f"--set {name} is given twice")
+        values[name] = _value(value.strip())
+    return values
+
+
+def _value(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _hidden(words: Sequence[str]) -> tuple[int, ...]:
+    """Read the units of every hidden layer from "50", "50,50" or a repeated option."""
+    parts = [part.strip() for word in words for part in word.split(",")]
+    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
+        got = one_line(",".join(parts))
+        raise InputError(f"--hidden must be whole numbers >= 1, such as 50 or 50,50; got {got}")
+    return tuple(int(part) for part in parts)

@@ -9,8 +9,8 @@ import numpy as np
 
 from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import figure, plain, print_json, print_table
-from bayesprop.cli.notes import read_notes
-from bayesprop.cli.scores import print_scores
+from bayesprop.cli.opened import Notes
+from bayesprop.cli.tables import print_scores
 from bayesprop.store import load_model
 from bayesprop.table.classes import class_text
 from bayesprop.table.errors import listing, one_line
@@ -21,22 +21,21 @@ if TYPE_CHECKING:
 
 def run(options: Inspect) -> None:
     """Describe a model file."""
-    saved = load_model(options.model)
+    facts = _facts(load_model(options.model))
     if options.as_json:
-        print_json({"model": str(options.model), **_facts(saved)})
+        print_json({"model": str(options.model), **facts})
     else:
-        _show(_facts(saved))
+        _show(facts)
 
 
 def _facts(saved: SavedModel) -> dict[str, Any]:
     """Gather what a model file says; a model that Python saved knows less."""
-    notes, estimator = read_notes(saved), saved.estimator
-    parameters = plain(estimator.get_params(deep=False))
+    notes, estimator = Notes(saved), saved.estimator
     classes = plain(getattr(estimator, "classes_", None))
     return {
         "method": saved.header["method"],
         "task": "regression" if classes is None else "classification",
-        "parameters": parameters,
+        "parameters": plain(estimator.get_params(deep=False)),
         "layer_sizes": [
             estimator.n_features_in_,
             *_hidden_sizes(estimator),
@@ -96,20 +95,17 @@ def _show(facts: dict[str, Any]) -> None:
         "target": _target(facts),
         "rows": _rows(facts),
         "fit": f"{fit['n_epochs']} {fit['step']}s in {fit['seconds']:.2f} s",
-        "guards": ", ".join(f"{name} {count}" for name, count in fit["guards"].items()),
+        "guards": ", ".join(f"{_words(k)} {count}" for k, count in fit["guards"].items()),
         f"last {fit['step']}": ", ".join(
-            f"{k} {figure(v[-1])}" for k, v in fit["trace"].items() if v
+            f"{_words(k)} {figure(v[-1])}" for k, v in fit["trace"].items() if v
         ),
         "evidence": ", ".join(f"{k} {figure(v)} nats" for k, v in fit["log_evidence"].items()),
         "versions": ", ".join(f"{name} {value}" for name, value in facts["versions"].items()),
         "command": facts["command"] or "not recorded: saved from Python",
     }
-    for name, text in rows.items():
-        if not text:
-            continue
-        print(f"{name:<11}{one_line(text.replace('_', ' ') if name.startswith(_WORDY) else text)}")
-    for sentence in fit["warnings"]:
-        print(f"{'warning':<11}{one_line(sentence)}")
+    lines = [(name, text) for name, text in rows.items() if text]
+    for name, text in [*lines, *(("warning", sentence) for sentence in fit["warnings"])]:
+        print(f"{name:<11}{one_line(text)}")
     print()
     _show_features(facts["features"])
     if facts["held_out"]:
@@ -117,7 +113,8 @@ def _show(facts: dict[str, Any]) -> None:
         print_scores("held-out rows", facts["held_out"], facts["unit"] or "")
 
 
-_WORDY = ("guards", "last ")
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _target(facts: dict[str, Any]) -> str:

@@ -1,17 +1,21 @@
-"""A model file opened for the tables that it knows."""
+"""A model file opened for the tables that it knows, and what `fit` noted in it.
+
+The notes may come from anybody: whatever is not of the expected kind counts as not noted.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesprop.cli.console import InputError
-from bayesprop.cli.notes import Notes, read_notes
-from bayesprop.cli.predictions import predict_rows
-from bayesprop.cli.tables import column, fingerprint, read_source, table_name
+from bayesprop.cli.actions import Learning
+from bayesprop.cli.console import InputError, command_line
+from bayesprop.cli.tables import Scores, column, fingerprint, predict_rows, read_source, table_name
+from bayesprop.report.baselines import Baselines
 from bayesprop.store import load_model
 from bayesprop.table.encoding import Rows
 
@@ -20,6 +24,89 @@ if TYPE_CHECKING:
 
     from bayesprop.store import SavedModel
     from bayesprop.table.encoding import TableEncoding
+
+
+class Notes:
+    """The notes of a fit; empty or None where a model was saved from Python.
+
+    rows
+        Counts of rows: "train" and "held_out".
+    target_sha256
+        Digest of the target of the whole table, by which the table is known.
+    updates
+        What was noted of every table that the model has learnt since.
+    held_out
+        The metrics of the fit on the rows that it held out.
+    picture
+        Where rows are pictures, "image_shape" and the pixel of each input, "image_pixels".
+    """
+
+    def __init__(self, saved: SavedModel) -> None:
+        notes = saved.metadata
+
+        def noted(key: str, kind: Any) -> Any:
+            return notes[key] if isinstance(notes.get(key), kind) else kind()
+
+        rows, self.config = noted("rows", dict), noted("config", dict)
+        self.command: str = noted("command", str)
+        self.source: str = noted("source", str)
+        self.unit: str = noted("unit", str)
+        self.seed: int = noted("seed", int)
+        self.target_sha256: str = noted("target_sha256", str)
+        self.updates = [one for one in noted("updates", list) if isinstance(one, dict)]
+        self.rows = {k: rows[k] for k in ("train", "held_out") if isinstance(rows.get(k), int)}
+        self.held_out = _scores(noted("held_out", dict))
+        self.baselines = _baselines(notes.get("baselines"))
+        shape, pixels = noted("image_shape", list), noted("image_pixels", list)
+        self.picture = _picture(shape, pixels, saved.estimator.n_features_in_)
+
+    def for_report(self) -> dict[str, Any]:
+        """Return the notes that the report page shows."""
+        return {
+            "source": self.source,
+            "unit": self.unit,
+            "seed": self.seed,
+            "baselines": None if self.baselines is None else self.baselines.to_dict(),
+            **self.picture,
+        }
+
+    def learning(self, table: str) -> Learning:
+        """Return what the fit was asked, for another table."""
+        weights, drop = self.config.get("weights"), self.config.get("drop")
+        share = self.config.get("test_fraction")
+        return Learning(
+            table=table,
+            weights=weights if isinstance(weights, str) else None,
+            drop=tuple(str(name) for name in drop) if isinstance(drop, list) else (),
+            test_fraction=float(share) if isinstance(share, int | float) else 0.0,
+            seed=self.seed,
+        )
+
+    def with_command(self, words: Sequence[str]) -> str:
+        """Return the command of the fit and one after it."""
+        return " && ".join(line for line in (self.command, command_line(words)) if line)
+
+
+def _scores(stored: dict[str, Any]) -> Scores | None:
+    if "model" not in stored or not all(isinstance(one, dict) for one in stored.values()):
+        return None
+    figures = [figure for one in stored.values() for figure in one.values()]
+    return stored if all(isinstance(f, float | int | None) for f in figures) else None
+
+
+def _baselines(stored: Any) -> Baselines | None:
+    try:
+        return Baselines.from_dict(stored)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _picture(shape: list[Any], pixels: list[Any], n_inputs: int) -> dict[str, Any]:
+    if not all(type(value) is int for value in (*shape, *pixels)) or len(shape) != 2:
+        return {}
+    is_right = len(pixels) == len(set(pixels)) == n_inputs
+    is_inside = all(0 <= pixel < shape[0] * shape[1] for pixel in pixels)
+    return {"image_shape": shape, "image_pixels": pixels} if is_right and is_inside else {}
 
 
 @dataclass(frozen=True)
@@ -81,4 +168,4 @@ def open_model(path: Path) -> OpenedModel:
             f"{path} was saved from Python without the encoding of its table; "
             "use bayesprop.load and its predict, or fit it with `bayesprop fit`"
         )
-    return OpenedModel(saved, saved.table, read_notes(saved))
+    return OpenedModel(saved, saved.table, Notes(saved))

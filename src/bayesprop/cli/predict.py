@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 from jaxtyping import Float
-from numpy import ndarray
 
-from bayesprop.cli.abstain import COLUMN, Abstaining
 from bayesprop.cli.actions import Predict
 from bayesprop.cli.answers import Answers, ClassAnswers, NumberAnswers, answers_of
-from bayesprop.cli.calibrate import stretches
-from bayesprop.cli.console import InputError, note, progress, warn
+from bayesprop.cli.console import InputError, figure, note, progress, warn
 from bayesprop.cli.opened import OpenedModel, open_model
-from bayesprop.cli.predictions import predict_rows
-from bayesprop.cli.tables import check_output
-from bayesprop.table.errors import listing, one_line
+from bayesprop.cli.tables import check_output, predict_rows, refusals_by_name, table_name
+from bayesprop.decisions.abstention import scores_for, uncertainty_of
+from bayesprop.decisions.conformal import ConformalRegressor
+from bayesprop.table.encoding import Rows
+from bayesprop.table.errors import did_you_mean, listing, one_line
 from bayesprop.table.write import check_kind, write_table
 
+if TYPE_CHECKING:
+    from bayesprop.model.class_predictive import ClassPredictive
+    from bayesprop.model.predictive import Predictive
+
 CHUNK_ROWS = 65_536
+ABSTAINED = "abstained"
 
 
 def run(options: Predict) -> None:
@@ -34,13 +41,13 @@ def run(options: Predict) -> None:
     encoding = model.encoding
     rule = Abstaining.asked_for(options.abstain_above, options.by, classes=bool(encoding.classes))
     answers = answers_of(encoding, encoding.target_name, numbers)
-    reasons = () if rule is None else (COLUMN,)
+    reasons = () if rule is None else (ABSTAINED,)
     if isinstance(answers, ClassAnswers):
         _check_for_classes(options)
         others = {"row", *answers.names[1:], *reasons, *(frame.columns if options.keep else ())}
         answers = replace(answers, label=_free_name(answers.label, others))
     elif options.calibrate is not None:
-        learnt = stretches(model, options.calibrate, numbers.intervals, quiet=options.quiet)
+        learnt = _stretches(model, options.calibrate, numbers.intervals, quiet=options.quiet)
         answers = replace(answers, stretches=learnt)
     if options.keep:
         _check_names(frame, [*answers.names, *reasons])
@@ -112,7 +119,7 @@ def _check_names(frame: pl.DataFrame, names: Sequence[str]) -> None:
 
 def _predictions(
     model: OpenedModel,
-    x: Float[ndarray, "n k"],
+    x: Float[np.ndarray, "n k"],
     answers: Answers,
     kept: pl.DataFrame | None,
     rule: Abstaining | None,
@@ -129,3 +136,93 @@ def _predictions(
             yield predicted.with_row_index("row", offset=start + 1)
         else:
             yield kept.slice(start, CHUNK_ROWS).hstack(predicted)
+
+
+def _stretches(
+    model: OpenedModel, table: str, levels: tuple[float, ...], *, quiet: bool
+) -> tuple[float, ...]:
+    """Learn from a table how many std an interval of each level reaches from the mean."""
+    with progress(f"calibrating on {table}", quiet=quiet):
+        rows = _unseen_rows(model, table)
+        with refusals_by_name(rows.X, model.encoding, rows.numbers):
+            conformal = [ConformalRegressor(model.estimator, coverage=level) for level in levels]
+            learnt = tuple(one.calibrate(rows.X, rows.y).stretch_ for one in conformal)
+    warn(rows.remarks)
+    pairs = zip(levels, learnt, strict=True)
+    words = ", ".join(f"{100 * level:g} %: mean ± {figure(reach)} std" for level, reach in pairs)
+    note(f"calibrated on {len(rows.y)} rows of {table_name(table)}: {words}", quiet=quiet)
+    return learnt
+
+
+def _unseen_rows(model: OpenedModel, table: str) -> Rows:
+    """Read the rows that have a target; InputError if they are those that the model has learnt."""
+    rows = model.rows_of(model.read(table), table)
+    seen = model.seen_before(rows.y, table)
+    if seen is not None:
+        raise InputError(
+            f"--calibrate needs rows that the fit did not see: {seen}, and intervals calibrated on "
+            "them would be too narrow"
+        )
+    return rows
+
+
+class Abstaining:
+    """A rule for when not to answer: `above` which uncertainty; and how often it was met."""
+
+    def __init__(self, by: str, above: float) -> None:
+        self.by = by
+        self.above = above
+        self.n_rows = 0
+        self.n_abstained = 0
+        self.most = 0.0
+
+    @classmethod
+    def asked_for(cls, above: float | None, by: str | None, *, classes: bool) -> Abstaining | None:
+        """Check what the user asked for; None where it was nothing."""
+        if above is None:
+            if by is not None:
+                raise InputError("--by says what --abstain-above is about; give that as well")
+            return None
+        if not (math.isfinite(above) and above >= 0.0):
+            raise InputError(f"--abstain-above must be a number of at least 0, got {above}")
+        known = scores_for(classes=classes)
+        if by is not None and by not in known:
+            kind = "classes" if classes else "numbers"
+            raise InputError(
+                f"--by {one_line(by)} is not known for a model of {kind}"
+                f"{did_you_mean(by, known) or ';'} choose from {', '.join(known)}"
+            )
+        return cls(next(iter(known)) if by is None else by, above)
+
+    def applied(
+        self,
+        predicted: pl.DataFrame,
+        predictive: Predictive | ClassPredictive,
+        doubts: tuple[str, ...],
+    ) -> pl.DataFrame:
+        """Empty the predictions of the rows beyond, save their doubts; add the reasons."""
+        uncertainty = uncertainty_of(predictive, self.by)
+        beyond = ~(uncertainty <= self.above)
+        self.n_rows += len(beyond)
+        self.n_abstained += int(np.sum(beyond))
+        self.most = max(self.most, float(np.max(uncertainty, initial=0.0)))
+        answers = [name for name in predicted.columns if name not in doubts]
+        reasons = [
+            f"{self.by} {value:.6g} > {self.above:g}" if is_beyond else None
+            for value, is_beyond in zip(uncertainty, beyond, strict=True)
+        ]
+        emptied = [
+            pl.when(pl.lit(pl.Series(~beyond))).then(pl.col(name)).alias(name) for name in answers
+        ]
+        return predicted.with_columns(*emptied, pl.Series(ABSTAINED, reasons, dtype=pl.String))
+
+    def sum_up(self, *, quiet: bool) -> None:
+        """Say how many rows have no prediction."""
+        if self.most == 0.0 and self.n_rows:
+            warn([f"the {self.by} of every row is 0, so that --abstain-above never holds"])
+        share = self.n_abstained / max(self.n_rows, 1)
+        note(
+            f"abstained on {self.n_abstained} of {self.n_rows} rows ({100.0 * share:.3g} %): "
+            f"{self.by} above {figure(self.above)}; the largest is {figure(self.most)}",
+            quiet=quiet,
+        )

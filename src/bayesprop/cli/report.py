@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesprop.cli.actions import Report
-from bayesprop.cli.console import note, print_json, progress, warn, writing
-from bayesprop.cli.notes import read_notes
-from bayesprop.cli.opened import open_model
+from bayesprop.cli.console import note, print_json, progress, warn
+from bayesprop.cli.opened import Notes, open_model
 from bayesprop.cli.tables import check_output
 from bayesprop.report.write import Rows as ReportRows
 from bayesprop.report.write import write_report
@@ -40,19 +39,18 @@ def write_page(
     path: Path, saved: SavedModel, *, train: Rows | None, test: Rows | None, about: dict[str, Any]
 ) -> None:
     """Write the page of a saved model, dated today; `about` goes over the notes of its fit."""
-    notes = read_notes(saved).for_report() | {
+    notes = Notes(saved).for_report() | {
         "versions": saved.header["versions"],
         "created": datetime.date.today().isoformat(),
     }
-    with writing(path):
-        write_report(
-            path,
-            estimator=saved.estimator,
-            encoding=saved.table,
-            train=_named(train),
-            test=_named(test),
-            metadata=notes | about,
-        )
+    write_report(
+        path,
+        estimator=saved.estimator,
+        encoding=saved.table,
+        train=_named(train),
+        test=_named(test),
+        metadata=notes | about,
+    )
 
 
 def _named(rows: Rows | None) -> ReportRows | None:

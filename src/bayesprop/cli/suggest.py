@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
@@ -11,7 +13,6 @@ from jaxtyping import Bool, Float
 
 from bayesprop.cli.actions import Suggest
 from bayesprop.cli.answers import Answers, NumberAnswers, answers_of
-from bayesprop.cli.conditions import rows_where
 from bayesprop.cli.console import (
     InputError,
     figure,
@@ -19,20 +20,31 @@ from bayesprop.cli.console import (
     print_json,
     print_table,
     progress,
-    refusals_of_estimator,
     warn,
 )
 from bayesprop.cli.opened import OpenedModel, open_model
-from bayesprop.cli.predictions import far_rows_by_name, predict_rows
-from bayesprop.cli.reasons import Worth, unlike_training, why
-from bayesprop.cli.tables import check_output, column
+from bayesprop.cli.tables import check_output, column, predict_rows, refusals_by_name
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.decisions.batches import BATCHES, Chosen
+from bayesprop.table.columns import CategoryColumn
+from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table.write import check_kind, write_table
 
 MAX_SHOWN_COLUMNS = 5
+FAR_STDS, FEW = 2.0, 0.05
+_SHOWN_INPUTS = 3
+_CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
+_COMPARE = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "==": operator.eq,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
 
 
 class Candidates(NamedTuple):
@@ -46,12 +58,19 @@ class Candidates(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """One chosen row: its number from 1, its score, what is predicted, why."""
+    """One chosen row: its number from 1, what is predicted, its score when chosen and on its own.
+
+    `share_below` of the candidates score less on their own; `unlike` says in what the row differs
+    from the training rows.
+    """
 
     row: int
-    worth: Worth
     predicted: Any
-    why: str
+    score: float
+    alone: float
+    share_below: float
+    cost: float | None
+    unlike: list[str]
 
 
 def run(options: Suggest) -> None:
@@ -64,8 +83,10 @@ def run(options: Suggest) -> None:
     warnings = [*candidates.warnings, *_remarks(chosen)]
     warn(warnings)
     answers = answers_of(model.encoding, "likeliest", NumberAnswers())
-    suggestions = _suggestions(options, model, answers, candidates, chosen)
-    records = [_record(suggestion, answers) for suggestion in suggestions]
+    suggestions, unit = _suggestions(model, candidates, chosen), _unit(options, model)
+    n = len(candidates.frame)
+    reasons = [_reason(one, answers, model, n, unit) for one in suggestions]
+    records = [_record(one, answers, why) for one, why in zip(suggestions, reasons, strict=True)]
     if options.out is not None:
         write_table(_as_frame(candidates, chosen, records), str(options.out))
         note(f"{len(records)} suggestions: {options.out}", quiet=options.quiet)
@@ -76,14 +97,18 @@ def run(options: Suggest) -> None:
                 "table": options.table,
                 "target": model.encoding.target_name,
                 "acquisition": options.acquisition,
-                "unit": _unit(options, model),
-                "candidates": len(candidates.frame),
+                "unit": unit,
+                "candidates": n,
                 "suggestions": records,
                 "warnings": warnings,
             }
         )
     elif options.out is None:
-        _show(options, model, answers, candidates, suggestions)
+        about = ACQUISITIONS[options.acquisition].meaning + (f", {unit}" if unit else "")
+        title = f"{len(suggestions)} of {n} candidates; score: {about}"
+        _show(title, model, answers, candidates.frame, suggestions)
+        for record in records if options.why else []:
+            print(f"\nrow {record['row']}: {one_line(record['why'])}")
 
 
 def _check(options: Suggest) -> None:
@@ -113,7 +138,7 @@ def _candidates(options: Suggest, model: OpenedModel) -> Candidates:
         if not costs.dtype.is_numeric():
             raise InputError(f"--cost {options.cost} must hold numbers")
         cost = costs.cast(float).fill_null(float("nan")).to_numpy()
-    allowed = rows_where(frame, options.where, options.table)
+    allowed = _rows_where(frame, options.where, options.table)
     if not allowed.any():
         raise InputError(f"no row of {one_line(options.table)} meets every --where")
     return Candidates(frame, encoded.X, cost, allowed, encoded.warnings)
@@ -126,8 +151,7 @@ def _choose(options: Suggest, model: OpenedModel, candidates: Candidates) -> Cho
     numbers = range(1, 1 + len(candidates.frame))
     with (
         progress(f"scoring {len(candidates.frame)} candidates", quiet=options.quiet),
-        refusals_of_estimator(ValueError),
-        far_rows_by_name(candidates.features, model.encoding, numbers),
+        refusals_by_name(candidates.features, model.encoding, numbers),
     ):
         learner = ActiveLearner(
             model.estimator,
@@ -158,42 +182,36 @@ def _unit(options: Suggest, model: OpenedModel) -> str:
     return unit.replace("y", f"({own})") if own and unit.startswith("y") else unit
 
 
-def _suggestions(
-    options: Suggest, model: OpenedModel, answers: Answers, candidates: Candidates, chosen: Chosen
-) -> list[Suggestion]:
+def _suggestions(model: OpenedModel, candidates: Candidates, chosen: Chosen) -> list[Suggestion]:
     """Describe each chosen row, best first."""
-    encoding, rows = model.encoding, np.asarray(chosen.indices)
-    predictive = predict_rows(model.estimator, candidates.features[rows], encoding, rows + 1)
-    suggestions = []
-    for at, (index, score) in enumerate(zip(rows, chosen.scores, strict=True)):
-        alone = float(chosen.pool_scores[index])
-        worth = Worth(
-            score=float(score),
-            alone=alone,
-            unit=_unit(options, model),
-            share_below=float(np.mean(chosen.pool_scores < alone)),
-            n_candidates=len(candidates.frame),
-            cost=None if candidates.cost is None else float(candidates.cost[index]),
+    rows, scores = np.asarray(chosen.indices), chosen.pool_scores
+    features, cost = candidates.features[rows], candidates.cost
+    predictive = predict_rows(model.estimator, features, model.encoding, rows + 1)
+    return [
+        Suggestion(
+            row=int(index) + 1,
+            predicted=predictive[at : at + 1],
+            score=float(chosen.scores[at]),
+            alone=float(scores[index]),
+            share_below=float(np.mean(scores < scores[index])),
+            cost=None if cost is None else float(cost[index]),
+            unlike=_unlike_training(model.encoding, model.estimator.x_scaler_, features[at]),
         )
-        one = predictive[at : at + 1]
-        unlike = unlike_training(encoding, model.estimator.x_scaler_, candidates.features[index])
-        expected = f"{encoding.target_name} would be {answers.words(one, model.notes.unit)}"
-        suggestions.append(Suggestion(int(index) + 1, worth, one, why(expected, worth, unlike)))
-    return suggestions
+        for at, index in enumerate(rows)
+    ]
 
 
-def _record(suggestion: Suggestion, answers: Answers) -> dict[str, Any]:
+def _record(one: Suggestion, answers: Answers, why: str) -> dict[str, Any]:
     """Return what is said of a row by name, as plain values."""
-    worth = suggestion.worth
-    predicted = answers.columns(suggestion.predicted)
+    predicted = answers.columns(one.predicted)
     return {
-        "row": suggestion.row,
-        "score": worth.score,
-        "score_alone": worth.alone,
-        "share_below": worth.share_below,
-        **({} if worth.cost is None else {"cost": worth.cost}),
+        "row": one.row,
+        "score": one.score,
+        "score_alone": one.alone,
+        "share_below": one.share_below,
+        **({} if one.cost is None else {"cost": one.cost}),
         **{name: values.tolist()[0] for name, values in predicted.items()},
-        "why": suggestion.why,
+        "why": why,
     }
 
 
@@ -209,26 +227,108 @@ def _as_frame(
 
 
 def _show(
-    options: Suggest,
+    title: str,
     model: OpenedModel,
     answers: Answers,
-    candidates: Candidates,
+    frame: pl.DataFrame,
     suggestions: Sequence[Suggestion],
 ) -> None:
-    encoding = model.encoding
-    names = [column.name for column in encoding.columns][:MAX_SHOWN_COLUMNS]
-    cells = []
+    names = [column.name for column in model.encoding.columns][:MAX_SHOWN_COLUMNS]
+    columns, cells = [], []
     for one in suggestions:
-        own = candidates.frame.row(one.row - 1, named=True)
-        values = {name: "" if own[name] is None else str(own[name]) for name in names}
-        answer = answers.brief(encoding.target_name, one.predicted)
-        cells.append([{"row": str(one.row)}, values, answer, {"score": figure(one.worth.score)}])
-    columns = [name for part in cells[0] for name in part]
-    rows = [[text for part in parts for text in part.values()] for parts in cells]
-    about = ACQUISITIONS[options.acquisition]
-    title = f"{len(suggestions)} of {len(candidates.frame)} candidates; score: {about.meaning}"
-    unit = _unit(options, model)
-    print_table(f"{title}, {unit}" if unit else title, columns, rows, right=range(len(columns)))
-    if options.why:
-        for one in suggestions:
-            print(f"\nrow {one.row}: {one_line(one.why)}")
+        own = frame.row(one.row - 1, named=True)
+        values = ["" if own[name] is None else str(own[name]) for name in names]
+        answer = answers.brief(model.encoding.target_name, one.predicted)
+        cells.append([str(one.row), *values, *answer.values(), figure(one.score)])
+        columns = ["row", *names, *answer, "score"]
+    print_table(title, columns, cells, right=range(len(columns)))
+
+
+def _reason(one: Suggestion, answers: Answers, model: OpenedModel, n: int, unit: str) -> str:
+    """Word why one of n candidates is worth measuring; first what is predicted of it."""
+    words = answers.words(one.predicted, model.notes.unit)
+    scores = f"It scores {figure(one.alone)}{' ' * bool(unit)}{unit}"
+    scores += f", more than {_percent(one.share_below)} of the {n} candidates"
+    if abs(one.score - one.alone) > 1e-9 * abs(one.alone):
+        scores += f", and {figure(one.score)} once the rows above are measured"
+    if one.cost is not None:
+        scores += f"; {figure(one.score / one.cost)} for each unit of cost"
+    unlike = [f"Unlike the training rows in {'; '.join(one.unlike)}"] if one.unlike else []
+    return ". ".join([f"{model.encoding.target_name} would be {words}", scores, *unlike]) + "."
+
+
+def _percent(share: float) -> str:
+    """Round down, so that only all is 100 %."""
+    return f"{np.floor(1000.0 * share) / 10.0:g} %"
+
+
+def _unlike_training(
+    encoding: TableEncoding, scaler: Any, row: Float[np.ndarray, " k"]
+) -> list[str]:
+    """Say in which columns a row is far from the training rows, furthest first."""
+    scale = scaler.scale
+    mean = scaler.mean * scaler.unit
+    if np.all(scale == 1.0) and np.all(mean == 0.0):
+        return []  # the model was fitted to inputs as they are
+    apart: list[tuple[float, str]] = []
+    first = 0
+    for known in encoding.columns:
+        own = slice(first, first + len(known.feature_names))
+        if isinstance(known, CategoryColumn):
+            apart += _rare_level(known, row[own], mean[own])
+        else:
+            z = float((row[first] - mean[first]) / scale[first])
+            side = "above" if z > 0.0 else "below"
+            text = f"{known.name} {row[first]:.4g}, {abs(z):.1f} standard deviations {side}"
+            apart += [(abs(z), f"{text} their mean")] if abs(z) >= FAR_STDS else []
+        first = own.stop
+    apart.sort(key=lambda one: -one[0])
+    return [text for _, text in apart[:_SHOWN_INPUTS]]
+
+
+def _rare_level(
+    column: CategoryColumn, row: Float[np.ndarray, " l"], shares: Float[np.ndarray, " l"]
+) -> list[tuple[float, str]]:
+    if not row.any():
+        return [(np.inf, f"{column.name}, a level that has no column of its own")]
+    place = int(np.argmax(row))
+    if shares[place] > FEW:
+        return []
+    level = column.levels[place] if place < len(column.levels) else "missing"
+    return [(1.0 / max(shares[place], 1e-9), f"{column.name} {level}, {shares[place]:.1%} of them")]
+
+
+def _rows_where(
+    frame: pl.DataFrame, conditions: Sequence[str], source: str
+) -> Bool[np.ndarray, " n"]:
+    """Say of every row whether it meets all conditions; a missing value meets none."""
+    meets = [_meets(frame, text.strip(), source) for text in conditions]
+    return np.all([np.ones(len(frame), dtype=bool), *meets], axis=0)
+
+
+def _meets(frame: pl.DataFrame, text: str, source: str) -> Bool[np.ndarray, " n"]:
+    parts = _CONDITION.fullmatch(text)
+    if parts is None:
+        raise InputError(
+            f"--where must be a column, one of {' '.join(_COMPARE)} and a value, such as "
+            f"'temperature <= 80'; got {one_line(text)!r}"
+        )
+    values = column(frame, parts["column"], source)
+    sign, value = parts["sign"], parts["value"].strip("'\"")
+    compare = _COMPARE[sign]
+    if values.dtype.is_numeric():
+        try:
+            met = compare(values, float(value))
+        except ValueError:
+            raise InputError(
+                f"--where {one_line(text)}: {parts['column']} holds numbers, and "
+                f"{one_line(value)!r} is none"
+            ) from None
+    elif sign in ("==", "=", "!="):
+        met = compare(values.cast(pl.String), value)
+    else:
+        raise InputError(
+            f"--where {one_line(text)}: {parts['column']} holds {values.dtype}, for which there "
+            "are == and !="
+        )
+    return met.fill_null(False).to_numpy()

@@ -1,25 +1,47 @@
-"""Tables by file or name, and what is checked before anything is computed."""
+"""Tables by file or name, what a model predicts for their rows, and how good that is."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
+from bayesprop import metrics
 from bayesprop.cli.actions import Learning
-from bayesprop.cli.console import InputError
+from bayesprop.cli.console import InputError, figure, print_table, refusals_of_estimator
 from bayesprop.datasets import registry
+from bayesprop.model.fitted import FarInputError
+from bayesprop.report.baselines import Baselines
 from bayesprop.table.columns import column_of
+from bayesprop.table.encoding import Division, Rows, TableEncoding, divide
 from bayesprop.table.errors import listing, one_line
 from bayesprop.table.read import read_table
-from bayesprop.table.split import Parts, divide
 
 if TYPE_CHECKING:
     import polars as pl
+
+Scores = dict[str, dict[str, float]]
+_LABELS = {
+    "rmse": ("RMSE", "typical error; lower is better"),
+    "mae": ("MAE", "mean error, either way"),
+    "log_likelihood": ("log-likelihood, nats a row", "higher is better"),
+    "crps": ("CRPS", "error of the whole distribution"),
+    "coverage_50": ("share inside 50 % intervals", "0.5 is honest"),
+    "coverage_90": ("share inside 90 % intervals", "0.9 is honest"),
+    "width_90": ("width of 90 % intervals", "narrower is sharper, if honest"),
+    "calibration_error": ("calibration error", "gap between promised and actual; 0 is honest"),
+    "epistemic_share": ("epistemic share of doubt", "what more data would remove"),
+    "accuracy": ("accuracy", "share of rows whose likeliest class is right"),
+    "brier": ("Brier score", "squared error of the probabilities, 0 to 2; lower is better"),
+    "mean_confidence": ("mean confidence", "near the accuracy is honest"),
+    "mean_entropy": ("mean entropy, nats", "doubt about the class; 0 is certain"),
+}
 
 
 def read_source(source: str, text: Collection[str] = ()) -> pl.DataFrame:
@@ -73,7 +95,7 @@ def target_of(options: Learning, frame: pl.DataFrame) -> Target:
     return Target(name, "", None) if own is None else Target(name, own.unit, own.task)
 
 
-def divided(options: Learning, frame: pl.DataFrame, target: str, task: str | None) -> Parts:
+def divided(options: Learning, frame: pl.DataFrame, target: str, task: str | None) -> Division:
     """Divide a table into training and held-out rows, as asked."""
     return divide(
         frame,
@@ -99,3 +121,83 @@ def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = 
     for source in inputs:
         if source and path.exists() and Path(source).exists() and path.samefile(source):
             raise InputError(f"{option} {path} would overwrite an input; choose another name")
+
+
+@contextmanager
+def refusals_by_name(
+    features: Float[np.ndarray, "n k"],
+    encoding: TableEncoding,
+    numbers: Sequence[Any] | np.ndarray,
+) -> Iterator[None]:
+    """Word an estimator's refusals as the table does, a far value not by places in a matrix."""
+    try:
+        with refusals_of_estimator(ValueError):
+            yield
+    except InputError as refusal:
+        error = refusal.__cause__
+        if not isinstance(error, FarInputError):
+            raise
+        # It may have seen a few of the rows, in another order.
+        places = np.flatnonzero(features[:, error.column] == error.value)
+        row = f"data row {numbers[places[0]]}: " if len(places) else ""
+        name = one_line(encoding.feature_names[error.column])
+        raise InputError(
+            f"{row}{name} must lie within {error.furthest:g} standard deviations of its mean in "
+            f"the training table, got {error.value:g}"
+        ) from error
+
+
+def predict_rows(
+    estimator: Any,
+    features: Float[np.ndarray, "n k"],
+    encoding: TableEncoding,
+    numbers: Sequence[Any] | np.ndarray,
+) -> Any:
+    """Predict some rows; refuse values too far from the training table for a finite answer.
+
+    numbers
+        What the table calls the rows, for the message.
+    """
+    with refusals_by_name(features, encoding, numbers):
+        predictive = estimator.predict_dist(features)
+    if not np.all(good := predictive.is_finite):
+        raise InputError(
+            f"data row {numbers[int(np.argmin(good))]}: the prediction is not finite; its values "
+            "lie too far from the training table"
+        )
+    return predictive
+
+
+class Judged(NamedTuple):
+    """What any model should beat, and the scores of both; None where no rows are held out."""
+
+    baselines: Baselines | None
+    scores: Scores | None
+
+
+def judge(estimator: Any, encoding: TableEncoding, train: Rows, test: Rows) -> Judged:
+    """Fit the baselines of an estimator's task to its training rows, score all on the others."""
+    baselines = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
+    if not len(test.y):
+        return Judged(baselines, None)
+    predictive = predict_rows(estimator, test.X, encoding, test.numbers)
+    return Judged(baselines, score(predictive, baselines, test))
+
+
+def score(predictive: Any, baselines: Baselines | None, rows: Rows) -> Scores:
+    """Return the metrics of what a model predicts for the rows, and those of each baseline."""
+    beside = {} if baselines is None else baselines.predict(rows.X, baselines.classes)
+    # The constant one first: the more a model can, the further to the right.
+    every = {"model": predictive, **dict(sorted(beside.items()))}
+    return {name: metrics.summarise(prediction, rows.y) for name, prediction in every.items()}
+
+
+def print_scores(title: str, scores: Scores, unit: str) -> None:
+    """Print one row a metric, one column a model, and what the metric means."""
+    rows = []
+    for metric in scores["model"]:
+        label, meaning = _LABELS.get(metric, (metric, ""))
+        figures = (figure(values.get(metric)) for values in scores.values())
+        rows.append((label, *figures, meaning))
+    heading = f"{title} (in {unit})" if unit else title
+    print_table(heading, ("", *scores, ""), rows, right=range(1, 1 + len(scores)))

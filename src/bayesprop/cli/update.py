@@ -20,13 +20,21 @@ from bayesprop.cli.console import (
     warn,
 )
 from bayesprop.cli.opened import OpenedModel, open_model
-from bayesprop.cli.predictions import predict_rows
-from bayesprop.cli.scores import Scores, baselines_of, print_scores, score
-from bayesprop.cli.tables import check_output, column, divided, fingerprint, table_name
+from bayesprop.cli.tables import (
+    Judged,
+    Scores,
+    check_output,
+    column,
+    divided,
+    fingerprint,
+    judge,
+    print_scores,
+    score,
+    table_name,
+)
 from bayesprop.store import save_model
-from bayesprop.table.encoding import Rows
+from bayesprop.table.encoding import Division, Rows, weights_of
 from bayesprop.table.errors import listing, one_line
-from bayesprop.table.split import Parts, weights_of
 
 
 class Measured(NamedTuple):
@@ -37,14 +45,11 @@ class Measured(NamedTuple):
 
 
 class Updated(NamedTuple):
-    """The model after it has learnt; `held_out` is None where no rows are held out."""
+    """The model after it has learnt, and how many rows it has learnt in all."""
 
     estimator: Any
-    n_train: int
-    n_held_out: int
-    baselines: Any
-    held_out: Scores | None
-    seconds: float
+    rows: dict[str, int]
+    judged: Judged
     warnings: list[str]
 
 
@@ -75,15 +80,26 @@ def run(options: Update) -> None:
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         started = time.perf_counter()
         updated = _refitted(options, model, rows) if options.known else _streamed(model, rows)
-        updated = updated._replace(seconds=time.perf_counter() - started)
+        seconds = time.perf_counter() - started
     warn(updated.warnings)
     metadata = _metadata(options, model, target, updated)
     save_model(out, updated.estimator, table=model.encoding, metadata=metadata)
-    remarks += updated.warnings
     if options.as_json:
-        print_json({"model": str(out), **_facts(options, model, rows, before, updated, remarks)})
+        facts = {
+            "model": str(out),
+            "table": options.table,
+            "target": model.encoding.target_name,
+            "how": "refitted" if options.known else "streamed",
+            "rows": {"new": len(rows.y), **updated.rows},
+            "before": before,
+            "held_out": updated.judged.scores,
+            "seconds": seconds,
+            "guards": updated.estimator.fit_report_.guards,
+            "warnings": [*remarks, *updated.warnings],
+        }
+        print_json(facts)
     else:
-        _show(options, model, rows, before, updated)
+        _show(options, model, len(rows.y), before, updated, seconds)
         note(f"model: {out}", quiet=options.quiet)
 
 
@@ -105,31 +121,26 @@ def _measured(table: str, model: OpenedModel) -> Measured:
 def _streamed(model: OpenedModel, rows: Rows) -> Updated:
     """Absorb the new rows alone; what was held out is not known, so nothing is judged."""
     estimator = model.estimator.partial_fit(rows.X, rows.y, **rows.weights)
-    n_train = model.notes.rows.get("train", 0) + len(rows.y)
-    remarks = list(estimator.fit_report_.warnings)
-    return Updated(estimator, n_train, 0, model.notes.baselines, None, 0.0, remarks)
+    counts = {"train": model.notes.rows.get("train", 0) + len(rows.y), "held_out": 0}
+    judged = Judged(model.notes.baselines, None)
+    return Updated(estimator, counts, judged, list(estimator.fit_report_.warnings))
 
 
 def _refitted(options: Update, model: OpenedModel, rows: Rows) -> Updated:
     """Fit from scratch to the training rows of the fit, those learnt since, and the new ones."""
-    encoding, old = model.encoding, model.estimator
-    parts = _parts(options.known[0], model)
+    old, encoding = model.estimator, model.encoding
+    first, test = _division(options.known[0], model).encoded(encoding)
     later = [_measured(table, model).rows for table in options.known[1:]]
-    train = _joined([parts.train.encoded(encoding), *later, rows])
+    train = _joined([first, *later, rows])
     remarks = _forgotten(options, model, len(train.y) - len(rows.y))
     estimator = type(old)(**old.get_params(deep=False))
     estimator.fit(train.X, train.y, **train.weights)
-    baselines, scores = baselines_of(estimator, train), None
-    if len(parts.test.frame):
-        test = parts.test.encoded(encoding)
-        predictive = predict_rows(estimator, test.X, encoding, test.numbers)
-        scores = score(predictive, baselines, test)
-    remarks += estimator.fit_report_.warnings
-    n_held_out = len(parts.test.frame)
-    return Updated(estimator, len(train.y), n_held_out, baselines, scores, 0.0, remarks)
+    counts = {"train": len(train.y), "held_out": len(test.y)}
+    judged = judge(estimator, encoding, train, test)
+    return Updated(estimator, counts, judged, [*remarks, *estimator.fit_report_.warnings])
 
 
-def _parts(table: str, model: OpenedModel) -> Parts:
+def _division(table: str, model: OpenedModel) -> Division:
     """Divide the table of the fit as the fit did; refuse another table."""
     encoding, notes, frame = model.encoding, model.notes, model.read(table)
     column(frame, encoding.target_name, table)
@@ -175,49 +186,28 @@ def _metadata(
         "refitted": bool(options.known),
         "target_sha256": fingerprint(target),
     }
+    baselines, scores = updated.judged
     return plain(
         {
             **model.saved.metadata,
             "command": model.notes.with_command(options.words),
-            "rows": {"train": updated.n_train, "held_out": updated.n_held_out},
-            "held_out": updated.held_out,
-            "baselines": updated.baselines and updated.baselines.to_dict(),
+            "rows": updated.rows,
+            "held_out": scores,
+            "baselines": baselines and baselines.to_dict(),
             "updates": [*model.notes.updates, about],
         }
     )
 
 
-def _facts(
-    options: Update,
-    model: OpenedModel,
-    rows: Rows,
-    before: Scores,
-    updated: Updated,
-    remarks: list[str],
-) -> dict[str, Any]:
-    counts = {"new": len(rows.y), "train": updated.n_train, "held_out": updated.n_held_out}
-    return {
-        "table": options.table,
-        "target": model.encoding.target_name,
-        "how": "refitted" if options.known else "streamed",
-        "rows": counts,
-        "before": before,
-        "held_out": updated.held_out,
-        "seconds": updated.seconds,
-        "guards": updated.estimator.fit_report_.guards,
-        "warnings": remarks,
-    }
-
-
 def _show(
-    options: Update, model: OpenedModel, rows: Rows, before: Scores, updated: Updated
+    options: Update, model: OpenedModel, n: int, before: Scores, updated: Updated, seconds: float
 ) -> None:
-    target, unit, n = model.encoding.target_name, model.notes.unit, len(rows.y)
+    target, unit, scores = model.encoding.target_name, model.notes.unit, updated.judged.scores
     print_scores(f"{target}: {n} new rows before they were learnt", before, unit)
-    if updated.held_out is not None:
+    if scores is not None:
         print()
-        title = f"{target}: {updated.n_held_out} held-out rows after the update"
-        print_scores(title, updated.held_out, unit)
+        title = f"{target}: {updated.rows['held_out']} held-out rows after the update"
+        print_scores(title, scores, unit)
     how = "refitted" if options.known else "streamed"
-    done = f"{how} {n} rows in {updated.seconds:.2f} s, {updated.n_train} learnt in all"
+    done = f"{how} {n} rows in {seconds:.2f} s, {updated.rows['train']} learnt in all"
     note(done, quiet=options.quiet)

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Shaped
 
-from bayesprop.datasets.splits import Split, splits_from_test_rows, standard_splits
-from bayesprop.table.errors import TableError, quoted
+from bayesprop.table.errors import TableError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -83,6 +82,12 @@ class DataSet:
         """What the target asks for: "regression" or "classification"."""
         return "classification" if self.classes else "regression"
 
+    @property
+    def pixel_names(self) -> list[str]:
+        """Names of the input columns of pictures, row by row."""
+        height, width = self.image_shape or (0, 0)
+        return [f"pixel_{i}_{j}" for i in range(height) for j in range(width)]
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -92,8 +97,6 @@ class Loaded:
         Numbers; text where the columns are categories.
     y
         Numbers; labels for classification.
-    test_index
-        Row k holds the test rows of standard split k; None where the set has no such splits.
     source
         Where it came from: a path, "scikit-learn" or "openml.org".
     """
@@ -103,21 +106,12 @@ class Loaded:
     feature_names: list[str]
     target_name: str
     unit: str
-    test_index: Int[np.ndarray, "k n_test"] | None
     source: str
-
-    def splits(self) -> list[Split]:
-        """Return the standard splits; empty where the set has none."""
-        if self.test_index is None:
-            return []
-        return splits_from_test_rows(self.test_index, len(self.y))
 
     def frame(self) -> pl.DataFrame:
         """Return the set as a table, its target last."""
         import polars as pl
 
-        if self.target_name in self.feature_names:
-            raise TableError(f"the target has the name of a feature: {quoted(self.target_name)}")
         columns = dict(zip(self.feature_names, self.X.T, strict=True))
         return pl.DataFrame({**columns, self.target_name: self.y})
 
@@ -154,10 +148,9 @@ def _loaded_from_npz(data: DataSet, content: bytes, path: str) -> Loaded:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             x, y = _pictures(arrays) if data.image_shape else (arrays["X"], arrays["y"])
             features = [str(name) for name in arrays.get("feature_names", ())]
-            test_index = arrays.get("test_index")
     except (KeyError, ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         raise TableError(f"{path} must be an npz file with arrays {wanted}: {error}") from error
-    return _checked(data, x, y, features, path, test_index)
+    return _checked(data, x, y, features, path)
 
 
 def _pictures(arrays: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -168,7 +161,7 @@ def _pictures(arrays: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _loaded_from_csv(data: DataSet, content: bytes, path: str) -> Loaded:
-    from bayesprop.table.csv_text import parse
+    from bayesprop.table.read import parse
 
     frame = parse(content, path)
     if data.target not in frame.columns:
@@ -223,14 +216,7 @@ def _fetch(number: int) -> Any:
         socket.setdefaulttimeout(before)
 
 
-def _checked(
-    data: DataSet,
-    x: Any,
-    y: Any,
-    features: list[str],
-    source: str,
-    test_index: Int[np.ndarray, "k n_test"] | None = None,
-) -> Loaded:
+def _checked(data: DataSet, x: Any, y: Any, features: list[str], source: str) -> Loaded:
     """Build `Loaded` from what a source gave, or say how it differs from what it should be."""
     x, y = _labelled(data, x, y, source) if data.classes else _numeric(data, x, y, source)
     if x.shape != (data.n, data.d) or y.shape != (data.n,):
@@ -243,13 +229,9 @@ def _checked(
             f"{data.name} from {source} has another target: its mean and std must be"
             f" {data.y_mean} and {data.y_std}, got {y.mean():.4f} and {y.std():.4f}"
         )
-    if test_index is None:
-        test_index = _standard_test_index(data)
-    features = features or list(data.features) or [f"x{i + 1}" for i in range(data.d)]
-    if data.image_shape is not None:
-        height, width = data.image_shape
-        features = [f"pixel_{i}_{j}" for i in range(height) for j in range(width)]
-    return Loaded(x, y, features, data.target, data.unit, test_index, source)
+    features = data.pixel_names or features or list(data.features)
+    features = features or [f"x{i + 1}" for i in range(data.d)]
+    return Loaded(x, y, features, data.target, data.unit, source)
 
 
 def _numeric(data: DataSet, x: Any, y: Any, source: str) -> tuple[np.ndarray, np.ndarray]:
@@ -280,14 +262,6 @@ def _labelled(data: DataSet, x: Any, y: Any, source: str) -> tuple[np.ndarray, n
 
 def _is_near(value: float, published: float | None) -> bool:
     return published is None or abs(value - published) <= 1e-3
-
-
-def _standard_test_index(data: DataSet) -> Int[np.ndarray, "k n_test"] | None:
-    if data.n_splits == 0:
-        return None
-    if data.n_train is not None:
-        return np.arange(data.n_train, data.n)[None, :]
-    return np.stack([split.test for split in standard_splits(data.n, data.n_splits)])
 
 
 PLACES = (_from_folder, _from_sklearn, _from_openml)

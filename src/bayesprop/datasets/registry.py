@@ -11,8 +11,6 @@ from typing import Any
 from bayesprop.datasets.places import FOLDER_VARIABLE, PLACES, DataSet, Loaded
 from bayesprop.table.errors import TableError, quoted
 
-__all__ = ["DataSet", "Loaded", "describe", "load", "names"]
-
 _CC_BY = "CC BY 4.0"
 _SKLEARN = f"{_CC_BY}, as part of scikit-learn"
 
@@ -283,9 +281,9 @@ _TABLE: dict[str, DataSet] = {
 }
 
 
-def names(task: str | None = None) -> list[str]:
-    """Return the names that `load` knows, or those of one task."""
-    return [name for name, data in _TABLE.items() if task in (None, data.task)]
+def names() -> list[str]:
+    """Return the names that `load` knows."""
+    return list(_TABLE)
 
 
 def find(name: str) -> DataSet | None:

@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import numpy as np
 import polars as pl
-from jaxtyping import Shaped
 
 from bayesprop.table.columns import (
     FEW_LEVELS,
@@ -22,7 +20,6 @@ from bayesprop.table.columns import (
 from bayesprop.table.errors import TableError, counted, listed, quoted
 
 Label = str | bool | int
-TASKS = ("regression", "classification")
 _EXACT = 2.0**53
 _FEWEST_BINARY = 4  # rows from which two different whole numbers are classes
 _OFTEN = 10  # rows for one from which a few values or words may well be classes
@@ -41,8 +38,6 @@ def choose_task(target: pl.Series, task: str | None = None) -> TaskChoice:
     Text, categories and true/false are classes. Numbers are numbers, but whole numbers with two
     different values are classes, with a remark. `task` overrides; TableError where it cannot.
     """
-    if task not in (None, *TASKS):
-        raise ValueError(f"task must be one of {', '.join(TASKS)} or None, got {task!r}")
     values = known_values(target)
     if task == "classification" or (values.dtype == pl.Boolean and task is None):
         return TaskChoice("classification")
@@ -147,11 +142,6 @@ def class_codes(target: pl.Series, classes: tuple[Label, ...]) -> pl.Series:
     if unknown:
         _refuse_unknown(values, unknown, classes)
     return values.replace_strict(different, codes, default=None, return_dtype=pl.Int64)
-
-
-def class_labels(classes: tuple[Label, ...]) -> Shaped[np.ndarray, " c"]:
-    """Return the classes as an array: of text, of truth values or of whole numbers."""
-    return np.array(classes)
 
 
 def classes_from_stored(stored: Iterable[Any]) -> tuple[Label, ...]:

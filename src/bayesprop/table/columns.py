@@ -35,10 +35,10 @@ _MARKED_NUMBER = r"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*[^\d\s]{0,6}$"
 _DATE_ADVICE = "turn it into a number, such as an age in days, or take the column out"
 
 
-class EncodedColumn(NamedTuple):
-    """The numbers of one column, and what had to be decided about single values."""
+class Encoded(NamedTuple):
+    """Columns as numbers, and sentences about values that had to be interpreted."""
 
-    values: Float[np.ndarray, "n k"]
+    X: Float[np.ndarray, "n k"]
     warnings: list[str]
 
 
@@ -70,19 +70,14 @@ class NumericColumn:
         """Names of the encoded columns."""
         return [self.name, f"{self.name} is missing"] if self.missing else [self.name]
 
-    def encode(self, series: pl.Series) -> EncodedColumn:
+    def encode(self, series: pl.Series) -> Encoded:
         """Return the numbers, missing ones filled; TableError on text, dates or infinity."""
         numbers = as_numbers(series)
-        absent = numbers.is_null().to_numpy()
-        n_absent = int(absent.sum())
+        absent = numbers.is_null()
         values = numbers.fill_null(self.fill).to_numpy().reshape(-1, 1)
         if self.missing:
-            return EncodedColumn(np.column_stack([values, absent.astype(np.float64)]), [])
-        sentence = (
-            f"column {quoted(self.name)}: {counted(n_absent, 'value')} missing, where the training"
-            f" data had none: filled with its median, {self.fill:g}"
-        )
-        return EncodedColumn(values, [sentence] if n_absent else [])
+            return Encoded(_marked(values, absent), [])
+        return Encoded(values, _gaps(absent, f"filled with its median, {self.fill:g}"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
@@ -113,32 +108,25 @@ class CategoryColumn:
         own = [f"{self.name}={level}" for level in self.levels]
         return [*own, f"{self.name} is missing"] if self.missing else own
 
-    def encode(self, series: pl.Series) -> EncodedColumn:
+    def encode(self, series: pl.Series) -> Encoded:
         """Return the 0/1 columns; a level that training did not have is zero in all of them."""
         text = as_levels(series)
         codes = text.cast(pl.Enum(self.levels), strict=False).to_physical().cast(pl.Int64)
         codes = codes.fill_null(-1).to_numpy()
         absent = text.is_null()
         values = (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
-        if self.missing:
-            values = np.column_stack([values, absent.to_numpy().astype(np.float64)])
-        return EncodedColumn(values, self._warnings(text, absent))
-
-    def _warnings(self, text: pl.Series, absent: pl.Series) -> list[str]:
-        sentences = []
         unseen = text.filter(~absent & ~text.is_in((*self.levels, *self.rare)))
+        sentences = []
         if len(unseen):
             sentences.append(
                 f"column {quoted(self.name)}: {counted(len(unseen), 'row')} with a level that the"
                 f" training data did not have ({listed(sorted(unseen.unique()), 3)}): encoded as"
                 " none of the known levels"
             )
-        if absent.any() and not self.missing:
-            sentences.append(
-                f"column {quoted(self.name)}: {counted(int(absent.sum()), 'value')} missing, where"
-                " the training data had none: encoded as none of the known levels"
-            )
-        return sentences
+        if self.missing:
+            return Encoded(_marked(values, absent), sentences)
+        gaps = _gaps(absent, "encoded as none of the known levels")
+        return Encoded(values, [*sentences, *gaps])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
@@ -146,25 +134,37 @@ class CategoryColumn:
         return {"kind": "category", **asdict(self), **lists}
 
 
+def _marked(values: np.ndarray, absent: pl.Series) -> Float[np.ndarray, "n k"]:
+    return np.column_stack([values, absent.to_numpy().astype(np.float64)])
+
+
+def _gaps(absent: pl.Series, remedy: str) -> list[str]:
+    if not absent.any():
+        return []
+    return [
+        f"column {quoted(absent.name)}: {counted(int(absent.sum()), 'value')} missing, where the"
+        f" training data had none: {remedy}"
+    ]
+
+
 def column_from_dict(stored: dict[str, Any]) -> NumericColumn | CategoryColumn:
-    """Rebuild a column from `to_dict`; ValueError if it is not one."""
-    fields = dict(stored)
-    kind, name, missing = fields.pop("kind"), fields.get("name"), fields.get("missing")
-    if not isinstance(name, str) or not isinstance(missing, bool):
-        raise ValueError("a stored column needs a name and a missing flag")
+    """Rebuild a column from `to_dict`; ValueError, KeyError or TypeError if it is not one."""
+    fields: dict[str, Any] = dict(stored)
+    kind, levels = fields.pop("kind"), ()
     if kind == "numeric":
-        column = NumericColumn(name, float(fields["fill"]), missing)
-        if not np.isfinite(column.fill):
-            raise ValueError(f"the fill value of column {quoted(name)} must be finite")
-        return column
-    if kind != "category":
-        raise ValueError(f"column {quoted(name)} has an unknown kind: {quoted(kind)}")
-    levels, rare = tuple(fields["levels"]), tuple(fields["rare"])
-    if not all(isinstance(level, str) for level in (*levels, *rare)):
-        raise ValueError(f"the levels of column {quoted(name)} must be text")
-    if len({*levels, *rare}) != len(levels) + len(rare):
-        raise ValueError(f"the levels of column {quoted(name)} must differ")
-    return CategoryColumn(name, levels, rare, missing)
+        column = NumericColumn(**fields)
+        is_good = bool(np.isfinite(column.fill))
+    elif kind == "category":
+        fields |= {name: tuple(fields[name]) for name in ("levels", "rare")}
+        column = CategoryColumn(**fields)
+        levels = (*column.levels, *column.rare)
+        is_good = len(set(levels)) == len(levels)
+    else:
+        raise ValueError(f"a stored column has an unknown kind: {quoted(kind)}")
+    is_text = all(isinstance(text, str) for text in (column.name, *levels))
+    if not (is_good and is_text and isinstance(column.missing, bool)):
+        raise ValueError(f"the stored column {quoted(column.name)} has values that none has")
+    return column
 
 
 def fit_column(series: pl.Series) -> FittedColumn:
@@ -172,8 +172,6 @@ def fit_column(series: pl.Series) -> FittedColumn:
     check_dtype(series)
     if series.dtype in (pl.String, pl.Categorical, pl.Enum):
         series = typed(cleaned(series))
-    if series.null_count() == len(series):
-        return _dropped(series.name, "it has no values")
     return _fit_text(series) if series.dtype == pl.String else _fit_numbers(series)
 
 
@@ -209,6 +207,8 @@ def _is_row_number(name: str, known: pl.Series) -> bool:
 
 def _fit_text(text: pl.Series) -> FittedColumn:
     name, known = text.name, text.drop_nulls()
+    if known.is_empty():
+        return _dropped(name, "it has no values")
     n_levels = known.n_unique()
     is_few = n_levels <= FEW_LEVELS and (n_levels <= len(known) / 2 or n_levels <= 2)
     check_text(text, allow_numbers=is_few)
@@ -279,7 +279,7 @@ def check_dtype(series: pl.Series) -> None:
 def check_text(text: pl.Series, *, allow_numbers: bool) -> None:
     """Refuse dates, and (unless allowed) text that is mostly or nearly numbers."""
     name, known = quoted(text.name), text.drop_nulls()
-    if looks_like_dates(text):
+    if len(known) and (known.str.contains(_DATE) | known.str.contains(_TIME)).all():
         raise TableError(f"column {name} holds dates, such as {quoted(known[0])}: {_DATE_ADVICE}")
     if allow_numbers:
         return
@@ -352,10 +352,8 @@ def typed(text: pl.Series) -> pl.Series:
         numbers = text.cast(kind, strict=False)
         if numbers.null_count() == text.null_count():
             return numbers
-    lower = known.str.to_lowercase()
-    if lower.is_in(("true", "false")).all():
-        return text.str.to_lowercase() == "true"
-    return text
+    is_flag = known.str.to_lowercase().is_in(("true", "false")).all()
+    return text.str.to_lowercase() == "true" if is_flag else text
 
 
 def is_number(text: pl.Series) -> pl.Series:
@@ -366,11 +364,3 @@ def is_number(text: pl.Series) -> pl.Series:
 def looks_like_number(text: pl.Series) -> pl.Series:
     """Say of every value whether it is a number with separators or a unit, as "1,234", "12 kg"."""
     return text.str.contains(_MARKED_NUMBER).fill_null(False)
-
-
-def looks_like_dates(text: pl.Series) -> bool:
-    """Say whether every known value is a date or a time of day."""
-    known = text.drop_nulls()
-    if known.is_empty():
-        return False
-    return bool((known.str.contains(_DATE) | known.str.contains(_TIME)).all())

@@ -1,21 +1,20 @@
-"""From the columns of a table to a matrix of numbers, in a way that can be stored and repeated."""
+"""Which rows of a table a fit can use, and how they become numbers: stored, and repeated."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop.table.classes import (
     Label,
     choose_task,
     class_codes,
-    class_labels,
     classes_from_stored,
     fit_classes,
     known_values,
@@ -23,6 +22,7 @@ from bayesprop.table.classes import (
 )
 from bayesprop.table.columns import (
     CategoryColumn,
+    Encoded,
     FittedColumn,
     NumericColumn,
     column_from_dict,
@@ -33,13 +33,6 @@ from bayesprop.table.errors import TableError, TableWarning, counted, did_you_me
 
 VERSION = 1
 _LISTED_CONSTANTS = 5
-
-
-class EncodedRows(NamedTuple):
-    """Rows as numbers, and sentences about values that had to be interpreted."""
-
-    X: Float[np.ndarray, "n k"]
-    warnings: list[str]
 
 
 class Rows(NamedTuple):
@@ -70,23 +63,6 @@ class Rows(NamedTuple):
         return Rows(self.X[chosen], self.y[chosen], self.numbers[chosen], weight, self.remarks)
 
 
-class UsableRows(NamedTuple):
-    """The rows whose target is known, where they are (from 0), the task, sentences on either."""
-
-    frame: pl.DataFrame
-    places: Int[np.ndarray, " n"]
-    task: str
-    warnings: list[str]
-
-
-class KnownTarget(NamedTuple):
-    """The target where it is known, the places of those rows (from 0), a sentence on the others."""
-
-    values: Shaped[np.ndarray, " n"]
-    places: Int[np.ndarray, " n"]
-    warnings: list[str]
-
-
 @dataclass(frozen=True)
 class TableEncoding:
     """How the columns of a training table become numbers; the same way for every later table.
@@ -112,26 +88,21 @@ class TableEncoding:
 
     @classmethod
     def fit(cls, frame: pl.DataFrame, target: str, task: str | None = None) -> TableEncoding:
-        """Choose an encoding from training data; rows without a target are not looked at.
+        """Choose an encoding from training rows.
 
         task
-            "regression" or "classification". None: text, categories and true/false are classes;
-            so are whole numbers with two values, with a remark; other numbers are numbers.
+            "regression" or "classification"; None: as `choose_task` says.
         """
-        rows, _, task, report = _rows_with_target(frame, target, task)
-        if len(rows) < 2:
-            raise TableError(
-                f"a fit needs at least 2 rows with a value of {quoted(target)}, got {len(rows)}"
-            )
-        fitted = [fit_column(rows[name]) for name in rows.columns if name != target]
+        series = column_of(frame, target)
+        fitted = [fit_column(frame[name]) for name in frame.columns if name != target]
         columns = tuple(one.column for one in fitted if one.column is not None)
-        report = [*report, *_sentences(fitted)]
+        report = _sentences(fitted)
         if not columns:
             raise TableError(
                 f"no column is left to predict {quoted(target)} from: {'; '.join(report) or 'none'}"
             )
-        classes = fit_classes(rows[target]) if task == "classification" else ()
-        return cls(target, columns, report, classes)
+        is_class = (task or choose_task(series).task) == "classification"
+        return cls(target, columns, report, fit_classes(series) if is_class else ())
 
     @property
     def task(self) -> str:
@@ -159,17 +130,15 @@ class TableEncoding:
         is_word = bool(self.classes) and all(isinstance(label, str) for label in self.classes)
         return (*words, *([self.target_name] if is_word else []))
 
-    def encode(self, frame: pl.DataFrame) -> EncodedRows:
+    def encode(self, frame: pl.DataFrame) -> Encoded:
         """Return a table's rows as numbers, with sentences on unseen levels and filled gaps.
 
         Columns are found by name; others are ignored. TableError if one is absent or unusable.
         """
         self._check_columns(frame)
         encoded = [column.encode(frame[column.name]) for column in self.columns]
-        matrix = np.column_stack([one.values for one in encoded])
-        return EncodedRows(
-            np.ascontiguousarray(matrix), [text for one in encoded for text in one.warnings]
-        )
+        matrix = np.ascontiguousarray(np.column_stack([one.X for one in encoded]))
+        return Encoded(matrix, [text for one in encoded for text in one.warnings])
 
     def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
         """Do the same as `encode`, with its sentences as TableWarning."""
@@ -179,33 +148,24 @@ class TableEncoding:
         return encoded.X
 
     def target(self, frame: pl.DataFrame) -> Shaped[np.ndarray, " n"]:
-        """Return the target of every row: numbers, or labels out of `classes`.
+        """Return the target of the rows that have one: numbers, or labels out of `classes`.
 
-        TableError if it is absent, missing in a row, no number or an unknown class.
+        TableError if it is absent, no number or an unknown class.
         """
-        known = self.known_target(frame)
-        if len(known.places) < len(frame):
-            absent = np.setdiff1d(np.arange(len(frame)), known.places)
-            raise TableError(
-                f"target {quoted(self.target_name)} is missing in {counted(len(absent), 'row')},"
-                f" first in data row {absent[0] + 1}: fill it in or leave the row out"
-            )
-        return known.values
+        known = self._targets(frame).drop_nulls().to_numpy()
+        return np.array(self.classes)[known] if self.classes else known.astype(np.float64)
 
-    def known_target(self, frame: pl.DataFrame) -> KnownTarget:
-        """Return the target of the rows that have one; otherwise as `target`."""
+    def _targets(self, frame: pl.DataFrame) -> pl.Series:
+        """Return numbers or places in `classes`, null where they are missing."""
         series = column_of(frame, self.target_name)
-        values = class_codes(series, self.classes) if self.classes else target_numbers(series)
-        places, known = _places(values.is_not_null()), values.drop_nulls().to_numpy()
-        target = class_labels(self.classes)[known] if self.classes else known.astype(np.float64)
-        return KnownTarget(target, places, _left_out(len(frame) - len(places), self.target_name))
+        return class_codes(series, self.classes) if self.classes else target_numbers(series)
 
     def rows(self, frame: pl.DataFrame) -> Rows:
         """Encode the rows of a whole table that have a target."""
         encoded = self.encode(frame)  # whole, so that messages name rows of the table
-        known = self.known_target(frame)
-        remarks = [*known.warnings, *encoded.warnings]
-        return Rows(encoded.X[known.places], known.values, known.places + 1, None, remarks)
+        places = np.flatnonzero(self._targets(frame).is_not_null().to_numpy())
+        remarks = [*_left_out(len(frame) - len(places), self.target_name), *encoded.warnings]
+        return Rows(encoded.X[places], self.target(frame), places + 1, None, remarks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
@@ -246,36 +206,6 @@ class TableEncoding:
             )
 
 
-def usable_rows(frame: pl.DataFrame, target: str, task: str | None = None) -> UsableRows:
-    """Leave out rows without a target, and refuse now what a fit on part of the table would.
-
-    Called on a whole table, before it is divided, so that messages name rows of the file.
-    """
-    rows = _rows_with_target(frame, target, task)
-    for name in frame.columns:
-        if name != target:
-            fit_column(frame[name])
-    return rows
-
-
-def _rows_with_target(frame: pl.DataFrame, target: str, task: str | None) -> UsableRows:
-    series = column_of(frame, target)
-    task, remark = choose_task(series, task)
-    values = target_numbers(series) if task == "regression" else known_values(series)
-    places = _places(values.is_not_null())
-    left_out = _left_out(len(frame) - len(places), target)
-    return UsableRows(
-        frame[places] if left_out else frame,
-        places,
-        task,
-        [*([] if remark is None else [remark]), *left_out],
-    )
-
-
-def _places(mask: pl.Series) -> Int[np.ndarray, " n"]:
-    return np.flatnonzero(mask.to_numpy())
-
-
 def _left_out(n: int, target: str) -> list[str]:
     if not n:
         return []
@@ -292,3 +222,150 @@ def _sentences(fitted: list[FittedColumn]) -> list[str]:
         f"{len(constant)} columns dropped, the same in every row: {listed(constant, 3)}",
         *others,
     ]
+
+
+class Division(NamedTuple):
+    """The rows that a fit can use, and which of them are held out.
+
+    frame, numbers, weight
+        Of these rows, in the order of the table; numbers count from 1, weight is None for equal
+        weights.
+    target
+        Of every row that has one, by which the table is known again.
+
+    Warnings
+    --------
+        Sentences on the task and on what was left out.
+    """
+
+    task: str
+    frame: pl.DataFrame
+    numbers: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"] | None
+    is_test: Bool[np.ndarray, " n"]
+    target: pl.DataFrame
+    warnings: list[str]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows there are to learn from and to judge by."""
+        return {"train": int(np.sum(~self.is_test)), "held_out": int(np.sum(self.is_test))}
+
+    def encoded(self, encoding: TableEncoding) -> tuple[Rows, Rows]:
+        """Return the rows to learn from and those held out as numbers."""
+        features, remarks = encoding.encode(self.frame)
+        rows = Rows(features, encoding.target(self.frame), self.numbers, self.weight, remarks)
+        return rows.of(~self.is_test), rows.of(self.is_test)
+
+    def encoding(self) -> TableEncoding:
+        """Choose an encoding from the rows to learn from."""
+        return TableEncoding.fit(
+            self.frame.filter(~self.is_test), self.target.columns[0], self.task
+        )
+
+
+def divide(
+    frame: pl.DataFrame,
+    target: str,
+    task: str | None,
+    *,
+    test_fraction: float,
+    seed: int,
+    weights: str | None = None,
+    drop: Collection[str] = (),
+    where: str = "the table",
+) -> Division:
+    """Shuffle with the seed and hold rows out; both parts keep the order of the table.
+
+    Of every class the same share is held out, as nearly as whole rows allow, and at least one row
+    of it is always left to learn from. Whatever a fit to a part of the table would refuse is
+    refused here, so that messages name rows of the file.
+
+    weights
+        Name of the column of row weights; rows of weight 0 teach nothing, and judge nothing.
+    drop
+        Columns to leave out.
+    where
+        What messages call the table.
+    """
+    if not 0.0 <= test_fraction <= 0.9:  # nan passes the parser of an older typer
+        raise TableError(f"--test-fraction must be 0 to 0.9, got {test_fraction}")
+    for name in drop:
+        column_of(frame, name, where)
+        if name in (target, weights):
+            raise TableError(f"--drop {name}: this column is the target or holds the weights")
+    frame = frame.drop(set(drop))
+    series = column_of(frame, target)
+    task, remark = choose_task(series, task)
+    values = target_numbers(series) if task == "regression" else known_values(series)
+    for name in frame.columns:
+        if name != target:
+            fit_column(frame[name])
+    weight = weights_of(frame, weights, target, where)
+    places = np.flatnonzero(values.is_not_null().to_numpy())
+    warnings = [*([] if remark is None else [remark]), *_left_out(len(frame) - len(places), target)]
+    target_of_all = frame[places].select(target)
+    if weight is not None and not np.all(weighs := weight[places] > 0.0):
+        warnings.append(f"{counted(int(np.sum(~weighs)), 'row')} left out: of weight 0")
+        places = places[weighs]
+    n, n_test = len(places), round(test_fraction * len(places))
+    if n - n_test < 2:
+        out = f", of which {n_test} would be held out" if n_test else ""
+        raise TableError(
+            f"{where} has {counted(n, 'row')} with a target{out}; a fit needs 2 or more"
+        )
+    weight = None if weight is None else weight[places]
+    frame = frame.drop(weights or ())[places]
+    is_test = held_out(frame[target], task, n_test, seed)
+    return Division(task, frame, places + 1, weight, is_test, target_of_all, warnings)
+
+
+def weights_of(
+    frame: pl.DataFrame, name: str | None, target: str, where: str
+) -> Float[np.ndarray, " n"] | None:
+    """Read the column of row weights, None where there is none."""
+    if name is None:
+        return None
+    column = column_of(frame, name, where)
+    if name == target:
+        raise TableError(f"--weights {name}: this is the target")
+    if not column.dtype.is_numeric():
+        raise TableError(f"--weights {name} must hold numbers; it holds {column.dtype}")
+    weight = column.cast(float).fill_null(float("nan")).to_numpy().astype(np.float64)
+    bad = ~(np.isfinite(weight) & (weight >= 0.0))
+    if np.any(bad):
+        row = int(np.argmax(bad))
+        raise TableError(
+            f"--weights {name} must hold finite numbers >= 0; row {row + 1} has {column[row]}"
+        )
+    if not np.any(weight > 0.0):
+        raise TableError(f"--weights {name} must hold at least one number > 0")
+    return weight
+
+
+def held_out(target: pl.Series, task: str, n_test: int, seed: int) -> Bool[np.ndarray, " n"]:
+    """Choose `n_test` rows at random; of every class the same share, as nearly as rows allow."""
+    order = np.random.default_rng(seed).permutation(len(target))
+    is_test = np.zeros(len(target), dtype=bool)
+    if task != "classification":
+        is_test[order[:n_test]] = True
+        return is_test
+    codes = class_codes(target, fit_classes(target)).to_numpy()[order]
+    for code, n_of_class in enumerate(shares(np.bincount(codes), n_test)):
+        is_test[order[codes == code][:n_of_class]] = True
+    return is_test
+
+
+def shares(counts: Int[np.ndarray, " c"], n_test: int) -> Int[np.ndarray, " c"]:
+    """Share `n_test` rows out among classes by their size, by largest remainders.
+
+    One row of every class is kept back, so that a class of a single row, which scikit-learn's
+    stratified split refuses, is never held out; fewer than `n_test` come out where nothing else is
+    left.
+    """
+    exact = counts * (n_test / counts.sum())
+    taken = np.minimum(np.floor(exact).astype(np.int64), counts - 1)
+    for code in np.argsort(taken - exact, kind="stable"):
+        if taken.sum() < n_test and taken[code] < counts[code] - 1:
+            taken[code] += 1
+    return taken

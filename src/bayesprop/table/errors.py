@@ -26,9 +26,9 @@ def listed(names: list[str], at_most: int = 5) -> str:
     return f"{shown} and {len(names) - at_most} more" if len(names) > at_most else shown
 
 
-def counted(n: int, singular: str, plural: str | None = None) -> str:
+def counted(n: int, singular: str) -> str:
     """Return "1 row", "3 rows"."""
-    return f"{n} {singular if n == 1 else plural or singular + 's'}"
+    return f"{n} {singular if n == 1 else singular + 's'}"
 
 
 def one_line(text: str) -> str:

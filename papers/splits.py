@@ -33,8 +33,3 @@ def standard_splits(n: int, n_splits: int = 20, seed: int = 1) -> list[Split]:
     n_train = min(round(0.9 * n), n - 1)
     orders = (rng.choice(n, n, replace=False) for _ in range(n_splits))
     return [Split(order[:n_train], order[n_train:]) for order in orders]
-
-
-def splits_from_test_rows(test_index: Int[np.ndarray, "k n_test"], n: int) -> list[Split]:
-    """Return the splits whose test rows are given; each training set is the rest, ascending."""
-    return [Split(np.setdiff1d(np.arange(n), test), test) for test in test_index]

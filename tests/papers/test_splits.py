@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayesprop.datasets.splits import splits_from_test_rows, standard_splits
+from papers.splits import standard_splits
 
 FOLDER = Path(
     os.environ.get("BAYESPROP_DATA") or Path(__file__).resolve().parents[2] / "../shared/data"
@@ -43,12 +43,6 @@ def test_train_and_test_divide_the_rows(n):
         assert len(split.train) >= 1
         assert len(split.test) >= 1
     assert len(standard_splits(n, 1)[0].train) == min(round(0.9 * n), n - 1)
-
-
-def test_split_from_test_rows_trains_on_the_rest():
-    (split,) = splits_from_test_rows(np.array([[4, 1]]), 6)
-    assert split.train.tolist() == [0, 2, 3, 5]
-    assert split.test.tolist() == [4, 1]
 
 
 @pytest.mark.parametrize(("n", "n_splits"), [(1, 5), (0, 5), (10, 0)])
