@@ -7,7 +7,7 @@ import platform
 import numpy as np
 
 from bayesprop.cli.console import note, print_table
-from benchmarks import cold_start, networks, prediction, single_rows, split_fits, whole_fits
+from benchmarks import networks, pbp_fits, single_rows, split_fits
 
 
 def main() -> None:
@@ -16,7 +16,9 @@ def main() -> None:
     note("PBP row by row ...")
     print_single_rows(single_rows.measure_all())
     note("whole fits, first calls, prediction ...")
-    print_times(whole_fits.measure(), cold_start.measure(), prediction.measure())
+    print_times(
+        pbp_fits.measure_fits(), pbp_fits.measure_cold_start(), pbp_fits.measure_prediction()
+    )
     networks.main([])
     split_fits.main()
 
@@ -54,22 +56,22 @@ def print_single_rows(measured: list[single_rows.SingleRows]) -> None:
 
 
 def print_times(
-    fits: whole_fits.WholeFits, cold: cold_start.ColdStart, predicted: prediction.Prediction
+    fits: pbp_fits.WholeFits, cold: pbp_fits.ColdStart, predicted: pbp_fits.Prediction
 ) -> None:
     """Print seconds of whole fits and of first calls, and what prediction costs."""
-    many = f"{whole_fits.N_FITS} fits of {whole_fits.N_EPOCHS} epochs, boston's size"
+    many = f"{pbp_fits.N_FITS} fits of {pbp_fits.N_EPOCHS} epochs, boston's size"
     first = "start of Python, imports, first fit of boston's size"
     lines = [
-        (f"{many}, engine, {whole_fits.N_THREADS} threads", f"{fits.engine:.3f} s"),
+        (f"{many}, engine, {pbp_fits.N_THREADS} threads", f"{fits.engine:.3f} s"),
         (f"{many}, engine, 1 thread", f"{fits.engine_one_thread:.3f} s"),
-        (f"{many}, PBPRegressor, {whole_fits.N_THREADS} threads", f"{fits.estimator:.3f} s"),
+        (f"{many}, PBPRegressor, {pbp_fits.N_THREADS} threads", f"{fits.estimator:.3f} s"),
         (f"{first}, engine", f"{cold.engine:.2f} s"),
         (f"{first}, PBPRegressor", f"{cold.estimator:.2f} s"),
         ("the start of Python alone", f"{cold.interpreter:.2f} s"),
         ("the same with nothing compiled before, engine", f"{cold.compiling:.1f} s"),
         ("predict, mean and std, 13 inputs, 50 units", f"{predicted.rows_a_second:,.0f} rows/s"),
         (
-            f"memory of predicting {prediction.N_ROWS:,} rows, beyond input and output",
+            f"memory of predicting {pbp_fits.N_ROWS:,} rows, beyond input and output",
             f"{predicted.extra_mib:.0f} MiB",
         ),
     ]

@@ -15,8 +15,7 @@ import numpy as np
 from numba import njit
 
 from bayesprop.simd.lanes import spread8, store
-from benchmarks.clock import best_seconds
-from benchmarks.problems import Shape
+from benchmarks.problems import Shape, best_seconds
 
 # Operations a datum, by what needs them. Inputs have no variance, so a first layer is cheap:
 # shift = v x, m + shift step, v - shift^2 curve; then m_a + m x and v_a + v x^2.

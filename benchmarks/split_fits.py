@@ -23,8 +23,7 @@ from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.deep_ensemble import deep_ensemble
 from bayesprop.sampling.point_network import point_network
-from benchmarks.clock import best_seconds
-from benchmarks.problems import BOSTON, problem
+from benchmarks.problems import BOSTON, best_seconds, problem
 
 N_SPLITS = 20
 N_EPOCHS = 40

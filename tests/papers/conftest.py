@@ -1,10 +1,10 @@
-"""What tests of experiments share: running one in a folder of the test."""
+"""What tests of experiments share: running one in a folder of the test, on the UCI sets."""
 
 from __future__ import annotations
 
 import pytest
 
-from papers import rows, runner
+from papers import rows, runner, uci
 
 
 @pytest.fixture
@@ -16,3 +16,11 @@ def reproduce(tmp_path):
         return list(rows.done(rows.read(tmp_path / f"{experiment.name}.jsonl")).values())
 
     return run
+
+
+@pytest.fixture
+def uci_data(uci_folder, monkeypatch):
+    monkeypatch.setenv("BAYESPROP_DATA", str(uci_folder))
+    uci.loaded.cache_clear()
+    yield
+    uci.loaded.cache_clear()

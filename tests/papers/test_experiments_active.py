@@ -7,19 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from papers import compare, pbp_active_curves, pbp_table2, runner, uci
+from papers import compare, pbp_active_curves, pbp_table2, uci
 from papers.pbp_table2 import COLUMNS, Config
-from papers.protocol import Cell
 
+pytestmark = pytest.mark.usefixtures("uci_data")
 TINY = Config(n_additions=2, n_epochs=2, n_hidden=3, n_warmup=20, n_draws=10)
-
-
-@pytest.fixture(autouse=True)
-def _uci_data(uci_folder, monkeypatch):
-    monkeypatch.setenv("BAYESPROP_DATA", str(uci_folder))
-    uci.loaded.cache_clear()
-    yield
-    uci.loaded.cache_clear()
 
 
 def test_division():
@@ -68,24 +60,3 @@ def test_curves_take_the_runs_of_the_table(reproduce, tmp_path):
     text = (tmp_path / "pbp-table2.md").read_text()
     assert "| yacht | 2 | 5.388±0.339 |" in text
     assert (tmp_path / "pbp-active-curves.svg").exists()
-
-
-def test_sections_show_what_was_run(tmp_path):
-    cells = [
-        Cell({"dataset": "boston", "method": "pbp", "collection": collection, "repeat": repeat})
-        for collection in pbp_table2.COLLECTION
-        for repeat in range(2)
-    ]
-
-    def work(_config, key):
-        shift = 1.0 if key["collection"] == "random" else 0.0
-        return {"rmse": [9.0, 7.0, 6.0, 5.0 + shift + 0.1 * key["repeat"]]}
-
-    experiment = replace(pbp_table2.EXPERIMENT, work=work)
-    found = runner.run_cells(experiment, Config(), cells, out=tmp_path)
-    text = pbp_table2.section(found)
-    assert "| boston | 2 | 6.716±0.500 | 6.050 ± 0.050 | -1.3 / -1.3 | 5.480±0.175 |" in text
-    assert "| 1.236 ± 0.530 | 1 |" in text
-    line = "| boston, PBP, active | 2 | 9 | 7 | 6 | 5.050 ± 0.050 |"
-    assert line in pbp_active_curves.section(found)
-    assert set(compare.anchors("pbp_table2.csv")) == set(pbp_table2.DATASETS)

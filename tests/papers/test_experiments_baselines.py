@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bayesprop.numerics import loops
-from papers import pbp_deep_baselines, pbp_table1_baselines, tuned_network, uci
+from papers import pbp_deep_baselines, pbp_table1_baselines, tuned_network
 from papers.protocol import NothingToRun, Scratch, silent
 from papers.tuned_network import Network, Rows, Trial
 
@@ -67,14 +67,6 @@ def test_settings_that_diverge_on_all_rows_give_way_to_the_next():
     with pytest.raises(ValueError, match="all settings that were tried diverge"):
         tuned_network.first_finite(network, rows, trials[:1], 0)
     assert tuned_network.validation_loss(network, rows, rows, wild, [0, 0, 0]) == math.log(2.0)
-
-
-@pytest.fixture
-def uci_data(uci_folder, monkeypatch):
-    monkeypatch.setenv("BAYESPROP_DATA", str(uci_folder))
-    uci.loaded.cache_clear()
-    yield
-    uci.loaded.cache_clear()
 
 
 @pytest.mark.usefixtures("uci_data")

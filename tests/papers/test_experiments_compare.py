@@ -5,28 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
+from made_rows import made
 
 from bayesprop.datasets import registry
 from papers import compare, markdown, pbp_table1
 from papers.compare import Estimate, Published
-from papers.rows import Row
-
-
-def row(cell, result, *, error=None, config=None, finished_at="2026-01-02T03:04:05+00:00"):
-    return Row(
-        experiment="pbp-table1",
-        cell=cell,
-        config={"seed": 1, "n_epochs": 40} if config is None else config,
-        result=result,
-        error=error,
-        seconds=2.0,
-        peak_mib=100.0,
-        finished_at=finished_at,
-        version="0.1.0",
-        commit="0123456789ab",
-        python="3.11.0",
-        numpy="2.0.0",
-    )
 
 
 def test_estimate():
@@ -88,13 +71,13 @@ def test_anchors_hold_every_set(file, columns):
 
 def test_table1_section():
     rows = [
-        row(
+        made(
             {"dataset": "yacht", "split": split, "hidden": 50},
             {"rmse": r, "log_likelihood": ll, **_rest},
         )
         for split, (r, ll) in enumerate([(1.0, -1.6), (1.2, -1.8), (1.4, None)])
     ]
-    rows += [row({"dataset": "boston", "split": 0, "hidden": 50}, None, error="OSError: gone")]
+    rows += [made({"dataset": "boston", "split": 0, "hidden": 50}, None, error="OSError: gone")]
     text = pbp_table1.section(rows)
     line = next(line for line in text.splitlines() if line.startswith("| yacht"))
     shown = [part.strip() for part in line.strip("|").split("|")]
@@ -122,14 +105,14 @@ _rest = {"fit_seconds": 0.5}
 
 
 def test_only_the_latest_settings_are_shown():
-    old = row({"a": 1}, {"x": 1.0}, config={"seed": 1}, finished_at="2026-01-01T00:00:00+00:00")
-    new = row({"a": 1}, {"x": 2.0}, config={"seed": 2}, finished_at="2026-01-02T00:00:00+00:00")
+    old = made({"a": 1}, {"x": 1.0}, config={"seed": 1}, finished_at="2026-01-01T00:00:00+00:00")
+    new = made({"a": 1}, {"x": 2.0}, config={"seed": 2}, finished_at="2026-01-02T00:00:00+00:00")
     assert markdown.latest([new, old]) == [new]
     assert markdown.latest([]) == []
     assert "--seed 2" in markdown.origin([new])
 
 
 def test_a_failure_made_good_is_not_shown():
-    failed = row({"a": 1}, None, error="OSError: gone")
-    assert markdown.failures([failed, row({"a": 1}, {"x": 1.0})]) == ""
+    failed = made({"a": 1}, None, error="OSError: gone")
+    assert markdown.failures([failed, made({"a": 1}, {"x": 1.0})]) == ""
     assert "1 cells failed" in markdown.failures([failed])

@@ -1,4 +1,4 @@
-"""The lecture's two practicals, tiny; logistic regression beside a sum over a grid of weights."""
+"""The lecture's practicals, tiny; logistic regression beside a sum over a grid of weights."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 from scipy import special
 
-from papers import lecture_logistic, lecture_moons, runner
+from papers import (
+    lecture_logistic,
+    lecture_moons,
+    mc_dropout_moons,
+    mc_dropout_regression,
+    runner,
+)
 from papers.protocol import Cell
 
-TINY = {"n_points": 20, "n_hidden": 5, "n_epochs": 2, "n_vi_epochs": 2}
+TINY = {"n_points": 20, "n_hidden": 5, "n_epochs": 2}
+FEW = TINY | {"n_vi_epochs": 2}
 
 
 def test_clouds_have_the_moments_they_say():
@@ -45,11 +52,30 @@ def test_every_method_approximates_the_same_posterior():
         assert off.max() < most, (method, off)
 
 
+def test_points_lie_about_the_curve():
+    toy = mc_dropout_regression.points(4000, random_state=0)
+    error = toy.y - (toy.X[:, 0] + np.sin(toy.X[:, 0]))
+    assert abs(error.mean()) < 4.5 * 0.5 / np.sqrt(4000)
+    assert error.std() == pytest.approx(0.5, rel=0.06)
+    assert np.abs(toy.X).max() <= 6.0
+
+
+def test_moons_are_half_circles():
+    moons = mc_dropout_moons.moons(500, 0.0, random_state=0)
+    upper, lower = moons.X[moons.y == 0], moons.X[moons.y == 1]
+    np.testing.assert_allclose(np.hypot(*upper.T), 1.0)
+    np.testing.assert_allclose(np.hypot(*(lower - [1.0, 0.5]).T), 1.0)
+    assert (upper[:, 1] >= 0.0).all()
+    assert (lower[:, 1] <= 0.5).all()
+
+
 @pytest.mark.parametrize(
     ("experiment", "config", "methods"),
     [
-        (lecture_moons, lecture_moons.Config(**TINY), ("network", "bayes-by-backprop")),
+        (lecture_moons, lecture_moons.Config(**FEW), ("network", "bayes-by-backprop")),
         (lecture_logistic, lecture_logistic.Config(), ("map", "laplace-mc", "vi")),
+        (mc_dropout_regression, mc_dropout_regression.Config(**TINY), ("network", "mc-dropout")),
+        (mc_dropout_moons, mc_dropout_moons.Config(**TINY), ("network", "mc-dropout")),
     ],
 )
 def test_cells_text_and_figure(experiment, config, methods, tmp_path):
@@ -59,9 +85,14 @@ def test_cells_text_and_figure(experiment, config, methods, tmp_path):
     experiment.EXPERIMENT.draw(rows, tmp_path / experiment.NAME)
     picture = (tmp_path / f"{experiment.NAME}.svg").read_text()
     text = experiment.EXPERIMENT.section(rows)
+    labels = experiment.PLANE.labels if hasattr(experiment, "PLANE") else {}
     for method in methods:
-        assert f"<!-- {experiment.PLANE.labels[method]} -->" in picture
-        assert experiment.PLANE.labels[method] in text
+        assert f"<!-- {labels[method]} -->" in picture if labels else picture
+        assert labels.get(method, "MC dropout") in text
     # A point estimate has no doubt that more data would remove.
-    point = next(row.result for row in rows if row.cell["method"] in ("map", "network"))
-    assert point["information_far"] == pytest.approx(0.0, abs=1e-6)
+    point, *others = (row.result for row in rows)
+    doubt = [name for name in point if "epistemic" in name or "information" in name]
+    assert doubt
+    for name in doubt:
+        assert point[name] == pytest.approx(0.0, abs=1e-6)
+        assert all(other[name] > 0.0 for other in others)

@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from papers import (
-    pbp_deep,
-    pbp_student_t,
-    protocol,
-    uci,
-)
+from papers import pbp_deep, pbp_student_t, protocol, uci
 from papers.pbp_student_t import Watched
 from papers.registry import EXPERIMENTS
+from papers.toy import cubic, cubic_mean
 
 
 @pytest.fixture
@@ -24,14 +20,6 @@ def quick(reproduce):
         return reproduce(EXPERIMENTS[name].load(), *only, **{"jobs": 2} | options)
 
     return run
-
-
-@pytest.fixture
-def uci_data(uci_folder, monkeypatch):
-    monkeypatch.setenv("BAYESPROP_DATA", str(uci_folder))
-    uci.loaded.cache_clear()
-    yield
-    uci.loaded.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -48,15 +36,6 @@ def test_student_t_integral_against_quad(datum):
 
     exact = integrate.quad(integrand, -60.0, 60.0, points=[0.0, watched.error], epsabs=1e-14)[0]
     assert pbp_student_t.student_t_log_z(watched) == pytest.approx(np.log(exact), abs=1e-9)
-
-
-@pytest.mark.parametrize("datum", [(0.3, 0.01, 9000.0, 700.0), (2.0, 0.01, 9000.0, 700.0)])
-def test_a_confident_noise_makes_both_alike(datum):
-    """With many degrees of freedom the Student-t is the Gaussian; scipy's quad needs the scale."""
-    watched = Watched(*datum)
-    gap = pbp_student_t.student_t_log_z(watched) - pbp_student_t.gaussian_log_z(watched)
-    var = watched.noise_rate / watched.noise_shape + watched.v
-    assert abs(gap) < 2.0 * (watched.error**2 / var) ** 2 / watched.noise_shape + 1e-3
 
 
 def test_gaussian_log_z():
@@ -96,6 +75,16 @@ def test_deep_quick(quick, monkeypatch, tmp_path):
     assert len(found) == 2 * 2 * 2
     assert all(np.isfinite(row.result["rmse"]) for row in found)
     assert len(re.findall(r"^\| yacht \|", (tmp_path / "pbp-deep.md").read_text(), re.M)) == 2
+
+
+def test_cubic_has_the_papers_range_and_noise_variance():
+    toy = cubic(40_000, random_state=3)
+    assert -4.0 <= toy.X.min() < -3.99
+    assert 3.99 < toy.X.max() <= 4.0
+    noise = toy.y - cubic_mean(toy.X[:, 0])
+    assert abs(noise.mean()) < 4 * 3.0 / np.sqrt(len(noise))
+    assert abs(noise.var() - 9.0) < 4 * 9.0 * np.sqrt(2.0 / len(noise))
+    assert cubic_mean(np.array(-2.0)) == -8.0
 
 
 def test_toy_quick(quick, tmp_path):

@@ -17,8 +17,8 @@ import pytest
 import slow_cells
 from slow_cells import CELLS, NAME, Config
 
-from papers import protocol, rows, runner
-from papers.protocol import Cell, Selection
+from papers import rows, runner
+from papers.protocol import Cell
 
 SECONDS = 0.04
 
@@ -52,13 +52,6 @@ def test_two_runs_at_once(tmp_path, file):
     assert any("12 of 12 cells done before" in text for text in told)
 
 
-def test_a_finished_run_does_nothing(tmp_path, file):
-    first = slow_cells.run(tmp_path, Config())
-    content = file.read_bytes()
-    assert slow_cells.run(tmp_path, Config()) == first
-    assert file.read_bytes() == content
-
-
 def test_the_summary_is_of_the_settings_asked_for(tmp_path):
     experiment = replace(
         slow_cells.EXPERIMENT,
@@ -69,16 +62,6 @@ def test_the_summary_is_of_the_settings_asked_for(tmp_path):
         assert (tmp_path / "slow.md").read_text().endswith(f"[{seed}]")
     table = list(csv.DictReader((tmp_path / "slow.csv").read_text().splitlines()))
     assert len(table) == 2 * len(CELLS)
-
-
-def test_a_whole_last_row_without_its_end_is_kept(tmp_path, file):
-    slow_cells.run(tmp_path, Config())
-    file.write_bytes(file.read_bytes()[:-1])
-    assert len(rows.read(file)) == len(CELLS)
-    told = []
-    slow_cells.run(tmp_path, Config(), told.append)
-    assert "12 of 12 cells done before" in told[0]
-    assert_each_cell_once(file)
 
 
 def cannot_be_written(key):
@@ -160,22 +143,6 @@ def test_a_row_says_where_it_comes_from(tmp_path):
     assert row.python == ".".join(map(str, sys.version_info[:3]))
     assert row.peak_mib > 10.0
     assert row.seconds < 5.0
-
-
-def test_progress_counts_and_estimates(tmp_path):
-    told = []
-    slow_cells.run(tmp_path, Config(seconds=0.01), told.append)
-    assert told[0] == "slow: 0 of 12 cells done before"
-    assert told[-1].startswith("slow: 12 of 12 cells, about 0 s left (")
-
-
-def test_unknown_parts_are_named():
-    experiment = replace(slow_cells.EXPERIMENT, parts=lambda config: ("a", str(config.seed)))
-    config = experiment.settings(seed=3)
-    assert experiment.select(config) == Selection(["a", "3"])
-    assert experiment.select(config, ["3"], quick=True) == Selection(["3"], named=True, quick=True)
-    with pytest.raises(protocol.NothingToRun, match=r"no part 'c' .* there are a, 3"):
-        experiment.select(config, ["c"])
 
 
 def test_a_lone_cell_has_no_neighbour(tmp_path):

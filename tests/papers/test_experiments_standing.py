@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from made_rows import row_of_today as row
 from scipy import integrate, stats
-from today_rows import row
 
 from bayesprop import metrics
 from bayesprop.model.predictive import GaussianPredictive

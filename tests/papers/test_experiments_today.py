@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from today_rows import row
+from made_rows import row_of_today as row
 
 from bayesprop.methods import METHODS
 from papers import protocol, runner, uci, uci_today, uci_today_page
@@ -43,14 +43,6 @@ def test_cells(monkeypatch):
         assert listed("NGBoost", "yacht", "pbp") == listed("yacht", "pbp")
     with pytest.raises(protocol.NothingToRun, match="pip install ngboost"):
         listed("NGBoost")
-
-
-@pytest.fixture
-def uci_data(uci_folder, monkeypatch):
-    monkeypatch.setenv("BAYESPROP_DATA", str(uci_folder))
-    uci.loaded.cache_clear()
-    yield
-    uci.loaded.cache_clear()
 
 
 @pytest.mark.usefixtures("uci_data")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -34,18 +33,6 @@ def test_sections_are_put_in_and_replaced(reproduce, tmp_path):
 
     assert write_results(page.parent / "rows", page) == ["closed-form-relu"]
     assert page.read_text() == once
-
-
-def test_a_published_run_goes_on(reproduce, tmp_path):
-    found = reproduce(closed_form_relu.EXPERIMENT)
-    page = tmp_path / "docs" / "results.md"
-    page.parent.mkdir()
-    write_results(tmp_path, page)
-    file = tmp_path / "closed-form-relu.jsonl"
-    whole = file.read_bytes()
-    shutil.copyfile(page.parent / "rows" / file.name, file)
-    assert reproduce(closed_form_relu.EXPERIMENT) == found
-    assert file.read_bytes() == whole
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

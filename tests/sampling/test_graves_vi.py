@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,9 +10,8 @@ import pytest
 
 from bayesprop.model.network_likelihoods import Categorical, KnownNoise
 from bayesprop.model.networks import init_weights, plain_apply
-from bayesprop.numerics import loops
 from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.numerics.loops import Batch
 from bayesprop.sampling import graves_vi, mean_field
 from bayesprop.sampling.mean_field import MeanField, draw_noise
 
@@ -113,14 +110,3 @@ def test_squared_gradient_of_a_linear_model_is_biased_as_known():
     se = values.std() / np.sqrt(len(values))
     assert abs(values.mean() - x**4 * v / noise_var**2) < 4.0 * se
     assert abs(values.mean() - x**2 / noise_var) > 20.0 * se
-
-
-def test_learns_a_function():
-    x = jax.random.uniform(jax.random.key(0), (300, 1), minval=-2.0, maxval=2.0)
-    data = Rows(x, jnp.sin(2.0 * x), jnp.ones(300))
-    method = graves_vi.graves_vi(plain_apply, KnownNoise(1, 0.01), optax.adam(1e-2))
-    state = method.init(jax.random.key(1), init_weights(jax.random.key(2), (1, 20, 1)))
-    for epoch in range(60):
-        state, _ = loops.epoch(method.update, state, jax.random.key(epoch), data, batch_size=30)
-    error = jax.vmap(partial(plain_apply, method.mean(state).weights))(x) - data.y
-    assert float(jnp.mean(error**2)) < 0.02

@@ -9,7 +9,7 @@ import optax
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from bayesprop.model.network_likelihoods import Categorical, InputNoise, KnownNoise, LearnedNoise
+from bayesprop.model.network_likelihoods import Categorical, KnownNoise, LearnedNoise
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.priors import LaplacePrior, NormalPrior
 from bayesprop.numerics import loops
@@ -121,16 +121,6 @@ def test_adversarial_rows_are_where_a_linear_network_is_worst():
     assert float(info.loss) == pytest.approx(expected, rel=1e-5)
     clean = -constant - np.mean(0.5 * error**2 / v)
     assert float(info.mean_log_likelihood) == pytest.approx(clean, rel=1e-5)
-
-
-def test_draws_are_the_network_itself():
-    method = point_network(plain_apply, InputNoise(1), optax.adam(1e-2))
-    weights = init_weights(jax.random.key(1), (D, 4, 2))
-    state = method.init(jax.random.key(0), weights)
-    for draw in (method.mean(state), method.sample(jax.random.key(5), state)):
-        for w, kept in zip(weights, draw.weights, strict=True):
-            np.testing.assert_array_equal(w, kept)
-        assert draw.likelihood == ()
 
 
 @pytest.mark.parametrize("method", [point_network, graves_vi], ids=["point", "graves"])

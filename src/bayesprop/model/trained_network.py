@@ -84,10 +84,7 @@ class TrainedNetwork:
     batch_size: int
     n_draws: int
 
-    @property
-    def furthest_input(self) -> float:
-        """How many training standard deviations from the mean an input may lie."""
-        return FURTHEST_INPUT
+    furthest_input = FURTHEST_INPUT
 
     @property
     def rows_at_once(self) -> int:

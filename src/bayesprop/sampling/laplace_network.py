@@ -66,18 +66,36 @@ class _Regularised(NamedTuple):
     prior_prec: Float[Array, " l"]
 
 
-def mode_network(
+class LaplaceState(NamedTuple):
+    """The trained network, and a root of the covariance of its weights (float64)."""
+
+    mode: ModeState
+    root: Any
+
+    def posterior(self, model: LaplaceModel) -> Posterior:
+        """Return the approximation."""
+        places = np.array(model.chosen.numbers(len(self.mode.weights)))
+        prec = self.mode.prior_prec[places]
+        return Posterior(self.mode.weights, self.mode.likelihood, prec, self.root)
+
+
+def laplace_draws(
     apply: Apply,
     likelihood: NetworkLikelihood,
     optimizer: optax.GradientTransformation,
-    *,
-    prior_prec: float = 1.0,
+    *shape: Any,
+    prior_prec: float,
 ) -> GradientMethod:
-    """Build training to the mode under priors N(0, 1 / p), with one p a leaf.
+    """Build training to the mode under priors N(0, 1 / p), one p a leaf; draws of the posterior.
 
+    The state of training is a `ModeState`, that of draws a `LaplaceState`.
+
+    shape
+        What `LaplaceModel` takes after apply and likelihood.
     prior_prec
         Of every leaf at the start.
     """
+    model = LaplaceModel(apply, likelihood, *shape)
 
     def regularised_apply(regularised: _Regularised, x: Array) -> Array:
         return apply(regularised.weights, x)
@@ -101,29 +119,18 @@ def mode_network(
         )
 
     def update(key: PRNGKeyArray, state: ModeState, batch: Batch) -> tuple[ModeState, Info]:
-        regularised = _Regularised(state.weights, state.prior_prec)
-        moved, info = inner.update(
-            key, PointState(regularised, state.likelihood, state.optimizer), batch
-        )
+        weights = _Regularised(state.weights, state.prior_prec)
+        point = PointState(weights, state.likelihood, state.optimizer)
+        moved, info = inner.update(key, point, batch)
         return pack(moved), info
 
     def mean(state: ModeState) -> Draw:
         return Draw(state.weights, state.likelihood)
 
-    return GradientMethod(init, update, lambda _, state: mean(state), mean)
+    def sample(key: PRNGKeyArray, state: LaplaceState) -> Draw:
+        return laplace.sample(model, key, state.posterior(model))
 
-
-class LaplaceState(NamedTuple):
-    """The trained network, and a root of the covariance of its weights (float64)."""
-
-    mode: ModeState
-    root: Any
-
-    def posterior(self, model: LaplaceModel) -> Posterior:
-        """Return the approximation."""
-        places = np.array(model.chosen.numbers(len(self.mode.weights)))
-        prec = self.mode.prior_prec[places]
-        return Posterior(self.mode.weights, self.mode.likelihood, prec, self.root)
+    return GradientMethod(init, update, sample, mean)
 
 
 class Round(NamedTuple):
@@ -131,29 +138,6 @@ class Round(NamedTuple):
 
     trained: Trained
     fitted: Fitted
-
-
-def laplace_draws(
-    apply: Apply,
-    likelihood: NetworkLikelihood,
-    optimizer: optax.GradientTransformation,
-    *shape: Any,
-    prior_prec: float,
-) -> GradientMethod:
-    """Build training to the mode, and draws of networks from the posterior around it.
-
-    shape
-        What `LaplaceModel` takes after apply and likelihood.
-    prior_prec
-        Of every leaf at the start.
-    """
-    model = LaplaceModel(apply, likelihood, *shape)
-
-    def sample(key: Any, state: LaplaceState) -> Draw:
-        return laplace.sample(model, key, state.posterior(model))
-
-    method = mode_network(apply, likelihood, optimizer, prior_prec=prior_prec)
-    return method._replace(sample=sample)
 
 
 @lru_cache(maxsize=64)

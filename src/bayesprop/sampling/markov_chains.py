@@ -83,10 +83,7 @@ class MarkovChains:
     n_chains: int
     plan: Plan | StochasticPlan
 
-    @property
-    def furthest_input(self) -> float:
-        """How many training standard deviations from the mean an input may lie."""
-        return FURTHEST_INPUT
+    furthest_input = FURTHEST_INPUT
 
     @property
     def rows_at_once(self) -> int:
