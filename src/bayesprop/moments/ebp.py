@@ -17,11 +17,10 @@ the variances on E[W] out, which is of the next order: what remains is the paper
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,60 +51,52 @@ class Moved(NamedTuple):
     shortened: Int[Array, ""]
 
 
-class WeightKind(Protocol):
-    """A family of weight distributions with one parameter h a weight."""
+class WeightKind(NamedTuple):
+    """A family of weight distributions with one parameter h a weight.
 
-    def moments(self, h: Float[Array, "i o"]) -> Gaussian:
-        """Mean and variance of every weight."""
-        ...
+    moments
+        Mean and variance of every weight.
+    absorb
+        Multiply every marginal by exp(W gradient).
+    mode
+        The most probable value of every weight.
+    furthest
+        Largest |h|.
+    """
 
-    def absorb(self, h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
-        """Multiply every marginal by exp(W gradient)."""
-        ...
-
-    def most_probable(self, h: Float[Array, "i o"]) -> Float[Array, "i o"]:
-        """Return the mode of every weight."""
-        ...
-
-
-@dataclass(frozen=True)
-class BinaryWeights:
-    """Weights 1 or -1; h is half of the log odds."""
-
-    def moments(self, h: Float[Array, "i o"]) -> Gaussian:
-        """Return tanh h and 1 - tanh² h."""
-        mean = jnp.tanh(h)
-        return Gaussian(mean, (1.0 - mean) * (1.0 + mean))
-
-    def absorb(self, h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
-        """Return h + gradient, a step of `LONGEST_STEP` at most, within `FURTHEST`."""
-        step = jnp.clip(gradient, -LONGEST_STEP, LONGEST_STEP)
-        shortened = jnp.sum(jnp.abs(gradient) > LONGEST_STEP)
-        return Moved(jnp.clip(h + step, -FURTHEST, FURTHEST), shortened)
-
-    def most_probable(self, h: Float[Array, "i o"]) -> Float[Array, "i o"]:
-        """Return 1 or -1."""
-        return jnp.where(h < 0.0, -1.0, 1.0)
+    moments: Callable[[Array], Gaussian]
+    absorb: Callable[[Array, Array], Moved]
+    mode: Callable[[Array], Array]
+    furthest: float
 
 
-@dataclass(frozen=True)
-class RealWeights:
-    """Gaussian weights of variance 1, which the first order leaves alone; h is the mean."""
-
-    def moments(self, h: Float[Array, "i o"]) -> Gaussian:
-        """Return h and 1."""
-        return Gaussian(h, jnp.ones_like(h))
-
-    def absorb(self, h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
-        """Return h + gradient."""
-        return Moved(h + gradient, jnp.asarray(0))
-
-    def most_probable(self, h: Float[Array, "i o"]) -> Float[Array, "i o"]:
-        """Return h."""
-        return h
+def _binary_moments(h: Float[Array, "i o"]) -> Gaussian:
+    """Return tanh h and 1 - tanh² h: weights are 1 or -1, h half of the log odds."""
+    mean = jnp.tanh(h)
+    return Gaussian(mean, (1.0 - mean) * (1.0 + mean))
 
 
-KINDS: dict[str, WeightKind] = {"binary": BinaryWeights(), "real": RealWeights()}
+def _absorb_binary(h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
+    step = jnp.clip(gradient, -LONGEST_STEP, LONGEST_STEP)
+    shortened = jnp.sum(jnp.abs(gradient) > LONGEST_STEP)
+    return Moved(jnp.clip(h + step, -FURTHEST, FURTHEST), shortened)
+
+
+def _real_moments(h: Float[Array, "i o"]) -> Gaussian:
+    """Return h and 1: the first order leaves the variances alone."""
+    return Gaussian(h, jnp.ones_like(h))
+
+
+def _absorb_real(h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
+    return Moved(h + gradient, jnp.asarray(0))
+
+
+KINDS: dict[str, WeightKind] = {
+    "binary": WeightKind(
+        _binary_moments, _absorb_binary, lambda h: jnp.where(h < 0.0, -1.0, 1.0), FURTHEST
+    ),
+    "real": WeightKind(_real_moments, _absorb_real, lambda h: h, np.inf),
+}
 
 
 class EBPState(NamedTuple):
@@ -231,9 +222,8 @@ def _pass(h: tuple, rows: Row, kind: WeightKind) -> tuple[tuple, EBPInfo]:
         return new.h, EBPInfo(new.log_z, new.refused, new.shortened, 0)
 
     h, infos = jax.lax.scan(step, h, rows)
-    bound = jnp.asarray(0)
-    if isinstance(kind, BinaryWeights):
-        bound = sum((jnp.sum(jnp.abs(layer) >= FURTHEST) for layer in h), start=bound)
+    at_bound = (jnp.sum(jnp.abs(layer) >= kind.furthest) for layer in h)
+    bound = sum(at_bound, start=jnp.asarray(0))
     return h, jax.tree.map(jnp.sum, infos)._replace(weights_at_bound=bound)
 
 
@@ -296,7 +286,7 @@ def posterior_log_odds(
 
 @partial(jax.jit, static_argnames="kind")
 def _most_probable(h: tuple, x: Float[Array, "n d"], kind: WeightKind) -> Float[Array, "n o"]:
-    weights = [kind.most_probable(layer) for layer in h]
+    weights = [kind.mode(layer) for layer in h]
 
     def of_one(z: Float[Array, " d"]) -> Float[Array, " o"]:
         for w in weights[:-1]:

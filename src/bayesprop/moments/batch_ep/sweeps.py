@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bayesprop.model.method import SILENT, Progress
 from bayesprop.moments.batch_ep import tilted
 from bayesprop.moments.batch_ep.sites import (
     Posterior,
@@ -85,7 +86,7 @@ def fit(
     tol: float = 1e-3,
     max_sweeps: int = 300,
     per_input: bool = False,
-    say: Callable[[int, Sweeps], None] | None = None,
+    progress: Progress = SILENT,
 ) -> tuple[Posterior, Sweeps]:
     """Sweep until predictions change by less than `tol` of their standard deviation.
 
@@ -98,27 +99,21 @@ def fit(
     per_input
         A scale for every input, its relevance, not one for all.
     max_sweeps
-        Rounded up to tens.
-    say
-        Called with the number of sweeps so far and what the last ones did.
+        At least 1, rounded up to tens.
     """
     rows = with_one(x), jnp.asarray(y), jnp.asarray(weight)
-    start, done = sites.weight, 0
-    history: list[Sweeps] = []
-    q = None
-    while done < max_sweeps:
+    start, done, history = sites.weight, 0, []
+    while True:
         number = done + np.arange(_SWEEPS_AT_ONCE)
         held = np.clip(1.0 - (number + 1 - _N_HELD) / _N_LET_GO, 0.0, 1.0)
         sites, q, sweeps = _sweeps(sites, prior, start, *rows, held, damping, per_input=per_input)
-        done += _SWEEPS_AT_ONCE
         history.append(sweeps)
-        if say is not None:
-            say(done, sweeps)
-        if done > N_START and sweeps.change.max() < tol:
-            break
-    if q is None:
-        raise ValueError(f"max_sweeps must be > 0, got {max_sweeps}")
-    return q, jax.tree.map(lambda *parts: np.concatenate(parts), *history)
+        done += _SWEEPS_AT_ONCE
+        log_z, change = float(sweeps.log_z[-1]), float(sweeps.change[-1])
+        progress.line(f"sweep {done}  log Z {log_z:.4f} a row  change {change:.2g} std")
+        is_settled = done > N_START and sweeps.change.max() < tol
+        if is_settled or done >= max_sweeps:
+            return q, jax.tree.map(lambda *parts: np.concatenate(parts), *history)
 
 
 @partial(jax.jit, static_argnames="per_input")
