@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from numba import njit
 
-from bayesprop.moments.pbp import kernel_factors
 from bayesprop.simd import lanes, normals
 
 
@@ -55,11 +54,6 @@ def powers(x, out):
 def roots(x, out):
     for i in range(x.size):
         out[0, i], out[1, i] = normals.roots(x[i])
-
-
-@compiled
-def gamma_after(shape, rate, v, square):
-    return kernel_factors.absorb_gamma(shape, rate, v, square)
 
 
 def relu(m, v):
@@ -162,25 +156,3 @@ def test_lanes_equal_single_floats():
     out = np.empty(6 * 64)
     relu_by_lanes(m, v, out)
     np.testing.assert_allclose(out.reshape(6, 64), relu(m, v), rtol=1e-13, atol=1e-300)
-
-
-def textbook_gamma(shape, rate, v, square):
-    """Eq. 9 and 10 as printed, with Z of eq. 11."""
-    log_z = []
-    for k in range(3):
-        variance = v + rate / (shape - 1 + k)
-        log_z.append(-mp.log(variance) / 2 - square / variance / 2)
-    z = [mp.exp(value - log_z[1]) for value in log_z]
-    new_shape = 1 / (z[0] * z[2] * (shape + 1) / shape - 1)
-    return new_shape, 1 / (z[2] * (shape + 1) / rate - shape / (z[0] * rate))
-
-
-@pytest.mark.parametrize("shape", [1.3, 1.7, 6.0, 40.0, 3e3, 1e6, 1e9])
-@pytest.mark.parametrize("v", [0.0, 1e-4, 1.0, 1e3])
-@pytest.mark.parametrize("distance", [0.0, 0.3, 1.0, 4.0])
-def test_gamma_update(shape, v, distance):
-    rate = 0.4 * shape
-    square = distance**2 * (v + rate / (shape - 1.0))
-    expected = textbook_gamma(*map(mp.mpf, (shape, rate, v, square)))
-    for value, exact in zip(gamma_after(shape, rate, v, square), expected, strict=True):
-        assert relative(value, exact) < 1e-12

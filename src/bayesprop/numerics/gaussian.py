@@ -42,8 +42,3 @@ def match_moments(
         q.m + q.v * dlogz_dm,
         q.v - q.v**2 * (dlogz_dm**2 - 2.0 * dlogz_dv),
     )
-
-
-def log_partition(m: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Log normaliser of exp(w m/v - w²/2v), nats: what EP's evidence adds and subtracts."""
-    return 0.5 * (LOG_2PI + jnp.log(v) + m**2 / v)

@@ -1,11 +1,13 @@
-"""Natural forms against NumPy's inverses and products of densities."""
+"""Gaussians: moment matching against quadrature, natural forms against inverses and products."""
 
 from __future__ import annotations
 
 import jax
 import numpy as np
 import pytest
+from scipy import integrate, stats
 
+from bayesprop.numerics import gaussian as gaussians
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.natural import Joint, Natural, gaussian, joint, natural_of_joint, site
 
@@ -41,3 +43,20 @@ def test_a_site_times_its_cavity_has_the_moments_of_the_match():
     product = gaussian(Natural(limited.precision + rest.precision, limited.shift + rest.shift))
     np.testing.assert_allclose(product.m, match.m, rtol=1e-12)
     np.testing.assert_allclose(product.v, [0.7, 0.25], rtol=1e-12)
+
+
+def test_match_moments_is_the_tilted_distribution():
+    m, v = 0.3, 0.8
+    factor = lambda w: stats.logistic.cdf(3 * w - 1)  # noqa: E731  any positive function will do
+    prior = lambda m, v: stats.norm(m, np.sqrt(v)).pdf  # noqa: E731
+    z = lambda m, v: integrate.quad(lambda w: factor(w) * prior(m, v)(w), -9, 9, epsabs=1e-13)[0]  # noqa: E731
+    h = 1e-4
+    d_m = (np.log(z(m + h, v)) - np.log(z(m - h, v))) / (2 * h)
+    d_v = (np.log(z(m, v + h)) - np.log(z(m, v - h))) / (2 * h)
+    moment = lambda k: (  # noqa: E731
+        integrate.quad(lambda w: w**k * factor(w) * prior(m, v)(w), -9, 9, epsabs=1e-13)[0]
+        / z(m, v)
+    )
+    got = gaussians.match_moments(Gaussian(m, v), d_m, d_v)
+    assert got.m == pytest.approx(moment(1), abs=1e-7)
+    assert got.v == pytest.approx(moment(2) - moment(1) ** 2, abs=1e-6)
