@@ -8,8 +8,8 @@ from scipy import special
 
 from bayesprop.linear.logistic import GaussianWeights, class_probabilities, logits
 from bayesprop.linear.logistic_vi import logit_moments
-from bayesprop.numerics.chunks import chunks
 from bayesprop.numerics.gaussian_logits import PREDICTIONS, ClassMoments, with_both
+from bayesprop.numerics.machine import chunks
 
 
 def monte_carlo(

@@ -31,8 +31,8 @@ from bayesprop.linear.logistic import (
     inverse_root,
     residuals,
 )
-from bayesprop.numerics.chunks import chunks
 from bayesprop.numerics.gaussian_logits import Logits, logistic_moments, logit_nodes
+from bayesprop.numerics.machine import chunks
 
 _N_PAIRS = 64
 _HALVINGS = 40

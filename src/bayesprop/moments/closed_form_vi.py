@@ -25,7 +25,7 @@ from bayesprop.model.priors import ClosedPrior, LaplacePrior, NormalPrior
 from bayesprop.numerics import activation_moments, loops
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch, Rows
-from bayesprop.numerics.precision import in_float64
+from bayesprop.numerics.machine import in_float64
 
 LOG_VAR_START = -10.0
 _DEAD_SNR = 0.5

@@ -28,7 +28,7 @@ from bayesprop.model.trained_network import NetworkState, TrainedNetwork, from_n
 from bayesprop.model.training import Trained
 from bayesprop.numerics.filling import blocks, filled, padded
 from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds
-from bayesprop.numerics.precision import in_float64
+from bayesprop.numerics.machine import in_float64
 from bayesprop.sampling import laplace
 from bayesprop.sampling.jacobians import tangent_apply
 from bayesprop.sampling.laplace import Fitted, LaplaceModel, Posterior

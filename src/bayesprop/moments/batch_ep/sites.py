@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.moments.batch_ep import tilted
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.machine import in_float64
 from bayesprop.numerics.natural import Joint, Natural, gaussian, joint, natural
-from bayesprop.numerics.precision import in_float64
 
 
 class Prior(NamedTuple):

@@ -34,6 +34,7 @@ from bayesprop.moments.batch_ep.sites import (
     with_one,
 )
 from bayesprop.numerics.gaussian import Gaussian
+from bayesprop.numerics.machine import in_float64
 from bayesprop.numerics.natural import (
     Natural,
     gaussian,
@@ -42,7 +43,6 @@ from bayesprop.numerics.natural import (
     natural_of_joint,
     site,
 )
-from bayesprop.numerics.precision import in_float64
 
 _N_HELD, _N_LET_GO = 10, 20
 """Sweeps in which the input weights are held at their random start, and then let go."""

@@ -28,7 +28,7 @@ from bayesprop.moments.pbp.state import PBPState
 from bayesprop.moments.pbp.updates import absorb
 from bayesprop.numerics import natural
 from bayesprop.numerics.gaussian import LOG_2PI
-from bayesprop.numerics.precision import in_float64
+from bayesprop.numerics.machine import in_float64
 
 
 def _q_of(factor: Factor) -> Q:

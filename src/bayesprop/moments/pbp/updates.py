@@ -36,7 +36,7 @@ from bayesprop.moments.pbp.factors import (
 from bayesprop.moments.pbp.mini_batches import absorb_batch
 from bayesprop.moments.pbp.state import LEAST_INFORMATION, Inference, PBPInfo, PBPState, Targets
 from bayesprop.numerics.gaussian import Gaussian, log_cdf, log_pdf
-from bayesprop.numerics.precision import in_float64
+from bayesprop.numerics.machine import in_float64
 
 _N_STEPS, _ROWS_AT_ONCE = 256, 8192
 
