@@ -4,26 +4,11 @@ from __future__ import annotations
 
 from itertools import product
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special, stats
 
 from bayesprop.moments import ebp
-from bayesprop.numerics import activation_moments
-
-
-def test_sign_of_a_gaussian():
-    rng = np.random.default_rng(0)
-    for m, v in ((0.4, 2.0), (-1.0, 0.3), (6.0, 1.0), (-0.2, 0.0009)):
-        with jax.enable_x64(True):
-            found_m, found_v = map(float, activation_moments.sign(jnp.float64(m), jnp.float64(v)))
-        mean = 2 * stats.norm.cdf(m / np.sqrt(v)) - 1
-        draws = np.sign(m + np.sqrt(v) * rng.normal(size=200_000))
-        assert found_m == pytest.approx(mean, rel=1e-12)
-        assert found_v == pytest.approx(4 * special.ndtr(m / v**0.5) * special.ndtr(-m / v**0.5))
-        assert abs(draws.mean() - mean) < 4 * np.sqrt(found_v / 200_000) + 1e-12
 
 
 def forward(h, x, y):
