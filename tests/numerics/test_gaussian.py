@@ -7,9 +7,16 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayesprop.numerics import gaussian as gaussians
-from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.natural import Joint, Natural, gaussian, joint, natural_of_joint, site
+from bayesprop.numerics.gaussian import (
+    Gaussian,
+    Joint,
+    Natural,
+    from_natural,
+    joint,
+    match_moments,
+    natural_of_joint,
+    site,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -37,10 +44,10 @@ def test_a_site_times_its_cavity_has_the_moments_of_the_match():
     rest = Natural(np.array([0.5, 4.0]), np.array([1.0, -2.0]))
     match = Gaussian(np.array([3.0, 0.1]), np.array([0.7, 0.4]))
     found = site(match, rest)
-    product = gaussian(Natural(found.precision + rest.precision, found.shift + rest.shift))
+    product = from_natural(Natural(found.precision + rest.precision, found.shift + rest.shift))
     np.testing.assert_allclose(product, match, rtol=1e-12)
     limited = site(match, rest, least=0.0)
-    product = gaussian(Natural(limited.precision + rest.precision, limited.shift + rest.shift))
+    product = from_natural(Natural(limited.precision + rest.precision, limited.shift + rest.shift))
     np.testing.assert_allclose(product.m, match.m, rtol=1e-12)
     np.testing.assert_allclose(product.v, [0.7, 0.25], rtol=1e-12)
 
@@ -57,6 +64,6 @@ def test_match_moments_is_the_tilted_distribution():
         integrate.quad(lambda w: w**k * factor(w) * prior(m, v)(w), -9, 9, epsabs=1e-13)[0]
         / z(m, v)
     )
-    got = gaussians.match_moments(Gaussian(m, v), d_m, d_v)
+    got = match_moments(Gaussian(m, v), d_m, d_v)
     assert got.m == pytest.approx(moment(1), abs=1e-7)
     assert got.v == pytest.approx(moment(2) - moment(1) ** 2, abs=1e-6)

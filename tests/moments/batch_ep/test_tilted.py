@@ -10,8 +10,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from bayesprop.moments.batch_ep import tilted
-from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.natural import Joint, Natural
+from bayesprop.numerics.gaussian import Gaussian, Joint, Natural
 
 A = Gaussian(np.array([0.4, -1.1]), np.array([1.5, 0.3]))
 V = Joint(np.array([0.8, -0.5, 0.2]), np.array([[0.5, 0.1, 0], [0.1, 0.3, -0.1], [0, -0.1, 0.2]]))

@@ -24,8 +24,7 @@ from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.moments.batch_ep import sites as ep
 from bayesprop.moments.batch_ep import sweeps as batch_ep
 from bayesprop.numerics.filling import padded
-from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.natural import Joint
+from bayesprop.numerics.gaussian import Gaussian, Joint
 
 _LEAST_ROWS = 16
 _LARGEST_MEMORY = 4 << 30

@@ -33,16 +33,16 @@ from bayesprop.moments.batch_ep.sites import (
     posterior_of,
     with_one,
 )
-from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.machine import in_float64
-from bayesprop.numerics.natural import (
+from bayesprop.numerics.gaussian import (
+    Gaussian,
     Natural,
-    gaussian,
+    from_natural,
     joint,
-    natural,
     natural_of_joint,
     site,
+    to_natural,
 )
+from bayesprop.numerics.machine import in_float64
 
 _N_HELD, _N_LET_GO = 10, 20
 """Sweeps in which the input weights are held at their random start, and then let go."""
@@ -186,13 +186,13 @@ def _data_sites(
     sites: Sites, q: Posterior, x: Array, y: Array, weight: Array
 ) -> tuple[Sites, Array, Array]:
     """Match the sites of every datum; with log Z (n, o) and what was skipped (n, o)."""
-    v, noise = natural_of_joint(q.v), natural(q.noise)
+    v, noise = natural_of_joint(q.v), to_natural(q.noise)
 
     def row(
         x: Array, y: Array, weight: Array, unit: Natural, output: Natural, of_noise: Natural
     ) -> tuple:
         a = Gaussian(q.w.m @ x, jnp.einsum("d,kde,e->k", x, q.w.cov, x))
-        match = partial(_match, natural(a), jnp.minimum(weight, 1.0))
+        match = partial(_match, to_natural(a), jnp.minimum(weight, 1.0))
         return jax.vmap(match)(y, v, noise, unit, output, of_noise)
 
     of_data = (x, y, weight, sites.unit, sites.output, sites.noise)
@@ -220,7 +220,7 @@ def _match(
     a_rest, v_rest, noise_rest = (
         without(a, unit_site), without(v, output_site), without(noise, noise_site)
     )  # fmt: skip
-    a_cavity, v_cavity, noise_cavity = gaussian(a_rest), joint(v_rest), gaussian(noise_rest)
+    a_cavity, v_cavity, noise_cavity = from_natural(a_rest), joint(v_rest), from_natural(noise_rest)
     nodes = tilted.gauss_hermite(noise_cavity, tilted.N_NOISE_NODES)
     u = tilted.units(a_cavity)
     f = tilted.output(u, v_cavity)
@@ -243,13 +243,13 @@ def _match(
 def _prior_sites(sites: Sites, q: Posterior) -> tuple[Natural, Natural, Array]:
     """Match the prior of every input weight; with the number that had no proper cavity."""
     marginal = Gaussian(q.w.m, jnp.diagonal(q.w.cov, axis1=1, axis2=2))
-    w = jax.tree.map(jnp.subtract, natural(marginal), sites.weight)
+    w = jax.tree.map(jnp.subtract, to_natural(marginal), sites.weight)
     # Where the data say nothing, this is zero but for rounding.
     w = w._replace(precision=jnp.maximum(w.precision, 0.0))
     scale = jax.tree.map(
-        lambda p, s: jnp.broadcast_to(p, s.shape) - s, natural(q.input_scale), sites.scale
+        lambda p, s: jnp.broadcast_to(p, s.shape) - s, to_natural(q.input_scale), sites.scale
     )
-    of_scale, of_w = jax.vmap(jax.vmap(tilted.scale_and_weight))(w, gaussian(scale))
+    of_scale, of_w = jax.vmap(jax.vmap(tilted.scale_and_weight))(w, from_natural(scale))
     new_w, new_scale = site(of_w, w), site(of_scale, scale)
     is_proper = scale.precision > 0.0
     for leaf in (*new_w, *new_scale):

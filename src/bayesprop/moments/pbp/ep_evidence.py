@@ -26,13 +26,13 @@ from bayesprop.moments.pbp.factors import (
 )
 from bayesprop.moments.pbp.state import PBPState
 from bayesprop.moments.pbp.updates import absorb
-from bayesprop.numerics import natural
+from bayesprop.numerics import gaussian
 from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.machine import in_float64
 
 
 def _q_of(factor: Factor) -> Q:
-    return Q(tuple(natural.gaussian(w) for w in factor.weights), factor.noise)
+    return Q(tuple(gaussian.from_natural(w) for w in factor.weights), factor.noise)
 
 
 def _log_partition(factor: Factor) -> Float[Array, ""]:

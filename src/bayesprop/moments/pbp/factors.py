@@ -14,9 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from bayesprop.moments.pbp.state import LARGEST_CAVITY_VAR, PBPInfo, PBPState
-from bayesprop.numerics import gaussian, natural
-from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.natural import Natural
+from bayesprop.numerics import gaussian
+from bayesprop.numerics.gaussian import Gaussian, Natural
 
 _SMALLEST_VAR = 1e-100
 _SITES = ("site_prec", "site_prec_mean", "site_shape", "site_rate")
@@ -113,7 +112,7 @@ def with_average_factor(state: PBPState, factor: Factor) -> PBPState:
 
 def factor_of(q: Q) -> Factor:
     """Return 1/v and m/v, and the noise's Gamma as it is."""
-    return Factor(tuple(natural.natural(w) for w in q.weights), q.noise)
+    return Factor(tuple(gaussian.to_natural(w) for w in q.weights), q.noise)
 
 
 def minus(a: Any, b: Any) -> Any:
@@ -161,7 +160,7 @@ def cavity_of(state: PBPState, n_removed: Array) -> tuple[Q, Array]:
         lambda whole, factor: whole - n_removed * factor, factor_of(q), average_factor(state)
     )
     proper = tuple(w.precision > 0.0 for w in rest.weights)
-    cavity = tuple(natural.gaussian(w) for w in rest.weights)
+    cavity = tuple(gaussian.from_natural(w) for w in rest.weights)
     weights = tuple(where(*layer) for layer in zip(proper, cavity, q.weights, strict=True))
     return Q(weights, where(is_gamma(rest.noise), rest.noise, q.noise)), count_false(proper)
 
