@@ -1,29 +1,14 @@
-"""Expectation backpropagation against enumeration, the paper's backward pass and differences."""
+"""Expectation backpropagation against enumeration and the paper's backward pass."""
 
 from __future__ import annotations
 
 from itertools import product
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special, stats
 
 from bayesprop.moments import ebp
-from bayesprop.numerics import activation_moments
-
-
-def test_sign_of_a_gaussian():
-    rng = np.random.default_rng(0)
-    for m, v in ((0.4, 2.0), (-1.0, 0.3), (6.0, 1.0), (-0.2, 0.0009)):
-        with jax.enable_x64(True):
-            found_m, found_v = map(float, activation_moments.sign(jnp.float64(m), jnp.float64(v)))
-        mean = 2 * stats.norm.cdf(m / np.sqrt(v)) - 1
-        draws = np.sign(m + np.sqrt(v) * rng.normal(size=200_000))
-        assert found_m == pytest.approx(mean, rel=1e-12)
-        assert found_v == pytest.approx(4 * special.ndtr(m / v**0.5) * special.ndtr(-m / v**0.5))
-        assert abs(draws.mean() - mean) < 4 * np.sqrt(found_v / 200_000) + 1e-12
 
 
 def forward(h, x, y):
@@ -40,7 +25,7 @@ def forward(h, x, y):
 
 
 def test_one_row_is_the_backward_pass_of_the_paper():
-    """Soudry et al. (2014), algorithm 1, written out; and differences at frozen variances."""
+    """Soudry et al. (2014), algorithm 1, written out."""
     rng = np.random.default_rng(1)
     state = ebp.EBPState(tuple(0.7 * h for h in ebp.init(rng, (5, 4, 3, 2)).h))
     x, y = rng.normal(size=5), np.array([1.0, -1.0])
@@ -57,25 +42,6 @@ def test_one_row_is_the_backward_pass_of_the_paper():
             m, v, *_ = passes[layer - 1]
             slope = 2 * stats.norm.pdf(m, 0, np.sqrt(v))
             delta = slope * (w[:-1] @ delta) / np.sqrt(len(z))
-
-    def frozen(changed):
-        """Log P with other means of the weights, and the variances as they were."""
-        z = np.append(x, 1.0)
-        for (_, v, *_), w in zip(passes, changed, strict=True):
-            t = z @ w / np.sqrt(len(w)) / np.sqrt(v)
-            z = np.append(2 * stats.norm.cdf(t) - 1, 1.0)
-        return np.sum(stats.norm.logcdf(y * t))
-
-    for layer, i, j in ((0, 2, 1), (1, 4, 0), (2, 1, 1)):
-        shifted = []
-        for step in (1e-5, -1e-5):
-            means = [np.tanh(h) for h in state.h]
-            means[layer][i, j] += step
-            shifted.append(frozen(means))
-        gradient = (shifted[0] - shifted[1]) / 2e-5
-        assert after.h[layer][i, j] - state.h[layer][i, j] == pytest.approx(
-            0.5 * gradient, abs=1e-8
-        )
 
 
 def exact_means(x, y):

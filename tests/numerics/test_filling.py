@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from bayesprop.numerics.filling import blocks, filled, slots
-
-
-@pytest.mark.parametrize(
-    ("n", "room"),
-    [(1, 64), (64, 64), (65, 128), (1000, 1024), (1024, 1024), (1025, 1152), (3000, 3072)],
-)
-def test_room_is_that_of_many_other_tables(n, room):
-    assert slots(n) == room
 
 
 def test_room_is_enough_and_little_more():

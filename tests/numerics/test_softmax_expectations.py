@@ -125,13 +125,3 @@ def test_taylor_holds_for_small_variances_only():
     assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.4)
     far = softmax.taylor(*f32(m, np.full(10, 100.0)), jnp.asarray(3))
     assert float(far) < float(softmax.exact(*f32(m, np.full(10, 100.0)), jnp.asarray(3))) - 10.0
-
-
-def test_a_shift_of_all_logits_changes_nothing():
-    m, v = f32([0.3, -1.0, 2.0], [0.2, 3.0, 1.0])
-    for y in range(3):
-        here, there = (
-            softmax.exact(m, v, jnp.asarray(y)),
-            softmax.exact(m + 50.0, v, jnp.asarray(y)),
-        )
-        assert float(there) == pytest.approx(float(here), abs=1e-4)

@@ -76,18 +76,6 @@ def test_shape_and_key_kind():
         threefry.normal(jax.random.key(1), (2**16, 2**16))
 
 
-@pytest.mark.parametrize("kind", [lambda key: key, unrolled])
-def test_words_of_a_scanned_key_stay_out_of_the_loop_over_numbers(kind):
-    # Without the branch the compiler computes them anew for every number, in scalar code.
-    def drawn(key):
-        keys = jax.random.split(kind(key), 4)
-        return jax.lax.scan(
-            lambda total, key: (total + threefry.normal(key, (64,)), None), jnp.zeros(64), keys
-        )
-
-    assert "conditional(" in jax.jit(drawn).lower(jax.random.key(0)).compile().as_text()
-
-
 DRAWS = {
     "split": lambda key: jax.random.key_data(jax.random.split(key, (2, 5))),
     "fold_in": lambda key: jax.random.key_data(jax.random.fold_in(key, 4_000_000_000)),

@@ -16,7 +16,7 @@ from bayesprop.model.networks import mlp_apply
 from bayesprop.model.posterior import PosteriorModel
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch, Rows
-from bayesprop.numerics.precision import in_float64
+from bayesprop.numerics.machine import in_float64
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.mcmc import Chains, Plan, StochasticPlan, sample_chains
 

@@ -5,26 +5,11 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
-from numba import njit
 
-from bayesprop.moments.pbp import kernel_factors
 from bayesprop.simd import lanes, normals
 
 
-def compiled(function):
-    """Compile a caller as the engine does."""
-    return njit(**lanes.OPTIONS)(function)
-
-
-@compiled
-def relu_one_by_one(m, v, out):
-    for i in range(m.size):
-        relu = normals.relu_moments(m[i], v[i])
-        out[0, i], out[1, i], out[2, i] = relu.m, relu.v, relu.dm_dm
-        out[3, i], out[4, i], out[5, i] = relu.dm_dv, relu.dv_dm, relu.dv_dv
-
-
-@compiled
+@lanes.compiled
 def relu_by_lanes(m, v, out):
     n = m.size
     for i in range(0, n, 32):
@@ -37,7 +22,7 @@ def relu_by_lanes(m, v, out):
         lanes.store(out, 5 * n + i, relu.dv_dv)
 
 
-@compiled
+@lanes.compiled
 def each(x, out):
     for i in range(x.size):
         j = normals.tail_integrals(x[i])
@@ -45,27 +30,20 @@ def each(x, out):
         out[3, i] = normals.normal_pdf(x[i])
 
 
-@compiled
-def powers(x, out):
+@lanes.compiled
+def powers_and_roots(x, out):
     for i in range(x.size):
-        out[i] = normals.exp2(x[i])
-
-
-@compiled
-def roots(x, out):
-    for i in range(x.size):
-        out[0, i], out[1, i] = normals.roots(x[i])
-
-
-@compiled
-def gamma_after(shape, rate, v, square):
-    return kernel_factors.absorb_gamma(shape, rate, v, square)
+        out[0, i] = normals.exp2(x[i])
+        out[1, i], out[2, i] = normals.roots(abs(x[i]))
 
 
 def relu(m, v):
-    out = np.empty((6, np.size(m)))
-    relu_one_by_one(np.atleast_1d(m).astype(float), np.atleast_1d(v).astype(float), out)
-    return out
+    """Mean, variance and slopes of up to 32 units."""
+    padded = np.ones((2, 32))
+    padded[0, : np.size(m)], padded[1, : np.size(m)] = m, v
+    out = np.empty(6 * 32)
+    relu_by_lanes(*padded, out)
+    return out.reshape(6, 32)[:, : np.size(m)]
 
 
 @pytest.fixture(autouse=True)
@@ -91,22 +69,18 @@ def test_tail_integrals_to_the_clamp():
         assert relative(pdf, mp.npdf(u)) < 2e-13
 
 
-def test_powers_of_two():
-    x = np.concatenate([np.linspace(-1000, 1000, 201), np.linspace(-1, 1, 101)])
-    out = np.empty_like(x)
-    powers(x, out)
-    assert (
-        max(relative(value, mp.mpf(2) ** mp.mpf(at)) for at, value in zip(x, out, strict=True))
-        < 1e-15
-    )
-
-
-def test_roots_over_the_whole_range():
-    x = 10.0 ** np.linspace(-300, 300, 301)
-    out = np.empty((2, x.size))
-    roots(x, out)
-    np.testing.assert_allclose(out[0], np.sqrt(x), rtol=1e-15)
-    np.testing.assert_allclose(out[1], 0.5 / np.sqrt(x), rtol=1e-15)
+def test_powers_of_two_and_roots():
+    x = np.concatenate([np.linspace(-1000, 1000, 201), np.linspace(-1, 1, 100)])
+    powers, roots, halves = out = np.empty((3, x.size))
+    powers_and_roots(x, out)
+    exact = [mp.mpf(2) ** mp.mpf(at) for at in x]
+    assert max(map(relative, powers, exact)) < 1e-15
+    for scale in (1e-300, 1.0, 1e297):
+        powers_and_roots(scale * x, out)
+        some = x != 0.0
+        size = scale * np.abs(x[some])
+        np.testing.assert_allclose(roots[some], np.sqrt(size), rtol=1e-15)
+        np.testing.assert_allclose(halves[some], 0.5 / np.sqrt(size), rtol=1e-15)
 
 
 def truth(m, v):
@@ -154,33 +128,3 @@ def test_no_variance_at_all():
     np.testing.assert_array_equal(mean, [0.0, 0.0, 3.0])
     np.testing.assert_array_equal(var, 0.0)
     assert not np.isnan(slopes).any()
-
-
-def test_lanes_equal_single_floats():
-    rng = np.random.default_rng(0)
-    m, v = 10.0 * rng.normal(size=64), np.exp(rng.normal(size=64))
-    out = np.empty(6 * 64)
-    relu_by_lanes(m, v, out)
-    np.testing.assert_allclose(out.reshape(6, 64), relu(m, v), rtol=1e-13, atol=1e-300)
-
-
-def textbook_gamma(shape, rate, v, square):
-    """Eq. 9 and 10 as printed, with Z of eq. 11."""
-    log_z = []
-    for k in range(3):
-        variance = v + rate / (shape - 1 + k)
-        log_z.append(-mp.log(variance) / 2 - square / variance / 2)
-    z = [mp.exp(value - log_z[1]) for value in log_z]
-    new_shape = 1 / (z[0] * z[2] * (shape + 1) / shape - 1)
-    return new_shape, 1 / (z[2] * (shape + 1) / rate - shape / (z[0] * rate))
-
-
-@pytest.mark.parametrize("shape", [1.3, 1.7, 6.0, 40.0, 3e3, 1e6, 1e9])
-@pytest.mark.parametrize("v", [0.0, 1e-4, 1.0, 1e3])
-@pytest.mark.parametrize("distance", [0.0, 0.3, 1.0, 4.0])
-def test_gamma_update(shape, v, distance):
-    rate = 0.4 * shape
-    square = distance**2 * (v + rate / (shape - 1.0))
-    expected = textbook_gamma(*map(mp.mpf, (shape, rate, v, square)))
-    for value, exact in zip(gamma_after(shape, rate, v, square), expected, strict=True):
-        assert relative(value, exact) < 1e-12

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.decisions.doubt import Doubt, Functions
-from bayesprop.numerics.chunks import chunks
+from bayesprop.numerics.machine import chunks
 
 Score = Callable[[Doubt], Float[np.ndarray, " n"]]
 """A score of every candidate from the doubt about it; higher is better."""

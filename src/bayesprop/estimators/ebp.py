@@ -8,8 +8,7 @@ from typing import Any, Literal
 from bayesprop.estimators.params import COUNT, SIZES, as_sizes, one_of
 from bayesprop.estimators.shell import BayesianClassifier
 from bayesprop.model.task import Classes
-from bayesprop.moments.ebp import KINDS
-from bayesprop.moments.ebp_network import EBPNetwork
+from bayesprop.moments.ebp import KINDS, EBPNetwork
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

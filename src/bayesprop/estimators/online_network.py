@@ -28,8 +28,8 @@ from bayesprop.model.networks import plain_activation
 from bayesprop.model.standardiser import Standardiser
 from bayesprop.model.task import Numbers
 from bayesprop.model.trained_network import TrainedNetwork
-from bayesprop.numerics.compiled import WIDE_VECTORS
 from bayesprop.numerics.loops import Replayed, Rows, replay
+from bayesprop.numerics.machine import WIDE_VECTORS
 
 
 def can_practise(model: Any) -> bool:

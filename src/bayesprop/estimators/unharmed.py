@@ -7,7 +7,7 @@ from functools import wraps
 from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from bayesprop.numerics.compiled import forget_when_crowded
+from bayesprop.numerics.machine import forget_when_crowded
 
 FITS_A_LOOK = 8
 """Fits after which the memory maps of compiled programs are counted, which takes milliseconds."""

@@ -27,9 +27,9 @@ from jaxtyping import Float, Int
 from scipy import linalg, special
 
 from bayesprop.numerics import evidence
-from bayesprop.numerics.chunks import chunks
 from bayesprop.numerics.evidence import FIXED, Groups, Weights
 from bayesprop.numerics.gaussian_logits import ClassMoments, Logits, with_both
+from bayesprop.numerics.machine import chunks
 
 _ARMIJO, _HALVINGS, _ROUNDING = 1e-4, 60, 1e-13
 LEAST, _MOST = 1e-2, 1e6

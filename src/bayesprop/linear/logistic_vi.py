@@ -32,8 +32,8 @@ from bayesprop.linear.logistic import (
     logit_moments,
     residuals,
 )
-from bayesprop.numerics.chunks import chunks
 from bayesprop.numerics.gaussian_logits import Logits, logistic_moments, logit_nodes
+from bayesprop.numerics.machine import chunks
 
 _N_PAIRS = 64
 _HALVINGS = 40

@@ -21,7 +21,6 @@ from bayesprop.model.pruning import NO_LOG_STD, zeroed
 from bayesprop.model.trained_network import Built, TrainedNetwork
 from bayesprop.model.training import Trained, is_finite
 from bayesprop.moments import closed_form_vi as vi
-from bayesprop.moments.closed_form_lbfgs import fit_lbfgs
 from bayesprop.numerics import softmax_expectations
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.numerics.gaussian import Gaussian
@@ -76,7 +75,7 @@ class ClosedFormNetwork(TrainedNetwork):
         if self.optimizer == "adam":
             return super().train(rows, start, first_epoch, progress)
         data, before = device_rows(*rows, blocks(len(rows.x))), start.network
-        optimum = fit_lbfgs(
+        optimum = vi.fit_lbfgs(
             self.model, before.params, data, tol=LBFGS_TOLERANCE, max_steps=self.n_epochs
         )
         if not is_finite(optimum.params):

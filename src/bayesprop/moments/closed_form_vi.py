@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayesprop.model.gradient_method import Draw, GradientMethod, Info
@@ -24,9 +25,11 @@ from bayesprop.model.priors import ClosedPrior, LaplacePrior, NormalPrior
 from bayesprop.numerics import activation_moments, loops
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch, Rows
+from bayesprop.numerics.machine import in_float64
 
 LOG_VAR_START = -10.0
 _DEAD_SNR = 0.5
+_LBFGS_MEMORY = 20
 
 
 class Posterior(NamedTuple):
@@ -190,6 +193,75 @@ def closed_form_vi(
         return VIState(params, opt_state, n_epochs), Info(loss, a_row * log_lik, kl_now)
 
     return GradientMethod(init, update, sample, mean)
+
+
+class Optimum(NamedTuple):
+    """Where L-BFGS stopped.
+
+    loss
+        -ELBO a row at every step, nats.
+    gradient_norm
+        Largest absolute derivative of `loss` at the end.
+    """
+
+    params: Params
+    loss: list[float]
+    gradient_norm: float
+
+
+@partial(jax.jit, static_argnames="model")
+def _loss_and_slope(model: Model, params: Params, rows: Rows) -> tuple[Array, Params]:
+    def loss(params: Params) -> Array:
+        log_lik, divergence = terms(model, params, rows)
+        return (divergence - model.likelihood_weight * log_lik) / jnp.sum(rows.weight)
+
+    return jax.value_and_grad(loss)(params)
+
+
+@in_float64
+def fit_lbfgs(
+    model: Model, params: Params, rows: Rows, *, tol: float = 1e-4, max_steps: int = 1000
+) -> Optimum:
+    """Minimise -ELBO on all rows at once, in float64; the result is in the parameters' precision.
+
+    Without gradient noise a minimum can be recognised: the gradient vanishes (section 1, ii).
+
+    tol
+        Of the largest absolute derivative of -ELBO a row.
+    max_steps
+        Steps of L-BFGS; a step takes one evaluation or a few.
+    """
+    from scipy.optimize import minimize
+
+    def wide(a: Any) -> Any:
+        is_code = jnp.issubdtype(a.dtype, jnp.integer)
+        return a if is_code else jnp.asarray(a, jnp.float64)
+
+    start, rows = jax.tree.map(wide, (params, rows))
+    flat_start, unflat = ravel_pytree(start)
+
+    def evaluated(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = _loss_and_slope(model, unflat(jnp.asarray(flat)), rows)
+        return float(value), _flat(slope)
+
+    trace: list[float] = []
+    result = minimize(
+        evaluated,
+        np.asarray(flat_start),
+        jac=True,
+        method="L-BFGS-B",
+        callback=lambda intermediate_result: trace.append(float(intermediate_result.fun)),
+        options={"maxcor": _LBFGS_MEMORY, "maxiter": max_steps, "maxfun": 20 * max_steps,
+                 "gtol": tol, "ftol": 0.0},
+    )  # fmt: skip
+    optimum = unflat(jnp.asarray(result.x))
+    _, slope = _loss_and_slope(model, optimum, rows)
+    narrow = jax.tree.map(lambda a, like: a.astype(like.dtype), optimum, params)
+    return Optimum(narrow, trace, float(np.abs(_flat(slope)).max()))
+
+
+def _flat(params: Params) -> np.ndarray:
+    return np.asarray(ravel_pytree(params)[0])
 
 
 def sample(key: PRNGKeyArray, state: VIState) -> Draw:

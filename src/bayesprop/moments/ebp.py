@@ -17,21 +17,26 @@ the variances on E[W] out, which is of the next order: what remains is the paper
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from scipy import special
 
+from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.layers import dense_apply, dense_propagate
+from bayesprop.model.method import Stored, TrainingRows
+from bayesprop.moments.row_passes import Orders, RowPasses
 from bayesprop.numerics import activation_moments
+from bayesprop.numerics.filling import padded
 from bayesprop.numerics.gaussian import Gaussian, log_cdf
-from bayesprop.numerics.precision import in_float64
+from bayesprop.numerics.machine import in_float64
 
 FURTHEST = 5.0
 """Largest |h| of a binary weight, which leaves one chance in 22 000 that it has the other sign.
@@ -52,60 +57,52 @@ class Moved(NamedTuple):
     shortened: Int[Array, ""]
 
 
-class WeightKind(Protocol):
-    """A family of weight distributions with one parameter h a weight."""
+class WeightKind(NamedTuple):
+    """A family of weight distributions with one parameter h a weight.
 
-    def moments(self, h: Float[Array, "i o"]) -> Gaussian:
-        """Mean and variance of every weight."""
-        ...
+    moments
+        Mean and variance of every weight.
+    absorb
+        Multiply every marginal by exp(W gradient).
+    mode
+        The most probable value of every weight.
+    furthest
+        Largest |h|.
+    """
 
-    def absorb(self, h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
-        """Multiply every marginal by exp(W gradient)."""
-        ...
-
-    def most_probable(self, h: Float[Array, "i o"]) -> Float[Array, "i o"]:
-        """Return the mode of every weight."""
-        ...
-
-
-@dataclass(frozen=True)
-class BinaryWeights:
-    """Weights 1 or -1; h is half of the log odds."""
-
-    def moments(self, h: Float[Array, "i o"]) -> Gaussian:
-        """Return tanh h and 1 - tanh² h."""
-        mean = jnp.tanh(h)
-        return Gaussian(mean, (1.0 - mean) * (1.0 + mean))
-
-    def absorb(self, h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
-        """Return h + gradient, a step of `LONGEST_STEP` at most, within `FURTHEST`."""
-        step = jnp.clip(gradient, -LONGEST_STEP, LONGEST_STEP)
-        shortened = jnp.sum(jnp.abs(gradient) > LONGEST_STEP)
-        return Moved(jnp.clip(h + step, -FURTHEST, FURTHEST), shortened)
-
-    def most_probable(self, h: Float[Array, "i o"]) -> Float[Array, "i o"]:
-        """Return 1 or -1."""
-        return jnp.where(h < 0.0, -1.0, 1.0)
+    moments: Callable[[Array], Gaussian]
+    absorb: Callable[[Array, Array], Moved]
+    mode: Callable[[Array], Array]
+    furthest: float
 
 
-@dataclass(frozen=True)
-class RealWeights:
-    """Gaussian weights of variance 1, which the first order leaves alone; h is the mean."""
-
-    def moments(self, h: Float[Array, "i o"]) -> Gaussian:
-        """Return h and 1."""
-        return Gaussian(h, jnp.ones_like(h))
-
-    def absorb(self, h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
-        """Return h + gradient."""
-        return Moved(h + gradient, jnp.asarray(0))
-
-    def most_probable(self, h: Float[Array, "i o"]) -> Float[Array, "i o"]:
-        """Return h."""
-        return h
+def _binary_moments(h: Float[Array, "i o"]) -> Gaussian:
+    """Return tanh h and 1 - tanh² h: weights are 1 or -1, h half of the log odds."""
+    mean = jnp.tanh(h)
+    return Gaussian(mean, (1.0 - mean) * (1.0 + mean))
 
 
-KINDS: dict[str, WeightKind] = {"binary": BinaryWeights(), "real": RealWeights()}
+def _absorb_binary(h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
+    step = jnp.clip(gradient, -LONGEST_STEP, LONGEST_STEP)
+    shortened = jnp.sum(jnp.abs(gradient) > LONGEST_STEP)
+    return Moved(jnp.clip(h + step, -FURTHEST, FURTHEST), shortened)
+
+
+def _real_moments(h: Float[Array, "i o"]) -> Gaussian:
+    """Return h and 1: the first order leaves the variances alone."""
+    return Gaussian(h, jnp.ones_like(h))
+
+
+def _absorb_real(h: Float[Array, "i o"], gradient: Float[Array, "i o"]) -> Moved:
+    return Moved(h + gradient, jnp.asarray(0))
+
+
+KINDS: dict[str, WeightKind] = {
+    "binary": WeightKind(
+        _binary_moments, _absorb_binary, lambda h: jnp.where(h < 0.0, -1.0, 1.0), FURTHEST
+    ),
+    "real": WeightKind(_real_moments, _absorb_real, lambda h: h, np.inf),
+}
 
 
 class EBPState(NamedTuple):
@@ -231,9 +228,8 @@ def _pass(h: tuple, rows: Row, kind: WeightKind) -> tuple[tuple, EBPInfo]:
         return new.h, EBPInfo(new.log_z, new.refused, new.shortened, 0)
 
     h, infos = jax.lax.scan(step, h, rows)
-    bound = jnp.asarray(0)
-    if isinstance(kind, BinaryWeights):
-        bound = sum((jnp.sum(jnp.abs(layer) >= FURTHEST) for layer in h), start=bound)
+    at_bound = (jnp.sum(jnp.abs(layer) >= kind.furthest) for layer in h)
+    bound = sum(at_bound, start=jnp.asarray(0))
     return h, jax.tree.map(jnp.sum, infos)._replace(weights_at_bound=bound)
 
 
@@ -296,7 +292,7 @@ def posterior_log_odds(
 
 @partial(jax.jit, static_argnames="kind")
 def _most_probable(h: tuple, x: Float[Array, "n d"], kind: WeightKind) -> Float[Array, "n o"]:
-    weights = [kind.most_probable(layer) for layer in h]
+    weights = [kind.mode(layer) for layer in h]
 
     def of_one(z: Float[Array, " d"]) -> Float[Array, " o"]:
         for w in weights[:-1]:
@@ -313,3 +309,87 @@ def most_probable_outputs(
     """Return the inputs of the output units, in the one network of the most probable weights."""
     h = tuple(map(jnp.asarray, state.h))
     return np.asarray(_most_probable(h, jnp.asarray(x), KINDS[weights]))
+
+
+@dataclass(frozen=True)
+class EBPNetwork(RowPasses):
+    """A network of sign units; two classes have one output, more have one each.
+
+    weights
+        A name in `KINDS`.
+    is_map
+        Whether the one most probable network predicts, not the average over the posterior.
+    """
+
+    sizes: tuple[int, ...]
+    n_epochs: int
+    weights: str
+    is_map: bool
+
+    rows_at_once = 8192
+
+    def start(self, rng: np.random.Generator | np.random.RandomState) -> EBPState:
+        """Return the posterior of no rows."""
+        return init(rng, self.sizes)
+
+    def passes(
+        self, rows: TrainingRows, start: EBPState, orders: Orders
+    ) -> Iterator[tuple[EBPState, EBPInfo]]:
+        """Yield the state after each pass and its info."""
+        state, signs = start, self._signs(rows.y)
+        for order in orders:
+            state, info = data_pass(state, rows.x, signs, order, rows.weight, weights=self.weights)
+            yield state, info
+
+    def guards(self, infos: list[EBPInfo]) -> dict[str, int]:
+        """Sum what was refused and shortened; weights at the bound are those of the last pass."""
+        return {
+            "rows_refused": sum(info.rows_refused for info in infos),
+            "steps_shortened": sum(info.steps_shortened for info in infos),
+            "weights_at_bound": infos[-1].weights_at_bound,
+        }
+
+    def advice(self, guards: dict[str, int], n_updates: int) -> list[str]:
+        """Say so where updates were refused, or where most weights can learn no more."""
+        del n_updates
+        refused, at_bound = guards["rows_refused"], guards["weights_at_bound"]
+        advice = []
+        if refused:
+            advice.append(
+                f"{refused} updates were not finite, and left the weights as they were: look for "
+                "extreme values in the table"
+            )
+        if at_bound > 0.5 * self.n_weights:
+            advice.append(
+                f"{at_bound / self.n_weights:.0%} of the weights are as good as certain and can "
+                "learn no more: take fewer epochs, or more units"
+            )
+        return advice
+
+    def _signs(self, codes: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n o"]:
+        """Return 1 for the output of the row's class, -1 for the others."""
+        first = 1 if self.sizes[-1] == 1 else 0
+        return 2.0 * (codes[:, None] == first + np.arange(self.sizes[-1])) - 1.0
+
+    def predict(self, state: EBPState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
+        """Average over the signs of the outputs; every network of the posterior is certain."""
+        outputs = most_probable_outputs if self.is_map else posterior_log_odds
+        scores = outputs(state, padded(x), weights=self.weights)[: len(x)]
+        if scores.shape[1] == 1:
+            scores = np.hstack([np.zeros_like(scores), scores])
+        if self.is_map:
+            proba = np.eye(scores.shape[1])[scores.argmax(axis=1)]
+        else:
+            proba = special.softmax(scores, axis=1)
+        return ClassPredictive.of_codes(proba, np.zeros(len(x)))
+
+    def to_stored(self, state: EBPState) -> Stored:
+        """Return the parameter of every weight."""
+        return Stored({}, {f"h.{layer}": np.asarray(h) for layer, h in enumerate(state.h)})
+
+    def from_stored(self, stored: Stored) -> EBPState:
+        """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
+        h = []
+        for layer, (n_in, n_out) in enumerate(pairwise(self.sizes)):
+            h.append(stored.floats(f"h.{layer}", n_in + 1, n_out))
+        return EBPState(tuple(h))

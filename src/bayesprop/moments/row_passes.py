@@ -43,16 +43,22 @@ class RowPasses(ABC):
         """Yield the state after each pass and its info, which has a `log_z`."""
 
     @abstractmethod
-    def course(self, state: Any, info: Any, n_rows: int) -> dict[str, float]:
-        """Return what the report tells of a pass beside log Z."""
-
-    @abstractmethod
     def guards(self, infos: list[Any]) -> dict[str, int]:
         """Count the guards that fired, over all passes."""
 
     @abstractmethod
     def advice(self, guards: dict[str, int], n_updates: int) -> list[str]:
         """Say what a person should know about the fit, in sentences."""
+
+    @property
+    def n_weights(self) -> int:
+        """Weights and biases of the network."""
+        return sum((a + 1) * b for a, b in pairwise(self.sizes))
+
+    def course(self, state: Any, info: Any, n_rows: int) -> dict[str, float]:
+        """Return what the report tells of a pass beside log Z."""
+        del state, info, n_rows
+        return {}
 
     def before_new_rows(self, state: Any) -> Any:
         """Return the state that meets rows which it has not seen."""
@@ -109,7 +115,7 @@ class RowPasses(ABC):
                 trace.setdefault(name, []).append(value)
             progress.line(_line(n_before + len(infos), trace))
         guards = self.guards(infos)
-        n_updates = len(infos) * n_rows * sum((a + 1) * b for a, b in pairwise(self.sizes))
+        n_updates = len(infos) * n_rows * self.n_weights
         report = FitReport(
             n_rows=len(rows.x),
             n_epochs=len(infos),

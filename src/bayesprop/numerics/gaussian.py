@@ -1,4 +1,4 @@
-"""Gaussians in mean and variance: density, and moment matching from the derivatives of log Z."""
+"""Gaussians: density and moment matching; in natural form, products and quotients are sums."""
 
 from __future__ import annotations
 
@@ -44,6 +44,50 @@ def match_moments(
     )
 
 
-def log_partition(m: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Log normaliser of exp(w m/v - w²/2v), nats: what EP's evidence adds and subtracts."""
-    return 0.5 * (LOG_2PI + jnp.log(v) + m**2 / v)
+class Joint(NamedTuple):
+    """Gaussian vector: mean (..., k), covariance (..., k, k)."""
+
+    m: Float[Array, "... k"]
+    cov: Float[Array, "... k k"]
+
+
+class Natural(NamedTuple):
+    """exp(shift x - precision x² / 2), of numbers or vectors; a site may have precision < 0."""
+
+    precision: Array
+    shift: Array
+
+
+def to_natural(q: Gaussian) -> Natural:
+    """Turn means and variances into natural form."""
+    return Natural(1.0 / q.v, q.m / q.v)
+
+
+def from_natural(q: Natural) -> Gaussian:
+    """Turn natural forms of numbers into means and variances, negative where improper."""
+    return Gaussian(q.shift / q.precision, 1.0 / q.precision)
+
+
+def natural_of_joint(q: Joint) -> Natural:
+    """Turn vectors into natural form."""
+    precision = jnp.linalg.inv(q.cov)
+    return Natural(precision, jnp.einsum("...jk,...k->...j", precision, q.m))
+
+
+def joint(q: Natural) -> Joint:
+    """Invert by Cholesky: NaN where the precision is not positive definite."""
+    half = jnp.linalg.cholesky(q.precision)
+    eye = jnp.broadcast_to(jnp.eye(half.shape[-1]), half.shape)
+    root = jax.lax.linalg.triangular_solve(half, eye, left_side=True, lower=True)
+    cov = jnp.swapaxes(root, -1, -2) @ root
+    return Joint(jnp.einsum("...jk,...k->...j", cov, q.shift), cov)
+
+
+def site(match: Gaussian, rest: Natural, *, least: float = -jnp.inf) -> Natural:
+    """Return what multiplies a cavity into the mean and, where allowed, the variance of a match.
+
+    least
+        The smallest precision that the site may have.
+    """
+    precision = jnp.maximum(1.0 / match.v - rest.precision, least)
+    return Natural(precision, match.m * (rest.precision + precision) - rest.shift)

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import linalg, special
 
-from bayesprop.numerics.chunks import chunks
+from bayesprop.numerics.machine import chunks
 
 _PROBIT = np.pi / 8.0
 _N_PAIRS = 256

@@ -32,7 +32,7 @@ from bayesprop.numerics.filling import blocks, filled, padded
 from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds
 from bayesprop.numerics.loops import Batch
-from bayesprop.numerics.precision import in_float64
+from bayesprop.numerics.machine import in_float64
 from bayesprop.sampling import laplace
 from bayesprop.sampling.jacobians import tangent_apply
 from bayesprop.sampling.laplace import Fitted, LaplaceModel, Posterior

@@ -17,6 +17,7 @@ from inspect import signature as signature_of
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, lower_builtin, lower_cast, models, register_model
@@ -35,6 +36,7 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+CACHE_LINE = 64  # bytes, and the widest register
 _NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
@@ -372,3 +374,16 @@ def polynomial(coefficients: Sequence[float]) -> Any:
         return value
 
     return evaluate
+
+
+def aligned_zeros(size: int, dtype: Any = np.float64) -> np.ndarray:
+    """Return zeros that begin with a cache line: a register that spans two costs twice."""
+    n_bytes = size * np.dtype(dtype).itemsize
+    room = np.zeros(n_bytes + CACHE_LINE, np.uint8)
+    start = -room.ctypes.data % CACHE_LINE
+    return room[start : start + n_bytes].view(dtype)
+
+
+def round_up(n: int, step: int) -> int:
+    """Return the least multiple of `step` that is n or more."""
+    return -(-n // step) * step

@@ -5,14 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
 from bayesprop.moments.batch_ep import tilted
-from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.natural import Joint, Natural
+from bayesprop.numerics.gaussian import Gaussian, Joint, Natural
 
 A = Gaussian(np.array([0.4, -1.1]), np.array([1.5, 0.3]))
 V = Joint(np.array([0.8, -0.5, 0.2]), np.array([[0.5, 0.1, 0], [0.1, 0.3, -0.1], [0, -0.1, 0.2]]))
@@ -114,14 +112,6 @@ def test_tilted_noise_is_that_of_quadrature():
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_output_weights_of_certain_units_are_those_of_linear_regression():
-    u = Gaussian(np.array([0.3, -0.2, 0.6]), np.zeros(3))
-    known = tilted.gauss_hermite(Gaussian(np.log(0.2), 1e-14), tilted.N_NOISE_NODES)
-    site = output_weight_site(Y, u, V, known)
-    np.testing.assert_allclose(site.precision, np.outer(u.m, u.m) / 0.2, atol=1e-9)
-    np.testing.assert_allclose(site.shift, u.m * Y / 0.2, atol=1e-9)
-
-
 @pytest.mark.parametrize("y", [0.2, 3.0])
 def test_output_weights_of_uncertain_units_follow_the_slopes_of_the_evidence(y):
     """By central differences of log Z; at 3.0 the site would take certainty away, and does not."""
@@ -191,11 +181,3 @@ def test_a_prior_with_an_unknown_scale_is_that_of_a_grid(precision, shift):
     density = np.exp(log_p - log_p.max())
     np.testing.assert_allclose(of_scale, moments(phi, density.sum(1)), rtol=2e-4, atol=1e-4)
     np.testing.assert_allclose(of_w, moments(w, density.sum(0)), rtol=2e-3, atol=1e-4)
-
-
-def test_sites_of_output_weights_never_take_certainty_away():
-    u = tilted.units(Gaussian(jnp.zeros(2), jnp.full(2, 4.0)))
-    nodes = tilted.gauss_hermite(Gaussian(-4.0, 0.1), tilted.N_NOISE_NODES)
-    for y in (0.0, 3.0, 12.0):
-        precision = output_weight_site(y, u, V, nodes).precision
-        assert np.linalg.eigvalsh(precision).min() > -1e-12

@@ -1,10 +1,28 @@
-"""The compiled engine as functions of a state, and states compared array by array."""
+"""The compiled engine as functions of a state; models with known answers; states compared."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bayesprop.moments.pbp.engine import Run
+from bayesprop.moments.pbp.state import GammaPrior, init
+
+
+def problem(sizes, n, seed=0):
+    """A state before any row, and rows of noise."""
+    rng = np.random.default_rng(seed)
+    state = init(rng, sizes)
+    return state, rng.normal(size=(n, sizes[0])), rng.normal(size=(n, sizes[-1]))
+
+
+def linear_state(prior_var, d=0, *, noise_var=1.0, o=1, known=1e10):
+    """A linear model with known prior and noise, as Gammas that are all but certain."""
+    return init(
+        np.random.default_rng(0),
+        (d, o),
+        weight_prior=GammaPrior(known, known * prior_var),
+        noise_prior=GammaPrior(known, known * noise_var),
+    )
 
 
 def data_pass(state, x, y, order, weight=None, **rule):

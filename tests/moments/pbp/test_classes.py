@@ -7,17 +7,14 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
-from compiled_passes import data_pass
+from compiled_passes import data_pass, linear_state
 from scipy import integrate, special, stats
 
 from bayesprop.moments.pbp import engine, kernel_probit, updates
 from bayesprop.moments.pbp import state as pbp_state
 from bayesprop.moments.pbp.kernel_workspace import pack_work
-from bayesprop.moments.pbp.state import GammaPrior
 from bayesprop.numerics.gaussian_logits import gaussian_nodes, probit_entropy
 from bayesprop.simd import lanes
-
-KNOWN = 1e10
 
 
 @lanes.compiled
@@ -110,12 +107,6 @@ def test_many_classes_and_wide_outputs_stay_finite_and_sum_to_one():
         np.testing.assert_allclose(
             np.exp(log_p).sum(axis=1), 1.0, rtol=2e-2 if scale > 1e2 else 1e-9
         )
-
-
-def linear_state(prior_var, d, o=1):
-    return pbp_state.init(
-        np.random.default_rng(0), (d, o), weight_prior=GammaPrior(KNOWN, KNOWN * prior_var)
-    )
 
 
 def test_one_label_is_the_moments_of_the_exact_posterior():

@@ -6,19 +6,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from compiled_passes import assert_states_close, data_pass, refresh_prior, train
+from compiled_passes import (
+    assert_states_close,
+    data_pass,
+    linear_state,
+    problem,
+    refresh_prior,
+    train,
+)
 from scipy.special import erfc
 
 from bayesprop.moments.pbp import engine
-from bayesprop.moments.pbp.state import LEAST_INFORMATION, PBPInfo, init
+from bayesprop.moments.pbp.state import LEAST_INFORMATION, PBPInfo
 
 SMALLEST_VAR = 1e-100
-
-
-def problem(sizes, n, seed=0):
-    rng = np.random.default_rng(seed)
-    state = init(rng, sizes)
-    return state, rng.normal(size=(n, sizes[0])), rng.normal(size=(n, sizes[-1]))
 
 
 def output_moments(m, v, x):
@@ -143,36 +144,20 @@ def test_monstrous_targets_leave_the_weights_alone():
         assert_states_close(got, state, rtol=0.0)
 
 
-def exact_posterior(state, x, y, noise_var):
-    """Posterior mean and covariance of the weights of a linear model, last axis of inputs first."""
-    inputs = np.column_stack([x, np.ones(len(x))]) / np.sqrt(x.shape[1] + 1)
-    prior_prec = np.diag(1.0 / state.v[0][:, 0])
-    cov = np.linalg.inv(prior_prec + inputs.T @ inputs / noise_var)
-    return cov @ (prior_prec @ state.m[0][:, 0] + inputs.T @ y[:, 0] / noise_var), cov
-
-
-def with_known_noise(state, noise_var):
-    return state._replace(
-        noise_shape=np.full_like(state.noise_shape, 1e14),
-        noise_rate=np.full_like(state.noise_rate, 1e14 * noise_var),
-    )
-
-
 def test_stochastic_ep_stays_at_the_exact_posterior():
     """Where assumed density filtering counts the data once more with every pass."""
-    state, x, y = problem((0, 1), 50)
-    state = with_known_noise(state, 1.0)
-    mean, cov = exact_posterior(state, x, y, 1.0)
-    shrunk = state
+    _, x, y = problem((0, 1), 50)
+    state = shrunk = linear_state(1.2)
+    var = 1.0 / (1.0 / 1.2 + 50.0)
     rng = np.random.default_rng(0)
     for _ in range(200):
         order = rng.permutation(50)
         state, info = data_pass(state, x, y, order, inference="sep")
         shrunk, _ = data_pass(shrunk, x, y, order)
     assert info.weights_undone == 0
-    np.testing.assert_allclose(state.v[0][0], cov[0], rtol=1e-9)
-    assert abs(state.m[0][0, 0] - mean[0]) < 2.0 * np.sqrt(cov[0, 0])
-    assert shrunk.v[0][0, 0] < 0.01 * cov[0, 0]
+    assert state.v[0].item() == pytest.approx(var, rel=1e-9)
+    assert abs(state.m[0].item() - var * y.sum()) < 2.0 * np.sqrt(var)
+    assert shrunk.v[0].item() < 0.01 * var
 
 
 @pytest.mark.parametrize("inference", ["adf", "sep"])
@@ -185,15 +170,6 @@ def test_weight_zero_is_an_absent_row(inference):
     expected = train(state, x, y, present, inference=inference)
     assert_states_close(got[0], expected[0], rtol=0.0)
     assert got[1] == expected[1]
-
-
-@pytest.mark.parametrize("order", [np.array([], dtype=int), np.array([0, 1])])
-@pytest.mark.parametrize("inference", ["adf", "sep"])
-def test_nothing_to_learn(order, inference):
-    state, x, y = problem((3, 9, 2), 2)
-    got, info = data_pass(state, x, y, order, np.zeros(2), inference=inference)
-    assert info == PBPInfo()
-    assert_states_close(got, state, rtol=1e-15)
 
 
 def test_the_authors_rules_differ_only_where_a_guard_fires():
@@ -316,10 +292,6 @@ def test_other_layouts_and_types_are_welcome():
     expected, _ = data_pass(state, x, y, np.arange(20))
     got, _ = data_pass(state, np.asfortranarray(x), y[::1], list(range(20)))
     assert_states_close(got, expected, rtol=0.0)
-    single = x.astype(np.float32)
-    one, _ = data_pass(state, single, y, np.arange(20, dtype=np.int32))
-    other, _ = data_pass(state, single.astype(np.float64), y, np.arange(20))
-    assert_states_close(one, other, rtol=0.0)
 
 
 @pytest.mark.parametrize("sizes", [(4, 1), (3, 17, 1), (2, 40, 7, 3)])

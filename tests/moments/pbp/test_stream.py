@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from compiled_passes import assert_states_close, data_pass, refresh_prior
+from compiled_passes import assert_states_close, data_pass, problem, refresh_prior
 
 from bayesprop.moments.pbp import engine
-from bayesprop.moments.pbp.state import init
 from bayesprop.moments.pbp.stream import PBPStream
 from bayesprop.moments.pbp.updates import sample_functions
 
 
-def problem(sizes, n=12, seed=0):
-    rng = np.random.default_rng(seed)
-    x, y = rng.standard_normal((n, sizes[0])), rng.standard_normal((n, sizes[-1]))
-    return init(rng, sizes), x, y
-
-
 @pytest.mark.parametrize("sizes", [(3, 1), (3, 9, 2), (4, 8, 10, 1)])
 def test_rows_one_at_a_time_are_a_pass(sizes):
-    state, x, y = problem(sizes)
+    state, x, y = problem(sizes, 12)
     wanted, info = data_pass(state, x, y, np.arange(len(x)))
     wanted, refreshed = refresh_prior(wanted)
     stream = PBPStream(state)
@@ -55,7 +48,7 @@ def only_first_output(state):
 
 
 def test_an_output_that_was_not_seen_learns_nothing_and_teaches_nothing():
-    state, x, y = problem((2, 5, 2))
+    state, x, y = problem((2, 5, 2), 12)
     stream = PBPStream(state)
     for row, target in zip(x, y, strict=True):
         stream.absorb(row, np.array([target[0], np.nan]))
@@ -69,7 +62,7 @@ def test_an_output_that_was_not_seen_learns_nothing_and_teaches_nothing():
 
 
 def test_a_stream_taken_up_again_goes_on_to_the_last_bit():
-    state, x, y = problem((3, 6, 1))
+    state, x, y = problem((3, 6, 1), 12)
     whole, half = PBPStream(state, n_recalled=4), PBPStream(state, n_recalled=4)
     for t in range(12):
         whole.absorb(x[t], y[t])
@@ -77,7 +70,7 @@ def test_a_stream_taken_up_again_goes_on_to_the_last_bit():
     for t in range(8):
         half.absorb(x[t], y[t])
         half.refresh()
-    again = PBPStream(half.state, n_recalled=4, last=half.last)
+    again = PBPStream(state, n_recalled=4).restored(half.to_arrays(), n_seen=8, n_recalled=4)
     for t in range(8, 12):
         again.absorb(x[t], y[t])
         again.refresh()
@@ -86,7 +79,7 @@ def test_a_stream_taken_up_again_goes_on_to_the_last_bit():
 
 @pytest.mark.parametrize("sizes", [(3, 2), (3, 9, 1), (4, 8, 10, 2)])
 def test_drawn_functions_are_those_of_drawn_weights_in_distribution(sizes):
-    state, x, y = problem(sizes)
+    state, x, y = problem(sizes, 12)
     stream = PBPStream(state)
     for row, target in zip(x, y, strict=True):
         stream.absorb(row, target)
@@ -126,6 +119,6 @@ def test_equal_inputs_have_equal_values_and_a_stream_of_many_falls_back_on_weigh
 
 
 def test_inputs_of_another_width_are_refused():
-    stream = PBPStream(problem((3, 4, 1))[0])
+    stream = PBPStream(problem((3, 4, 1), 1)[0])
     with pytest.raises(ValueError, match=r"x must be \(k, 3\), got shape \(2, 4\)"):
         stream.draw(np.random.default_rng(0), np.zeros((2, 4)), 1)

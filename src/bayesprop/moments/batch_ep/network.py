@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 import jax
@@ -25,8 +24,7 @@ from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.moments.batch_ep import sites as ep
 from bayesprop.moments.batch_ep import sweeps as batch_ep
 from bayesprop.numerics.filling import padded
-from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.natural import Joint
+from bayesprop.numerics.gaussian import Gaussian, Joint
 
 _LEAST_ROWS = 16
 _LARGEST_MEMORY = 4 << 30
@@ -91,7 +89,7 @@ class BatchEPNetwork:
             tol=self.tol,
             max_sweeps=self.n_epochs,
             per_input=self.per_input,
-            say=partial(_say, progress) if progress.verbose else None,
+            progress=progress,
         )
 
     def _report(self, sweeps: batch_ep.Sweeps, n_rows: int, seconds: float) -> FitReport:
@@ -168,8 +166,3 @@ class BatchEPNetwork:
 
 def _noise_var(q: ep.Posterior) -> Float[np.ndarray, " o"]:
     return np.exp(q.noise.m + 0.5 * q.noise.v)
-
-
-def _say(progress: Progress, done: int, sweeps: batch_ep.Sweeps) -> None:
-    log_z, change = float(sweeps.log_z[-1]), float(sweeps.change[-1])
-    progress.line(f"sweep {done}  log Z {log_z:.4f} a row  change {change:.2g} std")

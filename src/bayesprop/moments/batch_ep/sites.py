@@ -10,9 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.moments.batch_ep import tilted
-from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.natural import Joint, Natural, gaussian, joint, natural
-from bayesprop.numerics.precision import in_float64
+from bayesprop.numerics.gaussian import Gaussian, Joint, Natural, from_natural, joint, to_natural
+from bayesprop.numerics.machine import in_float64
 
 
 class Prior(NamedTuple):
@@ -151,11 +150,11 @@ def posterior_of(
         jnp.einsum("n,noj->oj", weight, output.shift),
     )
     noise = jax.tree.map(
-        lambda p, s: p + jnp.einsum("n,no->o", weight, s), natural(prior.noise), sites.noise
+        lambda p, s: p + jnp.einsum("n,no->o", weight, s), to_natural(prior.noise), sites.noise
     )
     axes = (0,) if per_input else (0, 1)
-    scale = jax.tree.map(lambda p, s: p + s.sum(axes), natural(prior.input_scale), sites.scale)
-    return Posterior(joint(w), joint(v), gaussian(noise), gaussian(scale))
+    scale = jax.tree.map(lambda p, s: p + s.sum(axes), to_natural(prior.input_scale), sites.scale)
+    return Posterior(joint(w), joint(v), from_natural(noise), from_natural(scale))
 
 
 def outputs(q: Posterior, x: Float[Array, "n d"]) -> Gaussian:

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bayesprop.model.method import SILENT, Progress
 from bayesprop.moments.batch_ep import tilted
 from bayesprop.moments.batch_ep.sites import (
     Posterior,
@@ -32,16 +33,16 @@ from bayesprop.moments.batch_ep.sites import (
     posterior_of,
     with_one,
 )
-from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.natural import (
+from bayesprop.numerics.gaussian import (
+    Gaussian,
     Natural,
-    gaussian,
+    from_natural,
     joint,
-    natural,
     natural_of_joint,
     site,
+    to_natural,
 )
-from bayesprop.numerics.precision import in_float64
+from bayesprop.numerics.machine import in_float64
 
 _N_HELD, _N_LET_GO = 10, 20
 """Sweeps in which the input weights are held at their random start, and then let go."""
@@ -85,7 +86,7 @@ def fit(
     tol: float = 1e-3,
     max_sweeps: int = 300,
     per_input: bool = False,
-    say: Callable[[int, Sweeps], None] | None = None,
+    progress: Progress = SILENT,
 ) -> tuple[Posterior, Sweeps]:
     """Sweep until predictions change by less than `tol` of their standard deviation.
 
@@ -98,27 +99,21 @@ def fit(
     per_input
         A scale for every input, its relevance, not one for all.
     max_sweeps
-        Rounded up to tens.
-    say
-        Called with the number of sweeps so far and what the last ones did.
+        At least 1, rounded up to tens.
     """
     rows = with_one(x), jnp.asarray(y), jnp.asarray(weight)
-    start, done = sites.weight, 0
-    history: list[Sweeps] = []
-    q = None
-    while done < max_sweeps:
+    start, done, history = sites.weight, 0, []
+    while True:
         number = done + np.arange(_SWEEPS_AT_ONCE)
         held = np.clip(1.0 - (number + 1 - _N_HELD) / _N_LET_GO, 0.0, 1.0)
         sites, q, sweeps = _sweeps(sites, prior, start, *rows, held, damping, per_input=per_input)
-        done += _SWEEPS_AT_ONCE
         history.append(sweeps)
-        if say is not None:
-            say(done, sweeps)
-        if done > N_START and sweeps.change.max() < tol:
-            break
-    if q is None:
-        raise ValueError(f"max_sweeps must be > 0, got {max_sweeps}")
-    return q, jax.tree.map(lambda *parts: np.concatenate(parts), *history)
+        done += _SWEEPS_AT_ONCE
+        log_z, change = float(sweeps.log_z[-1]), float(sweeps.change[-1])
+        progress.line(f"sweep {done}  log Z {log_z:.4f} a row  change {change:.2g} std")
+        is_settled = done > N_START and sweeps.change.max() < tol
+        if is_settled or done >= max_sweeps:
+            return q, jax.tree.map(lambda *parts: np.concatenate(parts), *history)
 
 
 @partial(jax.jit, static_argnames="per_input")
@@ -191,13 +186,13 @@ def _data_sites(
     sites: Sites, q: Posterior, x: Array, y: Array, weight: Array
 ) -> tuple[Sites, Array, Array]:
     """Match the sites of every datum; with log Z (n, o) and what was skipped (n, o)."""
-    v, noise = natural_of_joint(q.v), natural(q.noise)
+    v, noise = natural_of_joint(q.v), to_natural(q.noise)
 
     def row(
         x: Array, y: Array, weight: Array, unit: Natural, output: Natural, of_noise: Natural
     ) -> tuple:
         a = Gaussian(q.w.m @ x, jnp.einsum("d,kde,e->k", x, q.w.cov, x))
-        match = partial(_match, natural(a), jnp.minimum(weight, 1.0))
+        match = partial(_match, to_natural(a), jnp.minimum(weight, 1.0))
         return jax.vmap(match)(y, v, noise, unit, output, of_noise)
 
     of_data = (x, y, weight, sites.unit, sites.output, sites.noise)
@@ -225,7 +220,7 @@ def _match(
     a_rest, v_rest, noise_rest = (
         without(a, unit_site), without(v, output_site), without(noise, noise_site)
     )  # fmt: skip
-    a_cavity, v_cavity, noise_cavity = gaussian(a_rest), joint(v_rest), gaussian(noise_rest)
+    a_cavity, v_cavity, noise_cavity = from_natural(a_rest), joint(v_rest), from_natural(noise_rest)
     nodes = tilted.gauss_hermite(noise_cavity, tilted.N_NOISE_NODES)
     u = tilted.units(a_cavity)
     f = tilted.output(u, v_cavity)
@@ -248,13 +243,13 @@ def _match(
 def _prior_sites(sites: Sites, q: Posterior) -> tuple[Natural, Natural, Array]:
     """Match the prior of every input weight; with the number that had no proper cavity."""
     marginal = Gaussian(q.w.m, jnp.diagonal(q.w.cov, axis1=1, axis2=2))
-    w = jax.tree.map(jnp.subtract, natural(marginal), sites.weight)
+    w = jax.tree.map(jnp.subtract, to_natural(marginal), sites.weight)
     # Where the data say nothing, this is zero but for rounding.
     w = w._replace(precision=jnp.maximum(w.precision, 0.0))
     scale = jax.tree.map(
-        lambda p, s: jnp.broadcast_to(p, s.shape) - s, natural(q.input_scale), sites.scale
+        lambda p, s: jnp.broadcast_to(p, s.shape) - s, to_natural(q.input_scale), sites.scale
     )
-    of_scale, of_w = jax.vmap(jax.vmap(tilted.scale_and_weight))(w, gaussian(scale))
+    of_scale, of_w = jax.vmap(jax.vmap(tilted.scale_and_weight))(w, from_natural(scale))
     new_w, new_scale = site(of_w, w), site(of_scale, scale)
     is_proper = scale.precision > 0.0
     for leaf in (*new_w, *new_scale):

@@ -17,8 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesprop.numerics.activation_moments import erf
-from bayesprop.numerics.gaussian import Gaussian, log_pdf
-from bayesprop.numerics.natural import Joint, Natural
+from bayesprop.numerics.gaussian import Gaussian, Joint, Natural, log_pdf
 
 N_NOISE_NODES = 7
 N_UNIT_NODES = 24

@@ -16,8 +16,8 @@ from bayesprop.moments.network_ensemble.kernel_outputs import evaluate
 from bayesprop.moments.network_ensemble.member import LEAST_DOF, flat
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
 from bayesprop.moments.network_ensemble.weight_priors import Priors
-from bayesprop.numerics.cores import n_cores
-from bayesprop.simd.aligned import aligned_zeros
+from bayesprop.numerics.machine import n_cores
+from bayesprop.simd.lanes import aligned_zeros
 
 _ROWS_AT_A_TIME, _ROWS_A_TASK = 128, 16_384  # a multiple of the rows in a block
 _NOT_ASKED = np.empty((0, 0), np.float32)

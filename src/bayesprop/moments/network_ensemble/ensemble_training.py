@@ -23,7 +23,7 @@ from bayesprop.moments.network_ensemble.kernel_member import Rules, advance
 from bayesprop.moments.network_ensemble.member import LEAST_DOF, Member, flat, unflat
 from bayesprop.moments.network_ensemble.student_t_bound import TILT_LIMIT
 from bayesprop.moments.network_ensemble.weight_priors import LOG_WIDTH, SHAPE, WIDTH_PRECISION
-from bayesprop.numerics.cores import n_cores
+from bayesprop.numerics.machine import n_cores
 
 _ORDERED_AT_A_TIME = 100_000  # row numbers: starting a generator takes as long as 2000 of them
 _STEPS_AT_A_TIME = 500  # between looks at whether to stop

@@ -39,8 +39,8 @@ from bayesprop.moments.network_ensemble.member import Member, flat
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
 from bayesprop.moments.network_ensemble.student_t_bound import row_precision
 from bayesprop.moments.network_ensemble.weight_priors import dead_units, prior_variances
-from bayesprop.numerics.cores import n_cores
 from bayesprop.numerics.dense import inverse_triangle, one_blas_thread, orthogonal_columns
+from bayesprop.numerics.machine import n_cores
 
 N_DEVIATIONS, LEAST_DEVIATIONS = 16, 48
 """Of a member, and of all together at least: the relative standard error of a variance is

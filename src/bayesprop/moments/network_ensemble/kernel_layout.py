@@ -18,7 +18,7 @@ from bayesprop.moments.network_ensemble.kernel_network import (
 )
 from bayesprop.moments.network_ensemble.member import Member
 from bayesprop.moments.network_ensemble.weight_priors import Priors
-from bayesprop.simd.aligned import aligned_zeros, round_up
+from bayesprop.simd.lanes import aligned_zeros, round_up
 
 Vector = Float32[np.ndarray, " p"]
 NO_NORMALS = aligned_zeros(BLOCK, np.float32)

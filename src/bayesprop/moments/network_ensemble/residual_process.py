@@ -27,8 +27,8 @@ import numpy as np
 from jaxtyping import Float, Float32
 from scipy import linalg, optimize
 
-from bayesprop.numerics.chunks import chunks
 from bayesprop.numerics.dense import inverse_triangle, orthogonal_columns
+from bayesprop.numerics.machine import chunks
 
 N_FUNCTIONS, N_COSINES = 48, 256
 """The relative standard error of a variance is sqrt(2 / number of functions)."""

@@ -43,7 +43,7 @@ from bayesprop.moments.pbp.kernel_workspace import (
     unpack,
 )
 from bayesprop.moments.pbp.state import LEAST_INFORMATION, Inference, PBPInfo, PBPState, Targets
-from bayesprop.numerics.cores import n_cores
+from bayesprop.numerics.machine import n_cores
 from bayesprop.simd.lanes import compiled, inlined, prefetch
 
 LOG_2PI = math.log(2.0 * math.pi)

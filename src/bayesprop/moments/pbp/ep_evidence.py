@@ -11,24 +11,45 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import gammaln
 from jaxtyping import Array, Float
 
-from bayesprop.moments.pbp.factors import Factor, Q, Rows, average_factor, factor_of, minus, q_of
+from bayesprop.moments.pbp.factors import (
+    Factor,
+    Gamma,
+    Q,
+    Rows,
+    average_factor,
+    factor_of,
+    minus,
+    q_of,
+)
 from bayesprop.moments.pbp.state import PBPState
 from bayesprop.moments.pbp.updates import absorb
-from bayesprop.numerics import gamma, gaussian, natural
-from bayesprop.numerics.precision import in_float64
+from bayesprop.numerics import gaussian
+from bayesprop.numerics.gaussian import LOG_2PI
+from bayesprop.numerics.machine import in_float64
 
 
 def _q_of(factor: Factor) -> Q:
-    return Q(tuple(natural.gaussian(w) for w in factor.weights), factor.noise)
+    return Q(tuple(gaussian.from_natural(w) for w in factor.weights), factor.noise)
 
 
 def _log_partition(factor: Factor) -> Float[Array, ""]:
     """Log normaliser of weights and noise; NaN where a precision is not positive."""
     q = _q_of(factor)
-    noise = jnp.sum(gamma.log_partition(q.noise))
-    return sum((jnp.sum(gaussian.log_partition(*w)) for w in q.weights), start=noise)
+    noise = jnp.sum(gamma_log_partition(q.noise))
+    return sum((jnp.sum(gaussian_log_partition(*w)) for w in q.weights), start=noise)
+
+
+def gaussian_log_partition(m: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Log normaliser of exp(w m/v - w²/2v), nats."""
+    return 0.5 * (LOG_2PI + jnp.log(v) + m**2 / v)
+
+
+def gamma_log_partition(q: Gamma) -> Float[Array, "..."]:
+    """Log normaliser of x^(shape - 1) exp(-rate x), nats."""
+    return gammaln(q.shape) - q.shape * jnp.log(q.rate)
 
 
 @partial(jax.jit, static_argnames=("activation",))

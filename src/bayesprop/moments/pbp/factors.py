@@ -14,10 +14,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from bayesprop.moments.pbp.state import LARGEST_CAVITY_VAR, PBPInfo, PBPState
-from bayesprop.numerics import gamma, gaussian, natural
-from bayesprop.numerics.gamma import Gamma
-from bayesprop.numerics.gaussian import Gaussian
-from bayesprop.numerics.natural import Natural
+from bayesprop.numerics import gaussian
+from bayesprop.numerics.gaussian import Gaussian, Natural
 
 _SMALLEST_VAR = 1e-100
 _SITES = ("site_prec", "site_prec_mean", "site_shape", "site_rate")
@@ -29,6 +27,39 @@ class Rows(NamedTuple):
     x: Float[Array, "... d"]
     y: Float[Array, "... o"]
     weight: Float[Array, "..."]
+
+
+class Gamma(NamedTuple):
+    """Shapes and rates; the mean precision is shape / rate."""
+
+    shape: Float[Array, "..."]
+    rate: Float[Array, "..."]
+
+
+def expected_variance(q: Gamma) -> Float[Array, "..."]:
+    """E[1 / precision]; infinite in truth, negative here, for a shape at or below 1."""
+    return q.rate / (q.shape - 1.0)
+
+
+def matched_gamma(q: Gamma, v: Float[Array, "..."], resid: Float[Array, "..."]) -> Gamma:
+    """Absorb N(resid | 0, v + 1/precision) into a Gamma by its first two moments.
+
+    Hernández-Lobato & Adams (2015), eq. 9-10, with Z, Z1, Z2 approximated by eq. 11-12: Gaussians
+    of variance v + rate / (shape - 1), v + rate / shape and v + rate / (shape + 1). Written in
+    differences, because the textbook form subtracts numbers that agree to all digits once the
+    shape is large.
+    """
+    shape, rate = q
+    v_0 = v + rate / (shape - 1.0)
+    v_1 = v + rate / shape
+    v_2 = v + rate / (shape + 1.0)
+    gap_01 = rate / (shape * (shape - 1.0))
+    gap_12 = rate / (shape * (shape + 1.0))
+    resid_sq = resid * resid
+    log_ratio_1 = -0.5 * (jnp.log1p(-gap_01 / v_0) + resid_sq * gap_01 / (v_0 * v_1))
+    log_ratio_2 = -0.5 * (jnp.log1p(-gap_12 / v_1) + resid_sq * gap_12 / (v_1 * v_2))
+    new_shape = 1.0 / jnp.expm1(log_ratio_2 - log_ratio_1 + jnp.log1p(1.0 / shape))
+    return Gamma(new_shape, new_shape * rate / (shape * jnp.exp(log_ratio_1)))
 
 
 class Q(NamedTuple):
@@ -81,7 +112,7 @@ def with_average_factor(state: PBPState, factor: Factor) -> PBPState:
 
 def factor_of(q: Q) -> Factor:
     """Return 1/v and m/v, and the noise's Gamma as it is."""
-    return Factor(tuple(natural.natural(w) for w in q.weights), q.noise)
+    return Factor(tuple(gaussian.to_natural(w) for w in q.weights), q.noise)
 
 
 def minus(a: Any, b: Any) -> Any:
@@ -129,7 +160,7 @@ def cavity_of(state: PBPState, n_removed: Array) -> tuple[Q, Array]:
         lambda whole, factor: whole - n_removed * factor, factor_of(q), average_factor(state)
     )
     proper = tuple(w.precision > 0.0 for w in rest.weights)
-    cavity = tuple(natural.gaussian(w) for w in rest.weights)
+    cavity = tuple(gaussian.from_natural(w) for w in rest.weights)
     weights = tuple(where(*layer) for layer in zip(proper, cavity, q.weights, strict=True))
     return Q(weights, where(is_gamma(rest.noise), rest.noise, q.noise)), count_false(proper)
 
@@ -154,13 +185,13 @@ def _refresh_one(
     cavity_prior = Gamma(prior.shape - site.shape, prior.rate - site.rate)
     proper = (cavity_prior.rate > 0.0) & (cavity_prior.shape > 1.0)
     valid = proper & (cavity.v > 0.0) & (cavity.v < LARGEST_CAVITY_VAR)
-    site_var = gamma.expected_variance(cavity_prior)
+    site_var = expected_variance(cavity_prior)
     uninformed = proper & (jnp.abs(prec) * site_var < least_information)
     marginal_var = cavity.v + site_var
     dlogz_dm = -cavity.m / marginal_var
     dlogz_dv = 0.5 * (dlogz_dm**2 - 1.0 / marginal_var)
     new = gaussian.match_moments(cavity, dlogz_dm, dlogz_dv)
-    new_prior = gamma.match_moments(cavity_prior, cavity.v, cavity.m)
+    new_prior = matched_gamma(cavity_prior, cavity.v, cavity.m)
     finite = jnp.isfinite(new.m) & jnp.isfinite(new.v)
     valid &= finite & (new.v > 0.0) & is_gamma(new_prior)
     refreshed = _Site(

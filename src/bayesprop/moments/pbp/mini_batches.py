@@ -15,10 +15,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bayesprop.model.networks import mlp_propagate
-from bayesprop.moments.pbp.factors import Q, Rows, count_false, is_gamma, moved
+from bayesprop.moments.pbp.factors import (
+    Gamma,
+    Q,
+    Rows,
+    count_false,
+    expected_variance,
+    is_gamma,
+    matched_gamma,
+    moved,
+)
 from bayesprop.moments.pbp.state import PBPInfo
-from bayesprop.numerics import gamma, gaussian
-from bayesprop.numerics.gamma import Gamma
+from bayesprop.numerics import gaussian
 
 
 class BatchLogZ(NamedTuple):
@@ -68,7 +76,7 @@ def _noise_change(noise: Gamma, batch: BatchLogZ, weight: Array) -> tuple[Gamma,
     """Sum of what the rows ask of q(gamma), and which rows ask something valid."""
 
     def asked(epistemic_var: Array, resid: Array, weight: Array) -> tuple[Gamma, Array]:
-        matched = gamma.match_moments(noise, epistemic_var, resid)
+        matched = matched_gamma(noise, epistemic_var, resid)
         valid = is_gamma(matched) | (weight == 0.0)
         change = (
             jnp.where(valid, weight * (m - o), 0.0) for m, o in zip(matched, noise, strict=True)
@@ -86,7 +94,7 @@ def absorb_batch(q: Q, data: Rows, *, activation: str) -> tuple[Q, PBPInfo]:
     would more than halve what the Gamma holds. A batch of one is `updates.absorb`.
     """
     m, v = q.moments
-    noise_var = gamma.expected_variance(q.noise)
+    noise_var = expected_variance(q.noise)
 
     def mean(m: tuple, x: Array) -> Array:
         return mlp_propagate(m, v, x, activation_name=activation).m

@@ -60,6 +60,11 @@ class Engine:
     def _kernel_applies(self) -> bool:
         return self.activation == "relu" and self.batch_size == 1
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the numba engine runs this fit."""
+        return self._kernel_applies and self.name != "jax"
+
     def epochs(
         self,
         state: PBPState,
@@ -70,7 +75,7 @@ class Engine:
     ) -> Iterator[tuple[PBPState, PBPInfo]]:
         """Yield state and info after each epoch: one pass over the rows, one prior refresh."""
         rule: dict[str, Any] = {"inference": self.inference, "targets": self.targets}
-        if self._kernel_applies and self.name != "jax":
+        if self.is_compiled:
             from bayesprop.moments.pbp import engine
 
             run = engine.Run(state, x, y, sample_weight, **rule)

@@ -99,7 +99,8 @@ class PBPState(NamedTuple):
         def part(name: str, *shape: int) -> np.ndarray:
             array = arrays.get(name)
             if array is None or array.shape != shape or array.dtype != np.float64:
-                raise ValueError(f"array {name} must be float64 of shape {shape}")
+                must = f"must be float64 of shape {shape} to fit the network"
+                raise ValueError(f"the array {name} {must}")
             return array
 
         def field(name: str) -> Any:

@@ -16,7 +16,7 @@ weight, and the same distribution.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -53,17 +53,6 @@ _LEAST_PIVOT = 1e-13
 """What is left of a variance, as a share of it, below which it counts as rounding."""
 
 
-class LastRows(NamedTuple):
-    """The rows that will be recalled, in a ring, and how many rows came in all.
-
-    y is NaN where an output was not seen, and in the places that are still empty.
-    """
-
-    x: Float[np.ndarray, "r d"]
-    y: Float[np.ndarray, "r o"]
-    n_seen: int
-
-
 class PBPStream:
     """A posterior of a ReLU network that meets numbers with Gaussian noise, one row after another.
 
@@ -79,8 +68,6 @@ class PBPStream:
         Rows absorbed again with each new one.
     recall_weight : float
         How many times a row counts when it is recalled.
-    last : LastRows or None
-        Of a stream that is taken up again.
     """
 
     def __init__(
@@ -89,14 +76,11 @@ class PBPStream:
         *,
         n_recalled: int = 0,
         recall_weight: float = 1.0,
-        last: LastRows | None = None,
     ) -> None:
         self._like, self.layer_sizes = state, state.layer_sizes
         n_in, n_out, size = self.layer_sizes[0], self.layer_sizes[-1], n_recalled + 1
         self._packed = pack(state)
         self._x, self._y, self._n_seen = np.zeros((size, n_in)), np.full((size, n_out), np.nan), 0
-        if last is not None:
-            self._x[:], self._y[:], self._n_seen = last
         self._rows = read_only(self._x), read_only(self._y)
         places = np.arange(size)
         self._orders = (places[:, None] - places) % size
@@ -109,11 +93,6 @@ class PBPStream:
     def state(self) -> PBPState:
         """A copy of the posterior as it is now."""
         return unpack(self._packed, self._like)
-
-    @property
-    def last(self) -> LastRows:
-        """A copy of the rows that will be recalled."""
-        return LastRows(self._x.copy(), self._y.copy(), self._n_seen)
 
     def absorb(self, x: Float[np.ndarray, " d"], y: Float[np.ndarray, " o"]) -> PBPInfo:
         """Absorb a row, NaN in y for an output that was not seen, and recall those before it."""
@@ -161,7 +140,7 @@ class PBPStream:
         return out
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Name all arrays."""
+        """Name all arrays; those of the rows that will be recalled are a ring, empty where NaN."""
         arrays = {_STATE + name: array for name, array in self.state.to_arrays().items()}
         return arrays | {_X: self._x.copy(), _Y: self._y.copy()}
 
@@ -181,7 +160,9 @@ class PBPStream:
         is_there = np.arange(len(y)) < n_seen
         if n_seen < 0 or np.isnan(x).any() or (np.isnan(y).all(axis=1) == is_there).any():
             raise ValueError("the stored rows must be numbers")
-        return PBPStream(posterior, last=LastRows(x, y, n_seen), **recall)
+        stream = PBPStream(posterior, **recall)
+        stream._x[:], stream._y[:], stream._n_seen = x, y, n_seen
+        return stream
 
     def _new_memory(self, n_draws: int, k: int) -> tuple[np.ndarray, ...]:
         """Return what `draw_functions` works with."""

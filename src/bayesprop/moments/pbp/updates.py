@@ -15,13 +15,16 @@ from jaxtyping import Array, Float, Int
 
 from bayesprop.model.networks import mlp_apply, mlp_propagate
 from bayesprop.moments.pbp.factors import (
+    Gamma,
     Q,
     Rows,
     average_factor,
     cavity_of,
     count_false,
+    expected_variance,
     factor_of,
     is_gamma,
+    matched_gamma,
     minus,
     moved,
     q_of,
@@ -32,10 +35,8 @@ from bayesprop.moments.pbp.factors import (
 )
 from bayesprop.moments.pbp.mini_batches import absorb_batch
 from bayesprop.moments.pbp.state import LEAST_INFORMATION, Inference, PBPInfo, PBPState, Targets
-from bayesprop.numerics import gamma
-from bayesprop.numerics.gamma import Gamma
 from bayesprop.numerics.gaussian import Gaussian, log_cdf, log_pdf
-from bayesprop.numerics.precision import in_float64
+from bayesprop.numerics.machine import in_float64
 
 _N_STEPS, _ROWS_AT_ONCE = 256, 8192
 
@@ -46,7 +47,7 @@ def absorb(q: Q, datum: Rows, *, activation: str) -> tuple[Q, PBPInfo]:
     A sample weight tempers the factor: its noise variance is divided by the weight, and the change
     of q(gamma) is multiplied by it.
     """
-    noise_var = gamma.expected_variance(q.noise)
+    noise_var = expected_variance(q.noise)
 
     def log_z(m: tuple, v: tuple) -> tuple[Array, Gaussian]:
         f = mlp_propagate(m, v, datum.x, activation_name=activation)
@@ -61,7 +62,7 @@ def absorb(q: Q, datum: Rows, *, activation: str) -> tuple[Q, PBPInfo]:
 
 
 def _weighted_noise(old: Gamma, f: Gaussian, datum: Rows) -> tuple[Gamma, Array]:
-    matched = gamma.match_moments(old, f.v, datum.y - f.m)
+    matched = matched_gamma(old, f.v, datum.y - f.m)
     new = jax.tree.map(lambda n, o: o + datum.weight * (n - o), matched, old)
     valid = is_gamma(new)
     return where(valid, new, old), count_false(valid)

@@ -1,4 +1,4 @@
-"""What is asked of the compiler, and how many of its programs one process can hold.
+"""What is asked of the machine and of the compiler: threads, memory, vectors, float64.
 
 Every program that JAX compiles on a CPU takes some memory maps, a fit of a new shape several
 hundred. Linux grants a process 65 530 by default (`vm.max_map_count`); beyond that the compiler
@@ -7,14 +7,22 @@ dies, and the process with it. A long search over layer sizes gets there in an h
 
 from __future__ import annotations
 
+import functools
 import gc
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 WIDE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
 """For `jax.jit(compiler_options=...)` of what stays in the cache: XLA's own 256 bits are half of
 what many a core can do. What waits for the memory gains nothing."""
 
+_VALUES_AT_ONCE = 4_000_000
 _MAPS = Path("/proc/self/maps")
 _MOST_MAPS = Path("/proc/sys/vm/max_map_count")
 
@@ -40,3 +48,27 @@ def forget_when_crowded(share: float = 0.5) -> bool:
     sys.modules["jax"].clear_caches()
     gc.collect()
     return True
+
+
+def n_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def chunks(n_rows: int, values_a_row: int) -> list[slice]:
+    """Slices of rows that keep temporary arrays within some 32 MB."""
+    step = max(1, _VALUES_AT_ONCE // max(values_a_row, 1))
+    return [slice(first, first + step) for first in range(0, n_rows, step)]
+
+
+def in_float64(function: Callable[P, R]) -> Callable[P, R]:
+    """Run a function with 64-bit JAX types, and leave the caller's setting as it was."""
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        import jax
+
+        with jax.enable_x64(True):
+            return function(*args, **kwargs)
+
+    return wrapped

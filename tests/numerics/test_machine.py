@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from bayesprop.estimators import unharmed
-from bayesprop.numerics import compiled
+from bayesprop.numerics import machine
 
 
 @pytest.fixture
 def few_maps(monkeypatch, tmp_path):
     """A system that grants this process ten maps."""
     (tmp_path / "most").write_text("10\n")
-    monkeypatch.setattr(compiled, "_MOST_MAPS", tmp_path / "most")
+    monkeypatch.setattr(machine, "_MOST_MAPS", tmp_path / "most")
 
 
 def test_programs_are_forgotten_when_they_crowd_the_process_and_compiled_again(few_maps):
     program = jax.jit(lambda x: jnp.tanh(x) + 2.0)
     before = np.asarray(program(jnp.ones(3)))
     assert program._cache_size() == 1
-    assert compiled.forget_when_crowded()
+    assert machine.forget_when_crowded()
     assert program._cache_size() == 0
     np.testing.assert_array_equal(program(jnp.ones(3)), before)
 
@@ -30,10 +30,10 @@ def test_programs_are_forgotten_when_they_crowd_the_process_and_compiled_again(f
 def test_programs_stay_while_there_is_room_and_where_nobody_counts(monkeypatch, tmp_path):
     program = jax.jit(lambda x: jnp.tanh(x) - 2.0)
     program(jnp.ones(3))
-    monkeypatch.setattr(compiled, "_MOST_MAPS", tmp_path / "none")
-    assert not compiled.forget_when_crowded(0.0)
+    monkeypatch.setattr(machine, "_MOST_MAPS", tmp_path / "none")
+    assert not machine.forget_when_crowded(0.0)
     (tmp_path / "none").write_text(str(2**31))
-    assert not compiled.forget_when_crowded()
+    assert not machine.forget_when_crowded()
     assert program._cache_size() == 1
 
 

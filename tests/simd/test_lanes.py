@@ -1,11 +1,25 @@
-"""What numba keeps on disk, and what it does where it cannot."""
+"""Arrays for compiled loops; what numba keeps on disk, and what it does where it cannot."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from bayesprop.moments.pbp import engine
 from bayesprop.simd import lanes
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0, 1, 15, 1000])
+def test_zeros_begin_with_a_cache_line(size, dtype):
+    for _ in range(20):
+        got = lanes.aligned_zeros(size, dtype)
+        assert got.shape == (size,)
+        assert got.dtype == dtype
+        assert not got.any()
+        assert size == 0 or got.ctypes.data % 64 == 0
 
 
 def test_compiles_where_no_folder_can_be_written_to(monkeypatch):
@@ -21,6 +35,5 @@ def test_compiles_where_no_folder_can_be_written_to(monkeypatch):
 
 
 def test_compiled_code_is_as_young_as_its_source():
-    folder = Path(engine.__file__).parent
-    names = [name for name, *_ in lanes.source_stamp(folder)]
+    names = [name for name, *_ in lanes.source_stamp(Path(engine.__file__).parent)]
     assert {"engine.py", "kernel_layers.py", "state.py", "lanes.py"} <= set(names)

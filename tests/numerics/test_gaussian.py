@@ -1,0 +1,69 @@
+"""Gaussians: moment matching against quadrature, natural forms against inverses and products."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from bayesprop.numerics.gaussian import (
+    Gaussian,
+    Joint,
+    Natural,
+    from_natural,
+    joint,
+    match_moments,
+    natural_of_joint,
+    site,
+)
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def test_vectors_go_there_and_back_as_by_the_inverse():
+    half = np.random.default_rng(0).normal(size=(2, 3, 3))
+    cov = half @ half.transpose(0, 2, 1) + np.eye(3)
+    m = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
+    found = natural_of_joint(Joint(m, cov))
+    np.testing.assert_allclose(found.precision, np.linalg.inv(cov), rtol=1e-9)
+    back = joint(found)
+    np.testing.assert_allclose(back.m, m, atol=1e-12)
+    np.testing.assert_allclose(back.cov, cov, rtol=1e-9)
+
+
+def test_what_is_improper_shows_as_nan():
+    assert np.isnan(joint(Natural(-np.eye(2), np.zeros(2))).cov).all()
+
+
+def test_a_site_times_its_cavity_has_the_moments_of_the_match():
+    rest = Natural(np.array([0.5, 4.0]), np.array([1.0, -2.0]))
+    match = Gaussian(np.array([3.0, 0.1]), np.array([0.7, 0.4]))
+    found = site(match, rest)
+    product = from_natural(Natural(found.precision + rest.precision, found.shift + rest.shift))
+    np.testing.assert_allclose(product, match, rtol=1e-12)
+    limited = site(match, rest, least=0.0)
+    product = from_natural(Natural(limited.precision + rest.precision, limited.shift + rest.shift))
+    np.testing.assert_allclose(product.m, match.m, rtol=1e-12)
+    np.testing.assert_allclose(product.v, [0.7, 0.25], rtol=1e-12)
+
+
+def test_match_moments_is_the_tilted_distribution():
+    m, v = 0.3, 0.8
+    factor = lambda w: stats.logistic.cdf(3 * w - 1)  # noqa: E731  any positive function will do
+    prior = lambda m, v: stats.norm(m, np.sqrt(v)).pdf  # noqa: E731
+    z = lambda m, v: integrate.quad(lambda w: factor(w) * prior(m, v)(w), -9, 9, epsabs=1e-13)[0]  # noqa: E731
+    h = 1e-4
+    d_m = (np.log(z(m + h, v)) - np.log(z(m - h, v))) / (2 * h)
+    d_v = (np.log(z(m, v + h)) - np.log(z(m, v - h))) / (2 * h)
+    moment = lambda k: (  # noqa: E731
+        integrate.quad(lambda w: w**k * factor(w) * prior(m, v)(w), -9, 9, epsabs=1e-13)[0]
+        / z(m, v)
+    )
+    got = match_moments(Gaussian(m, v), d_m, d_v)
+    assert got.m == pytest.approx(moment(1), abs=1e-7)
+    assert got.v == pytest.approx(moment(2) - moment(1) ** 2, abs=1e-6)
