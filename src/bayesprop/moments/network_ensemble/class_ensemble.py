@@ -28,7 +28,7 @@ from bayesprop.moments.network_ensemble.kernel_layout import layout
 from bayesprop.moments.network_ensemble.kernel_softmax import advance_classes, evaluate_classes
 from bayesprop.moments.network_ensemble.member import Member, flat, init_classes, is_part
 from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units
-from bayesprop.simd.aligned import aligned_zeros
+from bayesprop.simd.lanes import aligned_zeros
 
 _N_NORMALS, _N_PAIRS = 2**13, 64
 _ROWS_AT_A_TIME = 128
