@@ -59,7 +59,7 @@ class BayesianMLPClassifier(BayesianClassifier):
         Passes over the rows. None: 4000 steps, 1000 if there are more columns than rows.
     n_members : int or None
         Networks of each of the four families, each of which leaves out its part of the rows; 1
-        leaves none out, and families have equal shares. None: 5.
+        leaves none out, and families have equal shares. None: 8, from 1000 rows on 5.
     batch_size : int or None
         Rows of a step; all of them if there are fewer. None: 64, from 1000 rows on 128.
     learning_rate : float

@@ -147,7 +147,7 @@ def settings_for(n_rows: int, n_inputs: int) -> EnsembleSettings:
     """Choose by the size of the table; `n_members` counts those of one family."""
     return EnsembleSettings(
         hidden_layer_sizes=(64,),
-        n_members=5,
+        n_members=8 if n_rows < 1_000 else 5,
         n_steps=4_000 if n_inputs <= n_rows else 1_000,
         batch_size=64 if n_rows < 1_000 else 128,
     )
