@@ -152,7 +152,8 @@ def _write_page(path: Path, options: Fit, fitted: Fitted, command: str) -> None:
 
     with progress("writing the report", quiet=options.quiet):
         saved, about = load_model(options.out), {"command": command}
-        write_page(path, saved, train=fitted.train, test=fitted.test, about=about)
+        rows = {"train": fitted.train, "test": fitted.test}
+        write_page(path, saved, fitted.encoding, **rows, about=about)
 
 
 def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:

@@ -11,12 +11,11 @@ from bayesprop.cli.console import note, print_json, progress, warn, writing
 from bayesprop.cli.notes import read_notes
 from bayesprop.cli.opened import open_model
 from bayesprop.cli.tables import check_output
-from bayesprop.report.write import Rows as ReportRows
-from bayesprop.report.write import write_report
-from bayesprop.table.encoding import Rows
+from bayesprop.report.page import write_report
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel
+    from bayesprop.table.encoding import Rows, TableEncoding
 
 
 def run(options: Report) -> None:
@@ -29,7 +28,7 @@ def run(options: Report) -> None:
     model.predict(rows)  # refuses rows that have no finite prediction
     about = {"command": model.notes.with_command(options.words), "source": options.table}
     with progress("writing the report", quiet=options.quiet):
-        write_page(options.out, model.saved, train=None, test=rows, about=about)
+        write_page(options.out, model.saved, model.encoding, train=None, test=rows, about=about)
     if options.as_json:
         print_json({"report": str(options.out), "rows": len(rows.y), "warnings": rows.remarks})
     else:
@@ -37,7 +36,13 @@ def run(options: Report) -> None:
 
 
 def write_page(
-    path: Path, saved: SavedModel, *, train: Rows | None, test: Rows | None, about: dict[str, Any]
+    path: Path,
+    saved: SavedModel,
+    encoding: TableEncoding,
+    *,
+    train: Rows | None,
+    test: Rows | None,
+    about: dict[str, Any],
 ) -> None:
     """Write the page of a saved model, dated today; `about` goes over the notes of its fit."""
     notes = read_notes(saved).for_report() | {
@@ -48,12 +53,8 @@ def write_page(
         write_report(
             path,
             estimator=saved.estimator,
-            encoding=saved.table,
-            train=_named(train),
-            test=_named(test),
+            encoding=encoding,
+            train=train,
+            test=test,
             metadata=notes | about,
         )
-
-
-def _named(rows: Rows | None) -> ReportRows | None:
-    return rows and ReportRows(rows.X, rows.y, [str(number) for number in rows.numbers])

@@ -62,7 +62,7 @@ def score(
     rows: Rows,
 ) -> Scores:
     """Return the metrics of what a model predicts for the rows, and those of each baseline."""
-    beside = {} if baselines is None else baselines.predict(rows.X, baselines.classes)
+    beside = {} if baselines is None else baselines.predict(rows.X)
     # The constant one first: the more a model can, the further to the right.
     beside = dict(sorted(beside.items()))
     return {"model": metrics.summarise(predictive, rows.y)} | {
