@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from bayesprop.report.picture_files import write
+from bayesprop.report.svg import write
 
 
 def save(figure: Figure, stem: Path) -> None:

@@ -317,12 +317,12 @@ def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeyp
     from sklearn.datasets import load_digits
 
     pictures = load_digits().images.reshape(1797, 64)
-    rows = [int(name) - 1 for name in seen["test"].row_ids]
+    rows = [int(name) - 1 for name in seen["test"].numbers]
     np.testing.assert_array_equal(seen["test"].X, pictures[rows][:, pixels])
     seen.clear()
     assert cli("report", out, "digits", "--out", tmp_path / "l.html", "--quiet").code == 0
     assert seen["metadata"]["image_pixels"] == pixels
-    assert seen["metadata"]["baselines"]["task"] == "classification"
+    assert seen["metadata"]["baselines"].constant.classes.tolist() == list(range(10))
 
 
 @pytest.mark.parametrize(

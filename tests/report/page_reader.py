@@ -29,7 +29,7 @@ class Page(HTMLParser):
         self.ids: list[str] = []
         self.references: set[str] = set()
         self.attributes: set[str] = set()
-        self.said = ""
+        self.text = ""
         self.feed(text)
         self.close()
         assert self.open == []
@@ -54,7 +54,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.said += data
+        self.text += data
 
 
 def plain(text: str) -> str:

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_class_fakes import classifier, halves, imbalanced
-from report_fakes import METADATA, regressor, rows
-from sklearn.datasets import load_digits
+from report_fakes import DIGITS, FRAUD, METADATA, NUMBERS, given, halves
 
-from bayesprop.report.write import write_report
+from bayesprop.report.page import write_report
 from headless import opened
 
 pytestmark = pytest.mark.browser
@@ -37,34 +35,25 @@ document.getElementById("page").onload = event => {{
 }};</script>"""
 
 
-def regression() -> dict:
-    return {"estimator": regressor(), "train": rows(300, seed=1), "test": rows(120, seed=2)}
-
-
-def classification(x: np.ndarray, y: np.ndarray, **metadata) -> dict:
-    train, test = halves(x, y)
-    made = {"estimator": classifier(train, n_members=2), "train": train, "test": test}
-    return made | {"metadata": METADATA | metadata}
-
-
-def many_classes() -> dict:
+def many_classes() -> tuple:
     x = np.random.default_rng(0).standard_normal((900, 3))
-    return classification(x, np.array([f"class number {k % 28}" for k in range(900)]))
+    return halves(x, np.array([f"class number {k % 28}" for k in range(900)]))
 
 
+SHAPES = {"image_shape": [8, 8], "image_pixels": list(range(64))}
 MADE = {
-    "regression": (regression, 10),
-    "two classes": (lambda: classification(*imbalanced()), 12),
-    "pictures": (lambda: classification(*load_digits(return_X_y=True), image_shape=[8, 8]), 8),
-    "many classes": (many_classes, 11),
+    "regression": (NUMBERS, {}, 10),
+    "two classes": (FRAUD, {}, 12),
+    "pictures": (DIGITS, SHAPES, 8),
+    "many classes": (many_classes(), {}, 11),
 }
 
 
 @pytest.fixture(scope="module", params=MADE)
 def page(request, tmp_path_factory) -> tuple[Path, int]:
     path = tmp_path_factory.mktemp("browser") / "r.html"
-    make, n_figures = MADE[request.param]
-    write_report(path, **({"encoding": None, "metadata": METADATA} | make()))
+    task, shapes, n_figures = MADE[request.param]
+    write_report(path, **given(*task, metadata=METADATA | shapes))
     return path, n_figures
 
 

@@ -1,31 +1,28 @@
-"""Tables behind the pictures of calibration, and the statistics of its tests, counted by hand."""
+"""What is behind the pictures of calibration, its tests and conformal sentences, by hand."""
+
+import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.report import of_classes, of_numbers
 from bayesprop.report.calibration import (
     abstaining,
-    binomial_band,
+    anderson_darling,
+    chance_of_sum,
     coverage_curve,
     diagram,
     histogram,
     pit_histogram,
 )
-from bayesprop.report.calibration_tests import (
-    anderson_darling,
-    chance_of_sum,
-    ks_chance,
-    ks_distance,
-)
+from bayesprop.report.words import number
 
-
-@pytest.mark.parametrize("n", [1, 7, 45, 300, 100_000])
-def test_the_band_is_the_binomial_quantile(n):
-    chance = np.array([0.001, 0.02, 0.1, 0.5, 0.9, 0.98])
-    low, high = binomial_band(n, chance)
-    np.testing.assert_array_equal(low, stats.binom.ppf(0.025, n, chance))
-    np.testing.assert_array_equal(high, stats.binom.ppf(0.975, n, chance))
+RNG = np.random.default_rng(0)
+N = 57
+RANK = math.ceil(0.9 * (N + 1))
 
 
 def test_pit_histogram_counts_every_row():
@@ -42,17 +39,15 @@ def test_coverage_curve_counts_rows_inside_central_intervals():
     u = np.random.default_rng(1).beta(2.0, 2.0, 500)
     found = coverage_curve(u)
     assert found is not None
-    for level, actual in zip(found.nominal, found.actual, strict=True):
+    for level, actual in zip(found.promised, found.actual, strict=True):
         inside = (u >= (1 - level) / 2) & (u <= (1 + level) / 2)
         assert actual == pytest.approx(np.mean(inside))
     assert coverage_curve(u[:19]) is None
 
 
-def test_distances_equal_scipy():
+def test_the_statistic_of_anderson_and_darling_is_an_integral():
     u = np.random.default_rng(2).random(80)
-    assert ks_distance(u) == pytest.approx(stats.kstest(u, "uniform").statistic)
-    assert ks_chance(0.2, 80) == pytest.approx(stats.kstwo.sf(0.2, 80), abs=2e-4)
-    # Against a known law: A² from its integral, n int (F_n - u)² / (u (1 - u)) du.
+    # Against a known law: A² = n int (F_n - u)² / (u (1 - u)) du.
     grid = (np.arange(2_000_000) + 0.5) / 2_000_000
     empirical = np.searchsorted(np.sort(u), grid, side="right") / 80
     integral = 80 * np.mean((empirical - grid) ** 2 / (grid * (1 - grid)))
@@ -66,13 +61,13 @@ def test_the_diagram_counts_every_row(n):
     happened = rng.random(n + 2) < p
     found = diagram(p, happened)
     assert found is not None
-    assert found.count.sum() == n + 2
+    assert found.n_rows.sum() == n + 2
     width = 0.1 if n < 2000 else 0.05
     first = p < width
-    assert found.predicted[0] == pytest.approx(np.mean(p[first]))
+    assert found.promised[0] == pytest.approx(np.mean(p[first]))
     assert found.actual[0] == pytest.approx(np.mean(happened[first]))
-    expected = stats.binom.ppf((0.025, 0.975), found.count[3], found.predicted[3])
-    np.testing.assert_allclose((found.low[3], found.high[3]), expected / found.count[3])
+    expected = stats.binom.ppf((0.025, 0.975), found.n_rows[3], found.promised[3])
+    np.testing.assert_allclose((found.low[3], found.high[3]), expected / found.n_rows[3])
     assert diagram(p[:19], happened[:19]) is None
 
 
@@ -132,3 +127,34 @@ def test_the_chance_of_a_sum_is_that_of_convolution(a, b, n):
 def test_the_chance_of_a_certain_sum():
     assert chance_of_sum(5.0, np.ones(5)) == 1.0
     assert chance_of_sum(4.0, np.ones(5)) == 0.0
+
+
+def test_intervals_are_stretched_by_the_rank_of_the_scores():
+    mean, std = RNG.standard_normal(N), 0.5 + RNG.random(N)
+    y = mean + 2.0 * std * RNG.standard_normal(N)
+    found = of_numbers.conformal(GaussianPredictive(mean, 0.1 * std**2, 0.9 * std**2), y)
+    wide = np.sort(np.abs(y - mean) / std)[RANK - 1]
+    times = wide / 1.6448536269514722
+    assert f"interval of a new row the mean ± {number(wide)} std: {number(times)} times" in found
+
+
+def test_sets_hold_the_classes_above_the_rank_of_the_probabilities():
+    proba = RNG.dirichlet(np.ones(3), N)
+    classes = np.array(["a", "b", "c"])
+    y = np.array([RNG.choice(classes, p=row) for row in proba])
+    found = of_classes.conformal(ClassPredictive(proba, np.zeros(N), classes), y)
+    own = proba[np.arange(N), np.searchsorted(classes, y)]
+    limit = np.sort(own)[N - RANK]
+    assert f"probability {number(limit)} or more" in found
+    assert f"{number(np.mean(np.sum(proba >= limit, axis=1)))} classes on average" in found
+
+
+def test_not_on_too_few_rows():
+    """The 9th of 9 scores covers with probability 9 / 10; of 8 none does."""
+    enough = np.ones(9)
+    assert of_numbers.conformal(GaussianPredictive(enough, enough, enough), RNG.random(9))
+    few = np.ones(8)
+    assert of_numbers.conformal(GaussianPredictive(few, few, few), RNG.random(8)) == ""
+    proba = RNG.dirichlet(np.ones(3), 8)
+    classes = ClassPredictive(proba, np.zeros(8), np.arange(3))
+    assert of_classes.conformal(classes, RNG.integers(3, size=8)) == ""

@@ -1,40 +1,52 @@
+"""Scores, baselines and doubtful rows of a report, against direct computation and scikit-learn."""
+
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
 import pytest
-from report_fakes import METADATA, fit_report, regressor, rows, slopes
+from report_fakes import (
+    DIGITS,
+    FRAUD,
+    METADATA,
+    NUMBERS,
+    WINE,
+    classifier,
+    given,
+    halves,
+    regressor,
+    rows,
+    slopes,
+    table,
+)
 from scipy import stats
+from sklearn import metrics
 
 from bayesprop.model.standardiser import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.contents import collect
-from bayesprop.report.effects import MOMENTS, effects
-from bayesprop.report.features import Feature, features_of
-from bayesprop.report.rows import Rows
-from bayesprop.report.tasks import NUMBERS
 from bayesprop.table.encoding import TableEncoding
 
+TRAIN, TEST = FRAUD
+both_tasks = pytest.mark.parametrize("task", [NUMBERS, FRAUD], ids=["numbers", "classes"])
 
-def collected(**changes):
-    settings = {
-        "estimator": regressor(),
-        "encoding": None,
-        "train": rows(300, seed=1),
-        "test": rows(120, seed=2),
-        "metadata": METADATA,
-    }
-    return collect(NUMBERS, **(settings | changes))
+
+def collected(task=NUMBERS, **changes):
+    train, test = task
+    return collect(**given(train, test, **changes))
 
 
 def score(contents, name):
     return next(s for s in contents.scores if s.name.replace("\N{NO-BREAK SPACE}", " ") == name)
 
 
-def test_metrics_equal_direct_computation():
-    contents, test, train = collected(), rows(120, seed=2), rows(300, seed=1)
-    mean = test.X @ slopes(3) + 3.0
-    std = np.sqrt(0.5 + 0.05 * regressor().x_scaler_.transform(test.X)[:, 0] ** 2)
+def std_of(x):
+    return np.sqrt(0.5 + 0.05 * regressor().x_scaler_.transform(x)[:, 0] ** 2)
+
+
+def test_metrics_of_numbers_equal_direct_computation():
+    contents, (train, test) = collected(), NUMBERS
+    mean, std = test.X @ slopes(3) + 3.0, std_of(test.X)
     error = test.y - mean
     assert contents.models == ("model", "linear", "constant")
     assert score(contents, "RMSE").values[0] == pytest.approx(np.sqrt(np.mean(error**2)))
@@ -53,225 +65,243 @@ def test_metrics_equal_direct_computation():
     assert contents.epistemic_share == pytest.approx(np.mean((std**2 - 0.49) / std**2))
 
 
+@pytest.mark.parametrize(("train", "test"), [FRAUD, WINE])
+def test_metrics_of_classes_equal_scikit_learn(train, test):
+    contents = collected((train, test))
+    model = classifier(train).predict_dist(test.X)
+    right = model.label == test.y
+    assert contents.models == ("model", "logistic", "constant")
+    accuracy = score(contents, "Accuracy")
+    assert accuracy.values[0] == pytest.approx(metrics.accuracy_score(test.y, model.label))
+    assert accuracy.errors[0] == pytest.approx(stats.sem(right))
+    balanced = metrics.balanced_accuracy_score(test.y, model.label)
+    assert score(contents, "Balanced accuracy").values[0] == pytest.approx(balanced)
+    loss = metrics.log_loss(test.y, model.proba, labels=model.classes)
+    assert score(contents, "Mean log-likelihood").values[0] == pytest.approx(-loss)
+    truth = (test.y[:, None] == model.classes).astype(float)
+    brier = np.mean(np.sum((model.proba - truth) ** 2, axis=1))
+    assert score(contents, "Brier score").values[0] == pytest.approx(brier)
+    names = [one.name for one in contents.scores]
+    if len(model.classes) == 2:
+        p, positive = model.proba[:, 1], test.y == model.classes[1]
+        apart = p[positive][:, None] - p[~positive]
+        area = np.mean((apart > 0.0) + 0.5 * (apart == 0.0))
+        assert score(contents, "Area under the ROC curve").values[0] == pytest.approx(area)
+        assert score(contents, "Area under the ROC curve").values[2] == pytest.approx(0.5)
+        assert contents.details.positive == "fraud"
+    else:
+        assert "Area under the ROC curve" not in names
+        assert contents.details.positive == ""
+
+
 def test_the_standard_error_of_the_rmse_is_that_of_resampling():
     test = rows(2000, seed=3)
-    contents = collected(test=test)
+    contents = collected((NUMBERS[0], test))
     squared = (test.y - test.X @ slopes(3) - 3.0) ** 2
     rng = np.random.default_rng(0)
-    again = [np.sqrt(np.mean(rng.choice(squared, 2000))) for _ in range(2000)]
+    resampled = [np.sqrt(np.mean(rng.choice(squared, 2000))) for _ in range(2000)]
     # The standard error of a standard deviation from 2000 resamples is its 1 / sqrt(4000).
-    assert score(contents, "RMSE").errors[0] == pytest.approx(np.std(again), rel=4 / np.sqrt(4000))
+    error = score(contents, "RMSE").errors[0]
+    assert error == pytest.approx(np.std(resampled), rel=4 / np.sqrt(4000))
 
 
-def test_best_follows_the_direction_of_the_metric():
-    contents = collected()
-    for found in contents.scores:
+@both_tasks
+def test_best_follows_the_direction_of_the_metric(task):
+    for found in collected(task).scores:
         values = np.array(found.values)
-        if found.better == "lower":
-            assert found.best == tuple(values == values.min())
-        elif found.better == "higher":
-            assert found.best == tuple(values == values.max())
-        elif found.better == "nominal":
-            off = np.abs(values - found.nominal)
-            assert found.best == tuple(off == off.min())
+        loss = {"lower": values, "higher": -values, "nominal": np.abs(values - found.nominal)}
+        if found.better:
+            least = loss[found.better].min()
+            assert found.best == tuple(loss[found.better] == least)
         else:
             assert not any(found.best)
 
 
-@pytest.mark.parametrize(
-    ("train", "test", "kind"),
-    [
-        (rows(50), rows(20, seed=1), "held-out"),
-        (rows(50), None, "training"),
-        (None, rows(20, seed=1), "table"),
-    ],
-)
-def test_the_kind_of_rows_is_known(train, test, kind):
-    contents = collected(train=train, test=test)
-    assert contents.kind == kind
-    assert contents.n_rows == (50 if test is None else 20)
-    # Nothing is calibrated on rows of the fit.
-    assert bool(contents.conformal) == (kind != "training")
+@both_tasks
+def test_the_kind_of_rows_is_known(task):
+    train, test = task
+    for parts, kind in (
+        ((train, test), "held-out"),
+        ((train, None), "training"),
+        ((None, test), "table"),
+    ):
+        contents = collected(parts)
+        assert contents.kind == kind
+        assert contents.n_rows == len((train if kind == "training" else test).y)
+        # Nothing is calibrated on rows of the fit, or compared on them.
+        assert bool(contents.conformal) == (kind != "training")
+        assert bool(contents.comparison) == (kind == "held-out")
 
 
-def test_baselines_of_a_stored_model():
-    train, test = rows(300, seed=1), rows(50, seed=2)
-    fresh = collected(train=train, test=test)
-    stored = {**METADATA, "baselines": Baselines.fit(train.X, train.y).to_dict()}
-    kept = collected(train=None, test=test, metadata=stored)
-    assert kept.scores == fresh.scores
-    summary = {"y_mean": np.mean(train.y), "y_var": np.var(train.y)}
-    less = collected(train=None, test=test, metadata={**METADATA, "train_summary": summary})
-    assert less.models == ("model", "constant")
-    assert "linear baseline" in less.baseline_note
-    assert score(less, "RMSE").values[1] == score(fresh, "RMSE").values[2]
-    none = collected(train=None, test=test)
+@both_tasks
+def test_baselines_of_a_stored_model(task):
+    train, test = task
+    estimator = given(train, test)["estimator"]
+    fresh = collected(task)
+    stored = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
+    for part in (None, train):
+        kept = collected(
+            (part, test), estimator=estimator, metadata=METADATA | {"baselines": stored}
+        )
+        assert kept.scores == fresh.scores
+    none = collected((None, test), estimator=estimator)
     assert none.models == ("model",)
     assert none.baseline_note
-    assert not any(any(s.best) for s in none.scores)
+    assert not any(any(one.best) for one in none.scores)
 
 
-def test_stored_baselines_of_another_table_are_refused():
-    other = Baselines.fit(rows(50, d=5).X, rows(50, d=5).y).to_dict()
-    with pytest.raises(ValueError, match="do not belong together"):
-        collected(train=None, metadata={**METADATA, "baselines": other})
-
-
-def test_rows_that_cannot_be_judged_are_refused():
-    with pytest.raises(ValueError, match="got neither"):
-        collected(train=None, test=None)
-    test = rows(10)
-    with pytest.raises(ValueError, match="row_ids"):
-        collected(test=Rows(test.X, test.y, ["1"]))
-    with pytest.raises(ValueError, match="one output"):
-        collected(test=Rows(test.X, test.y[:, None], test.row_ids))
+def test_a_prediction_that_is_not_finite_is_refused():
     with pytest.raises(ValueError, match="row 1 is not finite"):
         collected(estimator=regressor(offset=np.nan))
-
-
-def test_partial_dependence_is_the_average_over_the_rows():
-    estimator, x = regressor(d=2), rows(150, d=2, seed=4).X
-    found = effects(estimator.predict_dist, x, (Feature("a", (0,)), Feature("b", (1,))), MOMENTS)
-    assert [e.name for e in found.shown] == ["a", "b"]
-    for column, effect in enumerate(found.shown):
-        others = np.mean(x[:, 1 - column]) * slopes(2)[1 - column] + 3.0
-        np.testing.assert_allclose(effect.curve.mean, effect.grid * slopes(2)[column] + others)
-        assert effect.curve.movement == pytest.approx(slopes(2)[column] * np.ptp(effect.grid))
-        low, high = np.quantile(x[:, column], (0.025, 0.975), method="inverted_cdf")
-        np.testing.assert_allclose(effect.grid[[0, -1]], (low, high))
-    z = estimator.x_scaler_.transform(np.column_stack([found.shown[0].grid, np.zeros(25)]))[:, 0]
-    np.testing.assert_allclose(found.shown[0].curve.epistemic_std, np.sqrt(0.01 + 0.05 * z**2))
-    np.testing.assert_allclose(found.shown[0].curve.std, np.sqrt(0.5 + 0.05 * z**2))
-
-
-def test_effects_of_a_table_with_categories_and_gaps():
-    frame = pl.DataFrame(
-        {
-            "size": [1.0, 2.0, None, 4.0, 5.0, 6.0, 7.0, 8.0],
-            "colour": ["red", "blue", "red", "red", "green", "blue", "red", "green"],
-            "new": [True, False] * 4,
-            "y": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
-        }
-    )
-    encoding = TableEncoding.fit(frame, "y")
-    x = encoding.transform(frame)
-    weight = dict(zip(encoding.feature_names, range(1, 20), strict=False))
-    estimator = regressor(d=x.shape[1], slopes=np.array(list(weight.values()), dtype=float))
-    features = features_of(encoding, tuple(encoding.feature_names), x)
-    assert [f.name for f in features] == ["size", "size is missing", "colour", "new"]
-    found = {e.name: e for e in effects(estimator.predict_dist, x, features, MOMENTS).shown}
-    colour = found["colour"]
-    assert colour.levels == ("red", "blue", "green")
-    expected = [weight["colour=red"], weight["colour=blue"], weight["colour=green"]]
-    np.testing.assert_allclose(np.diff(colour.curve.mean), np.diff(expected))
-    assert found["size is missing"].levels == ("no", "yes")
-    assert found["size is missing"].curve.movement == pytest.approx(weight["size is missing"])
-    assert found["new"].levels == ("0", "1")
-    assert found["size"].levels == ()
-
-
-def test_twelve_effects_are_shown_and_the_rest_named():
-    contents = collected(
-        estimator=regressor(d=20), train=rows(60, d=20), test=rows(30, d=20, seed=5)
-    )
-    moved = [e.curve.movement for e in contents.effects.shown]
-    assert len(moved) == 12
-    assert moved == sorted(moved, reverse=True)
-    assert len(contents.effects.others) == 8
-    assert contents.effects.others[0][1] <= moved[-1]
-
-
-def test_the_number_of_predictions_is_bounded():
-    few, many = regressor(d=3), regressor(d=200)
-    collected(estimator=few, test=rows(50), train=rows(4000))
-    assert few.n_predicted <= 50 + 3 * 25 * 200
-    wide = collected(estimator=many, train=rows(300, d=200), test=rows(50, d=200, seed=3))
-    assert many.n_predicted <= 50 + 200 * 3 * 20 + 40 * 25 * 200
-    assert wide.effects.screened
-    assert len(wide.effects.shown) + len(wide.effects.others) == 200
-    assert wide.effects.shown[0].name == "x1"
-
-
-def test_constant_features_do_not_move_anything():
-    x = np.column_stack([np.linspace(-1, 1, 40), np.full(40, 5.0)])
-    found = effects(
-        regressor(d=2).predict_dist, x, (Feature("a", (0,)), Feature("b", (1,))), MOMENTS
-    )
-    assert [e.name for e in found.shown] == ["a"]
-    assert found.others == (("b", 0.0),)
+    with pytest.raises(ValueError, match=f"row {TEST.numbers[0]} is not finite"):
+        collected(FRAUD, estimator=classifier(TRAIN, sharpness=np.nan))
 
 
 def test_the_least_sure_rows_are_those_of_largest_std():
-    test = rows(120, seed=2)
-    contents = collected(test=test)
-    order = np.argsort(-np.abs(regressor().x_scaler_.transform(test.X)[:, 0]))[:10]
-    assert [r.row_id for r in contents.unsure] == [test.row_ids[i] for i in order]
-    first = contents.unsure[0]
-    row = order[0]
-    std = np.sqrt(0.5 + 0.05 * regressor().x_scaler_.transform(test.X)[row, 0] ** 2)
-    mean, half = test.X[row] @ slopes(3) + 3.0, stats.norm.ppf(0.95) * std
+    _, test = NUMBERS
+    contents, std = collected(), std_of(test.X)
+    order = np.argsort(-std)[:10]
+    assert [r.number for r in contents.unsure] == [test.numbers[i] for i in order]
+    first, row = contents.unsure[0], order[0]
+    mean, half = test.X[row] @ slopes(3) + 3.0, stats.norm.ppf(0.95) * std[row]
     exact = [mean, mean - half, mean + half, test.y[row]]
     texts = [first.answer.text[0], *first.answer.text[1].split(" to "), first.answer.actual]
     np.testing.assert_allclose([float(t.replace("−", "-")) for t in texts], exact, atol=0.051)
     assert first.answer.is_missed == (abs(mean - test.y[row]) > half)
-    assert first.answer.epistemic_share == pytest.approx((std**2 - 0.49) / std**2)
+    assert first.answer.epistemic_share == pytest.approx((std[row] ** 2 - 0.49) / std[row] ** 2)
     assert first.unusual[0].startswith("x1 = ")
     assert first.unusual[0].endswith("std)")
+
+
+def test_the_least_sure_and_the_most_wrong_classes():
+    contents = collected(FRAUD)
+    model = classifier(TRAIN).predict_dist(TEST.X)
+    order = np.argsort(model.confidence, kind="stable")[:10]
+    assert [row.place for row in contents.unsure] == list(order)
+    first, top = contents.unsure[0], order[0]
+    assert first.number == TEST.numbers[top]
+    sure, (other, answer) = model.confidence[top], model.classes[np.argsort(model.proba[top])]
+    text = f"{answer} ({100 * sure:.0f} %), {other} ({100 * (1 - sure):.0f} %)"
+    assert first.answer.text[0].replace("\N{NO-BREAK SPACE}", " ") == text
+    share = model.mutual_information[top] / model.entropy[top]
+    assert first.answer.epistemic_share == pytest.approx(share)
+    wrong = np.flatnonzero(model.label != TEST.y)
+    least = wrong[np.argmin(model.log_prob(TEST.y)[wrong])]
+    assert contents.wrong[0].place == least
+    assert all(row.answer.is_missed for row in contents.wrong)
 
 
 def test_an_unusual_level_comes_with_its_share_of_the_training_rows():
     frame = pl.DataFrame({"colour": ["red"] * 15 + ["blue"] * 5, "y": np.arange(20.0)})
     encoding = TableEncoding.fit(frame, "y")
-    x = encoding.transform(frame)
-    train = Rows(x, encoding.target(frame), [str(i) for i in range(20)])
-    estimator = regressor(d=2)
-    estimator.x_scaler_ = type(estimator.x_scaler_).fit(x)
-    contents = collected(estimator=estimator, encoding=encoding, train=train, test=None)
-    said = {r.unusual[0].replace("\N{NO-BREAK SPACE}", " ") for r in contents.unsure}
-    assert said <= {"colour = blue (25 % of rows)", "colour = red (75 % of rows)"}
+    train = encoding.rows(frame)
+    estimator = regressor(d=2, x_scaler_=Standardiser.fit(train.X))
+    contents = collected((train, None), estimator=estimator, encoding=encoding)
+    texts = {r.unusual[0].replace("\N{NO-BREAK SPACE}", " ") for r in contents.unsure}
+    assert texts <= {"colour = blue (25 % of rows)", "colour = red (75 % of rows)"}
+
+
+def test_a_model_that_does_not_standardise_still_says_what_is_unusual():
+    train, test = (table(part.X * 100.0, part.y) for part in FRAUD)
+    estimator = classifier(train)
+    plain, scaler = collected((train, test), estimator=estimator), estimator.x_scaler_
+
+    class AsTheyAre(type(estimator)):
+        def predict_dist(self, x):
+            self.x_scaler_ = scaler
+            predicted = super().predict_dist(x)
+            self.x_scaler_ = Standardiser.none(x.shape[1])
+            return predicted
+
+    raw = AsTheyAre(estimator.members, Standardiser.none(4), estimator.classes_)
+    contents = collected((train, test), estimator=raw)
+    assert plain.is_standardised
+    assert not contents.is_standardised
+    assert contents.unsure == plain.unsure
 
 
 def test_points_are_drawn_from_large_tables_by_the_seed():
-    test = rows(5000, seed=6)
-    one, two = collected(test=test), collected(test=test)
-    other = collected(test=test, metadata={**METADATA, "seed": 8})
-    assert len(one.details.cloud.actual) == 300
-    np.testing.assert_array_equal(one.details.cloud.actual, two.details.cloud.actual)
-    assert not np.array_equal(one.details.cloud.actual, other.details.cloud.actual)
+    task = (NUMBERS[0], rows(5000, seed=6))
+    one, two = (collected(task).details.cloud.actual for _ in range(2))
+    other = collected(task, metadata={**METADATA, "seed": 8}).details.cloud.actual
+    assert len(one) == 300
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, other)
 
 
 def test_error_groups_hold_nine_rows_in_ten():
     test = rows(1000, seed=6)
-    contents = collected(test=test)
-    std = np.sqrt(0.5 + 0.05 * regressor().x_scaler_.transform(test.X)[:, 0] ** 2)
+    contents, std = collected((NUMBERS[0], test)), std_of(test.X)
     error = np.abs(test.y - test.X @ slopes(3) - 3.0)
     assert len(contents.details.groups) == 5
     for group in contents.details.groups:
         inside = (std >= group.low) & (std <= group.high)
         assert np.sum(inside) == 200
         assert np.mean(error[inside] <= group.size) == pytest.approx(0.9, abs=0.006)
-
-
-def test_nearly_equal_error_bars_are_not_grouped():
+    assert not contents.details.is_even
     even = regressor(x_scaler_=Standardiser(np.ones(3), np.zeros(3), np.full(3, 100.0)))
-    contents = collected(estimator=even, test=rows(1000, seed=6))
+    contents = collected((NUMBERS[0], test), estimator=even)
     assert contents.details.is_even
     assert contents.details.groups == ()
-    assert not collected().details.is_even
 
 
-def test_an_estimator_that_was_fitted_on_a_frame_is_asked_without_warnings():
-    from sklearn.linear_model import BayesianRidge
+def test_classes_and_confusions_equal_scikit_learn():
+    train, test = DIGITS
+    found, model = collected(DIGITS).details, classifier(train).predict_dist(test.X)
+    counts = metrics.confusion_matrix(test.y, model.label)
+    np.testing.assert_array_equal(found.counts, counts)
+    precision, recall, _, support = metrics.precision_recall_fscore_support(test.y, model.label)
+    np.testing.assert_allclose([one.precision for one in found.class_scores], precision)
+    np.testing.assert_allclose([one.recall for one in found.class_scores], recall)
+    assert [one.n_actual for one in found.class_scores] == list(support)
+    assert sum(one.expected for one in found.class_scores) == pytest.approx(len(test.y))
+    off = counts - np.diag(np.diag(counts))
+    pairs = found.confused
+    assert [pair.n_rows for pair in pairs] == sorted(off.ravel())[::-1][: len(pairs)]
+    first = pairs[0]
+    assert off[int(first.actual), int(first.answered)] == first.n_rows
+    assert first.share == pytest.approx(first.n_rows / np.sum(test.y == int(first.actual)))
+    for row in first.examples:
+        assert test.y[row] == int(first.actual)
+        assert model.label[row] == int(first.answered)
 
-    import bayesprop.model.predictive as predictive
 
-    class Named(BayesianRidge):
+def test_of_many_classes_the_worst_are_listed():
+    rng = np.random.default_rng(0)
+    train, test = halves(rng.standard_normal((400, 3)), np.arange(400) % 40)
+    estimator = classifier(train, n_members=1)
+    model = estimator.predict_dist(test.X)
+    found = collected((train, test), estimator=estimator).details
+    assert found.counts is None
+    listed = found.class_scores
+    assert len(listed) == 30
+    missing = {str(k) for k in range(40)} - {one.name for one in listed}
+    recall = {k: np.mean(model.label[test.y == k] == k) for k in range(40) if k in test.y}
+    worst = max(one.recall for one in listed if one.n_actual)
+    assert all(recall.get(int(name), 2.0) >= worst for name in missing)
+
+
+def test_a_class_that_the_model_excluded_does_not_break_the_figures():
+    class Excluding(type(classifier(TRAIN))):
         def predict_dist(self, x):
-            mean, std = self.predict(x, return_std=True)
-            return predictive.GaussianPredictive(mean, std**2 - 0.01, np.full(len(x), 0.01))
+            predicted = super().predict_dist(x)
+            sure = np.eye(2)[predicted.proba.argmax(axis=1)]
+            return type(predicted)(sure, np.zeros(len(x)), predicted.classes)
 
-    train = rows(60)
-    model = Named().fit(pl.DataFrame(train.X, schema=["p", "q", "r"]).to_pandas(), train.y)
-    model.x_scaler_, model.fit_report_ = regressor().x_scaler_, fit_report()
-    contents = collected(estimator=model, train=train, test=rows(30, seed=1))
-    assert {e.name for e in contents.effects.shown} == {"p", "q", "r"}
+    base = classifier(TRAIN)
+    estimator = Excluding(base.members, base.x_scaler_, base.classes_)
+    contents = collected(FRAUD, estimator=estimator)
+    assert score(contents, "Mean log-likelihood").values[0] == -np.inf
+    assert score(contents, "Mean log-likelihood").errors[0] is None
+    assert contents.comparison is None
+    assert contents.verdict.tone == "caution"
+
+
+def test_pictures_of_the_rows_that_are_shown():
+    shapes = {"image_shape": [8, 8], "image_pixels": list(range(64))}
+    contents = collected(DIGITS, metadata=METADATA | shapes)
+    shown = {row.place for row in (*contents.unsure, *contents.wrong)}
+    shown |= {row for pair in contents.details.confused for row in pair.examples}
+    assert set(contents.pictures) == shown
+    assert contents.effects.shown == ()
+    assert contents.unsure[0].unusual == ()

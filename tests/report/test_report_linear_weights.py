@@ -6,11 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 from page_reader import HOSTILE, Page, plain
+from report_fakes import given, table
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
 from bayesprop.report.linear_weights import MAX_LINES, weights_of
-from bayesprop.report.rows import Rows
-from bayesprop.report.write import write_report
+from bayesprop.report.page import write_report
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(200, 3)) * [1.0, 20.0, 0.1]
@@ -18,13 +18,10 @@ SLOPES = np.array([2.0, 0.0, -50.0])
 Y = 7.0 + X @ SLOPES + RNG.normal(size=200)
 
 
-def said(path, model, y, x=X):
-    # No encoding: the page calls the columns as the model does, x1 and so on.
-    rows = Rows(x, y, tuple(map(str, range(len(y)))))
-    write_report(
-        path / "r.html", estimator=model, encoding=None, train=rows, test=None, metadata={}
-    )
-    return plain(Page((path / "r.html").read_text()).said)
+def text_of(path, model, y, x=X):
+    part = table(x, y)
+    write_report(path / "r.html", **given(part, None, estimator=model))
+    return plain(Page((path / "r.html").read_text()).text)
 
 
 def test_weights_are_those_of_least_squares_surest_first():
@@ -42,14 +39,14 @@ def test_weights_are_those_of_least_squares_surest_first():
 
 
 def test_a_page_shows_them_and_says_what_they_mean(tmp_path):
-    page = said(tmp_path, BayesianLinearRegressor().fit(X, Y), Y)
+    page = text_of(tmp_path, BayesianLinearRegressor().fit(X, Y), Y)
     assert "One unit more of a column" in page
-    assert "adds its weight to the predicted y" in page
+    assert "adds its weight to the predicted strength" in page
     two = np.where(np.median(Y) > Y, "low", "high")
-    page = said(tmp_path, BayesianLogisticClassifier().fit(X, two), two)
+    page = text_of(tmp_path, BayesianLogisticClassifier().fit(X, two), two)
     assert "adds its weight to the log odds of low" in page
     three = np.array(["bottom", "middle", "top"])[np.digitize(Y, np.quantile(Y, [1 / 3, 2 / 3]))]
-    page = said(tmp_path, BayesianLogisticClassifier().fit(X, three), three)
+    page = text_of(tmp_path, BayesianLogisticClassifier().fit(X, three), three)
     assert "only differences between classes count" in page
 
 
@@ -76,7 +73,7 @@ def test_constant_columns_and_weights_put_out_are_shown(tmp_path):
     for prior in ("evidence", "ard"):
         model = BayesianLinearRegressor(prior).fit(x, Y)
         assert len(weights_of(model, ["a", "b", "c"]).lines) == 3
-        assert "One unit more" in said(tmp_path, model, Y, x)
+        assert "One unit more" in text_of(tmp_path, model, Y, x)
 
 
 def test_columns_of_a_basis_keep_their_names():

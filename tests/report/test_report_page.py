@@ -1,3 +1,5 @@
+"""Pages of regressors and classifiers, read as a browser reads them."""
+
 from __future__ import annotations
 
 import re
@@ -6,51 +8,32 @@ import numpy as np
 import polars as pl
 import pytest
 from page_reader import HOSTILE, Page, plain
-from report_fakes import METADATA, fit_report, regressor, rows
+from report_fakes import (
+    DIGITS,
+    FRAUD,
+    METADATA,
+    NUMBERS,
+    TRACE,
+    WINE,
+    fit_report,
+    given,
+    halves,
+    regressor,
+    rows,
+    table,
+)
 
 from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.standardiser import Standardiser
-from bayesprop.report.rows import Rows
-from bayesprop.report.write import write_report
+from bayesprop.report.page import write_report
 from bayesprop.table.encoding import TableEncoding
 
-
-def written(path, **changes) -> str:
-    settings = {
-        "estimator": regressor(),
-        "encoding": None,
-        "train": rows(300, seed=1),
-        "test": rows(120, seed=2),
-        "metadata": METADATA,
-    }
-    write_report(path / "r.html", **(settings | changes))
-    return (path / "r.html").read_text(encoding="utf-8")
-
-
-def table(n: int = 60) -> tuple[pl.DataFrame, TableEncoding]:
-    rng = np.random.default_rng(0)
-    frame = pl.DataFrame(
-        {
-            **{name: rng.standard_normal(n) for name in HOSTILE[1:]},
-            HOSTILE[0]: rng.choice(HOSTILE, n),
-            "target " + HOSTILE[0]: rng.standard_normal(n),
-        }
-    )
-    return frame, TableEncoding.fit(frame, frame.columns[-1])
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory) -> str:
-    return written(tmp_path_factory.mktemp("page"))
-
-
-def test_everything_that_was_promised_is_there(page):
-    said = plain(Page(page).said)
-    for part in (
-        "Predicting strength",
+TASKS = {"numbers": NUMBERS, "classes": FRAUD}
+N_FIGURES = {"numbers": 4 + 3 + 3, "classes": 4 + 4 + len(TRACE)}
+PROMISED = {
+    "numbers": (
         "On 120 held-out rows, predictions of strength are off by about",
         "The 90 % intervals held",
-        "Mean log-likelihood",
         "Coverage of 95 % intervals",
         "Width of 50 % intervals",
         "Bayesian linear",
@@ -59,112 +42,251 @@ def test_everything_that_was_promised_is_there(page):
         "PIT histogram",
         "Nominal against actual coverage",
         "Error against predicted std",
-        "What moves the prediction",
-        "The rows it is least sure of",
+        "Moves the average by",
         "Log Z",
         "Noise std",
-        "Epistemic share",
         "Noise updates skipped: 3",
         "Prior refreshes skipped: 12 (3.0 % of 400)",
-        "What was done to the data",
-        METADATA["command"],
-        "hidden_layer_sizes=(50,)",
-        "numpy 2.4.6",
+        "Inputs and target are standardised",
         "MPa",
-    ):
-        assert part in said, part
+    ),
+    "classes": (
+        "On 450 held-out rows, the most probable class is the right strength in",
+        "a logistic regression is right in",
+        "The positive class is fraud, the second in sorted order: the model finds",
+        "If it abstains on the least sure 10 % of the rows, its errors fall from",
+        "It says",
+        "Balanced accuracy",
+        "Area under the ROC curve",
+        "Brier score",
+        "Calibration error",
+        "Logistic regression",
+        "Class frequencies",
+        "Reliability diagram",
+        "Confidence, right and wrong answers apart",
+        "Errors when it abstains",
+        "Confusion matrix",
+        "average probability of fraud",
+        "Moves the probability of fraud by",
+        "The answers that were most wrong",
+        "Validation loss",
+        "KL divergence",
+        "Epochs undone: 0",
+        "Inputs are standardised",
+    ),
+}
+ALIKE = (
+    "Predicting strength",
+    "concrete.csv · 300 training rows · judged on",
+    "Mean log-likelihood, nats",
+    "What moves the prediction",
+    "The rows it is least sure of",
+    "Epistemic share",
+    "What was done to the data",
+    METADATA["command"],
+    "hidden_layer_sizes=(50,)",
+    "numpy 2.4.6",
+)
 
 
-def test_hostile_text_stays_text(tmp_path):
-    frame, encoding = table()
-    x, ids = encoding.transform(frame), [HOSTILE[i % len(HOSTILE)] for i in range(len(frame))]
-    held = Rows(x, encoding.target(frame), ids)
-    estimator = regressor(
-        d=x.shape[1],
-        x_scaler_=Standardiser.fit(x),
-        fit_report_=fit_report(
-            warnings=list(HOSTILE),
-            guards={HOSTILE[0]: 1},
-            trace={HOSTILE[1]: [1.0, 2.0], "a b\\1": [1.0]},
-            log_evidence={HOSTILE[2]: 1.0},
-        ),
+def written(path, task=NUMBERS, **changes) -> str:
+    write_report(path / "r.html", **given(*task, **changes))
+    return (path / "r.html").read_text(encoding="utf-8")
+
+
+def text_of(path, task=NUMBERS, **changes) -> str:
+    return plain(Page(written(path, task, **changes)).text)
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def task(request) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def page(task, tmp_path_factory) -> str:
+    return written(tmp_path_factory.mktemp("page"), TASKS[task])
+
+
+def test_a_page_is_well_formed_alone_and_the_same_each_time(page, tmp_path, task):
+    parsed = Page(page)
+    assert parsed.tags["svg"] == parsed.tags["desc"] == N_FIGURES[task]
+    assert len(set(parsed.ids)) == len(parsed.ids)
+    assert parsed.references <= set(parsed.ids)
+    assert "http://" not in page
+    assert "https://" not in page
+    assert not {"script", "link", "img", "iframe", "image"} & set(parsed.tags)
+    assert not {"src", "xmlns", "onload"} & parsed.attributes
+    assert "@import" not in page
+    assert set(re.findall(r"url\((.)", page)) <= {"#"}
+    assert written(tmp_path, TASKS[task]) == page
+
+
+def test_everything_that_was_promised_is_there(page, task):
+    text = plain(Page(page).text)
+    for part in (*ALIKE, *PROMISED[task]):
+        assert part in text, part
+    if task == "classes":
+        places = [text.index(part) for part in ("It says", "How good the", "Reliability")]
+        assert places == sorted(places), "the verdict comes first"
+        assert "Most often confused" not in text
+
+
+@pytest.mark.parametrize("n", [1, 2, 19])
+def test_few_rows_are_stated(tmp_path, task, n):
+    train, test = TASKS[task]
+    text = text_of(tmp_path, (train, test.of(np.arange(n))))
+    assert f"On {n} held-out row{'s' if n > 1 else ''}," in text
+    assert re.search(f"Too few rows to judge .*: {n} of the 20 that it needs.", text)
+    assert f"This picture needs at least 20 rows; there are {n}." in text
+    assert "nan" not in text
+
+
+def test_no_held_out_rows_is_stated(tmp_path, task):
+    text = text_of(tmp_path, (TASKS[task][0], None))
+    assert "No rows were held out" in text
+    assert "more than chance explains" not in text
+
+
+def test_a_table_given_later_is_named(tmp_path, task):
+    text = text_of(tmp_path, (None, TASKS[task][1]))
+    assert "measured on the table given" in text
+    assert "which need the training rows" in text
+
+
+def hostile(y: np.ndarray) -> dict:
+    """A table, a fit and notes in which every text is hostile."""
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            **{name: rng.standard_normal(len(y)) for name in HOSTILE[1:]},
+            HOSTILE[0]: rng.choice(HOSTILE, len(y)),
+            "target " + HOSTILE[0]: rng.standard_normal(len(y)),
+        }
     )
-    metadata = dict.fromkeys(("title", "source", "command", "created"), HOSTILE[0])
-    metadata |= {"versions": {HOSTILE[0]: HOSTILE[1]}, "unit": HOSTILE[0], "seed": 1}
-    text = written(
-        tmp_path, estimator=estimator, encoding=encoding, train=held, test=held, metadata=metadata
+    encoding = TableEncoding.fit(frame, frame.columns[-1])
+    held = table(encoding.transform(frame), y)
+    report = fit_report(
+        warnings=list(HOSTILE),
+        guards={HOSTILE[0]: 1},
+        trace={HOSTILE[1]: [1.0, 2.0], "a b\\1": [1.0]},
+        log_evidence={HOSTILE[2]: 1.0},
     )
-    parsed = Page(text)
+    metadata = METADATA | dict.fromkeys(("unit", "source", "command", "created"), HOSTILE[0])
+    metadata |= {"versions": {HOSTILE[0]: HOSTILE[1]}}
+    made = given(held, held, encoding=encoding, metadata=metadata)
+    made["estimator"].fit_report_ = report
+    return made
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_hostile_text_stays_text(tmp_path, kind):
+    labels = np.array([*HOSTILE[:6], "fine"])[np.arange(140) % 7]
+    numbers = np.random.default_rng(1).standard_normal(140)
+    write_report(tmp_path / "r.html", **hostile(numbers if kind == "numbers" else labels))
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    parsed = Page(page)
     assert not {"script", "img", "raw"} & set(parsed.tags)
     assert not [key for key in parsed.attributes if key.startswith("on")]
     assert parsed.tags["style"] == parsed.tags["title"] - parsed.tags["svg"] == 1
     assert len(set(parsed.ids)) == len(parsed.ids)
-    assert not set("\x00\x07\u202e") & set(text)
-    said = plain(parsed.said)
+    assert not set("\x00\x07\u202e") & set(page)
+    text = plain(parsed.text)
+    in_pictures = plain(Page("".join(re.findall(r"<svg.*?</svg>", page, re.S))).text)
     for name in HOSTILE[:6]:
-        assert name in said, name
-    in_pictures = plain(Page("".join(re.findall(r"<svg.*?</svg>", text, re.S))).said)
+        assert name in text, name
     assert "<script>alert(1)<…" in in_pictures
-    assert "Predicted target <script>" in in_pictures
-    assert "$\\frac{a}{b}^_" in in_pictures
+    if kind == "numbers":
+        assert "Predicted target <script>" in in_pictures
+        assert "$\\frac{a}{b}^_" in in_pictures
+    else:
+        assert re.search(f"({'|'.join(map(re.escape, HOSTILE[:6]))}) taken for", text)
 
 
-def test_one_feature(tmp_path):
-    text = written(
-        tmp_path, estimator=regressor(1), train=rows(50, d=1), test=rows(40, d=1, seed=4)
-    )
-    assert "effect-0" in text
-    assert "effect-1" not in text
+def test_several_classes(tmp_path):
+    text = text_of(tmp_path, WINE[::-1])
+    assert "Most often confused" in text
+    assert re.search(r"class_\d taken for class_\d: \d+ rows?, \d+ %", text)
+    assert "the class that the feature moves most" in text
+    assert "positive class" not in text
+
+
+def test_pictures(tmp_path):
+    shapes = {"image_shape": [8, 8], "image_pixels": list(range(64))}
+    page = written(tmp_path, DIGITS, metadata=METADATA | shapes)
+    parsed = Page(page)
+    assert parsed.tags["img"] >= 20
+    sources = re.findall(r'<img class="row" src="([^"]*)" alt="([^"]*)"', page)
+    assert len(sources) == parsed.tags["img"]
+    assert all(uri.startswith("data:image/png;base64,") and alt for uri, alt in sources)
+    text = plain(parsed.text)
+    assert "What moves the prediction" not in text
+    assert "Most unusual values" not in text
+    assert re.search(r"\d \(\d+ %\), \d \(\d+ %\), \d \(", text)
+
+
+def test_many_classes(tmp_path):
+    rng = np.random.default_rng(0)
+    text = text_of(tmp_path, halves(rng.standard_normal((800, 3)), np.arange(800) % 40))
+    assert "The 30 classes whose rows are found worst; the other 10 are not shown." in text
+    assert "Confusion matrix" not in text
+
+
+def test_a_model_that_is_never_wrong(tmp_path):
+    x = np.repeat(np.array([[-3.0, 0.0], [3.0, 1.0]]), 40, axis=0)
+    part = table(x, np.repeat([True, False], 40))
+    text = text_of(tmp_path, (part, part))
+    assert "most wrong" not in text
+    assert "The positive class is True" in text
+    assert "its errors" not in text
+
+
+def test_a_positive_class_without_rows(tmp_path):
+    train, test = FRAUD
+    text = text_of(tmp_path, (train, test.of(test.y == "clean")))
+    assert "none of these rows is of it" in text
 
 
 def test_two_hundred_features(tmp_path):
-    text = written(
-        tmp_path, estimator=regressor(200), train=rows(80, d=200), test=rows(40, d=200, seed=4)
-    )
-    assert "effect-11" in text
-    assert "effect-12" not in text
-    assert "measured on a coarser grid" in text
-    assert "x200" not in text
-    assert len(text) < 1_000_000
+    page = written(tmp_path, (rows(80, d=200), rows(40, d=200, seed=4)))
+    assert "effect-11" in page
+    assert "effect-12" not in page
+    assert "measured on a coarser grid" in page
+    assert "x200" not in page
+    assert len(page) < 1_000_000
 
 
 def test_constant_target_and_predictions(tmp_path):
-    train = rows(50)
-    train = Rows(train.X, np.full(50, 7.0), train.row_ids)
+    train = table(rows(50).X, np.full(50, 7.0))
     flat = regressor(slopes=np.zeros(3), offset=7.0, noise_var=1e-12)
     flat.fit_report_ = fit_report(warnings=["the target is constant: check the column"])
     flat.x_scaler_ = Standardiser(np.ones(3), np.zeros(3), np.full(3, 1e12))
-    text = written(tmp_path, estimator=flat, train=train, test=train)
+    text = text_of(tmp_path, (train, train), estimator=flat)
     assert "the target is constant" in text
-    assert "nan" not in Page(text).said.lower()
+    assert "nan" not in text.lower()
 
 
 @pytest.mark.parametrize("extreme", [1e300, 1e-300])
 def test_extreme_columns_can_be_drawn(tmp_path, extreme):
-    train, test = rows(60), rows(40, seed=1)
     scale = np.array([extreme, 1.0, 1.0])
-    train, test = (Rows(r.X * scale, r.y, r.row_ids) for r in (train, test))
+    train, test = (table(r.X * scale, r.y) for r in (rows(60), rows(40, seed=1)))
     estimator = regressor(
         slopes=np.array([2.0 / extreme, 1.0, 0.5]), x_scaler_=Standardiser.fit(train.X)
     )
-    text = written(tmp_path, estimator=estimator, train=train, test=test)
-    assert f"× 10{'³⁰⁰' if extreme > 1 else '⁻³⁰⁰'}" in text
+    page = written(tmp_path, (train, test), estimator=estimator)
+    assert f"× 10{'³⁰⁰' if extreme > 1 else '⁻³⁰⁰'}" in page
 
 
 @pytest.mark.parametrize("scale", [1e-120, 1e9, 1e120])
 def test_targets_of_any_scale(tmp_path, scale):
-    parts = [Rows(r.X, r.y * scale, r.row_ids) for r in (rows(60), rows(40, seed=1))]
-
     class Scaled(type(regressor())):
         def predict_dist(self, x):
-            found = super().predict_dist(x)
-            return type(found)(
-                found.mean * scale, found.epistemic_var * scale**2, found.noise_var * scale**2
-            )
+            return super().predict_dist(x).rescaled(0.0, scale)
 
+    task = (table(r.X, r.y * scale) for r in (rows(60), rows(40, seed=1)))
     estimator = Scaled(**{k: getattr(regressor(), k) for k in ("slopes", "x_scaler_")})
-    said = Page(written(tmp_path, estimator=estimator, train=parts[0], test=parts[1])).said
-    assert "inf" not in re.findall(r"\b\w+\b", said.lower())
+    text = text_of(tmp_path, tuple(task), estimator=estimator)
+    assert "inf" not in re.findall(r"\b\w+\b", text.lower())
 
 
 def test_one_epoch_and_a_method_without_guards(tmp_path):
@@ -172,10 +294,10 @@ def test_one_epoch_and_a_method_without_guards(tmp_path):
     estimator.fit_report_ = fit_report(
         n_epochs=1, guards={}, trace={"noise_std": [0.5], "elbo": [np.nan]}, log_evidence={}
     )
-    said = plain(Page(written(tmp_path, estimator=estimator)).said)
-    assert "in 1 epoch and" in said
-    assert "counts no guarded updates" in said
-    assert "Elbo" in said
+    text = text_of(tmp_path, estimator=estimator)
+    assert "in 1 epoch and" in text
+    assert "counts no guarded updates" in text
+    assert "Elbo" in text
 
 
 def test_a_mixture_of_gaussians(tmp_path):
@@ -183,9 +305,9 @@ def test_a_mixture_of_gaussians(tmp_path):
 
     class Disagreeing(type(regressor())):
         def predict_dist(self, x):
-            found = super().predict_dist(x)
-            means = np.stack([found.mean - 3.0, found.mean, found.mean + 4.0])
-            noise_vars = np.array([0.1, 0.5, 2.0])[:, None] * found.noise_var
+            one = super().predict_dist(x)
+            means = np.stack([one.mean - 3.0, one.mean, one.mean + 4.0])
+            noise_vars = np.array([0.1, 0.5, 2.0])[:, None] * one.noise_var
             return MixturePredictive.of(means, noise_vars)
 
     made = regressor()
@@ -194,11 +316,11 @@ def test_a_mixture_of_gaussians(tmp_path):
         guards={"something_new": 2}, trace={"loss": [3.0, np.inf], "odd_name": [1.0, 2.0, 3.0]}
     )
     parsed = Page(written(tmp_path, estimator=estimator))
-    said = plain(parsed.said)
+    text = plain(parsed.text)
     assert parsed.tags["svg"] == 4 + 3 + 2
-    assert "Something new: 2" in said
-    assert "Odd name" in said
-    assert "nan" not in said.lower()
+    assert "Something new: 2" in text
+    assert "Odd name" in text
+    assert "nan" not in text.lower()
 
 
 def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):

@@ -66,7 +66,7 @@ class Notes:
             "source": self.source,
             "unit": self.unit,
             "seed": self.seed,
-            "baselines": None if self.baselines is None else self.baselines.to_dict(),
+            "baselines": self.baselines,
             **self.picture,
         }
 

@@ -10,12 +10,11 @@ from bayesprop.cli.actions import Report
 from bayesprop.cli.console import note, print_json, progress, warn
 from bayesprop.cli.opened import Notes, open_model
 from bayesprop.cli.tables import check_output
-from bayesprop.report.write import Rows as ReportRows
-from bayesprop.report.write import write_report
-from bayesprop.table.encoding import Rows
+from bayesprop.report.page import write_report
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel
+    from bayesprop.table.encoding import Rows
 
 
 def run(options: Report) -> None:
@@ -36,7 +35,12 @@ def run(options: Report) -> None:
 
 
 def write_page(
-    path: Path, saved: SavedModel, *, train: Rows | None, test: Rows | None, about: dict[str, Any]
+    path: Path,
+    saved: SavedModel,
+    *,
+    train: Rows | None,
+    test: Rows | None,
+    about: dict[str, Any],
 ) -> None:
     """Write the page of a saved model, dated today; `about` goes over the notes of its fit."""
     notes = Notes(saved).for_report() | {
@@ -47,11 +51,7 @@ def write_page(
         path,
         estimator=saved.estimator,
         encoding=saved.table,
-        train=_named(train),
-        test=_named(test),
+        train=train,
+        test=test,
         metadata=notes | about,
     )
-
-
-def _named(rows: Rows | None) -> ReportRows | None:
-    return rows and ReportRows(rows.X, rows.y, [str(number) for number in rows.numbers])

@@ -186,7 +186,7 @@ def judge(estimator: Any, encoding: TableEncoding, train: Rows, test: Rows) -> J
 
 def score(predictive: Any, baselines: Baselines | None, rows: Rows) -> Scores:
     """Return the metrics of what a model predicts for the rows, and those of each baseline."""
-    beside = {} if baselines is None else baselines.predict(rows.X, baselines.classes)
+    beside = {} if baselines is None else baselines.predict(rows.X)
     # The constant one first: the more a model can, the further to the right.
     every = {"model": predictive, **dict(sorted(beside.items()))}
     return {name: metrics.summarise(prediction, rows.y) for name, prediction in every.items()}

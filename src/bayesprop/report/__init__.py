@@ -1,5 +1,5 @@
 """One self-contained HTML page from a fitted model.
 
-`contents.py` computes what a page says, `page.py` draws and fills it, `write.py` writes it;
-`tasks.py` holds all that differs between numbers and classes.
+`contents.py` computes what a page says, and asks `of_numbers.py` or `of_classes.py` for all that
+differs between the two; `page.py` draws it, fills the templates and writes the page.
 """

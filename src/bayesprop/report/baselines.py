@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -17,9 +17,9 @@ MAX_FEATURES = 1000
 MAX_STORED_FEATURES = 64
 MAX_WEIGHTS = 20_000
 _MAX_VALUES = 10_000_000
-_CHUNK_VALUES = 4_000_000
 _CLASSES = "classification"
 _DAMAGED = "the stored baselines are damaged: fit the model again"
+_Line = TypeVar("_Line", "LinearBaseline", "LogisticBaseline")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class FrequencyBaseline:
         return _of_sure_weights(np.tile(self.share, (len(x), 1)), self.classes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearBaseline:
     """Bayesian linear regression, its two precisions set by the evidence (MacKay 1992).
 
@@ -82,7 +82,7 @@ class LinearBaseline:
     y_scaler: Standardiser
     weight_mean: Float[np.ndarray, " d"]
     weight_cov: Float[np.ndarray, "d d"]
-    noise_var: float
+    noise_var: float | np.ndarray
 
     @classmethod
     def fit(cls, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> LinearBaseline:
@@ -94,44 +94,14 @@ class LinearBaseline:
         ridge = BayesianRidge(fit_intercept=False, tol=1e-6).fit(z, t)
         return cls(x_scaler, y_scaler, ridge.coef_, ridge.sigma_, 1.0 / float(ridge.alpha_))
 
-    @property
-    def n_features(self) -> int:
-        """Number of encoded columns."""
-        return len(self.weight_mean)
-
     def predict_dist(self, x: Float[np.ndarray, "n d"]) -> GaussianPredictive:
-        """Predict mean and variance, in y and y², some rows at a time."""
-        step = max(1, _CHUNK_VALUES // max(x.shape[1], 1))
-        parts = [self._moments(x[i : i + step]) for i in range(0, len(x), step)]
-        m, v = (np.concatenate(values)[:, None] for values in zip(*parts, strict=True))
-        scaler, noise = self.y_scaler, np.full_like(v, self.noise_var)
-        moments = (scaler.inverse_mean(m), scaler.inverse_var(v), scaler.inverse_var(noise))
-        return GaussianPredictive(*(part[:, 0] for part in moments))
-
-    def _moments(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Predict mean and variance, in y and y²."""
         z = self.x_scaler.transform(x)
-        return z @ self.weight_mean, np.einsum("ij,ij->i", z @ self.weight_cov, z)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready values."""
-        return {
-            "x_scaler": self.x_scaler.to_dict(),
-            "y_scaler": self.y_scaler.to_dict(),
-            "weight_mean": self.weight_mean.tolist(),
-            "weight_cov": self.weight_cov.tolist(),
-            "noise_var": self.noise_var,
-        }
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any]) -> LinearBaseline:
-        """Rebuild from `to_dict`; ValueError if it is not one."""
-        x_scaler, y_scaler = (Standardiser.from_dict(stored[f"{s}_scaler"]) for s in "xy")
-        mean, cov = _numbers(stored["weight_mean"]), _numbers(stored["weight_cov"])
-        noise_var, d = float(stored["noise_var"]), mean.size
-        shapes = (mean.shape, cov.shape, x_scaler.std.shape, y_scaler.std.shape)
-        if shapes != ((d,), (d, d), (d,), (1,)) or not noise_var > 0.0:
-            raise ValueError(_DAMAGED)
-        return cls(x_scaler, y_scaler, mean, cov, noise_var)
+        var = np.einsum("ij,ij->i", z @ self.weight_cov, z)
+        standardised = GaussianPredictive(
+            z @ self.weight_mean, var, np.full_like(var, self.noise_var)
+        )
+        return standardised.rescaled(self.y_scaler.inverse_mean(np.zeros(1)), self.y_scaler.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +109,7 @@ class LogisticBaseline:
     """Multinomial logistic regression on standardised inputs, at its most probable weights.
 
     weight, intercept
-        (d, c) and (c,), for standardised inputs; the prior is N(0, 1) for every weight and flat
-        for the intercepts.
+        For standardised inputs; the prior is N(0, 1) for every weight and flat for the intercepts.
     """
 
     classes: np.ndarray
@@ -173,40 +142,17 @@ class LogisticBaseline:
             intercept[present] = np.ravel(np.asarray(halves).T * model.intercept_)
         return cls(classes, x_scaler, weight, intercept)
 
-    @property
-    def n_features(self) -> int:
-        """Number of encoded columns."""
-        return len(self.weight)
-
     def predict_dist(self, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Predict the probabilities of every class."""
         logits = self.x_scaler.transform(x) @ self.weight + self.intercept
         return _of_sure_weights(special.softmax(logits, axis=1), self.classes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready values, the classes apart."""
-        return {
-            "x_scaler": self.x_scaler.to_dict(),
-            "weight": self.weight.tolist(),
-            "intercept": self.intercept.tolist(),
-        }
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any], classes: np.ndarray) -> LogisticBaseline:
-        """Rebuild from `to_dict`; ValueError if it is not one."""
-        scaler = Standardiser.from_dict(stored["x_scaler"])
-        weight, intercept = _numbers(stored["weight"]), _numbers(stored["intercept"])
-        c = len(classes)
-        if weight.shape != (*scaler.std.shape, c) or intercept.shape != (c,):
-            raise ValueError(_DAMAGED)
-        return cls(classes, scaler, weight, intercept)
 
 
 @dataclass(frozen=True)
 class Baselines:
     """The baselines of one training table; `line` is None where `note` says why."""
 
-    constant: ConstantBaseline | FrequencyBaseline | None
+    constant: ConstantBaseline | FrequencyBaseline
     line: LinearBaseline | LogisticBaseline | None = None
     note: str = ""
 
@@ -218,8 +164,6 @@ class Baselines:
         if classes is not None:
             return _of_classes(x, np.asarray(y), np.asarray(classes))
         constant = ConstantBaseline.fit(y)
-        if len(y) < 2:
-            return cls(constant, note="A linear baseline needs at least two training rows.")
         if x.shape[1] > MAX_FEATURES:
             note = (
                 f"The linear baseline is left out beyond {MAX_FEATURES:,} encoded features "
@@ -229,73 +173,42 @@ class Baselines:
         return cls(constant, LinearBaseline.fit(x, y))
 
     def predict(
-        self, x: Float[np.ndarray, "n d"], classes: np.ndarray | None = None
+        self, x: Float[np.ndarray, "n d"]
     ) -> dict[str, GaussianPredictive | ClassPredictive]:
-        """Predict rows by "linear" or "logistic", and by "constant", as far as they are there.
-
-        ValueError if they were fitted to other columns, or to other classes than a model's.
-        """
-        if self.constant is None:
-            return {}
-        has_columns = self.line is None or self.line.n_features == x.shape[1]
-        if not has_columns or not _are_equal(self.classes, classes):
-            raise ValueError(
-                "the stored baselines have other features or classes than the model: they do not "
-                "belong together"
-            )
+        """Predict rows by "linear" or "logistic", if it is there, and by "constant"."""
         predictions: dict[str, GaussianPredictive | ClassPredictive] = {}
         if self.line is not None:
             name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
             predictions[name] = self.line.predict_dist(x)
         return predictions | {"constant": self.constant.predict_dist(x)}
 
-    @property
-    def classes(self) -> np.ndarray | None:
-        """Labels in sorted order; None of baselines of numbers."""
-        return self.constant.classes if isinstance(self.constant, FrequencyBaseline) else None
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values; a linear one only while its covariance stays small."""
-        line = None if self.line is None else self.line.to_dict()
-        if isinstance(self.constant, FrequencyBaseline):
-            return {
-                "task": _CLASSES,
-                "classes": self.constant.classes.tolist(),
-                "share": self.constant.share.tolist(),
-                "logistic": line,
-                "note": self.note,
-            }
-        note, constant = self.note, self.constant
-        if self.line is not None and self.line.n_features > MAX_STORED_FEATURES:
+        line, note, constant = self.line, self.note, self.constant
+        if isinstance(constant, FrequencyBaseline):
+            classes, share = constant.classes.tolist(), constant.share.tolist()
+            head = {"task": _CLASSES, "classes": classes, "share": share}
+            return {**head, "logistic": _to_dict(line), "note": note}
+        if line is not None and len(line.x_scaler.mean) > MAX_STORED_FEATURES:
             line, note = (
                 None,
                 "The linear baseline was not stored with the model, which has more than "
                 f"{MAX_STORED_FEATURES} encoded features.",
             )
-        return {
-            "constant": None if constant is None else [constant.mean, constant.var],
-            "linear": line,
-            "note": note,
-        }
+        return {"constant": [constant.mean, constant.var], "linear": _to_dict(line), "note": note}
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Baselines:
-        """Rebuild from `to_dict`; ValueError if it is not one."""
+        """Rebuild from `to_dict`; KeyError, TypeError or ValueError if it is not one."""
         note = str(stored.get("note", ""))
-        if stored.get("task") == _CLASSES:
-            classes, share = np.asarray(stored["classes"]), _numbers(stored["share"])
-            if share.shape != classes.shape:
-                raise ValueError(_DAMAGED)
-            line = stored["logistic"] and LogisticBaseline.from_dict(stored["logistic"], classes)
-            return cls(FrequencyBaseline(classes, share), line or None, note)
-        if "task" in stored:
+        if "task" not in stored:
+            constant = ConstantBaseline(*map(float, stored["constant"]))
+            return cls(constant, _from_dict(LinearBaseline, stored["linear"]), note)
+        classes, share = np.asarray(stored["classes"]), _numbers(stored["share"])
+        if stored["task"] != _CLASSES or share.shape != classes.shape:
             raise ValueError(_DAMAGED)
-        constant, linear = stored.get("constant"), stored.get("linear")
-        return cls(
-            None if constant is None else ConstantBaseline(*map(float, constant)),
-            None if linear is None else LinearBaseline.from_dict(linear),
-            note,
-        )
+        line = _from_dict(LogisticBaseline, stored["logistic"], classes=classes)
+        return cls(FrequencyBaseline(classes, share), line, note)
 
 
 def _of_classes(x: Float[np.ndarray, "n d"], y: np.ndarray, classes: np.ndarray) -> Baselines:
@@ -316,8 +229,30 @@ def _of_classes(x: Float[np.ndarray, "n d"], y: np.ndarray, classes: np.ndarray)
     return Baselines(constant, LogisticBaseline.fit(x[chosen], y[chosen], classes), note)
 
 
-def _are_equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
-    return one is other if one is None or other is None else np.array_equal(one, other)
+def _to_dict(line: LinearBaseline | LogisticBaseline | None) -> dict[str, Any] | None:
+    """Store a line field by field, its classes apart."""
+    if line is None:
+        return None
+    return {
+        name: value.to_dict() if isinstance(value, Standardiser) else np.asarray(value).tolist()
+        for name, value in vars(line).items()
+        if name != "classes"
+    }
+
+
+def _from_dict(kind: type[_Line], stored: dict[str, Any] | None, **classes: Any) -> _Line | None:
+    if stored is None:
+        return None
+    values: dict[str, Any] = {
+        name: Standardiser.from_dict(value) if name.endswith("_scaler") else _numbers(value)
+        for name, value in stored.items()
+    }
+    line = kind(**values, **classes)
+    # What does not fit together cannot predict a row.
+    predicted = line.predict_dist(np.zeros((1, len(line.x_scaler.mean))))
+    if not np.all(predicted.is_finite):
+        raise ValueError(_DAMAGED)
+    return line
 
 
 def _numbers(stored: Any) -> np.ndarray:

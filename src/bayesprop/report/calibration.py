@@ -1,27 +1,29 @@
 """Does the model know how wrong it is? What was promised against what came, beside chance.
 
-Of numbers: PIT values and coverage. Of classes: shares against probabilities, and abstaining.
+Of numbers: PIT values and coverage. Of classes: shares against probabilities, and abstaining. And
+the statistics that a verdict needs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy import special
+from scipy import optimize, special, stats
 
+from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.surest_first import surest_first
 
 MIN_ROWS = 20
-_BAND = 0.95
 _N_BINS, _N_FINE_BINS, _MANY_ROWS = 10, 20, 2000
 _N_POINTS = 100
 _LEVELS = np.linspace(0.02, 0.98, 49)
+_LOG_TEMPERATURES = (-3.0, 3.0)
+_LEAST_LOG_PROBA = -700.0
 
 
-@dataclass(frozen=True)
-class PitHistogram:
+class PitHistogram(NamedTuple):
     """Counts of PIT values in equal bins; a calibrated bin lies in [low, high] 95 times of 100."""
 
     edges: Float[np.ndarray, " bins_plus_one"]
@@ -31,35 +33,23 @@ class PitHistogram:
     high: float
 
 
-@dataclass(frozen=True)
-class CoverageCurve:
-    """Share of rows inside central intervals of each nominal level, and the 95 % band for it."""
+class Promise(NamedTuple):
+    """Shares that were promised and those that came.
 
-    nominal: Float[np.ndarray, " levels"]
-    actual: Float[np.ndarray, " levels"]
-    low: Float[np.ndarray, " levels"]
-    high: Float[np.ndarray, " levels"]
-
-
-@dataclass(frozen=True)
-class Diagram:
-    """Rows grouped by a predicted probability; only groups that hold a row.
-
-    predicted, actual
-        Mean probability of the event in each group, and the share of rows where it came true.
     low, high
-        The share of a calibrated model lies between them 95 times of 100.
+        What comes of an honest promise lies between them 95 times of 100.
+    n_rows
+        Behind each share.
     """
 
-    predicted: Float[np.ndarray, " g"]
+    promised: Float[np.ndarray, " g"]
     actual: Float[np.ndarray, " g"]
     low: Float[np.ndarray, " g"]
     high: Float[np.ndarray, " g"]
-    count: Int[np.ndarray, " g"]
+    n_rows: Int[np.ndarray, " g"]
 
 
-@dataclass(frozen=True)
-class Histogram:
+class Histogram(NamedTuple):
     """How many right and wrong answers were given with each confidence."""
 
     edges: Float[np.ndarray, " bins_plus_one"]
@@ -67,8 +57,7 @@ class Histogram:
     wrong: Int[np.ndarray, " bins"]
 
 
-@dataclass(frozen=True)
-class Abstaining:
+class Abstaining(NamedTuple):
     """Errors among the surest rows, for growing shares of them.
 
     answered
@@ -85,23 +74,6 @@ class Abstaining:
     std: Float[np.ndarray, " g"]
 
 
-def binomial_band(
-    n: int | Int[np.ndarray, " levels"], chance: Float[np.ndarray, " levels"]
-) -> tuple[Float[np.ndarray, " levels"], Float[np.ndarray, " levels"]]:
-    """Smallest counts k with P(K <= k) >= 2.5 % and >= 97.5 %, K ~ Binomial(n, chance)."""
-    tail = (1.0 - _BAND) / 2.0
-    return _binomial_quantile(tail, n, chance), _binomial_quantile(1.0 - tail, n, chance)
-
-
-def _binomial_quantile(level: float, n: int | np.ndarray, chance: np.ndarray) -> np.ndarray:
-    # bdtrik solves for a continuous k, and rounds either way near an integer; it is nan below 0.
-    k = np.floor(np.nan_to_num(special.bdtrik(level, n, chance), nan=0.0))
-    k = np.maximum(k - 1.0, 0.0)
-    for _ in range(3):
-        k = np.where(special.bdtr(k, n, chance) < level, k + 1.0, k)
-    return np.minimum(k, n)
-
-
 def pit_histogram(pit: Float[np.ndarray, " n"]) -> PitHistogram | None:
     """Count PIT values in 5 to 20 bins, about ten rows a bin; None below `MIN_ROWS` rows."""
     n = len(pit)
@@ -109,40 +81,43 @@ def pit_histogram(pit: Float[np.ndarray, " n"]) -> PitHistogram | None:
         return None
     n_bins = int(np.clip(n // 10, 5, 20))
     counts, edges = np.histogram(pit, bins=n_bins, range=(0.0, 1.0))
-    low, high = binomial_band(n, np.array([1.0 / n_bins]))
-    return PitHistogram(edges, counts, n / n_bins, float(low[0]), float(high[0]))
+    low, high = stats.binom.ppf((0.025, 0.975), n, 1.0 / n_bins)
+    return PitHistogram(edges, counts, n / n_bins, float(low), float(high))
 
 
-def coverage_curve(pit: Float[np.ndarray, " n"]) -> CoverageCurve | None:
+def coverage_curve(pit: Float[np.ndarray, " n"]) -> Promise | None:
     """Nominal against actual coverage of central intervals; None below `MIN_ROWS` rows."""
     n = len(pit)
     if n < MIN_ROWS:
         return None
     folded = np.sort(np.abs(2.0 * pit - 1.0))
-    actual = np.searchsorted(folded, _LEVELS, side="right") / n
-    low, high = binomial_band(n, _LEVELS)
-    return CoverageCurve(_LEVELS, actual, low / n, high / n)
+    inside = np.searchsorted(folded, _LEVELS, side="right")
+    return _beside_chance(_LEVELS, inside, np.full(len(_LEVELS), n))
 
 
 def diagram(
     probability: Float[np.ndarray, " n"], happened: Bool[np.ndarray, " n"]
-) -> Diagram | None:
+) -> Promise | None:
     """Group rows by the probability of an event, in bins of a tenth; None below `MIN_ROWS` rows.
 
-    Beyond 2,000 rows the bins are half as wide.
+    Beyond 2,000 rows the bins are half as wide. Only groups that hold a row are returned.
     """
     n = len(probability)
     if n < MIN_ROWS:
         return None
     n_bins = _N_BINS if n < _MANY_ROWS else _N_FINE_BINS
     bins = np.minimum((probability * n_bins).astype(int), n_bins - 1)
-    count = np.bincount(bins, minlength=n_bins)
-    filled = count > 0
-    count = count[filled]
-    predicted = np.bincount(bins, weights=probability, minlength=n_bins)[filled] / count
-    actual = np.bincount(bins, weights=happened, minlength=n_bins)[filled] / count
-    low, high = binomial_band(count, np.clip(predicted, 1e-12, 1.0 - 1e-12))
-    return Diagram(predicted, actual, low / count, high / count, count)
+    count = np.bincount(bins)
+    sums = (np.bincount(bins, weights=values)[count > 0] for values in (probability, happened))
+    promised, came = sums
+    count = count[count > 0]
+    return _beside_chance(promised / count, came, count)
+
+
+def _beside_chance(promised: np.ndarray, came: np.ndarray, count: np.ndarray) -> Promise:
+    chance = np.clip(promised, 1e-12, 1.0 - 1e-12)
+    low, high = (stats.binom.ppf(tail, count, chance) / count for tail in (0.025, 0.975))
+    return Promise(promised, came / count, low, high, count)
 
 
 def histogram(
@@ -173,3 +148,51 @@ def abstaining(
     sums = (np.cumsum(values)[kept - 1] for values in (wrong, 1.0 - sure, sure * (1.0 - sure)))
     n_wrong, n_expected, var = sums
     return Abstaining(kept / n, n_wrong / kept, n_expected / kept, np.sqrt(var) / kept)
+
+
+def anderson_darling(u: Float[np.ndarray, " n"]) -> float:
+    """A² of a sample against the uniform law: -n - mean_i (2i - 1) log[u_i (1 - u_{n+1-i})]."""
+    n = len(u)
+    ordered = np.clip(np.sort(u), 1e-300, 1.0 - 1e-16)
+    odd = 2.0 * np.arange(1, n + 1) - 1.0
+    return float(-n - np.mean(odd * (np.log(ordered) + np.log1p(-ordered[::-1]))))
+
+
+def chance_of_sum(total: float, p: Float[np.ndarray, " n"]) -> float:
+    """P(a sum of independent Bernoulli(p_i) lies as far from its mean as `total`), two-sided.
+
+    Twice the smaller tail: P(S >= k) = Phi(-z) - g (1 - z²) phi(z) / 6 with the skewness g and the
+    continuity correction z = (k - 1/2 - mean) / std (the refined normal approximation of Volkova
+    1996). A chance of one in a hundred is right to a tenth of itself, for a mean of one to a half.
+    """
+    mean, var = float(np.sum(p)), float(np.sum(p * (1.0 - p)))
+    side = 1.0 if total >= mean else -1.0
+    beyond = side * (total - mean) - 0.5
+    if beyond <= 0.0:
+        return 1.0
+    if var <= 0.0:
+        return 0.0
+    z = beyond / np.sqrt(var)
+    skewness = side * float(np.sum(p * (1.0 - p) * (1.0 - 2.0 * p))) / var**1.5
+    density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    tail = special.ndtr(-z) - skewness * (1.0 - z * z) * density / 6.0
+    return float(np.clip(2.0 * tail, 0.0, 1.0))
+
+
+def temperature(predicted: ClassPredictive, y: np.ndarray) -> float:
+    """Find T such that probabilities proportional to p^(1/T) fit the labels best.
+
+    Above 1 for a model that is too sure (Guo et al. 2017, s. 4.2).
+    """
+    with np.errstate(divide="ignore"):
+        log_proba = np.maximum(np.log(predicted.proba), _LEAST_LOG_PROBA)
+    at = np.arange(len(y)), predicted.codes(y)
+
+    def loss(log_t: float) -> float:
+        tempered = log_proba / np.exp(log_t)
+        return float(np.sum(special.logsumexp(tempered, axis=1) - tempered[at]))
+
+    optimum: optimize.OptimizeResult = optimize.minimize_scalar(
+        loss, bounds=_LOG_TEMPERATURES, method="bounded"
+    )
+    return float(np.exp(optimum.x))

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from matplotlib.transforms import Bbox
 
-from bayesprop.report.picture_files import write
-from bayesprop.report.svg import BLUE, INK, LINE, MUTED, ORANGE
+from bayesprop.report.svg import BLUE, INK, LINE, MUTED, ORANGE, write
 
 _FAR_BELOW = 3.0
 """A method this many times further below the best than the constant is drawn at the edge."""

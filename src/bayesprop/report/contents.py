@@ -9,30 +9,20 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from bayesprop.model.fit_report import FitReport
-from bayesprop.report.about import (
-    About,
-    about,
-    feature_names,
-    predictor,
-    seed_of,
-    standardiser_of,
-    standardises,
-)
-from bayesprop.report.baselines import Baselines, ConstantBaseline
-from bayesprop.report.details import ClassDetails, NumberDetails
-from bayesprop.report.effects import Effects, effects
-from bayesprop.report.features import features_of
+from bayesprop.model.standardiser import Standardiser
+from bayesprop.report import of_classes, of_numbers
+from bayesprop.report.baselines import Baselines
+from bayesprop.report.effects import Effects, effects, features_of
 from bayesprop.report.linear_weights import Weights, weights_of
+from bayesprop.report.of_classes import ClassDetails
+from bayesprop.report.of_numbers import NumberDetails
 from bayesprop.report.pictures import Pictures
-from bayesprop.report.rows import Rows, judged_rows, of_known_classes
 from bayesprop.report.scoring import Comparison, Score, compare
 from bayesprop.report.unsure import UnsureRow, describe
-from bayesprop.report.verdict import Verdict
-from bayesprop.report.words import label
+from bayesprop.report.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
-    from bayesprop.report.tasks import Task
-    from bayesprop.table.encoding import TableEncoding
+    from bayesprop.table.encoding import Rows, TableEncoding
 
 _MISSING = "The model file does not hold the baselines, which need the training rows."
 Details = TypeVar("Details", NumberDetails, ClassDetails)
@@ -42,10 +32,18 @@ Details = TypeVar("Details", NumberDetails, ClassDetails)
 class Contents(Generic[Details]):
     """What a page says, whether numbers or classes are predicted.
 
+    target, unit, source, created
+        In the user's own words; empty where nothing is known.
+    reproduction
+        (name, text) pairs: what reproduces the model.
+    data_notes
+        Sentences on what was filled, grouped or dropped.
     kind
         Which rows were judged: "held-out", "training", or "table" (one given later).
     models
         The fitted model and its baselines, in the order of the values of `scores`.
+    comparison
+        With the linear or logistic baseline; None where there is none, or nothing was held out.
     epistemic_share
         Share of the predictive variance, or of the predictive entropy, that is epistemic.
     conformal
@@ -62,12 +60,17 @@ class Contents(Generic[Details]):
         What only this task has.
     """
 
-    about: About
+    target: str
+    unit: str
+    source: str
+    created: str
+    reproduction: tuple[tuple[str, str], ...]
+    data_notes: tuple[str, ...]
     kind: str
     n_rows: int
     models: tuple[str, ...]
     scores: tuple[Score, ...]
-    comparisons: tuple[Comparison, ...]
+    comparison: Comparison | None
     baseline_note: str
     epistemic_share: float
     verdict: Verdict
@@ -81,77 +84,106 @@ class Contents(Generic[Details]):
     weights: Weights | None
     details: Details
 
+    def score(self, name: str) -> Score:
+        """Find a metric."""
+        return next(score for score in self.scores if score.name == name)
+
+    def beside(self, name: str) -> list[tuple[str, float]]:
+        """Name every baseline, with its value of a metric."""
+        return list(zip(self.models, self.score(name).values, strict=True))[1:]
+
 
 def collect(
-    task: Task,
     *,
     estimator: Any,
-    encoding: TableEncoding | None,
+    encoding: TableEncoding,
     train: Rows | None,
     test: Rows | None,
     metadata: Mapping[str, Any],
 ) -> Contents[Any]:
     """Compute the contents; arguments as in `write_report`."""
     classes = getattr(estimator, "classes_", None)
-    given, kind = judged_rows(train, test)
-    judged, remarks = of_known_classes(given, classes)
-    y, seed = judged.y, seed_of(metadata)
-    predicted = predictor(estimator)(judged.X)
-    _check(task.is_usable(predicted, y), judged)
-    baselines = _baselines(train, metadata, classes)
-    models = {"model": predicted, **baselines.predict(judged.X, classes)}
-    compared = [compare(predicted, models[name], name, y) for name in list(models)[1:]]
+    task: Any = of_numbers if classes is None else of_classes
+    judged: Any = train if test is None else test
     reference = judged if train is None else train
+    y, seed = judged.y, max(metadata["seed"], 0)
+    predicted = estimator.predict_dist(judged.X)
+    _check(predicted.is_finite, judged)
+    models = {"model": predicted}
+    baselines = _baselines(train, metadata["baselines"], classes)
+    if baselines is not None:
+        models |= baselines.predict(judged.X)
+    scaler = estimator.x_scaler_
+    is_standardised = bool(np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0))
+    standardise = (scaler if is_standardised else Standardiser.fit(reference.X)).transform
     pictures = Pictures.of(metadata, judged.X)
-    names = feature_names(estimator, encoding, reference)
     # What sets a picture apart is not a pixel.
-    features = features_of(encoding, names, reference.X) if pictures is None else ()
-    standardise = standardiser_of(estimator, reference).transform
+    features = features_of(encoding, reference.X) if pictures is None else ()
     unsure, wrong = (
         describe(task.answers(predicted[at], y[at]), judged, at, features, standardise)
         for at in (task.least_sure(predicted), task.most_wrong(predicted, y))
     )
-    details: Any = task.details(predicted, y, seed)
-    shown = {row.row for row in (*unsure, *wrong)} | set(details.examples)
-    smooth = predictor(getattr(estimator, "without_replicates", lambda: estimator)())
+    details = task.details(predicted, y, seed)
+    shown = {row.place for row in (*unsure, *wrong)} | set(details.examples)
+    smooth = getattr(estimator, "without_replicates", lambda: estimator)()
     return Contents(
-        about=about(estimator, encoding, metadata, remarks),
-        kind=kind,
+        target=encoding.target_name,
+        unit=metadata["unit"],
+        source=metadata["source"],
+        created=metadata["created"],
+        reproduction=_reproduction(estimator, metadata),
+        data_notes=tuple(encoding.report),
+        kind="training" if test is None else "table" if train is None else "held-out",
         n_rows=len(y),
         models=tuple(models),
         scores=task.scores(models, y),
-        comparisons=tuple(c for c in compared if c is not None),
-        baseline_note=baselines.note,
+        # On training rows the more flexible model wins, whatever it is worth.
+        comparison=None if test is None else _compared(models, y),
+        baseline_note=_MISSING if baselines is None else baselines.note,
         epistemic_share=predicted.epistemic_share,
-        verdict=task.verdict(predicted, y),
-        conformal=task.conformal(predicted, y) if kind != "training" else "",
-        effects=effects(smooth, reference.X, features, task.view(predicted), seed=seed),
+        verdict=verdict(predicted, y),
+        conformal="" if test is None else task.conformal(predicted, y),
+        effects=effects(
+            smooth.predict_dist, reference.X, features, task.view(predicted), seed=seed
+        ),
         unsure=unsure,
         wrong=wrong,
         pictures={row: pictures.uri(judged.X[row]) for row in sorted(shown)} if pictures else {},
         fit=estimator.fit_report_,
-        is_standardised=standardises(estimator),
-        weights=weights_of(estimator, names) if pictures is None else None,
+        is_standardised=is_standardised,
+        weights=weights_of(estimator, encoding.feature_names) if pictures is None else None,
         details=details,
     )
 
 
 def _check(is_usable: np.ndarray, rows: Rows) -> None:
     if not np.all(is_usable):
-        row = label(rows.row_ids[int(np.argmin(is_usable))])
-        raise ValueError(f"the prediction of row {row} is not finite")
+        number = rows.numbers[int(np.argmin(is_usable))]
+        raise ValueError(f"the prediction of row {number} is not finite")
 
 
 def _baselines(
-    train: Rows | None, metadata: Mapping[str, Any], classes: np.ndarray | None
-) -> Baselines:
-    """Return those stored with the model, or fit them; what is left of them where neither goes."""
-    stored, summary = metadata.get("baselines"), metadata.get("train_summary")
-    kept = None if stored is None else Baselines.from_dict(stored)
-    if train is not None and (kept is None or kept.line is None):
+    train: Rows | None, stored: Baselines | None, classes: np.ndarray | None
+) -> Baselines | None:
+    """Return those stored with the model, or fit them; None where neither goes."""
+    if train is not None and (stored is None or stored.line is None):
         return Baselines.fit(train.X, train.y, classes)
-    if kept is not None or summary is None or classes is not None:
-        return kept or Baselines(None, note=_MISSING)
-    constant = ConstantBaseline(float(summary["y_mean"]), float(summary["y_var"]))
-    note = _MISSING.replace("baselines, which need", "linear baseline, which needs")
-    return Baselines(constant, note=note)
+    return stored
+
+
+def _compared(models: Mapping[str, Any], y: np.ndarray) -> Comparison | None:
+    line = models.get("linear", models.get("logistic"))
+    return None if line is None else compare(models["model"], line, y)
+
+
+def _reproduction(estimator: Any, metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    parameters = ", ".join(f"{k}={v!r}" for k, v in sorted(estimator.get_params().items()))
+    pairs = {
+        "Command": metadata["command"],
+        "Table": metadata["source"],
+        "Seed": metadata["seed"],
+        "Model": f"{type(estimator).__name__}({parameters})",
+        "Versions": ", ".join(f"{k} {v}" for k, v in metadata["versions"].items()),
+        "Created": metadata["created"],
+    }
+    return tuple((name, str(text)) for name, text in pairs.items() if text != "")

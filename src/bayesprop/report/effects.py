@@ -6,18 +6,20 @@ Friedman (2001): set one feature to a value in many rows, leave the rest as they
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.predictive import Predictive
-from bayesprop.report.features import Feature
-from bayesprop.report.words import value
+from bayesprop.report.words import join, label, number, value
+
+if TYPE_CHECKING:
+    from bayesprop.table.encoding import TableEncoding
 
 MAX_SHOWN = 12
 MAX_LEVELS = 12
+MAX_LISTED = 40
 _MAX_CANDIDATES = 40
 _MAX_ROWS = 200
 _GRID_SIZE = 25
@@ -27,6 +29,56 @@ _CHUNK_VALUES = 4_000_000
 _SCREENING_QUANTILES = (0.05, 0.5, 0.95)
 
 Predict = Callable[[np.ndarray], Any]
+
+
+class Feature(NamedTuple):
+    """A column of the user's table, as encoded columns.
+
+    columns
+        Indices of the encoded columns that it fills.
+    settings
+        For a categorical column, the encoded values of each level, one row a level.
+    levels
+        Names of these levels; empty for a number.
+    """
+
+    name: str
+    columns: tuple[int, ...]
+    settings: Float[np.ndarray, "g c"] | None = None
+    levels: tuple[str, ...] = ()
+
+
+def features_of(encoding: TableEncoding, x: Float[np.ndarray, "n d"]) -> tuple[Feature, ...]:
+    """Group encoded columns by the columns of the table; levels come most frequent first."""
+    features: list[Feature] = []
+    at = 0
+    for column in encoding.columns:
+        width = len(column.feature_names)
+        levels = getattr(column, "levels", None)
+        if levels is None:
+            features.append(Feature(column.name, (at,)))
+            if column.missing:
+                yes_no = np.array([[0.0], [1.0]])
+                name = column.feature_names[-1]
+                features.append(Feature(name, (at + 1,), yes_no, ("no", "yes")))
+        else:
+            features.append(_category(column, at, x[:, at : at + width]))
+        at += width
+    return tuple(features)
+
+
+def _category(column: Any, at: int, x: np.ndarray) -> Feature:
+    settings, levels = np.eye(x.shape[1]), list(column.levels)
+    if column.missing:
+        levels.append("(missing)")
+    counts = list(np.sum(x, axis=0))
+    if column.rare:
+        settings = np.vstack([settings, np.zeros(x.shape[1])])
+        levels.append("(rarer levels)")
+        counts.append(len(x) - sum(counts))
+    order = np.argsort(-np.asarray(counts), kind="stable")
+    columns = tuple(range(at, at + x.shape[1]))
+    return Feature(column.name, columns, settings[order], tuple(levels[i] for i in order))
 
 
 class Curve(NamedTuple):
@@ -75,8 +127,7 @@ def probabilities(classes: np.ndarray) -> View:
     return View(lambda rows: rows.proba.T, curve)
 
 
-@dataclass(frozen=True, eq=False)
-class Effect:
+class Effect(NamedTuple):
     """The partial dependence of the prediction on one feature.
 
     grid
@@ -99,8 +150,7 @@ class Effect:
     hidden_levels: int = 0
 
 
-@dataclass(frozen=True)
-class Effects:
+class Effects(NamedTuple):
     """Effects that move the prediction most, and the movement of all others.
 
     n_background
@@ -113,6 +163,14 @@ class Effects:
     others: tuple[tuple[str, float], ...]
     n_background: int
     screened: bool
+
+    @property
+    def others_listed(self) -> str:
+        """Name the others, with the movement of each."""
+        listed = [f"{label(name, 40)} ({number(moved, 2)})" for name, moved in self.others]
+        if len(listed) > MAX_LISTED:
+            listed[MAX_LISTED:] = [f"{len(listed) - MAX_LISTED:,} more that move it less"]
+        return join(listed)
 
 
 def effects(

@@ -1,10 +1,11 @@
-"""The pictures that judge a model. Ink is data, blue the model, orange a warning.
+"""The pictures that judge a model, and those of what moves it; those of the fit: `fit_course.py`.
 
-Those of what moves a prediction and of the fit: `effect_figures.py`, `fit_figures.py`.
+Ink is data, blue the model, orange a warning.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayesprop.report.contents import Contents
-from bayesprop.report.details import ClassDetails, NumberDetails
 from bayesprop.report.drawing import (
     SMALL,
     WIDE,
@@ -23,75 +23,31 @@ from bayesprop.report.drawing import (
     set_names,
     times,
 )
+from bayesprop.report.effects import Effect
+from bayesprop.report.of_classes import ClassDetails
+from bayesprop.report.of_numbers import NumberDetails
 from bayesprop.report.svg import BLUE, INK, ORANGE, PAPER, inline_svg
-from bayesprop.report.words import label
+from bayesprop.report.words import label, number
 
 MAX_BALANCED = 12
-_ALTERNATIVES = {
-    "actual": (
-        "Predicted against actual",
-        "Each row's prediction with its 90 % interval, and the line where both are equal.",
-    ),
-    "coverage": (
-        "Nominal against actual coverage",
-        "Share of rows inside intervals of each nominal level, with the band that chance explains.",
-    ),
-    "pit": (
-        "Histogram of PIT values",
-        "Counts of the predicted probability of a value below the actual one; flat if calibrated.",
-    ),
-    "residual": (
-        "Residual against predicted standard deviation",
-        "Each row's error, and the band that should hold 90 % of them.",
-    ),
-    "reliability": (
-        "Reliability diagram",
-        "For groups of rows with similar predicted probability, the share where it came true, "
-        "and the range that chance explains.",
-    ),
-    "confidence": (
-        "Confidence of right and wrong answers",
-        "Two histograms of the probability of the answer given.",
-    ),
-    "abstaining": (
-        "Errors when the least sure rows are left out",
-        "Share of wrong answers among the rest, and the share that the model expects.",
-    ),
-    "balance": (
-        "Rows of each class beyond those expected",
-        "Actual minus expected number of rows, and the range that chance explains.",
-    ),
-}
 
 
-def of_numbers(contents: Contents[NumberDetails]) -> dict[str, str]:
-    """Draw every figure that the contents of a regressor allow, as SVG elements by name."""
-    drawn = {
-        "actual": actual(contents),
-        "coverage": coverage(contents.details),
-        "pit": pit(contents.details),
-        "residual": residual(contents.details),
-    }
-    return _as_elements(drawn)
-
-
-def of_classes(contents: Contents[ClassDetails]) -> dict[str, str]:
-    """Draw every figure that the contents of a classifier allow, as SVG elements by name."""
-    drawn = {
-        "reliability": reliability(contents.details),
-        "confidence": confidence(contents.details),
-        "abstaining": abstaining(contents.details),
-        "balance": balance(contents.details),
-    }
-    return _as_elements(drawn)
-
-
-def _as_elements(drawn: dict[str, Figure | None]) -> dict[str, str]:
-    return {
-        name: inline_svg(figure, name, *_ALTERNATIVES[name])
-        for name, figure in drawn.items()
-        if figure is not None
-    }
+def draw(contents: Contents[Any]) -> dict[str, str]:
+    """Draw every figure that the contents allow, as SVG elements by name."""
+    is_of_classes = isinstance(contents.details, ClassDetails)
+    drawn = {}
+    for name, (make, title, text) in (_OF_CLASSES if is_of_classes else _OF_NUMBERS).items():
+        figure = make(contents)
+        if figure is not None:
+            drawn[name] = inline_svg(figure, name, title, text)
+    shown = contents.effects.shown
+    limits = _effect_limits(shown)
+    for i, effect in enumerate(shown):
+        text = f"The mean prediction moves by {number(effect.curve.movement)}."
+        figure = partial_dependence(effect, limits, _effect_name(contents, effect))
+        title = f"Effect of {label(effect.name)}"
+        drawn[f"effect-{i}"] = inline_svg(figure, f"effect-{i}", title, text)
+    return drawn
 
 
 def actual(contents: Contents[NumberDetails]) -> Figure:
@@ -120,14 +76,14 @@ def actual(contents: Contents[NumberDetails]) -> Figure:
     set_limits(ax, truth, np.concatenate([span, ends]))
     line = np.array([np.min(span), np.max(span)])
     ax.plot(line, line, color=BLUE, linewidth=1.2, scalex=False, scaley=False)
-    name = label(contents.about.target, 28)
+    name = label(contents.target, 28)
     set_names(ax, times(f"Actual {name}", power), times(f"Predicted {name}", power))
     return fitted(figure, ax)
 
 
-def pit(details: NumberDetails) -> Figure | None:
+def pit(contents: Contents[NumberDetails]) -> Figure | None:
     """PIT histogram with the 95 % band of a calibrated model; orange where it leaves it."""
-    histogram = details.pit
+    histogram = contents.details.pit
     if histogram is None:
         return None
     figure, ax = new_axes(WIDE)
@@ -151,30 +107,29 @@ def pit(details: NumberDetails) -> Figure | None:
     return fitted(figure, ax)
 
 
-def coverage(details: NumberDetails) -> Figure | None:
+def coverage(contents: Contents[NumberDetails]) -> Figure | None:
     """Nominal against actual coverage, with the 95 % band of a calibrated model."""
-    curve = details.coverage
+    curve = contents.details.coverage
     if curve is None:
         return None
     figure, ax = new_axes(WIDE)
     ax.fill_between(
-        100 * curve.nominal, 100 * curve.low, 100 * curve.high, color=BLUE, alpha=0.16, linewidth=0
+        100 * curve.promised, 100 * curve.low, 100 * curve.high, color=BLUE, alpha=0.16, linewidth=0
     )
     ax.plot([0, 100], [0, 100], color=BLUE, linewidth=1.2)
-    ax.plot(100 * curve.nominal, 100 * curve.actual, color=INK, linewidth=1.2, alpha=0.8)
+    ax.plot(100 * curve.promised, 100 * curve.actual, color=INK, linewidth=1.2, alpha=0.8)
     outside = (curve.actual < curve.low) | (curve.actual > curve.high)
-    _mark(ax, 100 * curve.nominal, 100 * curve.actual, outside, size=3.2)
+    _mark(ax, 100 * curve.promised, 100 * curve.actual, outside, size=3.2)
     ax.set_xlim(0, 100)
     ax.set_ylim(0, 100)
     set_names(ax, "Nominal level of the interval, %", "Rows inside, %")
     return fitted(figure, ax)
 
 
-def residual(details: NumberDetails) -> Figure:
+def residual(contents: Contents[NumberDetails]) -> Figure:
     """Residual against predicted std: the blue fan should hold 90 % of the rows at every width."""
-    cloud = details.cloud
-    groups = details.groups
-    edges = np.array([(g.low, g.high, g.size) for g in groups]).reshape(-1, 3)
+    details, cloud = contents.details, contents.details.cloud
+    edges = np.array(details.groups).reshape(-1, 3)
     values, power = scaled(cloud.actual - cloud.mean, cloud.std, edges.ravel())
     error, std = values[0], values[1]
     outside = (cloud.actual < cloud.low) | (cloud.actual > cloud.high)
@@ -198,15 +153,15 @@ def residual(details: NumberDetails) -> Figure:
     return fitted(figure, ax)
 
 
-def reliability(details: ClassDetails) -> Figure | None:
+def reliability(contents: Contents[ClassDetails]) -> Figure | None:
     """Shares against probabilities, with 95 % bands; orange outside. At the foot, the counts."""
-    groups = details.diagram
+    details, groups = contents.details, contents.details.diagram
     if groups is None:
         return None
     figure, ax = new_axes(WIDE)
-    x, y = 100 * groups.predicted, 100 * groups.actual
+    x, y = 100 * groups.promised, 100 * groups.actual
     low, high = 100 * groups.low, 100 * groups.high
-    ax.bar(x, 14.0 * groups.count / np.max(groups.count), width=3.0, color=INK, alpha=0.18)
+    ax.bar(x, 14.0 * groups.n_rows / np.max(groups.n_rows), width=3.0, color=INK, alpha=0.18)
     ax.plot([0, 100], [0, 100], color=BLUE, linewidth=1.2)
     ax.bar(x, high - low, bottom=low, width=2.4, color=BLUE, alpha=0.25)
     outside = (y < low) | (y > high)
@@ -221,9 +176,9 @@ def reliability(details: ClassDetails) -> Figure | None:
     return fitted(figure, ax)
 
 
-def confidence(details: ClassDetails) -> Figure:
+def confidence(contents: Contents[ClassDetails]) -> Figure:
     """Histogram of the confidence of right answers (ink) and of wrong ones (orange)."""
-    histogram = details.histogram
+    histogram = contents.details.histogram
     figure, ax = new_axes(WIDE)
     tops = [0.0]
     for counts, colour, fill in ((histogram.right, INK, True), (histogram.wrong, ORANGE, False)):
@@ -248,9 +203,9 @@ def confidence(details: ClassDetails) -> Figure:
     return fitted(figure, ax)
 
 
-def abstaining(details: ClassDetails) -> Figure | None:
+def abstaining(contents: Contents[ClassDetails]) -> Figure | None:
     """Errors among the rest (ink) as the least sure are left out, and those expected (blue)."""
-    curve = details.abstaining
+    curve = contents.details.abstaining
     if curve is None:
         return None
     figure, ax = new_axes(WIDE)
@@ -266,9 +221,9 @@ def abstaining(details: ClassDetails) -> Figure | None:
     return fitted(figure, ax)
 
 
-def balance(details: ClassDetails) -> Figure:
+def balance(contents: Contents[ClassDetails]) -> Figure:
     """Rows of each class beyond those expected, ±2 std of chance; of the least expected twelve."""
-    scores = details.class_scores[::-1]
+    scores = contents.details.class_scores[::-1]
     excess = np.array([one.n_actual - one.expected for one in scores])
     half = 2.0 * np.array([one.band for one in scores])
     surprise = np.abs(excess) / np.maximum(half, 1e-12)
@@ -290,6 +245,72 @@ def balance(details: ClassDetails) -> Figure:
     return fitted(figure, ax)
 
 
+def partial_dependence(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
+    """Mean prediction over a feature's values: epistemic band dark, total band light."""
+    if effect.levels:
+        return _levels(effect, limits, y_name)
+    curve = effect.curve
+    (mean, *bands, ends), power = scaled(
+        curve.mean, *_bands(effect), np.array(limits), by=np.array(limits)
+    )
+    (grid, deciles), x_power = scaled(effect.grid, effect.deciles)
+    figure, ax = new_axes(SMALL)
+    for half, alpha in zip(bands, (0.13, 0.3), strict=False):
+        ax.fill_between(grid, mean - half, mean + half, color=BLUE, alpha=alpha, linewidth=0)
+    ax.plot(grid, mean, color=BLUE, linewidth=1.8)
+    set_limits(ax, grid, ends, margin=0.02)
+    bottom, top = ax.get_ylim()
+    inside = deciles[(deciles >= grid[0]) & (deciles <= grid[-1])]
+    ax.vlines(inside, bottom, bottom + 0.05 * (top - bottom), color=INK, linewidth=1.0, alpha=0.6)
+    set_names(ax, times("", x_power), times(y_name, power))
+    return fitted(figure, ax)
+
+
+def _levels(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
+    order = np.argsort(effect.curve.mean, kind="stable")
+    (mean, *bands, ends), power = scaled(
+        *(values[order] for values in (effect.curve.mean, *_bands(effect))),
+        np.array(limits),
+        by=np.array(limits),
+    )
+    figure, ax = new_axes((SMALL[0], max(SMALL[1], 70.0 + 21.0 * len(order))))
+    at = np.arange(len(order))
+    for half, alpha in zip(bands, (0.2, 0.45), strict=False):
+        ax.hlines(at, mean - half, mean + half, color=BLUE, alpha=alpha, linewidth=7)
+    ax.plot(mean, at, "o", color=BLUE, markersize=6, markeredgewidth=1.2, markeredgecolor=PAPER)
+    set_limits(ax, ends, at, margin=0.02)
+    ax.set_ylim(-0.6, len(order) - 0.4)
+    ax.grid(False, axis="y")
+    set_names(ax, times(y_name, power), "")
+    ax.set_yticks(at, [label(effect.levels[i], 18) for i in order])
+    return fitted(figure, ax)
+
+
+def _bands(effect: Effect) -> list[np.ndarray]:
+    """Half widths of the total and the epistemic band, two standard deviations; empty if none."""
+    stds = (effect.curve.std, effect.curve.epistemic_std)
+    return [2.0 * std for std in stds if std is not None]
+
+
+def _effect_limits(shown: Sequence[Effect]) -> tuple[float, float]:
+    """One range for all effects, so that their sizes can be compared by eye."""
+    if not shown:
+        return (0.0, 1.0)
+    halves = [(_bands(effect) or [np.zeros_like(effect.curve.mean)])[0] for effect in shown]
+    means = [effect.curve.mean for effect in shown]
+    return (
+        float(min(np.min(m - half) for m, half in zip(means, halves, strict=True))),
+        float(max(np.max(m + half) for m, half in zip(means, halves, strict=True))),
+    )
+
+
+def _effect_name(contents: Contents[Any], effect: Effect) -> str:
+    of = effect.curve.of
+    if of:
+        return f"Probability of {label(of, 16)}"
+    return f"Predicted {label(contents.target, 20)}"
+
+
 def _mark(
     ax: Axes, x: np.ndarray, y: np.ndarray, outside: np.ndarray, *, size: float, **style: Any
 ) -> None:
@@ -297,3 +318,51 @@ def _mark(
     style = {"markersize": size, "markeredgewidth": 0} | style
     for at, colour, marker in ((~outside, INK, "o"), (outside, ORANGE, "D")):
         ax.plot(x[at], y[at], marker, color=colour, **style)
+
+
+Figures = dict[str, tuple[Callable[[Contents[Any]], Figure | None], str, str]]
+_OF_NUMBERS: Figures = {
+    "actual": (
+        actual,
+        "Predicted against actual",
+        "Each row's prediction with its 90 % interval, and the line where both are equal.",
+    ),
+    "coverage": (
+        coverage,
+        "Nominal against actual coverage",
+        "Share of rows inside intervals of each nominal level, with the band that chance explains.",
+    ),
+    "pit": (
+        pit,
+        "Histogram of PIT values",
+        "Counts of the predicted probability of a value below the actual one; flat if calibrated.",
+    ),
+    "residual": (
+        residual,
+        "Residual against predicted standard deviation",
+        "Each row's error, and the band that should hold 90 % of them.",
+    ),
+}
+_OF_CLASSES: Figures = {
+    "reliability": (
+        reliability,
+        "Reliability diagram",
+        "For groups of rows with similar predicted probability, the share where it came true, "
+        "and the range that chance explains.",
+    ),
+    "confidence": (
+        confidence,
+        "Confidence of right and wrong answers",
+        "Two histograms of the probability of the answer given.",
+    ),
+    "abstaining": (
+        abstaining,
+        "Errors when the least sure rows are left out",
+        "Share of wrong answers among the rest, and the share that the model expects.",
+    ),
+    "balance": (
+        balance,
+        "Rows of each class beyond those expected",
+        "Actual minus expected number of rows, and the range that chance explains.",
+    ),
+}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from bayesprop.report.words import alike
 
 MAX_LINES = 20
 
 
-@dataclass(frozen=True)
-class WeightLine:
+class WeightLine(NamedTuple):
     """One weight, in the target's unit (or in logits) per unit of its column.
 
     of
@@ -32,9 +32,13 @@ class WeightLine:
         """Whether the interval leaves zero out."""
         return self.low > 0.0 or self.high < 0.0
 
+    @property
+    def texts(self) -> list[str]:
+        """Mean, low and high with as many decimals as the interval deserves."""
+        return alike([self.mean, self.low, self.high], (self.high - self.low) / 3.0)
 
-@dataclass(frozen=True)
-class Weights:
+
+class Weights(NamedTuple):
     """The lines of the table, and how many less sure ones it leaves out."""
 
     lines: tuple[WeightLine, ...]

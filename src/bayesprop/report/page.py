@@ -1,50 +1,85 @@
-"""From contents and figures to one HTML page that needs nothing else, not even a network."""
+"""The report of a fitted model: one HTML file to read, print or forward, that needs nothing else.
+
+Not even a network. Everything in it is escaped but the figures, which are SVG already.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib import rc_context
 
 from bayesprop import __version__
-from bayesprop.report import fit_figures, fit_prose, prose, words
-from bayesprop.report.contents import Contents
-from bayesprop.report.effect_figures import draw_effects
-from bayesprop.report.figures import MAX_BALANCED
-from bayesprop.report.fit_figures import draw_fit
+from bayesprop.atomic import write_atomically
+from bayesprop.report import fit_course, words
+from bayesprop.report.calibration import MIN_ROWS
+from bayesprop.report.contents import collect
+from bayesprop.report.figures import MAX_BALANCED, draw
+from bayesprop.report.of_classes import LEFT_OUT
 from bayesprop.report.scoring import Score
 from bayesprop.report.svg import STYLE
-from bayesprop.report.tasks import Task
 
-_ARROWS = {
-    "lower": ("↓", "lower is better"),
-    "higher": ("↑", "higher is better"),
-    "nominal": ("→", "nearest to nominal is best"),
-    "": ("", "narrower is better only at equal coverage"),
-}
+if TYPE_CHECKING:
+    from bayesprop.table.encoding import Rows, TableEncoding
 
 
-def fill(task: Task, contents: Contents[Any]) -> str:
-    """Draw the figures and fill the page. Everything is escaped but the figures, SVG already."""
+def write_report(
+    path: str | PathLike[str],
+    *,
+    estimator: Any,
+    encoding: TableEncoding,
+    train: Rows | None,
+    test: Rows | None,
+    metadata: Mapping[str, Any],
+) -> None:
+    """Judge a fitted regressor of one output, or a classifier, and write the page.
+
+    The page appears whole or not at all.
+
+    estimator
+        Fitted: `predict_dist`, `fit_report_`, `x_scaler_` and `get_params` are used, and
+        `classes_`, which makes it a classifier.
+    encoding
+        How the table became numbers; it groups encoded columns and names them.
+    train
+        The rows it was fitted to: what the baselines are fitted to and the effects averaged over.
+        None for a model whose training rows are gone; then the effects are those over `test`.
+    test
+        The rows to judge it on. None if there are no others: then it is judged on `train`, and
+        the page says how little that means.
+    metadata
+        Text: "unit", "source" (name of the table), "command", "created". "seed", which also draws
+        the rows of the figures; "versions", a dict of library versions; "baselines" as noted at
+        the fit, or None. Where its rows are pictures, "image_shape" is [height, width], and
+        "image_pixels" says which value of the picture each column is.
+
+    Raises ValueError if a prediction is not finite; OSError if the file cannot be written.
+    """
+    contents = collect(
+        estimator=estimator, encoding=encoding, train=train, test=test, metadata=metadata
+    )
     with rc_context(STYLE):
-        figures = task.figures(contents) | draw_effects(contents) | draw_fit(contents)
+        figures = draw(contents) | fit_course.draw_fit(contents)
     templates = environment()
     templates.globals |= {
         "c": contents,
         "d": contents.details,
-        "task": task,
         "figures": {name: Markup(svg) for name, svg in figures.items()},
-        "prose": prose,
-        "fit_prose": fit_prose,
-        "fit_figures": fit_figures,
-        "arrows": _ARROWS,
+        "fit": fit_course,
+        "min_rows": MIN_ROWS,
         "max_balanced": MAX_BALANCED,
+        "left_out": LEFT_OUT,
         "cell": _cell,
         "spread": _spread,
     }
-    return templates.get_template(task.template).render()
+    page = templates.get_template(contents.details.template).render()
+    content = page.encode("utf-8", errors="replace")
+    write_atomically(Path(path), lambda file: file.write(content))
 
 
 def environment() -> Environment:
@@ -56,12 +91,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {
-        "label": words.label,
-        "number": words.number,
-        "percent": words.percent,
-        "plural": words.plural,
-    }
+    names = ("label", "number", "percent", "plural", "with_unit", "alike")
+    templates.filters |= {name: getattr(words, name) for name in names} | {"listed": words.join}
     style = templates.get_template("style.css").render()
     templates.globals |= {"style": Markup(style), "version": __version__}
     return templates

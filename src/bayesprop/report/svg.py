@@ -1,15 +1,19 @@
-"""A matplotlib figure as an SVG element that can stand in an HTML page beside others."""
+"""A matplotlib figure as an SVG element that can stand in a page beside others, or as a file."""
 
 from __future__ import annotations
 
 import io
 import re
 import warnings
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+
+from bayesprop.atomic import write_atomically
 
 INK, MUTED, LINE = "#1c2127", "#5c6670", "#d9dee4"
 BLUE, ORANGE, PAPER = "#2466a8", "#c4560a", "#fefefe"
@@ -52,6 +56,7 @@ _VARIABLES = {
     ORANGE: f"var(--orange, {ORANGE})",
     PAPER: f"var(--paper, {PAPER})",
 }
+_METADATA = {".png": {"Software": None}, ".svg": {"Date": None}}
 _DROPPED = {"metadata", "style"}
 _COLOUR = re.compile("|".join(_VARIABLES))
 _LONG_DECIMAL = re.compile(r"-?\d+\.\d{3,}")
@@ -128,3 +133,14 @@ def _value(key: str, value: str, name: str) -> str:
     return _LONG_DECIMAL.sub(
         lambda decimal: f"{float(decimal.group()):.2f}", " ".join(value.split())
     )
+
+
+def write(figure: Figure, path: Path) -> None:
+    """Write a picture, .png or .svg as its suffix says; the same figure gives the same bytes."""
+    with rc_context({"svg.hashsalt": path.stem}):
+        write_atomically(
+            path,
+            lambda file: figure.savefig(
+                file, format=path.suffix[1:], dpi=150, metadata=_METADATA[path.suffix]
+            ),
+        )

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import Predictive
-from bayesprop.report.features import Feature, unusual_values
-from bayesprop.report.rows import Rows
-from bayesprop.report.words import alike, label, percent
+from bayesprop.report.effects import Feature
+from bayesprop.report.words import label, number, percent, value
+
+if TYPE_CHECKING:
+    from bayesprop.table.encoding import Rows
 
 N_ROWS = 10
-_N_TOP = 3
+_N_VALUES = 3
+_NBSP = "\N{NO-BREAK SPACE}"
 
 
 class Answer(NamedTuple):
@@ -36,33 +36,20 @@ class Answer(NamedTuple):
     epistemic_share: float
 
 
-@dataclass(frozen=True)
-class UnsureRow:
+class UnsureRow(NamedTuple):
     """A row, what was predicted, and the values that set it most apart from the training rows.
 
-    row
-        Its place among the judged rows.
+    place, number
+        Among the judged rows, from 0; in their table.
     unusual
         "name = value (+3.1 std)", the most unusual first; std is that of the training rows. Empty
         where the rows are pictures.
     """
 
-    row: int
-    row_id: str
+    place: int
+    number: int
     answer: Answer
     unusual: tuple[str, ...]
-
-
-def least_sure(doubt: Float[np.ndarray, " n"]) -> Int[np.ndarray, " k"]:
-    """Return the places of the ten rows of most doubt."""
-    return np.argsort(-doubt, kind="stable")[:N_ROWS]
-
-
-def most_wrong(predicted: ClassPredictive, y: np.ndarray) -> Int[np.ndarray, " k"]:
-    """Return the places of the ten wrong answers that gave the actual class least probability."""
-    wrong = np.flatnonzero(predicted.label != y)
-    log_prob = predicted.log_prob(y)[wrong]
-    return wrong[np.argsort(log_prob, kind="stable")][:N_ROWS]
 
 
 def describe(
@@ -76,37 +63,39 @@ def describe(
     z = standardise(rows.X[places])
     return tuple(
         UnsureRow(
-            row=int(row),
-            row_id=rows.row_ids[row],
-            answer=answer,
-            unusual=unusual_values(rows.X[row], z[k], features) if features else (),
+            int(row),
+            int(rows.numbers[row]),
+            answer,
+            _unusual_values(rows.X[row], z[k], features) if features else (),
         )
         for k, (row, answer) in enumerate(zip(places, answers, strict=True))
     )
 
 
-def of_numbers(predicted: Predictive, y: Float[np.ndarray, " n"]) -> list[Answer]:
-    """Write every row's numbers with as many decimals as its interval deserves."""
-    interval = predicted.interval(0.9)
-    share = predicted.epistemic_var / predicted.var
-    answers = []
-    for k, (low, high) in enumerate(interval):
-        numbers = [predicted.mean[k], low, high, y[k]]
-        mean, *ends, actual = alike(list(map(float, numbers)), float(high - low) / 3)
-        is_missed = not low <= y[k] <= high
-        answers.append(Answer((mean, " to ".join(ends)), actual, is_missed, float(share[k])))
-    return answers
+def _unusual_values(
+    x: Float[np.ndarray, " d"], z: Float[np.ndarray, " d"], features: tuple[Feature, ...]
+) -> tuple[str, ...]:
+    """Describe the values that set a row most apart; `z` are those of `x`, standardised."""
+    distance = np.array([np.max(np.abs(z[list(f.columns)])) for f in features])
+    order = np.argsort(-distance, kind="stable")[:_N_VALUES]
+    # The first is named whatever it is; others only if they do stand out.
+    named = [i for k, i in enumerate(order) if k == 0 or distance[i] > 1.0]
+    return tuple(_described(x, z, features[i]) for i in named)
 
 
-def of_classes(predicted: ClassPredictive, y: np.ndarray) -> list[Answer]:
-    """Write every row's most probable classes."""
-    top = np.argsort(-predicted.proba, axis=1, kind="stable")[:, :_N_TOP]
-    entropy, information = predicted.entropy, predicted.mutual_information
-    answers = []
-    for k, chosen in enumerate(top):
-        classes = [(label(predicted.classes[i], 24), predicted.proba[k, i]) for i in chosen]
-        text = ", ".join(f"{name} ({percent(float(p))})" for name, p in classes)
-        share = float(information[k] / entropy[k]) if entropy[k] > 0.0 else 0.0
-        is_missed = bool(predicted.label[k] != y[k])
-        answers.append(Answer((text,), label(y[k], 24), is_missed, share))
-    return answers
+def _described(x: np.ndarray, z: np.ndarray, feature: Feature) -> str:
+    name = label(feature.name, 30)
+    columns = list(feature.columns)
+    if feature.settings is None:
+        off = number(float(z[columns[0]]), 2)
+        sign = "+" if z[columns[0]] > 0 else ""
+        return f"{name} = {value(float(x[columns[0]]))} ({sign}{off}{_NBSP}std)"
+    same = np.all(feature.settings == x[columns], axis=1)
+    if not np.any(same):
+        return f"{name} = a level that training did not have"
+    level = label(feature.levels[int(np.argmax(same))], 30)
+    if not np.any(x[columns] == 1.0):
+        return f"{name} = {level}"
+    # An indicator that is 1 in a share p of the rows stands sqrt((1 - p) / p) std above its mean.
+    share = 1.0 / (1.0 + float(z[columns][np.argmax(x[columns])]) ** 2)
+    return f"{name} = {level} ({percent(share)} of{_NBSP}rows)"

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy import special
+from scipy import stats
 
 from bayesprop import metrics
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
-from bayesprop.report.calibration import MIN_ROWS, PitHistogram, pit_histogram
-from bayesprop.report.calibration_tests import (
+from bayesprop.report.calibration import (
+    MIN_ROWS,
     anderson_darling,
-    chance_of_flat,
     chance_of_sum,
-    ks_chance,
-    ks_distance,
+    pit_histogram,
     temperature,
 )
-from bayesprop.report.scoring import LEVELS
+from bayesprop.report.of_numbers import LEVELS
 from bayesprop.report.words import label, number, percent
 
 _HINT, _CLEAR = 0.025, 0.01
@@ -35,8 +32,7 @@ _SMALL_RATIO = 0.25
 _GROUP_VAR, _MAX_GROUPS = 5.0, 10
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Calibration in words. `tone` is "good", "caution" or "unknown"."""
 
     tone: str
@@ -44,8 +40,7 @@ class Verdict:
     details: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """What is wrong, as a headline and its hedged form.
 
     size
@@ -60,22 +55,18 @@ class Fault:
     limit: float = _SMALL
 
 
-def of_numbers(predicted: Predictive, y: Float[np.ndarray, " n"]) -> Verdict:
-    """Say whether the intervals keep their promise."""
-    pit = metrics.pit(predicted, y)
-    folded = np.abs(2.0 * pit - 1.0)
-    return judge(pit, _stretch(predicted, y), [(p, float(np.mean(folded <= p))) for p in LEVELS])
+def verdict(predicted: Predictive | ClassPredictive, y: np.ndarray) -> Verdict:
+    """Say whether intervals, or probabilities, can be taken at their word."""
+    if isinstance(predicted, ClassPredictive):
+        return of_classes(predicted, y)
+    return judge(metrics.pit(predicted, y), _stretch(predicted, y))
 
 
-def judge(
-    pit: Float[np.ndarray, " n"], stretch: float, held: Sequence[tuple[float, float]]
-) -> Verdict:
+def judge(pit: Float[np.ndarray, " n"], stretch: float) -> Verdict:
     """Say whether PIT values are those of intervals that keep their promise.
 
     stretch
         Factor by which the 90 % intervals would have to grow to hold 90 % of the rows.
-    held
-        (nominal, actual) coverages, quoted in the text.
 
     Width is judged by the Anderson-Darling test of |2 PIT - 1|, which looks hard at the tails; bias
     by the mean PIT; what neither sees by a Kolmogorov-Smirnov test of the PIT and a chi-square test
@@ -83,15 +74,15 @@ def judge(
     significant in a large table but smaller than three percentage points is called small. Where
     chance moves the coverage of 90 % intervals by more than six, rows are too few to tell.
     """
-    n = len(pit)
-    counts = "; ".join(f"{percent(p)} intervals held {percent(a)}" for p, a in held)
+    n, folded = len(pit), np.abs(2.0 * pit - 1.0)
+    held = ((level, float(np.mean(folded <= level))) for level in LEVELS)
+    counts = "; ".join(f"{percent(level)} intervals held {percent(share)}" for level, share in held)
     if n < MIN_ROWS:
         headline = f"Too few rows to judge calibration: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (f"The {counts}.",))
     chance = 2.0 * np.sqrt(0.9 * 0.1 / n)
-    faults = _faults(pit, stretch)
     return _pronounce(
-        faults,
+        [*_width(folded, stretch), *_bias(pit)] or _shape(pit),
         n,
         f"The {counts}.",
         chance,
@@ -119,11 +110,8 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
     if n < MIN_ROWS:
         headline = f"Too few rows to judge its confidence: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (counts,))
-    faults = [
-        f for f in (_confidence(predicted, y, right), _balance(predicted, y)) if f is not None
-    ]
-    if not faults:
-        faults = [f for f in (_levels(predicted, y, right),) if f is not None]
+    faults = [*_confidence(predicted, y, right), *_balance(predicted, y)]
+    faults = faults or _levels(predicted, y, right)
     doubt = predicted.confidence * (1.0 - predicted.confidence)
     chance = 2.0 * float(np.sqrt(np.sum(doubt))) / n
     return _pronounce(faults, n, counts, chance, share="the share of right answers", small="small")
@@ -154,18 +142,14 @@ def _pronounce(
     return Verdict("caution", worst.clear if worst.is_clear else worst.hint, details)
 
 
-def _faults(pit: np.ndarray, stretch: float) -> list[Fault]:
-    faults = [fault for fault in (_width(pit, stretch), _bias(pit)) if fault is not None]
-    histogram = pit_histogram(pit)
-    shape = None if faults or histogram is None else _shape(pit, histogram)
-    return faults if shape is None else [shape]
-
-
-def _shape(pit: np.ndarray, histogram: PitHistogram) -> Fault | None:
+def _shape(pit: np.ndarray) -> list[Fault]:
     """Test what the picture shows, too: each of two tests has half of the chance."""
-    distance, flat = ks_distance(pit), chance_of_flat(histogram.counts)
-    if min(ks_chance(distance, len(pit)), flat) > _CLEAR / 2.0:
-        return None
+    histogram = pit_histogram(pit)
+    if histogram is None:
+        return []
+    distance, chance = stats.kstest(pit, "uniform")
+    if min(chance, stats.chisquare(histogram.counts).pvalue) > _CLEAR / 2.0:
+        return []
     excess = np.abs(histogram.counts - histogram.expected)
     headline = "The errors do not have the predicted shape."
     detail = (
@@ -174,37 +158,37 @@ def _shape(pit: np.ndarray, histogram: PitHistogram) -> Fault | None:
     )
     # Half the sum is the share of rows that lie in a bin too many.
     size = max(distance, float(np.sum(excess)) / 2.0 / len(pit))
-    return Fault(headline, headline, detail, size, is_clear=True)
+    return [Fault(headline, headline, detail, size, is_clear=True)]
 
 
-def _bias(pit: np.ndarray) -> Fault | None:
+def _bias(pit: np.ndarray) -> list[Fault]:
     n, shift = len(pit), float(np.mean(pit)) - 0.5
     z = abs(shift) * np.sqrt(12.0 * n)
     if z < _Z_HINT:
-        return None
+        return []
     side, where = ("low", "above") if shift > 0.0 else ("high", "below")
     share = float(np.mean((pit - 0.5) * shift > 0.0))
-    return Fault(
+    fault = Fault(
         f"Biased: predictions sit too {side}.",
         f"Perhaps biased: predictions seem to sit too {side}.",
         f"{percent(share)} of the rows lie {where} their predicted median, where 50 % should.",
-        ks_distance(pit),
+        stats.kstest(pit, "uniform").statistic,
         bool(z > _Z_CLEAR),
     )
+    return [fault]
 
 
-def _width(pit: np.ndarray, stretch: float) -> Fault | None:
-    folded = np.abs(2.0 * pit - 1.0)
+def _width(folded: np.ndarray, stretch: float) -> list[Fault]:
     # A target hit exactly would weigh like a hundred: no more than chance brings once in a hundred.
-    statistic = anderson_darling(np.maximum(folded, 0.01 / len(pit)))
+    statistic = anderson_darling(np.maximum(folded, 0.01 / len(folded)))
     if statistic < _AD_HINT:
-        return None
-    distance, is_clear = ks_distance(folded), statistic > _AD_CLEAR
+        return []
+    distance, is_clear = stats.kstest(folded, "uniform").statistic, statistic > _AD_CLEAR
     excess = _excess_coverage(folded)
     if min(np.max(excess), -np.min(excess)) > _CROSSING:
         headline = "The errors have other tails than predicted."
         detail = "Narrow intervals and wide ones err in opposite directions: see the coverage."
-        return Fault(headline, headline, detail, distance, is_clear)
+        return [Fault(headline, headline, detail, distance, is_clear)]
     too_narrow = np.max(excess) < -np.min(excess)
     detail = "The 90 % level is nearly right; the picture of coverage shows the others."
     if (stretch > 1.0) == too_narrow:
@@ -212,13 +196,14 @@ def _width(pit: np.ndarray, stretch: float) -> Fault | None:
             f"To hold 90 % of these rows they would have to be {number(stretch, 2)} times as wide."
         )
     name, width = ("overconfident", "narrow") if too_narrow else ("too cautious", "wide")
-    return Fault(
+    fault = Fault(
         f"{name.capitalize()}: the intervals are too {width}.",
         f"Perhaps {name}: the intervals look too {width}.",
         detail,
         distance,
         is_clear,
     )
+    return [fault]
 
 
 def _excess_coverage(folded: np.ndarray) -> np.ndarray:
@@ -237,11 +222,11 @@ def _stretch(predicted: Predictive, y: np.ndarray) -> float:
 
 def _confidence(
     predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"]
-) -> Fault | None:
+) -> list[Fault]:
     confidence = predicted.confidence
     chance = chance_of_sum(float(np.sum(right)), confidence)
     if chance > _HINT:
-        return None
+        return []
     promised, kept = float(np.mean(confidence)), float(np.mean(right))
     gap = promised - kept
     error = float(np.sqrt(np.sum(confidence * (1.0 - confidence)))) / len(right)
@@ -256,7 +241,7 @@ def _confidence(
     factor = temperature(predicted, y)
     if (factor > 1.0) == (gap > 0.0) and abs(np.log(factor)) > 0.05:
         detail += f" With log-odds divided by {number(factor, 2)} it would fit these rows best."
-    return Fault(
+    fault = Fault(
         f"{name.capitalize()}: it is right {less} often than it says.",
         f"Perhaps {name}: it seems to be right {less} often than it says.",
         detail,
@@ -264,9 +249,10 @@ def _confidence(
         chance < _CLEAR,
         _small(1.0 - min(promised, kept)),
     )
+    return [fault]
 
 
-def _balance(predicted: ClassPredictive, y: np.ndarray) -> Fault | None:
+def _balance(predicted: ClassPredictive, y: np.ndarray) -> list[Fault]:
     """Find the class whose number of rows was foretold worst."""
     n, c = predicted.proba.shape
     came = np.bincount(predicted.codes(y), minlength=c)
@@ -276,11 +262,11 @@ def _balance(predicted: ClassPredictive, y: np.ndarray) -> Fault | None:
     worst = min(chances, key=lambda k: chances[k])
     chance = chances[worst] * len(tested)
     if chance > _HINT:
-        return None
+        return []
     p = predicted.proba[:, worst]
     expected, error = float(np.sum(p)), float(np.sqrt(np.sum(p * (1.0 - p))))
     name, too = label(predicted.classes[worst], 30), "low" if came[worst] > expected else "high"
-    return Fault(
+    fault = Fault(
         f"Unbalanced: the probabilities of {name} are too {too}.",
         f"Perhaps unbalanced: the probabilities of {name} seem too {too}.",
         f"The probabilities of {name} sum to {number(expected)} ± {number(error, 2)} rows; there"
@@ -289,11 +275,12 @@ def _balance(predicted: ClassPredictive, y: np.ndarray) -> Fault | None:
         chance < _CLEAR,
         _small(max(float(came[worst]), expected) / n),
     )
+    return [fault]
 
 
 def _levels(
     predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"]
-) -> Fault | None:
+) -> list[Fault]:
     """Compare groups of equal variance, ordered by confidence (Hosmer and Lemeshow 1980).
 
     Nothing is fitted to these rows, so there are as many degrees of freedom as groups.
@@ -306,17 +293,17 @@ def _levels(
     var = np.cumsum(p * (1.0 - p))
     n_groups = int(min(var[-1] // _GROUP_VAR, _MAX_GROUPS))
     if n_groups < 2:
-        return None
+        return []
     group = np.minimum((var / var[-1] * n_groups).astype(int), n_groups - 1)
     sums = [np.bincount(group, weights=w) for w in (happened - p, p * (1.0 - p))]
     statistic = float(np.sum(sums[0] ** 2 / sums[1]))
-    if special.chdtrc(n_groups, statistic) > _CLEAR:
-        return None
+    if stats.chi2.sf(statistic, n_groups) > _CLEAR:
+        return []
     size = float(np.sum(np.abs(sums[0]))) / len(p)
     headline = "Right on average, but not at every level of confidence."
     detail = "At some levels it is right more often than it says, at others less: see the diagram."
     rate = float(min(np.mean(happened), 1.0 - np.mean(happened)))
-    return Fault(headline, headline, detail, size, is_clear=True, limit=_small(rate))
+    return [Fault(headline, headline, detail, size, is_clear=True, limit=_small(rate))]
 
 
 def _small(rate: float) -> float:

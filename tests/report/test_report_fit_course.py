@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesprop.model.fit_report import ChainTrace, FitReport
-from bayesprop.report import fit_figures
+from bayesprop.report import fit_course
 
 
 def test_ranks_of_chains_that_agree_and_of_chains_that_do_not():
@@ -16,7 +16,7 @@ def test_ranks_of_chains_that_agree_and_of_chains_that_do_not():
     same = rng.normal(size=(4, 400))
     apart = np.stack([rng.normal(size=100), 10.0 + rng.normal(size=100)])
     for values, n_bins, flat in ((same, 20, True), (apart, 10, False)):
-        (axes,) = fit_figures.ranks(values).axes
+        (axes,) = fit_course.ranks(values).axes
         heights = np.array([patch.get_data().values for patch in axes.patches])
         assert heights.shape == (len(values), n_bins)
         np.testing.assert_allclose(heights.mean(axis=1), 1.0)
@@ -29,7 +29,7 @@ def test_ranks_of_chains_that_agree_and_of_chains_that_do_not():
 
 def test_the_course_of_every_chain_is_drawn():
     values = np.arange(12.0).reshape(3, 4)
-    (axes,) = fit_figures.course(values).axes
+    (axes,) = fit_course.course(values).axes
     np.testing.assert_array_equal([line.get_ydata() for line in axes.lines], values)
 
 
@@ -45,8 +45,8 @@ def test_a_fit_report_keeps_its_chains():
 
 
 def test_names_in_words():
-    assert fit_figures.name_of("log_noise_var[0]") == "Log noise variance, target 1"
-    assert fit_figures.name_of("log_density") == "Log density"
-    assert fit_figures.name_of("my_own[a]") == "my own"
-    assert "One chain alone" in fit_figures.caption(ChainTrace([[1.0]]))
-    assert fit_figures.caption(ChainTrace([[1.0]], 1.2345, 80.0)).startswith("R-hat 1.23")
+    assert fit_course.name_of("log_noise_var[0]") == "Log noise variance, target 1"
+    assert fit_course.name_of("log_density") == "Log density"
+    assert fit_course.name_of("my_own[a]") == "My own"
+    assert "One chain alone" in fit_course.caption(ChainTrace([[1.0]]))
+    assert fit_course.caption(ChainTrace([[1.0]], 1.2345, 80.0)).startswith("R-hat 1.23")

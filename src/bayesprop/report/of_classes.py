@@ -1,0 +1,268 @@
+"""What a report says of predicted classes alone: their scores, doubtful rows, every class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from bayesprop import metrics
+from bayesprop.decisions import conformal as split_conformal
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.report.calibration import (
+    Abstaining,
+    Histogram,
+    Promise,
+    abstaining,
+    diagram,
+    histogram,
+)
+from bayesprop.report.effects import View, probabilities
+from bayesprop.report.scoring import Score
+from bayesprop.report.unsure import N_ROWS, Answer
+from bayesprop.report.words import label, number, percent
+
+ACCURACY = "Accuracy"
+MAX_CLASSES = 30
+LEFT_OUT = 0.1
+_MAX_PAIRS = 8
+_N_EXAMPLES = 3
+_N_TOP = 3
+_CONFORMAL = 0.9
+
+
+class ClassScore(NamedTuple):
+    """How well one class is found.
+
+    n_actual, n_answered
+        Rows that are of the class, and rows that are said to be.
+    expected, band
+        Sum of its probabilities over all rows, and the standard deviation of what a calibrated
+        model would have come true.
+    precision, recall
+        Share of the rows said to be of the class that are; share of those of it that are found.
+    """
+
+    name: str
+    n_actual: int
+    n_answered: int
+    expected: float
+    band: float
+    precision: float
+    recall: float
+
+
+class Confused(NamedTuple):
+    """Rows of one class that are taken for another; `examples` are those taken most surely."""
+
+    actual: str
+    answered: str
+    n_rows: int
+    share: float
+    examples: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ClassDetails:
+    """What the report of a classifier says besides.
+
+    classes
+        Names of the classes, in sorted order.
+    mean_confidence
+        Mean probability of the most probable class.
+    diagram
+        Of the second of two classes; of the answers, where there are more.
+    class_scores
+        Of every class; of more than 30, of those whose rows are found worst.
+    counts
+        Rows by actual class (first axis) and answer; None where there are too many to look at.
+    confused
+        The pairs of classes that are confused most often.
+    """
+
+    classes: tuple[str, ...]
+    accuracy: float
+    mean_confidence: float
+    diagram: Promise | None
+    histogram: Histogram
+    abstaining: Abstaining | None
+    class_scores: tuple[ClassScore, ...]
+    counts: Int[np.ndarray, "c c"] | None
+    confused: tuple[Confused, ...]
+    template: ClassVar[str] = "classes.html"
+
+    @property
+    def positive(self) -> str:
+        """The second of two classes; empty where there are more."""
+        return self.classes[1] if len(self.classes) == 2 else ""
+
+    @property
+    def examples(self) -> tuple[int, ...]:
+        """Places of rows that are shown besides the least sure."""
+        return tuple(row for pair in self.confused for row in pair.examples)
+
+    @property
+    def error_without(self) -> float | None:
+        """Share of wrong answers when the least sure tenth is left out."""
+        curve = self.abstaining
+        if curve is None:
+            return None
+        return float(curve.error[np.argmin(np.abs(curve.answered - (1.0 - LEFT_OUT)))])
+
+    @property
+    def worst(self) -> ClassScore | None:
+        """The class found worst, where there are several and it stands out from chance."""
+        scores = [one for one in self.class_scores if one.n_actual]
+        if self.positive or not scores:
+            return None
+        worst = min(scores, key=lambda one: one.recall)
+        error = float(np.sqrt(self.accuracy * (1.0 - self.accuracy) / worst.n_actual))
+        return worst if worst.recall <= self.accuracy - 3.0 * error else None
+
+
+def details(predicted: ClassPredictive, y: np.ndarray, _seed: int) -> ClassDetails:
+    """Compute them."""
+    right, counts = predicted.label == y, metrics.confusion(predicted, y)
+    is_binary = len(predicted.classes) == 2
+    return ClassDetails(
+        classes=tuple(map(str, predicted.classes)),
+        accuracy=float(np.mean(right)),
+        mean_confidence=float(np.mean(predicted.confidence)),
+        diagram=diagram(predicted.proba[:, 1], y == predicted.classes[1])
+        if is_binary
+        else diagram(predicted.confidence, right),
+        histogram=histogram(predicted.confidence, right, len(predicted.classes)),
+        abstaining=abstaining(predicted.confidence, right),
+        class_scores=_class_scores(predicted, counts),
+        counts=counts if len(predicted.classes) <= MAX_CLASSES else None,
+        confused=_most_confused(predicted, y),
+    )
+
+
+def _class_scores(predicted: ClassPredictive, counts: np.ndarray) -> tuple[ClassScore, ...]:
+    n_actual, n_answered, right = counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)
+    with np.errstate(invalid="ignore"):
+        precision, recall = right / n_answered, right / n_actual
+    p = predicted.proba
+    expected, band = np.sum(p, axis=0), np.sqrt(np.sum(p * (1.0 - p), axis=0))
+    columns = (n_actual, n_answered, expected, band, precision, recall)
+    worst = np.argsort(np.nan_to_num(recall, nan=2.0), kind="stable")[:MAX_CLASSES]
+    return tuple(
+        ClassScore(str(predicted.classes[k]), *(column[k].item() for column in columns))
+        for k in sorted(worst)
+    )
+
+
+def _most_confused(predicted: ClassPredictive, y: np.ndarray) -> tuple[Confused, ...]:
+    """Return the pairs of classes that are confused most often, each with its surest rows."""
+    codes, answered = predicted.codes(y), predicted.proba.argmax(axis=1)
+    rows = np.flatnonzero(codes != answered)
+    c = len(predicted.classes)
+    pairs, at, count = np.unique(
+        codes[rows] * c + answered[rows], return_inverse=True, return_counts=True
+    )
+    confidence, names = predicted.confidence, list(map(str, predicted.classes))
+    confused = []
+    for k in np.argsort(-count, kind="stable")[:_MAX_PAIRS]:
+        actual, answer = divmod(int(pairs[k]), c)
+        mine = rows[at == k]
+        surest = mine[np.argsort(-confidence[mine], kind="stable")][:_N_EXAMPLES]
+        share = float(count[k] / np.sum(codes == actual))
+        confused.append(
+            Confused(names[actual], names[answer], int(count[k]), share, tuple(surest.tolist()))
+        )
+    return tuple(confused)
+
+
+def scores(predictives: Mapping[str, ClassPredictive], y: np.ndarray) -> tuple[Score, ...]:
+    """Compute every metric of every model on the same rows."""
+    models = list(predictives.values())
+    balanced = [_balanced_accuracy(p, y) for p in models]
+    calibration = [metrics.expected_calibration_error(p, y) for p in models]
+    area = []
+    if len(models[0].classes) == 2:
+        areas = [area_under_roc(p.proba[:, 1], y == p.classes[1]) for p in models]
+        area = [Score.of("Area under the ROC curve", "", "higher", areas)]
+    return (
+        Score.mean(ACCURACY, "share", "higher", [p.label == y for p in models]),
+        Score.of("Balanced accuracy", "share", "higher", balanced),
+        *area,
+        Score.mean("Mean log-likelihood", "nats", "higher", [p.log_prob(y) for p in models]),
+        Score.mean("Brier score", "", "lower", [_squares(p, y) for p in models]),
+        Score.of("Calibration error", "share", "lower", calibration),
+    )
+
+
+def _balanced_accuracy(predicted: ClassPredictive, y: np.ndarray) -> float:
+    """Return the mean over the classes that occur of the share of their rows that is found."""
+    counts = metrics.confusion(predicted, y)
+    rows = np.sum(counts, axis=1)
+    occurs = rows > 0
+    return float(np.mean(np.diag(counts)[occurs] / rows[occurs]))
+
+
+def area_under_roc(score: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " n"]) -> float:
+    """P(a random positive row has the higher score than a random negative one), ties by half.
+
+    nan if there is none of either.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    is_defined = np.any(positive) and not np.all(positive)
+    return float(roc_auc_score(positive, score)) if is_defined else float("nan")
+
+
+def _squares(predicted: ClassPredictive, y: np.ndarray) -> Float[np.ndarray, " n"]:
+    """Brier score of every row: squared distance from the one-hot label."""
+    p_actual = predicted.proba[np.arange(len(y)), predicted.codes(y)]
+    return np.sum(predicted.proba**2, axis=1) - 2.0 * p_actual + 1.0
+
+
+def view(predicted: ClassPredictive) -> View:
+    """Average probabilities."""
+    return probabilities(predicted.classes)
+
+
+def least_sure(predicted: ClassPredictive) -> Int[np.ndarray, " k"]:
+    """Return the places of the ten rows whose most probable class is least probable."""
+    return np.argsort(predicted.confidence, kind="stable")[:N_ROWS]
+
+
+def most_wrong(predicted: ClassPredictive, y: np.ndarray) -> Int[np.ndarray, " k"]:
+    """Return the places of the ten wrong answers that gave the actual class least probability."""
+    wrong = np.flatnonzero(predicted.label != y)
+    log_prob = predicted.log_prob(y)[wrong]
+    return wrong[np.argsort(log_prob, kind="stable")][:N_ROWS]
+
+
+def answers(predicted: ClassPredictive, y: np.ndarray) -> list[Answer]:
+    """Write every row's most probable classes."""
+    top = np.argsort(-predicted.proba, axis=1, kind="stable")[:, :_N_TOP]
+    entropy, information = predicted.entropy, predicted.mutual_information
+    rows = []
+    for k, chosen in enumerate(top):
+        classes = [(label(predicted.classes[i], 24), predicted.proba[k, i]) for i in chosen]
+        text = ", ".join(f"{name} ({percent(float(p))})" for name, p in classes)
+        share = float(information[k] / entropy[k]) if entropy[k] > 0.0 else 0.0
+        is_missed = bool(predicted.label[k] != y[k])
+        rows.append(Answer((text,), label(y[k], 24), is_missed, share))
+    return rows
+
+
+def conformal(predicted: ClassPredictive, y: Shaped[np.ndarray, " n"]) -> str:
+    """Say which classes a set must hold, and how large sets are; nothing of too few rows."""
+    if len(y) < split_conformal.least_rows(_CONFORMAL):
+        return ""
+    proba = np.asarray(predicted.proba, np.float64)
+    limit = split_conformal.limit(proba, np.asarray(predicted.classes), y, _CONFORMAL)
+    sizes = np.sum(proba >= limit, axis=1)
+    return (
+        f"Conformal prediction, calibrated on these rows: the set of all classes of "
+        f"probability {number(limit)} or more holds the class of a new row "
+        f"{percent(_CONFORMAL)} of the time, whatever the model got wrong. On these rows "
+        f"it has {number(float(np.mean(sizes)))} classes on average, and exactly one for "
+        f"{percent(float(np.mean(sizes == 1)))} of them."
+    )

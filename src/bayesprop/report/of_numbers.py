@@ -1,0 +1,192 @@
+"""What a report says of predicted numbers alone: their scores, doubtful rows, spread of errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop import metrics
+from bayesprop.decisions import conformal as split_conformal
+from bayesprop.model.predictive import Predictive
+from bayesprop.report.calibration import PitHistogram, Promise, coverage_curve, pit_histogram
+from bayesprop.report.effects import MOMENTS, View
+from bayesprop.report.scoring import Score, mean_error
+from bayesprop.report.unsure import N_ROWS, Answer
+from bayesprop.report.words import alike, number, percent
+
+LEVELS = (0.5, 0.9, 0.95)
+MAX_POINTS = 300
+_GROUPED_ROWS = 100
+_GROUPS = 5
+_CONFORMAL = 0.9
+
+
+class Cloud(NamedTuple):
+    """Rows to draw, at most `MAX_POINTS`; all in y. `low` and `high` bound the 90 % interval."""
+
+    actual: Float[np.ndarray, " p"]
+    mean: Float[np.ndarray, " p"]
+    low: Float[np.ndarray, " p"]
+    high: Float[np.ndarray, " p"]
+    std: Float[np.ndarray, " p"]
+
+
+class ErrorGroup(NamedTuple):
+    """Rows of similar predicted std: its range, and the size that 90 % of their errors keep to."""
+
+    low: float
+    high: float
+    size: float
+
+
+@dataclass(frozen=True)
+class NumberDetails:
+    """What the report of a regressor says besides.
+
+    median_error
+        Median absolute error, y.
+    calibration_error
+        Mean |nominal - actual| coverage.
+    is_even
+        Whether the model predicts the same std, within 5 %, for nearly all rows.
+    """
+
+    median_error: float
+    calibration_error: float
+    pit: PitHistogram | None
+    coverage: Promise | None
+    cloud: Cloud
+    groups: tuple[ErrorGroup, ...]
+    is_even: bool
+    template: ClassVar[str] = "numbers.html"
+    examples: ClassVar[tuple[int, ...]] = ()
+
+
+def details(predicted: Predictive, y: Float[np.ndarray, " n"], seed: int) -> NumberDetails:
+    """Compute them; the seed draws the rows of the figures."""
+    pit, is_even = metrics.pit(predicted, y), _is_even(predicted)
+    return NumberDetails(
+        median_error=float(np.median(np.abs(y - predicted.mean))),
+        calibration_error=metrics.calibration_error(predicted, y),
+        pit=pit_histogram(pit),
+        coverage=coverage_curve(pit),
+        cloud=_cloud(predicted, y, seed),
+        groups=() if is_even or len(y) < _GROUPED_ROWS else _groups(predicted, y),
+        is_even=is_even,
+    )
+
+
+def _cloud(predicted: Predictive, y: np.ndarray, seed: int) -> Cloud:
+    n = len(y)
+    drawn = np.sort(np.random.default_rng(seed).choice(n, min(n, MAX_POINTS), replace=False))
+    chosen = predicted[drawn]
+    interval = chosen.interval(0.9)
+    return Cloud(y[drawn], chosen.mean, interval[:, 0], interval[:, 1], chosen.std)
+
+
+def _groups(predicted: Predictive, y: np.ndarray) -> tuple[ErrorGroup, ...]:
+    """Cut the rows into five by their predicted std."""
+    std, size = predicted.std, np.abs(y - predicted.mean)
+    order = np.argsort(std, kind="stable")
+    return tuple(
+        ErrorGroup(float(std[part[0]]), float(std[part[-1]]), float(np.quantile(size[part], 0.9)))
+        for part in np.array_split(order, _GROUPS)
+    )
+
+
+def _is_even(predicted: Predictive) -> bool:
+    """Whether 95 % of the predicted standard deviations lie within 5 % of each other."""
+    low, high = np.quantile(predicted.std, (0.025, 0.975))
+    return bool(high <= 1.05 * low)
+
+
+def scores(predictives: Mapping[str, Predictive], y: Float[np.ndarray, " n"]) -> tuple[Score, ...]:
+    """Compute every metric of every model on the same rows."""
+    models = list(predictives.values())
+    errors = [np.abs(y - p.mean) for p in models]
+    # A PIT costs one evaluation, the interval of a mixture a hundred.
+    distances = [np.abs(2.0 * metrics.pit(p, y) - 1.0) for p in models]
+    rmse = tuple(metrics.rmse(p, y) for p in models)
+    return (
+        Score("RMSE", "y", "lower", rmse, tuple(map(_rmse_error, errors))),
+        Score.mean("MAE", "y", "lower", errors),
+        Score.mean("CRPS", "y", "lower", [p.crps(y) for p in models]),
+        Score.mean("Mean log-likelihood", "nats", "higher", [p.log_prob(y) for p in models]),
+        *(
+            Score.of(
+                f"Coverage of {percent(level)} intervals",
+                "share",
+                "nominal",
+                [float(np.mean(distance <= level)) for distance in distances],
+                level,
+            )
+            for level in LEVELS
+        ),
+        *(
+            Score.of(
+                f"Width of {percent(level)} intervals",
+                "y",
+                "",
+                [metrics.mean_width(p, level) for p in models],
+            )
+            for level in LEVELS
+        ),
+    )
+
+
+def _rmse_error(errors: np.ndarray) -> float | None:
+    """Return the standard error of a root mean square, by the delta method."""
+    # In units of the largest error, whose fourth power might overflow.
+    unit = float(np.max(errors))
+    if len(errors) < 2 or unit == 0.0:
+        return None
+    squared = (errors / unit) ** 2
+    return unit * (mean_error(squared) or 0.0) / (2.0 * float(np.sqrt(np.mean(squared))))
+
+
+def view(_predicted: Predictive) -> View:
+    """Average mean and variances."""
+    return MOMENTS
+
+
+def least_sure(predicted: Predictive) -> Int[np.ndarray, " k"]:
+    """Return the places of the ten rows of widest predictions."""
+    return np.argsort(-predicted.std, kind="stable")[:N_ROWS]
+
+
+def most_wrong(_predicted: Predictive, _y: np.ndarray) -> Int[np.ndarray, " k"]:
+    """Return none: a number is not right or wrong."""
+    return np.empty(0, dtype=np.int64)
+
+
+def answers(predicted: Predictive, y: Float[np.ndarray, " n"]) -> list[Answer]:
+    """Write every row's numbers with as many decimals as its interval deserves."""
+    interval = predicted.interval(0.9)
+    share = predicted.epistemic_var / predicted.var
+    rows = []
+    for k, (low, high) in enumerate(interval):
+        numbers = [predicted.mean[k], low, high, y[k]]
+        mean, *ends, actual = alike(list(map(float, numbers)), float(high - low) / 3)
+        is_missed = not low <= y[k] <= high
+        rows.append(Answer((mean, " to ".join(ends)), actual, is_missed, float(share[k])))
+    return rows
+
+
+def conformal(predicted: Predictive, y: Float[np.ndarray, " n"]) -> str:
+    """Say which intervals mean ± so many std hold the promise; nothing of too few rows."""
+    if len(y) < split_conformal.least_rows(_CONFORMAL):
+        return ""
+    std = predicted.std
+    std_wide = split_conformal.stretch(predicted.mean, std, y, _CONFORMAL)
+    times_as_wide = float(2.0 * std_wide * np.mean(std)) / metrics.mean_width(predicted, _CONFORMAL)
+    return (
+        f"Conformal prediction, calibrated on these rows, makes the "
+        f"{percent(_CONFORMAL)} interval of a new row the mean ± "
+        f"{number(std_wide)} std: {number(times_as_wide)} times as wide as the "
+        "model's own, on average. It then holds what it promises, over all rows, whatever the "
+        "model got wrong: bayesprop predict --calibrate."
+    )

@@ -1,0 +1,113 @@
+"""Partial dependence in a report, against averages by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from report_fakes import FRAUD, WINE, classifier, given, regressor, rows, slopes
+
+from bayesprop.report.contents import collect
+from bayesprop.report.effects import MOMENTS, Feature, effects, features_of
+from bayesprop.table.encoding import TableEncoding
+
+TWO = (Feature("a", (0,)), Feature("b", (1,)))
+
+
+def test_partial_dependence_is_the_average_over_the_rows():
+    estimator, x = regressor(d=2), rows(150, d=2, seed=4).X
+    found = effects(estimator.predict_dist, x, TWO, MOMENTS)
+    assert [e.name for e in found.shown] == ["a", "b"]
+    for column, effect in enumerate(found.shown):
+        others = np.mean(x[:, 1 - column]) * slopes(2)[1 - column] + 3.0
+        np.testing.assert_allclose(effect.curve.mean, effect.grid * slopes(2)[column] + others)
+        assert effect.curve.movement == pytest.approx(slopes(2)[column] * np.ptp(effect.grid))
+        low, high = np.quantile(x[:, column], (0.025, 0.975), method="inverted_cdf")
+        np.testing.assert_allclose(effect.grid[[0, -1]], (low, high))
+    z = estimator.x_scaler_.transform(np.column_stack([found.shown[0].grid, np.zeros(25)]))[:, 0]
+    np.testing.assert_allclose(found.shown[0].curve.epistemic_std, np.sqrt(0.01 + 0.05 * z**2))
+    np.testing.assert_allclose(found.shown[0].curve.std, np.sqrt(0.5 + 0.05 * z**2))
+
+
+def test_effects_of_a_table_with_categories_and_gaps():
+    frame = pl.DataFrame(
+        {
+            "size": [1.0, 2.0, None, 4.0, 5.0, 6.0, 7.0, 8.0],
+            "colour": ["red", "blue", "red", "red", "green", "blue", "red", "green"],
+            "new": [True, False] * 4,
+            "y": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
+        }
+    )
+    encoding = TableEncoding.fit(frame, "y")
+    x = encoding.transform(frame)
+    weight = dict(zip(encoding.feature_names, range(1, 20), strict=False))
+    estimator = regressor(d=x.shape[1], slopes=np.array(list(weight.values()), dtype=float))
+    features = features_of(encoding, x)
+    assert [f.name for f in features] == ["size", "size is missing", "colour", "new"]
+    found = {e.name: e for e in effects(estimator.predict_dist, x, features, MOMENTS).shown}
+    colour = found["colour"]
+    assert colour.levels == ("red", "blue", "green")
+    expected = [weight["colour=red"], weight["colour=blue"], weight["colour=green"]]
+    np.testing.assert_allclose(np.diff(colour.curve.mean), np.diff(expected))
+    assert found["size is missing"].levels == ("no", "yes")
+    assert found["size is missing"].curve.movement == pytest.approx(weight["size is missing"])
+    assert found["new"].levels == ("0", "1")
+    assert found["size"].levels == ()
+
+
+def test_twelve_effects_are_shown_and_the_rest_named():
+    found = collect(**given(rows(60, d=20), rows(30, d=20, seed=5))).effects
+    moved = [e.curve.movement for e in found.shown]
+    assert len(moved) == 12
+    assert moved == sorted(moved, reverse=True)
+    assert len(found.others) == 8
+    assert found.others[0][1] <= moved[-1]
+
+
+def test_the_number_of_predictions_is_bounded():
+    few, many = regressor(d=3), regressor(d=200)
+    collect(**given(rows(4000), rows(50), estimator=few))
+    assert few.n_predicted <= 50 + 3 * 25 * 200
+    wide = collect(**given(rows(300, d=200), rows(50, d=200, seed=3), estimator=many)).effects
+    assert many.n_predicted <= 50 + 200 * 3 * 20 + 40 * 25 * 200
+    assert wide.screened
+    assert len(wide.shown) + len(wide.others) == 200
+    assert wide.shown[0].name == "x1"
+    assert wide.others_listed.endswith(" and 148 more that move it less")
+
+
+def test_constant_features_do_not_move_anything():
+    x = np.column_stack([np.linspace(-1, 1, 40), np.full(40, 5.0)])
+    found = effects(regressor(d=2).predict_dist, x, TWO, MOMENTS)
+    assert [e.name for e in found.shown] == ["a"]
+    assert found.others == (("b", 0.0),)
+
+
+def test_effects_are_averages_of_the_positive_class():
+    train, _ = FRAUD
+    contents = collect(**given(*FRAUD))
+    assert {effect.curve.of for effect in contents.effects.shown} == {"fraud"}
+    effect = contents.effects.shown[0]
+    assert effect.name == "x1"
+    x = train.X.copy()
+    x[:, 0] = effect.grid[-1]
+    whole = classifier(train).predict_dist(x).proba[:, 1]
+    # 200 of the rows are averaged over.
+    error = np.std(whole) / np.sqrt(200)
+    assert effect.curve.mean[-1] == pytest.approx(np.mean(whole), abs=4 * error)
+    assert effect.curve.std is None
+
+
+def test_of_several_classes_an_effect_shows_the_one_that_moves_most():
+    train, _ = WINE
+    estimator = classifier(train)
+    effect = collect(**given(*WINE, estimator=estimator)).effects.shown[0]
+    column = int(effect.name[1:]) - 1
+    ends = []
+    for end in (effect.grid[0], effect.grid[-1]):
+        x = train.X.copy()
+        x[:, column] = end
+        ends.append(np.mean(estimator.predict_dist(x).proba, axis=0))
+    moved = np.abs(ends[1] - ends[0])
+    assert effect.curve.of == estimator.classes_[np.argmax(moved)]
+    assert effect.curve.movement == pytest.approx(np.max(moved), rel=0.02)
