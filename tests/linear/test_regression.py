@@ -101,13 +101,6 @@ def test_order_and_batching_do_not_matter():
         np.testing.assert_allclose(everything(state), whole, rtol=1e-10, atol=1e-10)
 
 
-def test_a_weight_of_two_is_the_row_met_twice():
-    phi, y, _ = table()
-    twice = np.repeat(np.arange(len(phi)), 2)
-    doubled = everything(fitted(phi, y, np.full(len(phi), 2.0)))
-    np.testing.assert_allclose(everything(fitted(phi[twice], y[twice])), doubled, rtol=1e-10)
-
-
 def test_no_rows_leave_the_prior():
     found = regression.known_noise(regression.init(5), PREC[None], np.array([0.3]))
     np.testing.assert_array_equal(found.mean, 0.0)

@@ -316,16 +316,16 @@ def maximise(
     problem = _Evidence(data, approximate, shared)
     start = problem.at(np.where(groups == FIXED, prior_prec, _START_PREC), None)
     slack = _SLACK if is_bound else np.inf
-    found = evidence.ascend(problem, start, max_steps=max_steps, tolerance=enough, slack=slack)
-    fitted, prec = found.point
+    ascent = evidence.ascend(problem, start, max_steps=max_steps, tolerance=enough, slack=slack)
+    fitted, prec = ascent.point
     return Maximised(
         fitted=fitted,
         prior_prec=prec,
-        trace=found.trace,
-        gradient=found.gradient,
-        n_repaired=found.n_repaired,
+        trace=ascent.trace,
+        gradient=ascent.gradient,
+        n_repaired=ascent.n_repaired,
         n_widest=int(np.sum((groups != FIXED) & (prec <= LEAST))),
-        converged=fitted.info.converged and found.gradient < enough,
+        converged=fitted.info.converged and ascent.gradient < enough,
     )
 
 

@@ -291,7 +291,7 @@ def maximise(
         Weights with the same number share a precision; `FIXED` (-1) keeps it, as an intercept's
         broad prior should be. 0, 0, 0, ...: one precision; 0, 1, 2, ...: relevance of each.
     noise_var
-        y², where it is known; None: found with the precisions.
+        y², where it is known; None: ascent with the precisions.
     tolerance
         Largest derivative of the log evidence by a log precision at the end, nats.
     """
@@ -299,12 +299,12 @@ def maximise(
     for output in range(state.target.shape[1]):
         known = None if noise_var is None else float(noise_var[output])
         problem, start = _started(state, output, np.asarray(prior_prec, np.float64), groups, known)
-        found = evidence.ascend(problem, start, max_steps=max_steps, tolerance=tolerance)
-        at_bound = known is None and found.point.noise_var <= problem.least_noise
-        is_converged = found.gradient < tolerance
-        points.append(found.point)
+        ascent = evidence.ascend(problem, start, max_steps=max_steps, tolerance=tolerance)
+        at_bound = known is None and ascent.point.noise_var <= problem.least_noise
+        is_converged = ascent.gradient < tolerance
+        points.append(ascent.point)
         infos.append(
-            EvidenceInfo(found.trace, found.gradient, is_converged, found.n_repaired, at_bound)
+            EvidenceInfo(ascent.trace, ascent.gradient, is_converged, ascent.n_repaired, at_bound)
         )
     precs = np.stack([point.weights.prec for point in points])
     noise = np.array([point.noise_var for point in points])

@@ -144,7 +144,7 @@ def laplace(
     prior_prec
         Of every unknown leaf, or of all; where the evidence starts.
     evidence
-        What is maximised over; `LearnedNoise` alone has a noise to be found.
+        What is maximised over; `LearnedNoise` alone has a noise to be maximised.
 
     Raises ValueError where more than max_gigabytes would be needed, naming what needs less, and
     FloatingPointError where the curvature is not finite.
@@ -154,13 +154,13 @@ def laplace(
     unknown = model.chosen.of(mode.weights)
     squares = np.array([float(np.sum(np.asarray(leaf, np.float64) ** 2)) for leaf in unknown])
     prec = np.broadcast_to(np.asarray(prior_prec, np.float64), squares.shape)
-    found = maximise(measured.curvature, measured.fit, squares, prec, evidence)
+    maximised = maximise(measured.curvature, measured.fit, squares, prec, evidence)
     likelihood = mode.likelihood
     if isinstance(model.likelihood, LearnedNoise):
-        likelihood = likelihood + np.log(found.noise_factor)
-    root = measured.curvature.root(found.prior_prec, 1.0 / found.noise_factor)
-    posterior = Posterior(mode.weights, likelihood, jnp.asarray(found.prior_prec), root)
-    return Fitted(posterior, found, measured.curvature.n_repaired)
+        likelihood = likelihood + np.log(maximised.noise_factor)
+    root = measured.curvature.root(maximised.prior_prec, 1.0 / maximised.noise_factor)
+    posterior = Posterior(mode.weights, likelihood, jnp.asarray(maximised.prior_prec), root)
+    return Fitted(posterior, maximised, measured.curvature.n_repaired)
 
 
 def check_memory(model: LaplaceModel, weights: Any, max_gigabytes: float) -> None:
@@ -219,7 +219,7 @@ def _accumulated(model: LaplaceModel, mode: Draw, batches: Rows) -> tuple[Any, A
 
     def step(sums: tuple[Any, Array], batch: Rows) -> tuple[tuple[Any, Array], None]:
         total, fit = sums
-        found = linearise(model.apply, model.chosen, mode.weights, batch.x)
+        linearised = linearise(model.apply, model.chosen, mode.weights, batch.x)
         if model.exact:
             structure = cast(ExactStructure, model.structure)
             loss = partial(_loss, model, mode, batch)
@@ -227,9 +227,12 @@ def _accumulated(model: LaplaceModel, mode: Draw, batches: Rows) -> tuple[Any, A
             total = structure.add_columns(total, partial(map_hessian_columns, loss, leaves))
         else:
             information = partial(model.likelihood.information, mode.likelihood)
-            middle = jax.vmap(information)(found.outputs) * batch.weight[:, None, None]
-            total = model.structure.add(total, RowTerms(found.slopes, middle, batch.weight))
-        return (total, fit + _fit(model.likelihood, mode.likelihood, found.outputs, batch)), None
+            middle = jax.vmap(information)(linearised.outputs) * batch.weight[:, None, None]
+            total = model.structure.add(total, RowTerms(linearised.slopes, middle, batch.weight))
+        return (
+            total,
+            fit + _fit(model.likelihood, mode.likelihood, linearised.outputs, batch),
+        ), None
 
     sums, _ = jax.lax.scan(step, (zero, jnp.zeros(3, dtype)), batches)
     return sums
@@ -261,9 +264,9 @@ def predict_linearised(
     """Mean and covariance of the outputs of the linearised network, n a multiple of 64."""
 
     def block(x: Array) -> OutputMoments:
-        found = linearise(model.apply, model.chosen, posterior.weights, x)
+        linearised = linearise(model.apply, model.chosen, posterior.weights, x)
         return OutputMoments(
-            found.outputs, model.structure.output_cov(posterior.root, found.slopes)
+            linearised.outputs, model.structure.output_cov(posterior.root, linearised.slopes)
         )
 
     moments = jax.lax.map(block, x.reshape(-1, _BLOCK_ROWS, *x.shape[1:]))

@@ -102,12 +102,12 @@ def maximise(
     bounds = np.full(n_leaves, _LEAST), np.full(n_leaves, _MOST)
     groups = Groups(evidence.groups(n_leaves), *bounds)
     problem = _Evidence(curvature, fit, squares, groups, evidence.noise and fit.misfit > 0.0)
-    found = numerics.ascend(
+    ascent = numerics.ascend(
         problem, problem.at(prior_prec, 1.0), max_steps=evidence.max_steps, tolerance=tolerance
     )
-    prec, noise_factor = found.point.weights.prec, 1.0 / found.point.b
-    is_found = found.gradient < tolerance
-    return Maximised(prec, noise_factor, found.trace, is_found, found.n_repaired)
+    prec, noise_factor = ascent.point.weights.prec, 1.0 / ascent.point.b
+    is_found = ascent.gradient < tolerance
+    return Maximised(prec, noise_factor, ascent.trace, is_found, ascent.n_repaired)
 
 
 class _Point(NamedTuple):

@@ -58,14 +58,16 @@ class ChainState(NamedTuple):
     seed: int
 
 
+@lru_cache(maxsize=64)
 def network_posterior(
     activation: str,
     likelihood: NetworkLikelihood,
     weight_precision: float | GammaPrior,
     noise_prior: GammaPrior,
 ) -> PosteriorModel:
-    """Build the posterior of a network's weights; equal, as its parts are, for equal arguments."""
-    return PosteriorModel(_network(activation), likelihood, weight_precision, noise_prior)
+    """Build the posterior of a network's weights; always the very same for equal arguments."""
+    apply = partial(mlp_apply, activation_name=activation)
+    return PosteriorModel(apply, likelihood, weight_precision, noise_prior)
 
 
 @dataclass(frozen=True)
@@ -138,12 +140,12 @@ class MarkovChains:
 
     def identified(self, chains: Chains) -> dict[str, Any]:
         """Return what chains should agree on, beside predictions; leading axes (c, s)."""
-        found: dict[str, Any] = {"log_density": chains.log_density}
+        quantities: dict[str, Any] = {"log_density": chains.log_density}
         if isinstance(self.model.weight_precision, tuple):
-            found["log_weight_precision"] = chains.draws.log_precision
+            quantities["log_weight_precision"] = chains.draws.log_precision
         if jax.tree.leaves(chains.draws.likelihood):
-            found["log_noise_var"] = chains.draws.likelihood
-        return found
+            quantities["log_noise_var"] = chains.draws.likelihood
+        return quantities
 
     def predict(self, state: ChainState, x: np.ndarray) -> Predictive | ClassPredictive:
         """Average over all draws."""
@@ -202,11 +204,6 @@ class MarkovChains:
         a_draw, a_chain = (jax.ShapeDtypeStruct(s, jnp.float32) for s in (shape, shape[:1]))
         truth = jax.ShapeDtypeStruct(shape, jnp.int32)
         return Chains(many, *cast(Any, (a_draw, truth, a_chain, a_chain)))
-
-
-@lru_cache(maxsize=8)
-def _network(activation: str) -> Any:
-    return partial(mlp_apply, activation_name=activation)
 
 
 @lru_cache(maxsize=64)
