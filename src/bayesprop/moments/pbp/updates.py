@@ -18,6 +18,7 @@ from bayesprop.moments.pbp.factors import (
     Gamma,
     Q,
     Rows,
+    absorb_batch,
     average_factor,
     cavity_of,
     count_false,
@@ -33,7 +34,6 @@ from bayesprop.moments.pbp.factors import (
     with_average_factor,
     with_q,
 )
-from bayesprop.moments.pbp.mini_batches import absorb_batch
 from bayesprop.moments.pbp.state import LEAST_INFORMATION, Inference, PBPInfo, PBPState, Targets
 from bayesprop.numerics.gaussian import Gaussian, log_cdf, log_pdf
 from bayesprop.numerics.machine import in_float64
