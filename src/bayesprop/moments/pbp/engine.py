@@ -99,8 +99,8 @@ def absorb_rows(work, factor, scratch, x, y, weights, order, guarded, may_miss):
 
     By assumed density filtering if `factor` is None, else by stochastic EP. The targets are numbers
     with Gaussian noise if `scratch` is None, NaN among them with `may_miss` where one was not seen,
-    else classes seen through a probit. A hidden layer on
-    the inputs absorbs a datum only when the next one comes, or the end.
+    else classes seen through a probit. A hidden layer on the inputs absorbs a datum only when the
+    next one comes, or the end.
     """
     last, n = work.layers.shape[0] - 1, order.size
     log_z, share, undone, kept, reach = 0.0, 0.0, 0.0, 0, 0.0
@@ -226,9 +226,7 @@ class Run:
         How many times each row counts: its noise variance is divided by the weight, and the change
         of q(gamma) multiplied by it; a class's factor is raised to this power.
     inference : {"adf", "sep"}
-        Assumed density filtering (Hernández-Lobato & Adams 2015, section 3), or stochastic EP (Li,
-        Hernández-Lobato & Turner 2015): each row meets q without the average likelihood factor, so
-        that many passes do not shrink the variance. The first pass only collects that factor.
+        See `updates.data_pass`.
     targets : {"numbers", "classes"}
         What a row of y is.
     guarded : bool

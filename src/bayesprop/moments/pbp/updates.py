@@ -201,9 +201,9 @@ def data_pass(
     order
         Row numbers in the order of visit; a row with weight 0 is passed over.
     inference
-        "adf" treats every visit as a new datum, as the paper does. "sep" removes the average
-        likelihood factor first, so that many passes do not shrink the variance; its first pass,
-        with no factor to remove yet, is "adf" that keeps the average.
+        "adf" treats every visit as a new datum, as the paper does. "sep", stochastic EP (Li,
+        Hernández-Lobato & Turner 2015), removes the average likelihood factor first, so that many
+        passes do not shrink the variance; its first pass only collects that factor.
     batch_size
         1 is the paper's algorithm, and what classes need.
     """
