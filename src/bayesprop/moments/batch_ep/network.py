@@ -60,8 +60,14 @@ class BatchEPNetwork:
         self._check_memory(len(rows.x))
         started = time.perf_counter()
         x, y, weight = (padded(part, _LEAST_ROWS) for part in (*rows[:2], rows.weights[:, None]))
-        full = TrainingRows(x, y, weight[:, 0])
-        fits = [self._fit_once(rng.randint(2**31), full, progress) for _ in range(self.n_starts)]
+
+        def fitted(seed: int) -> tuple[ep.Posterior, batch_ep.Sweeps]:
+            start = ep.init(jax.random.key(seed), self.prior, len(x), *self.sizes)
+            rule = {"damping": self.damping, "tol": self.tol, "per_input": self.per_input}
+            limits = {"max_sweeps": self.n_epochs, "progress": progress}
+            return batch_ep.fit(start, self.prior, x, y, weight[:, 0], **rule, **limits)
+
+        fits = [fitted(rng.randint(2**31)) for _ in range(self.n_starts)]
         q, sweeps = max(fits, key=lambda fit: fit[1].log_z[-1])
         report = self._report(sweeps, len(rows.x), time.perf_counter() - started)
         return Learned(jax.tree.map(np.asarray, q), report, report.n_epochs)
@@ -75,22 +81,6 @@ class BatchEPNetwork:
                 f"{needed / 2**30:.1f} GiB, more than {_LARGEST_MEMORY >> 30}: take fewer units "
                 "or rows, or PBPRegressor, which keeps none"
             )
-
-    def _fit_once(
-        self, seed: int, rows: TrainingRows, progress: Progress
-    ) -> tuple[ep.Posterior, batch_ep.Sweeps]:
-        return batch_ep.fit(
-            ep.init(jax.random.key(seed), self.prior, len(rows.x), *self.sizes),
-            self.prior,
-            rows.x,
-            rows.y,
-            rows.weights,
-            damping=self.damping,
-            tol=self.tol,
-            max_sweeps=self.n_epochs,
-            per_input=self.per_input,
-            progress=progress,
-        )
 
     def _report(self, sweeps: batch_ep.Sweeps, n_rows: int, seconds: float) -> FitReport:
         n_sweeps = len(sweeps.change)

@@ -15,13 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.moments.pbp import kernel_probit
-from bayesprop.moments.pbp.kernel_factors import (
-    absorb_gamma,
-    first_cavity,
-    is_valid,
-    next_noise,
-    refresh,
-)
+from bayesprop.moments.pbp.kernel_factors import absorb_gamma, first_cavity, is_valid, next_noise
 from bayesprop.moments.pbp.kernel_layers import (
     absorb_and_propagate,
     absorb_hidden,
@@ -35,6 +29,7 @@ from bayesprop.moments.pbp.kernel_layers import (
 )
 from bayesprop.moments.pbp.kernel_probit import meet_class
 from bayesprop.moments.pbp.kernel_workspace import (
+    BLOCK,
     NEXT_REMOVED,
     Packed,
     pack,
@@ -42,7 +37,14 @@ from bayesprop.moments.pbp.kernel_workspace import (
     read_only,
     unpack,
 )
-from bayesprop.moments.pbp.state import LEAST_INFORMATION, Inference, PBPInfo, PBPState, Targets
+from bayesprop.moments.pbp.state import (
+    LARGEST_CAVITY_VAR,
+    LEAST_INFORMATION,
+    Inference,
+    PBPInfo,
+    PBPState,
+    Targets,
+)
 from bayesprop.numerics.machine import n_cores
 from bayesprop.simd.lanes import compiled, inlined, prefetch
 
@@ -97,8 +99,8 @@ def absorb_rows(work, factor, scratch, x, y, weights, order, guarded, may_miss):
 
     By assumed density filtering if `factor` is None, else by stochastic EP. The targets are numbers
     with Gaussian noise if `scratch` is None, NaN among them with `may_miss` where one was not seen,
-    else classes seen through a probit. A hidden layer on
-    the inputs absorbs a datum only when the next one comes, or the end.
+    else classes seen through a probit. A hidden layer on the inputs absorbs a datum only when the
+    next one comes, or the end.
     """
     last, n = work.layers.shape[0] - 1, order.size
     log_z, share, undone, kept, reach = 0.0, 0.0, 0.0, 0, 0.0
@@ -160,6 +162,49 @@ def absorb_and_recall(work, x, y, weights, recall_weights, first, recalled, nois
 
 
 @compiled
+def refresh(weights, sites, least_information, guarded):
+    """Refresh every prior factor in turn (supplement section 6).
+
+    `least_information` is what the data must say about a weight, as a share of its prior; without
+    `guarded`, as in the authors' code, nothing. Returns how many were left for want of a valid
+    region, and how many for want of data.
+
+    The factor is a Gaussian in the weight, so its refreshed self is N(0, rate / (shape - 1)) of the
+    cavity exactly, and needs no division of the new marginal by the cavity.
+    """
+    shape, rate = sites.prior[0], sites.prior[1]
+    kept = uninformed = 0
+    for t in range(sites.places.size):
+        at = sites.places[t]
+        inverse = 1.0 / weights[at + BLOCK]
+        prec = inverse - sites.prec[t]
+        v = 1.0 / prec
+        m = v * (weights[at] * inverse - sites.prec_mean[t])
+        cavity_shape, cavity_rate = shape - sites.shape[t], rate - sites.rate[t]
+        is_proper = cavity_rate > 0.0 and cavity_shape > 1.0
+        site_prec = (cavity_shape - 1.0) / cavity_rate
+        if guarded and is_proper and abs(prec) < least_information * site_prec:
+            uninformed += 1
+            continue
+        if not (is_proper and 0.0 < v < LARGEST_CAVITY_VAR):
+            kept += 1
+            continue
+        new_shape, new_rate = absorb_gamma(cavity_shape, cavity_rate, v, m * m)
+        share = 1.0 / (1.0 + v * site_prec)
+        if guarded and not (
+            is_valid(new_shape, new_rate) and math.isfinite(m * share) and v * share > 0.0
+        ):
+            kept += 1
+            continue
+        weights[at], weights[at + BLOCK] = m * share, v * share
+        shape, rate = new_shape, new_rate
+        sites.shape[t], sites.rate[t] = shape - cavity_shape, rate - cavity_rate
+        sites.prec[t], sites.prec_mean[t] = site_prec, 0.0
+    sites.prior[0], sites.prior[1] = shape, rate
+    return kept, uninformed
+
+
+@compiled
 def predict_rows(work, x, m, v):
     """Write the mean and variance of every output at every row of x."""
     for row in range(x.shape[0]):
@@ -181,9 +226,7 @@ class Run:
         How many times each row counts: its noise variance is divided by the weight, and the change
         of q(gamma) multiplied by it; a class's factor is raised to this power.
     inference : {"adf", "sep"}
-        Assumed density filtering (Hernández-Lobato & Adams 2015, section 3), or stochastic EP (Li,
-        Hernández-Lobato & Turner 2015): each row meets q without the average likelihood factor, so
-        that many passes do not shrink the variance. The first pass only collects that factor.
+        See `updates.data_pass`.
     targets : {"numbers", "classes"}
         What a row of y is.
     guarded : bool
@@ -243,7 +286,7 @@ class Run:
 
 
 def refreshed(packed: Packed, least_information: float, *, guarded: bool = True) -> PBPInfo:
-    """Refine the prior factors in place; see `kernel_factors.refresh`."""
+    """Refine the prior factors in place."""
     rule = least_information, guarded
     kept, uninformed = refresh(packed.work.weights, packed.sites, *rule)
     return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)

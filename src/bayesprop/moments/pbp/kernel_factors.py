@@ -1,4 +1,4 @@
-"""Factors of the compiled engine: Gamma posteriors, the prior's refresh, stochastic EP's average.
+"""Factors of the compiled engine: Gamma posteriors, and the average factor of stochastic EP.
 
 Stochastic EP (Li, Hernández-Lobato & Turner 2015, algorithm 1): q is the prior times one average
 factor for every datum. A datum meets the cavity, which is q without one average factor, and what it
@@ -18,8 +18,7 @@ from bayesprop.moments.pbp.kernel_workspace import (
     REMOVED,
     SHARE,
 )
-from bayesprop.moments.pbp.state import LARGEST_CAVITY_VAR
-from bayesprop.simd.lanes import compiled, count_false, everywhere, inlined, load8, select, store
+from bayesprop.simd.lanes import count_false, everywhere, inlined, load8, select, store
 from bayesprop.simd.normals import exp2
 
 _LOG2_E = 1.0 / math.log(2.0)
@@ -73,49 +72,6 @@ def absorb_gamma(shape, rate, v, square):
 def is_valid(shape, rate):
     """Whether 1/precision has a mean: both finite, shape > 1, rate > 0."""
     return shape > 1.0 and rate > 0.0 and shape < math.inf and rate < math.inf
-
-
-@compiled
-def refresh(weights, sites, least_information, guarded):
-    """Refresh every prior factor in turn (supplement section 6).
-
-    `least_information` is what the data must say about a weight, as a share of its prior; without
-    `guarded`, as in the authors' code, nothing. Returns how many were left for want of a valid
-    region, and how many for want of data.
-
-    The factor is a Gaussian in the weight, so its refreshed self is N(0, rate / (shape - 1)) of the
-    cavity exactly, and needs no division of the new marginal by the cavity.
-    """
-    shape, rate = sites.prior[0], sites.prior[1]
-    kept = uninformed = 0
-    for t in range(sites.places.size):
-        at = sites.places[t]
-        inverse = 1.0 / weights[at + BLOCK]
-        prec = inverse - sites.prec[t]
-        v = 1.0 / prec
-        m = v * (weights[at] * inverse - sites.prec_mean[t])
-        cavity_shape, cavity_rate = shape - sites.shape[t], rate - sites.rate[t]
-        is_proper = cavity_rate > 0.0 and cavity_shape > 1.0
-        site_prec = (cavity_shape - 1.0) / cavity_rate
-        if guarded and is_proper and abs(prec) < least_information * site_prec:
-            uninformed += 1
-            continue
-        if not (is_proper and 0.0 < v < LARGEST_CAVITY_VAR):
-            kept += 1
-            continue
-        new_shape, new_rate = absorb_gamma(cavity_shape, cavity_rate, v, m * m)
-        share = 1.0 / (1.0 + v * site_prec)
-        if guarded and not (
-            is_valid(new_shape, new_rate) and math.isfinite(m * share) and v * share > 0.0
-        ):
-            kept += 1
-            continue
-        weights[at], weights[at + BLOCK] = m * share, v * share
-        shape, rate = new_shape, new_rate
-        sites.shape[t], sites.rate[t] = shape - cavity_shape, rate - cavity_rate
-        sites.prec[t], sites.prec_mean[t] = site_prec, 0.0
-    sites.prior[0], sites.prior[1] = shape, rate
-    return kept, uninformed
 
 
 @inlined

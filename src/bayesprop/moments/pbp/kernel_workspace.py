@@ -43,6 +43,8 @@ N_ROWS, N_OUT, WEIGHTS, INPUTS = range(4)
 # factor in the average, and average factors that q will lack when the next datum comes.
 REMOVED, SHARE, NEXT_REMOVED = range(3)
 
+_SITES = ("site_shape", "site_rate", "site_prec", "site_prec_mean")
+
 
 class Workspace(NamedTuple):
     """Flat arrays, which the kernels change in place."""
@@ -72,7 +74,7 @@ class Sites(NamedTuple):
     """The prior factors in the order in which they are refreshed, and q(lambda)."""
 
     places: Int[np.ndarray, " w"]  # of the means in Workspace.weights
-    shape: Float[np.ndarray, " w"]
+    shape: Float[np.ndarray, " w"]  # these four in the order of _SITES
     rate: Float[np.ndarray, " w"]
     prec: Float[np.ndarray, " w"]
     prec_mean: Float[np.ndarray, " w"]
@@ -140,14 +142,9 @@ class Packed(NamedTuple):
 
 def pack(state: PBPState, *, with_average: bool = False) -> Packed:
     """Copy a state into the layout of the kernels."""
-    sites = Sites(
-        _plan(state.layer_sizes).places,
-        _flatten(state.site_shape),
-        _flatten(state.site_rate),
-        _flatten(state.site_prec),
-        _flatten(state.site_prec_mean),
-        np.array([state.prior_shape, state.prior_rate], dtype=np.float64),
-    )
+    flat = (_flatten(getattr(state, name)) for name in _SITES)
+    prior = np.array([state.prior_shape, state.prior_rate], dtype=np.float64)
+    sites = Sites._make((_plan(state.layer_sizes).places, *flat, prior))
     return Packed(pack_work(state), sites, _pack_average(state) if with_average else None)
 
 
@@ -187,10 +184,7 @@ def unpack(packed: Packed, state: PBPState) -> PBPState:
     values = {
         "m": work.weights[places],
         "v": work.weights[places + BLOCK],
-        "site_shape": sites.shape,
-        "site_rate": sites.rate,
-        "site_prec": sites.prec,
-        "site_prec_mean": sites.prec_mean,
+        **dict(zip(_SITES, sites[1:-1], strict=True)),
     }
     vectors = {"noise_shape": work.noise_shape, "noise_rate": work.noise_rate}
     if average is not None:

@@ -18,6 +18,7 @@ from bayesprop.moments.pbp.factors import (
     Gamma,
     Q,
     Rows,
+    absorb_batch,
     average_factor,
     cavity_of,
     count_false,
@@ -33,7 +34,6 @@ from bayesprop.moments.pbp.factors import (
     with_average_factor,
     with_q,
 )
-from bayesprop.moments.pbp.mini_batches import absorb_batch
 from bayesprop.moments.pbp.state import LEAST_INFORMATION, Inference, PBPInfo, PBPState, Targets
 from bayesprop.numerics.gaussian import Gaussian, log_cdf, log_pdf
 from bayesprop.numerics.machine import in_float64
@@ -201,9 +201,9 @@ def data_pass(
     order
         Row numbers in the order of visit; a row with weight 0 is passed over.
     inference
-        "adf" treats every visit as a new datum, as the paper does. "sep" removes the average
-        likelihood factor first, so that many passes do not shrink the variance; its first pass,
-        with no factor to remove yet, is "adf" that keeps the average.
+        "adf" treats every visit as a new datum, as the paper does. "sep", stochastic EP (Li,
+        Hernández-Lobato & Turner 2015), removes the average likelihood factor first, so that many
+        passes do not shrink the variance; its first pass only collects that factor.
     batch_size
         1 is the paper's algorithm, and what classes need.
     """
