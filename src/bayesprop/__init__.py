@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from bayesprop.estimators.point_network import PointNetworkClassifier, PointNetworkRegressor
     from bayesprop.estimators.pruning import prune
     from bayesprop.model.class_predictive import ClassPredictive
-    from bayesprop.model.mixture_predictive import MixturePredictive
-    from bayesprop.model.predictive import GaussianPredictive, Predictive
+    from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, Predictive
     from bayesprop.store import load
 
 _HOMES = {
@@ -68,7 +67,7 @@ _HOMES = {
     "MCDropoutRegressor": "bayesprop.estimators.mc_dropout",
     "MCMCClassifier": "bayesprop.estimators.mcmc",
     "MCMCRegressor": "bayesprop.estimators.mcmc",
-    "MixturePredictive": "bayesprop.model.mixture_predictive",
+    "MixturePredictive": "bayesprop.model.predictive",
     "PBPClassifier": "bayesprop.estimators.pbp",
     "PBPRegressor": "bayesprop.estimators.pbp",
     "PointNetworkClassifier": "bayesprop.estimators.point_network",

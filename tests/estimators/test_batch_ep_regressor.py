@@ -66,7 +66,7 @@ def test_skipped_sites_are_counted_and_said():
     ("params", "message"),
     [
         ({"hidden_layer_sizes": (5, 5)}, "one layer.*PBPRegressor"),
-        ({"damping": 1.5}, "damping must be at most 1"),
+        ({"damping": 1.5}, "damping must be a number > 0 and at most 1"),
         ({"noise_prior": (0.0, 0.0)}, r"noise_prior must be \(mean, std > 0\)"),
         ({"weight_scale_prior": 3}, "weight_scale_prior must be"),
         ({"hidden_layer_sizes": (9000,)}, "GiB.*fewer units"),

@@ -114,7 +114,6 @@ def test_lbfgs_says_when_it_has_not_converged():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"noise": "network"}, "networks of their own for the noise has BayesianMLPRegressor"),
         ({"noise": "loud"}, "noise must be 'learned', 'input' or a variance in y², got 'loud'"),
         ({"noise": -1.0}, "noise must be a finite number > 0"),
         ({"prior_scale": "wide"}, "prior_scale must be a number > 0, 'fan_in' or 'empirical'"),

@@ -11,7 +11,7 @@ import sklearn
 
 import bayesprop
 from bayesprop.methods import METHODS, REGRESSION, make
-from bayesprop.model import training
+from bayesprop.model import trained_network
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 
 TINY = {"hidden_layer_sizes": (4,), "n_epochs": 2, "random_state": 0}
@@ -75,7 +75,7 @@ def test_an_epoch_is_compiled_once_for_any_number_of_rows(fitted, monkeypatch):
     # A weakly typed leaf at the start makes the second epoch another program, and so does a shape.
     model, task, _ = fitted
     kinds = set()
-    inner = training._epoch
+    inner = trained_network._epoch
 
     def listening(method, state, *args):
         *args, batch_size = args
@@ -83,7 +83,7 @@ def test_an_epoch_is_compiled_once_for_any_number_of_rows(fitted, monkeypatch):
         assert not any(leaf.weak_type for leaf in jax.tree.leaves(state))
         return inner(method, state, *args, batch_size)
 
-    monkeypatch.setattr(training, "_epoch", listening)
+    monkeypatch.setattr(trained_network, "_epoch", listening)
     for n_rows in (24, 23, 17):
         sklearn.clone(model).fit(X[:n_rows], targets(task)[:n_rows])
     assert len(kinds) <= 1
@@ -129,7 +129,7 @@ def test_a_refused_fit_leaves_the_earlier_one(fitted):
 def test_an_interrupted_fit_leaves_the_earlier_one(fitted, monkeypatch):
     model, task, before = fitted
     attributes = dict(vars(model))
-    monkeypatch.setattr("bayesprop.estimators.shell.warned", interrupt)
+    monkeypatch.setattr("bayesprop.estimators.fitting.warn", interrupt)
     monkeypatch.setattr(type(model), "_initial_state", interrupt, raising=False)
     with pytest.raises(KeyboardInterrupt):
         model.fit(np.hstack([X, X]), -5.0 * Y if task == REGRESSION else np.arange(24) % 3)

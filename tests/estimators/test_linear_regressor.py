@@ -12,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer, SplineTransformer
 
 import bayesprop
 from bayesprop import BayesianLinearRegressor
-from bayesprop.model.student_t_predictive import StudentTPredictive
+from bayesprop.model.predictive import StudentTPredictive
 
 
 def line(n=80, seed=0, noise=3.0):

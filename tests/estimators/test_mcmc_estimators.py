@@ -179,7 +179,7 @@ def test_steps_that_explode_leave_the_earlier_fit():
         ({"sampler": "gibbs"}, "sampler must be one of nuts"),
         ({"n_chains": 0}, "n_chains must be an int >= 1"),
         ({"n_warmup": 0}, "n_warmup must be an int >= 1"),
-        ({"target_acceptance": 1.0}, "target_acceptance must be < 1"),
+        ({"target_acceptance": 1.0}, "target_acceptance must be a number > 0 and < 1"),
         ({"weight_precision": -1.0}, "weight_precision must be a number > 0 or"),
         ({"step_size": 0.0}, "step_size must be a finite number > 0"),
     ],

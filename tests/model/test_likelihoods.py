@@ -8,19 +8,16 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayesprop.model.likelihoods import FixedNoise, GammaPrecisionNoise, Likelihood
+from bayesprop.model.likelihoods import GammaPrecisionNoise, Likelihood, Probit
 from bayesprop.numerics.gamma import Gamma
 
 
-@pytest.mark.parametrize("integral", ["expected_log_prob", "log_z"])
-@pytest.mark.parametrize("noise", [0.01, 0.3, 20.0])
 @pytest.mark.parametrize("v", [0.05, 4.0])
-def test_override_equals_quadrature(integral: str, noise: float, v: float):
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_override_equals_quadrature(v: float, y: float):
     with jax.enable_x64(True):
-        likelihood = FixedNoise(jnp.float64(noise))
-        args = (jnp.float64(0.4), jnp.float64(v), jnp.float64(-1.1))
-        closed = getattr(likelihood, integral)(*args)
-        by_quadrature = getattr(Likelihood, integral)(likelihood, *args)
+        args = (jnp.float64(0.4), jnp.float64(v), jnp.float64(y))
+        closed, by_quadrature = Probit().log_z(*args), Likelihood.log_z(Probit(), *args)
     assert float(closed) == pytest.approx(float(by_quadrature), rel=1e-9)
 
 

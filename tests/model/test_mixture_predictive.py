@@ -7,7 +7,7 @@ import pytest
 import scoringrules
 from scipy import integrate, stats
 
-from bayesprop.model.mixture_predictive import MixturePredictive, bisect
+from bayesprop.model.predictive import MixturePredictive
 
 S, N = 7, 5
 
@@ -75,11 +75,6 @@ def test_quantile_inverts_the_cdf(pred, level):
 def test_levels_outside_are_refused(pred, level):
     with pytest.raises(ValueError, match="level must be between 0 and 1"):
         pred.quantile(level)
-
-
-def test_bisect_finds_roots():
-    roots = bisect(lambda t: t**3, np.full(3, -10.0), np.full(3, 10.0), 8.0)
-    np.testing.assert_allclose(roots, 2.0, rtol=1e-12)
 
 
 def test_crps_of_a_mixture(pred, y):

@@ -7,8 +7,7 @@ import pytest
 import scoringrules
 from scipy import stats
 
-from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.model.student_t_predictive import StudentTPredictive
+from bayesprop.model.predictive import GaussianPredictive, StudentTPredictive
 
 MEAN, EPISTEMIC, NOISE = np.array([0.0, 3.0, -1e6]), np.array([0.1, 2.0, 1e8]), np.ones(3)
 DOF = np.array([2.5, 7.0, 400.0])

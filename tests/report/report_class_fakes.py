@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.task import Standardiser
 from bayesprop.report.rows import Rows
 
 TRACE = {

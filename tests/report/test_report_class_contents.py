@@ -211,7 +211,7 @@ def test_of_several_classes_an_effect_shows_the_one_that_moves_most():
 
 
 def test_a_model_that_does_not_standardise_still_says_what_is_unusual():
-    from bayesprop.model.standardiser import Standardiser
+    from bayesprop.model.task import Standardiser
 
     train = Rows(TRAIN.X * 100.0, TRAIN.y, TRAIN.row_ids)
     test = Rows(TEST.X * 100.0, TEST.y, TEST.row_ids)

@@ -6,7 +6,7 @@ import pytest
 from report_fakes import METADATA, fit_report, regressor, rows, slopes
 from scipy import stats
 
-from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.task import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.contents import collect
 from bayesprop.report.effects import MOMENTS, effects

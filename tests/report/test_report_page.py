@@ -8,8 +8,8 @@ import pytest
 from page_reader import HOSTILE, Page, plain
 from report_fakes import METADATA, fit_report, regressor, rows
 
-from bayesprop.model.mixture_predictive import MixturePredictive
-from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.predictive import MixturePredictive
+from bayesprop.model.task import Standardiser
 from bayesprop.report.rows import Rows
 from bayesprop.report.write import write_report
 from bayesprop.table.encoding import TableEncoding

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.cli.console import InputError, refusals_of_estimator
-from bayesprop.model.fitted import FarInputError
+from bayesprop.model.task import FarInputError
 from bayesprop.table.errors import one_line
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.reward_models import rewards_of
 from bayesprop.decisions.rewards import Rewards
-from bayesprop.estimators.checks import check_int
+from bayesprop.estimators.params import check_int
 from bayesprop.model.method import FURTHEST_INPUT
 
 _MOST_PENDING = 100_000

@@ -21,7 +21,7 @@ from bayesprop.decisions.arms import Arms
 from bayesprop.decisions.offline import Log
 from bayesprop.decisions.reward_models import kind_class, kind_of
 from bayesprop.decisions.rewards import below
-from bayesprop.estimators.checks import check_int
+from bayesprop.estimators.params import check_int
 from bayesprop.store import ModelFileError, Stored, read_sealed, seal, unseal, write_sealed
 
 if TYPE_CHECKING:

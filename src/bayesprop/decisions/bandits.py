@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesprop.decisions.arms import Choices
 from bayesprop.decisions.bandit import Bandit, best_of, shared
-from bayesprop.estimators.checks import check_int, check_not_negative
+from bayesprop.estimators.params import check_int, check_not_negative
 
 
 class ThompsonSampler(Bandit):

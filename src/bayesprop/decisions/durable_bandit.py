@@ -22,7 +22,7 @@ from jaxtyping import Float
 from bayesprop.decisions import bandit_files
 from bayesprop.decisions.bandit import Bandit, Decision, decision_id
 from bayesprop.decisions.bandit_files import Record, name_of, refusals
-from bayesprop.estimators.checks import check_int
+from bayesprop.estimators.params import check_int
 from bayesprop.store import ModelFileError
 
 

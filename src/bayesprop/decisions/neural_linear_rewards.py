@@ -21,7 +21,7 @@ from bayesprop.decisions.regressions import Prior, Regressions, StudentT, absorb
 from bayesprop.decisions.replayed_rewards import ReplayedRewards, single
 from bayesprop.decisions.rewards import Belief, below
 from bayesprop.estimators import online_network
-from bayesprop.estimators.checks import check_positive
+from bayesprop.estimators.params import check_positive
 from bayesprop.estimators.point_network import PointNetworkRegressor
 from bayesprop.numerics.filling import padded
 from bayesprop.store import Stored

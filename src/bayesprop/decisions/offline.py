@@ -17,7 +17,7 @@ from scipy import special
 
 from bayesprop.decisions.cross_fitting import predicted_rewards
 from bayesprop.decisions.pool import checked_rows, finite
-from bayesprop.estimators.checks import check_choice
+from bayesprop.estimators.params import check_choice
 
 METHODS = {
     "doubly-robust": "a reward model, corrected by weighted residuals: right if either is right",

@@ -18,7 +18,7 @@ from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, unwrapped
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Rewards, below
-from bayesprop.estimators.checks import check_choice, check_int, check_positive
+from bayesprop.estimators.params import check_choice, check_int, check_positive
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
 from bayesprop.store import Stored, estimator_from_stored, estimator_to_stored
 

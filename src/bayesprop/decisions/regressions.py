@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from scipy import linalg
 
 from bayesprop.decisions.pool import finite
-from bayesprop.estimators.checks import check_positive
+from bayesprop.estimators.params import check_positive
 
 _REFRESH = 512
 

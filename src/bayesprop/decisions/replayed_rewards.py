@@ -18,7 +18,7 @@ from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Rewards, below
 from bayesprop.estimators import online_network
-from bayesprop.estimators.checks import check_int, check_positive
+from bayesprop.estimators.params import check_int, check_positive
 from bayesprop.model.trained_network import FURTHEST_INPUT
 from bayesprop.store import Stored, estimator_from_stored, estimator_to_stored
 

@@ -8,41 +8,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayesprop.estimators.checks import check_int, check_positive
-from bayesprop.estimators.params import SIZES, as_sizes, rule
+from bayesprop.estimators.descriptions import described
+from bayesprop.estimators.params import BELOW_ONE, COUNT, FLAG, SIZES, as_sizes, optional
 from bayesprop.estimators.shell import BayesianRegressor
 from bayesprop.model.task import Numbers
 from bayesprop.moments.network_ensemble import ensemble
 from bayesprop.moments.network_ensemble.ensemble_method import NetworkEnsemble
 
 
-def _check_sizes(name: str, value: Any) -> None:
-    if value is None:
-        return
-    SIZES["check"](name, value)
-    if not np.size(value):
-        raise ValueError(
-            f"{name} must hold at least one int >= 1, got (): for a linear model take "
-            "BayesianLinearRegressor"
-        )
-
-
-def _check_count(name: str, value: Any) -> None:
-    if value is not None:
-        check_int(name, value)
-
-
-def _check_step_size(name: str, value: Any) -> None:
-    check_positive(name, value)
-    if value >= 1.0:
-        raise ValueError(f"{name} must be below 1, got {value!r}: try 0.01")
-
-
-def _check_flag(name: str, value: Any) -> None:
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
-
-
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class BayesianMLPRegressor(BayesianRegressor):
     """Ensemble of networks with Gaussian weights, for regression, that learns its noise.
@@ -84,8 +58,6 @@ class BayesianMLPRegressor(BayesianRegressor):
         The posterior, in standardised units.
     fit_report_ : FitReport
         Course of training, sleeping units, restarted networks, advice.
-    x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
     n_iter_ : int
         Steps of training.
 
@@ -102,16 +74,25 @@ class BayesianMLPRegressor(BayesianRegressor):
 
     method_class = NetworkEnsemble
     hidden_layer_sizes: tuple[int, ...] | None = field(
-        default=None, kw_only=False, metadata=rule(_check_sizes)
+        default=None, kw_only=False, metadata=optional(SIZES)
     )
-    n_epochs: int | None = field(default=None, kw_only=False, metadata=rule(_check_count))
-    n_members: int | None = field(default=None, metadata=rule(_check_count))
-    learn_residual: bool = field(default=True, metadata=rule(_check_flag))
-    learn_replicates: bool = field(default=False, metadata=rule(_check_flag))
-    batch_size: int | None = field(default=None, metadata=rule(_check_count))
-    learning_rate: float = field(default=1e-2, metadata=rule(_check_step_size))
+    n_epochs: int | None = field(default=None, kw_only=False, metadata=optional(COUNT))
+    n_members: int | None = field(default=None, metadata=optional(COUNT))
+    learn_residual: bool = field(default=True, metadata=FLAG)
+    learn_replicates: bool = field(default=False, metadata=FLAG)
+    batch_size: int | None = field(default=None, metadata=optional(COUNT))
+    learning_rate: float = field(default=1e-2, metadata=BELOW_ONE)
     random_state: Any = None
     verbose: int = 0
+
+    def check_params(self) -> None:
+        """Raise ValueError for a hyper-parameter out of its range, or a network without layers."""
+        super().check_params()
+        if self.hidden_layer_sizes is not None and not np.size(self.hidden_layer_sizes):
+            raise ValueError(
+                "hidden_layer_sizes must hold at least one int >= 1, got (): for a linear model "
+                "take BayesianLinearRegressor"
+            )
 
     def build_method(self, task: Numbers, n_inputs: int) -> NetworkEnsemble:
         """Return the method that the hyper-parameters describe."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bayesprop.estimators.descriptions import described
 from bayesprop.estimators.params import COUNT, SIZES, as_sizes, one_of
 from bayesprop.estimators.shell import BayesianClassifier
 from bayesprop.model.task import Classes
@@ -12,6 +13,7 @@ from bayesprop.moments.ebp import KINDS
 from bayesprop.moments.ebp_network import EBPNetwork
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class EBPClassifier(BayesianClassifier):
     """Network of sign units, with binary or real weights, fitted by expectation backpropagation.
@@ -36,21 +38,11 @@ class EBPClassifier(BayesianClassifier):
         Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
     random_state : int, RandomState or None
         Seeds initial weights and the order of rows.
-    verbose : int
-        1 writes a line an epoch to stderr.
 
     Attributes
     ----------
     state_ : EBPState
         The posterior, for standardised inputs.
-    classes_ : ndarray of shape (c,)
-        Labels, sorted.
-    fit_report_ : FitReport
-        Guards that fired, course of training, advice.
-    x_scaler_ : Standardiser
-        How the inputs were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
 
     Examples
     --------

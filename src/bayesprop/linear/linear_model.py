@@ -17,8 +17,7 @@ from bayesprop.linear.precisions import PriorChoice
 from bayesprop.linear.regression import LinearPosterior, NoisePrior, Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
 from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows, with_noise
-from bayesprop.model.predictive import GaussianPredictive, Predictive
-from bayesprop.model.student_t_predictive import StudentTPredictive
+from bayesprop.model.predictive import GaussianPredictive, Predictive, StudentTPredictive
 
 LearnBasis = Callable[[np.ndarray, np.ndarray | None, np.random.RandomState], Basis | None]
 """From rows and their weights to a basis; None stands for the inputs themselves."""

@@ -1,7 +1,7 @@
-"""p(y | f): one object a likelihood, three integrals of it against a Gaussian f.
+"""p(y | f): one object a likelihood, and its integral against a Gaussian f.
 
-`log_prob` is all a new likelihood must give; the integrals come by quadrature, and a subclass
-overrides them where a closed form exists.
+`log_prob` is all a new likelihood must give; the integral comes by quadrature, and a subclass
+overrides it where a closed form exists.
 """
 
 from __future__ import annotations
@@ -26,41 +26,11 @@ class Likelihood(ABC):
     def log_prob(self, f: Float[Array, "..."], y: Float[Array, ""]) -> Float[Array, "..."]:
         """Log p(y | f), nats."""
 
-    def expected_log_prob(
-        self, m: Float[Array, ""], v: Float[Array, ""], y: Float[Array, ""]
-    ) -> Float[Array, ""]:
-        """E[log p(y | f)] for f ~ N(m, v)."""
-        return quadrature.expectation(lambda f: self.log_prob(f, y), m, v)
-
     def log_z(
         self, m: Float[Array, ""], v: Float[Array, ""], y: Float[Array, ""]
     ) -> Float[Array, ""]:
         """Log E[p(y | f)] for f ~ N(m, v)."""
         return quadrature.log_expectation_exp(lambda f: self.log_prob(f, y), m, v)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class FixedNoise(Likelihood):
-    """y = f + e, e ~ N(0, noise_var); noise_var in y²."""
-
-    noise_var: Float[Array, ""]
-
-    def log_prob(self, f: Float[Array, "..."], y: Float[Array, ""]) -> Float[Array, "..."]:
-        """Log N(y | f, noise_var)."""
-        return log_pdf(y, f, self.noise_var)
-
-    def expected_log_prob(
-        self, m: Float[Array, ""], v: Float[Array, ""], y: Float[Array, ""]
-    ) -> Float[Array, ""]:
-        """Log N(y | m, noise_var) - v / (2 noise_var)."""
-        return log_pdf(y, m, self.noise_var) - 0.5 * v / self.noise_var
-
-    def log_z(
-        self, m: Float[Array, ""], v: Float[Array, ""], y: Float[Array, ""]
-    ) -> Float[Array, ""]:
-        """Log N(y | m, v + noise_var)."""
-        return log_pdf(y, m, v + self.noise_var)
 
 
 @jax.tree_util.register_dataclass

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesprop.model.layers import dense_apply, dense_propagate
+from bayesprop.model.networks import dense_apply, dense_propagate
 from bayesprop.numerics import activation_moments
 from bayesprop.numerics.gaussian import Gaussian, log_cdf
 from bayesprop.numerics.precision import in_float64

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from bayesprop.model.layers import activation, affine_apply
-from bayesprop.model.networks import Weights
+from bayesprop.model.networks import Weights, activation, affine_apply
 
 Forward = Callable[[PRNGKeyArray, Weights, Float[Array, "b d"]], Float[Array, "b k"]]
 """(key, parameters, rows) -> outputs of a network whose units or weights are randomly missing."""

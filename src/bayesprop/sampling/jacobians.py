@@ -17,8 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bayesprop.model.gradient_method import Apply
-from bayesprop.model.layers import Activation
-from bayesprop.model.networks import plain_activation
+from bayesprop.model.networks import Activation, plain_activation
 
 
 @dataclass(frozen=True)

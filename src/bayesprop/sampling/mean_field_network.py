@@ -11,9 +11,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.gradient_method import Apply
-from bayesprop.model.layers import Activation
 from bayesprop.model.mean_field import MeanField, variances
-from bayesprop.model.networks import plain_activation
+from bayesprop.model.networks import Activation, plain_activation
 from bayesprop.numerics.fast_normal import normal
 from bayesprop.numerics.gaussian import Gaussian
 

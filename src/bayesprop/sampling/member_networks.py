@@ -21,8 +21,7 @@ from bayesprop.model.method import Progress, TrainingRows
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.priors import NormalPrior
-from bayesprop.model.trained_network import Built, NetworkState, TrainedNetwork
-from bayesprop.model.training import Trained, train
+from bayesprop.model.trained_network import Built, NetworkState, Trained, TrainedNetwork, train
 from bayesprop.numerics.filling import blocks, device_rows, slots
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.deep_ensemble import (
