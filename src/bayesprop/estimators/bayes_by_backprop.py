@@ -145,16 +145,6 @@ class BayesByBackpropRegressor(_Params, BayesianRegressor):
     """A Gaussian over every weight by unbiased gradients, for regression (Blundell et al. 2015).
 
     A prediction is the mixture of what networks drawn from the posterior predict.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop.estimators.bayes_by_backprop import BayesByBackpropRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = BayesByBackpropRegressor(random_state=0).fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
     """
 
     noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)

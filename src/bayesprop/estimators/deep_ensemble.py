@@ -79,16 +79,6 @@ class DeepEnsembleRegressor(_Params, BayesianRegressor):
 
     Every member predicts a mean and, by default, a noise variance that depends on the input; the
     prediction is their equal mixture, and their disagreement its epistemic part.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop.estimators.deep_ensemble import DeepEnsembleRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = DeepEnsembleRegressor(random_state=0).fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
     """
 
     noise: Literal["learned", "input"] | float = field(default="input", metadata=NOISE)
@@ -101,15 +91,6 @@ class DeepEnsembleClassifier(_Params, BayesianClassifier):
 
     The prediction is the average of the members' probabilities, and their disagreement its
     epistemic part.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from bayesprop.estimators.deep_ensemble import DeepEnsembleClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = DeepEnsembleClassifier(random_state=0).fit(X[:400], y[:400])
-    >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
-    ((169, 2), True)
     """
 
     standardise: bool = True

@@ -51,25 +51,51 @@ verbose : int
     1 writes a line an epoch to stderr.
 """
 
+EXAMPLES = {
+    "regressor": """
+>>> from sklearn.datasets import load_diabetes
+>>> from bayesprop import {name}
+>>> X, y = load_diabetes(return_X_y=True)
+>>> model = {name}(random_state=0).fit(X[:400], y[:400])
+>>> mean, std = model.predict(X[400:], return_std=True)
+>>> mean.shape, bool((std > 0).all())
+((42,), True)
+""",
+    "classifier": """
+>>> from sklearn.datasets import load_breast_cancer
+>>> from bayesprop import {name}
+>>> X, y = load_breast_cancer(return_X_y=True)
+>>> model = {name}(random_state=0).fit(X[:400], y[:400])
+>>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
+((169, 2), True)
+""",
+}
+"""Of an estimator that gives none of its own."""
+
 _HEADING = re.compile(r"^(\w+)\n-+\n", re.MULTILINE)
 _ENTRY = re.compile(r"\n(?=\S)")
 T = TypeVar("T")
 
 
 def described(cls: type[T]) -> type[T]:
-    """Complete the docstring of a dataclass: its `Parameters`, in their order, and `Attributes`.
+    """Complete an estimator's docstring: `Parameters` in their order, `Attributes`, `Examples`.
 
-    What the class does not describe, the classes above it do, or else `SHARED`.
+    What the class does not say, the classes above it do, or else `SHARED` and `EXAMPLES`.
     """
     texts = [inspect.cleandoc(one.__doc__ or "") for one in cls.__mro__]
     chain = [_sections(text) for text in (*texts, SHARED)]
     words = _entries(chain, "Parameters")
     names = [one.name for one in fields(cast(Any, cls))]
     parameters = dict.fromkeys(words[name] for name in names)
-    whole = chain[0] | {
-        "Parameters": "\n".join(parameters),
-        "Attributes": "\n".join(dict.fromkeys(_entries(chain, "Attributes").values())),
-    }
+    example = EXAMPLES["classifier" if hasattr(cls, "predict_proba") else "regressor"]
+    whole = (
+        {"Examples": example.format(name=cls.__name__).strip()}
+        | chain[0]
+        | {
+            "Parameters": "\n".join(parameters),
+            "Attributes": "\n".join(dict.fromkeys(_entries(chain, "Attributes").values())),
+        }
+    )
     order = ("Parameters", "Attributes", "Examples")
     titled = [f"{name}\n{'-' * len(name)}\n{whole[name]}" for name in order if whole.get(name)]
     cls.__doc__ = "\n\n".join([whole[""], *titled, ""])

@@ -140,16 +140,6 @@ class LaplaceRegressor(_Params, BayesianRegressor):
     MacKay (1992), Daxberger et al. (2021): the covariance is the inverse curvature at the mode;
     precisions and noise maximise the evidence; predictions are in closed form, Gaussian, or with
     noise="input" a mixture over the log variance of the noise.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop.estimators.laplace import LaplaceRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = LaplaceRegressor(random_state=0).fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
     """
 
     noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
@@ -162,15 +152,6 @@ class LaplaceClassifier(_Params, BayesianClassifier):
 
     MacKay (1992), Daxberger et al. (2021): the covariance is the inverse curvature at the mode;
     the prior's precisions maximise the evidence; predictions average over Gaussian logits.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from bayesprop.estimators.laplace import LaplaceClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = LaplaceClassifier(random_state=0).fit(X[:400], y[:400])
-    >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
-    ((169, 2), True)
     """
 
     standardise: bool = True

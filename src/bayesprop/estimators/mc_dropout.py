@@ -84,16 +84,6 @@ class MCDropoutRegressor(_Params, BayesianRegressor):
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
     the mixture of what they predict, its variance the noise plus the variance of their means.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop.estimators.mc_dropout import MCDropoutRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = MCDropoutRegressor(random_state=0).fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
     """
 
     noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
@@ -106,15 +96,6 @@ class MCDropoutClassifier(_Params, BayesianClassifier):
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
     the average of their probabilities.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from bayesprop.estimators.mc_dropout import MCDropoutClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = MCDropoutClassifier(random_state=0).fit(X[:400], y[:400])
-    >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
-    ((169, 2), True)
     """
 
     standardise: bool = True

@@ -71,16 +71,6 @@ class PBPRegressor(_Params, BayesianRegressor):
 
     Every weight has a Gaussian posterior; noise and prior precision have Gamma posteriors and
     need no tuning. Hernández-Lobato & Adams (2015).
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop import PBPRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = PBPRegressor(random_state=0).fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
     """
 
     method_class = PBPNumbers

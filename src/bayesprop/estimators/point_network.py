@@ -85,16 +85,6 @@ class PointNetworkRegressor(_Params, BayesianRegressor):
 
     Maximum a posteriori by gradient steps, with the usual means against overfitting. It doubts the
     noise, never its own weights: the epistemic part of its doubt is zero unless `n_members` > 1.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop.estimators.point_network import PointNetworkRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = PointNetworkRegressor(random_state=0).fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
     """
 
     noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
@@ -107,15 +97,6 @@ class PointNetworkClassifier(_Params, BayesianClassifier):
 
     Maximum a posteriori by gradient steps, with the usual means against overfitting. It doubts the
     class, never its own weights: the epistemic part of its doubt is zero unless `n_members` > 1.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from bayesprop.estimators.point_network import PointNetworkClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = PointNetworkClassifier(random_state=0).fit(X[:400], y[:400])
-    >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
-    ((169, 2), True)
     """
 
     standardise: bool = True
