@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from bayesprop.datasets import registry
-from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.task import Standardiser
 from bayesprop.table.encoding import TableEncoding
 
 

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.task import Standardiser
 from bayesprop.moments.pbp import engine
 from bayesprop.moments.pbp.state import PBPInfo, PBPState, init
 

@@ -62,30 +62,26 @@ class QuantilePredictive(Predictive):
         """Predict shift + scale y instead of y; numbers."""
         return self.of(self.mean * scale + shift, self.levels, self.quantiles * scale + shift)
 
-    def log_prob(self, y: Moments) -> Moments:
+    def _log_prob(self, y: Moments) -> Moments:
         """Return NaN for every observation: there is no density."""
         return np.full(np.shape(y), np.nan)
 
-    def cdf(self, y: Moments) -> Moments:
-        """Probability of a value at or below each observation (the PIT), 0 to 1."""
+    def _cdf(self, y: Moments) -> Moments:
         scores = special.ndtri(self.levels)
         found = [
             _score_at(value, knots, scores) for value, knots in zip(y, self.quantiles, strict=True)
         ]
         return special.ndtr(np.array(found))
 
-    def quantile(self, level: float) -> Moments:
-        """Value that a new observation stays below with probability `level`."""
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+    def _quantile(self, level: float) -> Moments:
         score = special.ndtri(np.array([level]))
         return _at(score, special.ndtri(self.levels), self.quantiles)[0]
 
-    def crps(self, y: Moments) -> Moments:
+    def _crps(self, y: Moments) -> Moments:
         """Twice the mean quantile (pinball) loss over equal shares of probability, y."""
         levels = _midpoints()
         shares = _at(special.ndtri(levels), special.ndtri(self.levels), self.quantiles)
-        short = np.asarray(y) - shares
+        short = y - shares
         return 2.0 * np.mean(np.maximum(levels[:, None] * short, (levels[:, None] - 1) * short), 0)
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
         BayesByBackpropClassifier,
         BayesByBackpropRegressor,
     )
-    from bayesprop.estimators.bayesian_mlp import BayesianMLPRegressor
-    from bayesprop.estimators.bayesian_mlp_classifier import BayesianMLPClassifier
+    from bayesprop.estimators.bayesian_mlp import BayesianMLPClassifier, BayesianMLPRegressor
     from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier, ClosedFormVIRegressor
     from bayesprop.estimators.deep_ensemble import DeepEnsembleClassifier, DeepEnsembleRegressor
     from bayesprop.estimators.ebp import EBPClassifier
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
     from bayesprop.estimators.point_network import PointNetworkClassifier, PointNetworkRegressor
     from bayesprop.estimators.pruning import prune
     from bayesprop.model.class_predictive import ClassPredictive
-    from bayesprop.model.mixture_predictive import MixturePredictive
-    from bayesprop.model.predictive import GaussianPredictive, Predictive
+    from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, Predictive
     from bayesprop.store import load
 
 _HOMES = {
@@ -46,7 +44,7 @@ _HOMES = {
     "BayesByBackpropRegressor": "bayesprop.estimators.bayes_by_backprop",
     "BayesianLinearRegressor": "bayesprop.estimators.linear_regression",
     "BayesianLogisticClassifier": "bayesprop.estimators.logistic_regression",
-    "BayesianMLPClassifier": "bayesprop.estimators.bayesian_mlp_classifier",
+    "BayesianMLPClassifier": "bayesprop.estimators.bayesian_mlp",
     "BayesianMLPRegressor": "bayesprop.estimators.bayesian_mlp",
     "ClassPredictive": "bayesprop.model.class_predictive",
     "ClosedFormVIClassifier": "bayesprop.estimators.closed_form_vi",
@@ -68,7 +66,7 @@ _HOMES = {
     "MCDropoutRegressor": "bayesprop.estimators.mc_dropout",
     "MCMCClassifier": "bayesprop.estimators.mcmc",
     "MCMCRegressor": "bayesprop.estimators.mcmc",
-    "MixturePredictive": "bayesprop.model.mixture_predictive",
+    "MixturePredictive": "bayesprop.model.predictive",
     "PBPClassifier": "bayesprop.estimators.pbp",
     "PBPRegressor": "bayesprop.estimators.pbp",
     "PointNetworkClassifier": "bayesprop.estimators.point_network",

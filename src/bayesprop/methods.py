@@ -56,12 +56,11 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(
             name="mlp",
-            summary="An ensemble of Bayesian networks that learns its noise, untuned",
+            summary="An ensemble of Bayesian networks, untuned, for numbers and for classes",
             paper="a recipe of this library, after Roth & Pernkopf (2016)",
             cost="seconds a fit on a small table, about a minute on 40 000 rows",
             when="the default: calibrated predictions, noise that depends on the inputs",
-            home="bayesprop.estimators.bayesian_mlp:BayesianMLPRegressor",
-            classifier="bayesprop.estimators.bayesian_mlp_classifier:BayesianMLPClassifier",
+            **_network("bayesian_mlp", "BayesianMLP"),
         ),
         Method(
             name="closed-form-vi",

@@ -16,10 +16,8 @@ from bayesprop.decisions import acquisition, doubt
 from bayesprop.decisions.acquisition import ACQUISITIONS, find, predictive_variance
 from bayesprop.decisions.doubt import Functions, functions_of
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.model.student_t_predictive import StudentTPredictive
+from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, StudentTPredictive
 
 
 @pytest.fixture(scope="module")

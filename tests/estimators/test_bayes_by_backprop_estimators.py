@@ -9,7 +9,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import bayesprop
-from bayesprop import methods
 from bayesprop.estimators.bayes_by_backprop import (
     BayesByBackpropClassifier,
     BayesByBackpropRegressor,
@@ -18,23 +17,10 @@ from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
 from bayesprop.estimators.graves_vi import GravesVIClassifier, GravesVIRegressor
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.estimators.pruning import prune
-from bayesprop.methods import Method
 
 FAST = {"hidden_layer_sizes": (8,), "n_epochs": 5, "n_draws": 5, "random_state": 0}
 REGRESSORS = (BayesByBackpropRegressor, GravesVIRegressor)
 CLASSIFIERS = (BayesByBackpropClassifier, GravesVIClassifier)
-
-
-@pytest.fixture(autouse=True)
-def listed(monkeypatch):
-    """Let the store find both methods, whether or not the table has them yet."""
-    for name, module, stem in (
-        ("bayes-by-backprop", "bayes_by_backprop", "BayesByBackprop"),
-        ("graves-vi", "graves_vi", "GravesVI"),
-    ):
-        home = f"bayesprop.estimators.{module}:{stem}"
-        line = Method(name, "", "", "", "", f"{home}Regressor", f"{home}Classifier")
-        monkeypatch.setitem(methods.METHODS, name, methods.METHODS.get(name, line))
 
 
 @pytest.fixture(scope="module")
@@ -88,47 +74,6 @@ def test_options(diabetes, params):
     if params.get("noise") == 2500.0:
         np.testing.assert_allclose(predicted.noise_var, 2500.0, rtol=1e-5)
     assert clone(model).get_params()["optimizer"] is not None
-
-
-@pytest.mark.parametrize(
-    "kind", [BayesByBackpropRegressor, GravesVIClassifier], ids=lambda k: k.__name__
-)
-def test_resumed_equals_uninterrupted(kind, diabetes, cancer):
-    X, y = cancer if kind in CLASSIFIERS else diabetes
-    whole = kind(**FAST | {"n_epochs": 4}).fit(X, y)
-    parts = kind(**FAST | {"n_epochs": 3}, warm_start=True).fit(X, y)
-    parts.set_params(n_epochs=1).fit(X, y)
-    assert whole.n_iter_ == parts.n_iter_ == 4
-    for a, b in zip(whole.state_.network.q.m, parts.state_.network.q.m, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("kind", REGRESSORS, ids=lambda k: k.__name__)
-def test_saved_and_loaded(kind, fitted, diabetes, tmp_path):
-    X, y = diabetes
-    fitted[kind].save(tmp_path / "model")
-    again = bayesprop.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict(X), fitted[kind].predict(X))
-    again.set_params(warm_start=True, n_epochs=1).fit(X, y)
-    assert again.n_iter_ == fitted[kind].n_iter_ + 1
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"prior": "laplace"}, "prior must be one of normal, mixture"),
-        ({"prior_mixture": (0.5, 0.1, 1.0)}, "prior_mixture must be"),
-        ({"prior_mixture": 3}, "prior_mixture must be"),
-        ({"kl_weights": "even"}, "kl_weights must be one of"),
-        ({"n_samples": 0}, "n_samples must be an int >= 1"),
-        ({"init_std": 0.0}, "init_std must be a finite number > 0"),
-        ({"optimizer": "newton"}, "optimizer must be one of"),
-        ({"prediction": "median"}, "prediction must be one of"),
-    ],
-)
-def test_wrong_arguments_are_named(params, message, diabetes):
-    with pytest.raises(ValueError, match=message):
-        BayesByBackpropRegressor(**params).fit(*diabetes)
 
 
 def test_graves_learns(diabetes, cancer):

@@ -112,7 +112,7 @@ def test_every_parameter_of_the_classifier_changes_something(name, capfd):
         ({"n_epochs": 0}, "n_epochs must be an int >= 1, got 0"),
         ({"n_members": 1.5}, "n_members must be an int >= 1, got 1.5"),
         ({"batch_size": True}, "batch_size must be an int >= 1, got True"),
-        ({"learning_rate": 1.0}, "learning_rate must be below 1, got 1.0"),
+        ({"learning_rate": 1.0}, "learning_rate must be a number > 0 and < 1, got 1.0"),
         ({"learn_residual": "yes"}, "learn_residual must be True or False, got 'yes'"),
         ({"learn_replicates": None}, "learn_replicates must be True or False, got None"),
     ],

@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+from dataclasses import fields
 from itertools import pairwise
 
 import pytest
 from sklearn.base import clone
 
+from bayesprop.estimators import params
 from bayesprop.methods import METHODS, estimator_class
+from bayesprop.model.networks import ACTIVATIONS
 
 CLASSES = [estimator_class(name, task) for name, method in METHODS.items() for task in method.homes]
 PAIRS = [
@@ -73,3 +76,41 @@ def test_a_network_is_a_plain_scikit_learn_object(cls):
     assert model.set_params(n_epochs=4).n_epochs == 4
     with pytest.raises(TypeError, match="n_epoch"):
         cls(n_epoch=3)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("bad", ["nonsense", -1, float("nan")])
+def test_a_value_that_breaks_the_rule_is_refused_by_name(cls, bad):
+    for one in fields(cls):
+        if not one.metadata:
+            continue
+        with pytest.raises(ValueError, match=rf"{one.name} must .*got {bad!r}"):
+            cls(**{one.name: bad}).check_params()
+
+
+GOOD_AND_BAD = {
+    "COUNT": ([1, 7], [0, 1.0, 2.5, True, "1", None]),
+    "POSITIVE": ([1, 0.5], [0.0, -1.0, float("inf"), True, "1"]),
+    "NOT_NEGATIVE": ([0, 0.5], [-0.1, float("inf"), False]),
+    "SHARE": ([0.0, 0.5], [1.0, -0.1, "0.5", (0.1, 0.2)]),
+    "BELOW_ONE": ([0.5], [0.0, 1.0, True]),
+    "FLAG": ([True, False], ["yes", None, 1]),
+    "SIZES": ([(), (3,), 3, [3, 4]], [(0,), (2.5,), "3"]),
+    "NOISE": (["learned", "input", 4.0], ["network", 0.0, None]),
+    "GAMMA": ([(1.1, 0.01)], [(1.0, 6.0), (0.5, 1.0), (2.0, 0.0), 3, (2.0, 1.0, 1.0)]),
+}
+
+
+@pytest.mark.parametrize("name", GOOD_AND_BAD)
+def test_rules_at_their_ends(name):
+    check, (good, bad) = getattr(params, name)["check"], GOOD_AND_BAD[name]
+    for value in good:
+        check("it", value)
+    for value in bad:
+        with pytest.raises(ValueError, match=r"it must .* got "):
+            check("it", value)
+
+
+def test_every_activation_may_be_asked_for():
+    for name in ACTIVATIONS:
+        params.ACTIVATION["check"]("activation", name)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import bayesprop
 from bayesprop import BayesianLinearRegressor, LaplaceClassifier, LaplaceRegressor
 from bayesprop.numerics import gaussian_logits
 
@@ -112,7 +111,7 @@ def test_two_logits_are_one():
     ],
     ids=["last", "input noise"],
 )
-def test_every_choice_predicts_two_targets_and_comes_back_from_a_file(settings, tmp_path):
+def test_every_choice_predicts_two_targets(settings):
     both = np.column_stack([Y, -Y / 10.0 if settings.get("noise") != 16.0 else -Y])
     model = LaplaceRegressor(**TINY | settings).fit(X, both, sample_weight=np.linspace(0, 2, 60))
     found = model.predict_dist(X)
@@ -120,9 +119,6 @@ def test_every_choice_predicts_two_targets_and_comes_back_from_a_file(settings, 
     assert (found.epistemic_var > 0.0).all()
     assert (found.noise_var > 0.0).all()
     assert model.sample_y(X[:3], 4, include_noise=True).shape == (3, 2, 4)
-    model.save(tmp_path / "model")
-    again = bayesprop.load(tmp_path / "model")
-    np.testing.assert_array_equal(again.predict(X, return_std=True), model.predict(X, True))
     if settings.get("layers") == "last":
         np.testing.assert_allclose(found.noise_var, 16.0, rtol=1e-5)
         np.testing.assert_array_equal(model.state_.network.mode.prior_prec, 3.0)
@@ -158,18 +154,6 @@ def test_too_much_memory_is_refused_before_the_fit():
     assert not hasattr(model, "state_")
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("structure", "blocks", "structure must be one of full, kron, diagonal; got 'blocks'"),
-        ("layers", "first", "layers must be one of all, last"),
-        ("prior_prec", "none", "prior_prec must be a number > 0, 'by-layer' or 'one', got 'none'"),
-        ("prior_prec", -1.0, "prior_prec must be a finite number > 0"),
-        ("curvature", "hessian", "must be 'ggn' with structure='kron', got 'hessian'"),
-        ("n_rounds", 0, "n_rounds must be an int >= 1"),
-        ("max_gigabytes", 0.0, "max_gigabytes must be a finite number > 0"),
-    ],
-)
-def test_wrong_hyper_parameters_are_named(name, value, message):
-    with pytest.raises(ValueError, match=message):
-        LaplaceRegressor(**{name: value}).fit(X, Y)
+def test_exact_curvature_has_no_kronecker_factors():
+    with pytest.raises(ValueError, match="must be 'ggn' with structure='kron', got 'hessian'"):
+        LaplaceRegressor(curvature="hessian").fit(X, Y)

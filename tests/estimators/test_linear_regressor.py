@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.preprocessing import FunctionTransformer, SplineTransformer
 
-import bayesprop
 from bayesprop import BayesianLinearRegressor
-from bayesprop.model.student_t_predictive import StudentTPredictive
+from bayesprop.model.predictive import StudentTPredictive
 
 
 def line(n=80, seed=0, noise=3.0):
@@ -34,7 +31,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("params", CASES, ids=str)
-def test_recovers_a_line_and_streams_exactly(params, tmp_path):
+def test_recovers_a_line_and_streams_exactly(params):
     X, y = line()
     whole = BayesianLinearRegressor(**params).fit(X, y)
     predictive = whole.predict_dist(X)
@@ -52,17 +49,6 @@ def test_recovers_a_line_and_streams_exactly(params, tmp_path):
         if a.ndim == 3:
             a, b = a @ a.transpose(0, 2, 1), b @ b.transpose(0, 2, 1)
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
-
-    whole.save(tmp_path / "m")
-    again = bayesprop.load(tmp_path / "m")
-    for a, b in zip(
-        again.predict(X, return_std=True), whole.predict(X, return_std=True), strict=True
-    ):
-        np.testing.assert_array_equal(a, b)
-    again.partial_fit(X[:5], y[:5])
-    np.testing.assert_array_equal(
-        again.posterior_.mean, whole.partial_fit(X[:5], y[:5]).posterior_.mean
-    )
 
 
 def test_log_evidence_is_the_density_of_the_targets_in_their_units():
@@ -134,18 +120,14 @@ def test_draws_are_functions_with_the_predicted_moments():
     np.testing.assert_allclose(noisy.var(axis=1), predictive.var, rtol=0.15)
 
 
-def test_several_outputs_are_several_regressions(tmp_path):
+def test_several_outputs_are_several_regressions():
     X, y = line()
     both = np.column_stack([y, 1e6 * y[::-1]])
     model = BayesianLinearRegressor().fit(X, both)
     for o in range(2):
         alone = BayesianLinearRegressor().fit(X, both[:, o])
         np.testing.assert_allclose(model.predict(X)[:, o], alone.predict(X), rtol=1e-6)
-    assert model.predict_interval(X).shape == (80, 2, 2)
-    assert model.sample_y(X, 3).shape == (80, 2, 3)
     assert len(model.weights()["mean"]) == 6
-    model.save(tmp_path / "m")
-    np.testing.assert_array_equal(bayesprop.load(tmp_path / "m").predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
@@ -164,45 +146,13 @@ def test_units_do_not_matter(scale, params):
     assert moved.log_evidence_ - base.log_evidence_ == pytest.approx(shift, abs=1e-6)
 
 
-@pytest.mark.parametrize("params", CASES, ids=str)
-@pytest.mark.parametrize(
-    "case", ["more columns", "collinear", "constant column", "constant target"]
-)
-def test_degenerate_tables_end_finite(params, case):
-    X, y = line(40)
-    if case == "more columns":
-        X = np.random.default_rng(0).normal(size=(40, 60 if "basis" not in params else 10))
-    elif case == "collinear":
-        X = np.column_stack([X, X[:, 0], X.sum(axis=1)])
-    elif case == "constant column":
-        X = np.column_stack([X, np.full(40, 288.0)])
-    else:
-        y = np.full(40, 7.0)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the target is constant|the columns explain")
-        model = BayesianLinearRegressor(**params).fit(X, y)
-    mean, std = model.predict(X, return_std=True)
-    assert np.isfinite(mean).all()
-    assert np.isfinite(std).all()
-    assert (std > 0).all()
-    assert np.isfinite(model.log_evidence_)
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"prior_prec": -1.0}, "prior_prec must be a finite number > 0"),
-        ({"prior_prec": "bayes"}, "prior_prec must be a number > 0, 'evidence' or 'ard'"),
-        ({"noise": "learned"}, "noise must be a number > 0, 'evidence' or 'conjugate'"),
         ({"noise": "conjugate"}, "prior_prec must be a number > 0 with noise='conjugate'"),
-        ({"basis": "fourier"}, "basis must be None, 'polynomial', 'radial'"),
-        ({"basis": "polynomial", "degree": 0}, "degree must be an int >= 1"),
         ({"basis": "polynomial", "degree": 300}, "more than 20000: lower degree"),
-        ({"basis": "radial", "width": 0.0}, "width must be a finite number > 0"),
         ({"basis": lambda x: x[:, 0]}, "basis must give a row of columns for each of"),
         ({"basis": lambda x: x * np.nan}, "basis must give finite columns"),
-        ({"noise_prior": (0.5, 1.0)}, "noise_prior must be"),
-        ({"max_steps": 0}, "max_steps must be an int >= 1"),
     ],
 )
 def test_errors_name_the_parameter(params, message):
@@ -213,10 +163,6 @@ def test_errors_name_the_parameter(params, message):
 
 def test_bad_rows_are_refused():
     X, y = line(20)
-    with pytest.raises(ValueError, match="NaN"):
-        BayesianLinearRegressor().fit(np.where(X > 5e3, np.nan, X), y)
-    with pytest.raises(ValueError, match="minimum of 2"):
-        BayesianLinearRegressor().fit(X[:1], y[:1])
     model = BayesianLinearRegressor(basis="polynomial").fit(X, y)
     with pytest.raises(ValueError, match="nearer to the training table"):
         model.predict(X * 1e45)

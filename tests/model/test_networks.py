@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprop.model.layers import activation, dense_propagate
-from bayesprop.model.networks import mlp_apply, mlp_propagate
+from bayesprop.model.networks import activation, dense_propagate, mlp_apply, mlp_propagate
 from bayesprop.numerics.gaussian import Gaussian
 
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayesprop import metrics
 from bayesprop.model.noise_mixture import BROAD_SHARE, NoiseMixturePredictive
-
-LEVELS = [1e-4, 0.05, 0.3, 0.5, 0.9, 0.999]
 
 
 def one_member(dof: float, n: int = 1, **changes: float) -> NoiseMixturePredictive:
@@ -71,50 +66,11 @@ def test_density_is_the_integral_over_all_that_is_unsure(row: int):
         assert got == pytest.approx(np.log(exact_density(p, y, row)), abs=5e-3)
 
 
-def test_distribution_is_the_integral_of_the_density():
-    p = three_members(np.random.default_rng(4), (2,))[[0]]
-    grid = np.linspace(-60.0, 2.0, 6001)
-    wide = NoiseMixturePredictive.joined([p] * len(grid))
-    density = np.exp(wide.log_prob(grid))
-    assert float(p.cdf(np.array([2.0]))[0]) == pytest.approx(
-        integrate.simpson(density, x=grid), abs=2e-4
-    )
-
-
-def test_quantiles_invert_the_distribution():
-    p = three_members(np.random.default_rng(5), (200, 2))
-    for level in LEVELS:
-        np.testing.assert_allclose(p.cdf(p.quantile(level)), level, rtol=1e-7)
-    spread = np.diff([p.quantile(level) for level in LEVELS], axis=0)
-    assert (spread > 0.0).all()
-
-
 def test_quantile_stays_where_newton_has_converged():
     p = one_member(15.0)
     t = stats.t(15.0, loc=0.4, scale=np.exp(-0.3))
     for level in (0.25, 0.3, 0.31, 0.7):
         assert float(p.quantile(level)[0]) == pytest.approx(t.ppf(level), abs=2e-3)
-
-
-def test_crps_is_the_integral_of_squared_differences():
-    p = three_members(np.random.default_rng(6), (3,))
-    y = p.mean + np.array([0.0, 1.5, -4.0])
-    for row in range(3):
-        exact = 0.0
-        for end, above in ((-60.0, 0.0), (60.0, 1.0)):
-            grid = np.linspace(y[row], end, 2001)
-            wide = NoiseMixturePredictive.joined([p[[row]]] * len(grid))
-            exact += abs(integrate.simpson((wide.cdf(grid) - above) ** 2, x=grid))
-        assert float(p[[row]].crps(y[[row]])[0]) == pytest.approx(exact, abs=2e-3)
-
-
-def test_draws_have_the_distribution():
-    p = three_members(np.random.default_rng(7), (2,))
-    draws = p.sample(np.random.default_rng(8), 40_000)
-    for level in (0.05, 0.5, 0.95):
-        below = np.mean(draws < p.quantile(level), axis=0)
-        se = np.sqrt(level * (1.0 - level) / len(draws))
-        assert (np.abs(below - level) < 4.5 * se).all()
 
 
 def test_moments_are_those_of_the_members():
@@ -123,40 +79,12 @@ def test_moments_are_those_of_the_members():
     np.testing.assert_allclose(p.epistemic_var, p.f_mean.var(axis=0) + p.f_var.mean(axis=0))
     t_var = stats.lognorm(np.sqrt(p.log_noise_var), scale=np.exp(p.log_noise_mean)).mean()
     np.testing.assert_allclose(p.noise_var, np.mean(t_var * stats.t(p.dof).var(), axis=0))
-    assert p.heaviest_tail == p.dof.min()
-
-
-@pytest.mark.parametrize("scale", [1e-12, 3.0, 1e12])
-def test_units_come_back(scale: float):
-    p = three_members(np.random.default_rng(10), (6,))
-    y = p.mean + 0.3
-    there = p.rescaled(-2.0 * scale, scale)
-    y_there = scale * y - 2.0 * scale
-    np.testing.assert_allclose(there.log_prob(y_there), p.log_prob(y) - np.log(scale), atol=1e-9)
-    np.testing.assert_allclose(there.cdf(y_there), p.cdf(y), atol=1e-9)
-    np.testing.assert_allclose(
-        there.quantile(0.1), scale * p.quantile(0.1) - 2.0 * scale, rtol=1e-6
-    )
-    np.testing.assert_allclose(there.crps(y_there), scale * p.crps(y), rtol=1e-6)
-    np.testing.assert_allclose(there.var, scale**2 * p.var, rtol=1e-12)
 
 
 def test_an_outlier_costs_at_most_the_broad_share():
     p = one_member(1e4, log_noise_mean=2.0 * np.log(1e-3))
     loss = stats.norm.logpdf(3.0) - float(p.log_prob(np.array([3.0]))[0])
     assert loss < -np.log(BROAD_SHARE) + 1e-6
-
-
-def test_rows_and_targets_are_selected_and_joined():
-    p = three_members(np.random.default_rng(11), (7, 2))
-    y = p.mean + 0.1
-    assert len(p) == 7
-    assert len(p[2:5]) == 3
-    alike = partial(np.testing.assert_allclose, rtol=1e-10)
-    alike(p[2:5].log_prob(y[2:5]), p.log_prob(y)[2:5])
-    alike(p.target(1).log_prob(y[:, 1]), p.log_prob(y)[:, 1])
-    alike(NoiseMixturePredictive.joined([p[:4], p[4:]]).log_prob(y), p.log_prob(y))
-    assert metrics.coverage(p, p.quantile(0.5), 0.5) == 1.0
 
 
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
@@ -168,11 +96,3 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(noise_mixture, "_CHUNK_ELEMENTS", 3 * 16 * 16 * 7)
     np.testing.assert_allclose(p.log_prob(y), whole[0], rtol=1e-10)
     np.testing.assert_allclose(p.quantile(0.2), whole[1], rtol=1e-9)
-
-
-def test_wrong_shapes_and_levels_are_refused():
-    p = one_member(5.0, 3)
-    with pytest.raises(ValueError, match=r"shape of the prediction, \(3,\), got \(2,\)"):
-        p.log_prob(np.zeros(2))
-    with pytest.raises(ValueError, match="level must be between 0 and 1"):
-        p.quantile(1.0)

@@ -11,7 +11,7 @@ import pytest
 
 from bayesprop.model.gradient_method import Draw, GradientMethod, Info
 from bayesprop.model.method import Progress
-from bayesprop.model.training import is_finite, train
+from bayesprop.model.trained_network import is_finite, train
 from bayesprop.numerics.loops import Rows
 
 DATA = Rows(jnp.arange(4.0)[:, None], jnp.zeros(4), jnp.ones(4))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprop.estimators import unharmed
+from bayesprop.estimators import fitting
 from bayesprop.numerics import machine
 
 
@@ -39,8 +39,8 @@ def test_programs_stay_while_there_is_room_and_where_nobody_counts(monkeypatch, 
 
 def test_every_few_fits_look_after_it(few_maps, monkeypatch):
     calls = []
-    monkeypatch.setattr(unharmed, "forget_when_crowded", lambda: calls.append(1))
-    fit = unharmed.unharmed(lambda estimator: estimator)
-    for _ in range(3 * unharmed.FITS_A_LOOK):
+    monkeypatch.setattr(fitting, "forget_when_crowded", lambda: calls.append(1))
+    fit = fitting.unharmed(lambda estimator: estimator)
+    for _ in range(3 * fitting.FITS_A_LOOK):
         fit(fit)
     assert len(calls) == 3

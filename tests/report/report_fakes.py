@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.task import Standardiser
 from bayesprop.table.columns import NumericColumn
 from bayesprop.table.encoding import Rows, TableEncoding
 

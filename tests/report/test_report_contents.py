@@ -22,7 +22,7 @@ from report_fakes import (
 from scipy import stats
 from sklearn import metrics
 
-from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.task import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.contents import collect
 from bayesprop.table.encoding import TableEncoding

@@ -23,8 +23,8 @@ from report_fakes import (
     table,
 )
 
-from bayesprop.model.mixture_predictive import MixturePredictive
-from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.predictive import MixturePredictive
+from bayesprop.model.task import Standardiser
 from bayesprop.report.page import write_report
 from bayesprop.table.encoding import TableEncoding
 

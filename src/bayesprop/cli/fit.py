@@ -159,7 +159,7 @@ def _write_page(path: Path, options: Fit, fitted: Fitted, command: str) -> None:
     with progress("writing the report", quiet=options.quiet):
         saved, about = load_model(options.out), {"command": command}
         test = fitted.test if len(fitted.test.y) else None
-        write_page(path, saved, train=fitted.train, test=test, about=about)
+        write_page(path, saved, fitted.encoding, train=fitted.train, test=test, about=about)
 
 
 def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:

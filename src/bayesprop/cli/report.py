@@ -14,7 +14,7 @@ from bayesprop.report.page import write_report
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel
-    from bayesprop.table.encoding import Rows
+    from bayesprop.table.encoding import Rows, TableEncoding
 
 
 def run(options: Report) -> None:
@@ -27,7 +27,7 @@ def run(options: Report) -> None:
     model.predict(rows)  # refuses rows that have no finite prediction
     about = {"command": model.notes.with_command(options.words), "source": options.table}
     with progress("writing the report", quiet=options.quiet):
-        write_page(options.out, model.saved, train=None, test=rows, about=about)
+        write_page(options.out, model.saved, model.encoding, train=None, test=rows, about=about)
     if options.as_json:
         print_json({"report": str(options.out), "rows": len(rows.y), "warnings": rows.remarks})
     else:
@@ -37,6 +37,7 @@ def run(options: Report) -> None:
 def write_page(
     path: Path,
     saved: SavedModel,
+    encoding: TableEncoding,
     *,
     train: Rows | None,
     test: Rows | None,
@@ -50,7 +51,7 @@ def write_page(
     write_report(
         path,
         estimator=saved.estimator,
-        encoding=saved.table,
+        encoding=encoding,
         train=train,
         test=test,
         metadata=notes | about,

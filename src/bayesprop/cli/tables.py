@@ -16,7 +16,7 @@ from bayesprop import metrics
 from bayesprop.cli.actions import Learning
 from bayesprop.cli.console import InputError, figure, print_table, refusals_of_estimator
 from bayesprop.datasets import registry
-from bayesprop.model.fitted import FarInputError
+from bayesprop.model.task import FarInputError
 from bayesprop.report.baselines import Baselines
 from bayesprop.table.columns import column_of
 from bayesprop.table.encoding import Division, Rows, TableEncoding, divide

@@ -34,7 +34,7 @@ from bayesprop.decisions.pool import (
     named,
 )
 from bayesprop.decisions.stopping import Rule, Step, rule_from_stored, rule_to_stored
-from bayesprop.estimators.checks import check_choice, check_int
+from bayesprop.estimators.params import check_choice, check_int
 from bayesprop.store import ModelFileError, load_model, save_model
 
 _NOTES = "active_learning"

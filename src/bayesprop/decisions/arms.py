@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.decisions.pool import finite
-from bayesprop.estimators.checks import check_int
+from bayesprop.estimators.params import check_int
 
 
 class Arms:

@@ -26,7 +26,7 @@ from bayesprop.decisions.bandits import (
 )
 from bayesprop.decisions.offline import Log
 from bayesprop.decisions.rewards import above, below, kind_class, kind_of
-from bayesprop.estimators.checks import check_int
+from bayesprop.estimators.params import check_int
 from bayesprop.store import ModelFileError, Stored, seal, unseal
 
 SCHEMA = 1

@@ -20,7 +20,7 @@ from numpy.random import Generator
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.pool import bounded, finite
 from bayesprop.decisions.rewards import Rewards, rewards_of
-from bayesprop.estimators.checks import check_int, check_not_negative
+from bayesprop.estimators.params import check_int, check_not_negative
 from bayesprop.model.method import FURTHEST_INPUT
 from bayesprop.store import read_sealed, write_sealed
 

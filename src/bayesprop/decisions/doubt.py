@@ -22,10 +22,13 @@ from jaxtyping import Float
 from scipy import special
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
-from bayesprop.model.predictive import GaussianPredictive, Predictive
-from bayesprop.model.student_t_predictive import StudentTPredictive
+from bayesprop.model.predictive import (
+    GaussianPredictive,
+    MixturePredictive,
+    Predictive,
+    StudentTPredictive,
+)
 
 CHUNK_ROWS = 65_536
 _FEW_ROWS, _DRAW_VALUES = 1024, 8_000_000

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from bayesprop.decisions import bandit_files
 from bayesprop.decisions.bandit_files import name_of, refusals
 from bayesprop.decisions.bandits import Bandit, Decision, decision_id
-from bayesprop.estimators.checks import check_int
+from bayesprop.estimators.params import check_int
 from bayesprop.store import ModelFileError
 
 _IN_SNAPSHOT = "SELECT coalesce(max(n_records), 0) FROM snapshot"

@@ -18,7 +18,7 @@ from scipy import linalg
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Draws, Rewards
-from bayesprop.estimators.checks import check_positive
+from bayesprop.estimators.params import check_positive
 from bayesprop.store import Stored
 
 _REFRESH = 512

@@ -22,12 +22,10 @@ from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.rewards import Belief, Draws, Rewards
-from bayesprop.estimators.checks import check_int
-from bayesprop.estimators.params import COUNT, POSITIVE, rule
+from bayesprop.estimators.params import COUNT, POSITIVE, check_int, rule
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
-from bayesprop.model.standardiser import Standardiser
-from bayesprop.model.task import Numbers
+from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.store import Stored
 
 _GUARDS = ("weights_undone", "noise_kept", "prior_kept", "prior_uninformed")

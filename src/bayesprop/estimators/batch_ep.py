@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf, isfinite
 from typing import Any
 
-import numpy as np
-
-from bayesprop.estimators.params import COUNT, POSITIVE, SIZES, as_sizes, rule
+from bayesprop.estimators.descriptions import described
+from bayesprop.estimators.params import COUNT, POSITIVE, SIZES, as_sizes, numbers
 from bayesprop.estimators.shell import BayesianRegressor
 from bayesprop.model.task import Numbers
 from bayesprop.moments.batch_ep.network import BatchEPNetwork
 from bayesprop.moments.batch_ep.sites import Prior
 
-
-def _check_prior(name: str, value: Any) -> None:
-    try:
-        mean, std = (float(number) for number in value)
-    except (TypeError, ValueError):
-        mean = std = float("nan")
-    if not (np.isfinite(mean) and 0.0 < std < float("inf")):
-        raise ValueError(f"{name} must be (mean, std > 0) of a log variance, got {value!r}")
+_PRIOR = numbers(
+    "(mean, std > 0) of a log variance", lambda mean, std: isfinite(mean) and 0.0 < std < inf
+)
+_SHARE_OF_WAY = numbers("a number > 0 and at most 1", lambda share: 0.0 < share <= 1.0)
 
 
-_PRIOR = rule(_check_prior)
-
-
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class BatchEPRegressor(BayesianRegressor):
     """Network of one hidden layer, fitted by batch expectation propagation, for small tables.
@@ -69,8 +63,6 @@ class BatchEPRegressor(BayesianRegressor):
     fit_report_ : FitReport
         Guards that fired, course of training, advice. Its `mean_log_z` is the log probability of
         a row given all others, estimated by the cavities.
-    x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
     n_iter_ : int
         Sweeps of the fit that was kept.
 
@@ -88,7 +80,7 @@ class BatchEPRegressor(BayesianRegressor):
     method_class = BatchEPNetwork
     hidden_layer_sizes: tuple[int, ...] = field(default=(10,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
-    damping: float = field(default=0.5, metadata=POSITIVE)
+    damping: float = field(default=0.5, metadata=_SHARE_OF_WAY)
     tol: float = field(default=5e-3, metadata=POSITIVE)
     n_starts: int = field(default=3, metadata=COUNT)
     relevance: bool = False
@@ -106,8 +98,6 @@ class BatchEPRegressor(BayesianRegressor):
                 f"hidden_layer_sizes must be one layer, got {self.hidden_layer_sizes!r}: "
                 "take PBPRegressor for more, BayesianLinearRegressor for none"
             )
-        if self.damping > 1.0:
-            raise ValueError(f"damping must be at most 1, got {self.damping!r}")
 
     def build_method(self, task: Numbers, n_inputs: int) -> BatchEPNetwork:
         """Return the method that the hyper-parameters describe."""

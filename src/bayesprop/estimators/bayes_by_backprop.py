@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import optax
 
-from bayesprop.estimators.checks import check_choice
+from bayesprop.estimators.descriptions import described
 from bayesprop.estimators.network_params import layer_sizes, likelihood_of, make_optimizer
-from bayesprop.estimators.params import ACTIVATION, COUNT, NOISE, POSITIVE, SIZES, one_of, rule
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    POSITIVE,
+    SIZES,
+    check_choice,
+    numbers,
+    one_of,
+    rule,
+)
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.gradient_method import GradientMethod
-from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.priors import ClosedPrior, NormalPrior, ScaleMixturePrior
-from bayesprop.model.task import Classes, Numbers
+from bayesprop.model.task import Task
 from bayesprop.model.trained_network import built
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 from bayesprop.sampling.mean_field import PrunableNetwork, mean
@@ -23,6 +32,10 @@ from bayesprop.sampling.mean_field import PrunableNetwork, mean
 OPTIMIZERS = ("sgd", "adam", "adamw", "rmsprop", "adagrad")
 PRIOR_STD = 0.3
 MIXTURE = (0.5, 1.0, 0.0024787522)
+_IS_MIXTURE = numbers(
+    "(share, wide_std, narrow_std) with 0 < share < 1 and 0 < narrow_std < wide_std",
+    lambda share, wide, narrow: 0.0 < share < 1.0 and 0.0 < narrow < wide < float("inf"),
+)
 
 
 def _by_mean(*args: Any, **settings: Any) -> GradientMethod:
@@ -40,22 +53,39 @@ def _check_optimizer(name: str, value: Any) -> None:
         check_choice(name, value, OPTIMIZERS)
 
 
-def _check_mixture(name: str, values: Any) -> None:
-    try:
-        share, wide, narrow = map(float, values)
-    except (TypeError, ValueError):
-        share = wide = narrow = 0.0
-    if not (0.0 < share < 1.0 and 0.0 < narrow < wide < float("inf")):
-        raise ValueError(
-            f"{name} must be (share, wide_std, narrow_std) with 0 < share < 1 and "
-            f"0 < narrow_std < wide_std, got {values!r}"
-        )
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Params:
-    """What both have."""
+    """What both have.
 
+    Parameters
+    ----------
+    learning_rate : float
+        Step size of a named optimiser.
+    optimizer : {"adam", "sgd", "adamw", "rmsprop", "adagrad"} or optax.GradientTransformation
+        The latter has its own step size, and a model fitted with it cannot be saved.
+    prior : {"normal", "mixture"}
+        N(0, prior_std²) with its KL in closed form, or the paper's scale mixture with a sampled KL.
+    prior_std : float
+        Of the normal prior, in standardised units.
+    prior_mixture : (float, float, float)
+        (share, wide_std, narrow_std): share N(0, wide_std²) + (1 - share) N(0, narrow_std²).
+    kl_weights : {"uniform", "geometric"}
+        How the batches of an epoch share the KL. Geometric shares, the paper's, put nearly all of
+        it on the first few batches, which with an adaptive optimiser weakens the prior.
+    n_samples : int
+        Draws of the weights over which every step's gradient is averaged.
+    local_reparameterisation : bool
+        Draw activations instead of weights: less noise in the gradients (Kingma et al. 2015).
+    prediction : {"draws", "mean"}
+        By n_draws drawn networks, or by the one network of the posterior means.
+
+    Attributes
+    ----------
+    state_ : NetworkState
+        Posterior, noise and optimiser; seed.
+    """
+
+    method_class: ClassVar[type] = PrunableNetwork
     hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=400, kw_only=False, metadata=COUNT)
     batch_size: int = field(default=32, metadata=COUNT)
@@ -66,7 +96,7 @@ class _Params:
         default="normal", metadata=one_of("normal", "mixture")
     )
     prior_std: float = field(default=PRIOR_STD, metadata=POSITIVE)
-    prior_mixture: Sequence[float] = field(default=MIXTURE, metadata=rule(_check_mixture))
+    prior_mixture: Sequence[float] = field(default=MIXTURE, metadata=_IS_MIXTURE)
     kl_weights: Literal["uniform", "geometric"] = field(
         default="uniform", metadata=one_of("uniform", "geometric")
     )
@@ -75,9 +105,13 @@ class _Params:
     local_reparameterisation: bool = False
     prediction: Literal["draws", "mean"] = field(default="draws", metadata=one_of("draws", "mean"))
     n_draws: int = field(default=100, metadata=COUNT)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
-    def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> PrunableNetwork:
-        """Return the method for a likelihood."""
+    def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
+        """Return the method that the hyper-parameters describe."""
+        likelihood = likelihood_of(task, self)
         prior = NormalPrior(float(self.prior_std) ** 2)
         if self.prior == "mixture":
             prior = ScaleMixturePrior(*map(float, self.prior_mixture))
@@ -105,148 +139,23 @@ class _Params:
         )
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class BayesByBackpropRegressor(_Params, BayesianRegressor):
     """A Gaussian over every weight by unbiased gradients, for regression (Blundell et al. 2015).
 
     A prediction is the mixture of what networks drawn from the posterior predict.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    n_epochs : int
-        Passes over the rows.
-    batch_size : int
-        Rows of a step; all of them if there are fewer.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    learning_rate : float
-        Step size of a named optimiser.
-    optimizer : {"adam", "sgd", "adamw", "rmsprop", "adagrad"} or optax.GradientTransformation
-        The latter has its own step size, and a model fitted with it cannot be saved.
-    prior : {"normal", "mixture"}
-        N(0, prior_std²) with its KL in closed form, or the paper's scale mixture with a sampled KL.
-    prior_std : float
-        Of the normal prior, in standardised units.
-    prior_mixture : (float, float, float)
-        (share, wide_std, narrow_std): share N(0, wide_std²) + (1 - share) N(0, narrow_std²).
-    kl_weights : {"uniform", "geometric"}
-        How the batches of an epoch share the KL. Geometric shares, the paper's, put nearly all of
-        it on the first few batches, which with an adaptive optimiser weakens the prior.
-    n_samples : int
-        Draws of the weights over which every step's gradient is averaged.
-    init_std : float
-        Standard deviation of every weight at the start.
-    local_reparameterisation : bool
-        Draw activations instead of weights: less noise in the gradients (Kingma et al. 2015).
-    prediction : {"draws", "mean"}
-        By n_draws drawn networks, or by the one network of the posterior means.
-    n_draws : int
-        Networks that are drawn for a prediction.
-    noise : "learned", "input" or float
-        One noise variance learnt for every output; one that depends on the input; or the variance
-        itself, in y².
-    warm_start : bool
-        Whether `fit` goes on from the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds start, order and draws.
-    verbose : int
-        1 writes a line an epoch to stderr.
-
-    Attributes
-    ----------
-    state_ : NetworkState
-        Posterior, noise and optimiser; seed.
-    fit_report_ : FitReport
-        Course of training, advice.
-    x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop.estimators.bayes_by_backprop import BayesByBackpropRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = BayesByBackpropRegressor(random_state=0).fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
     """
 
-    method_class = PrunableNetwork
     noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Numbers, n_inputs: int) -> PrunableNetwork:
-        """Return the method that the hyper-parameters describe."""
-        return self.network(n_inputs, likelihood_of(task, self.noise))
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class BayesByBackpropClassifier(_Params, BayesianClassifier):
     """A Gaussian over every weight by unbiased gradients, to classify (Blundell et al. 2015).
 
     A prediction is the average of the probabilities of networks drawn from the posterior.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    n_epochs : int
-        Passes over the rows.
-    batch_size : int
-        Rows of a step; all of them if there are fewer.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    learning_rate : float
-        Step size of a named optimiser.
-    optimizer : {"adam", "sgd", "adamw", "rmsprop", "adagrad"} or optax.GradientTransformation
-        The latter has its own step size, and a model fitted with it cannot be saved.
-    prior : {"normal", "mixture"}
-        N(0, prior_std²) with its KL in closed form, or the paper's scale mixture with a sampled KL.
-    prior_std : float
-        Of the normal prior, in standardised units.
-    prior_mixture : (float, float, float)
-        (share, wide_std, narrow_std): share N(0, wide_std²) + (1 - share) N(0, narrow_std²).
-    kl_weights : {"uniform", "geometric"}
-        How the batches of an epoch share the KL. Geometric shares, the paper's, put nearly all of
-        it on the first few batches, which with an adaptive optimiser weakens the prior.
-    n_samples : int
-        Draws of the weights over which every step's gradient is averaged.
-    init_std : float
-        Standard deviation of every weight at the start.
-    local_reparameterisation : bool
-        Draw activations instead of weights: less noise in the gradients (Kingma et al. 2015).
-    prediction : {"draws", "mean"}
-        By n_draws drawn networks, or by the one network of the posterior means.
-    n_draws : int
-        Networks that are drawn for a prediction.
-    standardise : bool
-        Whether inputs are brought to mean 0 and variance 1; False for pixels.
-    warm_start : bool
-        Whether `fit` goes on from the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds start, order and draws.
-    verbose : int
-        1 writes a line an epoch to stderr.
-
-    Attributes
-    ----------
-    state_ : NetworkState
-        Posterior and optimiser; seed.
-    classes_ : array
-        Labels, in the order of the columns of `predict_proba`.
-    fit_report_ : FitReport
-        Course of training, advice.
-    x_scaler_ : Standardiser
-        How inputs were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
 
     Examples
     --------
@@ -258,12 +167,4 @@ class BayesByBackpropClassifier(_Params, BayesianClassifier):
     ((169, 2), True)
     """
 
-    method_class = PrunableNetwork
     standardise: bool = True
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Classes, n_inputs: int) -> PrunableNetwork:
-        """Return the method that the hyper-parameters describe."""
-        return self.network(n_inputs, likelihood_of(task))

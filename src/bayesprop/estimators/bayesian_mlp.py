@@ -1,4 +1,4 @@
-"""The default for numbers: Bayesian multilayer perceptrons, untuned."""
+"""The default: Bayesian multilayer perceptrons, untuned."""
 
 from __future__ import annotations
 
@@ -8,49 +8,81 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayesprop.estimators.checks import check_int, check_positive
-from bayesprop.estimators.params import SIZES, as_sizes, rule
-from bayesprop.estimators.shell import BayesianRegressor
-from bayesprop.model.task import Numbers
+from bayesprop.estimators.descriptions import described
+from bayesprop.estimators.params import (
+    BELOW_ONE,
+    COUNT,
+    FLAG,
+    SIZES,
+    as_sizes,
+    check_fields,
+    optional,
+)
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.network_ensemble import ensemble
+from bayesprop.moments.network_ensemble.class_ensemble import FAMILIES
+from bayesprop.moments.network_ensemble.class_method import ClassEnsemble
 from bayesprop.moments.network_ensemble.ensemble_method import NetworkEnsemble
 
 
-def _check_sizes(name: str, value: Any) -> None:
-    if value is None:
-        return
-    SIZES["check"](name, value)
-    if not np.size(value):
-        raise ValueError(
-            f"{name} must hold at least one int >= 1, got (): for a linear model take "
-            "BayesianLinearRegressor"
-        )
-
-
-def _check_count(name: str, value: Any) -> None:
-    if value is not None:
-        check_int(name, value)
-
-
-def _check_step_size(name: str, value: Any) -> None:
-    check_positive(name, value)
-    if value >= 1.0:
-        raise ValueError(f"{name} must be below 1, got {value!r}: try 0.01")
-
-
-def _check_flag(name: str, value: Any) -> None:
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
-class BayesianMLPRegressor(BayesianRegressor):
+class _Params:
+    """What both have.
+
+    Parameters
+    ----------
+    learning_rate : float
+        First step size of Adam, which falls by a cosine to a hundredth.
+    verbose : int
+        1 writes ten lines a network to stderr while it trains.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        Steps of training.
+    """
+
+    hidden_layer_sizes: tuple[int, ...] | None = field(
+        default=None, kw_only=False, metadata=optional(SIZES)
+    )
+    n_epochs: int | None = field(default=None, kw_only=False, metadata=optional(COUNT))
+    n_members: int | None = field(default=None, metadata=optional(COUNT))
+    batch_size: int | None = field(default=None, metadata=optional(COUNT))
+    learning_rate: float = field(default=1e-2, metadata=BELOW_ONE)
+    random_state: Any = None
+    verbose: int = 0
+
+    def check_params(self) -> None:
+        """Raise ValueError for a hyper-parameter out of its range, or a network without layers."""
+        check_fields(self)
+        if self.hidden_layer_sizes is not None and not np.size(self.hidden_layer_sizes):
+            raise ValueError(
+                "hidden_layer_sizes must hold at least one int >= 1, got (): for a linear model "
+                "take BayesianLinearRegressor or BayesianLogisticClassifier"
+            )
+
+    def settings(self) -> dict[str, Any]:
+        """Return what was set of any ensemble, as its method calls it."""
+        sizes = self.hidden_layer_sizes
+        return {
+            "hidden_layer_sizes": None if sizes is None else as_sizes(sizes),
+            "n_epochs": self.n_epochs,
+            "n_members": self.n_members,
+            "batch_size": self.batch_size,
+            "step_size": float(self.learning_rate),
+        }
+
+
+@described
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesianMLPRegressor(_Params, BayesianRegressor):
     """Ensemble of networks with Gaussian weights, for regression, that learns its noise.
 
     Means and variances pass through the networks in closed form; the noise is a Student-t whose
     scale networks of their own learn from the inputs; relevance of inputs, sleep of units and what
     the networks leave to a Gaussian process are decided by the table. A recipe of this library,
-    after Roth & Pernkopf (2016): docs/default-recipe.md.
+    after Roth & Pernkopf (2016): docs/records/mlp-notebook.md.
 
     Parameters
     ----------
@@ -71,12 +103,8 @@ class BayesianMLPRegressor(BayesianRegressor):
         bit: ask with the type of number that was fitted.
     batch_size : int or None
         Rows of a step; all of them if there are fewer. None: 64, from 5000 rows on 128.
-    learning_rate : float
-        First step size of Adam, which falls by a cosine to a hundredth.
     random_state : int, RandomState or None
         Seeds the initial means and the order of rows.
-    verbose : int
-        1 writes ten lines a network to stderr while it trains.
 
     Attributes
     ----------
@@ -84,10 +112,6 @@ class BayesianMLPRegressor(BayesianRegressor):
         The posterior, in standardised units.
     fit_report_ : FitReport
         Course of training, sleeping units, restarted networks, advice.
-    x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
-    n_iter_ : int
-        Steps of training.
 
     Examples
     --------
@@ -101,31 +125,17 @@ class BayesianMLPRegressor(BayesianRegressor):
     """
 
     method_class = NetworkEnsemble
-    hidden_layer_sizes: tuple[int, ...] | None = field(
-        default=None, kw_only=False, metadata=rule(_check_sizes)
-    )
-    n_epochs: int | None = field(default=None, kw_only=False, metadata=rule(_check_count))
-    n_members: int | None = field(default=None, metadata=rule(_check_count))
-    learn_residual: bool = field(default=True, metadata=rule(_check_flag))
-    learn_replicates: bool = field(default=False, metadata=rule(_check_flag))
-    batch_size: int | None = field(default=None, metadata=rule(_check_count))
-    learning_rate: float = field(default=1e-2, metadata=rule(_check_step_size))
-    random_state: Any = None
-    verbose: int = 0
+    learn_residual: bool = field(default=True, metadata=FLAG)
+    learn_replicates: bool = field(default=False, metadata=FLAG)
 
     def build_method(self, task: Numbers, n_inputs: int) -> NetworkEnsemble:
         """Return the method that the hyper-parameters describe."""
-        sizes = self.hidden_layer_sizes
         return NetworkEnsemble(
             n_inputs,
             n_outputs=task.n_outputs,
-            hidden_layer_sizes=None if sizes is None else as_sizes(sizes),
-            n_epochs=self.n_epochs,
-            n_members=self.n_members,
-            batch_size=self.batch_size,
-            step_size=float(self.learning_rate),
             learns_residual=bool(self.learn_residual),
             learns_replicates=bool(self.learn_replicates),
+            **self.settings(),
         )
 
     @property
@@ -142,3 +152,63 @@ class BayesianMLPRegressor(BayesianRegressor):
         state = ensemble.without_replicates(self.state_)
         other.learned_ = self.learned_._replace(state=state)
         return other
+
+
+@described
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesianMLPClassifier(_Params, BayesianClassifier):
+    """Ensemble of networks with Gaussian weights, for classes, weighed by rows left out.
+
+    Means and variances pass through the networks in closed form. Families of networks differ in
+    how inputs are given (as they are, or with piecewise-linear ramps beside them) and in how often
+    a row counts (once or eight times); every network is trained without its part of the rows, and
+    what it says of these gives the families their shares and their mixture a power. A recipe of
+    this library, after Roth & Pernkopf (2016): docs/understand/mlp-classes.md.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : tuple of int or None
+        Units of every hidden layer. None: (64,).
+    n_epochs : int or None
+        Passes over the rows. None: 4000 steps, 1000 if there are more columns than rows.
+    n_members : int or None
+        Networks of each of the four families, each of which leaves out its part of the rows; 1
+        leaves none out, and families have equal shares. None: 8, from 1000 rows on 5.
+    batch_size : int or None
+        Rows of a step; all of them if there are fewer. None: 64, from 1000 rows on 128.
+    random_state : int, RandomState or None
+        Seeds the initial means, the parts that are left out and the order of rows.
+
+    Attributes
+    ----------
+    state_ : ClassState
+        The posterior.
+    shares_ : dict
+        What the rows left out made of the families and of a constant, by name; sums to one.
+    fit_report_ : FitReport
+        Course of training, sleeping units, advice.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from bayesprop import BayesianMLPClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = BayesianMLPClassifier(n_epochs=20, random_state=0).fit(X[:400], y[:400])
+    >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
+    ((169, 2), True)
+    """
+
+    method_class = ClassEnsemble
+
+    def build_method(self, task: Classes, n_inputs: int) -> ClassEnsemble:
+        """Return the method that the hyper-parameters describe."""
+        return ClassEnsemble(n_inputs, n_classes=task.n_classes, **self.settings())
+
+    @property
+    def shares_(self) -> dict[str, float]:
+        """Shares of the families, and of a constant."""
+        names = [
+            f"{'ramps' if family.has_ramps else 'inputs'}, rows count {family.likelihood_weight:g}"
+            for family in FAMILIES
+        ]
+        return dict(zip([*names, "constant"], self.state_.shares.tolist(), strict=True))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from bayesprop.estimators.network_params import gaussian_likelihood, layer_sizes
+from bayesprop.estimators.descriptions import described
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of
 from bayesprop.estimators.params import (
     ACTIVATION,
     COUNT,
@@ -16,105 +17,23 @@ from bayesprop.estimators.params import (
     check_fields,
     number_or,
     one_of,
-    rule,
 )
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
-from bayesprop.model.network_likelihoods import Categorical, NetworkLikelihood
-from bayesprop.model.task import Classes, Numbers
+from bayesprop.model.task import Task
 from bayesprop.moments import closed_form_vi as vi
 from bayesprop.moments.closed_form_network import ClosedFormNetwork, built
 
 
-def _check_noise(name: str, value: Any) -> None:
-    if isinstance(value, str) and value == "network":
-        raise ValueError(
-            "noise must be 'learned', 'input' or a variance in y², got 'network': networks of "
-            "their own for the noise has BayesianMLPRegressor, the default"
-        )
-    NOISE["check"](name, value)
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Params:
-    """What both have."""
-
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    prior: Literal["normal", "laplace"] = field(
-        default="normal", metadata=one_of("normal", "laplace")
-    )
-    prior_scale: Literal["fan_in", "empirical"] | float = field(
-        default="fan_in", metadata=number_or("fan_in", "empirical")
-    )
-    likelihood_weight: float = field(default=1.0, metadata=POSITIVE)
-    optimizer: Literal["adam", "lbfgs"] = field(default="adam", metadata=one_of("adam", "lbfgs"))
-    kl_warm_up: float = field(default=100.0, metadata=NOT_NEGATIVE)
-    prediction: Literal["expected", "mean", "draws"] = field(
-        default="expected", metadata=one_of("expected", "mean", "draws")
-    )
-    n_draws: int = field(default=100, metadata=COUNT)
-
-    @property
-    def gradient_norm_(self) -> float:
-        """Largest derivative of the objective a row where L-BFGS stopped."""
-        state: Any = getattr(self, "state_", None)
-        if state is None or state.gradient_norm is None:
-            raise AttributeError("gradient_norm_ is there after a fit with optimizer='lbfgs'")
-        return state.gradient_norm
-
-    def check_params(self) -> None:
-        """Raise ValueError for hyper-parameters out of their range, alone or together."""
-        check_fields(self)
-        if self.kl_warm_up and self.optimizer == "lbfgs":
-            raise ValueError(
-                "kl_warm_up must be 0 with optimizer='lbfgs', which has no epochs, got "
-                f"{self.kl_warm_up!r}: set it to 0"
-            )
-
-    def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> ClosedFormNetwork:
-        """Return the method for a likelihood."""
-        scale = self.prior_scale
-        model = vi.Model(
-            likelihood,
-            activation=self.activation,
-            prior=self.prior,
-            prior_scale=scale if isinstance(scale, str) else float(scale),
-            likelihood_weight=float(self.likelihood_weight),
-        )
-        return ClosedFormNetwork(
-            built(model, float(self.learning_rate), float(self.kl_warm_up)),
-            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
-            self.n_epochs,
-            self.batch_size,
-            self.n_draws,
-            model,
-            self.optimizer,
-            self.prediction,
-        )
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class ClosedFormVIRegressor(_Params, BayesianRegressor):
-    """Network with Gaussian weights for regression, fitted and used without drawing any.
-
-    Means and variances pass through the network once; the objective is in closed form. Roth &
-    Pernkopf (2016). `BayesianMLPRegressor` builds on it, and needs no tuning.
+    """What both have.
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
     n_epochs : int
         Passes over the rows; steps at most with "lbfgs".
-    batch_size : int
-        Rows of a step; all of them if there are fewer.
     learning_rate : float
         Step size of Adam; the paper's is 0.001.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
     prior : {"normal", "laplace"}
         Of every weight, around zero.
     prior_scale : float, "fan_in" or "empirical"
@@ -136,12 +55,11 @@ class ClosedFormVIRegressor(_Params, BayesianRegressor):
     noise : "learned", "input" or float
         One variance learnt for every output; a log variance that is an output of the same
         network; or the variance itself, in y².
-    warm_start : bool
-        Whether `fit` goes on from the previous `fit`, with its scaling.
+    expectation : {"exact", "taylor"}
+        How the expected log softmax is taken: a quadrature, right at any variance, or the paper's
+        second-order expansion, which is faster and wrong where logits are very unsure.
     random_state : int, RandomState or None
         Seeds the initial means and the order of rows.
-    verbose : int
-        1 writes a line an epoch to stderr.
 
     Attributes
     ----------
@@ -151,10 +69,79 @@ class ClosedFormVIRegressor(_Params, BayesianRegressor):
         Course of training, hidden units through which nothing passes, advice.
     gradient_norm_ : float
         Largest derivative of the objective a row where L-BFGS stopped; "lbfgs" only.
-    x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
     n_iter_ : int
         Epochs (steps of "lbfgs") since the last reset.
+    """
+
+    method_class: ClassVar[type] = ClosedFormNetwork
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    prior: Literal["normal", "laplace"] = field(
+        default="normal", metadata=one_of("normal", "laplace")
+    )
+    prior_scale: Literal["fan_in", "empirical"] | float = field(
+        default="fan_in", metadata=number_or("fan_in", "empirical")
+    )
+    likelihood_weight: float = field(default=1.0, metadata=POSITIVE)
+    optimizer: Literal["adam", "lbfgs"] = field(default="adam", metadata=one_of("adam", "lbfgs"))
+    kl_warm_up: float = field(default=100.0, metadata=NOT_NEGATIVE)
+    prediction: Literal["expected", "mean", "draws"] = field(
+        default="expected", metadata=one_of("expected", "mean", "draws")
+    )
+    n_draws: int = field(default=100, metadata=COUNT)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    @property
+    def gradient_norm_(self) -> float:
+        """Largest derivative of the objective a row where L-BFGS stopped."""
+        state: Any = getattr(self, "state_", None)
+        if state is None or state.gradient_norm is None:
+            raise AttributeError("gradient_norm_ is there after a fit with optimizer='lbfgs'")
+        return state.gradient_norm
+
+    def check_params(self) -> None:
+        """Raise ValueError for hyper-parameters out of their range, alone or together."""
+        check_fields(self)
+        if self.kl_warm_up and self.optimizer == "lbfgs":
+            raise ValueError(
+                "kl_warm_up must be 0 with optimizer='lbfgs', which has no epochs, got "
+                f"{self.kl_warm_up!r}: set it to 0"
+            )
+
+    def build_method(self, task: Task, n_inputs: int) -> ClosedFormNetwork:
+        """Return the method that the hyper-parameters describe."""
+        likelihood, scale = likelihood_of(task, self), self.prior_scale
+        model = vi.Model(
+            likelihood,
+            activation=self.activation,
+            prior=self.prior,
+            prior_scale=scale if isinstance(scale, str) else float(scale),
+            likelihood_weight=float(self.likelihood_weight),
+        )
+        return ClosedFormNetwork(
+            built(model, float(self.learning_rate), float(self.kl_warm_up)),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            self.n_epochs,
+            self.batch_size,
+            self.n_draws,
+            model,
+            self.optimizer,
+            self.prediction,
+        )
+
+
+@described
+@dataclass(eq=False, repr=False, kw_only=True)
+class ClosedFormVIRegressor(_Params, BayesianRegressor):
+    """Network with Gaussian weights for regression, fitted and used without drawing any.
+
+    Means and variances pass through the network once; the objective is in closed form. Roth &
+    Pernkopf (2016). `BayesianMLPRegressor` builds on it, and needs no tuning.
 
     Examples
     --------
@@ -167,82 +154,16 @@ class ClosedFormVIRegressor(_Params, BayesianRegressor):
     ((42,), True)
     """
 
-    method_class = ClosedFormNetwork
-    noise: Literal["learned", "input"] | float = field(
-        default="learned", metadata=rule(_check_noise)
-    )
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Numbers, n_inputs: int) -> ClosedFormNetwork:
-        """Return the method that the hyper-parameters describe."""
-        return self.network(n_inputs, gaussian_likelihood(self.noise, task.scaler.scale))
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class ClosedFormVIClassifier(_Params, BayesianClassifier):
     """Network with Gaussian weights for classification, fitted and used without drawing any.
 
     Means and variances pass through the network once; the objective and the predicted
     probabilities are expectations over the Gaussian logits. Roth & Pernkopf (2016).
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    n_epochs : int
-        Passes over the rows; steps at most with "lbfgs".
-    batch_size : int
-        Rows of a step; all of them if there are fewer.
-    learning_rate : float
-        Step size of Adam; the paper's is 0.001.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    prior : {"normal", "laplace"}
-        Of every weight, around zero.
-    prior_scale : float, "fan_in" or "empirical"
-        Standard deviation of the normal, scale of the Laplace prior; "fan_in": sqrt(2 / inputs of
-        the layer); "empirical": what maximises the objective, layer by layer.
-    likelihood_weight : float
-        Copies of every row that the posterior believes it saw (section 3.3). 1 is variational
-        Bayes, and underfits small tables; more understates the doubt of the weights.
-    optimizer : {"adam", "lbfgs"}
-        Adam on batches, or L-BFGS on all rows at once in float64, which stops at a minimum. For
-        up to some thousand rows.
-    kl_warm_up : float
-        Epochs over which the weight of the prior rises from 0 to 1; 0: none.
-    prediction : {"expected", "mean", "draws"}
-        Expectations in closed form; the network of the mean weights, which has no doubt of them;
-        or the average over `n_draws` networks.
-    n_draws : int
-        Networks of prediction="draws".
-    expectation : {"exact", "taylor"}
-        How the expected log softmax is taken: a quadrature, right at any variance, or the paper's
-        second-order expansion, which is faster and wrong where logits are very unsure.
-    standardise : bool
-        Whether inputs are brought to mean 0 and variance 1; False for pixels.
-    warm_start : bool
-        Whether `fit` goes on from the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds the initial means and the order of rows.
-    verbose : int
-        1 writes a line an epoch to stderr.
-
-    Attributes
-    ----------
-    state_ : ClosedFormState
-        The posterior; seed.
-    classes_ : array
-        Labels, in the order of the columns of `predict_proba`.
-    fit_report_ : FitReport
-        Course of training, hidden units through which nothing passes, advice.
-    gradient_norm_ : float
-        Largest derivative of the objective a row where L-BFGS stopped; "lbfgs" only.
-    x_scaler_ : Standardiser
-        How inputs were standardised.
-    n_iter_ : int
-        Epochs (steps of "lbfgs") since the last reset.
 
     Examples
     --------
@@ -256,7 +177,6 @@ class ClosedFormVIClassifier(_Params, BayesianClassifier):
     True
     """
 
-    method_class = ClosedFormNetwork
     n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
     likelihood_weight: float = field(default=10.0, metadata=POSITIVE)
     kl_warm_up: float = field(default=0.0, metadata=NOT_NEGATIVE)
@@ -264,10 +184,3 @@ class ClosedFormVIClassifier(_Params, BayesianClassifier):
         default="exact", metadata=one_of("exact", "taylor")
     )
     standardise: bool = True
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Classes, n_inputs: int) -> ClosedFormNetwork:
-        """Return the method that the hyper-parameters describe."""
-        return self.network(n_inputs, Categorical(task.n_classes, self.expectation))

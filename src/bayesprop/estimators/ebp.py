@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bayesprop.estimators.descriptions import described
 from bayesprop.estimators.params import COUNT, SIZES, as_sizes, one_of
 from bayesprop.estimators.shell import BayesianClassifier
 from bayesprop.model.task import Classes
 from bayesprop.moments.ebp import KINDS, EBPNetwork
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class EBPClassifier(BayesianClassifier):
     """Network of sign units, with binary or real weights, fitted by expectation backpropagation.
@@ -35,21 +37,11 @@ class EBPClassifier(BayesianClassifier):
         Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
     random_state : int, RandomState or None
         Seeds initial weights and the order of rows.
-    verbose : int
-        1 writes a line an epoch to stderr.
 
     Attributes
     ----------
     state_ : EBPState
         The posterior, for standardised inputs.
-    classes_ : ndarray of shape (c,)
-        Labels, sorted.
-    fit_report_ : FitReport
-        Guards that fired, course of training, advice.
-    x_scaler_ : Standardiser
-        How the inputs were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
 
     Examples
     --------

@@ -1,41 +1,156 @@
-"""What the two shells share: rows on their way in, what a fit leaves, and its advice."""
+"""The course of a fit, the same for every estimator: checked rows, a method that learns, advice."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import wraps
+from itertools import count
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from bayesprop.model.fit_report import CONSTANT_TARGET
-from bayesprop.model.fitted import Encoding, Fitted
-from bayesprop.model.method import Learned, Method, Progress, TrainingRows
-from bayesprop.model.standardiser import Standardiser
-from bayesprop.model.task import Task
+from bayesprop.model.method import Learned, Progress, TrainingRows
+from bayesprop.model.task import Encoding, Numbers, Standardiser
+from bayesprop.numerics.machine import forget_when_crowded
 
+FITS_A_LOOK = 8
+"""Fits after which the memory maps of compiled programs are counted, which takes milliseconds."""
 _LARGEST_SCALE = 1e150
 
-
-def of_learned(name: str) -> Any:
-    """Attribute of a fitted estimator that is part of what learning left."""
-    return property(lambda self: getattr(self.learned_, name))
-
-
-def of_state(name: str) -> Any:
-    """Attribute of a fitted estimator that is part of the state of its method."""
-    return property(lambda self: getattr(self.learned_.state, name))
+P = ParamSpec("P")
+T = TypeVar("T")
+Rows = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+"""Inputs, targets and weights, checked, in the user's units."""
+_fits = count(1)
 
 
-def has(ability: type) -> Callable[[Any], bool]:
-    """Whether the method of an estimator has an ability, for `available_if`."""
-    return lambda estimator: issubclass(estimator.method_class, ability)
+def unharmed(fit: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
+    """Put back every attribute when a fit of an estimator raises, Ctrl-C included.
+
+    An earlier fit is whole again, its scaling and columns with it. Attributes must be replaced,
+    never changed in place. Programs compiled by many earlier fits are forgotten in time.
+    """
+
+    @wraps(fit)
+    def whole_or_not_at_all(estimator: Any, *args: P.args, **kwargs: P.kwargs) -> T:
+        if next(_fits) % FITS_A_LOOK == 0:
+            forget_when_crowded()
+        before = dict(vars(estimator))
+        try:
+            return fit(estimator, *args, **kwargs)
+        except BaseException:
+            vars(estimator).clear()
+            vars(estimator).update(before)
+            raise
+
+    return whole_or_not_at_all
+
+
+@unharmed
+def fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    """Fit an estimator from scratch, or go on where it is told to."""
+    estimator.check_params()
+    before = estimator.learned_ if _goes_on(estimator) else None
+    rows = estimator.checked_rows(X, y, sample_weight, reset=before is None)
+    vars(estimator).pop("pruned_", None)
+    estimator.learned_ = _learned(estimator, rows, before)
+    return estimator
+
+
+@unharmed
+def partial_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, **labels: Any) -> Any:
+    """Let an estimator absorb rows, the first of a stream where there was nothing before."""
+    estimator.check_params()
+    if hasattr(estimator, "pruned_"):
+        raise ValueError(
+            "partial_fit needs a model that was not pruned, because a weight that was removed "
+            "learns no more: go on with the model before pruning, or call fit"
+        )
+    before = getattr(estimator, "learned_", None)
+    rows = estimator.checked_rows(X, y, sample_weight, reset=before is None, **labels)
+    estimator.learned_ = _learned(estimator, rows, before, streams=True)
+    return estimator
+
+
+def _goes_on(estimator: Any) -> bool:
+    """Whether `fit` continues an earlier fit; ValueError where that one has been pruned."""
+    if not (getattr(estimator, "warm_start", False) and hasattr(estimator, "learned_")):
+        return False
+    if hasattr(estimator, "pruned_"):
+        raise ValueError(
+            "warm_start must be False to fit a pruned model, which kept nothing of its "
+            "training, got True: go on with the model before pruning"
+        )
+    return True
+
+
+def _learned(
+    estimator: Any, rows: Rows, before: Learned | None, *, streams: bool = False
+) -> Learned:
+    """Let the method of an estimator learn from checked rows, and show its advice as warnings.
+
+    before
+        What an earlier call left, if this one goes on from it.
+    streams
+        Whether the rows are taken once, as they come.
+    """
+    X, y, weight = rows
+    method = estimator.build_method(estimator.task_, X.shape[1])
+    x = encoding_of(estimator).encode(X, method.furthest_input)
+    data = TrainingRows(x, estimator.task_.encode(y), weight)
+    how = check_random_state(estimator.random_state), Progress(getattr(estimator, "verbose", 0))
+    if streams:
+        learned = method.absorb(data, before, *how)
+    elif before is not None:
+        learned = method.resume(data, before, *how)
+    else:
+        learned = method.fit(data, *how)
+    is_first = before is None or not streams
+    advice = dict.fromkeys(_advice(estimator.task_, rows) if is_first else [])
+    advice = list(advice | dict.fromkeys(learned.report.warnings))
+    warn(advice)
+    return learned._replace(report=replace(learned.report, warnings=advice))
+
+
+def _advice(task: Any, rows: Rows) -> list[str]:
+    """Say so where a target of numbers is constant in the rows that count."""
+    _, y, weight = rows
+    if not isinstance(task, Numbers):
+        return []
+    counted = y if weight is None else y[weight > 0.0]
+    return [CONSTANT_TARGET] if np.ptp(counted, axis=0).min() == 0.0 else []
+
+
+def warn(sentences: list[str]) -> None:
+    """Issue a UserWarning for each sentence, placed at the nearest line outside this package.
+
+    Python shows a warning of one place once: at a line of ours, the second fit would be silent.
+    """
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("bayesprop."):
+        level, frame = level + 1, frame.f_back
+    for sentence in sentences:
+        warnings.warn(sentence, stacklevel=level)
+
+
+def encoding_of(estimator: Any) -> Encoding:
+    """Return how the columns of an estimator become inputs of its method."""
+    return Encoding(estimator.x_scaler_, getattr(estimator, "feature_names_in_", None))
+
+
+def input_scaler(estimator: Any, X: np.ndarray, weight: np.ndarray | None) -> Standardiser:
+    """Learn the scale of inputs, or leave them as they are."""
+    if estimator.standardises_inputs:
+        return Standardiser.fit(X, weight)
+    return Standardiser.none(X.shape[1])
 
 
 def checked_weight(sample_weight: Any, X: np.ndarray) -> Float[np.ndarray, " n"] | None:
@@ -48,7 +163,7 @@ def checked_weight(sample_weight: Any, X: np.ndarray) -> Float[np.ndarray, " n"]
     return weight
 
 
-def as_numbers(y: Any) -> np.ndarray:
+def checked_numbers(y: Any) -> np.ndarray:
     """Return targets as float64; ValueError for text."""
     try:
         return np.asarray(y, dtype=np.float64)
@@ -69,12 +184,6 @@ def target_scaler(y: np.ndarray, weight: np.ndarray | None) -> Standardiser:
     return scaler
 
 
-def advice_on_target(y: Float[np.ndarray, "n o"], weight: np.ndarray | None) -> list[str]:
-    """Say so where a target is constant in the rows that count."""
-    counted = y if weight is None else y[weight > 0.0]
-    return [CONSTANT_TARGET] if np.ptp(counted, axis=0).min() == 0.0 else []
-
-
 def check_labels(y: np.ndarray) -> None:
     """Raise ValueError unless y can be labels."""
     try:
@@ -84,84 +193,6 @@ def check_labels(y: np.ndarray) -> None:
         raise ValueError(
             f"y must hold labels of one kind, got {kinds}: turn them all into text"
         ) from error
-
-
-def input_scaler(X: np.ndarray, weight: np.ndarray | None, *, is_scaled: bool) -> Standardiser:
-    """Learn the scale of inputs, or leave them as they are."""
-    return Standardiser.fit(X, weight) if is_scaled else Standardiser.none(X.shape[1])
-
-
-def checked_inputs(estimator: Any, X: Any) -> Float[np.ndarray, "n d"]:
-    """Return rows to predict at, columns as in `fit`."""
-    check_is_fitted(estimator)
-    return np.asarray(validate_data(estimator, X, dtype=np.float64, reset=False, order="C"))
-
-
-def encoding_of(estimator: Any) -> Encoding:
-    """Return how the columns of an estimator become inputs of its method."""
-    return Encoding(estimator.x_scaler_, getattr(estimator, "feature_names_in_", None))
-
-
-def fitted_of(estimator: Any) -> Fitted:
-    """Return method, task, encoding and state; the method as the hyper-parameters are now."""
-    method = estimator.build_method(estimator.task_, estimator.n_features_in_)
-    return Fitted(method, estimator.task_, encoding_of(estimator), estimator.learned_)
-
-
-def learn(
-    estimator: Any,
-    rows: tuple[np.ndarray, np.ndarray, np.ndarray | None],
-    *,
-    before: Learned | None = None,
-    streams: bool = False,
-) -> Learned:
-    """Let the method of an estimator learn from checked rows, and show its advice as warnings.
-
-    before
-        What an earlier call left, if this one goes on from it.
-    streams
-        Whether the rows are taken once, as they come.
-    """
-    X, y, weight = rows
-    task: Task = estimator.task_
-    method: Any = estimator.build_method(task, X.shape[1])
-    x = encoding_of(estimator).encode(X, method.furthest_input)
-    data, progress = TrainingRows(x, task.encode(y), weight), Progress(_verbosity(estimator))
-    rng = check_random_state(estimator.random_state)
-    if streams:
-        return method.absorb(data, before, rng, progress)
-    return _fit(method, data, before, rng, progress)
-
-
-def _fit(method: Method, data: TrainingRows, before: Learned | None, rng: Any, at: Any) -> Learned:
-    if before is None:
-        return method.fit(data, rng, at)
-    resumes: Any = method
-    return resumes.resume(data, before, rng, at)
-
-
-def _verbosity(estimator: Any) -> int:
-    return int(getattr(estimator, "verbose", 0))
-
-
-def warned(learned: Learned, *more: str) -> Learned:
-    """Show the advice of a fit as warnings; `more` comes first, and is not said twice."""
-    told = learned.report.warnings
-    advice = [sentence for sentence in more if sentence not in told] + list(told)
-    warn(advice)
-    return learned._replace(report=replace(learned.report, warnings=advice))
-
-
-def warn(sentences: Iterable[str]) -> None:
-    """Issue a UserWarning for each sentence, placed at the nearest line outside this package.
-
-    Python shows a warning of one place once: at a line of ours, the second fit would be silent.
-    """
-    level, frame = 1, sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("bayesprop."):
-        level, frame = level + 1, frame.f_back
-    for sentence in sentences:
-        warnings.warn(sentence, stacklevel=level)
 
 
 @dataclass(frozen=True)
@@ -181,29 +212,3 @@ class Pruned:
     n_weights: int
     n_removed: int
     threshold: float
-
-
-def goes_on(estimator: Any) -> bool:
-    """Whether `fit` continues an earlier fit; ValueError where that one has been pruned."""
-    if not (getattr(estimator, "warm_start", False) and hasattr(estimator, "state_")):
-        return False
-    if hasattr(estimator, "pruned_"):
-        raise ValueError(
-            "warm_start must be False to fit a pruned model, which kept nothing of its "
-            "training, got True: go on with the model before pruning"
-        )
-    return True
-
-
-def check_streams(estimator: Any) -> None:
-    """Raise ValueError where `partial_fit` would teach a pruned model."""
-    if hasattr(estimator, "pruned_"):
-        raise ValueError(
-            "partial_fit needs a model that was not pruned, because a weight that was removed "
-            "learns no more: go on with the model before pruning, or call fit"
-        )
-
-
-def forget(estimator: Any) -> None:
-    """Let a new fit be a whole network again."""
-    vars(estimator).pop("pruned_", None)

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from bayesprop.estimators.descriptions import described
 from bayesprop.estimators.network_params import layer_sizes, likelihood_of, make_optimizer
-from bayesprop.estimators.params import (
-    ACTIVATION,
-    COUNT,
-    NOISE,
-    POSITIVE,
-    SHARE,
-    SIZES,
-    one_of,
-)
+from bayesprop.estimators.params import ACTIVATION, COUNT, NOISE, POSITIVE, SHARE, SIZES, one_of
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
-from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.task import Classes, Numbers
+from bayesprop.model.task import Task
 from bayesprop.model.trained_network import built
 from bayesprop.sampling.graves_vi import graves_vi
 from bayesprop.sampling.mean_field import PrunableNetwork
@@ -25,8 +17,22 @@ from bayesprop.sampling.mean_field import PrunableNetwork
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Params:
-    """What both have."""
+    """What both have.
 
+    Parameters
+    ----------
+    batch_size : int
+        Rows of a step; all of them if there are fewer. Memory is a gradient a row.
+    optimizer : {"adam", "sgd"}
+        Adam, or stochastic gradient descent with momentum, as in the papers.
+
+    Attributes
+    ----------
+    state_ : NetworkState
+        Posterior, noise and optimiser; seed.
+    """
+
+    method_class: ClassVar[type] = PrunableNetwork
     hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
     batch_size: int = field(default=32, metadata=COUNT)
@@ -36,17 +42,16 @@ class _Params:
     momentum: float = field(default=0.9, metadata=SHARE)
     init_std: float = field(default=0.05, metadata=POSITIVE)
     n_draws: int = field(default=100, metadata=COUNT)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
-    def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> PrunableNetwork:
-        """Return the method for a likelihood."""
+    def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
+        """Return the method that the hyper-parameters describe."""
+        likelihood = likelihood_of(task, self)
+        optimizer = make_optimizer(self.optimizer, float(self.learning_rate), float(self.momentum))
         return PrunableNetwork(
-            built(
-                graves_vi,
-                likelihood,
-                self.activation,
-                make_optimizer(self.optimizer, float(self.learning_rate), float(self.momentum)),
-                init_std=float(self.init_std),
-            ),
+            built(graves_vi, likelihood, self.activation, optimizer, init_std=float(self.init_std)),
             layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
             self.n_epochs,
             self.batch_size,
@@ -54,6 +59,7 @@ class _Params:
         )
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class GravesVIRegressor(_Params, BayesianRegressor):
     """Variational inference with squared gradients, for regression (Graves 2011).
@@ -61,47 +67,6 @@ class GravesVIRegressor(_Params, BayesianRegressor):
     The baseline of the papers on PBP and Bayes by Backprop: one draw of the weights a step, a
     biased gradient of the variances, and a prior whose mean and variance follow the weights. For
     results of your own prefer `BayesByBackpropRegressor`.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    n_epochs : int
-        Passes over the rows.
-    batch_size : int
-        Rows of a step; all of them if there are fewer. Memory is a gradient a row.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    learning_rate : float
-        Step size of the optimiser.
-    optimizer : {"adam", "sgd"}
-        Adam, or stochastic gradient descent with momentum, as in the papers.
-    momentum : float
-        Of "sgd", 0 to less than 1; Adam has its own.
-    init_std : float
-        Standard deviation of every weight at the start.
-    n_draws : int
-        Networks that are drawn for a prediction.
-    noise : "learned", "input" or float
-        One noise variance learnt for every output; one that depends on the input; or the variance
-        itself, in y².
-    warm_start : bool
-        Whether `fit` goes on from the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds start, order and draws.
-    verbose : int
-        1 writes a line an epoch to stderr.
-
-    Attributes
-    ----------
-    state_ : BayesByBackpropState
-        Posterior, noise and optimiser.
-    fit_report_ : FitReport
-        Course of training, advice.
-    x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
 
     Examples
     --------
@@ -114,65 +79,16 @@ class GravesVIRegressor(_Params, BayesianRegressor):
     ((42,), True)
     """
 
-    method_class = PrunableNetwork
     noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Numbers, n_inputs: int) -> PrunableNetwork:
-        """Return the method that the hyper-parameters describe."""
-        return self.network(n_inputs, likelihood_of(task, self.noise))
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class GravesVIClassifier(_Params, BayesianClassifier):
     """Variational inference with squared gradients, to classify (Graves 2011).
 
     The baseline of the papers on PBP and Bayes by Backprop; for results of your own prefer
     `BayesByBackpropClassifier`.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    n_epochs : int
-        Passes over the rows.
-    batch_size : int
-        Rows of a step; all of them if there are fewer. Memory is a gradient a row.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    learning_rate : float
-        Step size of the optimiser.
-    optimizer : {"adam", "sgd"}
-        Adam, or stochastic gradient descent with momentum, as in the papers.
-    momentum : float
-        Of "sgd", 0 to less than 1; Adam has its own.
-    init_std : float
-        Standard deviation of every weight at the start.
-    n_draws : int
-        Networks that are drawn for a prediction.
-    standardise : bool
-        Whether inputs are brought to mean 0 and variance 1; False for pixels.
-    warm_start : bool
-        Whether `fit` goes on from the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds start, order and draws.
-    verbose : int
-        1 writes a line an epoch to stderr.
-
-    Attributes
-    ----------
-    state_ : BayesByBackpropState
-        Posterior and optimiser.
-    classes_ : array
-        Labels, in the order of the columns of `predict_proba`.
-    fit_report_ : FitReport
-        Course of training, advice.
-    x_scaler_ : Standardiser
-        How inputs were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
 
     Examples
     --------
@@ -184,12 +100,4 @@ class GravesVIClassifier(_Params, BayesianClassifier):
     ((169, 2), True)
     """
 
-    method_class = PrunableNetwork
     standardise: bool = True
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Classes, n_inputs: int) -> PrunableNetwork:
-        """Return the method that the hyper-parameters describe."""
-        return self.network(n_inputs, likelihood_of(task))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-import numpy as np
-
+from bayesprop.estimators.descriptions import described
 from bayesprop.estimators.network_params import layer_sizes, likelihood_of, make_optimizer
 from bayesprop.estimators.params import (
     ACTIVATION,
@@ -19,8 +18,7 @@ from bayesprop.estimators.params import (
     one_of,
 )
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
-from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.task import Classes, Numbers
+from bayesprop.model.task import Task
 from bayesprop.model.trained_network import built
 from bayesprop.numerics.gaussian_logits import PREDICTIONS
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, Structure
@@ -36,83 +34,12 @@ START_PREC = 1.0
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Params:
-    """What both have."""
-
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
-    momentum: float = field(default=0.9, metadata=SHARE)
-    structure: Literal["full", "kron", "diagonal"] = field(
-        default="kron", metadata=one_of(*STRUCTURES)
-    )
-    layers: Literal["all", "last"] = field(default="all", metadata=one_of(*LAYERS))
-    curvature: Literal["ggn", "hessian"] = field(default="ggn", metadata=one_of("ggn", "hessian"))
-    prior_prec: Literal["by-layer", "one"] | float = field(
-        default="by-layer", metadata=number_or(*PRIORS)
-    )
-    n_rounds: int = field(default=4, metadata=COUNT)
-    prediction: Literal["linearised", "draws"] = field(
-        default="linearised", metadata=one_of("linearised", "draws")
-    )
-    n_draws: int = field(default=100, metadata=COUNT)
-    max_gigabytes: float = field(default=8.0, metadata=POSITIVE)
-
-    def network(
-        self, n_inputs: int, likelihood: NetworkLikelihood, **settings: Any
-    ) -> LaplaceNetwork:
-        """Return the method for a likelihood."""
-        known = None if isinstance(self.prior_prec, str) else float(self.prior_prec)
-        shape = STRUCTURES[self.structure], LAYERS[self.layers], self.curvature == "hessian"
-        network = built(
-            laplace_draws,
-            likelihood,
-            self.activation,
-            make_optimizer(self.optimizer, float(self.learning_rate), float(self.momentum)),
-            *shape,
-            prior_prec=known or START_PREC,
-        )
-        return LaplaceNetwork(
-            network,
-            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
-            self.n_epochs,
-            self.batch_size,
-            self.n_draws,
-            LaplaceModel(network.apply, likelihood, *shape),
-            prior="known" if known else PRIORS[str(self.prior_prec)],
-            n_rounds=self.n_rounds,
-            is_linearised=self.prediction == "linearised",
-            max_gigabytes=float(self.max_gigabytes),
-            **settings,
-        )
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class LaplaceRegressor(_Params, BayesianRegressor):
-    """A network trained as usual, and a Gaussian around its weights afterwards, for regression.
-
-    MacKay (1992), Daxberger et al. (2021): the covariance is the inverse curvature at the mode;
-    precisions and noise maximise the evidence; predictions are in closed form, Gaussian, or with
-    noise="input" a mixture over the log variance of the noise.
+    """What both have.
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
     n_epochs : int
         Passes over the rows, in all.
-    batch_size : int
-        Rows of a step; all of them if there are fewer.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    learning_rate : float
-        Step size of the optimiser.
-    optimizer : {"adam", "sgd"}
-        Adam, or stochastic gradient descent with momentum.
-    momentum : float
-        Of "sgd", 0 to less than 1; Adam has its own.
     structure : {"full", "kron", "diagonal"}
         Of the curvature: every weight with every other; a Kronecker product a layer; every weight
         by itself.
@@ -137,99 +64,6 @@ class LaplaceRegressor(_Params, BayesianRegressor):
     noise : "learned", "input" or float
         One noise variance for every output, found by training and evidence; one that depends on
         the input; or the variance itself, in y².
-    warm_start : bool
-        Whether `fit` goes on from the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds start, order and draws.
-    verbose : int
-        1 writes a line an epoch to stderr.
-
-    Attributes
-    ----------
-    state_ : NetworkState
-        Its `network` has the mode, prior precisions, and a root of the weights' covariance.
-    fit_report_ : FitReport
-        Course of training and of the log evidence, advice.
-    x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop.estimators.laplace import LaplaceRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = LaplaceRegressor(random_state=0).fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
-    """
-
-    method_class = LaplaceNetwork
-    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Numbers, n_inputs: int) -> LaplaceNetwork:
-        """Return the method that the hyper-parameters describe."""
-        log_unit = float(np.sum(np.log(task.scaler.scale)))
-        return self.network(n_inputs, likelihood_of(task, self.noise), log_unit=log_unit)
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class LaplaceClassifier(_Params, BayesianClassifier):
-    """A network trained as usual, and a Gaussian around its weights afterwards, to classify.
-
-    MacKay (1992), Daxberger et al. (2021): the covariance is the inverse curvature at the mode;
-    the prior's precisions maximise the evidence; predictions average over Gaussian logits.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    n_epochs : int
-        Passes over the rows, in all.
-    batch_size : int
-        Rows of a step; all of them if there are fewer.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    learning_rate : float
-        Step size of the optimiser.
-    optimizer : {"adam", "sgd"}
-        Adam, or stochastic gradient descent with momentum.
-    momentum : float
-        Of "sgd", 0 to less than 1; Adam has its own.
-    structure : {"full", "kron", "diagonal"}
-        Of the curvature: every weight with every other; a Kronecker product a layer; every weight
-        by itself.
-    layers : {"all", "last"}
-        Whose weights are unknown; the others are taken as they were trained.
-    curvature : {"ggn", "hessian"}
-        The generalised Gauss-Newton matrix, never negative; or the exact second derivatives, whose
-        negative directions are taken for flat. Not "hessian" with "kron".
-    prior_prec : "by-layer", "one" or float
-        Precision of the Gaussian prior of the weights, in standardised units: the one of greatest
-        evidence for every layer, or for all of them; or given.
-    n_rounds : int
-        How often precisions and noise are chosen by the evidence: after equal shares of the
-        epochs, the last time at the end; no more often than there are epochs.
-    prediction : {"linearised", "draws"}
-        By the network linearised in its weights, whose outputs are Gaussian; or by the average
-        over `n_draws` networks.
-    n_draws : int
-        Networks of prediction="draws".
-    max_gigabytes : float
-        A structure that needs more memory is refused before the fit, with what would need less.
-    standardise : bool
-        Whether inputs are brought to mean 0 and variance 1; False for pixels.
-    warm_start : bool
-        Whether `fit` goes on from the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds start, order and draws.
-    verbose : int
-        1 writes a line an epoch to stderr.
     integral : {"quadrature", "probit"}
         How prediction="linearised" averages over the Gaussian logits: by fixed points, exact to
         1e-9 with two classes; or by the probit's closed form, with more classes the mean-field
@@ -239,34 +73,88 @@ class LaplaceClassifier(_Params, BayesianClassifier):
     ----------
     state_ : NetworkState
         Its `network` has the mode, prior precisions, and a root of the weights' covariance.
-    classes_ : array
-        Labels, in the order of the columns of `predict_proba`.
     fit_report_ : FitReport
         Course of training and of the log evidence, advice.
-    x_scaler_ : Standardiser
-        How inputs were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from bayesprop.estimators.laplace import LaplaceClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = LaplaceClassifier(random_state=0).fit(X[:400], y[:400])
-    >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
-    ((169, 2), True)
     """
 
-    method_class = LaplaceNetwork
-    standardise: bool = True
+    method_class: ClassVar[type] = LaplaceNetwork
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    momentum: float = field(default=0.9, metadata=SHARE)
+    structure: Literal["full", "kron", "diagonal"] = field(
+        default="kron", metadata=one_of(*STRUCTURES)
+    )
+    layers: Literal["all", "last"] = field(default="all", metadata=one_of(*LAYERS))
+    curvature: Literal["ggn", "hessian"] = field(default="ggn", metadata=one_of("ggn", "hessian"))
+    prior_prec: Literal["by-layer", "one"] | float = field(
+        default="by-layer", metadata=number_or(*PRIORS)
+    )
+    n_rounds: int = field(default=4, metadata=COUNT)
+    prediction: Literal["linearised", "draws"] = field(
+        default="linearised", metadata=one_of("linearised", "draws")
+    )
+    n_draws: int = field(default=100, metadata=COUNT)
+    max_gigabytes: float = field(default=8.0, metadata=POSITIVE)
     warm_start: bool = False
     random_state: Any = None
     verbose: int = 0
+
+    def build_method(self, task: Task, n_inputs: int) -> LaplaceNetwork:
+        """Return the method that the hyper-parameters describe."""
+        likelihood = likelihood_of(task, self)
+        known = None if isinstance(self.prior_prec, str) else float(self.prior_prec)
+        shape = STRUCTURES[self.structure], LAYERS[self.layers], self.curvature == "hessian"
+        network = built(
+            laplace_draws,
+            likelihood,
+            self.activation,
+            make_optimizer(self.optimizer, float(self.learning_rate), float(self.momentum)),
+            *shape,
+            prior_prec=known or START_PREC,
+        )
+        return LaplaceNetwork(
+            network,
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            self.n_epochs,
+            self.batch_size,
+            self.n_draws,
+            LaplaceModel(network.apply, likelihood, *shape),
+            prior="known" if known else PRIORS[str(self.prior_prec)],
+            n_rounds=self.n_rounds,
+            is_linearised=self.prediction == "linearised",
+            max_gigabytes=float(self.max_gigabytes),
+            log_unit=task.log_unit,
+            integral=getattr(self, "integral", "quadrature"),
+        )
+
+
+@described
+@dataclass(eq=False, repr=False, kw_only=True)
+class LaplaceRegressor(_Params, BayesianRegressor):
+    """A network trained as usual, and a Gaussian around its weights afterwards, for regression.
+
+    MacKay (1992), Daxberger et al. (2021): the covariance is the inverse curvature at the mode;
+    precisions and noise maximise the evidence; predictions are in closed form, Gaussian, or with
+    noise="input" a mixture over the log variance of the noise.
+    """
+
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+
+
+@described
+@dataclass(eq=False, repr=False, kw_only=True)
+class LaplaceClassifier(_Params, BayesianClassifier):
+    """A network trained as usual, and a Gaussian around its weights afterwards, to classify.
+
+    MacKay (1992), Daxberger et al. (2021): the covariance is the inverse curvature at the mode;
+    the prior's precisions maximise the evidence; predictions average over Gaussian logits.
+    """
+
+    standardise: bool = True
     integral: Literal["quadrature", "probit"] = field(
         default="quadrature", metadata=one_of(*PREDICTIONS)
     )
-
-    def build_method(self, task: Classes, n_inputs: int) -> LaplaceNetwork:
-        """Return the method that the hyper-parameters describe."""
-        return self.network(n_inputs, likelihood_of(task), integral=self.integral)

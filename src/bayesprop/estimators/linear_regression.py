@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.basis_choice import BasisLearner, check_basis
-from bayesprop.estimators.checks import check_positive
-from bayesprop.estimators.fitting import of_state
-from bayesprop.estimators.params import COUNT, POSITIVE, number_or, rule
-from bayesprop.estimators.shell import BayesianRegressor
+from bayesprop.estimators.descriptions import described
+from bayesprop.estimators.params import COUNT, GAMMA, POSITIVE, number_or, optional, rule
+from bayesprop.estimators.shell import BayesianRegressor, of_state
 from bayesprop.estimators.weight_table import Columns, input_columns, weight_table
-from bayesprop.linear.bases import ARD, EVIDENCE, PriorChoice
+from bayesprop.linear.bases import (
+    ARD,
+    EVIDENCE,
+    Basis,
+    PriorChoice,
+    given,
+    polynomial,
+    radial,
+)
 from bayesprop.linear.linear_model import LinearModel
 from bayesprop.linear.regression import NoisePrior
 from bayesprop.model.method import FURTHEST_INPUT
@@ -23,20 +31,22 @@ from bayesprop.model.task import Numbers
 _CONJUGATE = "conjugate"
 
 
-def _check_width(name: str, value: Any) -> None:
-    if value is not None:
-        check_positive(name, value)
+_MOST_COLUMNS = 20_000
+_CLUSTERED_ROWS = 10_000
 
 
-def _check_noise_prior(name: str, value: Any) -> None:
-    try:
-        shape, rate = (float(number) for number in value)
-    except (TypeError, ValueError):
-        shape = rate = float("nan")
-    if not (1.0 < shape < float("inf") and 0.0 < rate < float("inf")):
-        raise ValueError(f"{name} must be (shape > 1, rate > 0), got {value!r}")
+def _check_basis(name: str, value: Any) -> None:
+    """Raise ValueError for a basis that there is not."""
+    if value is None or value in ("polynomial", "radial"):
+        return
+    if not (callable(value) or hasattr(value, "transform")):
+        raise ValueError(
+            f"{name} must be None, 'polynomial', 'radial', a function of rows or a scikit-learn "
+            f"transformer, got {value!r}"
+        )
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class BayesianLinearRegressor(BayesianRegressor):
     """Bayesian linear regression: posterior, predictions and evidence without approximation.
@@ -89,8 +99,6 @@ class BayesianLinearRegressor(BayesianRegressor):
         Course of the maximisation, guards, advice.
     basis_ : Basis or None
         What the inputs become.
-    x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
     n_iter_ : int
         Steps of the last maximisation, 1 where there was none.
 
@@ -108,12 +116,12 @@ class BayesianLinearRegressor(BayesianRegressor):
     method_class = LinearModel
     prior_prec: Any = field(default=EVIDENCE, kw_only=False, metadata=number_or(EVIDENCE, ARD))
     noise: Any = field(default=EVIDENCE, kw_only=False, metadata=number_or(EVIDENCE, _CONJUGATE))
-    basis: Any = field(default=None, metadata=rule(check_basis))
+    basis: Any = field(default=None, metadata=rule(_check_basis))
     degree: int = field(default=3, metadata=COUNT)
     n_centres: int = field(default=10, metadata=COUNT)
-    width: float | None = field(default=None, metadata=rule(_check_width))
+    width: float | None = field(default=None, metadata=optional(POSITIVE))
     intercept_prec: float = field(default=1e-4, metadata=POSITIVE)
-    noise_prior: tuple[float, float] = field(default=(1.1, 0.01), metadata=rule(_check_noise_prior))
+    noise_prior: tuple[float, float] = field(default=(1.1, 0.01), metadata=GAMMA)
     max_steps: int = field(default=1000, metadata=COUNT)
     random_state: Any = None
 
@@ -151,8 +159,8 @@ class BayesianLinearRegressor(BayesianRegressor):
         )
 
     @property
-    def _learner(self) -> BasisLearner:
-        return BasisLearner(self.basis, self.degree, self.n_centres, self.width)
+    def _learner(self) -> _BasisLearner:
+        return _BasisLearner(self.basis, self.degree, self.n_centres, self.width)
 
     def _noise(self, task: Numbers) -> np.ndarray | NoisePrior | None:
         """Return what is known of the noise of standardised targets."""
@@ -184,3 +192,60 @@ class BayesianLinearRegressor(BayesianRegressor):
         names = basis.names(inputs.names)
         shift, scale = np.zeros(len(names)), np.ones(len(names))
         return Columns(names, getattr(basis, "mean", shift), getattr(basis, "std", scale))
+
+
+@dataclass(frozen=True)
+class _BasisLearner:
+    """Learns the basis of a choice from rows, standardised unless it `is_given`."""
+
+    basis: Any
+    degree: int
+    n_centres: int
+    width: float | None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it is a function or a transformer, which sees the original units."""
+        return not (self.basis is None or isinstance(self.basis, str))
+
+    def __call__(self, x: np.ndarray, weight: np.ndarray | None, rng: Any) -> Basis | None:
+        """Learn from rows; None is the inputs themselves."""
+        if self.basis is None:
+            return None
+        if self.basis == "polynomial":
+            _check_polynomial(x.shape[1], self.degree)
+            return polynomial(x, self.degree, weight)
+        if self.basis == "radial":
+            return radial(_centres(self.n_centres, x, weight, rng), self.width)
+        if hasattr(self.basis, "transform"):
+            transformer = cast(Any, clone(self.basis)).fit(x)
+            return given(transformer.transform, x, weight)
+        return given(self.basis, x, weight)
+
+
+def _check_polynomial(n_inputs: int, degree: int) -> None:
+    n_columns = 1.0
+    for i in range(1, degree + 1):
+        n_columns *= (n_inputs + i) / i
+    if n_columns > _MOST_COLUMNS:
+        raise ValueError(
+            f"degree {degree} of {n_inputs} inputs makes {n_columns:.3g} columns, more than "
+            f"{_MOST_COLUMNS}: lower degree, or give a function of rows as basis"
+        )
+
+
+def _centres(n_centres: int, x: np.ndarray, weight: np.ndarray | None, rng: Any) -> np.ndarray:
+    """Quantiles of a single input, k-means of several; rows of weight 0 do not count."""
+    seen = np.ones(len(x)) if weight is None else weight
+    x, seen = x[seen > 0.0], seen[seen > 0.0]
+    distinct = np.unique(x, axis=0)
+    if len(distinct) <= n_centres:
+        return distinct
+    if x.shape[1] == 1:
+        order = np.argsort(x[:, 0], kind="stable")
+        share = (np.cumsum(seen[order]) - 0.5 * seen[order]) / seen.sum()
+        levels = np.linspace(0.0, 1.0, n_centres)
+        return np.unique(np.interp(levels, share, x[order, 0]))[:, None]
+    rows = rng.permutation(len(x))[:_CLUSTERED_ROWS]
+    found = KMeans(n_centres, n_init="auto", random_state=rng.randint(2**31))
+    return np.asarray(found.fit(x[rows], sample_weight=seen[rows]).cluster_centers_)

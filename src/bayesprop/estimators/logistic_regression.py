@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.fitting import of_state
+from bayesprop.estimators.descriptions import described
 from bayesprop.estimators.params import COUNT, POSITIVE, number_or, one_of
-from bayesprop.estimators.shell import BayesianClassifier
+from bayesprop.estimators.shell import BayesianClassifier, of_state
 from bayesprop.estimators.weight_table import input_columns, weight_table
 from bayesprop.linear.bases import ARD, EVIDENCE, PriorChoice
 from bayesprop.linear.logistic import n_logits
@@ -22,6 +22,7 @@ from bayesprop.model.task import Classes
 _MOST_WEIGHTS = 20_000
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class BayesianLogisticClassifier(BayesianClassifier):
     """Bayesian logistic regression, of two classes or of more, with doubt that grows off the data.
@@ -69,10 +70,6 @@ class BayesianLogisticClassifier(BayesianClassifier):
         the sum over the calls.
     fit_report_ : FitReport
         Course of the optimisation, guards, advice.
-    classes_ : ndarray of shape (c,)
-        Labels, sorted.
-    x_scaler_ : Standardiser
-        How the inputs were standardised.
     n_iter_ : int
         Steps of the last fit.
 

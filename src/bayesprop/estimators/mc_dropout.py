@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from bayesprop.estimators.descriptions import described
 from bayesprop.estimators.network_params import layer_sizes, likelihood_of, make_optimizer
-from bayesprop.estimators.params import (
-    ACTIVATION,
-    COUNT,
-    NOISE,
-    POSITIVE,
-    SHARE,
-    SIZES,
-    one_of,
-)
+from bayesprop.estimators.params import ACTIVATION, COUNT, NOISE, POSITIVE, SHARE, SIZES, one_of
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
-from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.task import Classes, Numbers
+from bayesprop.model.task import Task
 from bayesprop.model.trained_network import TrainedNetwork, built
 from bayesprop.sampling.mc_dropout import Rates, mc_dropout
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Params:
-    """What both have."""
+    """What both have.
 
+    Parameters
+    ----------
+    dropout, input_dropout : float
+        Probability that a hidden unit or an input is missing, in training and in every draw.
+    length_scale : float
+        Weights have the prior N(0, 1 / length_scale²), in standardised units: the larger, the
+        smoother the function. With N rows and noise of precision tau this is a weight decay of
+        (1 - dropout) length_scale² / (2 N tau) (the paper's eq. 7).
+    n_draws : int
+        Networks that are drawn for a prediction, the paper's T.
+    noise : "learned", "input" or float
+        One noise variance learnt for every output; one that depends on the input; or the variance
+        itself, in y²: the inverse of the paper's model precision tau.
+    random_state : int, RandomState or None
+        Seeds start, order and what is missing.
+
+    Attributes
+    ----------
+    state_ : NetworkState
+        Parameters and optimiser; seed.
+    """
+
+    method_class: ClassVar[type] = TrainedNetwork
     hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
     batch_size: int = field(default=32, metadata=COUNT)
@@ -37,9 +52,13 @@ class _Params:
     input_dropout: float = field(default=0.0, metadata=SHARE)
     length_scale: float = field(default=3.0, metadata=POSITIVE)
     n_draws: int = field(default=100, metadata=COUNT)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
-    def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> TrainedNetwork:
-        """Return the method for a likelihood."""
+    def build_method(self, task: Task, n_inputs: int) -> TrainedNetwork:
+        """Return the method that the hyper-parameters describe."""
+        likelihood = likelihood_of(task, self)
         return TrainedNetwork(
             built(
                 mc_dropout,
@@ -57,149 +76,25 @@ class _Params:
         )
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class MCDropoutRegressor(_Params, BayesianRegressor):
     """Dropout in training and in prediction, for regression (Gal & Ghahramani 2016).
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
     the mixture of what they predict, its variance the noise plus the variance of their means.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    n_epochs : int
-        Passes over the rows.
-    batch_size : int
-        Rows of a step; all of them if there are fewer.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    learning_rate : float
-        Step size of the optimiser.
-    optimizer : {"adam", "sgd"}
-        Adam, or stochastic gradient descent with momentum.
-    momentum : float
-        Of "sgd", 0 to less than 1; Adam has its own.
-    dropout, input_dropout : float
-        Probability that a hidden unit or an input is missing, in training and in every draw.
-    length_scale : float
-        Weights have the prior N(0, 1 / length_scale²), in standardised units: the larger, the
-        smoother the function. With N rows and noise of precision tau this is a weight decay of
-        (1 - dropout) length_scale² / (2 N tau) (the paper's eq. 7).
-    n_draws : int
-        Networks that are drawn for a prediction, the paper's T.
-    noise : "learned", "input" or float
-        One noise variance learnt for every output; one that depends on the input; or the variance
-        itself, in y²: the inverse of the paper's model precision tau.
-    warm_start : bool
-        Whether `fit` goes on from the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds start, order and what is missing.
-    verbose : int
-        1 writes a line an epoch to stderr.
-
-    Attributes
-    ----------
-    state_ : pytree
-        Parameters and optimiser.
-    fit_report_ : FitReport
-        Course of training, advice.
-    x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop.estimators.mc_dropout import MCDropoutRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = MCDropoutRegressor(random_state=0).fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
     """
 
-    method_class = TrainedNetwork
     noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Numbers, n_inputs: int) -> TrainedNetwork:
-        """Return the method that the hyper-parameters describe."""
-        return self.network(n_inputs, likelihood_of(task, self.noise))
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class MCDropoutClassifier(_Params, BayesianClassifier):
     """Dropout in training and in prediction, for classification (Gal & Ghahramani 2016).
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
     the average of their probabilities.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    n_epochs : int
-        Passes over the rows.
-    batch_size : int
-        Rows of a step; all of them if there are fewer.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    learning_rate : float
-        Step size of the optimiser.
-    optimizer : {"adam", "sgd"}
-        Adam, or stochastic gradient descent with momentum.
-    momentum : float
-        Of "sgd", 0 to less than 1; Adam has its own.
-    dropout, input_dropout : float
-        Probability that a hidden unit or an input is missing, in training and in every draw.
-    length_scale : float
-        Weights have the prior N(0, 1 / length_scale²), in standardised units: the larger, the
-        smoother the function. With N rows and noise of precision tau this is a weight decay of
-        (1 - dropout) length_scale² / (2 N tau) (the paper's eq. 7).
-    n_draws : int
-        Networks that are drawn for a prediction, the paper's T.
-    standardise : bool
-        Whether inputs are brought to mean 0 and variance 1; False for pixels.
-    warm_start : bool
-        Whether `fit` goes on from the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds start, order and what is missing.
-    verbose : int
-        1 writes a line an epoch to stderr.
-
-    Attributes
-    ----------
-    state_ : pytree
-        Parameters and optimiser.
-    classes_ : array
-        Labels, in the order of the columns of `predict_proba`.
-    fit_report_ : FitReport
-        Course of training, advice.
-    x_scaler_ : Standardiser
-        How inputs were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from bayesprop.estimators.mc_dropout import MCDropoutClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = MCDropoutClassifier(random_state=0).fit(X[:400], y[:400])
-    >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
-    ((169, 2), True)
     """
 
-    method_class = TrainedNetwork
     standardise: bool = True
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Classes, n_inputs: int) -> TrainedNetwork:
-        """Return the method that the hyper-parameters describe."""
-        return self.network(n_inputs, likelihood_of(task))

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Literal, cast
+from math import inf
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.checks import check_int, check_positive
-from bayesprop.estimators.fitting import of_state
+from bayesprop.estimators.descriptions import described
 from bayesprop.estimators.network_params import layer_sizes, likelihood_of
 from bayesprop.estimators.params import (
     ACTIVATION,
+    BELOW_ONE,
     COUNT,
     NOISE,
     POSITIVE,
     SIZES,
     check_fields,
+    check_int,
+    numbers,
     one_of,
-    rule,
 )
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
-from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor, of_state
 from bayesprop.model.posterior import SIX
-from bayesprop.model.task import Classes, Numbers
+from bayesprop.model.task import Task
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.markov_chains import ChainState, MarkovChains, network_posterior
 from bayesprop.sampling.mcmc import (
@@ -37,110 +37,27 @@ from bayesprop.sampling.mcmc import (
     StochasticPlan,
 )
 
-
-def _check_precision(name: str, value: Any, *, known: bool = True) -> None:
-    """Raise ValueError unless value is a Gamma prior or, where it may be `known`, a number."""
-    try:
-        shape, rate = (value, value) if known and np.ndim(value) == 0 else value
-        check_positive(name, shape)
-        check_positive(name, rate)
-    except (TypeError, ValueError):
-        alone = "a number > 0 or " if known else ""
-        raise ValueError(
-            f"{name} must be {alone}(shape > 0, rate > 0) of a Gamma prior, got {value!r}"
-        ) from None
+_PRIOR = numbers(
+    "(shape > 0, rate > 0) of a Gamma prior",
+    lambda shape, rate: 0.0 < shape < inf and 0.0 < rate < inf,
+)
+_PRECISION = numbers(
+    "a number > 0 or (shape > 0, rate > 0) of a Gamma prior",
+    lambda *prior: len(prior) <= 2 and all(0.0 < number < inf for number in prior),
+)
 
 
-def _check_acceptance(name: str, value: Any) -> None:
-    check_positive(name, value)
-    if value >= 1.0:
-        raise ValueError(f"{name} must be < 1, got {value!r}")
-
-
-def _numbers(value: Any) -> Any:
+def _floats(value: Any) -> Any:
     """Turn a checked precision into plain numbers, which key compilation."""
     return float(value) if np.ndim(value) == 0 else (float(value[0]), float(value[1]))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Params:
-    """What both have."""
-
-    hidden_layer_sizes: tuple[int, ...] = field(default=(10,), kw_only=False, metadata=SIZES)
-    sampler: Literal["nuts", "hmc", "random-walk", "sgld", "sghmc"] = field(
-        default="nuts", metadata=one_of(*SAMPLERS, *DYNAMICS)
-    )
-    n_chains: int = field(default=4, metadata=COUNT)
-    n_warmup: int = 500
-    n_draws: int = field(default=250, metadata=COUNT)
-    thin: int = field(default=1, metadata=COUNT)
-    target_acceptance: float = field(default=0.8, metadata=rule(_check_acceptance))
-    n_leapfrog: int = field(default=20, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    step_size: float = field(default=1e-2, metadata=POSITIVE)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    weight_precision: tuple[float, float] | float = field(
-        default=SIX, metadata=rule(_check_precision)
-    )
-
-    diagnostics_ = of_state("diagnostics")
-
-    def check_params(self) -> None:
-        """Raise ValueError for hyper-parameters out of their range, alone or together."""
-        check_fields(self)
-        check_int("n_warmup", self.n_warmup, least=int(self.sampler in ("nuts", "hmc")))
-
-    def chains(
-        self, n_inputs: int, likelihood: NetworkLikelihood, noise_prior: Any = SIX
-    ) -> MarkovChains:
-        """Return the method for a likelihood."""
-        return MarkovChains(
-            network_posterior(
-                self.activation, likelihood, _numbers(self.weight_precision), _numbers(noise_prior)
-            ),
-            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
-            int(self.n_chains),
-            self._plan(),
-        )
-
-    def _plan(self) -> Plan | StochasticPlan:
-        steps = {"n_warmup": int(self.n_warmup), "n_draws": int(self.n_draws)}
-        steps["thin"] = int(self.thin)
-        if self.sampler in DYNAMICS:
-            return StochasticPlan(
-                cast(Dynamics, self.sampler),
-                **steps,
-                batch_size=int(self.batch_size),
-                step_size=float(self.step_size),
-            )
-        return Plan(
-            cast(Sampler, self.sampler),
-            **steps,
-            target_acceptance=float(self.target_acceptance),
-            n_leapfrog=int(self.n_leapfrog),
-        )
-
-    def to_inference_data(self) -> Any:
-        """Hand the draws, in standardised units, to ArviZ: trace plots, summaries, comparisons.
-
-        ImportError where ArviZ is not installed.
-        """
-        check_is_fitted(self)
-        state: ChainState = cast(Any, self).state_
-        return diagnostics.to_inference_data(state.chains)
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class MCMCRegressor(_Params, BayesianRegressor):
-    """Draws of a network's weights from their exact posterior, for regression.
-
-    The model of probabilistic backpropagation with nothing approximated but the number of draws:
-    what every other method is measured against. For small networks and tables.
+    """What both have.
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
     sampler : {"nuts", "hmc", "random-walk", "sgld", "sghmc"}
         The no-U-turn sampler (Hoffman & Gelman 2014), Hamiltonian Monte Carlo, random-walk
         Metropolis; or without rejection, on batches, stochastic gradient Langevin dynamics
@@ -179,13 +96,82 @@ class MCMCRegressor(_Params, BayesianRegressor):
         Its `chains` has all draws, standardised units.
     diagnostics_ : Diagnostics or None
         R-hat and effective numbers of draws of the log density, of predictions at some training
-        rows and of the precisions; None for a single chain.
+        rows (log probabilities of classes), and of the precisions; None for a single chain.
     fit_report_ : FitReport
         Divergences, advice.
-    x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
     n_iter_ : int
         Steps of every chain.
+    """
+
+    method_class: ClassVar[type] = MarkovChains
+    hidden_layer_sizes: tuple[int, ...] = field(default=(10,), kw_only=False, metadata=SIZES)
+    sampler: Literal["nuts", "hmc", "random-walk", "sgld", "sghmc"] = field(
+        default="nuts", metadata=one_of(*SAMPLERS, *DYNAMICS)
+    )
+    n_chains: int = field(default=4, metadata=COUNT)
+    n_warmup: int = 500
+    n_draws: int = field(default=250, metadata=COUNT)
+    thin: int = field(default=1, metadata=COUNT)
+    target_acceptance: float = field(default=0.8, metadata=BELOW_ONE)
+    n_leapfrog: int = field(default=20, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    step_size: float = field(default=1e-2, metadata=POSITIVE)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    weight_precision: tuple[float, float] | float = field(default=SIX, metadata=_PRECISION)
+    random_state: Any = None
+
+    diagnostics_ = of_state("diagnostics")
+
+    def check_params(self) -> None:
+        """Raise ValueError for hyper-parameters out of their range, alone or together."""
+        check_fields(self)
+        check_int("n_warmup", self.n_warmup, least=int(self.sampler in ("nuts", "hmc")))
+
+    def build_method(self, task: Task, n_inputs: int) -> MarkovChains:
+        """Return the method that the hyper-parameters describe."""
+        likelihood = likelihood_of(task, self)
+        priors = map(_floats, (self.weight_precision, getattr(self, "noise_prior", SIX)))
+        return MarkovChains(
+            network_posterior(self.activation, likelihood, *priors),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            int(self.n_chains),
+            self._plan(),
+        )
+
+    def _plan(self) -> Plan | StochasticPlan:
+        steps = {"n_warmup": int(self.n_warmup), "n_draws": int(self.n_draws)}
+        steps["thin"] = int(self.thin)
+        if self.sampler in DYNAMICS:
+            return StochasticPlan(
+                cast(Dynamics, self.sampler),
+                **steps,
+                batch_size=int(self.batch_size),
+                step_size=float(self.step_size),
+            )
+        return Plan(
+            cast(Sampler, self.sampler),
+            **steps,
+            target_acceptance=float(self.target_acceptance),
+            n_leapfrog=int(self.n_leapfrog),
+        )
+
+    def to_inference_data(self) -> Any:
+        """Hand the draws, in standardised units, to ArviZ: trace plots, summaries, comparisons.
+
+        ImportError where ArviZ is not installed.
+        """
+        check_is_fitted(self)
+        state: ChainState = cast(Any, self).state_
+        return diagnostics.to_inference_data(state.chains)
+
+
+@described
+@dataclass(eq=False, repr=False, kw_only=True)
+class MCMCRegressor(_Params, BayesianRegressor):
+    """Draws of a network's weights from their exact posterior, for regression.
+
+    The model of probabilistic backpropagation with nothing approximated but the number of draws:
+    what every other method is measured against. For small networks and tables.
 
     Examples
     --------
@@ -197,72 +183,16 @@ class MCMCRegressor(_Params, BayesianRegressor):
     (42,)
     """
 
-    method_class = MarkovChains
     noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
-    noise_prior: tuple[float, float] = field(
-        default=SIX, metadata=rule(partial(_check_precision, known=False))
-    )
-    random_state: Any = None
-
-    def build_method(self, task: Numbers, n_inputs: int) -> MarkovChains:
-        """Return the method that the hyper-parameters describe."""
-        return self.chains(n_inputs, likelihood_of(task, self.noise), self.noise_prior)
+    noise_prior: tuple[float, float] = field(default=SIX, metadata=_PRIOR)
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class MCMCClassifier(_Params, BayesianClassifier):
     """Draws of a network's weights from their exact posterior, for classification.
 
     A prediction averages the probabilities of all draws. For small networks and tables.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    sampler : {"nuts", "hmc", "random-walk", "sgld", "sghmc"}
-        The no-U-turn sampler (Hoffman & Gelman 2014), Hamiltonian Monte Carlo, random-walk
-        Metropolis; or without rejection, on batches, stochastic gradient Langevin dynamics
-        (Welling & Teh 2011) and Hamiltonian Monte Carlo (Chen et al. 2014).
-    n_chains : int
-        Chains from different starts, on as many cores; two or more, to see whether they agree.
-    n_warmup : int
-        Steps before the first draw, in which "nuts", "hmc" and "random-walk" adapt.
-    n_draws : int
-        Draws that are kept of every chain; a prediction averages over all of them.
-    thin : int
-        Steps for each draw.
-    target_acceptance : float
-        Of "nuts" and "hmc", 0 to 1: nearer to 1 is slower, with fewer divergences.
-    n_leapfrog : int
-        Steps of a trajectory of "hmc".
-    batch_size : int
-        Rows of a step of "sgld" and "sghmc".
-    step_size : float
-        Of "sgld" and "sghmc", as `sampling.mcmc.StochasticPlan` defines it.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers, which are divided by the root of their fan-in.
-    weight_precision : (shape, rate) or float
-        Prior precision of the weights: unknown with a Gamma prior, or given.
-    standardise : bool
-        Whether inputs are brought to mean 0 and variance 1; False for pixels.
-    random_state : int, RandomState or None
-        Seeds starts and chains.
-
-    Attributes
-    ----------
-    state_ : ChainState
-        Its `chains` has all draws, standardised units.
-    classes_ : array
-        Labels, in the order of the columns of `predict_proba`.
-    diagnostics_ : Diagnostics or None
-        R-hat and effective numbers of draws of the log density, of log probabilities at some
-        training rows and of the weights' precision; None for a single chain.
-    fit_report_ : FitReport
-        Divergences, advice.
-    x_scaler_ : Standardiser
-        How inputs were standardised.
-    n_iter_ : int
-        Steps of every chain.
 
     Examples
     --------
@@ -274,10 +204,4 @@ class MCMCClassifier(_Params, BayesianClassifier):
     (75, 3)
     """
 
-    method_class = MarkovChains
     standardise: bool = True
-    random_state: Any = None
-
-    def build_method(self, task: Classes, n_inputs: int) -> MarkovChains:
-        """Return the method that the hyper-parameters describe."""
-        return self.chains(n_inputs, likelihood_of(task))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import optax
@@ -22,16 +22,16 @@ from bayesprop.model.trained_network import built
 from bayesprop.sampling.deep_ensemble import EarlyStopping, MemberNetworks, point_ensemble
 
 
-def likelihood_of(task: Task, noise: Any = None) -> NetworkLikelihood:
+def likelihood_of(task: Task, params: Any) -> NetworkLikelihood:
     """Build the likelihood of standardised targets, or of codes of classes.
 
-    noise
-        Of numbers: "learned" (one variance a target), "input" (it depends on the input), or a
-        variance in y².
+    params
+        Whose `noise` is, for numbers, "learned" (one variance a target), "input" (it depends on
+        the input), or a variance in y²; and of classes, where there is one, `expectation`.
     """
     if isinstance(task, Classes):
-        return Categorical(task.n_classes)
-    return gaussian_likelihood(noise, task.scaler.scale)
+        return Categorical(task.n_classes, getattr(params, "expectation", "taylor"))
+    return gaussian_likelihood(params.noise, task.scaler.scale)
 
 
 def gaussian_likelihood(noise: Any, y_scale: np.ndarray) -> GaussianNoise:
@@ -70,23 +70,6 @@ def make_optimizer(
     return getattr(optax, name)(learning_rate)
 
 
-class MemberParams(Protocol):
-    """Hyper-parameters of networks that are trained together."""
-
-    hidden_layer_sizes: Any
-    n_epochs: int
-    batch_size: int
-    activation: str
-    learning_rate: float
-    optimizer: Any
-    momentum: float
-    weight_decay: float
-    n_members: int
-    early_stopping: bool
-    validation_fraction: float
-    patience: int
-
-
 def check_stopping(params: Any) -> None:
     """Raise ValueError where early stopping does not go with the rest."""
     if params.early_stopping and params.validation_fraction == 0.0:
@@ -99,13 +82,11 @@ def check_stopping(params: Any) -> None:
 
 
 def member_networks(
-    params: MemberParams, n_inputs: int, likelihood: NetworkLikelihood, **how: Any
+    params: Any, n_inputs: int, likelihood: NetworkLikelihood, **how: Any
 ) -> MemberNetworks:
     """Build networks that are trained together; `how` goes to `point_ensemble`."""
-    optimizer = make_optimizer(
-        params.optimizer, float(params.learning_rate), float(params.momentum)
-    )
-    n_members = int(params.n_members)
+    rate, momentum = float(params.learning_rate), float(params.momentum)
+    optimizer, n_members = make_optimizer(params.optimizer, rate, momentum), int(params.n_members)
     ensemble = built(
         point_ensemble,
         likelihood,

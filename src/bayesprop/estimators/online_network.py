@@ -21,12 +21,10 @@ from bayesprop.estimators.shell import BayesianRegressor
 from bayesprop.model import draws
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply
-from bayesprop.model.layers import Activation
 from bayesprop.model.method import Learned
 from bayesprop.model.network_likelihoods import GaussianNoise
-from bayesprop.model.networks import plain_activation
-from bayesprop.model.standardiser import Standardiser
-from bayesprop.model.task import Numbers
+from bayesprop.model.networks import Activation, plain_activation
+from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.model.trained_network import TrainedNetwork
 from bayesprop.numerics.loops import Replayed, Rows, replay
 from bayesprop.numerics.machine import WIDE_VECTORS

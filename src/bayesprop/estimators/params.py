@@ -1,6 +1,7 @@
 """Hyper-parameters as fields of a dataclass, each with the rule that it must keep.
 
-`n_epochs: int = field(default=100, metadata=COUNT)` declares a field that `check_fields` checks.
+`n_epochs: int = field(default=100, metadata=COUNT)` declares a field that `check_fields` checks;
+`check_int` and its like check a value by name. Errors name parameter, rule and value.
 """
 
 from __future__ import annotations
@@ -8,68 +9,43 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from numbers import Integral
+from math import inf
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from bayesprop.estimators import checks
-
 Metadata = Mapping[str, Any]
 
 
-def rule(check: Callable[[str, Any], None]) -> Metadata:
-    """Metadata of a field that `check` is called for, with its name and value."""
-    return {"check": check}
+def check_int(name: str, value: Any, *, of: str = "be an int", least: int = 1) -> None:
+    """Raise ValueError unless value is an int of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must {of} >= {least}, got {value!r}")
 
 
-def one_of(*names: str) -> Metadata:
-    """Metadata of a field that takes one of some names."""
-    return rule(partial(checks.check_choice, allowed=names))
+def check_positive(name: str, value: Any) -> None:
+    """Raise ValueError unless value is a finite number > 0."""
+    if not (_is_number(value) and 0.0 < value < inf):
+        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
 
 
-def number_or(*words: str) -> Metadata:
-    """Metadata of a field that takes a number > 0 or one of some words."""
-    return rule(partial(checks.check_number_or, words=words))
+def check_not_negative(name: str, value: Any) -> None:
+    """Raise ValueError unless value is a finite number >= 0."""
+    if not (_is_number(value) and 0.0 <= value < inf):
+        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
 
 
-def _check_sizes(name: str, value: Any) -> None:
-    for size in np.atleast_1d(np.asarray(value, dtype=object)):
-        checks.check_int(name, size, of="hold ints")
+def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    """Raise ValueError unless value is one of the names."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
 
 
-def _check_activation(name: str, value: Any) -> None:
-    from bayesprop.model.layers import activation  # loads JAX
-
-    del name
-    activation(value)
-
-
-def _check_noise(name: str, value: Any) -> None:
-    if isinstance(value, str) and value not in ("learned", "input"):
-        raise ValueError(f"{name} must be 'learned', 'input' or a variance in y², got {value!r}")
-    if not isinstance(value, str):
-        checks.check_positive(name, value)
-
-
-def _check_gamma(name: str, value: Any) -> None:
-    try:
-        shape, rate = (float(number) for number in value)
-    except (TypeError, ValueError):
-        shape = rate = float("nan")
-    if not (1.0 < shape < float("inf") and 0.0 < rate < float("inf")):
-        raise ValueError(f"{name} must be (shape > 1, rate > 0), got {value!r}")
-
-
-COUNT = rule(checks.check_int)
-POSITIVE = rule(checks.check_positive)
-NOT_NEGATIVE = rule(checks.check_not_negative)
-SHARE = rule(checks.check_share)
-SIZES = rule(_check_sizes)
-ACTIVATION = rule(_check_activation)
-NOISE = rule(_check_noise)
-GAMMA = rule(_check_gamma)
-"""Shape and rate of a precision's distribution whose mean variance exists."""
+def check_coverage(coverage: Any) -> None:
+    """Raise ValueError unless coverage is between 0 and 1."""
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
 
 
 def check_fields(params: Any) -> None:
@@ -79,8 +55,93 @@ def check_fields(params: Any) -> None:
             check(one.name, getattr(params, one.name))
 
 
+def rule(check: Callable[[str, Any], None]) -> Metadata:
+    """Metadata of a field that `check` is called for, with its name and value."""
+    return {"check": check}
+
+
+def one_of(*names: str) -> Metadata:
+    """Metadata of a field that takes one of some names."""
+    return rule(partial(check_choice, allowed=names))
+
+
+def number_or(*words: str) -> Metadata:
+    """Metadata of a field that takes a number > 0 or one of some words."""
+    known = " or ".join(map(repr, words))
+
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, str):
+            check_positive(name, value)
+        elif value not in words:
+            raise ValueError(f"{name} must be a number > 0, {known}, got {value!r}")
+
+    return rule(check)
+
+
+def numbers(words: str, holds: Callable[..., bool]) -> Metadata:
+    """Metadata of a field that takes a number or several, if `holds` of them.
+
+    words
+        What they must be, after "must be".
+    """
+
+    def check(name: str, value: Any) -> None:
+        try:
+            values = np.atleast_1d(value)
+            is_good = values.dtype.kind in "iuf" and holds(*values.tolist())
+        except (TypeError, ValueError):
+            is_good = False
+        if not is_good:
+            raise ValueError(f"{name} must be {words}, got {value!r}")
+
+    return rule(check)
+
+
+def optional(metadata: Metadata) -> Metadata:
+    """Metadata of a field that may be None, too."""
+
+    def check(name: str, value: Any) -> None:
+        if value is not None:
+            metadata["check"](name, value)
+
+    return rule(check)
+
+
 def as_sizes(hidden_layer_sizes: Any) -> tuple[int, ...]:
     """Return the hidden units of every layer; an int is one layer."""
-    if isinstance(hidden_layer_sizes, Integral):
-        return (int(hidden_layer_sizes),)
-    return tuple(int(size) for size in hidden_layer_sizes)
+    return tuple(int(size) for size in np.atleast_1d(hidden_layer_sizes))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _check_sizes(name: str, value: Any) -> None:
+    for size in np.atleast_1d(np.asarray(value, dtype=object)):
+        check_int(name, size, of="hold ints")
+
+
+def _check_noise(name: str, value: Any) -> None:
+    if isinstance(value, str) and value not in ("learned", "input"):
+        raise ValueError(f"{name} must be 'learned', 'input' or a variance in y², got {value!r}")
+    if not isinstance(value, str):
+        check_positive(name, value)
+
+
+def _check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+COUNT = rule(check_int)
+POSITIVE = rule(check_positive)
+NOT_NEGATIVE = rule(check_not_negative)
+SHARE = numbers("a number >= 0 and < 1", lambda share: 0.0 <= share < 1.0)
+BELOW_ONE = numbers("a number > 0 and < 1", lambda number: 0.0 < number < 1.0)
+FLAG = rule(_check_flag)
+SIZES = rule(_check_sizes)
+ACTIVATION = one_of("relu", "leaky_relu", "erf", "identity")
+"""Those of `model/networks.py`, which loads JAX."""
+NOISE = rule(_check_noise)
+GAMMA = numbers("(shape > 1, rate > 0)", lambda shape, rate: 1.0 < shape < inf and 0.0 < rate < inf)
+"""Shape and rate of a precision's distribution whose mean variance exists."""

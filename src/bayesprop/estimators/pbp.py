@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.params import COUNT, GAMMA, SIZES, as_sizes, one_of
+from bayesprop.estimators.descriptions import described
+from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, SIZES, as_sizes, one_of
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
@@ -16,34 +17,10 @@ from bayesprop.moments.pbp.state import GammaPrior
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Params:
-    """Hyper-parameters of both tasks."""
-
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=40, kw_only=False, metadata=COUNT)
-    inference: Literal["adf", "sep"] = field(default="adf", metadata=one_of("adf", "sep"))
-    activation: str = field(
-        default="relu", metadata=one_of("relu", "leaky_relu", "erf", "identity")
-    )
-    engine: Literal["auto", "kernel", "jax"] = field(
-        default="auto", metadata=one_of("auto", "kernel", "jax")
-    )
-    weight_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class PBPRegressor(_Params, BayesianRegressor):
-    """Bayesian neural network for regression, fitted by probabilistic backpropagation.
-
-    Every weight has a Gaussian posterior; noise and prior precision have Gamma posteriors and
-    need no tuning. Hernández-Lobato & Adams (2015).
+    """What both have.
 
     Parameters
     ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
     n_epochs : int
         Passes of `fit` over the rows; the paper's is 40.
     inference : {"adf", "sep"}
@@ -60,8 +37,6 @@ class PBPRegressor(_Params, BayesianRegressor):
         Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
     random_state : int, RandomState or None
         Seeds initial means and the order of rows.
-    verbose : int
-        1 writes a line an epoch to stderr.
     batch_size : int
         Rows absorbed at once. 1 is the paper's algorithm; larger batches run in JAX.
     noise_prior : (shape, rate)
@@ -73,20 +48,28 @@ class PBPRegressor(_Params, BayesianRegressor):
         The posterior, in standardised units.
     fit_report_ : FitReport
         Guards that fired, course of training, evidence, advice.
-    x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
+    """
 
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop import PBPRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = PBPRegressor(random_state=0).fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=40, kw_only=False, metadata=COUNT)
+    inference: Literal["adf", "sep"] = field(default="adf", metadata=one_of("adf", "sep"))
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    engine: Literal["auto", "kernel", "jax"] = field(
+        default="auto", metadata=one_of("auto", "kernel", "jax")
+    )
+    weight_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+
+@described
+@dataclass(eq=False, repr=False, kw_only=True)
+class PBPRegressor(_Params, BayesianRegressor):
+    """Bayesian neural network for regression, fitted by probabilistic backpropagation.
+
+    Every weight has a Gaussian posterior; noise and prior precision have Gamma posteriors and
+    need no tuning. Hernández-Lobato & Adams (2015).
     """
 
     method_class = PBPNumbers
@@ -135,6 +118,7 @@ class PBPRegressor(_Params, BayesianRegressor):
         return evidence - len(X) * self.task_.log_unit
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class PBPClassifier(_Params, BayesianClassifier):
     """Bayesian neural network for classes, fitted by probabilistic backpropagation.
@@ -142,42 +126,6 @@ class PBPClassifier(_Params, BayesianClassifier):
     Every weight has a Gaussian posterior, the prior's precision a Gamma posterior. Two classes
     have one output, and the sign of it plus unit noise is the class (probit); more have one output
     each, and the largest of them plus unit noise. `moments/pbp/kernel_probit.py` has the equations.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    n_epochs : int
-        Passes of `fit` over the rows; the paper's is 40.
-    inference : {"adf", "sep"}
-        "adf" counts every pass as new data, so that the epistemic variance falls with `n_epochs`;
-        "sep" (stochastic expectation propagation, Li et al. 2015) removes an average factor first
-        and may train as long as it likes.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers; all but "relu" run in JAX.
-    engine : {"auto", "kernel", "jax"}
-        "auto" takes the compiled engine wherever it applies. Both give the same numbers.
-    weight_prior : (shape, rate)
-        Gamma prior of the precision of all weights; shape > 1.
-    warm_start : bool
-        Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds initial means and the order of rows.
-    verbose : int
-        1 writes a line an epoch to stderr.
-
-    Attributes
-    ----------
-    state_ : PBPState
-        The posterior, for standardised inputs.
-    classes_ : ndarray of shape (c,)
-        Labels, sorted.
-    fit_report_ : FitReport
-        Guards that fired, course of training, evidence, advice.
-    x_scaler_ : Standardiser
-        How the inputs were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
 
     Examples
     --------

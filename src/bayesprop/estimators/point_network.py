@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from bayesprop.estimators.descriptions import described
 from bayesprop.estimators.network_params import check_stopping, likelihood_of, member_networks
 from bayesprop.estimators.params import (
     ACTIVATION,
@@ -18,16 +19,35 @@ from bayesprop.estimators.params import (
     one_of,
 )
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
-from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.task import Classes, Numbers
+from bayesprop.model.task import Task
 from bayesprop.sampling.deep_ensemble import MemberNetworks
 from bayesprop.sampling.mc_dropout import Rates
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Params:
-    """What both have."""
+    """What both have.
 
+    Parameters
+    ----------
+    n_members : int
+        Networks that are trained from different starts and averaged; 1 is a single network.
+    dropout, input_dropout : float
+        Probability that a hidden unit or an input is missing in training, anew for every row and
+        unit (Hinton et al. 2012).
+    dropconnect : float
+        Probability that a weight is missing in training, anew for every batch (after Wan et al.
+        2013).
+    random_state : int, RandomState or None
+        Seeds starts, orders, what is missing and held-out rows.
+
+    Attributes
+    ----------
+    state_ : NetworkState
+        Parameters and optimiser of the members, with a leading member axis; seed.
+    """
+
+    method_class: ClassVar[type] = MemberNetworks
     hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
     batch_size: int = field(default=32, metadata=COUNT)
@@ -43,179 +63,40 @@ class _Params:
     dropout: float = field(default=0.0, metadata=SHARE)
     input_dropout: float = field(default=0.0, metadata=SHARE)
     dropconnect: float = field(default=0.0, metadata=SHARE)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
     def check_params(self) -> None:
         """Raise ValueError for hyper-parameters out of their range, alone or together."""
         check_fields(self)
         check_stopping(self)
 
-    def network(self, n_inputs: int, likelihood: NetworkLikelihood) -> MemberNetworks:
-        """Return the method for a likelihood."""
+    def build_method(self, task: Task, n_inputs: int) -> MemberNetworks:
+        """Return the method that the hyper-parameters describe."""
         rates = Rates(float(self.input_dropout), float(self.dropout), float(self.dropconnect))
-        return member_networks(self, n_inputs, likelihood, rates=rates)
+        return member_networks(self, n_inputs, likelihood_of(task, self), rates=rates)
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class PointNetworkRegressor(_Params, BayesianRegressor):
     """A network with one value a weight, for regression.
 
     Maximum a posteriori by gradient steps, with the usual means against overfitting. It doubts the
     noise, never its own weights: the epistemic part of its doubt is zero unless `n_members` > 1.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    n_epochs : int
-        Passes over the rows; with early stopping, the most.
-    batch_size : int
-        Rows of a step; all of them if there are fewer.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    learning_rate : float
-        Step size of the optimiser.
-    optimizer : {"adam", "sgd"}
-        Adam, or stochastic gradient descent with momentum.
-    momentum : float
-        Of "sgd", 0 to less than 1; Adam has its own.
-    weight_decay : float
-        Precision of a Gaussian prior on every parameter, in standardised units: weight_decay / 2
-        times the sum of squares is added to the SUM of -log p over the rows. 0: none.
-    n_members : int
-        Networks that are trained from different starts and averaged; 1 is a single network.
-    early_stopping : bool
-        Hold out rows, stop when their log-likelihood no longer grows, keep the best epoch.
-    validation_fraction : float
-        Share of the rows that is held out.
-    patience : int
-        Epochs without a better one before it stops.
-    dropout, input_dropout : float
-        Probability that a hidden unit or an input is missing in training, anew for every row and
-        unit (Hinton et al. 2012).
-    dropconnect : float
-        Probability that a weight is missing in training, anew for every batch (after Wan et al.
-        2013).
-    noise : "learned", "input" or float
-        One noise variance learnt for every output; one that depends on the input; or the variance
-        itself, in y².
-    warm_start : bool
-        Whether `fit` goes on from the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds starts, orders, what is missing and held-out rows.
-    verbose : int
-        1 writes a line an epoch to stderr.
-
-    Attributes
-    ----------
-    state_ : pytree
-        Parameters and optimiser of the members, with a leading member axis.
-    fit_report_ : FitReport
-        Course of training, advice.
-    x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop.estimators.point_network import PointNetworkRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = PointNetworkRegressor(random_state=0).fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
     """
 
-    method_class = MemberNetworks
     noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Numbers, n_inputs: int) -> MemberNetworks:
-        """Return the method that the hyper-parameters describe."""
-        return self.network(n_inputs, likelihood_of(task, self.noise))
 
 
+@described
 @dataclass(eq=False, repr=False, kw_only=True)
 class PointNetworkClassifier(_Params, BayesianClassifier):
     """A network with one value a weight, for classification.
 
     Maximum a posteriori by gradient steps, with the usual means against overfitting. It doubts the
     class, never its own weights: the epistemic part of its doubt is zero unless `n_members` > 1.
-
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is a linear model.
-    n_epochs : int
-        Passes over the rows; with early stopping, the most.
-    batch_size : int
-        Rows of a step; all of them if there are fewer.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers.
-    learning_rate : float
-        Step size of the optimiser.
-    optimizer : {"adam", "sgd"}
-        Adam, or stochastic gradient descent with momentum.
-    momentum : float
-        Of "sgd", 0 to less than 1; Adam has its own.
-    weight_decay : float
-        Precision of a Gaussian prior on every parameter, in standardised units: weight_decay / 2
-        times the sum of squares is added to the SUM of -log p over the rows. 0: none.
-    n_members : int
-        Networks that are trained from different starts and averaged; 1 is a single network.
-    early_stopping : bool
-        Hold out rows, stop when their log-likelihood no longer grows, keep the best epoch.
-    validation_fraction : float
-        Share of the rows that is held out.
-    patience : int
-        Epochs without a better one before it stops.
-    dropout, input_dropout : float
-        Probability that a hidden unit or an input is missing in training, anew for every row and
-        unit (Hinton et al. 2012).
-    dropconnect : float
-        Probability that a weight is missing in training, anew for every batch (after Wan et al.
-        2013).
-    standardise : bool
-        Whether inputs are brought to mean 0 and variance 1; False for pixels.
-    warm_start : bool
-        Whether `fit` goes on from the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds starts, orders, what is missing and held-out rows.
-    verbose : int
-        1 writes a line an epoch to stderr.
-
-    Attributes
-    ----------
-    state_ : pytree
-        Parameters and optimiser of the members, with a leading member axis.
-    classes_ : array
-        Labels, in the order of the columns of `predict_proba`.
-    fit_report_ : FitReport
-        Course of training, advice.
-    x_scaler_ : Standardiser
-        How inputs were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from bayesprop.estimators.point_network import PointNetworkClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = PointNetworkClassifier(random_state=0).fit(X[:400], y[:400])
-    >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
-    ((169, 2), True)
     """
 
-    method_class = MemberNetworks
     standardise: bool = True
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Classes, n_inputs: int) -> MemberNetworks:
-        """Return the method that the hyper-parameters describe."""
-        return self.network(n_inputs, likelihood_of(task))

@@ -1,13 +1,15 @@
 """The two shells: what every regressor and every classifier of this library does, once.
 
 An estimator is a dataclass of hyper-parameters over one of them, and says which `Method` they make.
+The course of a fit is in `fitting`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -16,40 +18,56 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayesprop.estimators.checks import check_int
-from bayesprop.estimators.fitting import (
-    advice_on_target,
-    as_numbers,
-    check_labels,
-    check_streams,
-    checked_inputs,
-    checked_weight,
-    fitted_of,
-    forget,
-    goes_on,
-    has,
-    input_scaler,
-    learn,
-    of_learned,
-    target_scaler,
-    warned,
-)
-from bayesprop.estimators.params import check_fields
-from bayesprop.estimators.stored import from_stored, to_stored
-from bayesprop.estimators.unharmed import unharmed
+from bayesprop.estimators import fitting
+from bayesprop.estimators.params import check_fields, check_int
+from bayesprop.estimators.stored import from_stored, save, to_stored
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.fitted import Fitted
 from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, Stored, Streams
 from bayesprop.model.predictive import Predictive
-from bayesprop.model.standardiser import Standardiser
-from bayesprop.model.task import Classes, Numbers
+from bayesprop.model.task import Classes, Fitted, Numbers, Standardiser
+
+
+def of_learned(name: str) -> Any:
+    """Attribute of a fitted estimator that is part of what learning left."""
+    return property(lambda self: getattr(self.learned_, name))
+
+
+def of_state(name: str) -> Any:
+    """Attribute of a fitted estimator that is part of the state of its method."""
+    return property(lambda self: getattr(self.learned_.state, name))
+
+
+def has(ability: type) -> Callable[[Any], bool]:
+    """Whether the method of an estimator has an ability, for `available_if`."""
+    return lambda estimator: issubclass(estimator.method_class, ability)
+
+
+def _fitted(estimator: Any) -> Fitted:
+    """Join method, task, encoding and state; the method as the hyper-parameters are now."""
+    method = estimator.build_method(estimator.task_, estimator.n_features_in_)
+    return Fitted(method, estimator.task_, fitting.encoding_of(estimator), estimator.learned_)
+
+
+def _checked_inputs(estimator: Any, X: Any) -> Float[np.ndarray, "n d"]:
+    """Return rows to predict at, columns as in `fit`."""
+    check_is_fitted(estimator)
+    return np.asarray(validate_data(estimator, X, dtype=np.float64, reset=False, order="C"))
 
 
 class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
     """Fits a method to rows of numbers, and predicts in their units.
 
     A subclass declares hyper-parameters, `method_class` and `build_method`.
+
+    Attributes
+    ----------
+    fit_report_ : FitReport
+        Guards that fired, course of training, advice.
+    x_scaler_, y_scaler_ : Standardiser
+        How inputs and targets were standardised.
+    n_iter_ : int
+        Epochs seen since the last reset.
     """
 
     method_class: ClassVar[type]
@@ -63,6 +81,7 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
     state_: Any = of_learned("state")
     fit_report_: FitReport = of_learned("report")
     n_iter_: int = of_learned("n_iter")
+    fitted_: Fitted = cast(Any, property(_fitted))
 
     @abstractmethod
     def build_method(self, task: Numbers, n_inputs: int) -> Method:
@@ -76,11 +95,6 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
     def standardises_inputs(self) -> bool:
         """Whether inputs are brought to mean 0 and variance 1."""
         return True
-
-    @property
-    def fitted_(self) -> Fitted:
-        """Method, units and state in one value that needs no estimator."""
-        return fitted_of(self)
 
     @property
     def y_scaler_(self) -> Standardiser:
@@ -99,7 +113,6 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
         tags.target_tags.single_output = True
         return tags
 
-    @unharmed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit from scratch; with `warm_start`, where there is one, go on.
 
@@ -110,32 +123,17 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
         sample_weight
             (n,), not negative: each row's log-likelihood is multiplied by it.
         """
-        self.check_params()
-        resumes = goes_on(self)
-        rows = X, y, weight = self.checked_rows(X, y, sample_weight, reset=not resumes)
-        forget(self)
-        learned = learn(self, rows, before=self.learned_ if resumes else None)
-        self.learned_ = warned(learned, *advice_on_target(y, weight))
-        return self
+        return fitting.fit(self, X, y, sample_weight)
 
     @available_if(has(Streams))
-    @unharmed
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Absorb rows once, in their order: the posterior becomes the prior.
 
         The first call on an unfitted model learns the scaling from its rows (two at least).
         """
-        self.check_params()
-        check_streams(self)
-        before = getattr(self, "learned_", None)
-        rows = _, y, weight = self.checked_rows(X, y, sample_weight, reset=before is None)
-        advice = advice_on_target(y, weight) if before is None else []
-        self.learned_ = warned(learn(self, rows, before=before, streams=True), *advice)
-        return self
+        return fitting.partial_fit(self, X, y, sample_weight)
 
-    def checked_rows(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    def checked_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> fitting.Rows:
         """Return checked rows and weights; with `reset`, learn columns and units."""
         X, y = validate_data(
             self,
@@ -148,11 +146,11 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
             order="C",
             ensure_min_samples=2 if reset else 1,
         )
-        y, weight = as_numbers(y), checked_weight(sample_weight, X)
+        y, weight = fitting.checked_numbers(y), fitting.checked_weight(sample_weight, X)
         is_vector, y = y.ndim == 1, y.reshape(len(y), -1)
         if reset:
-            self.task_ = Numbers(target_scaler(y, weight), is_vector)
-            self.x_scaler_ = input_scaler(X, weight, is_scaled=self.standardises_inputs)
+            self.task_ = Numbers(fitting.target_scaler(y, weight), is_vector)
+            self.x_scaler_ = fitting.input_scaler(self, X, weight)
         if y.shape[1] != self.n_outputs_:
             raise ValueError(
                 f"y has {y.shape[1]} outputs, but the model was fitted with {self.n_outputs_}"
@@ -165,12 +163,12 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
         X
             Rows in the original units, columns as in `fit`.
         """
-        X = checked_inputs(self, X)
+        X = _checked_inputs(self, X)
         return self.fitted_.predict(X)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
-        X = checked_inputs(self, X)
+        X = _checked_inputs(self, X)
         moments = [(part.mean, part.std) for part in self.fitted_.parts(X)]
         mean, std = (np.concatenate(column) for column in zip(*moments, strict=True))
         return (mean, std) if return_std else mean
@@ -195,7 +193,7 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
         With `include_noise`, draws of new observations. (n, [o,] n_samples), as the Gaussian
         processes of scikit-learn return them.
         """
-        X, rng = checked_inputs(self, X), check_random_state(random_state)
+        X, rng = _checked_inputs(self, X), check_random_state(random_state)
         check_int("n_samples", n_samples)
         y = np.moveaxis(self.fitted_.draw(X, rng, n_samples, include_noise=include_noise), 0, -1)
         return y[:, 0] if self.task_.is_vector else y
@@ -203,7 +201,7 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
     @available_if(has(Features))
     def posterior_features(self, X: Any) -> Float[np.ndarray, "n o k"]:
         """Numbers whose inner products are the posterior covariances of the function, y²."""
-        X, fitted = checked_inputs(self, X), self.fitted_
+        X, fitted = _checked_inputs(self, X), self.fitted_
         method: Any = fitted.method
         features = method.features(self.state_, fitted.encoded(X))
         return features * self.y_scaler_.scale[:, None]
@@ -219,7 +217,7 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that loads without running code."""
-        _save(path, self)
+        save(self, path)
 
     def to_stored(self) -> Stored:
         """Return the fitted estimator as a header for JSON and named arrays."""
@@ -235,6 +233,17 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Fits a method to rows with labels, and predicts their probabilities.
 
     A subclass declares hyper-parameters, `method_class` and `build_method`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (c,)
+        Labels, sorted, in the order of the columns of `predict_proba`.
+    fit_report_ : FitReport
+        Guards that fired, course of training, advice.
+    x_scaler_ : Standardiser
+        How inputs were standardised.
+    n_iter_ : int
+        Epochs seen since the last reset.
     """
 
     method_class: ClassVar[type]
@@ -248,6 +257,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
     state_: Any = of_learned("state")
     fit_report_: FitReport = of_learned("report")
     n_iter_: int = of_learned("n_iter")
+    fitted_: Fitted = cast(Any, property(_fitted))
 
     @abstractmethod
     def build_method(self, task: Classes, n_inputs: int) -> Method:
@@ -263,16 +273,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         return bool(getattr(self, "standardise", True))
 
     @property
-    def fitted_(self) -> Fitted:
-        """Method, labels and state in one value that needs no estimator."""
-        return fitted_of(self)
-
-    @property
     def classes_(self) -> np.ndarray:
         """Labels, in the order of the columns of `predict_proba`."""
         return self.task_.labels
 
-    @unharmed
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit from scratch; with `warm_start`, where there is one, go on.
 
@@ -283,20 +287,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         sample_weight
             (n,), not negative: each row's log-likelihood is multiplied by it.
         """
-        self.check_params()
-        resumes = goes_on(self)
-        X, y = validate_data(self, X, y, dtype=np.float64, reset=not resumes, order="C")
-        check_labels(y)
-        weight = checked_weight(sample_weight, X)
-        if not resumes:
-            self._begin(X, weight, np.unique(y))
-        forget(self)
-        before = self.learned_ if resumes else None
-        self.learned_ = warned(learn(self, (X, y, weight), before=before))
-        return self
+        return fitting.fit(self, X, y, sample_weight)
 
     @available_if(has(Streams))
-    @unharmed
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Absorb rows once, in their order: the posterior becomes the prior.
 
@@ -305,31 +298,27 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         classes
             All labels there will be, in the first call; None: those of its y.
         """
-        self.check_params()
-        check_streams(self)
-        before = getattr(self, "learned_", None)
-        X, y = validate_data(self, X, y, dtype=np.float64, reset=before is None, order="C")
-        check_labels(y)
-        weight = checked_weight(sample_weight, X)
-        labels = self._stream_labels(y, classes, is_first=before is None)
-        if before is None:
-            self._begin(X, weight, labels)
-        self.learned_ = warned(learn(self, (X, y, weight), before=before, streams=True))
-        return self
+        return fitting.partial_fit(self, X, y, sample_weight, classes=classes)
 
-    def _begin(self, X: np.ndarray, weight: np.ndarray | None, labels: np.ndarray) -> None:
-        """Learn labels and scaling."""
-        if len(labels) < 2:
-            raise ValueError(
-                f"y must hold at least two classes, got one class only: {labels.tolist()[0]!r}"
-            )
-        self.task_ = Classes(labels)
-        self.x_scaler_ = input_scaler(X, weight, is_scaled=self.standardises_inputs)
+    def checked_rows(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, classes: Any = None
+    ) -> fitting.Rows:
+        """Return checked rows and weights; with `reset`, learn columns, labels and scaling."""
+        X, y = validate_data(self, X, y, dtype=np.float64, reset=reset, order="C")
+        fitting.check_labels(y)
+        weight = fitting.checked_weight(sample_weight, X)
+        if classes is not None:
+            classes = self._checked_classes(classes, is_first=reset)
+        if reset:
+            self.task_ = Classes(np.unique(y) if classes is None else classes)
+            self.x_scaler_ = fitting.input_scaler(self, X, weight)
+        if len(self.classes_) < 2:
+            only = self.classes_.tolist()[0]
+            raise ValueError(f"y must hold at least two classes, got one class only: {only!r}")
+        return X, y, weight
 
-    def _stream_labels(self, y: np.ndarray, classes: Any, *, is_first: bool) -> np.ndarray:
+    def _checked_classes(self, classes: Any, *, is_first: bool) -> np.ndarray:
         """Return the labels of a stream: those of the first call."""
-        if classes is None:
-            return np.unique(y) if is_first else self.classes_
         labels = np.unique(classes)
         if not is_first and not np.array_equal(labels, self.classes_):
             raise ValueError(
@@ -346,7 +335,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         X
             Rows in the original units, columns as in `fit`.
         """
-        X = checked_inputs(self, X)
+        X = _checked_inputs(self, X)
         return self.fitted_.predict(X)
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n c"]:
@@ -363,7 +352,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that loads without running code."""
-        _save(path, self)
+        save(self, path)
 
     def to_stored(self) -> Stored:
         """Return the fitted estimator as a header for JSON and named arrays."""
@@ -373,10 +362,3 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
     def from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
         """Rebuild a fitted estimator from what `to_stored` gave; any error where it is not that."""
         return from_stored(cls, header, arrays)
-
-
-def _save(path: str | Path, estimator: Any) -> None:
-    from bayesprop.store import save_model
-
-    check_is_fitted(estimator)
-    save_model(path, estimator)

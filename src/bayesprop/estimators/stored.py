@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ from bayesprop.estimators.fitting import Pruned
 from bayesprop.methods import METHODS, estimator_class
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Learned, Stored
-from bayesprop.model.standardiser import Standardiser
-from bayesprop.model.task import Classes, task_from_dict
+from bayesprop.model.task import Classes, Standardiser, task_from_dict
 
 _GONE: dict[str, dict[str, Any]] = {"PBPRegressor": {"reference": False}}
 """Hyper-parameters of older files, each with the value that stands for what is done now."""
@@ -55,6 +55,14 @@ def unfitted_from_stored(header: dict[str, Any]) -> Any:
     """Rebuild what `unfitted_to_stored` gave; any error where it is not that."""
     kind: Any = estimator_class(header["method"], header["task"])
     return with_params(kind, header["params"])
+
+
+def save(estimator: Any, path: str | Path) -> None:
+    """Write a fitted estimator to a file; NotFittedError before `fit`."""
+    from bayesprop.store import save_model
+
+    check_is_fitted(estimator)
+    save_model(path, estimator)
 
 
 def to_stored(estimator: Any) -> Stored:

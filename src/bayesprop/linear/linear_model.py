@@ -21,8 +21,7 @@ from bayesprop.linear.regression import (
 )
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
 from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows, with_noise
-from bayesprop.model.predictive import GaussianPredictive, Predictive
-from bayesprop.model.student_t_predictive import StudentTPredictive
+from bayesprop.model.predictive import GaussianPredictive, Predictive, StudentTPredictive
 
 _ROWS_AT_ONCE = 65_536
 LearnBasis = Callable[[np.ndarray, np.ndarray | None, np.random.RandomState], Basis | None]

@@ -79,34 +79,30 @@ def class_moments(
     n_draws: int,
 ) -> ClassMoments:
     """Average softmax probabilities and their entropies over n_draws networks."""
-
-    def add(total: ClassMoments, key: PRNGKeyArray) -> tuple[ClassMoments, None]:
-        return _plus(total, apply, sample(key, state).weights, x), None
-
-    weights = jax.eval_shape(sample, key, state).weights
-    n_classes = jax.eval_shape(apply, weights, x[0]).shape[-1]
-    zero = ClassMoments(jnp.zeros((x.shape[0], n_classes)), jnp.zeros(x.shape[0]))
-    total, _ = jax.lax.scan(add, zero, jax.random.split(key, n_draws))
-    return ClassMoments(*(part / n_draws for part in total))
+    keys = jax.random.split(key, n_draws)
+    return _averaged(apply, lambda key: sample(key, state).weights, keys, x)
 
 
 @partial(jax.jit, static_argnames="apply")
 def class_moments_of(apply: Apply, weights: Any, x: Float[Array, "n ..."]) -> ClassMoments:
     """Average softmax probabilities and their entropies over networks, stacked along an axis."""
+    return _averaged(apply, lambda one: one, weights, x)
+
+
+def _averaged(
+    apply: Apply, weights_of: Callable[[Any], Any], drawn: Any, x: Float[Array, "n ..."]
+) -> ClassMoments:
+    """Average over the leading axis of `drawn`, of whose elements `weights_of` makes a network."""
 
     def add(total: ClassMoments, one: Any) -> tuple[ClassMoments, None]:
-        return _plus(total, apply, one, x), None
+        log_p = jax.nn.log_softmax(jax.vmap(partial(apply, weights_of(one)))(x))
+        p = jnp.exp(log_p)
+        entropy = -jnp.sum(jnp.where(p > 0.0, p * log_p, 0.0), axis=-1)
+        return ClassMoments(total.proba + p, total.expected_entropy + entropy), None
 
-    first = jax.tree.map(lambda leaf: leaf[0], weights)
-    n_classes = jax.eval_shape(apply, first, x[0]).shape[-1]
-    n_draws = jax.tree.leaves(weights)[0].shape[0]
+    first = jax.tree.map(lambda leaf: leaf[0], drawn)
+    n_classes = jax.eval_shape(apply, jax.eval_shape(weights_of, first), x[0]).shape[-1]
     zero = ClassMoments(jnp.zeros((x.shape[0], n_classes)), jnp.zeros(x.shape[0]))
-    total, _ = jax.lax.scan(add, zero, weights)
+    total, _ = jax.lax.scan(add, zero, drawn)
+    n_draws = jax.tree.leaves(drawn)[0].shape[0]
     return ClassMoments(*(part / n_draws for part in total))
-
-
-def _plus(total: ClassMoments, apply: Apply, weights: Any, x: Array) -> ClassMoments:
-    log_p = jax.nn.log_softmax(jax.vmap(partial(apply, weights))(x))
-    p = jnp.exp(log_p)
-    entropy = -jnp.sum(jnp.where(p > 0.0, p * log_p, 0.0), axis=-1)
-    return ClassMoments(total.proba + p, total.expected_entropy + entropy)

@@ -43,13 +43,6 @@ class TrainingRows(NamedTuple):
         """Weight of every row, ones where none were given."""
         return np.ones(len(self.x)) if self.weight is None else self.weight
 
-    def counted(self) -> TrainingRows:
-        """Leave out rows of weight zero."""
-        if self.weight is None:
-            return self
-        kept = self.weight > 0.0
-        return TrainingRows(self.x[kept], self.y[kept], self.weight[kept])
-
 
 class Learned(NamedTuple):
     """What learning leaves: the state, an account of it, and passes or steps in all."""

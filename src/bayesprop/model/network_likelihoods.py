@@ -13,13 +13,21 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesprop.model.noise_mixture import LEAST_LOG_NOISE, MOST_LOG_NOISE
+from bayesprop.model.noise_mixture import (
+    LEAST_LOG_NOISE,
+    MOST_LOG_NOISE,
+    MOST_LOG_NOISE_VAR,
+    NoiseMixturePredictive,
+)
+from bayesprop.model.predictive import GaussianPredictive, Predictive
 from bayesprop.numerics import softmax_expectations
 from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, log_pdf
 
 LOG_NOISE_VAR_START = -2.0
+_NO_TAIL = 1e6
 _MOST_IN_TRAINING = 20.0
 """Log noise variance, which cut off at MOST_LOG_NOISE would have no gradient to come back by."""
 
@@ -191,3 +199,30 @@ class Categorical(NetworkLikelihood):
         del params
         p = jax.nn.softmax(f)
         return jnp.diag(p) - jnp.outer(p, p)
+
+
+def of_output_moments(
+    likelihood: GaussianNoise,
+    params: Any,
+    m: Float[np.ndarray, "n k"],
+    v: Float[np.ndarray, "n k"],
+) -> Predictive:
+    """Predict targets: Gaussian, or with noise that depends on the input a mixture over it.
+
+    params
+        Of the likelihood.
+    m, v
+        Moments of the outputs. Log noise variances are bounded as those of `InputNoise` are.
+    """
+    if not isinstance(likelihood, InputNoise):
+        noise_var = likelihood.observe(params, jnp.asarray(m)).v
+        return GaussianPredictive(m, v, np.asarray(noise_var, np.float64))
+    n_targets = likelihood.n_targets
+    f, noise = slice(n_targets), slice(n_targets, None)
+    return NoiseMixturePredictive.of(
+        f_mean=m[None, :, f],
+        f_var=v[None, :, f],
+        log_noise_mean=np.clip(m[None, :, noise], LEAST_LOG_NOISE, MOST_LOG_NOISE),
+        log_noise_var=np.minimum(v[None, :, noise], MOST_LOG_NOISE_VAR),
+        dof=np.full((1, len(m), n_targets), _NO_TAIL),
+    )

@@ -179,32 +179,6 @@ class NoiseMixturePredictive(Predictive):
             self.broad_var * square,
         )
 
-    @property
-    def heaviest_tail(self) -> float:
-        """Least degrees of freedom of any member's noise; near 2 the variance says little."""
-        return float(np.min(self.dof))
-
-    def log_prob(self, y: Moments) -> Moments:
-        """Log density of each observation, nats, in the original units of y."""
-        y = self._checked(y)
-        found = self._elementwise(_log_density, np.clip(y, -_FURTHEST, _FURTHEST))
-        return np.where(np.isinf(y), -np.inf, found)
-
-    def cdf(self, y: Moments) -> Moments:
-        """Probability of a value at or below each observation (the PIT), 0 to 1."""
-        return np.clip(self._elementwise(_distribution, self._checked(y)), 0.0, 1.0)
-
-    def quantile(self, level: float) -> Moments:
-        """Value that a new observation stays below with probability `level`."""
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level must be between 0 and 1, got {level!r}")
-        levels = np.full(np.shape(self.mean), float(level))
-        return self._elementwise(_quantile, levels)
-
-    def crps(self, y: Moments) -> Moments:
-        """E|x - y| in closed form less the integral of F (1 - F), by quadrature."""
-        return self._elementwise(_crps, self._checked(y))
-
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         shape = (n, *np.shape(self.mean))
@@ -218,13 +192,19 @@ class NoiseMixturePredictive(Predictive):
         broad = self.broad_mean + np.sqrt(self.broad_var) * rng.standard_normal(shape)
         return np.where(rng.random(shape) < BROAD_SHARE, broad, y)
 
-    def _checked(self, y: Moments) -> np.ndarray:
-        y = np.asarray(y, np.float64)
-        if y.shape != np.shape(self.mean):
-            raise ValueError(
-                f"y must have the shape of the prediction, {np.shape(self.mean)}, got {y.shape}"
-            )
-        return y
+    def _log_prob(self, y: Moments) -> Moments:
+        log_density = self._elementwise(_log_density, np.clip(y, -_FURTHEST, _FURTHEST))
+        return np.where(np.isinf(y), -np.inf, log_density)
+
+    def _cdf(self, y: Moments) -> Moments:
+        return np.clip(self._elementwise(_distribution, y), 0.0, 1.0)
+
+    def _quantile(self, level: float) -> Moments:
+        return self._elementwise(_quantile, np.full(np.shape(self.mean), float(level)))
+
+    def _crps(self, y: Moments) -> Moments:
+        """E|x - y| in closed form less the integral of F (1 - F), by quadrature."""
+        return self._elementwise(_crps, y)
 
     def _elementwise(
         self, function: Callable[[_Components, np.ndarray], np.ndarray], values: np.ndarray

@@ -1,4 +1,4 @@
-"""A predictive distribution: what every method returns, in the units of the target.
+"""Predictive distributions of numbers: what every method returns, in the units of the target.
 
 Epistemic variance is what more data would remove, noise variance what it would not.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +15,9 @@ from jaxtyping import Bool, Float
 from scipy import special
 
 Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
+Draws = Float[np.ndarray, "s n"] | Float[np.ndarray, "s n o"]
 _LOG_2PI = float(np.log(2.0 * np.pi))
-
+_BISECTIONS = 60
 
 BY_MEMBER = {"row_axis": 1}
 """Metadata of a field of a predictive whose first axis runs over members, the second over rows."""
@@ -93,24 +94,26 @@ class Predictive(ABC):
         """Predict shift + scale y instead of y; (o,) each, or numbers."""
 
     @abstractmethod
-    def log_prob(self, y: Moments) -> Moments:
-        """Log density of each observation, nats, in the original units of y."""
-
-    @abstractmethod
-    def cdf(self, y: Moments) -> Moments:
-        """Probability of a value at or below each observation (the PIT), 0 to 1."""
-
-    @abstractmethod
-    def quantile(self, level: float) -> Moments:
-        """Value that a new observation stays below with probability `level`."""
-
-    @abstractmethod
-    def crps(self, y: Moments) -> Moments:
-        """Continuous ranked probability score of each observation, y; smaller is better."""
-
-    @abstractmethod
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
+
+    def log_prob(self, y: Moments) -> Moments:
+        """Log density of each observation, nats, in the original units of y."""
+        return self._log_prob(self._checked(y))
+
+    def cdf(self, y: Moments) -> Moments:
+        """Probability of a value at or below each observation (the PIT), 0 to 1."""
+        return self._cdf(self._checked(y))
+
+    def crps(self, y: Moments) -> Moments:
+        """Continuous ranked probability score of each observation, y; smaller is better."""
+        return self._crps(self._checked(y))
+
+    def quantile(self, level: float) -> Moments:
+        """Value that a new observation stays below with probability `level`."""
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        return self._quantile(level)
 
     def interval(self, coverage: float = 0.9) -> Float[np.ndarray, "n ... 2"]:
         """Central interval that holds a new observation with probability `coverage`."""
@@ -118,6 +121,26 @@ class Predictive(ABC):
             raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
         tail = (1.0 - coverage) / 2.0
         return np.stack([self.quantile(tail), self.quantile(1.0 - tail)], axis=-1)
+
+    def _checked(self, y: Moments) -> Moments:
+        y = np.asarray(y, np.float64)
+        if y.shape != np.shape(self.mean):
+            raise ValueError(
+                f"y must have the shape of the prediction, {np.shape(self.mean)}, got {y.shape}"
+            )
+        return y
+
+    @abstractmethod
+    def _log_prob(self, y: Moments) -> Moments: ...
+
+    @abstractmethod
+    def _cdf(self, y: Moments) -> Moments: ...
+
+    @abstractmethod
+    def _crps(self, y: Moments) -> Moments: ...
+
+    @abstractmethod
+    def _quantile(self, level: float) -> Moments: ...
 
 
 @dataclass(frozen=True)
@@ -131,36 +154,137 @@ class GaussianPredictive(Predictive):
             self.mean * scale + shift, self.epistemic_var * square, self.noise_var * square
         )
 
-    def log_prob(self, y: Moments) -> Moments:
-        """Log density of each observation, nats, in the original units of y."""
-        z = self._standardised(y)
-        return -0.5 * (_LOG_2PI + z * z) - np.log(self.std)
-
-    def cdf(self, y: Moments) -> Moments:
-        """Probability of a value at or below each observation (the PIT), 0 to 1."""
-        return special.ndtr(self._standardised(y))
-
-    def quantile(self, level: float) -> Moments:
-        """Value that a new observation stays below with probability `level`."""
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level must be between 0 and 1, got {level!r}")
-        return self.mean + self.std * special.ndtri(level)
-
-    def crps(self, y: Moments) -> Moments:
-        """CRPS in closed form: std [z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)] (Gneiting 2005)."""
-        z = self._standardised(y)
-        density = np.exp(-0.5 * (_LOG_2PI + z * z))
-        spread = z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density - 1.0 / np.sqrt(np.pi)
-        return self.std * spread
-
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         return self.mean + self.std * rng.standard_normal((n, *np.shape(self.mean)))
 
-    def _standardised(self, y: Moments) -> Moments:
-        y = np.asarray(y)
-        if y.shape != np.shape(self.mean):
-            raise ValueError(
-                f"y must have the shape of the prediction, {np.shape(self.mean)}, got {y.shape}"
-            )
-        return (y - self.mean) / self.std
+    def _log_prob(self, y: Moments) -> Moments:
+        z = (y - self.mean) / self.std
+        return -0.5 * (_LOG_2PI + z * z) - np.log(self.std)
+
+    def _cdf(self, y: Moments) -> Moments:
+        return special.ndtr((y - self.mean) / self.std)
+
+    def _quantile(self, level: float) -> Moments:
+        return self.mean + self.std * special.ndtri(level)
+
+    def _crps(self, y: Moments) -> Moments:
+        """In closed form: std [z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)] (Gneiting 2005)."""
+        z = (y - self.mean) / self.std
+        density = np.exp(-0.5 * (_LOG_2PI + z * z))
+        spread = z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density - 1.0 / np.sqrt(np.pi)
+        return self.std * spread
+
+
+@dataclass(frozen=True)
+class StudentTPredictive(Predictive):
+    """Student-t of the given mean and variance: what conjugate linear regression predicts.
+
+    dof
+        Degrees of freedom, > 2, of the shape of `mean`. The scale is std sqrt((dof - 2) / dof).
+    """
+
+    dof: Moments
+
+    @property
+    def scale(self) -> Moments:
+        """Scale of the distribution, y; smaller than the standard deviation."""
+        return self.std * np.sqrt((self.dof - 2.0) / self.dof)
+
+    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> StudentTPredictive:
+        """Predict shift + scale y instead of y; (o,) each, or numbers."""
+        square, mean = np.square(scale), self.mean * scale + shift
+        epistemic_var, noise_var = self.epistemic_var * square, self.noise_var * square
+        return StudentTPredictive(mean, epistemic_var, noise_var, self.dof)
+
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
+        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
+        return self.mean + self.scale * rng.standard_t(self.dof, (n, *np.shape(self.mean)))
+
+    def _log_prob(self, y: Moments) -> Moments:
+        return self._log_density((y - self.mean) / self.scale) - np.log(self.scale)
+
+    def _cdf(self, y: Moments) -> Moments:
+        return special.stdtr(self.dof, (y - self.mean) / self.scale)
+
+    def _quantile(self, level: float) -> Moments:
+        return self.mean + self.scale * special.stdtrit(self.dof, level)
+
+    def _crps(self, y: Moments) -> Moments:
+        """In closed form (Jordan, Krüger & Lerch 2019, appendix A)."""
+        z, dof = (y - self.mean) / self.scale, self.dof
+        density = np.exp(self._log_density(z))
+        log_ratio = special.betaln(0.5, dof - 0.5) - 2.0 * special.betaln(0.5, 0.5 * dof)
+        spread = 2.0 * density * (dof + z * z) - 2.0 * np.sqrt(dof) * np.exp(log_ratio)
+        return self.scale * (z * (2.0 * special.stdtr(dof, z) - 1.0) + spread / (dof - 1.0))
+
+    def _log_density(self, z: Moments) -> Moments:
+        """Log density of the standard Student-t: -log(sqrt(dof) B(1/2, dof/2)) - ..."""
+        constant = special.betaln(0.5, 0.5 * self.dof) + 0.5 * np.log(self.dof)
+        return -constant - 0.5 * (self.dof + 1.0) * np.log1p(z * z / self.dof)
+
+
+@dataclass(frozen=True)
+class MixturePredictive(Predictive):
+    """Equal shares of N(means[s], noise_vars[s]), one a draw of the weights or a member s.
+
+    Built by `of`. The variance of the means over s is the epistemic one.
+
+    means, noise_vars
+        In y and y²; (s, n) or (s, n, o).
+    """
+
+    means: Draws = field(metadata=BY_MEMBER)
+    noise_vars: Draws = field(metadata=BY_MEMBER)
+
+    @classmethod
+    def of(cls, means: Draws, noise_vars: Draws) -> MixturePredictive:
+        """Build it from what every draw predicts."""
+        noise_vars = np.broadcast_to(noise_vars, means.shape)
+        mean = means.mean(axis=0)
+        return cls(mean, means.var(axis=0), noise_vars.mean(axis=0), means, noise_vars)
+
+    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> MixturePredictive:
+        """Predict shift + scale y instead of y; both (o,), or numbers."""
+        return type(self).of(self.means * scale + shift, self.noise_vars * np.square(scale))
+
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
+        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
+        chosen = rng.integers(len(self.means), size=(n, *self.mean.shape))
+        m = np.take_along_axis(self.means, chosen, axis=0)
+        v = np.take_along_axis(self.noise_vars, chosen, axis=0)
+        return m + np.sqrt(v) * rng.standard_normal(m.shape)
+
+    def _log_prob(self, y: Moments) -> Moments:
+        std = np.sqrt(self.noise_vars)
+        z = (y - self.means) / std
+        log_density = -0.5 * (_LOG_2PI + z * z) - np.log(std)
+        return special.logsumexp(log_density, axis=0) - np.log(len(self.means))
+
+    def _cdf(self, y: Moments) -> Moments:
+        return special.ndtr((y - self.means) / np.sqrt(self.noise_vars)).mean(axis=0)
+
+    def _quantile(self, level: float) -> Moments:
+        """By bisection between the least and the largest quantile of the members."""
+        edges = self.means + np.sqrt(self.noise_vars) * special.ndtri(level)
+        low, high = edges.min(axis=0), edges.max(axis=0)
+        for _ in range(_BISECTIONS):
+            middle = 0.5 * (low + high)
+            below = self._cdf(middle) < level
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return 0.5 * (low + high)
+
+    def _crps(self, y: Moments) -> Moments:
+        """E|x - y| - E|x - x'| / 2 in closed form (Grimit et al. 2006); s² terms a row."""
+        distance = _mean_abs(self.means - y, self.noise_vars).mean(axis=0)
+        spread = np.zeros_like(distance)
+        for m, v in zip(self.means, self.noise_vars, strict=True):
+            spread += _mean_abs(self.means - m, self.noise_vars + v).mean(axis=0)
+        return distance - 0.5 * spread / len(self.means)
+
+
+def _mean_abs(m: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """E|x| of x ~ N(m, v)."""
+    std = np.sqrt(v)
+    z = m / std
+    return m * (2.0 * special.ndtr(z) - 1.0) + 2.0 * std * np.exp(-0.5 * (_LOG_2PI + z * z))

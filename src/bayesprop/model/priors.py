@@ -31,11 +31,6 @@ class Prior(ABC):
     def log_prob(self, w: Float[Array, "..."]) -> Float[Array, "..."]:
         """Log density of every weight, nats."""
 
-    @property
-    @abstractmethod
-    def var(self) -> Float[Array, ""]:
-        """Variance of a weight."""
-
 
 @dataclass(frozen=True)
 class ClosedPrior(Prior):
@@ -69,13 +64,10 @@ class NormalPrior(ClosedPrior):
     def kl(self, q: Gaussian, log_v: Float[Array, "..."] | None = None) -> Float[Array, ""]:
         """In closed form (Roth & Pernkopf 2016, eq. 14-15), without its cancelling logarithms."""
         ratio = q.v / self.weight_var
-        log_ratio = jnp.log(ratio) if log_v is None else log_v - jnp.log(self.var)
+        log_ratio = (
+            jnp.log(ratio) if log_v is None else log_v - jnp.log(jnp.asarray(self.weight_var))
+        )
         return 0.5 * jnp.sum(ratio - 1.0 - log_ratio + q.m**2 / self.weight_var)
-
-    @property
-    def var(self) -> Float[Array, ""]:
-        """Variance of a weight."""
-        return jnp.asarray(self.weight_var)
 
 
 @jax.tree_util.register_dataclass
@@ -99,11 +91,6 @@ class LaplacePrior(ClosedPrior):
         scale = jnp.asarray(self.scale, q.m.dtype)
         log_v = jnp.log(q.v) if log_v is None else log_v
         return negative_entropy(log_v) + jnp.sum(mean_abs / scale + jnp.log(2.0 * scale))
-
-    @property
-    def var(self) -> Float[Array, ""]:
-        """Variance of a weight, 2 scale²."""
-        return 2.0 * jnp.asarray(self.scale) ** 2
 
 
 @jax.tree_util.register_dataclass
@@ -132,9 +119,3 @@ class ScaleMixturePrior(Prior):
         log_odds = jnp.log(share) - jnp.log1p(-share) + jnp.log(narrow / wide) + sharper * w * w
         log_wide = jnp.log(share / wide) - 0.5 * (LOG_2PI + (w / wide) ** 2)
         return log_wide + softplus(-log_odds)
-
-    @property
-    def var(self) -> Float[Array, ""]:
-        """Variance of a weight."""
-        wide, narrow = jnp.asarray(self.wide_std) ** 2, jnp.asarray(self.narrow_std) ** 2
-        return self.share * wide + (1.0 - self.share) * narrow

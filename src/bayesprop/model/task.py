@@ -1,19 +1,110 @@
-"""What is predicted, as a value: numbers in their units, or classes by their labels."""
+"""From a person's rows to what a method sees, and back: units, labels, what was learnt.
+
+A task is a value: numbers in their units, or classes by their labels. `Fitted` holds all that a
+prediction needs, without scikit-learn.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.method import Learned, Method
 from bayesprop.model.predictive import Predictive
-from bayesprop.model.standardiser import Standardiser
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
 _LABEL_KINDS: dict[str, type] = {"text": str, "bool": bool, "int": int, "float": float}
+_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Standardiser:
+    """Per-column shift and scale, held in powers of two so that no column can overflow.
+
+    unit
+        A power of two per column, near its largest absolute value, in the column's own units.
+    mean, std
+        Weighted mean and standard deviation (ddof 0) in those units. A column without variation
+        beyond rounding has std 1: it becomes exactly zero.
+    """
+
+    unit: Float[np.ndarray, " d"]
+    mean: Float[np.ndarray, " d"]
+    std: Float[np.ndarray, " d"]
+
+    @classmethod
+    def fit(
+        cls, x: Float[np.ndarray, "n d"], sample_weight: Float[np.ndarray, " n"] | None = None
+    ) -> Standardiser:
+        """Learn shift and scale.
+
+        Rows of weight zero count as absent, also where a column is constant without them.
+        """
+        if sample_weight is not None:
+            x, sample_weight = x[sample_weight > 0.0], sample_weight[sample_weight > 0.0]
+        largest = np.max(np.abs(x), axis=0, initial=0.0)
+        _, exponent = np.frexp(np.where(largest > 0.0, largest, 1.0))
+        unit = np.ldexp(1.0, np.clip(exponent, -1021, 1023))
+        scaled = x / unit
+        mean = np.average(scaled, axis=0, weights=sample_weight)
+        std = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=sample_weight))
+        spread = np.ptp(scaled, axis=0)
+        is_constant = (spread <= _ROUNDING * largest / unit) | (std == 0.0)
+        return cls(unit, np.where(is_constant, scaled[0], mean), np.where(is_constant, 1.0, std))
+
+    @classmethod
+    def none(cls, n_columns: int) -> Standardiser:
+        """Leave columns as they are."""
+        return cls(np.ones(n_columns), np.zeros(n_columns), np.ones(n_columns))
+
+    def transform(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Standardise rows given in the original units."""
+        return (x / self.unit - self.mean) / self.std
+
+    def inverse_mean(self, m: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Bring standardised means back to the original units."""
+        return (m * self.std + self.mean) * self.unit
+
+    def inverse_var(self, v: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Bring standardised variances back to the squared original units."""
+        return v * (self.std * self.unit) ** 2
+
+    @property
+    def scale(self) -> Float[np.ndarray, " d"]:
+        """One standardised unit in the original units."""
+        return self.std * self.unit
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the three vectors as lists, exactly."""
+        return {k: getattr(self, k).tolist() for k in ("unit", "mean", "std")}
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Standardiser:
+        """Rebuild from `to_dict`."""
+        return cls(*(np.asarray(stored[k], dtype=np.float64) for k in ("unit", "mean", "std")))
+
+    @classmethod
+    def checked(cls, stored: dict[str, Any], name: str, size: int | None = None) -> Standardiser:
+        """`from_dict` of a file: ValueError unless finite, positive and of one size.
+
+        name
+            For the message.
+        size
+            Number of columns; None: any.
+        """
+        size = len(stored["mean"]) if size is None else size
+        for part, values in stored.items():
+            column = np.asarray(values, dtype=np.float64)
+            if column.shape != (size,) or not np.isfinite(column).all():
+                raise ValueError(f"{name} must hold {size} finite numbers as {part}")
+            if part != "mean" and not (column > 0.0).all():
+                raise ValueError(f"{name} must hold numbers > 0 as {part}")
+        return cls.from_dict(stored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +154,7 @@ class Classes:
     labels: np.ndarray
 
     name = CLASSIFICATION
+    log_unit = 0.0
 
     @property
     def n_classes(self) -> int:
@@ -111,3 +203,85 @@ def task_from_dict(stored: dict[str, Any]) -> Task:
         raise ValueError(f"classes must be two labels or more of kind {stored['label_kind']}")
     is_object = kind is str and not stored["is_text_array"]
     return Classes(np.asarray(labels, dtype=object if is_object else kind))
+
+
+class FarInputError(ValueError):
+    """A value beyond all reason; every number that the message names is an attribute.
+
+    row, column
+        Where it is, as counted from 0.
+    value, furthest
+        The value itself, and how many training standard deviations from the mean are allowed.
+    name
+        What the estimator calls the column.
+    """
+
+    def __init__(self, row: int, column: int, value: float, furthest: float, name: Any) -> None:
+        super().__init__(row, column, value, furthest, name)  # what a copy is made of
+        self.row, self.column, self.name = row, column, name
+        self.value, self.furthest = value, furthest
+
+    def __str__(self) -> str:
+        return (
+            f"X must lie within {self.furthest:g} training standard deviations of the "
+            f"training mean, got {self.value:g} in row {self.row}, column {self.name}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """How columns become standardised inputs, and what they are called."""
+
+    scaler: Standardiser
+    names: np.ndarray | None = None
+
+    def encode(
+        self, X: Float[np.ndarray, "n d"], furthest: float, first_row: int = 0
+    ) -> Float[np.ndarray, "n d"]:
+        """Standardise rows; FarInputError names a value beyond `furthest` standard deviations.
+
+        first_row
+            Number of the first of these rows, for the message.
+        """
+        x = self.scaler.transform(X)
+        if max(x.max(initial=0.0), -x.min(initial=0.0)) > furthest:
+            row, column = (int(place) for place in np.argwhere(np.abs(x) > furthest)[0])
+            name = column if self.names is None else self.names[column]
+            raise FarInputError(first_row + row, column, float(X[row, column]), furthest, name)
+        return x
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Everything that a prediction needs; rows in the original units, checked for shape already."""
+
+    method: Method
+    task: Task
+    encoding: Encoding
+    learned: Learned
+
+    def encoded(self, X: Float[np.ndarray, "n d"], first_row: int = 0) -> np.ndarray:
+        """Standardise rows."""
+        return self.encoding.encode(X, self.method.furthest_input, first_row)
+
+    def parts(self, X: Float[np.ndarray, "n d"]) -> Iterator[Any]:
+        """Predict some rows at a time, in the units of y or by its labels."""
+        step = min(self.method.rows_at_once, max(len(X), 1))
+        for first in range(0, len(X), step):
+            x = self.encoded(X[first : first + step], first)
+            predictive: Any = self.method.predict(self.learned.state, x)
+            yield self.task.decode(predictive)
+
+    def predict(self, X: Float[np.ndarray, "n d"]) -> Any:
+        """Predictive distribution of every row."""
+        parts = list(self.parts(X))
+        return type(parts[0]).joined(parts)
+
+    def draw(
+        self, X: np.ndarray, rng: np.random.RandomState, n: int, *, include_noise: bool = False
+    ) -> Float[np.ndarray, "s n o"]:
+        """Draw functions jointly over all rows, or observations, in the units of y."""
+        method, task = cast(Any, self.method), cast(Numbers, self.task)
+        x = self.encoded(X)
+        drawn = method.draw(self.learned.state, x, rng, n, include_noise=include_noise)
+        return task.scaler.inverse_mean(drawn)

@@ -13,13 +13,11 @@ import numpy as np
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import MOST_ROWS, Progress, TrainingRows, WeightGaussians
-from bayesprop.model.network_likelihoods import GaussianNoise
+from bayesprop.model.network_likelihoods import GaussianNoise, of_output_moments
 from bayesprop.model.networks import plain_apply
-from bayesprop.model.output_moments import of_output_moments
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.pruning import NO_LOG_STD, zeroed
-from bayesprop.model.trained_network import Built, TrainedNetwork
-from bayesprop.model.training import Trained, is_finite
+from bayesprop.model.trained_network import Built, Trained, TrainedNetwork, is_finite
 from bayesprop.moments import closed_form_vi as vi
 from bayesprop.numerics import softmax_expectations
 from bayesprop.numerics.filling import blocks, device_rows, padded

@@ -30,8 +30,8 @@ from jaxtyping import Array, Float, Int
 from scipy import special
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.layers import dense_apply, dense_propagate
 from bayesprop.model.method import Stored, TrainingRows
+from bayesprop.model.networks import dense_apply, dense_propagate
 from bayesprop.moments.row_passes import Orders, RowPasses
 from bayesprop.numerics import activation_moments
 from bayesprop.numerics.filling import padded

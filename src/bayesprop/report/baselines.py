@@ -11,7 +11,7 @@ from scipy import special
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.task import Standardiser
 
 MAX_FEATURES = 1000
 MAX_STORED_FEATURES = 64

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.standardiser import Standardiser
+from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes, of_numbers
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.effects import Effects, effects, features_of

@@ -24,8 +24,7 @@ from bayesprop.model.method import Progress, TrainingRows
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import init_weights
 from bayesprop.model.priors import NormalPrior
-from bayesprop.model.trained_network import Built, NetworkState, TrainedNetwork
-from bayesprop.model.training import Trained, train
+from bayesprop.model.trained_network import Built, NetworkState, Trained, TrainedNetwork, train
 from bayesprop.numerics.filling import blocks, device_rows, slots
 from bayesprop.numerics.loops import Batch, Rows, permutation
 from bayesprop.sampling.mc_dropout import Rates, dropout_forward

@@ -18,8 +18,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from bayesprop.model.gradient_method import Apply
-from bayesprop.model.layers import Activation
-from bayesprop.model.networks import plain_activation
+from bayesprop.model.networks import Activation, plain_activation
 
 _COLUMNS_AT_ONCE = 32
 

@@ -31,7 +31,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from bayesprop.model.gradient_method import Apply, Draw
 from bayesprop.model.network_likelihoods import LearnedNoise, NetworkLikelihood
 from bayesprop.model.networks import plain_activation
-from bayesprop.model.training import is_finite
+from bayesprop.model.trained_network import is_finite
 from bayesprop.numerics.filling import blocks, filled
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling.curvature import (

@@ -23,11 +23,9 @@ from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
 from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows
-from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
-from bayesprop.model.output_moments import of_output_moments
+from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood, of_output_moments
 from bayesprop.model.predictive import Predictive
-from bayesprop.model.trained_network import NetworkState, TrainedNetwork, from_named_leaves
-from bayesprop.model.training import Trained
+from bayesprop.model.trained_network import NetworkState, Trained, TrainedNetwork, from_named_leaves
 from bayesprop.numerics.filling import blocks, filled, padded
 from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds

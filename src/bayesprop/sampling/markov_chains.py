@@ -20,11 +20,10 @@ from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Draw
 from bayesprop.model.method import Learned, Progress, Stored, TrainingRows, with_noise
-from bayesprop.model.mixture_predictive import MixturePredictive
 from bayesprop.model.network_likelihoods import Categorical, GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import mlp_apply
 from bayesprop.model.posterior import GammaPrior, Position, PosteriorModel
-from bayesprop.model.predictive import Predictive
+from bayesprop.model.predictive import MixturePredictive, Predictive
 from bayesprop.model.trained_network import (
     FURTHEST_INPUT,
     from_named_leaves,

@@ -23,9 +23,8 @@ from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.gradient_method import Apply, Draw, GradientMethod
-from bayesprop.model.layers import activation, affine_apply
 from bayesprop.model.network_likelihoods import NetworkLikelihood
-from bayesprop.model.networks import Weights
+from bayesprop.model.networks import Weights, activation, affine_apply
 from bayesprop.sampling.point_network import Penalty, PointState, point_network
 
 Forward = Callable[[PRNGKeyArray, Weights, Float[Array, "b d"]], Float[Array, "b k"]]

@@ -19,9 +19,9 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from bayesprop.model.gradient_method import Draw
-from bayesprop.model.layers import Activation
 from bayesprop.model.method import Stored, WeightGaussians
 from bayesprop.model.network_likelihoods import NetworkLikelihood
+from bayesprop.model.networks import Activation
 from bayesprop.model.priors import ClosedPrior
 from bayesprop.model.pruning import NO_LOG_STD, zeroed
 from bayesprop.model.trained_network import NetworkState, TrainedNetwork, from_named_leaves

@@ -285,7 +285,7 @@ def points(n_classes: int) -> Float32[np.ndarray, "p c"]:
     """Draw all logits so that they cover the normal distribution evenly (Owen 1995)."""
     from scipy.stats import qmc
 
-    uniform = qmc.Sobol(n_classes, seed=0).random(_N_PAIRS)
+    uniform = qmc.Sobol(n_classes, rng=0).random(_N_PAIRS)
     return special.ndtri(uniform).astype(np.float32)
 
 

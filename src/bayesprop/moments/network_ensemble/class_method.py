@@ -38,16 +38,17 @@ class ClassEnsemble(Settable):
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks, and weigh them by rows left out."""
-        started, seed, rows = time.perf_counter(), int(rng.randint(2**31)), rows.counted()
-        n_rows = len(rows.x)
+        started, seed = time.perf_counter(), int(rng.randint(2**31))
+        counted = rows.weights > 0.0
+        n_rows = int(np.sum(counted))
         settings = self.chosen(class_ensemble.settings_for(n_rows, self.n_inputs), n_rows)
         state, info = class_ensemble.fit(
             seed,
-            rows.x,
-            rows.y,
+            rows.x[counted],
+            rows.y[counted],
             self.n_classes,
             settings,
-            weight=rows.weight,
+            weight=rows.weights[counted],
             progress=shown(progress),
         )
         report = FitReport(

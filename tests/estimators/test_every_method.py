@@ -1,0 +1,232 @@
+"""What every method in the table keeps to, on one tiny fit each."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+
+import jax
+import numpy as np
+import polars as pl
+import pytest
+import sklearn
+from method_settings import ALL, X, Y, predicted, silently, targets, unfitted
+from sklearn.exceptions import NotFittedError
+
+import bayesprop
+from bayesprop.methods import CLASSIFICATION, REGRESSION
+from bayesprop.model import trained_network
+from bayesprop.store import estimator_from_stored, estimator_to_stored
+
+REGRESSORS = [name for name, task in ALL if task == REGRESSION]
+UNINTERRUPTED = {"closed-form-vi", "bayes-by-backprop", "graves-vi", "mc-dropout", "network"}
+UNINTERRUPTED |= {"deep-ensemble"}
+"""Methods whose training that went on is training that never stopped; others go on otherwise."""
+
+
+def fitted_to(name, task, x, y, *weight, **changes):
+    return silently(unfitted(name, task, **changes).fit, x, y, *weight)
+
+
+@pytest.fixture(scope="module", params=ALL, ids=lambda one: "-".join(one))
+def fitted(request):
+    """A model that no test may change, and what it predicts at X."""
+    name, task = request.param
+    model = fitted_to(name, task, X, targets(task))
+    return model, task, predicted(model, X)
+
+
+def test_a_row_is_predicted_alike_in_any_company(fitted):
+    """Up to a float32's rounding: a product of other shape may be summed in another order."""
+    model, _, together = fitted
+    alike = partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7)
+    alike(predicted(model, X[::-1])[::-1], together)
+    alike(predicted(model, X[3:4]), together[3:4])
+    alike(predicted(model, np.tile(X, (2, 1)))[-24:], together)
+
+
+def test_rows_far_away_have_predictions_or_are_refused(fitted):
+    model, _, _ = fitted
+    far = predicted(model, (1e3 if hasattr(model, "n_chains") else 1e11) * X)
+    assert np.isfinite(far[:, 0]).all()
+    assert (far >= 0.0)[:, 1].all()  # a noise that depends on the input may be infinite
+    with pytest.raises(ValueError, match=r"X must lie within .* in row 2, column 1"):
+        model.predict(np.where(np.arange(72).reshape(24, 3) == 7, 1e60, X))
+
+
+def test_an_epoch_is_compiled_once_for_any_number_of_rows(fitted, monkeypatch):
+    # A weakly typed leaf at the start makes the second epoch another program, and so does a shape.
+    model, task, _ = fitted
+    kinds = set()
+    inner = trained_network._epoch
+
+    def listening(method, state, *args):
+        *args, batch_size = args
+        kinds.add((batch_size, str(jax.tree.map(jax.typeof, (state, args)))))
+        assert not any(leaf.weak_type for leaf in jax.tree.leaves(state))
+        return inner(method, state, *args, batch_size)
+
+    monkeypatch.setattr(trained_network, "_epoch", listening)
+    for n_rows in (24, 23, 17):
+        silently(sklearn.clone(model).fit, X[:n_rows], targets(task)[:n_rows])
+    assert len(kinds) <= 1
+
+
+def test_a_saved_model_is_the_same_model_and_goes_on(fitted, tmp_path):
+    model, task, before = fitted
+    model.save(tmp_path / "model")
+    loaded = bayesprop.load(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    np.testing.assert_array_equal(predicted(loaded, X), before)
+    assert type(loaded.fit_report_).from_dict(loaded.fit_report_.to_dict()) == model.fit_report_
+    if hasattr(loaded, "partial_fit"):
+        longer = silently(copy.copy(model).partial_fit, X[:5], targets(task)[:5])
+        silently(loaded.partial_fit, X[:5], targets(task)[:5])
+        np.testing.assert_array_equal(predicted(loaded, X), predicted(longer, X))
+        loaded = bayesprop.load(tmp_path / "model")
+    if hasattr(loaded, "warm_start"):
+        silently(loaded.set_params(warm_start=True).fit, X, targets(task))
+        assert loaded.n_iter_ == model.n_iter_ + loaded.fit_report_.n_epochs
+    with pytest.raises(NotFittedError):
+        sklearn.clone(model).save("never-written")
+
+
+def test_arrays_of_another_kind_are_refused(fitted):
+    header, arrays = estimator_to_stored(fitted[0])
+    name = max(arrays, key=lambda name: arrays[name].size)
+    array = arrays[name]
+    other_type = np.float64 if array.dtype == np.float32 else np.float32
+    for forged in (np.full_like(array, np.nan), array[None], array.astype(other_type)):
+        with pytest.raises(ValueError, match=r"finite|float64|shape|do not fit together"):
+            estimator_from_stored(header, arrays | {name: forged})
+    with pytest.raises((ValueError, KeyError)):
+        estimator_from_stored(header, {n: a for n, a in arrays.items() if n != name})
+    model = header["model"]
+    for scale in (0.0, -1.0):
+        forged = model | {"x_scaler": model["x_scaler"] | {"std": [1.0, scale, 1.0]}}
+        with pytest.raises(ValueError, match=r"x_scaler must hold numbers > 0 as std"):
+            estimator_from_stored(header | {"model": forged}, arrays)
+
+
+def test_a_refused_fit_leaves_the_earlier_one(fitted):
+    model, task, before = fitted
+    attributes = dict(vars(model))
+    wide = np.hstack([X, X])
+    with pytest.raises(ValueError, match=r"inconsistent numbers of samples"):
+        model.fit(wide, targets(task)[:5])
+    with pytest.raises(ValueError, match=r"positive entry|non-zero"):
+        model.fit(wide, targets(task), sample_weight=np.zeros(24))
+    if hasattr(model, "partial_fit"):
+        with pytest.raises(ValueError, match="training standard deviations"):
+            model.partial_fit(X * 1e200, targets(task))
+    assert vars(model) == attributes
+    np.testing.assert_array_equal(predicted(model, X), before)
+
+
+def test_an_interrupted_fit_leaves_the_earlier_one(fitted, monkeypatch):
+    model, task, before = fitted
+    attributes = dict(vars(model))
+    monkeypatch.setattr("bayesprop.estimators.fitting.warn", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(np.hstack([X, X]), -5.0 * Y if task == REGRESSION else np.arange(24) % 3)
+    monkeypatch.undo()
+    assert vars(model) == attributes
+    np.testing.assert_array_equal(predicted(model, X), before)
+
+
+def interrupt(*args, **kwargs):
+    raise KeyboardInterrupt
+
+
+def test_a_frame_is_checked_by_name_and_fitted_as_its_numbers(fitted):
+    model, task, before = fitted
+    table = pl.DataFrame(X, schema=["a", "b", "c"])
+    by_name = silently(sklearn.clone(model).fit, table, targets(task))
+    assert list(by_name.feature_names_in_) == ["a", "b", "c"]
+    np.testing.assert_array_equal(predicted(by_name, table), before)
+    with pytest.raises(ValueError, match="feature names"):
+        by_name.predict(table[["b", "a", "c"]])
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_rows_without_weight_leave_no_trace(name, task):
+    weight, y = np.where(np.arange(24) % 5 == 0, 0.0, 1.5), targets(task)
+    garbage = np.where(weight == 0.0, y[1] if task == CLASSIFICATION else 1e6, y)
+    first, second = (fitted_to(name, task, X, t, weight) for t in (y, garbage))
+    np.testing.assert_array_equal(predicted(first, X), predicted(second, X))
+
+
+@pytest.mark.parametrize(("name", "task"), [one for one in ALL if one[0] in UNINTERRUPTED])
+def test_training_that_goes_on_is_training_that_never_stopped(name, task):
+    y = targets(task)
+    whole = fitted_to(name, task, X, y, n_epochs=6)
+    parts = fitted_to(name, task, X, y, n_epochs=2, warm_start=True).set_params(n_epochs=4)
+    silently(parts.fit, X, y)
+    assert parts.n_iter_ == whole.n_iter_ == 6
+    np.testing.assert_array_equal(predicted(parts, X), predicted(whole, X))
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_several_outputs_have_their_shapes(name):
+    model = fitted_to(name, REGRESSION, X, np.column_stack([Y, -2.0 * Y]))
+    mean, std = model.predict(X, return_std=True)
+    assert mean.shape == std.shape == model.predict_dist(X).epistemic_var.shape == (24, 2)
+    assert model.predict_interval(X).shape == (24, 2, 2)
+    assert model.predict_quantiles(X).shape == (24, 2, 3)
+    assert model.sample_y(X, 4).shape == model.sample_y(X, 4, include_noise=True).shape
+    assert model.sample_y(X, 4).shape == (24, 2, 4)
+    with pytest.raises(ValueError, match=r"y must have the shape of the predictions"):
+        model.log_likelihood(X[:2], np.zeros((4, 1)))
+
+
+def test_parts_of_a_prediction_are_those_of_one_distribution(fitted):
+    model, task, _ = fitted
+    predictive, y = model.predict_dist(X), targets(task)
+    assert model.log_likelihood(X, y) == pytest.approx(predictive.log_prob(y).mean())
+    if task == CLASSIFICATION:
+        np.testing.assert_array_equal(model.predict(X), predictive.label)
+        np.testing.assert_allclose(predictive.proba.sum(axis=1), 1.0)
+        return
+    interval = model.predict_interval(X, 0.8)
+    np.testing.assert_allclose(interval, model.predict_quantiles(X, (0.1, 0.9)))
+    np.testing.assert_allclose(predictive.cdf(interval[:, 1]), 0.9, rtol=1e-4)
+    np.testing.assert_allclose(model.predict(X, return_std=True)[1] ** 2, predictive.var)
+    assert model.log_likelihood(X, y[:, None]) == model.log_likelihood(X, y)
+
+
+@pytest.mark.parametrize("name", ["pbp", "ebp", "logistic"])
+def test_a_stream_of_labels_names_them_first(name):
+    y = targets(CLASSIFICATION)
+    stream = unfitted(name, CLASSIFICATION).partial_fit(X[:1], y[:1], classes=["above", "below"])
+    assert list(stream.partial_fit(X[1:9], y[1:9]).classes_) == ["above", "below"]
+    with pytest.raises(ValueError, match="y must hold classes of the first fit"):
+        stream.partial_fit(X[:1], ["never"])
+    with pytest.raises(ValueError, match="classes must be those of the first call"):
+        stream.partial_fit(X[:1], y[:1], classes=["above", "never"])
+    with pytest.raises(ValueError, match="classes must be two labels at least"):
+        unfitted(name, CLASSIFICATION).partial_fit(X[:1], y[:1], classes=["above"])
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_targets_of_the_wrong_kind_are_named(name, task):
+    model = unfitted(name, task)
+    if task == REGRESSION:
+        with pytest.raises(ValueError, match=r"y must hold numbers .*'below'.* take a classifier"):
+            model.fit(X, targets(CLASSIFICATION))
+        for scale in (1e300, 1e-300):
+            with pytest.raises(ValueError, match=r"standard deviation .*rescale the target"):
+                model.fit(X, Y * scale)
+        return
+    with pytest.raises(ValueError, match="y must hold labels of one kind, got int, str"):
+        model.fit(X, np.array(["a", 1] * 12, dtype=object))
+    with pytest.raises(ValueError, match="at least two classes, got one class only: 'a'"):
+        model.fit(X, np.full(24, "a"))
+
+
+@pytest.mark.filterwarnings("ignore:the chains", "ignore:the draws", "ignore:draws that diverged")
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_constant_target_is_said(name):
+    with pytest.warns(UserWarning, match="the target is constant"):
+        model = unfitted(name, REGRESSION).fit(X, np.full(24, 3.0))
+    assert any("the target is constant" in one for one in model.fit_report_.warnings)
+    assert (model.predict_dist(X).std > 0.0).all()
