@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.catalogue import make
 from bayesprop.decisions.bandits import Bandit, EpsilonGreedy, ThompsonSampler
 from bayesprop.decisions.linear_rewards import LinearRewards
 from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.decisions.refitted_rewards import RefittedRewards
 from bayesprop.decisions.replayed_rewards import ReplayedRewards
 from bayesprop.decisions.streamed_rewards import StreamedRewards
-from bayesprop.methods import make
 from papers import markdown
 from papers.bandit_environments import Mushroom
 from papers.bandit_simulation import run as simulate

@@ -21,9 +21,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesprop import metrics
+from bayesprop.catalogue import CLASSIFICATION, METHODS, REGRESSION, make
 from bayesprop.datasets import registry
 from bayesprop.datasets.places import Loaded
-from bayesprop.methods import CLASSIFICATION, METHODS, REGRESSION, make
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive, Predictive
 from papers import markdown, uci

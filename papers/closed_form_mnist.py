@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesprop.methods import make
+from bayesprop.catalogue import make
 from papers import compare, markdown, uci
 from papers.digits import Digits, divided
 from papers.mnist_variants import VARIANTS, mnist_variant

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bayesprop.catalogue import METHODS, REGRESSION, make
 from bayesprop.datasets import registry
-from bayesprop.methods import METHODS, REGRESSION, make
 from papers import uci
 from papers.peers import PEERS, Forecaster
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop import metrics
-from bayesprop.methods import make
+from bayesprop.catalogue import make
 from bayesprop.model.predictive import Predictive
 from papers import markdown, uci
 from papers.compare import Estimate

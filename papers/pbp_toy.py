@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesprop.methods import make
+from bayesprop.catalogue import make
 from papers import ground_truth, markdown, uci
 from papers.compare import Estimate
 from papers.ground_truth import TRUTH, VAGUE, Distance

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn import datasets
 
-from bayesprop.methods import CLASSIFICATION, REGRESSION, make
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION, make
 
 TINY = {"hidden_layer_sizes": (4,), "n_epochs": 30, "random_state": 0}
 GRADIENT = TINY | {"learning_rate": 0.03}

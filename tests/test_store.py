@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from bayesprop import methods
+from bayesprop import catalogue
 from bayesprop.store import ModelFileError, load, load_model, save_model
 from bayesprop.table.encoding import TableEncoding
 
@@ -49,8 +49,8 @@ class Stranger(Line):
 
 @pytest.fixture(autouse=True)
 def table_of_methods(monkeypatch):
-    line = dataclasses.replace(methods.METHODS["pbp"], name="line", home=f"{__name__}:Line")
-    monkeypatch.setitem(methods.METHODS, "line", line)
+    line = dataclasses.replace(catalogue.METHODS["pbp"], name="line", home=f"{__name__}:Line")
+    monkeypatch.setitem(catalogue.METHODS, "line", line)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_table_of_another_width_is_refused(tmp_path):
 def test_what_is_not_json_cannot_be_saved(tmp_path):
     with pytest.raises(TypeError, match="JSON and arrays only, got a set"):
         save_model(tmp_path / "m", Line(1.0), metadata={"a": {1}})
-    with pytest.raises(TypeError, match=r"only estimators of bayesprop.methods .*:Stranger"):
+    with pytest.raises(TypeError, match=r"only estimators of bayesprop.catalogue .*:Stranger"):
         save_model(tmp_path / "m", Stranger(1.0))
 
 

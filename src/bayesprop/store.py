@@ -1,7 +1,7 @@
 """One file a model: arrays and a JSON header in a safetensors file, checked before it is believed.
 
 Nothing in a file is executed or imported: the header names a method, and the method's class is
-looked up in `bayesprop.methods`. The header (under the key "bayesprop" of the file's metadata):
+looked up in `bayesprop.catalogue`. The header (under the key "bayesprop" of the file's metadata):
 
 schema
     Version of this layout.
@@ -36,9 +36,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bayesprop import methods
+from bayesprop import catalogue
 from bayesprop.atomic import write_atomically
-from bayesprop.methods import CLASSIFICATION, REGRESSION
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.old_files import in_todays_words
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def estimator_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray])
     Also from what earlier versions gave.
     """
     header = in_todays_words(header)
-    kind: Any = methods.estimator_class(header["method"], header.get("task", REGRESSION))
+    kind: Any = catalogue.estimator_class(header["method"], header.get("task", REGRESSION))
     return kind.from_stored(header["model"], arrays)
 
 
@@ -194,10 +194,10 @@ class Stored(NamedTuple):
 
 def _method_of(estimator: Any) -> str:
     home = f"{type(estimator).__module__}:{type(estimator).__qualname__}"
-    for method in methods.METHODS.values():
+    for method in catalogue.METHODS.values():
         if home in method.homes.values():
             return method.name
-    raise TypeError(f"only estimators of bayesprop.methods can be saved, got {home}")
+    raise TypeError(f"only estimators of bayesprop.catalogue can be saved, got {home}")
 
 
 def _versions() -> dict[str, str]:
@@ -319,8 +319,8 @@ def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
         raise _Refused(
             f"has schema {schema}, and this bayesprop reads up to {SCHEMA}: upgrade bayesprop"
         )
-    if not isinstance(method, str) or method not in methods.METHODS:
-        known = ", ".join(methods.METHODS)
+    if not isinstance(method, str) or method not in catalogue.METHODS:
+        known = ", ".join(catalogue.METHODS)
         raise _Refused(f"is of an unknown method {str(method)[:40]!r}; this bayesprop has {known}")
     try:
         estimator = estimator_from_stored(header, arrays)

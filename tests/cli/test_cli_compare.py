@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bayesprop import methods
+from bayesprop import catalogue
 from bayesprop.cli import compare
 from bayesprop.cli.compare import Trial, summarise_trials
 from bayesprop.estimators.logistic_regression import BayesianLogisticClassifier
@@ -56,7 +56,7 @@ def test_every_method_sees_the_same_rows_and_one_that_fails_stops_no_other(
 
     original = BayesianLogisticClassifier.fit
     monkeypatch.setattr(BayesianLogisticClassifier, "fit", remembered)
-    network = methods.estimator_class("network", "classification")
+    network = catalogue.estimator_class("network", "classification")
     monkeypatch.setattr(network, "fit", fit)
     plot = tmp_path / "iris.png"
     result = cli(
@@ -92,9 +92,9 @@ def test_bad_requests_are_refused_before_anything_is_fitted(cli, line, words, me
 
 def test_without_names_the_slow_ones_are_left_out_and_said(cli, monkeypatch, tmp_path):
     monkeypatch.setattr(
-        methods,
+        catalogue,
         "METHODS",
-        {name: methods.METHODS[name] for name in ("linear", "logistic", "mcmc")},
+        {name: catalogue.METHODS[name] for name in ("linear", "logistic", "mcmc")},
     )
     result = cli("compare", "iris", "--splits", "1", "--plot", tmp_path / "a.svg")
     assert result.code == 0, result.err
@@ -112,7 +112,7 @@ def test_an_interruption_shows_what_is_done(cli, line, monkeypatch, tmp_path):
 
     monkeypatch.setattr(compare, "_trial", interrupted)
     words = ("--method", "linear", "--method", "pbp", "--splits", "1", "--plot", tmp_path / "a.svg")
-    monkeypatch.setattr(methods, "METHODS", {n: methods.METHODS[n] for n in ("linear", "pbp")})
+    monkeypatch.setattr(catalogue, "METHODS", {n: catalogue.METHODS[n] for n in ("linear", "pbp")})
     result = cli("compare", line, "--target", "y", *words)
     assert result.code == 130
     assert "linear" in result.out

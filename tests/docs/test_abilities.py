@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bayesprop.methods import METHODS, REGRESSION, estimator_class
+from bayesprop.catalogue import METHODS, REGRESSION, estimator_class
 from bayesprop.model.method import ABILITIES, OF_NUMBERS
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "use" / "which-method.md"

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from bayesprop.methods import METHODS, REGRESSION, make
+from bayesprop.catalogue import METHODS, REGRESSION, make
 
 TINY = {"hidden_layer_sizes": (4,), "n_epochs": 2, "random_state": 0}
 FEW_DRAWS = TINY | {"n_draws": 3}

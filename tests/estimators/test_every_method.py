@@ -14,7 +14,7 @@ from method_settings import ALL, X, Y, predicted, silently, targets, unfitted
 from sklearn.exceptions import NotFittedError
 
 import bayesprop
-from bayesprop.methods import CLASSIFICATION, REGRESSION
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.model import trained_network
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 

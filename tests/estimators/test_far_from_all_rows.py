@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
 
-from bayesprop.methods import make
+from bayesprop.catalogue import make
 
 X, Y = load_diabetes(return_X_y=True)
 MODELS = {

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayesprop.methods import CLASSIFICATION, REGRESSION, make
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION, make
 
 TABLES = ("separable", "imbalanced", "more columns", "collinear", "constant", "huge", "subnormal")
 SPARE = {"hidden_layer_sizes": (5,), "n_epochs": 5, "random_state": 0}

@@ -11,8 +11,8 @@ from itertools import pairwise
 import pytest
 from sklearn.base import clone
 
+from bayesprop.catalogue import METHODS, estimator_class
 from bayesprop.estimators import params
-from bayesprop.methods import METHODS, estimator_class
 from bayesprop.model.networks import ACTIVATIONS
 
 CLASSES = [estimator_class(name, task) for name, method in METHODS.items() for task in method.homes]

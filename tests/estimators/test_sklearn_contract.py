@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesprop.methods import METHODS, make
+from bayesprop.catalogue import METHODS, make
 
 TINY = {"hidden_layer_sizes": (8,), "n_epochs": 30, "random_state": 0}
 FAST = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_rows import row_of_today as row
 
-from bayesprop.methods import METHODS
+from bayesprop.catalogue import METHODS
 from papers import protocol, runner, uci, uci_today, uci_today_page
 from papers.contestants import DATASETS, OURS, is_too_slow
 from papers.peers import PEERS

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from bayesprop.methods import make
+from bayesprop.catalogue import make
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))

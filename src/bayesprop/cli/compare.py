@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bayesprop import methods
+from bayesprop import catalogue
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.cli.actions import Compare
 from bayesprop.cli.console import (
     InputError,
@@ -25,7 +26,6 @@ from bayesprop.cli.console import (
 )
 from bayesprop.cli.fit import Settings, check_method, make_estimator, method_of, methods_for
 from bayesprop.cli.tables import check_output, divided, predict_rows, read_source, target_of
-from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.metrics import summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
 from bayesprop.table.encoding import Division, Rows
@@ -110,7 +110,7 @@ def _chosen(asked: Sequence[str], task: str) -> list[str]:
 
 
 def _is_slow(name: str) -> bool:
-    return methods.METHODS[name].is_slow
+    return catalogue.METHODS[name].is_slow
 
 
 def _divisions(

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bayesprop import methods
+from bayesprop import catalogue
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.cli.actions import Fit
 from bayesprop.cli.console import (
     InputError,
@@ -34,7 +35,6 @@ from bayesprop.cli.tables import (
     target_of,
 )
 from bayesprop.datasets import registry
-from bayesprop.methods import CLASSIFICATION, REGRESSION
 from bayesprop.store import load_model, save_model
 from bayesprop.table.encoding import Division, Rows, TableEncoding
 from bayesprop.table.errors import did_you_mean, one_line
@@ -223,26 +223,26 @@ def settings_of(fit: Fit) -> Settings:
 
 def check_method(name: str | None) -> None:
     """Refuse a name that no method has."""
-    if name is not None and name not in methods.METHODS:
-        hint = did_you_mean(name, methods.METHODS) or ";"
-        known = ", ".join(methods.METHODS)
+    if name is not None and name not in catalogue.METHODS:
+        hint = did_you_mean(name, catalogue.METHODS) or ";"
+        known = ", ".join(catalogue.METHODS)
         raise InputError(f"no method {one_line(name)!r}{hint} there are: {known}")
 
 
 def method_of(asked: str | None, task: str, why: str) -> str:
     """Return the method for a task, which `why` explains; InputError if it does another one."""
     name = asked or DEFAULT_METHOD[task]
-    if task in methods.METHODS[name].homes:
+    if task in catalogue.METHODS[name].homes:
         return name
     raise InputError(
-        f"--method {name} does {methods.METHODS[name].task} only, and {why}; methods for {task}:"
+        f"--method {name} does {catalogue.METHODS[name].task} only, and {why}; methods for {task}:"
         f" {', '.join(methods_for(task))}"
     )
 
 
 def methods_for(task: str) -> list[str]:
     """Return the names of the methods that do a task, in the order of the table of methods."""
-    return [name for name, method in methods.METHODS.items() if task in method.homes]
+    return [name for name, method in catalogue.METHODS.items() if task in method.homes]
 
 
 def make_estimator(settings: Settings, method: str, task: str, seed: int) -> Any:
@@ -264,18 +264,18 @@ def make_estimator(settings: Settings, method: str, task: str, seed: int) -> Any
             )
     asked = {_SEED: seed} if _SEED in has else {}
     with refusals_of_estimator(TypeError, ValueError):
-        return methods.make(method, task=task, **asked, **settings.by_option, **settings.by_name)
+        return catalogue.make(method, task=task, **asked, **settings.by_option, **settings.by_name)
 
 
 def _parameters_of(method: str, task: str) -> list[str]:
-    return list(inspect.signature(methods.estimator_class(method, task)).parameters)
+    return list(inspect.signature(catalogue.estimator_class(method, task)).parameters)
 
 
 def _methods_with(parameter: str) -> list[str]:
     """Return every method that has a hyper-parameter, with the tasks for which it has it."""
     tasks = {
         name: [task for task in method.homes if parameter in _parameters_of(name, task)]
-        for name, method in methods.METHODS.items()
+        for name, method in catalogue.METHODS.items()
     }
     return [f"{name} ({', '.join(able)})" for name, able in tasks.items() if able]
 

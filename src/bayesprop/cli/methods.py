@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from bayesprop.catalogue import METHODS
 from bayesprop.cli.actions import Methods
 from bayesprop.cli.console import print_json
-from bayesprop.methods import METHODS
 
 
 def run(options: Methods) -> None:

@@ -123,14 +123,14 @@ def rewards_of(model: Any) -> Rewards:
         return model
     if isinstance(model, str) and model in _ON_THEIR_OWN:
         return kind_class(_ON_THEIR_OWN[model])()
-    from bayesprop import methods
+    from bayesprop import catalogue
 
     if isinstance(model, str):
-        regressors = [m.name for m in methods.METHODS.values() if methods.REGRESSION in m.homes]
+        regressors = [m.name for m in catalogue.METHODS.values() if catalogue.REGRESSION in m.homes]
         known = list(dict.fromkeys([*_ON_THEIR_OWN, *regressors]))
         if model not in known:
             raise ValueError(f"rewards must be one of {', '.join(known)}; got {model!r}")
-        model = methods.make(model)
+        model = catalogue.make(model)
     if isinstance(model, type):
         raise ValueError(f"rewards must be an estimator, not its class: {model.__name__}()")
     rewards = kind_class(_kind_for(model))(model)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from bayesprop.catalogue import METHODS, estimator_class
 from bayesprop.estimators.fitting import Pruned
-from bayesprop.methods import METHODS, estimator_class
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Learned, Stored
 from bayesprop.model.task import Classes, Standardiser, task_from_dict
@@ -48,7 +48,7 @@ def unfitted_to_stored(estimator: Any) -> dict[str, Any]:
         for task, at in method.homes.items():
             if at == home:
                 return {"method": method.name, "task": task, "params": stored_params(estimator)}
-    raise TypeError(f"only estimators of bayesprop.methods can be saved, got {home}")
+    raise TypeError(f"only estimators of bayesprop.catalogue can be saved, got {home}")
 
 
 def unfitted_from_stored(header: dict[str, Any]) -> Any:
