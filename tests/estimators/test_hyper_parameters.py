@@ -26,7 +26,7 @@ NETWORKS = [cls for cls in CLASSES if "n_epochs" in inspect.signature(cls).param
 DIFFER = {
     # None is a choice by the number of rows.
     "BayesianMLPRegressor": {
-        "hidden_layer_sizes", "n_epochs", "batch_size", "learning_rate", "verbose",
+        "hidden_layer_sizes", "n_epochs", "n_members", "batch_size", "random_state",
     },
 }  # fmt: skip
 

@@ -47,7 +47,7 @@ def test_an_update_is_that_of_every_member_on_its_own_rows():
     forward = dropout_forward(Rates(hidden=0.5), activation_name="relu")
     member = point_network(plain_apply, InputNoise(1), optax.adam(0.1), forward=forward)
     ensemble, data, key = deep_ensemble(member, n_members=M), rows_of(11), jax.random.key(2)
-    state = ensemble.init(key, starts())._replace(data=data, n_total=jnp.float32(30.0))
+    state = Lessons(ensemble.init(key, starts()), data, jnp.float32(30.0))
     numbers = jnp.asarray([[0, 3, 5], [7, 1, 2], [4, 9, 10], [8, 6, 0]])
     place, real = jnp.zeros((), jnp.int32), jnp.array([1.0, 1.0, 1.0, 0.0])
     batch = Batch(numbers, (), real, place, 4, jnp.float32(11.0))
@@ -62,6 +62,20 @@ def test_an_update_is_that_of_every_member_on_its_own_rows():
         losses.append(float(of_member.loss))
     assert float(info.loss) == pytest.approx(np.mean(losses), rel=1e-5)
     assert len({round(loss, 6) for loss in losses}) == M
+
+
+@pytest.mark.usefixtures("_both_ways")
+def test_without_rows_of_their_own_all_members_learn_the_batch():
+    member = point_network(plain_apply, InputNoise(1), optax.adam(0.1))
+    ensemble, data, key = deep_ensemble(member, n_members=M), rows_of(11), jax.random.key(2)
+    state, place = ensemble.init(key, starts()), jnp.zeros((), jnp.int32)
+    batch = Batch(*data, place, 1, jnp.float32(11.0))
+    together, _ = jax.jit(ensemble.update)(key, state, batch)
+    update = jax.jit(member.update)
+    for k, own_key in enumerate(jax.random.split(key, M)):
+        expected, _ = update(own_key, one(state, k), batch)
+        found = one(together, k)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), found, expected)
 
 
 def watching(n):
@@ -87,7 +101,7 @@ def test_every_member_meets_every_row_once_in_its_own_order():
     weight = jnp.linspace(0.5, 1.5, n)
     data = Rows(jnp.arange(n, dtype=jnp.float32)[:, None], jnp.ones(n), weight)
     method = deep_ensemble(watching(n), n_members=M)
-    members = method.init(jax.random.key(0), jnp.zeros(M)).members
+    members = method.init(jax.random.key(0), jnp.zeros(M))
     state = Lessons(members, data, jnp.sum(weight))
     order = own_orders(jax.random.key(1), data, n_members=M)
     for column in np.asarray(order.x).T:
@@ -110,7 +124,7 @@ def test_draws_are_members_equally_often():
     states = ensemble.init(jax.random.key(0), starts())
     keys = jax.random.split(jax.random.key(3), n)
     first = jax.vmap(lambda key: ensemble.sample(key, states).weights[0][0, 0])(keys)
-    own = np.asarray(states.members.weights[0][:, 0, 0])
+    own = np.asarray(states.weights[0][:, 0, 0])
     shares = (np.asarray(first)[:, None] == own).mean(axis=0)
     assert shares.sum() == pytest.approx(1.0)
     assert (np.abs(shares - 1 / M) < 4.5 * np.sqrt(2 / 9 / n)).all()

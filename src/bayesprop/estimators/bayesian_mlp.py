@@ -205,6 +205,11 @@ class BayesianMLPClassifier(_Params, BayesianClassifier):
         return ClassEnsemble(n_inputs, n_classes=task.n_classes, **self.settings())
 
     @property
+    def hidden_layer_sizes_(self) -> tuple[int, ...]:
+        """Units of the hidden layers in use: as asked, or as the recipe has them."""
+        return self.state_.families[0][0].sizes[0][1:-1]
+
+    @property
     def shares_(self) -> dict[str, float]:
         """Shares of the families, and of a constant."""
         names = [

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayesprop.model import draws
 from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
@@ -36,48 +36,62 @@ _NO_DROPOUT = Rates()
 
 
 class Lessons(NamedTuple):
-    """The members, and while they train the rows that they learn from.
+    """The members while they train, and the rows that they learn from.
 
     n_total
         Sum of the weights of the rows.
     """
 
     members: Any
-    data: Any = ()
-    n_total: Any = ()
+    data: Rows
+    n_total: Float[Array, ""]
 
 
 def deep_ensemble(member: GradientMethod, *, n_members: int) -> GradientMethod:
-    """Build the ensemble of a method, each member in batches of its own.
+    """Build the ensemble of a method; `sample` is one member at random.
 
-    `init` takes the members' weights, stacked; `sample` is one member at random. The state is
-    `Lessons`, and a batch holds numbers of its rows, x (b, m): column k names those of member k, as
-    `own_orders` makes them.
+    `init` takes the members' weights, stacked. The state is that of the members, stacked, who all
+    learn the same batch; or `Lessons`, and a batch holds numbers of its rows, x (b, m): column k
+    names those of member k, as `own_orders` makes them.
     """
 
-    def init(key: PRNGKeyArray, weights: Any) -> Lessons:
-        return Lessons(jax.vmap(member.init)(jax.random.split(key, n_members), weights))
+    def init(key: PRNGKeyArray, weights: Any) -> Any:
+        return jax.vmap(member.init)(jax.random.split(key, n_members), weights)
 
-    def update(key: PRNGKeyArray, state: Lessons, batch: Batch) -> tuple[Lessons, Info]:
+    def update(key: PRNGKeyArray, state: Any, batch: Batch) -> tuple[Any, Info]:
+        keys = jax.random.split(key, n_members)
+        if not isinstance(state, Lessons):
+            nothing = jnp.zeros((n_members, 0))
+            return _updated(
+                lambda key, own, _: member.update(key, own, batch), keys, state, nothing
+            )
+
         def one(key: Array, member_state: Any, rows: Int[Array, " b"]) -> tuple[Any, Info]:
             x, y, weight = jax.tree.map(lambda column: column[rows], state.data)
             own = batch._replace(x=x, y=y, weight=batch.weight * weight, n_total=state.n_total)
             return member.update(key, member_state, own)
 
-        keys = jax.random.split(key, n_members)
-        members, infos = _of_each(one, keys, state.members, batch.x.T)
-        info = Info(*(jnp.mean(values, axis=0) for values in infos))
+        members, info = _updated(one, keys, state.members, batch.x.T)
         return state._replace(members=members), info
 
-    def sample(key: PRNGKeyArray, state: Lessons) -> Draw:
+    def sample(key: PRNGKeyArray, state: Any) -> Draw:
         key_member, key_draw = jax.random.split(key)
         k = jax.random.randint(key_member, (), 0, n_members)
-        return member.sample(key_draw, jax.tree.map(lambda leaf: leaf[k], state.members))
+        return member.sample(key_draw, jax.tree.map(lambda leaf: leaf[k], _members(state)))
 
-    def mean(state: Lessons) -> Draw:
-        return jax.vmap(member.mean)(state.members)
+    def mean(state: Any) -> Draw:
+        return jax.vmap(member.mean)(_members(state))
 
     return GradientMethod(init, update, sample, mean)
+
+
+def _members(state: Any) -> Any:
+    return state.members if isinstance(state, Lessons) else state
+
+
+def _updated(one: Callable[..., Any], keys: Array, members: Any, rows: Array) -> tuple[Any, Info]:
+    members, infos = _of_each(one, keys, members, rows)
+    return members, Info(*(jnp.mean(values, axis=0) for values in infos))
 
 
 def _of_each(one: Callable[..., Any], keys: Array, members: Any, rows: Array) -> Any:
@@ -169,7 +183,7 @@ class MemberNetworks(TrainedNetwork):
         key_weights, key_state = jax.random.split(jax.random.key(seed))
         keys = jax.random.split(key_weights, self.n_draws)
         weights = jax.vmap(partial(init_weights, sizes=self.sizes))(keys)
-        return self.built.gradient.init(key_state, weights).members
+        return self.built.gradient.init(key_state, weights)
 
     def train(
         self, rows: TrainingRows, start: NetworkState, first_epoch: int, progress: Progress
@@ -202,19 +216,14 @@ class MemberNetworks(TrainedNetwork):
         """Predict the targets by every member once."""
         del key
         likelihood: Any = self.built.likelihood
-        networks = self.built.gradient.mean(Lessons(state.network))
+        networks = self.built.gradient.mean(state.network)
         return draws.observations_of(self.built.apply, likelihood, networks, x)
 
     def class_moments(self, state: NetworkState, x: Any, key: Any) -> draws.ClassMoments:
         """Average the probabilities and entropies of the members."""
         del key
-        networks = self.built.gradient.mean(Lessons(state.network))
+        networks = self.built.gradient.mean(state.network)
         return draws.class_moments_of(self.built.apply, networks.weights, x)
-
-    def observed(self, state: NetworkState, x: Any, key: Any, n_draws: int) -> draws.Observed:
-        """Predict by members at random."""
-        lessons = state._replace(network=Lessons(state.network))
-        return super().observed(lessons, x, key, n_draws)
 
 
 def _chosen(rows: TrainingRows, chosen: np.ndarray, room: Callable[[int], int]) -> Rows:

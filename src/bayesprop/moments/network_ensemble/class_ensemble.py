@@ -116,7 +116,7 @@ def _family(arrays: dict[str, np.ndarray], f: int) -> tuple[Member, ...]:
     prefix = f"family.{f}."
     named = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
     if not all(is_part(name) and a.dtype == np.float32 for name, a in named.items()):
-        raise ValueError("the arrays of the networks must be float32")
+        raise ValueError("the arrays of the networks do not fit together: all must be float32")
     return members_of(named, are_noisy=False)
 
 
