@@ -9,32 +9,17 @@ import numpy as np
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows
+from bayesprop.model.method import Learned, Progress, Stored, TrainingRows
 from bayesprop.moments.network_ensemble import class_ensemble
 from bayesprop.moments.network_ensemble.class_ensemble import ClassState
-from bayesprop.moments.network_ensemble.ensemble_method import (
-    FURTHEST_INPUT,
-    Settable,
-    shown,
-    trace,
-)
+from bayesprop.moments.network_ensemble.ensemble_method import Settable, shown, trace
 
 
 @dataclass(frozen=True)
 class ClassEnsemble(Settable):
-    """What the user set; None is a choice by the size of the table (`settings_for`)."""
+    """The recipe for classes."""
 
     n_classes: int
-
-    @property
-    def furthest_input(self) -> float:
-        """How many training standard deviations from the mean an input may lie."""
-        return FURTHEST_INPUT
-
-    @property
-    def rows_at_once(self) -> int:
-        """Rows of a prediction at a time."""
-        return MOST_ROWS
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks, and weigh them by rows left out."""

@@ -31,6 +31,16 @@ class Settable:
     batch_size: int | None
     step_size: float
 
+    @property
+    def furthest_input(self) -> float:
+        """How many training standard deviations from the mean an input may lie."""
+        return FURTHEST_INPUT
+
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of a prediction at a time."""
+        return MOST_ROWS
+
     def chosen(self, by_size: EnsembleSettings, n_rows: int) -> EnsembleSettings:
         """Return the choices by the table's size, but for what was set."""
         asked = {
@@ -54,16 +64,6 @@ class NetworkEnsemble(Settable):
     n_outputs: int
     learns_residual: bool
     learns_replicates: bool
-
-    @property
-    def furthest_input(self) -> float:
-        """How many training standard deviations from the mean an input may lie."""
-        return FURTHEST_INPUT
-
-    @property
-    def rows_at_once(self) -> int:
-        """Rows of a prediction at a time."""
-        return MOST_ROWS
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks, and learn what they leave."""
