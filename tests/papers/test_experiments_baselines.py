@@ -69,6 +69,7 @@ def test_settings_that_diverge_on_all_rows_give_way_to_the_next():
     assert tuned_network.validation_loss(network, rows, rows, wild, [0, 0, 0]) == math.log(2.0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("uci_data")
 def test_the_tables_are_made_of_tuned_fits(reproduce, monkeypatch, tmp_path):
     few = {"quick": {"n_trials": 2}}

@@ -66,6 +66,7 @@ def machines(tmp_path_factory):
         found.stop()
 
 
+@pytest.mark.exhaustive
 def test_a_worker_killed_in_mid_run_is_survived(machines, tmp_path):
     told = []
 
