@@ -34,7 +34,6 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Name of the case: its method and hyper-parameters."""
 OF_ONE_TASK = {
-    "mlp": REGRESSION,
     "pbp-sep": REGRESSION,
     "ebp": CLASSIFICATION,
     "batch-ep": REGRESSION,
@@ -43,7 +42,7 @@ OF_ONE_TASK = {
     "logistic": CLASSIFICATION,
     "logistic-laplace": CLASSIFICATION,
 }
-"""The recipe is for numbers; a variant stands for its method once."""
+"""A variant stands for its method once."""
 N_TRAIN, N_STORED = 96, 12
 
 
