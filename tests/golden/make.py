@@ -3,7 +3,8 @@
 From the repository root: PYTHONPATH=tests .venv/bin/python tests/golden/make.py
 
 `methods-v1` was written on an x86-64 with AVX-512 by commit b4bce00, before the estimators were
-rebuilt, the default for classes when it became a recipe; `pbp-v1` by the release of the schema, with a table's encoding.
+rebuilt, but for the default for classes, added when it became a recipe; `pbp-v1` by the release of
+the schema, with a table's encoding.
 """
 
 import json
