@@ -209,9 +209,14 @@ def test_a_state_comes_back_from_its_arrays(fitted):
     again = ce.ClassState.from_arrays(arrays, 2)
     np.testing.assert_array_equal(ce.predict(again, x).proba, ce.predict(state, x).proba)
     for name, value, message in (
-        ("shares", np.ones(3), "shares must be 5 numbers"),
+        ("shares", np.full(3, 1 / 3), "shares must be 5 numbers"),
+        ("shares", np.array([2.0, -1.0, 0.0, 0.0, 0.0]), "shares must be 5 numbers from 0 on"),
+        ("constant", np.ones(3), "constant must be 3 numbers"),
+        ("constant", np.full((3, 1), 1 / 3), "constant must be 3 numbers"),
+        ("power", -np.ones(1), "power must be one number > 0"),
+        ("points", np.zeros((0, 3), np.float32), "points must have rows"),
         ("power", np.full(1, np.nan), "power must be finite"),
-        ("points", np.zeros((4, 2), np.float32), "points must have 3 columns"),
+        ("points", np.zeros((4, 2), np.float32), "and 3 columns"),
         ("ramps.n_knots", np.zeros(2, int), "knots and centres"),
         ("ramps.n_knots", np.zeros(3, int), "n_knots must hold the knots"),
         ("family.0.mean.0.w_m", np.zeros((3, 2, 8)), "float32"),
@@ -221,6 +226,12 @@ def test_a_state_comes_back_from_its_arrays(fitted):
             ce.ClassState.from_arrays(arrays | {name: value}, 2)
     with pytest.raises(ValueError, match=r"ramps\.centres"):
         ce.ClassState.from_arrays({n: a for n, a in arrays.items() if n != "ramps.centres"}, 2)
+
+
+def test_normals_last_for_any_number_of_classes():
+    """The compiled loop takes the rest of the table's length by what a step draws."""
+    for n_classes in (2, 5000):
+        assert len(ce._normals(0, n_classes)) >= 16 * 2 * n_classes
 
 
 @pytest.mark.parametrize("name", ["one row of a class", "separable", "copies", "one member"])

@@ -25,12 +25,16 @@ from bayesprop.moments.network_ensemble.ensemble_state import members_of, stacke
 from bayesprop.moments.network_ensemble.ensemble_training import Job, Loop, Progress, train_all
 from bayesprop.moments.network_ensemble.input_views import N_QUANTILES, Ramps, bounded
 from bayesprop.moments.network_ensemble.kernel_layout import layout
-from bayesprop.moments.network_ensemble.kernel_softmax import advance_classes, evaluate_classes
+from bayesprop.moments.network_ensemble.kernel_softmax import (
+    N_PAIRS,
+    advance_classes,
+    evaluate_classes,
+)
 from bayesprop.moments.network_ensemble.member import Member, flat, init_classes, is_part
 from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units
 from bayesprop.simd.lanes import aligned_zeros
 
-_N_NORMALS, _N_PAIRS = 2**13, 64
+_N_NORMALS, _STEPS_OF_NORMALS, _N_PAIRS = 2**13, 16, 64
 _ROWS_AT_A_TIME = 128
 
 
@@ -95,18 +99,26 @@ class ClassState(NamedTuple):
             state = cls(families, ramps, **own, seed=int(arrays["seed"]))
         except KeyError as missing:
             raise ValueError(f"the array {missing} is missing") from None
-        ramps.check(n_inputs)
-        n_classes = len(state.constant)
-        if state.shares.shape != (len(FAMILIES) + 1,) or state.power.shape != (1,):
-            raise ValueError(f"shares must be {len(FAMILIES) + 1} numbers, power one")
-        if state.points.ndim != 2 or state.points.shape[1] != n_classes:
-            raise ValueError(f"points must have {n_classes} columns")
-        for family, members in zip(FAMILIES, families, strict=True):
+        state._check(n_inputs)
+        return state
+
+    def _check(self, n_inputs: int) -> None:
+        """Raise ValueError unless the arrays belong to one ensemble."""
+        self.ramps.check(n_inputs)
+        n_classes = self.constant.size
+        for name, size in (("constant", n_classes), ("shares", len(FAMILIES) + 1)):
+            share = getattr(self, name)
+            if share.shape != (size,) or (share < 0.0).any() or abs(share.sum() - 1.0) > 1e-6:
+                raise ValueError(f"{name} must be {size} numbers from 0 on that sum to one")
+        if self.power.shape != (1,) or self.power[0] <= 0.0:
+            raise ValueError("power must be one number > 0")
+        if self.points.shape != (max(len(self.points), 1), n_classes):
+            raise ValueError(f"points must have rows, and {n_classes} columns")
+        for family, members in zip(FAMILIES, self.families, strict=True):
             sizes = members[0].sizes[0]
-            n_given = n_inputs + family.has_ramps * ramps.n_ramps
+            n_given = n_inputs + family.has_ramps * self.ramps.n_ramps
             if (sizes[0], sizes[-1]) != (n_given, n_classes) or not members[0].is_direct:
                 raise ValueError(f"networks must lead from {n_given} inputs to {n_classes} classes")
-        return state
 
 
 _OWN = ("constant", "shares", "power", "points")
@@ -186,7 +198,7 @@ def fit(
         for f, family in enumerate(FAMILIES)
         for job in _jobs(f, family, views[family.has_ramps], targets, weight, fold, settings, rng)
     ]
-    loop = Loop(advance_classes, _normals(seed))
+    loop = Loop(advance_classes, _normals(seed, n_classes))
     trained = train_all(
         jobs, seed=seed, log_floor=np.zeros(n_classes, np.float32), loop=loop, progress=progress
     )
@@ -293,8 +305,10 @@ def points(n_classes: int) -> Float32[np.ndarray, "p c"]:
     return special.ndtri(uniform).astype(np.float32)
 
 
-def _normals(seed: int) -> Float32[np.ndarray, " z"]:
-    return _aligned(np.random.default_rng([seed, 1]).standard_normal(_N_NORMALS))
+def _normals(seed: int, n_classes: int) -> Float32[np.ndarray, " z"]:
+    """Draw what the steps of training draw from, many times what one takes."""
+    size = max(_N_NORMALS, _STEPS_OF_NORMALS * N_PAIRS * n_classes)
+    return _aligned(np.random.default_rng([seed, 1]).standard_normal(size))
 
 
 def _aligned(values: np.ndarray) -> Float32[np.ndarray, " z"]:

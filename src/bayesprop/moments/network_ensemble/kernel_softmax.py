@@ -27,7 +27,8 @@ from bayesprop.moments.network_ensemble.kernel_outputs import gather_inputs, sca
 from bayesprop.simd.floats import exp, log, square_root
 from bayesprop.simd.lanes import called, compiled, load_floats, select, spread_at, store, total
 
-_N_PAIRS = 2  # of draws, a step
+N_PAIRS = 2
+"""Of draws of every logit, a step."""
 _STRIDE = 7919  # between the places in the table of normals at which steps begin
 
 
@@ -86,11 +87,11 @@ def _outputs(work, block, draws_at, per_row):
         -1 / number of rows.
     """
     room, places = work.room, work.places
-    last, n_draws = work.layers[work.layers.shape[0] - 1], 2.0 * _N_PAIRS
+    last, n_draws = work.layers[work.layers.shape[0] - 1], 2.0 * N_PAIRS
     size, to = last[N_OUT] * BLOCK, block * last[OUT_STEP]
     m_at, v_at, y_at = last[OUT_M] + to, last[OUT_V] + to, places.y + block * size
     p_at, q_at = places.sums + size, places.sums + 2 * size
-    likelihood, _ = _softmax(work, block, draws_at, _N_PAIRS)
+    likelihood, _ = _softmax(work, block, draws_at, N_PAIRS)
     weight = load_floats(room, places.weight + block * BLOCK)
     share = (per_row / n_draws) * weight
     for k in range(0, size, BLOCK):
@@ -108,7 +109,7 @@ def advance_classes(work, rules, x, y, weight, order, size, first_step, losses):
         Row numbers, `size` for every step.
     """
     layers, n_blocks = work.layers, (size + BLOCK - 1) // BLOCK
-    n_places = work.normals.shape[0] - _N_PAIRS * y.shape[1]
+    n_places = work.normals.shape[0] - N_PAIRS * y.shape[1]
     for s in range(losses.shape[0]):
         step = first_step + s
         kl_weight = min(1.0, step / rules.n_steps / rules.kl_warm_up)
