@@ -119,6 +119,13 @@ def test_ramps_rise_between_quantiles():
     np.testing.assert_allclose(weighted.centres, repeated.centres)
 
 
+def test_more_columns_than_rows_have_no_ramps():
+    x = np.random.default_rng(0).standard_normal((8, 9))
+    assert Ramps.of(x, np.ones(8)).n_ramps == 0
+    np.testing.assert_array_equal(Ramps.of(x, np.ones(8)).beside(x), bounded(x))
+    assert ce.settings_for(8, 9).n_steps < ce.settings_for(9, 9).n_steps
+
+
 def test_far_inputs_grow_as_a_logarithm():
     x = np.array([[-1e6, -5.0, 0.3, 5.0, 6.0]])
     np.testing.assert_allclose(

@@ -36,6 +36,8 @@ from bayesprop.simd.lanes import aligned_zeros
 
 _N_NORMALS, _STEPS_OF_NORMALS, _N_PAIRS = 2**13, 16, 64
 _ROWS_AT_A_TIME = 128
+WIDE_STEPS = 200
+"""Steps where the table has more columns than rows."""
 
 
 class Family(NamedTuple):
@@ -159,12 +161,13 @@ def settings_for(n_rows: int, n_inputs: int) -> EnsembleSettings:
     """Choose by the size of the table; `n_members` counts those of one family.
 
     Where inputs, or these with ramps, may outnumber the rows, fewer steps are as good and cheaper.
+    A table of more columns than rows has no ramps, and its families are two starts of two.
     """
     n_steps = 4_000 if N_QUANTILES * n_inputs <= n_rows else 2_000
     return EnsembleSettings(
         hidden_layer_sizes=(64,),
         n_members=8 if n_rows < 1_000 else 5,
-        n_steps=n_steps if n_inputs <= n_rows else 1_000,
+        n_steps=n_steps if n_inputs <= n_rows else WIDE_STEPS,
         batch_size=64 if n_rows < 1_000 else 128,
     )
 

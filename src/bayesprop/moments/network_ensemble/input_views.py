@@ -42,8 +42,12 @@ class Ramps(NamedTuple):
 
     @classmethod
     def of(cls, x: Float[np.ndarray, "n d"], weight: Float[np.ndarray, " n"]) -> Ramps:
-        """Put knots at quantiles of the rows, each counted by its weight."""
-        columns = [_knots(column, weight) for column in x.T]
+        """Put knots at quantiles of the rows, each counted by its weight.
+
+        A table of more columns than rows has no ramps: its rows do not pay for them.
+        """
+        is_wide = x.shape[1] > len(x)
+        columns = [np.zeros(0) if is_wide else _knots(column, weight) for column in x.T]
         n_knots = np.array([len(knots) for knots in columns], np.int64)
         ramps = cls(np.concatenate([np.zeros(0), *columns]), n_knots, np.zeros(0))
         return ramps._replace(centres=np.average(ramps._heights(x), axis=0, weights=weight))
