@@ -134,8 +134,8 @@ def measure(folder: Path, out: Path, n_splits: int, models: list[str]) -> None:
             missing = [model for model in models if (name, number, model) not in done]
             split = split_of(folder, name, number) if missing else None
             for model in missing:
-                found = scores(MODELS[model], split, number)
-                row = {"table": name, "split": number, "model": model, **found}
+                measured = scores(MODELS[model], split, number)
+                row = {"table": name, "split": number, "model": model, **measured}
                 with out.open("a") as file:
                     file.write(json.dumps(row) + "\n")
 

@@ -247,5 +247,5 @@ def _centres(n_centres: int, x: np.ndarray, weight: np.ndarray | None, rng: Any)
         levels = np.linspace(0.0, 1.0, n_centres)
         return np.unique(np.interp(levels, share, x[order, 0]))[:, None]
     rows = rng.permutation(len(x))[:_CLUSTERED_ROWS]
-    found = KMeans(n_centres, n_init="auto", random_state=rng.randint(2**31))
-    return np.asarray(found.fit(x[rows], sample_weight=seen[rows]).cluster_centers_)
+    clusters = KMeans(n_centres, n_init="auto", random_state=rng.randint(2**31))
+    return np.asarray(clusters.fit(x[rows], sample_weight=seen[rows]).cluster_centers_)

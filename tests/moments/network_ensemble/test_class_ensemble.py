@@ -189,6 +189,35 @@ def test_a_fit_learns_and_says_how_well(fitted):
     assert 0 <= info.n_dead_units <= 12 * 8
 
 
+def test_labels_by_chance_are_seen_through():
+    """Rows that a network was trained on would be worth more than the shares of the classes."""
+    rng = np.random.default_rng(9)
+    x, codes = rng.standard_normal((200, 6)), rng.integers(2, size=200)
+    settings = replace(SETTINGS, n_steps=1500, hidden_layer_sizes=(16,))
+    state, info = ce.fit(2, x, codes, 2, settings)
+    share = np.bincount(codes) / 200
+    entropy = -(share @ np.log(share))
+    own = [ce.evaluate(member, bounded(x), state.points).proba for member in state.families[1]]
+    learnt = -np.log(np.mean(own, axis=0)[np.arange(200), codes]).mean()
+    assert learnt < entropy - 0.05
+    assert info.left_out_loss > entropy - 0.03
+    new = rng.integers(2, size=200)
+    fresh = ce.predict(state, rng.standard_normal((200, 6))).proba[np.arange(200), new]
+    assert -np.log(fresh).mean() < entropy + 0.1
+
+
+def test_every_network_lacks_its_fold_and_counts_rows_as_its_family_does():
+    rng = np.random.default_rng(10)
+    x, targets, weight = rng.standard_normal((30, 2)), np.eye(2)[np.arange(30) % 2], np.ones(30)
+    fold = np.arange(30) % 3
+    for f, family in enumerate(ce.FAMILIES):
+        jobs = ce._jobs(f, family, x, targets, weight, fold, SETTINGS, rng)
+        assert [job.number for job in jobs] == [3 * f, 3 * f + 1, 3 * f + 2]
+        for k, job in enumerate(jobs):
+            np.testing.assert_array_equal(job.rows.x, np.float32(x[fold != k]))
+            assert job.rows.n_total == pytest.approx(20.0 * family.likelihood_weight)
+
+
 def test_what_data_would_tell_grows_with_the_distance(fitted):
     x, _, (state, _) = fitted
     near, far = (ce.predict(state, scale * x) for scale in (1.0, 20.0))
