@@ -58,7 +58,7 @@ OTHER = {
     "hidden_layer_sizes": (3, 3),
     "n_epochs": 5,
     "n_members": 3,
-    "learn_residual": False,
+    "learn_processes": False,
     "learn_replicates": True,
     "batch_size": 17,
     "learning_rate": 0.02,
@@ -113,7 +113,7 @@ def test_every_parameter_of_the_classifier_changes_something(name, capfd):
         ({"n_members": 1.5}, "n_members must be an int >= 1, got 1.5"),
         ({"batch_size": True}, "batch_size must be an int >= 1, got True"),
         ({"learning_rate": 1.0}, "learning_rate must be a number > 0 and < 1, got 1.0"),
-        ({"learn_residual": "yes"}, "learn_residual must be True or False, got 'yes'"),
+        ({"learn_processes": "yes"}, "learn_processes must be True or False, got 'yes'"),
         ({"learn_replicates": None}, "learn_replicates must be True or False, got None"),
     ],
 )
@@ -187,16 +187,16 @@ def test_the_network_recipe_end_to_end():
     assert model.hidden_layer_sizes_ == again.hidden_layer_sizes_ == (8,)
 
 
-def test_what_the_networks_leave_is_learnt_unless_unwanted():
+def test_what_the_networks_cannot_learn_is_learnt_unless_unwanted():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, (300, 1))
     y = 50.0 + 7.0 * np.sin(6.0 * x[:, 0]) + rng.standard_normal(300)
     train, test = slice(200), slice(200, 300)
     settings = {"n_epochs": 60, "n_members": 2, "random_state": 0}
     model = BayesianMLPRegressor((3,), **settings).fit(x[train], y[train])
-    plain = BayesianMLPRegressor((3,), **settings, learn_residual=False).fit(x[train], y[train])
-    assert model.fit_report_.guards["residual_rows"] == 200
-    assert plain.fit_report_.guards["residual_rows"] == 0
+    plain = BayesianMLPRegressor((3,), **settings, learn_processes=False).fit(x[train], y[train])
+    assert model.fit_report_.guards["process_rows"] == 200
+    assert plain.fit_report_.guards["process_rows"] == 0
     assert model.score(x[test], y[test]) > 0.9 > 0.5 > plain.score(x[test], y[test])
     drawn = model.sample_y(x[test], 300)
     error = model.predict_dist(x[test]).epistemic_var ** 0.5 / np.sqrt(300)

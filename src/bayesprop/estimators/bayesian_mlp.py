@@ -80,9 +80,9 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
     """Ensemble of networks with Gaussian weights, for regression, that learns its noise.
 
     Means and variances pass through the networks in closed form; the noise is a Student-t whose
-    scale networks of their own learn from the inputs; relevance of inputs, sleep of units and what
-    the networks leave to a Gaussian process are decided by the table. A recipe of this library,
-    after Roth & Pernkopf (2016): docs/records/mlp-notebook.md.
+    scale networks of their own learn from the inputs; relevance of inputs, sleep of units and the
+    share of a Gaussian process beside the networks are decided by the table. A recipe of this
+    library, after Roth & Pernkopf (2016): docs/records/mlp-notebook.md.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
         Passes over the rows. None: 20 000 steps, 4000 if there are more columns than rows.
     n_members : int or None
         Networks of the ensemble. None: 6, from 5000 rows on 2.
-    learn_residual : bool
-        Whether a Gaussian process learns the pattern of the networks' errors, where rows that they
-        have not seen show one.
+    learn_processes : bool
+        Whether Gaussian processes learn the pattern of the networks' errors, and beside them the
+        targets, as far as rows that they have not seen speak for it.
     learn_replicates : bool
         Whether inputs that the table holds already are expected to give again what they gave, as
         far as its replicates agree more closely than the noise. For tables of repeated
@@ -110,6 +110,9 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
     ----------
     state_ : EnsembleState
         The posterior, in standardised units.
+    process_shares_ : ndarray of shape (n_outputs,)
+        What rows left out give the Gaussian process of every target, from 0 to 1; the networks have
+        the rest.
     fit_report_ : FitReport
         Course of training, sleeping units, restarted networks, advice.
 
@@ -125,7 +128,7 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
     """
 
     method_class = NetworkEnsemble
-    learn_residual: bool = field(default=True, metadata=FLAG)
+    learn_processes: bool = field(default=True, metadata=FLAG)
     learn_replicates: bool = field(default=False, metadata=FLAG)
 
     def build_method(self, task: Numbers, n_inputs: int) -> NetworkEnsemble:
@@ -133,7 +136,7 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
         return NetworkEnsemble(
             n_inputs,
             n_outputs=task.n_outputs,
-            learns_residual=bool(self.learn_residual),
+            learns_processes=bool(self.learn_processes),
             learns_replicates=bool(self.learn_replicates),
             **self.settings(),
         )
@@ -142,6 +145,11 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
     def hidden_layer_sizes_(self) -> tuple[int, ...]:
         """Units of the hidden layers in use: as asked, or as the size of the table chose."""
         return self.state_.members[0].sizes[0][1:-1]
+
+    @property
+    def process_shares_(self) -> np.ndarray:
+        """Shares of the Gaussian process in the prediction of every target."""
+        return np.array(self.state_.target_shares, np.float64)
 
     def without_replicates(self) -> Self:
         """Return a copy that predicts inputs of its table as if they had never been measured.

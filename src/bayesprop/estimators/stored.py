@@ -19,6 +19,11 @@ from bayesprop.model.task import Classes, Standardiser, task_from_dict
 _GONE: dict[str, dict[str, Any]] = {"PBPRegressor": {"reference": False}}
 """Hyper-parameters of older files, each with the value that stands for what is done now."""
 
+_RENAMED: dict[str, dict[str, str]] = {
+    "BayesianMLPRegressor": {"learn_residual": "learn_processes"}
+}
+"""Hyper-parameters by their names in older files."""
+
 
 def stored_params(estimator: Any) -> dict[str, Any]:
     """Return all hyper-parameters; of a random generator, only that there was no seed."""
@@ -29,8 +34,10 @@ def stored_params(estimator: Any) -> dict[str, Any]:
 
 def with_params(cls: type, stored: dict[str, Any]) -> Any:
     """Build an unfitted estimator with what `stored_params` gave."""
+    now = _RENAMED.get(cls.__name__, {})
     params = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
+        now.get(name, name): tuple(value) if isinstance(value, list) else value
+        for name, value in stored.items()
     }
     for name, kept in _GONE.get(cls.__name__, {}).items():
         if params.pop(name, kept) != kept:

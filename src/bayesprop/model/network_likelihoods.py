@@ -20,6 +20,7 @@ from bayesprop.model.noise_mixture import (
     LEAST_LOG_NOISE,
     MOST_LOG_NOISE,
     MOST_LOG_NOISE_VAR,
+    NO_TAIL,
     NoiseMixturePredictive,
 )
 from bayesprop.model.predictive import GaussianPredictive, Predictive
@@ -27,7 +28,6 @@ from bayesprop.numerics import softmax_expectations
 from bayesprop.numerics.gaussian import LOG_2PI, Gaussian, log_pdf
 
 LOG_NOISE_VAR_START = -2.0
-_NO_TAIL = 1e6
 _MOST_IN_TRAINING = 20.0
 """Log noise variance, which cut off at MOST_LOG_NOISE would have no gradient to come back by."""
 
@@ -224,5 +224,5 @@ def of_output_moments(
         f_var=v[None, :, f],
         log_noise_mean=np.clip(m[None, :, noise], LEAST_LOG_NOISE, MOST_LOG_NOISE),
         log_noise_var=np.minimum(v[None, :, noise], MOST_LOG_NOISE_VAR),
-        dof=np.full((1, len(m), n_targets), _NO_TAIL),
+        dof=np.full((1, len(m), n_targets), NO_TAIL),
     )

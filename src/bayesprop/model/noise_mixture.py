@@ -35,6 +35,9 @@ MOST_LOG_NOISE_VAR = 4.0
 """Variance of the log noise variance beyond which bounds of training see none, and no more is
 predicted: it would keep its prior, a log-normal whose mean can be e to the hundredth."""
 
+NO_TAIL = 1e6
+"""Degrees of freedom of a Gaussian."""
+
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _N_NODES, _N_INNER = 16, 8
 _LOWEST, _HIGHEST, _STRETCH = -2.6, 2.9, 0.8
@@ -107,12 +110,14 @@ def _scale_nodes(l_v: np.ndarray, dof: np.ndarray) -> _Nodes:
 
 @dataclass(frozen=True)
 class NoiseMixturePredictive(Predictive):
-    """Equal shares of the members, and BROAD_SHARE of the constant predictor; built by `of`.
+    """A mixture of the members, and BROAD_SHARE of the constant predictor; built by `of`.
 
     `mean`, `epistemic_var` and `noise_var` are those of the members alone, without the broad share.
 
     f_mean, f_var, log_noise_mean, log_noise_var, dof
         What each member says of each element, (k, n) or (k, n, o), in y, y², nats, nats² and 1.
+    share
+        Of each member in each element, of the same shape; sums to 1 over the members.
     broad_mean, broad_var
         Moments of the training targets, in y and y², of the shape of `mean`.
     """
@@ -122,6 +127,7 @@ class NoiseMixturePredictive(Predictive):
     log_noise_mean: Members = field(metadata=BY_MEMBER)
     log_noise_var: Members = field(metadata=BY_MEMBER)
     dof: Members = field(metadata=BY_MEMBER)
+    share: Members = field(metadata=BY_MEMBER)
     broad_mean: Moments
     broad_var: Moments
 
@@ -131,7 +137,8 @@ class NoiseMixturePredictive(Predictive):
 
         Less than the log of `noise_var` by what is unsure about the noise.
         """
-        return np.mean(self.log_noise_mean + np.log(self.dof / (self.dof - 2.0)), axis=0)
+        of_members = self.log_noise_mean + np.log(self.dof / (self.dof - 2.0))
+        return np.sum(self.share * of_members, axis=0)
 
     @classmethod
     def of(
@@ -142,21 +149,29 @@ class NoiseMixturePredictive(Predictive):
         log_noise_mean: Members,
         log_noise_var: Members,
         dof: Members,
+        share: Members | None = None,
         broad_mean: Moments | float = 0.0,
         broad_var: Moments | float = 1.0,
     ) -> NoiseMixturePredictive:
-        """Build it from what every member says; dof > 2, else the noise has no variance."""
-        mean = f_mean.mean(axis=0)
+        """Build it from what every member says; dof > 2, else the noise has no variance.
+
+        share
+            None: equal ones.
+        """
+        if share is None:
+            share = np.full(f_mean.shape, 1.0 / len(f_mean))
+        mean = np.sum(share * f_mean, axis=0)
         square_scale = np.exp(log_noise_mean + 0.5 * log_noise_var)
         return cls(
             mean,
-            f_mean.var(axis=0) + f_var.mean(axis=0),
-            (square_scale * dof / (dof - 2.0)).mean(axis=0),
+            np.sum(share * (np.square(f_mean - mean) + f_var), axis=0),
+            np.sum(share * square_scale * dof / (dof - 2.0), axis=0),
             f_mean,
             f_var,
             log_noise_mean,
             log_noise_var,
             dof,
+            share,
             np.broadcast_to(np.asarray(broad_mean, np.float64), mean.shape),
             np.broadcast_to(np.asarray(broad_var, np.float64), mean.shape),
         )
@@ -175,6 +190,7 @@ class NoiseMixturePredictive(Predictive):
             self.log_noise_mean + 2.0 * np.log(scale),
             self.log_noise_var,
             self.dof,
+            self.share,
             self.broad_mean * scale + shift,
             self.broad_var * square,
         )
@@ -182,8 +198,9 @@ class NoiseMixturePredictive(Predictive):
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         shape = (n, *np.shape(self.mean))
-        chosen = rng.integers(len(self.f_mean), size=shape)
-        m, v, l_m, l_v, dof = (
+        passed = np.cumsum(self.share, axis=0)[:-1, None] <= rng.random(shape)
+        chosen = passed.sum(axis=0)
+        m, v, l_m, l_v, dof, _ = (
             np.take_along_axis(getattr(self, name), chosen, axis=0) for name in _OF_MEMBERS
         )
         f = m + np.sqrt(v) * rng.standard_normal(shape)
@@ -221,7 +238,7 @@ class NoiseMixturePredictive(Predictive):
         return result.reshape(values.shape)
 
 
-_OF_MEMBERS = ("f_mean", "f_var", "log_noise_mean", "log_noise_var", "dof")
+_OF_MEMBERS = ("f_mean", "f_var", "log_noise_mean", "log_noise_var", "dof", "share")
 
 
 def _components(
@@ -230,13 +247,15 @@ def _components(
     l_m: np.ndarray,
     l_v: np.ndarray,
     dof: np.ndarray,
+    share: np.ndarray,
     broad_mean: np.ndarray,
     broad_var: np.ndarray,
 ) -> _Components:
     """Gaussians of every element: members x nodes, and the broad one."""
     nodes = _scale_nodes(l_v, dof)
     var = v[..., None] + np.exp(l_m[..., None] - nodes.at)
-    log_share = nodes.log_share + np.log((1.0 - BROAD_SHARE) / len(m))
+    with np.errstate(divide="ignore"):
+        log_share = nodes.log_share + np.log((1.0 - BROAD_SHARE) * share)[..., None]
 
     def by_element(a: np.ndarray, broad: np.ndarray) -> np.ndarray:
         columns = np.moveaxis(a, 0, 1).reshape(a.shape[1], -1)

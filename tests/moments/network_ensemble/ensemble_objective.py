@@ -89,7 +89,8 @@ def member_output(
     """Moments of a member's outputs; the two networks are independent."""
     f, h = propagate(member.mean, x, member.log_widths), propagate(member.noise, x)
     l_m = floored(member.log_noise[None, :] + h.m, log_floor)
-    return NoisyOutput(f.m, f.v, l_m, h.v, degrees_of_freedom(member.raw_dof))
+    dof = degrees_of_freedom(member.raw_dof)
+    return NoisyOutput(f.m, f.v, l_m, h.v, dof, jnp.ones_like(dof))
 
 
 def student_t_bound(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -258,7 +259,7 @@ def wave() -> tuple[np.ndarray, np.ndarray, nn.EnsembleSettings]:
 @pytest.fixture(scope="module")
 def with_a_gap(wave) -> EnsembleState:
     x, y, settings = wave
-    return nn.fit(1, x, y, settings)[0]
+    return nn.fit(1, x, y, replace(settings, learns_processes=False))[0]
 
 
 @pytest.fixture(scope="module")

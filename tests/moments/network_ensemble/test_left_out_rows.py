@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from test_joint_covariance import CASES, ensemble, settings_of
 
 from bayesprop import metrics
+from bayesprop.model.noise_mixture import BROAD_SHARE
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import ensemble_outputs as engine
 from bayesprop.moments.network_ensemble import joint_covariance as dev
@@ -14,7 +16,8 @@ from bayesprop.moments.network_ensemble import left_out_rows as res
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows, Targets
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
 from bayesprop.moments.network_ensemble.ensemble_training import train
-from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, scaled
+from bayesprop.moments.network_ensemble.gaussian_process import Known, Limits
+from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, predictive, scaled
 from bayesprop.moments.network_ensemble.weight_priors import prior_variances
 
 
@@ -77,7 +80,8 @@ def test_inputs_that_the_networks_interpolate_judge_nothing():
     settings = nn.settings_for(360, n_members=2, n_steps=3000)
     state, _ = nn.fit(0, x, y, settings)
     assert state.log_noise_ratio[0] == 0.0
-    assert len(state.residual.rows) == 0
+    assert state.residual_processes == (None,)
+    assert state.target_processes == (None,)
 
 
 def test_weights_in_another_unit_judge_the_same():
@@ -133,8 +137,8 @@ def test_noise_above_the_floor_is_multiplied():
 def output(n: int, log_noise: float) -> Output:
     """Three members that agree on 0, of nearly Gaussian noise."""
     zeros = np.zeros((3, n))
-    said = NoisyOutput(zeros, zeros + 1e-4, zeros + log_noise, zeros + 1e-6, np.full(3, 100.0))
-    return Output(said, -14.0)
+    moments = zeros, zeros + 1e-4, zeros + log_noise, zeros + 1e-6
+    return Output(NoisyOutput(*moments, dof=np.full(3, 100.0), share=np.full(3, 1 / 3)), -14.0)
 
 
 def targets(y: np.ndarray) -> Targets:
@@ -152,20 +156,73 @@ def test_noise_moves_only_as_far_as_rows_tell(true: float, least: float, most: f
     np.testing.assert_allclose(scores, again, rtol=1e-12)
 
 
-def test_a_process_stays_only_where_rows_speak_for_it():
+LIMITS = Limits(-20.0, 1000)
+
+
+def judged(of_members: Output, x: np.ndarray, y: np.ndarray, limits: Limits | None = LIMITS):
+    """Judge rows none of which lies too far away."""
+    known, n = Known(x, y, np.ones(len(y))), len(y)
     rng = np.random.default_rng(1)
-    x, weight = rng.uniform(-3.0, 3.0, (250, 2)), np.ones(250)
-    noise = 0.3 * rng.standard_normal(250)
-    one = output(250, 2.0 * np.log(0.6))
-    found = res._judged(rng, one, x, targets(noise), weight, 1000)
-    assert found.fitted is None
+    return res._judged(rng, of_members, targets(y), known, np.ones(n, bool), limits)
+
+
+def test_a_process_on_residuals_stays_only_where_rows_speak_for_it():
+    rng = np.random.default_rng(1)
+    x, noise = rng.uniform(-3.0, 3.0, (350, 2)), 0.3 * rng.standard_normal(350)
+    known = 3.0 * rng.standard_normal(350)  # to the members alone
+    one = output(350, 2.0 * np.log(0.6)).moved(known, np.zeros(350))
+    of_noise = judged(one, x, known + noise)
+    assert of_noise.of_residuals is of_noise.of_targets is None
+    assert -2.0 <= of_noise.log_ratio < 0.0
+    wave = known + 0.5 * np.sin(3.0 * x[:, 0]) + noise
+    found = judged(one, x, wave)
+    assert found.of_residuals is not None
+    assert found.of_targets is None
     assert -2.0 <= found.log_ratio < 0.0
-    wave = 0.5 * np.sin(3.0 * x[:, 0]) + noise
-    found = res._judged(rng, one, x, targets(wave), weight, 1000)
-    assert found.fitted is not None
-    assert -2.0 <= found.log_ratio < 0.0
-    assert np.mean((wave - found.fitted.m) ** 2) < 0.6 * np.mean(wave**2)
-    assert res._judged(rng, one, x, targets(wave), weight, 0).fitted is None
+    left = wave - known
+    assert np.mean((left - found.of_residuals.m) ** 2) < 0.6 * np.mean(left**2)
+    assert judged(one, x, wave, None)[1:] == (None, None, 0.0)
+
+
+def test_a_process_on_targets_stays_only_where_rows_speak_for_it():
+    rng = np.random.default_rng(2)
+    x, n = rng.uniform(-3.0, 3.0, (400, 2)), 400
+    y = np.sin(x[:, 0]) * x[:, 1]
+    line = x @ np.linalg.lstsq(x, y)[0]
+    members = output(n, 2.0 * np.log(np.std(y - line))).moved(line, np.zeros(n))
+    found = judged(members, x, y)
+    assert found.of_targets is not None
+    assert found.of_residuals is None  # nothing is left to do
+    assert found.share > 0.95
+    noise = 0.3 * rng.standard_normal(n)
+    assert judged(output(n, 2.0 * np.log(0.3)), x, noise)[1:] == (None, None, 0.0)
+
+
+def test_components_are_mixed_by_their_shares():
+    rng = np.random.default_rng(3)
+    m, v = rng.standard_normal((3, 5, 2)), rng.uniform(0.5, 1.0, (3, 5, 2))
+    noisy = NoisyOutput(
+        m, v, 0.0 * m - 1.0, 0.0 * m, dof=np.full((3, 2), 50.0), share=np.full((3, 2), 1 / 3)
+    )
+    new, log_noise, share = m[0] + 1.0, np.array([-2.0, 0.0]), np.array([0.7, 0.0])
+    mixed = predictive(noisy.beside(new, v[0], log_noise, share), 0.0, -9.0)
+    alone = predictive(noisy, 0.0, -9.0)
+    np.testing.assert_allclose(mixed.mean[:, 1], alone.mean[:, 1], rtol=1e-12)
+    np.testing.assert_allclose(mixed.mean[:, 0], 0.3 * alone.mean[:, 0] + 0.7 * new[:, 0])
+    noise = 0.3 * alone.noise_var[:, 0] + 0.7 * np.exp(-2.0)
+    np.testing.assert_allclose(mixed.noise_var[:, 0], noise, rtol=1e-5)
+    y = rng.standard_normal((5, 2))
+    densities = (
+        np.exp(alone.log_prob(y)[:, 0]) - BROAD_SHARE * stats.norm.pdf(y[:, 0]),
+        stats.norm.pdf(y[:, 0], new[:, 0], np.sqrt(v[0, :, 0] + np.exp(-2.0))),
+    )
+    expected = 0.3 * densities[0] + (1.0 - BROAD_SHARE) * 0.7 * densities[1]
+    expected += BROAD_SHARE * stats.norm.pdf(y[:, 0])
+    np.testing.assert_allclose(np.exp(mixed.log_prob(y)[:, 0]), expected, rtol=1e-4)
+    np.testing.assert_allclose(mixed.log_prob(y)[:, 1], alone.log_prob(y)[:, 1], rtol=1e-12)
+    draws = mixed.sample(np.random.default_rng(4), 40_000)
+    error = np.sqrt((mixed.epistemic_var + mixed.noise_var) / 40_000)
+    assert (np.abs(draws.mean(axis=0) - mixed.mean) < 5.0 * error + 1e-3).all()
 
 
 @pytest.fixture(scope="module")
@@ -185,13 +242,14 @@ def fit(x: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None, **given)
     return nn.fit(0, x, y, settings, weight=weight)[0]
 
 
-def test_what_small_networks_leave_is_learnt_and_kept(ripple):
+def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
     x, y = ripple
     state = fit(x[:300], y[:300])
-    without = fit(x[:300], y[:300], learns_residual=False)
-    assert len(state.residual.rows) == 300
-    assert not state.residual.pulls[1].any()
-    assert len(without.residual.rows) == 0
+    without = fit(x[:300], y[:300], learns_processes=False)
+    assert state.target_shares[0] > 0.5
+    assert state.target_shares[1] == 0.0
+    assert state.residual_processes[1] is state.target_processes[1] is None
+    assert without.residual_processes == without.target_processes == (None, None)
     better, worse = (nn.predict(one, x[300:]) for one in (state, without))
     error, before = (np.mean((one.mean - y[300:]) ** 2, axis=0) for one in (better, worse))
     assert error[0] < 0.5 * before[0]
@@ -214,7 +272,7 @@ def test_what_small_networks_leave_is_learnt_and_kept(ripple):
 def test_few_rows_are_not_judged_by_leaving_them_out(ripple):
     x, y = ripple
     state = fit(x[: res.LEAST_ROWS - 1], y[: res.LEAST_ROWS - 1])
-    assert len(state.residual.rows) == 0
+    assert state.residual_processes == state.target_processes == (None, None)
     assert not state.log_noise_ratio.any()
 
 

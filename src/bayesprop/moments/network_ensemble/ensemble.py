@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from bayesprop.model.noise_mixture import (
     LEAST_LOG_NOISE,
@@ -26,9 +26,9 @@ from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSetting
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
 from bayesprop.moments.network_ensemble.ensemble_training import Progress, train
 from bayesprop.moments.network_ensemble.gaussian_network import apply, draw
-from bayesprop.moments.network_ensemble.joint_covariance import LeftOut, with_deviations
-from bayesprop.moments.network_ensemble.left_out_rows import with_residual
-from bayesprop.moments.network_ensemble.noisy_output import predictive, scaled
+from bayesprop.moments.network_ensemble.joint_covariance import with_deviations
+from bayesprop.moments.network_ensemble.left_out_rows import components, with_judged
+from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, predictive, scaled
 from bayesprop.moments.network_ensemble.restarts import gave_up, restart
 from bayesprop.moments.network_ensemble.weight_priors import dead_units
 
@@ -58,8 +58,8 @@ class FitInfo(NamedTuple):
         Members that gave up on some rows and were trained from a second start.
     n_independent
         Weights of a mean network that have no joint covariance, being too many; else 0.
-    n_residual_rows
-        Rows of the residual process; 0 if the networks leave nothing that it could learn.
+    n_process_rows
+        Rows that Gaussian processes know; 0 if none has a share.
     n_replicated
         Inputs whose next measurement is expected like the last; 0 if nothing comes back.
     are_copies
@@ -70,7 +70,7 @@ class FitInfo(NamedTuple):
     n_dead_units: int
     n_restarted: int
     n_independent: int
-    n_residual_rows: int
+    n_process_rows: int
     n_replicated: int
     are_copies: bool
 
@@ -84,7 +84,7 @@ def fit(
     weight: Float[np.ndarray, " n"] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> tuple[EnsembleState, FitInfo]:
-    """Train the members; then restart those that gave up on some rows, and learn what they leave.
+    """Train the members, restart those that gave up on some rows, and ask rows left out.
 
     x, y
         Standardised.
@@ -102,28 +102,22 @@ def fit(
     distinct = Distinct.of(rows)
     state, left_out = with_deviations(state, distinct, settings)
     if left_out is not None:
-        state, left_out = with_residual(state, distinct, left_out, settings)
+        state, out = with_judged(state, distinct, left_out, settings)
         if settings.learns_replicates:
-            state = _with_replicates(state, distinct, left_out)
+            state = _with_replicates(state, distinct, left_out.some, out)
     is_constant = not np.ptp(rows.y, axis=0).any()
     return state, _info(state, losses, settings, len(restarted), is_constant=is_constant)
 
 
-def _with_replicates(state: EnsembleState, distinct: Distinct, left_out: LeftOut) -> EnsembleState:
-    x, some = distinct.once.x, left_out.some
+def _with_replicates(
+    state: EnsembleState, distinct: Distinct, some: Int[np.ndarray, " r"], left_out: NoisyOutput
+) -> EnsembleState:
+    x = distinct.once.x
     if len(x) == len(distinct.table.x):
         return state
-    noisy, (m, v) = outputs(state, x), state.residual.moments(x)
-    m, v = noisy.m + m, noisy.v + v
-    m[:, some], v[:, some] = left_out.m, left_out.v
-    known = replicates.learn(
-        state.seed,
-        distinct,
-        some,
-        noisy._replace(m=m, v=v),
-        state.log_floor,
-        state.log_noise_ratio,
-    )
+    noisy = components(state, x)
+    noisy.m[:, some], noisy.v[:, some] = left_out.m, left_out.v
+    known = replicates.learn(state.seed, distinct, some, noisy, state.log_floor)
     return state._replace(replicates=known)
 
 
@@ -136,13 +130,14 @@ def _info(
     is_constant: bool,
 ) -> FitInfo:
     dead = (dead_units(member.mean, settings.priors.mean) for member in state.members)
+    processes = state.residual_processes + state.target_processes
     is_joint = state.deviations.size or not np.isfinite(losses[:, -1]).all()
     return FitInfo(
         losses,
         n_dead_units=sum(map(sum, dead)),
         n_restarted=n_restarted,
         n_independent=0 if is_joint else state.n_mean_weights,
-        n_residual_rows=len(state.residual.rows),
+        n_process_rows=max(0 if p is None else len(p.y) for p in processes),
         n_replicated=len(state.replicates.rows),
         are_copies=state.replicates.are_copies and not is_constant,
     )
@@ -155,10 +150,8 @@ def without_replicates(state: EnsembleState) -> EnsembleState:
 
 
 def predict(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePredictive:
-    """Predictive distribution of standardised targets, one mixture over the members."""
-    noisy, (m, v) = outputs(state, x), state.residual.moments(x)
-    noisy = noisy._replace(m=noisy.m + m, v=noisy.v + v)
-    noisy, log_ratio = replicates.recall(state.replicates, state.log_noise_ratio, x, noisy)
+    """Predictive distribution of standardised targets, one mixture of members and processes."""
+    noisy, log_ratio = replicates.recall(state.replicates, x, components(state, x))
     return predictive(noisy, log_ratio, state.log_floor)
 
 
@@ -170,10 +163,10 @@ def sample_functions(
     *,
     include_noise: bool = False,
 ) -> Float[np.ndarray, "s n o"]:
-    """Draw networks, and return their means at all rows, or with noise new observations.
+    """Draw networks or processes, and return their means at all rows, or new observations.
 
-    Linear in the deviations of the weights, as the variances of `predict` are; where there are
-    none, with independent weights.
+    Of networks linear in the deviations of the weights, as the variances of `predict` are; where
+    there are none, with independent weights.
 
     rng
         A Generator or RandomState of NumPy.
@@ -182,23 +175,48 @@ def sample_functions(
         rng = np.random.default_rng(rng.randint(2**31))
     x = np.asarray(x, np.float64)
     noisy, drawn = outputs(state, x), rng.integers(state.n_members, size=n)
+    of_process = rng.random((n, state.n_outputs)) < state.target_shares
     draws = np.empty((n, len(x), state.n_outputs))
-    log_ratio = replicates.recall(state.replicates, state.log_noise_ratio, x, noisy)[1]
-    l_m = scaled(noisy.l_m, log_ratio, state.log_floor)
-    for k, member in enumerate(state.members):
+    for k in np.unique(drawn):
         numbers = np.flatnonzero(drawn == k)
-        if len(numbers):
-            functions = _means(rng, state, x, noisy.m[k], k, len(numbers))
-            functions += state.residual.draw(rng, x, len(numbers))
-            draws[numbers] = state.replicates.overwritten(rng, x, functions)
-        for s in numbers if include_noise else ():
-            raw = member.log_noise + apply(draw(rng, member.noise), x)
-            shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(noisy.l_v[k], MOST_LOG_NOISE_VAR))
-            away = np.logaddexp(raw, state.log_floor) - noisy.l_m[k]
-            t = rng.standard_t(noisy.dof[k], size=raw.shape)
-            log_var = np.clip(l_m[k] + shrinkage * away, LEAST_LOG_NOISE, MOST_LOG_NOISE)
-            draws[s] += np.exp(0.5 * log_var) * t
+        draws[numbers] = _means(rng, state, x, noisy.m[k], k, len(numbers))
+    for o, process in enumerate(state.residual_processes):
+        numbers = np.flatnonzero(~of_process[:, o])
+        if process is not None and len(numbers):
+            draws[numbers, :, o] += process.draw(rng, x, len(numbers))
+    for o, process in enumerate(state.target_processes):
+        numbers = np.flatnonzero(of_process[:, o])
+        if process is not None and len(numbers):
+            draws[numbers, :, o] = process.draw(rng, x, len(numbers))
+    draws = state.replicates.overwritten(rng, x, draws)
+    if include_noise:
+        log_ratio = replicates.recall(state.replicates, x, noisy)[1]
+        for s, k in enumerate(drawn):
+            noise = _noise(rng, state, x, noisy, k, log_ratio)
+            for o, process in enumerate(state.target_processes):
+                if process is not None and of_process[s, o]:
+                    log_var = process.log_noise + log_ratio[:, o]
+                    noise[:, o] = np.exp(0.5 * log_var) * rng.standard_normal(len(x))
+            draws[s] += noise
     return draws
+
+
+def _noise(
+    rng: np.random.Generator,
+    state: EnsembleState,
+    x: Float[np.ndarray, "n d"],
+    noisy: NoisyOutput,
+    k: int,
+    log_ratio: Float[np.ndarray, "n o"],
+) -> Float[np.ndarray, "n o"]:
+    """Draw a noise network of member k, and noise as it says."""
+    member, l_m = state.members[k], noisy.l_m[k]
+    raw = member.log_noise + apply(draw(rng, member.noise), x)
+    shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(noisy.l_v[k], MOST_LOG_NOISE_VAR))
+    away = shrinkage * (np.logaddexp(raw, state.log_floor) - l_m)
+    l_m = scaled(l_m, state.log_noise_ratio + log_ratio, state.log_floor)
+    log_var = np.clip(l_m + away, LEAST_LOG_NOISE, MOST_LOG_NOISE)
+    return np.exp(0.5 * log_var) * rng.standard_t(noisy.dof[k], size=raw.shape)
 
 
 def _means(

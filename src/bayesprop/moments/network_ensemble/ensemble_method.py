@@ -62,15 +62,15 @@ class NetworkEnsemble(Settable):
     """The recipe for numbers."""
 
     n_outputs: int
-    learns_residual: bool
+    learns_processes: bool
     learns_replicates: bool
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
-        """Train all networks, and learn what they leave."""
+        """Train all networks, and ask rows left out."""
         started, seed = time.perf_counter(), int(rng.randint(2**31))
         settings = replace(
             self.chosen(ensemble.settings_for(len(rows.x), self.n_inputs), len(rows.x)),
-            learns_residual=self.learns_residual,
+            learns_processes=self.learns_processes,
             learns_replicates=self.learns_replicates,
         )
         state, info = ensemble.fit(
@@ -85,7 +85,7 @@ class NetworkEnsemble(Settable):
         return Learned(state, report, settings.n_steps)
 
     def predict(self, state: EnsembleState, x: np.ndarray) -> NoiseMixturePredictive:
-        """Predict by a mixture over networks and noise scales."""
+        """Predict by a mixture over networks, a process and noise scales."""
         return ensemble.predict(state, x)
 
     def draw(
@@ -141,8 +141,8 @@ def _advice(info: ensemble.FitInfo) -> list[str]:
         advice.append(
             f"The {info.n_independent} weights of a network stay independent of each other: they, "
             "or the outputs, are too many for a joint covariance. Error bars where no rows lie are "
-            "too narrow, and what the networks leave is not learnt; smaller hidden_layer_sizes "
-            "would help."
+            "too narrow, and no Gaussian process stands beside the networks; smaller "
+            "hidden_layer_sizes would help."
         )
     if info.are_copies:
         advice.append(
@@ -163,7 +163,7 @@ def _report(info: ensemble.FitInfo, n_rows: int, n_steps: int, seconds: float) -
         guards={
             "dead_units": info.n_dead_units,
             "members_restarted": info.n_restarted,
-            "residual_rows": info.n_residual_rows,
+            "process_rows": info.n_process_rows,
             "replicated_inputs": info.n_replicated,
         },
         trace=trace(info.losses),

@@ -36,9 +36,10 @@ class EnsembleSettings:
         take in turn: 3, as the noise networks say; many, a Gaussian, which leaves no row alone.
     is_direct
         Whether the last layers of the mean networks take the inputs too.
-    learns_residual, learns_replicates
-        Whether what the networks leave is learnt, see residual_process.py, and what comes back with
-        inputs that the table holds more than once, see replicates.py.
+    learns_processes, learns_replicates
+        Whether Gaussian processes learn what the networks leave, and the targets, see
+        left_out_rows.py, and what comes back with inputs that the table holds more than once, see
+        replicates.py.
     priors
         See `Priors`.
     """
@@ -54,7 +55,7 @@ class EnsembleSettings:
     noise_shares: tuple[float, ...] = (0.5, 1.0)
     mean_least_dofs: tuple[float, ...] = (30.0, 3.0, 30.0, 3.0, 3.0, 3.0)
     is_direct: bool = False
-    learns_residual: bool = True
+    learns_processes: bool = True
     learns_replicates: bool = False
     priors: Priors = PRIORS
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
+from bayesprop.moments.network_ensemble.gaussian_process import GaussianProcess
 from bayesprop.moments.network_ensemble.member import (
     Member,
     from_named,
@@ -18,11 +19,13 @@ from bayesprop.moments.network_ensemble.member import (
     shapes,
 )
 from bayesprop.moments.network_ensemble.replicates import Replicates
-from bayesprop.moments.network_ensemble.residual_process import ResidualProcess
 
 FEW_VALUES = 20
 LEAST_NOISE_STD = 1e-3
 """Least standard deviation of the noise, as a share of the target's."""
+
+
+Processes = tuple[GaussianProcess | None, ...]
 
 
 class EnsembleState(NamedTuple):
@@ -35,8 +38,10 @@ class EnsembleState(NamedTuple):
     deviations
         Of all weights of the mean networks, (k, s, p), whose outer products add up to the
         covariance; none while weights are independent. See joint_covariance.py.
-    residual
-        Knows what the members leave.
+    residual_processes
+        Know what the members leave of every output; None where rows left out want none.
+    target_processes, target_shares
+        Know every output itself, beside the members; and shares of these, (o,).
     replicates
         Knows inputs whose noise comes back.
     log_noise_ratio
@@ -48,7 +53,9 @@ class EnsembleState(NamedTuple):
     members: tuple[Member, ...]
     log_floor: Float[np.ndarray, " o"]
     deviations: Float[np.ndarray, "k s p"]
-    residual: ResidualProcess
+    residual_processes: Processes
+    target_processes: Processes
+    target_shares: Float[np.ndarray, " o"]
     replicates: Replicates
     log_noise_ratio: Float[np.ndarray, " o"]
     seed: int
@@ -63,7 +70,9 @@ class EnsembleState(NamedTuple):
             members,
             log_floor,
             deviations=np.zeros((len(members), 0, n_mean_weights(members[0])), np.float32),
-            residual=ResidualProcess.none(n_inputs, n_outputs),
+            residual_processes=(None,) * n_outputs,
+            target_processes=(None,) * n_outputs,
+            target_shares=np.zeros(n_outputs, np.float32),
             replicates=Replicates.none(n_inputs, n_outputs),
             log_noise_ratio=np.zeros(n_outputs, np.float32),
             seed=seed,
@@ -92,9 +101,12 @@ class EnsembleState(NamedTuple):
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Name every array; those of the members have these as their first axis."""
         arrays = stacked(self.members)
-        for part in _PARTS:
-            values = getattr(self, part)._asdict().items()
-            arrays |= {f"{_PARTS[part]}.{name}": value for name, value in values}
+        for part in _PROCESSES:
+            for o, process in enumerate(getattr(self, part)):
+                values = {} if process is None else process.to_arrays()
+                arrays |= {f"{part}.{o}.{name}": value for name, value in values.items()}
+        values = self.replicates._asdict().items()
+        arrays |= {f"{_KNOWN}{name}": value for name, value in values}
         arrays |= {name: getattr(self, name) for name in _OWN}
         return arrays | {"seed": np.asarray(self.seed)}
 
@@ -104,13 +116,23 @@ class EnsembleState(NamedTuple):
 
         Other arrays are left alone: earlier versions kept the slopes of training.
         """
+        if len(arrays.get("residual.rows", ())):
+            raise ValueError(
+                "its networks have a process on their residuals, which this version does not know: "
+                "fit the table again"
+            )
         _check_numbers(arrays)
         try:
+            members = members_of({name: a for name, a in arrays.items() if is_part(name)})
+            n_inputs, *_, n_outputs = members[0].sizes[0]
+            arrays = {"target_shares": np.zeros(n_outputs, np.float32)} | arrays
+            residuals, targets = (_processes(arrays, p, n_inputs, n_outputs) for p in _PROCESSES)
             state = cls(
-                members_of({name: a for name, a in arrays.items() if is_part(name)}),
+                members,
                 **{name: arrays[name] for name in _OWN},
-                residual=ResidualProcess(*_fields(arrays, "residual", ResidualProcess._fields)),
-                replicates=Replicates(*_fields(arrays, "replicates", Replicates._fields)),
+                residual_processes=residuals,
+                target_processes=targets,
+                replicates=Replicates(*(arrays[_KNOWN + name] for name in Replicates._fields)),
                 seed=int(arrays["seed"]),
             )
         except KeyError as missing:
@@ -121,18 +143,22 @@ class EnsembleState(NamedTuple):
     def _check(self) -> None:
         """Raise ValueError unless the arrays belong to one ensemble."""
         n_inputs, n_out = self.n_inputs, self.members[0].sizes[0][-1]
-        if self.log_floor.shape != (n_out,) or self.log_noise_ratio.shape != (n_out,):
-            raise ValueError(f"log_floor and log_noise_ratio must have shape ({n_out},)")
-        self.residual.check(n_inputs, n_out)
+        for name in ("log_floor", "log_noise_ratio", "target_shares"):
+            if getattr(self, name).shape != (n_out,):
+                raise ValueError(f"{name} must have shape ({n_out},)")
+        most = [process is not None for process in self.target_processes]
+        if ((self.target_shares < 0.0) | (self.target_shares > most)).any():
+            raise ValueError("target_shares must lie from 0 to 1, and be 0 without a process")
         self.replicates.check(n_inputs, n_out)
         n = self.n_mean_weights
         if self.deviations.shape != (self.n_members, *self.deviations.shape[1:2], n):
             raise ValueError(f"deviations must have shape ({self.n_members}, s, {n})")
 
 
-_OWN = ("log_floor", "deviations", "log_noise_ratio")
-_PARTS = {"residual": "residual", "replicates": "known"}
-"""Their names in a file."""
+_OWN = ("log_floor", "deviations", "log_noise_ratio", "target_shares")
+_PROCESSES = ("residual_processes", "target_processes")
+_KNOWN = "known."
+"""Begins the names of the replicates in a file."""
 
 
 def n_mean_weights(member: Member) -> int:
@@ -140,15 +166,23 @@ def n_mean_weights(member: Member) -> int:
     return sum(layer.w_m.size + layer.b_m.size for layer in member.mean)
 
 
-def _fields(arrays: dict[str, np.ndarray], part: str, names: tuple[str, ...]) -> list[np.ndarray]:
-    return [arrays[f"{_PARTS[part]}.{name}"] for name in names]
+def _processes(
+    arrays: dict[str, np.ndarray], part: str, n_inputs: int, n_outputs: int
+) -> Processes:
+    each = []
+    for o in range(n_outputs):
+        prefix = f"{part}.{o}."
+        own = {
+            name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)
+        }
+        each.append(GaussianProcess.from_arrays(own, n_inputs) if own else None)
+    return tuple(each)
 
 
 def _check_numbers(arrays: dict[str, np.ndarray]) -> None:
-    prefixes = tuple(f"{name}." for name in _PARTS.values())
     for name, array in arrays.items():
         is_number = array.dtype == np.float32 and np.isfinite(array).all()
-        if (is_part(name) or name in _OWN or name.startswith(prefixes)) and not is_number:
+        if (is_part(name) or name in _OWN or name.startswith(_KNOWN)) and not is_number:
             raise ValueError(f"{name} must be finite numbers of float32, got {array.dtype}")
 
 
@@ -176,18 +210,21 @@ def members_of(stacked: dict[str, np.ndarray], *, are_noisy: bool = True) -> tup
     return members
 
 
-def log_noise_floor(y: Float[np.ndarray, "n o"]) -> Float[np.ndarray, " o"]:
+def log_noise_floor(
+    y: Float[np.ndarray, "n o"], least_std: float = LEAST_NOISE_STD
+) -> Float[np.ndarray, " o"]:
     """Log of the least noise variance of standardised targets.
 
     The standard deviation is a tenth of the smallest gap between the values where there are at
-    most 20 of them (a grid can be hit exactly, and the noise would fall without end), else 1e-3.
+    most 20 of them (a grid can be hit exactly, and the noise would fall without end), else the
+    least.
     """
     least = []
     for column in np.asarray(y, np.float64).T:
         values = np.unique(column)
         is_grid = 1 < len(values) <= FEW_VALUES
-        least.append(np.diff(values).min() / 10.0 if is_grid else LEAST_NOISE_STD)
-    return (2.0 * np.log(np.maximum(least, LEAST_NOISE_STD))).astype(np.float32)
+        least.append(np.diff(values).min() / 10.0 if is_grid else least_std)
+    return (2.0 * np.log(np.maximum(least, least_std))).astype(np.float32)
 
 
 def init(

@@ -1,12 +1,14 @@
-"""What the ensemble leaves: a residual process, and the noise that remains; found after training.
+"""What rows left out choose when training has ended: processes, and the noise that remains.
 
-Both are judged by what the members say of rows left out (`LeftOut`), rows of the same inputs
-together. The process stays only where they gain by it: by more than two standard errors of the mean
-of their log-likelihoods, or, where few rows have lengths that were learnt without them, at all. The
-noise moves no further than to within one standard error of where they want it (the rule of Breiman
-et al. 1984 for trees); its variance above the floor changes by one factor. That is mostly less than
-1: a member's noise holds its own errors, which others average out, and those that the process takes
-away.
+They are judged by what the members say of rows left out (`LeftOut`), rows of the same inputs
+together. A Gaussian process on the targets gets the share of a mixture with the members that makes
+these rows most likely (stacking: Yao et al. 2018). Unless that is nearly all, another learns the
+members' residuals. Either stays only where rows left out gain by it: by more than two standard
+errors of the mean of their log-likelihoods, or, where few rows have lengths that were learnt
+without them, at all. The noise moves no further than to within one standard error of where they
+want it (the rule of Breiman et al. 1984 for trees); its variance above the floor changes by one
+factor. That is mostly less than 1: a member's noise holds its own errors, which others average out,
+and those that the process takes away.
 """
 
 from __future__ import annotations
@@ -14,19 +16,31 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
+from scipy import stats
 
-from bayesprop.moments.network_ensemble import residual_process
+from bayesprop.model.noise_mixture import LEAST_LOG_NOISE
+from bayesprop.moments.network_ensemble import gaussian_process, stacking
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Targets
 from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
-from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, log_noise_floor
+from bayesprop.moments.network_ensemble.gaussian_process import (
+    OF_RESIDUALS,
+    OF_TARGETS,
+    Fitted,
+    GaussianProcess,
+    Known,
+    Limits,
+)
 from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
 from bayesprop.moments.network_ensemble.noisy_output import (
     CONVINCING,
     LEAST_GAIN,
+    NoisyOutput,
     Output,
-    is_near,
+    is_no_more,
+    scaled,
 )
 from bayesprop.numerics.dense import one_blas_thread
 
@@ -39,67 +53,197 @@ MOST_LEVERAGE = 0.8
 MOST_TARGETS = 8192
 """Measurements that judge, at most."""
 
-
-class Left(NamedTuple):
-    """What is left of one output: the process, if rows speak for it, and the noise's log factor."""
-
-    fitted: residual_process.Fitted | None
-    log_ratio: float
+ENOUGH_SHARE = 0.9
+"""Of a process on targets that leaves nothing for one on residuals to do."""
 
 
-def with_residual(
-    state: EnsembleState, distinct: Distinct, left_out: LeftOut, settings: EnsembleSettings
-) -> tuple[EnsembleState, LeftOut]:
-    """Return a trained state with what rows left out say of its residuals and its noise.
+NOISE_SHARE = 0.5
+"""Power of the ensemble's variance that the variance of a residual goes with: the noise networks
+learnt theirs from the same residuals, and where these are large, it may be for want of a better
+mean."""
 
-    And what it then says of rows left out.
+_LEAST_SHARE = 1e-6  # of either
+
+
+class Judged(NamedTuple):
+    """Of one output: log factor of the noise, and processes that stay.
+
+    share
+        Of the process on targets.
     """
-    rng = np.random.default_rng([state.seed % 2**32, 4])
-    judging = np.flatnonzero(left_out.leverage <= MOST_LEVERAGE)
-    if len(judging) < LEAST_ROWS:
-        return state, left_out
-    kept = np.sort(rng.permutation(judging)[: residual_process.MOST_ROWS])
-    some = left_out.some[kept]
-    x, weight = (part[some].astype(np.float64) for part in (distinct.once.x, distinct.once.weight))
-    noisy = outputs(state, x)._replace(m=left_out.m[:, kept], v=left_out.v[:, kept])
-    # The time goes with the cube of it, and with the number of outputs.
-    n_evidence = int(residual_process.ROWS_OF_EVIDENCE / np.cbrt(state.n_outputs))
-    n_evidence *= settings.learns_residual
-    targets = distinct.targets(some)
+
+    log_ratio: float
+    of_residuals: Fitted | None
+    of_targets: Fitted | None
+    share: float
+
+
+def components(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoisyOutput:
+    """Return members and processes at some rows, the members' noise as rows left out want it."""
+    each = state.residual_processes, state.target_processes
+    return _mixed(state, outputs(state, x), *(moments(processes, x) for processes in each))
+
+
+def with_judged(
+    state: EnsembleState, distinct: Distinct, left_out: LeftOut, settings: EnsembleSettings
+) -> tuple[EnsembleState, NoisyOutput]:
+    """Return a trained state with what rows left out choose, and its components at these rows.
+
+    As they would be, had they not seen the row.
+    """
+    rng, once = np.random.default_rng([state.seed % 2**32, 4]), distinct.once
+    x = once.x[left_out.some].astype(np.float64)
+    noisy = outputs(state, x)._replace(m=left_out.m, v=left_out.v)
+    is_near = left_out.leverage <= MOST_LEVERAGE
+    if is_near.sum() < LEAST_ROWS:
+        nothing = moments(state.target_processes, x)
+        return state, _mixed(state, noisy, nothing, nothing)
+    rows = np.sort(rng.permutation(len(x))[: gaussian_process.MOST_ROWS])
+    counts = once.weight[left_out.some] * (once.n_total / once.weight.sum(dtype=np.float64))
+    known = [
+        Known(x[rows], column.means()[1], counts[rows])
+        for column in map(distinct.targets(left_out.some[rows]).column, range(state.n_outputs))
+    ]
+    near = rows[is_near[rows]]
+    targets, there = distinct.targets(left_out.some[near]), noisy.at(near)
     with one_blas_thread():
         each = [
             _judged(
-                rng, Output.of(noisy, state.log_floor, o), x, targets.column(o), weight, n_evidence
+                rng,
+                Output.of(there, state.log_floor, o),
+                targets.column(o),
+                known[o],
+                is_near[rows],
+                _limits(distinct, settings, o),
             )
             for o in range(state.n_outputs)
         ]
-        residual = residual_process.process(rng, x, [one.fitted for one in each])
-    log_ratio = np.array([one.log_ratio for one in each], np.float32)
-    m, v = residual.moments(distinct.once.x[left_out.some])
+    state = state._replace(
+        log_noise_ratio=np.array([one.log_ratio for one in each], np.float32),
+        residual_processes=_processes([one.of_residuals for one in each]),
+        target_processes=_processes([one.of_targets for one in each]),
+        target_shares=np.array([one.share for one in each], np.float32),
+    )
+    of_residuals = moments(state.residual_processes, x)
+    of_targets = moments(state.target_processes, x)
     for o, one in enumerate(each):
-        if one.fitted is not None:
-            m[kept, o], v[kept, o] = one.fitted.m, one.fitted.v
-    left_out = left_out._replace(m=left_out.m + m, v=left_out.v + v)
-    return state._replace(residual=residual, log_noise_ratio=log_ratio), left_out
+        _overwrite(of_residuals, near, o, one.of_residuals)
+        _overwrite(of_targets, rows, o, one.of_targets)
+    return state, _mixed(state, noisy, of_residuals, of_targets)
 
 
 def _judged(
     rng: np.random.Generator,
     of_members: Output,
-    x: Float[np.ndarray, "n d"],
     targets: Targets,
-    weight: Float[np.ndarray, " n"],
-    n_evidence: int,
-) -> Left:
+    known: Known,
+    is_near: Bool[np.ndarray, " n"],
+    limits: Limits | None,
+) -> Judged:
+    """Choose by what is said of rows left out.
+
+    of_members, targets
+        At rows of low leverage.
+    known, is_near
+        Rows for a process on targets, and which of them these are.
+    """
     few = targets.sample(rng, MOST_TARGETS)
     log_ratio, before = of_members.best(few)
-    if not n_evidence:
-        return Left(None, log_ratio)
+    if limits is None:
+        return Judged(log_ratio, None, None, 0.0)
+    on_targets, on_residuals = gaussian_process.fit(rng, known, OF_TARGETS, limits), None
+    m, v = on_targets.m[is_near][few.at], on_targets.v[is_near][few.at]
+    log_p = stats.norm.logpdf(few.y, m, np.sqrt(v + np.exp(on_targets.process.log_noise)))
+    share, mixed = _stacked(of_members, log_ratio, few, log_p)
+    if share < ENOUGH_SHARE:
+        left = _on_residuals(rng, of_members, targets, known.at(is_near), limits)
+        moved = of_members.moved(left.m, left.v)
+        with_process, after = moved.best(few)
+        if _is_gain(after - before):
+            on_residuals, log_ratio, before = left, with_process, after
+            share, mixed = _stacked(moved, log_ratio, few, log_p)
+    if not _is_gain(mixed - before):
+        return Judged(log_ratio, on_residuals, None, 0.0)
+    return Judged(log_ratio, on_residuals, on_targets, share)
+
+
+def _is_gain(gains: Float[np.ndarray, " n"]) -> bool:
+    """Say whether rows left out speak for a process, which few have not chosen themselves."""
+    n_errors = CONVINCING if len(gains) >= gaussian_process.FEW_ROWS else 0.0
+    return not is_no_more(gains - LEAST_GAIN, n_errors)
+
+
+def _stacked(
+    of_members: Output, log_ratio: float, targets: Targets, log_p: Float[np.ndarray, " r"]
+) -> tuple[float, Float[np.ndarray, " n"]]:
+    """Return the share of another prediction beside the members, and log-likelihoods with it.
+
+    log_p
+        Log densities that it gives the targets.
+    """
+    of_them = of_members.at(targets.at).predictive(log_ratio).log_prob(targets.y)
+    both = np.stack([of_them, log_p])
+    share = stacking.shares(np.exp(both - both.max(axis=0)), targets.weight)[1]
+    share = float(np.clip(share, _LEAST_SHARE, 1.0 - _LEAST_SHARE))
+    return share, targets.scores(np.logaddexp(np.log1p(-share) + of_them, np.log(share) + log_p))
+
+
+def _on_residuals(
+    rng: np.random.Generator, of_members: Output, targets: Targets, known: Known, limits: Limits
+) -> Fitted:
+    """Fit a process to what the members leave of rows left out."""
     predicted, (_, mean) = of_members.predictive(0.0), targets.means()
-    total = predicted.noise_var + predicted.f_var.mean(axis=0)
-    fitted = residual_process.fit(rng, x, mean - predicted.mean, total, weight, n_evidence)
-    with_process, after = of_members.moved(fitted.m, fitted.v).best(few)
-    n_errors = CONVINCING if len(x) >= residual_process.FEW_ROWS else 0.0
-    if is_near(after - before - LEAST_GAIN, n_errors):
-        return Left(None, log_ratio)
-    return Left(fitted, with_process)
+    log_s = NOISE_SHARE * np.log(predicted.noise_var + predicted.f_var.mean(axis=0))
+    weight = known.weight * np.exp(log_s.mean() - log_s)
+    left = Known(known.x, mean - predicted.mean, weight)
+    return gaussian_process.fit(rng, left, OF_RESIDUALS, limits)
+
+
+def _limits(distinct: Distinct, settings: EnsembleSettings, o: int) -> Limits | None:
+    """Return what bounds the processes of one output; None where they are not asked for."""
+    y = distinct.table.y
+    if not settings.learns_processes or not np.ptp(y[:, o]):
+        return None
+    floor = log_noise_floor(y[:, o : o + 1], float(np.exp(0.5 * LEAST_LOG_NOISE)))
+    # The time goes with the cube of it, and with the number of outputs.
+    n_evidence = int(gaussian_process.ROWS_OF_EVIDENCE / np.cbrt(y.shape[1]))
+    return Limits(float(floor[0]), n_evidence)
+
+
+def _processes(each: list[Fitted | None]) -> tuple[GaussianProcess | None, ...]:
+    return tuple(None if one is None else one.process for one in each)
+
+
+_Moments = tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]
+
+
+def moments(processes: tuple[GaussianProcess | None, ...], x: Float[np.ndarray, "n d"]) -> _Moments:
+    """Return means and variances of every output; 0 of those without a process."""
+    m, v = np.zeros((2, len(x), len(processes)))
+    for o, process in enumerate(processes):
+        if process is not None:
+            m[:, o], v[:, o] = process.moments(x)
+    return m, v
+
+
+def _overwrite(
+    of_processes: _Moments, rows: Int[np.ndarray, " r"], o: int, fitted: Fitted | None
+) -> None:
+    """Write what a process says of rows that it has not seen over what it says of those seen."""
+    if fitted is not None:
+        for part, left_out in zip(of_processes, (fitted.m, fitted.v), strict=True):
+            part[rows, o] = left_out
+
+
+def _mixed(
+    state: EnsembleState, noisy: NoisyOutput, of_residuals: _Moments, of_targets: _Moments
+) -> NoisyOutput:
+    noisy = noisy._replace(
+        m=noisy.m + of_residuals[0],
+        v=noisy.v + of_residuals[1],
+        l_m=scaled(noisy.l_m, state.log_noise_ratio, state.log_floor),
+    )
+    if not state.target_shares.any():
+        return noisy
+    log_noise = np.array([0.0 if p is None else p.log_noise for p in state.target_processes])
+    return noisy.beside(*of_targets, log_noise, state.target_shares.astype(np.float64))

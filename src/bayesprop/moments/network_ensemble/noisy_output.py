@@ -16,6 +16,7 @@ from bayesprop.model.noise_mixture import (
     LEAST_LOG_NOISE,
     MOST_LOG_NOISE,
     MOST_LOG_NOISE_VAR,
+    NO_TAIL,
     NoiseMixturePredictive,
 )
 from bayesprop.moments.network_ensemble.distinct_rows import Targets
@@ -32,7 +33,7 @@ LEAST_GAIN = 1e-3
 
 
 class NoisyOutput(NamedTuple):
-    """What k members say at n rows, standardised; every array is (k, n, o), dof (k, o).
+    """What k members say at n rows, standardised; arrays are (k, n, o), dof and share (k, o).
 
     m, v
         Mean and variance of the function.
@@ -40,6 +41,8 @@ class NoisyOutput(NamedTuple):
         Mean and variance of the log noise variance (of a Student-t: its squared scale).
     dof
         Degrees of freedom of the noise.
+    share
+        Of each member in the mixture; sums to 1 over the members.
     """
 
     m: Values
@@ -47,11 +50,26 @@ class NoisyOutput(NamedTuple):
     l_m: Values
     l_v: Values
     dof: Values
+    share: Values
 
     def at(self, rows: Values) -> NoisyOutput:
         """Take some rows."""
         parts = (part[:, rows] for part in (self.m, self.v, self.l_m, self.l_v))
-        return NoisyOutput(*parts, dof=self.dof)
+        return NoisyOutput(*parts, dof=self.dof, share=self.share)
+
+    def beside(
+        self,
+        m: Float[np.ndarray, "n o"],
+        v: Float[np.ndarray, "n o"],
+        log_noise: Float[np.ndarray, " o"],
+        share: Float[np.ndarray, " o"],
+    ) -> NoisyOutput:
+        """Give a Gaussian its share beside the members, who keep theirs of the rest."""
+        new = (m, v, np.broadcast_to(log_noise, m.shape), np.zeros_like(m))
+        shares = [self.share * (1.0 - share), [share]]
+        parts = [(*pair,) for pair in zip(self[:4], (each[None] for each in new), strict=True)]
+        dof = self.dof, np.full((1, len(share)), NO_TAIL)
+        return NoisyOutput(*(np.concatenate(pair) for pair in (*parts, dof, shares)))
 
 
 def scaled(
@@ -59,8 +77,12 @@ def scaled(
     log_ratio: Float[np.ndarray, "..."] | float,
     log_floor: Float[np.ndarray, "..."] | float,
 ) -> Float[np.ndarray, "*a"]:
-    """Multiply what lies above the floor: log(exp(floor) + ratio (exp(log noise) - exp(floor)))."""
-    above = -np.expm1(np.minimum(log_floor - log_noise, 0.0))
+    """Multiply what lies above the floor: log(exp(floor) + ratio (exp(log noise) - exp(floor))).
+
+    Noise below the floor stays as it is.
+    """
+    log_floor = np.minimum(log_floor, log_noise)
+    above = -np.expm1(log_floor - log_noise)
     with np.errstate(divide="ignore"):
         return np.logaddexp(log_floor, log_ratio + log_noise + np.log(above))
 
@@ -70,7 +92,7 @@ def predictive(
     log_ratio: Float[np.ndarray, " o"] | float,
     log_floor: Float[np.ndarray, " o"] | float,
 ) -> NoiseMixturePredictive:
-    """One mixture over the members; arrays (k, n) with dof (k,), or (k, n, o) with (k, o)."""
+    """One mixture over the members; arrays (k, n), dof and share (k,), or (k, n, o) and (k, o)."""
     l_m = scaled(noisy.l_m, log_ratio, log_floor)
     return NoiseMixturePredictive.of(
         f_mean=noisy.m,
@@ -78,6 +100,7 @@ def predictive(
         log_noise_mean=np.clip(l_m, LEAST_LOG_NOISE, MOST_LOG_NOISE),
         log_noise_var=np.minimum(noisy.l_v, MOST_LOG_NOISE_VAR),
         dof=np.broadcast_to(np.expand_dims(noisy.dof, 1), noisy.m.shape),
+        share=np.broadcast_to(np.expand_dims(noisy.share, 1), noisy.m.shape),
     )
 
 
@@ -138,10 +161,10 @@ def nearest_to_best(
         while abs(best) < MOST_STEPS and at(best + way).mean() > at(best).mean():
             best += way
     steps = sorted(range(min(best, 0), max(best, 0) + 1), key=abs)
-    nearest = next((step for step in steps if is_near(at(best) - at(step))), best)
+    nearest = next((step for step in steps if is_no_more(at(best) - at(step))), best)
     return nearest, at(nearest)
 
 
-def is_near(values: Float[np.ndarray, " n"], n_errors: float = 1.0) -> bool:
+def is_no_more(values: Float[np.ndarray, " n"], n_errors: float = 1.0) -> bool:
     """Say whether their mean is no more than some standard errors above 0."""
     return bool(values.mean() <= n_errors * values.std() / np.sqrt(len(values)))

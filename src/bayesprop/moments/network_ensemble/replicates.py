@@ -30,7 +30,7 @@ from bayesprop.moments.network_ensemble.noisy_output import (
     MOST_STEPS,
     NoisyOutput,
     Output,
-    is_near,
+    is_no_more,
     nearest_to_best,
 )
 
@@ -133,27 +133,26 @@ def learn(
     some: Int[np.ndarray, " r"],
     left_out: NoisyOutput,
     log_floor: Float[np.ndarray, " o"],
-    log_noise_ratio: Float[np.ndarray, " o"],
 ) -> Replicates:
     """Remember the inputs of the table, if their noise comes back.
 
     some
         Numbers of the rows that have been left out.
     left_out
-        What the members say of every input of `distinct.once`, of those left out.
+        What is said of every input of `distinct.once`, of those left out.
     """
     x, n_outputs = distinct.once.x, len(log_floor)
     rng, targets = np.random.default_rng([seed % 2**32, 5]), distinct.targets(some)
     log_own = np.zeros(n_outputs, np.float32)
-    for o, log_ratio in enumerate(log_noise_ratio):
+    for o in range(n_outputs):
         one = Output.of(left_out.at(some), log_floor, o)
-        log_own[o] = own_share(rng, one, targets.column(o), float(log_ratio))
+        log_own[o] = own_share(rng, one, targets.column(o))
     if not log_own.any():
         return Replicates.none(x.shape[1], n_outputs)
     targets = distinct.targets(np.arange(len(x)))
     m, v = np.zeros_like(distinct.once.y), np.zeros_like(distinct.once.y)
     for o in map(int, np.flatnonzero(log_own)):
-        moments = _moments(Output.of(left_out, log_floor, o), float(log_noise_ratio[o]))
+        moments = _moments(Output.of(left_out, log_floor, o))
         count, mean = targets.column(o).means()
         m[:, o], v[:, o] = recalled(*moments, float(log_own[o]), count, mean)
     is_measured = np.bincount(targets.at, minlength=targets.n) > 0
@@ -161,9 +160,7 @@ def learn(
     return Replicates.of(x, m, v, log_own)
 
 
-def own_share(
-    rng: np.random.Generator, of_members: Output, targets: Targets, log_ratio: float
-) -> float:
+def own_share(rng: np.random.Generator, of_members: Output, targets: Targets) -> float:
     """Log of the share of the noise that does not come back with the inputs."""
     count, mean = targets.others()
     repeated = np.flatnonzero(count > 0.0)
@@ -173,20 +170,20 @@ def own_share(
     if len(number) < LEAST_REPEATED:
         return 0.0
     there, few = of_members.at(few.at), few._replace(at=at, n=len(number))
-    moments = _moments(there, log_ratio)
+    moments = _moments(there)
 
     def scores(step: int) -> Float[np.ndarray, " n"]:
         log_own = step * LOG_STEP
         known = there.agreed(*recalled(*moments, log_own, count, mean))
-        return few.scores(known.predictive(log_ratio + log_own).log_prob(few.y))
+        return few.scores(known.predictive(log_own).log_prob(few.y))
 
     step, best_scores = nearest_to_best(scores, (-1,))
-    return 0.0 if is_near(best_scores - scores(0) - LEAST_GAIN, CONVINCING) else step * LOG_STEP
+    return 0.0 if is_no_more(best_scores - scores(0) - LEAST_GAIN, CONVINCING) else step * LOG_STEP
 
 
-def _moments(of_members: Output, log_ratio: float) -> _Moments:
+def _moments(of_members: Output) -> _Moments:
     """Return mean and variance of the function, and the variance of the noise."""
-    noisy = of_members.predictive(log_ratio)
+    noisy = of_members.predictive(0.0)
     return noisy.mean, noisy.epistemic_var, noisy.noise_var
 
 
@@ -211,13 +208,10 @@ def recalled(
 
 
 def recall(
-    replicates: Replicates,
-    log_noise_ratio: Float[np.ndarray, " o"],
-    x: Float[np.ndarray, "n d"],
-    noisy: NoisyOutput,
+    replicates: Replicates, x: Float[np.ndarray, "n d"], noisy: NoisyOutput
 ) -> tuple[NoisyOutput, Float[np.ndarray, "n o"]]:
     """Say what is known of inputs that were measured, and the log factor of every row's noise."""
-    log_ratio = np.tile(np.float64(log_noise_ratio), (len(x), 1))
+    log_ratio = np.zeros((len(x), len(replicates.log_own)))
     places, numbers = replicates.find(x)
     if len(places):
         comes_back = replicates.log_own < 0.0

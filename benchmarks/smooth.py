@@ -1,0 +1,270 @@
+"""`python -m benchmarks.smooth`: computer experiments, ours beside an ARD Gaussian process.
+
+Smooth functions of four to ten inputs, most of them from the Virtual Library of Simulation
+Experiments (Surjanovic & Bingham), rows uniform over their ranges, noise as a share of the target's
+standard deviation, scored at 1000 other rows in that unit. The peers: scikit-learn's process
+(Matérn 5/2, a length an input, noise learnt, two restarts) up to 1000 rows, and CatBoost with its
+own uncertainty. One line of JSON a fit goes to `results/smooth.jsonl`; what stands there already is
+not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesprop import BayesianMLPRegressor
+from bayesprop.cli.console import print_table
+from benchmarks.tables import rows_of
+
+N_TEST, MOST_ROWS_OF_PEER = 1_000, 1_000
+OURS = "mlp"
+Columns = np.ndarray
+
+
+def borehole(
+    rw: Columns,
+    r: Columns,
+    tu: Columns,
+    hu: Columns,
+    tl: Columns,
+    hl: Columns,
+    length: Columns,
+    kw: Columns,
+) -> np.ndarray:
+    """Flow of water through a borehole between two aquifers."""
+    far = np.log(r / rw)
+    return 2 * np.pi * tu * (hu - hl) / (far * (1 + tu / tl) + 2 * length * tu / (rw**2 * kw))
+
+
+def wing(*inputs: Columns) -> np.ndarray:
+    """Weight of a light aircraft's wing."""
+    sw, wfw, a, sweep, q, taper, tc, nz, wdg, wp = inputs
+    cos = np.cos(np.deg2rad(sweep))
+    weight = 0.036 * sw**0.758 * wfw**0.0035 * (a / cos**2) ** 0.6 * q**0.006
+    return weight * taper**0.04 * (100 * tc / cos) ** -0.3 * (nz * wdg) ** 0.49 + sw * wp
+
+
+def piston(
+    m: Columns, s: Columns, v0: Columns, k: Columns, p0: Columns, ta: Columns, t0: Columns
+) -> np.ndarray:
+    """Cycle time of a piston in a cylinder."""
+    a = p0 * s + 19.62 * m - k * v0 / s
+    gas = p0 * v0 / t0 * ta
+    v = s / (2 * k) * (np.sqrt(a**2 + 4 * k * gas) - a)
+    return 2 * np.pi * np.sqrt(m / (k + s**2 * gas / v**2))
+
+
+def circuit(
+    b1: Columns, b2: Columns, f: Columns, c1: Columns, c2: Columns, beta: Columns
+) -> np.ndarray:
+    """Midpoint voltage of a push-pull circuit without a transformer."""
+    base, load = 12 * b2 / (b1 + b2), beta * (c2 + 9)
+    return ((base + 0.74) * load + 11.35 * f + 0.74 * f * load / c1) / (load + f)
+
+
+def robot(*inputs: Columns) -> np.ndarray:
+    """Distance of a robot arm's end from its shoulder."""
+    angles, lengths = np.cumsum(inputs[:4], axis=0), np.array(inputs[4:])
+    return np.hypot(np.sum(lengths * np.cos(angles), axis=0), np.sum(lengths * np.sin(angles), 0))
+
+
+def friedman1(
+    a: Columns, b: Columns, c: Columns, d: Columns, e: Columns, *_: Columns
+) -> np.ndarray:
+    """Friedman's (1991) first function; five more inputs say nothing."""
+    return 10 * np.sin(np.pi * a * b) + 20 * (c - 0.5) ** 2 + 10 * d + 5 * e
+
+
+def friedman2(r: Columns, w: Columns, length: Columns, c: Columns) -> np.ndarray:
+    """Impedance of an alternating current."""
+    return np.hypot(r, w * length - 1 / (w * c))
+
+
+def friedman3(r: Columns, w: Columns, length: Columns, c: Columns) -> np.ndarray:
+    """Phase of an alternating current."""
+    return np.arctan((w * length - 1 / (w * c)) / r)
+
+
+class Experiment(NamedTuple):
+    """A function of columns, and the ranges of these."""
+
+    function: Callable[..., np.ndarray]
+    ranges: list[tuple[float, float]]
+
+
+_CURRENT = [(0.0, 100.0), (40 * np.pi, 560 * np.pi), (0.0, 1.0), (1.0, 11.0)]
+_WELL = [(0.05, 0.15), (100, 50_000), (63_070, 115_600), (990, 1_110), (63.1, 116), (700, 820)]
+_CYLINDER = [(30, 60), (0.005, 0.02), (0.002, 0.01), (1_000, 5_000), (90_000, 110_000)]
+_AIRCRAFT = [(150, 200), (220, 300), (6, 10), (-10, 10), (16, 45), (0.5, 1), (0.08, 0.18)]
+EXPERIMENTS = {
+    "borehole": Experiment(borehole, [*_WELL, (1_120, 1_680), (9_855, 12_045)]),
+    "wing": Experiment(wing, [*_AIRCRAFT, (2.5, 6), (1_700, 2_500), (0.025, 0.08)]),
+    "piston": Experiment(piston, [*_CYLINDER, (290, 296), (340, 360)]),
+    "circuit": Experiment(
+        circuit, [(50, 150), (25, 70), (0.5, 3), (1.2, 2.5), (0.25, 1.2), (50, 300)]
+    ),
+    "robot": Experiment(robot, [(0.0, 2 * np.pi)] * 4 + [(0.0, 1.0)] * 4),
+    "friedman1": Experiment(friedman1, [(0.0, 1.0)] * 10),
+    "friedman2": Experiment(friedman2, _CURRENT),
+    "friedman3": Experiment(friedman3, _CURRENT),
+}
+
+
+Key = tuple[int, float, str, int]
+"""Training rows, noise, experiment, draw."""
+
+
+class Case(NamedTuple):
+    """Training and test rows, the targets in standard deviations of the latter."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+
+def case(name: str, n_rows: int, noise: float, draw: int) -> Case:
+    """Draw rows of an experiment."""
+    function, ranges = EXPERIMENTS[name]
+    rng = np.random.default_rng([draw, n_rows, sorted(EXPERIMENTS).index(name)])
+    low, high = np.array(ranges).T
+    x = rng.uniform(low, high, (n_rows + N_TEST, len(low)))
+    y = function(*x.T)
+    y = y + noise * y.std() * rng.standard_normal(len(y))
+    y = (y - y.mean()) / y[n_rows:].std()
+    return Case(x[:n_rows], y[:n_rows], x[n_rows:], y[n_rows:])
+
+
+class Predicted(NamedTuple):
+    """Means, log densities of the test targets, and whether 90 % intervals hold them."""
+
+    mean: np.ndarray
+    log_prob: np.ndarray
+    inside: np.ndarray
+
+
+def ours(of: Case, seed: int) -> Predicted:
+    """Fit and predict the default."""
+    predicted = BayesianMLPRegressor(random_state=seed).fit(of.x, of.y).predict_dist(of.x_test)
+    low, high = predicted.interval(0.9)
+    inside = (low <= of.y_test) & (of.y_test <= high)
+    return Predicted(predicted.mean, predicted.log_prob(of.y_test), inside)
+
+
+def gaussian(mean: np.ndarray, std: np.ndarray, y: np.ndarray) -> Predicted:
+    """Score normal distributions."""
+    return Predicted(mean, stats.norm.logpdf(y, mean, std), np.abs(y - mean) <= 1.6449 * std)
+
+
+def process(of: Case, seed: int) -> Predicted:
+    """Fit and predict scikit-learn's Gaussian process."""
+    lengths = Matern(np.ones(of.x.shape[1]), (1e-2, 1e4), nu=2.5)
+    kernel = ConstantKernel(1.0, (1e-4, 1e6)) * lengths + WhiteKernel(1e-2, (1e-10, 1e1))
+    peer = GaussianProcessRegressor(
+        kernel, normalize_y=True, n_restarts_optimizer=2, random_state=seed
+    )
+    model = make_pipeline(StandardScaler(), peer).fit(of.x, of.y)
+    return gaussian(*model.predict(of.x_test, return_std=True), of.y_test)
+
+
+def catboost(of: Case, seed: int) -> Predicted:
+    """Fit and predict CatBoost with its own uncertainty."""
+    from catboost import CatBoostRegressor  # of the group `peers`
+
+    model = CatBoostRegressor(
+        loss_function="RMSEWithUncertainty", verbose=0, random_seed=seed, allow_writing_files=False
+    )
+    mean, var = model.fit(of.x, of.y).predict(of.x_test).T
+    return gaussian(mean, np.sqrt(var), of.y_test)
+
+
+MODELS = {OURS: ours, "process": process, "catboost": catboost}
+
+
+def measured(run: Callable[[Case, int], Predicted], of: Case, seed: int) -> dict[str, float]:
+    """RMSE, log-likelihood, coverage of 90 % intervals, and processor seconds of one fit."""
+    started = time.process_time()
+    predicted = run(of, seed)
+    return {
+        "rmse": float(np.sqrt(np.mean(np.square(predicted.mean - of.y_test)))),
+        "log_likelihood": float(predicted.log_prob.mean()),
+        "coverage": float(predicted.inside.mean()),
+        "seconds": time.process_time() - started,
+    }
+
+
+def measure(out: Path, keys: list[Key], models: list[str]) -> None:
+    """Run what is missing."""
+    names = ("rows", "noise", "experiment", "draw")
+    done = {(*(row[name] for name in names), row["model"]) for row in rows_of(out)}
+    out.parent.mkdir(exist_ok=True)
+    for key in keys:
+        n_rows, noise, name, draw = key
+        for model in models:
+            is_too_long = model == "process" and n_rows > MOST_ROWS_OF_PEER
+            if (*key, model) in done or is_too_long:
+                continue
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                scores = measured(MODELS[model], case(name, n_rows, noise, draw), draw)
+            row = dict(zip(names, key, strict=True)) | {"model": model, **scores}
+            with out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+
+
+def show(out: Path, keys: list[Key], models: list[str]) -> None:
+    """Print means over draws of every case."""
+    rows: list[dict[str, Any]] = list(rows_of(out))
+    lines = []
+    for n_rows, noise, name in dict.fromkeys(key[:3] for key in keys):
+        cells = []
+        for model in models:
+            of_case = (n_rows, noise, name, model)
+            some = [
+                [row[part] for part in ("rmse", "log_likelihood", "coverage", "seconds")]
+                for row in rows
+                if (row["rows"], row["noise"], row["experiment"], row["model"]) == of_case
+            ]
+            if not some:
+                cells.append("")
+                continue
+            rmse, *others = np.mean(some, axis=0)
+            rmse = np.exp(np.mean(np.log([row[0] for row in some])))
+            cells.append(f"{rmse:.4f} {others[0]:.2f} {others[1]:.3f} {others[2]:.1f}")
+        lines.append((f"{name}, {n_rows} rows, noise {noise:g}", *cells))
+    title = "RMSE, log-likelihood, coverage of 90 % intervals, processor seconds"
+    print_table(title, ("experiment", *models), lines, right=range(1, len(models) + 1))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, nargs="+", default=[200, 500, 1_000, 5_000])
+    parser.add_argument("--noise", type=float, nargs="+", default=[0.0, 0.01])
+    parser.add_argument("--experiments", nargs="+", choices=EXPERIMENTS, default=list(EXPERIMENTS))
+    parser.add_argument("--draws", type=int, default=2)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--out", type=Path, default=Path("results/smooth.jsonl"))
+    asked = parser.parse_args()
+    each = asked.rows, asked.noise, asked.experiments, range(asked.draws)
+    keys: list[Key] = [(*key,) for key in product(*each)]
+    measure(asked.out, keys, asked.models)
+    show(asked.out, keys, asked.models)
+
+
+if __name__ == "__main__":
+    main()

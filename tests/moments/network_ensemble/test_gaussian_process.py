@@ -1,0 +1,181 @@
+"""The Gaussian process against multivariate normals, finite differences, refits, scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from bayesprop.moments.network_ensemble import gaussian_process as gp
+
+LIMITS = gp.Limits(-20.0, 1000)
+BOTH = pytest.mark.parametrize("is_rough", [False, True])
+
+
+def kernel(lengths: np.ndarray, var: float, *, is_rough: bool):
+    """Covariance by scikit-learn."""
+    return ConstantKernel(var) * (Matern(lengths, nu=2.5) if is_rough else RBF(lengths))
+
+
+@pytest.fixture(scope="module")
+def known() -> gp.Known:
+    """Rows of three columns, the last of which says nothing."""
+    rng = np.random.default_rng(0)
+    x, weight = np.float64(np.float32(rng.standard_normal((60, 3)))), rng.uniform(0.5, 2.0, 60)
+    noise = 0.2 / np.sqrt(weight) * rng.standard_normal(60)
+    return gp.Known(x, 0.5 * np.sin(2.0 * x[:, 0]) * x[:, 1] + noise, weight)
+
+
+@pytest.fixture(scope="module")
+def fitted(known) -> gp.Fitted:
+    return gp.fit(np.random.default_rng(1), known, gp.OF_TARGETS, LIMITS)
+
+
+def made(known: gp.Known, *, is_rough: bool) -> gp.GaussianProcess:
+    at = np.array([0.1, 0.4, -0.3, -1.0, -2.0])
+    return gp._process(known, gp._Hyper(at, is_rough))
+
+
+@BOTH
+def test_evidence_is_a_multivariate_normals_and_its_gradient_a_finite_difference(known, is_rough):
+    at = np.array([0.1, 0.4, -0.3, -1.0, -2.0])
+    value, gradient = gp.negative_log_evidence(at, known, is_rough=is_rough)
+    total = kernel(np.exp(at[:3]), np.exp(at[3]), is_rough=is_rough)(known.x)
+    total += np.diag(np.exp(at[4]) / known.weight)
+    expected = -stats.multivariate_normal(np.zeros(60), total).logpdf(known.y)
+    np.testing.assert_allclose(value + 30.0 * np.log(2.0 * np.pi), expected, rtol=1e-8)
+    slopes = optimize.approx_fprime(
+        at, lambda p: gp.negative_log_evidence(p, known, is_rough=is_rough)[0], 1e-6
+    )
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
+
+
+@BOTH
+def test_rows_are_left_out_as_if_they_had_never_been_there(known, is_rough):
+    process = made(known, is_rough=is_rough)
+    m, v = process.left_out()
+    covariance = kernel(np.exp(process.log_lengths), np.exp(process.log_var), is_rough=is_rough)
+    noise = np.exp(process.log_noise) / known.weight + 1e-10 * np.exp(process.log_var)
+    for i in range(0, 60, 7):
+        rest = np.arange(60) != i
+        k = covariance(known.x[rest]) + np.diag(noise[rest])
+        to = covariance(known.x[i : i + 1], known.x[rest])[0]
+        np.testing.assert_allclose(m[i], to @ np.linalg.solve(k, known.y[rest]), rtol=1e-7)
+        expected = np.exp(process.log_var) - to @ np.linalg.solve(k, to)
+        np.testing.assert_allclose(v[i], expected, rtol=1e-7, atol=1e-10)
+
+
+def test_a_row_says_nothing_of_what_is_said_without_it(known, fitted):
+    for i in (3, 40):
+        y = known.y.copy()
+        y[i] += 2.0
+        for is_rough in (False, True):
+            order = np.random.default_rng(1).permutation(60)
+            hyper = gp._most_probable(known, gp.OF_TARGETS, LIMITS, is_rough)
+            one, other = (
+                gp._in_folds(known._replace(y=values), order, gp.OF_TARGETS, LIMITS, hyper)
+                for values in (known.y, y)
+            )
+            np.testing.assert_allclose(other.m[i], one.m[i], rtol=1e-9)
+            np.testing.assert_allclose(other.v[i], one.v[i], rtol=1e-9)
+            assert abs(other.log_density[i] - one.log_density[i]) > 1.0
+
+
+def test_hyper_parameters_are_the_most_probable(known, fitted):
+    process = fitted.process
+    best = np.r_[process.log_lengths, process.log_var, process.log_noise]
+
+    def loss(at: np.ndarray) -> float:
+        prior = stats.norm(0.5 * np.log(3.0), 1.5).logpdf(at[:3]).sum()
+        return gp.negative_log_evidence(at, known, is_rough=bool(process.is_rough))[0] - prior
+
+    lower = optimize.minimize(loss, best, method="Nelder-Mead", options={"xatol": 1e-5})
+    assert loss(best) - lower.fun < 1e-3
+
+
+@BOTH
+def test_moments_and_draws_are_those_of_scikit_learn(known, is_rough, monkeypatch):
+    process = made(known, is_rough=is_rough)
+    covariance = kernel(np.exp(process.log_lengths), np.exp(process.log_var), is_rough=is_rough)
+    noise = np.exp(process.log_noise) / known.weight
+    peer = GaussianProcessRegressor(covariance, alpha=noise, optimizer=None)
+    peer.fit(known.x, known.y)
+    at = np.vstack([known.x[:3], np.float32(np.random.default_rng(2).uniform(-4.0, 4.0, (5, 3)))])
+    mean, joint = peer.predict(at, return_cov=True)
+    m, v = process.moments(at)
+    np.testing.assert_allclose(m, mean, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(v, np.diag(joint), rtol=1e-6, atol=1e-7)
+    n = 20_000
+    scale = np.sqrt(np.outer(np.diag(joint), np.diag(joint)))
+    drawn = process.draw(np.random.default_rng(3), at, n)
+    assert (np.abs(drawn.mean(axis=0) - mean) < 5.0 * np.sqrt(v / n)).all()
+    assert (np.abs(np.cov(drawn.T) - joint) < 5.0 * np.sqrt(2.0 / n) * scale).all()
+    monkeypatch.setattr(gp, "MOST_JOINT", 4)  # the other rows are independent given four
+    rough = process.draw(np.random.default_rng(4), at, n)
+    assert (np.abs(rough.mean(axis=0) - mean) < 5.0 * np.sqrt(v / n)).all()
+    assert (np.abs(rough.var(axis=0) - v) < 5.0 * np.sqrt(2.0 / n) * v).all()
+    exact = np.random.default_rng(4).permutation(8)[:4]
+    error = np.abs(np.cov(rough.T) - joint)[np.ix_(exact, np.arange(8))]
+    assert (error < 5.0 * np.sqrt(2.0 / n) * scale[exact]).all()
+
+
+def test_lengths_tell_inputs_that_matter():
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((350, 3))
+    y = np.sin(3.0 * x[:, 0]) + 0.1 * rng.standard_normal(350)
+    log_lengths = gp.fit(
+        rng, gp.Known(x, y, np.ones(350)), gp.OF_TARGETS, LIMITS
+    ).process.log_lengths
+    assert log_lengths[0] < 0.8 < 1.5 < log_lengths[1:].min()
+
+
+def test_rows_left_out_choose_the_covariance():
+    rng = np.random.default_rng(6)
+    x = rng.uniform(-2.0, 2.0, (400, 1))
+    smooth, kinked = np.sin(2.0 * x[:, 0]), np.abs(np.sin(4.0 * x[:, 0]))
+    for y, is_rough in ((smooth, 0.0), (kinked, 1.0)):
+        found = gp.fit(rng, gp.Known(x, y, np.ones(400)), gp.OF_TARGETS, LIMITS)
+        assert found.process.is_rough == is_rough
+
+
+def test_targets_of_nothing_but_zeros_leave_nothing():
+    x = np.random.default_rng(6).standard_normal((20, 2))
+    zeros = gp.Known(x, np.zeros(20), np.ones(20))
+    fitted = gp.fit(np.random.default_rng(7), zeros, gp.OF_TARGETS, LIMITS)
+    assert np.abs(fitted.m).max() == 0.0
+    assert np.isfinite(fitted.v).all()
+
+
+def test_a_process_goes_to_a_file_and_back_and_what_does_not_fit_is_refused(fitted, known):
+    arrays = fitted.process.to_arrays()
+    again = gp.GaussianProcess.from_arrays(arrays, 3)
+    np.testing.assert_array_equal(again.moments(known.x), fitted.process.moments(known.x))
+    pickled = pickle.dumps(fitted.process)
+    assert len(pickled) < 10_000  # nothing that can be computed again
+    np.testing.assert_array_equal(pickle.loads(pickled).left_out(), fitted.process.left_out())
+    bad = {
+        "x": known.x[:, 1:],
+        "y": known.y[1:],
+        "weight": -known.weight,
+        "log_var": np.array(np.nan),
+        "log_noise": np.array(-1e30),
+        "is_rough": np.array(0.5),
+        "log_lengths": np.zeros(3, np.float32),
+    }
+    for name, array in bad.items():
+        with pytest.raises(ValueError, match="the process's"):
+            gp.GaussianProcess.from_arrays(arrays | {name: array}, 3)
+
+
+def test_of_more_columns_than_rows_those_that_matter_are_found():
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((90, 150))
+    truth = np.sin(2.0 * x[:, 0])
+    known = gp.Known(x, truth + 0.1 * rng.standard_normal(90), np.ones(90))
+    fitted = gp.fit(rng, known, gp.OF_TARGETS, LIMITS)
+    assert fitted.process.log_lengths.argmin() == 0
+    assert np.corrcoef(fitted.m, truth)[0, 1] > 0.8
