@@ -160,7 +160,7 @@ class Predicted(NamedTuple):
 def ours(of: Case, seed: int) -> Predicted:
     """Fit and predict the default."""
     predicted = BayesianMLPRegressor(random_state=seed).fit(of.x, of.y).predict_dist(of.x_test)
-    low, high = predicted.interval(0.9)
+    low, high = predicted.interval(0.9).T
     inside = (low <= of.y_test) & (of.y_test <= high)
     return Predicted(predicted.mean, predicted.log_prob(of.y_test), inside)
 

