@@ -260,6 +260,17 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
     assert abs(inside - 0.9) < 5.0 * np.sqrt(0.09 / 200)
 
     again = EnsembleState.from_arrays(state.to_arrays())
+    refused = {
+        "have a process on their residuals": {"residual.rows": x[:5]},
+        "target_shares must lie from 0 to 1": {"target_shares": np.float32([0.5, 2.0])},
+        "target_shares must have shape": {"target_shares": np.float32([0.5])},
+        "the process's x must be finite": {"target_processes.0.y": np.zeros(3)},
+        "is missing": {"target_processes.1.y": np.zeros(3)},
+    }
+    without_second = {name: a for name, a in state.to_arrays().items() if "processes.1" not in name}
+    for message, changed in refused.items():
+        with pytest.raises(ValueError, match=message):
+            EnsembleState.from_arrays(without_second | changed)
     np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
 
     drawn = nn.sample_functions(np.random.default_rng(3), state, x[300:310], 4000)
