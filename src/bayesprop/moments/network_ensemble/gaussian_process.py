@@ -44,11 +44,7 @@ MOST_JOINT = 1024
 
 _JITTER = 1e-10  # of a²: what keeps sums of large numbers exact
 _FURTHEST = 60.0  # smaller exponentials are slow, and no longer seen
-_LENGTHS, _VAR, _MOST_LOG_NOISE = (
-    (-3.0, 6.0),
-    (-10.0, 10.0),
-    1.0,
-)  # bounds of logarithms, y² being 1
+_LENGTHS, _VAR, _MOST_LOG_NOISE = (-3.0, 9.0), (-10.0, 10.0), 1.0  # of logarithms, y² being 1
 _LARGE = 5.0  # log a² from which it has a prior, with this standard deviation, too
 _N_MORE_STEPS, _HALF = 20, -0.7  # log of the shares of a² and s where a search begins
 _LEAST_WEIGHT, _LEAST_SQUARE = 1e-9, 1e-9
