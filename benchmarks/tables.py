@@ -56,21 +56,32 @@ class Split(NamedTuple):
     frame_test: pl.DataFrame
 
 
-def split_of(folder: Path, name: str, number: int) -> Split:
-    """Read a table and divide it; test rows of a class without training rows are left out."""
-    target = TARGETS[name]
-    table = read_table(str(folder / f"{name}.csv"))
+def divided(folder: Path, name: str, target: str, number: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Read a table, and divide its rows whose target is known into training and test rows."""
+    (file,) = folder.glob(f"{name}.csv*")
+    table = read_table(str(file)) if file.suffix == ".csv" else pl.read_csv(file)
     table = table.filter(pl.col(target).is_not_null())
     order = np.random.default_rng(number).permutation(len(table))[:MOST_ROWS]
     n_test = round(0.2 * len(order))
-    train, test = table[order[n_test:]], table[order[:n_test]]
-    encoding = TableEncoding.fit(train, target, "classification")
-    test = test.filter(pl.col(target).is_in(train[target].unique().to_list()))
+    return table[order[n_test:]], table[order[:n_test]]
+
+
+def encoded(train: pl.DataFrame, test: pl.DataFrame, target: str, task: str) -> Split:
+    """Encode both as `bayesprop fit` does."""
+    encoding = TableEncoding.fit(train, target, task)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         x, x_test = encoding.transform(train), encoding.transform(test)
     kept = [column.name for column in encoding.columns]
     return Split(x, encoding.target(train), x_test, encoding.target(test), train[kept], test[kept])
+
+
+def split_of(folder: Path, name: str, number: int) -> Split:
+    """Divide and encode a table; test rows of a class without training rows are left out."""
+    target = TARGETS[name]
+    train, test = divided(folder, name, target, number)
+    test = test.filter(pl.col(target).is_in(train[target].unique().to_list()))
+    return encoded(train, test, target, "classification")
 
 
 def of_estimator(make: Callable[[int], Any]) -> Callable[[Split, int], Any]:
@@ -83,14 +94,20 @@ def of_estimator(make: Callable[[int], Any]) -> Callable[[Split, int], Any]:
     return run
 
 
+def for_catboost(split: Split) -> tuple[list[Any], list[str]]:
+    """Return training and test columns as they are, and the names of those that are no numbers."""
+    words = [name for name, kind in split.frame.schema.items() if not kind.is_numeric()]
+    as_words = pl.col(words).cast(pl.String).fill_null("missing")
+    frames = [frame.with_columns(as_words) for frame in (split.frame, split.frame_test)]
+    frames = [frame.to_pandas().astype(dict.fromkeys(words, object)) for frame in frames]
+    return frames, words
+
+
 def catboost(split: Split, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Fit and predict CatBoost, categories as they are."""
     from catboost import CatBoostClassifier  # of the group `peers`
 
-    frames = [frame.to_pandas() for frame in (split.frame, split.frame_test)]
-    words = [name for name, kind in split.frame.schema.items() if not kind.is_numeric()]
-    for frame in frames:
-        frame[words] = frame[words].astype(str)
+    frames, words = for_catboost(split)
     model = CatBoostClassifier(
         verbose=0, random_seed=seed, allow_writing_files=False, cat_features=words
     )
