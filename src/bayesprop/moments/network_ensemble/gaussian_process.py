@@ -42,6 +42,7 @@ inputs say nothing."""
 MOST_JOINT = 1024
 """Rows at which functions are drawn exactly; of more, the others are independent given these."""
 
+_NOISY = np.log(1e-2)  # log(s / a²) from which float32 gives variances to a thousandth of s
 _JITTER = 1e-10  # of a²: what keeps sums of large numbers exact
 _FURTHEST = 60.0  # smaller exponentials are slow, and no longer seen
 _LENGTHS, _VAR, _MOST_LOG_NOISE = (-3.0, 9.0), (-10.0, 10.0), 1.0  # of logarithms, y² being 1
@@ -140,6 +141,12 @@ class GaussianProcess:
         return linalg.cholesky(total, lower=True, overwrite_a=True, check_finite=False)
 
     @cached_property
+    def _known(self) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n n"]]:
+        """Rows in lengths, and the root, as precise as predictions want them."""
+        dtype = np.float32 if self.log_noise - self.log_var > _NOISY else np.float64
+        return self._measured(self.x).astype(dtype), np.asfortranarray(self._root, dtype)
+
+    @cached_property
     def _pulls(self) -> Float[np.ndarray, " n"]:
         """(K + N)^-1 y."""
         return linalg.cho_solve((self._root, True), self.y, check_finite=False)
@@ -151,7 +158,9 @@ class GaussianProcess:
     def _covariance(
         self, a: Float[np.ndarray, "n d"], b: Float[np.ndarray, "m d"]
     ) -> Float[np.ndarray, "n m"]:
-        return np.exp(self.log_var) * correlation(_square(a, b), is_rough=bool(self.is_rough))
+        k = correlation(_square(a, b), is_rough=bool(self.is_rough))
+        k *= np.exp(self.log_var)
+        return k
 
     def left_out(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Mean and variance of g at every row that it knows, from all others."""
@@ -163,8 +172,8 @@ class GaussianProcess:
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Mean and variance of g."""
         m, v = np.empty((2, len(x)))
-        for part, k, solved in self._pieces(self._measured(x)):
-            m[part], v[part] = k @ self._pulls, np.exp(self.log_var) - np.square(solved).sum(axis=0)
+        for part, k, solved in self._pieces(self._measured(x), *self._known):
+            m[part], v[part] = k @ self._pulls, np.exp(self.log_var) - _squares(solved)
         return m, np.maximum(v, 0.0)
 
     def draw(
@@ -175,28 +184,41 @@ class GaussianProcess:
         Exactly at MOST_JOINT of the rows; the others are independent given these (Snelson &
         Ghahramani 2006, "Sparse Gaussian processes using pseudo-inputs").
         """
-        at = self._measured(x)
+        at, known = self._measured(x), self._measured(self.x)
         first = at[rng.permutation(len(at))[:MOST_JOINT]]
-        _, _, before = next(self._pieces(first, at_once=True))
+        before = _solved(self._root, self._covariance(first, known))
         joint = self._covariance(first, first) - before.T @ before
         root = _cholesky(joint, float(np.exp(self.log_var)))
         normal, drawn = rng.standard_normal((n, len(first))), np.empty((n, len(at)))
-        for part, k, solved in self._pieces(at):
-            shared = self._covariance(first, at[part]) - before.T @ solved
-            lean = linalg.solve_triangular(root, shared, lower=True, check_finite=False)
-            v = np.exp(self.log_var) - np.square(solved).sum(axis=0) - np.square(lean).sum(axis=0)
+        for part, k, solved in self._pieces(at, known, self._root):
+            shared = self._covariance(at[part], first) - solved.T @ before
+            lean = _solved(root, shared)
+            v = np.exp(self.log_var) - _squares(solved) - _squares(lean)
             drawn[:, part] = k @ self._pulls + normal @ lean
             drawn[:, part] += np.sqrt(np.maximum(v, 0.0)) * rng.standard_normal((n, lean.shape[1]))
         return drawn
 
     def _pieces(
-        self, at: Float[np.ndarray, "m d"], *, at_once: bool = False
+        self,
+        at: Float[np.ndarray, "m d"],
+        known: Float[np.ndarray, "n d"],
+        root: Float[np.ndarray, "n n"],
     ) -> Iterator[tuple[slice, Float[np.ndarray, "r n"], Float[np.ndarray, "n r"]]]:
         """Give rows, their covariance with those known, and this solved by the root, in pieces."""
-        known = self._measured(self.x)
-        for part in [slice(None)] if at_once else chunks(len(at), 4 * len(known)):
+        at = at.astype(root.dtype)
+        for part in chunks(len(at), 4 * len(known)):
             k = self._covariance(at[part], known)
-            yield part, k, linalg.solve_triangular(self._root, k.T, lower=True, check_finite=False)
+            yield part, k, _solved(root, k)
+
+
+def _solved(root: Float[np.ndarray, "n n"], k: Float[np.ndarray, "r n"]) -> np.ndarray:
+    """Return root^-1 k', (n, r)."""
+    return linalg.solve_triangular(root, k.T, lower=True, check_finite=False)
+
+
+def _squares(columns: Float[np.ndarray, "n r"]) -> Float[np.ndarray, " r"]:
+    """Add up the squares of every column."""
+    return np.einsum("nr,nr->r", columns, columns, dtype=np.float64)
 
 
 class Limits(NamedTuple):
