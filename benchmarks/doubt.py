@@ -47,12 +47,12 @@ def predictions(split: Split, seed: int) -> Predictions:
     x_test, middle = split.x_test, split.x.mean(axis=0)
     ours = BayesianMLPClassifier(random_state=seed).fit(split.x, split.y)
     ensemble = DeepEnsembleClassifier(random_state=seed).fit(split.x, split.y)
-    told = ours.predict_dist(x_test)
+    predicted = ours.predict_dist(x_test)
     away = [ours.predict_dist(middle + factor * (x_test - middle)) for factor in FURTHER]
     return {
         "codes": np.searchsorted(ours.classes_, split.y_test),
-        "proba": told.proba,
-        "mutual_information": told.mutual_information,
+        "proba": predicted.proba,
+        "mutual_information": predicted.mutual_information,
         "further": np.array([each.mutual_information.mean() for each in away]),
         "of_ensemble": ensemble.predict_proba(x_test),
     }
@@ -106,8 +106,8 @@ def measure(folder: Path, out: Path, n_splits: int) -> None:
                 split = split_of(folder, name, number)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    told = predictions(thinned(split) if is_thinned else split, number)
-                np.savez(file, **told)  # pyright: ignore[reportArgumentType]
+                    arrays = predictions(thinned(split) if is_thinned else split, number)
+                np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
 
 
 def show(out: Path, n_splits: int) -> None:

@@ -7,7 +7,6 @@ loss of its point predictions, and with its own uncertainty. One line of JSON a 
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ import numpy as np
 from bayesprop import BayesianMLPRegressor, metrics
 from bayesprop.cli.console import print_table
 from bayesprop.model.predictive import GaussianPredictive, Predictive
-from benchmarks.tables import Split, divided, encoded, for_catboost, rows_of
+from benchmarks.tables import Split, asked_for, divided, encoded, for_catboost, rows_of
 
 TARGETS = {
     "car_prices": "Price",
@@ -131,12 +130,7 @@ def show(out: Path, models: list[str]) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="where NAME.csv, or NAME.csv.gz, lies")
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--out", type=Path, default=Path("results/number_tables.jsonl"))
-    asked = parser.parse_args()
+    asked = asked_for(__doc__, MODELS, "results/number_tables.jsonl")
     measure(asked.folder, asked.out, asked.splits, asked.models)
     show(asked.out, asked.models)
 

@@ -11,7 +11,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -181,14 +181,19 @@ def show(out: Path, models: list[str]) -> None:
     )
 
 
+def asked_for(description: str | None, models: Iterable[str], out: str) -> argparse.Namespace:
+    """Read the command line of a comparison on tables: folder, splits, models and out."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("folder", type=Path, help="where NAME.csv, or NAME.csv.gz, lies")
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--models", nargs="+", choices=list(models), default=list(models))
+    parser.add_argument("--out", type=Path, default=Path(out))
+    return parser.parse_args()
+
+
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="where NAME.csv lies")
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--out", type=Path, default=Path("results/tables.jsonl"))
-    asked = parser.parse_args()
+    asked = asked_for(__doc__, MODELS, "results/tables.jsonl")
     measure(asked.folder, asked.out, asked.splits, asked.models)
     show(asked.out, asked.models)
 

@@ -214,6 +214,20 @@ def test_weights_of_any_size_leave_numbers(weight: float):
     assert np.isfinite(said.var).all()
 
 
+@pytest.mark.parametrize("unit", [0.1, 100.0])
+def test_the_unit_of_weights_says_nothing_of_the_noise_of_a_process(unit: float):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, (220, 2))
+    y = np.sin(2.0 * x[:, 0]) * x[:, 1] + 0.1 * rng.standard_normal(220)
+    model = BayesianMLPRegressor((3,), 60, n_members=2, random_state=0)
+    weight = np.full(120, unit)
+    model.fit(x[:120], y[:120], sample_weight=weight)
+    assert model.process_shares_[0] > 0.8
+    noise_var = np.exp(model.state_.target_processes[0].log_noise) * np.var(y[:120])
+    assert 0.01 / 3.0 < noise_var < 0.01 * 3.0
+    assert model.score(x[120:], y[120:]) > 0.95
+
+
 def test_replicates_are_learnt_if_wanted_and_new_inputs_gain_nothing():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, (200, 1))

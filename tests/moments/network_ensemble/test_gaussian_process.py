@@ -170,6 +170,9 @@ def test_a_process_goes_to_a_file_and_back_and_what_does_not_fit_is_refused(fitt
         "is_rough": np.array(0.5),
         "log_lengths": np.zeros(3, np.float32),
     }
+    nothing = {"x": known.x[:0], "y": known.y[:0], "weight": known.weight[:0]}
+    with pytest.raises(ValueError, match="rows must be 1 to 2048, got 0"):
+        gp.GaussianProcess.from_arrays(arrays | nothing, 3)
     for name, array in bad.items():
         with pytest.raises(ValueError, match="the process's"):
             gp.GaussianProcess.from_arrays(arrays | {name: array}, 3)

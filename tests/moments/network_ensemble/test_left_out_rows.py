@@ -301,3 +301,25 @@ def test_errors_at_rows_left_out_are_those_at_new_rows():
     left = np.mean((left_out.m - y[:200]) ** 2)
     assert seen < 0.8 * new
     assert 0.6 < (left - seen) / (new - seen) < 1.6
+
+
+def test_components_at_rows_left_out_are_those_of_processes_without_the_row(ripple):
+    x, y = ripple[0][:300], ripple[1][:300, :1]
+    settings = nn.settings_for(300, hidden_layer_sizes=(4,), n_members=2, n_steps=600)
+    rows = Rows.of(x, y, None)
+    state, _ = train(init(0, 2, rows.y, settings), rows, settings)
+    distinct = Distinct.of(rows)
+    state, left_out = dev.with_deviations(state, distinct, settings)
+    assert left_out is not None
+    state, out = res.with_judged(state, distinct, left_out, settings)
+    (process,) = state.target_processes
+    assert process is not None
+    m, v = process.left_out()
+    np.testing.assert_allclose(out.m[-1, :, 0], m, rtol=1e-9)
+    np.testing.assert_allclose(out.v[-1, :, 0], v, rtol=1e-9)
+    seen = res.components(state, x)
+    for mixture in (out, seen):
+        np.testing.assert_allclose(mixture.share.sum(axis=0), 1.0, rtol=1e-9)
+        np.testing.assert_allclose(mixture.share[-1], state.target_shares, rtol=1e-6)
+    error, before = (np.mean((each.m[-1] - y) ** 2) for each in (out, seen))
+    assert error > 1.05 * before  # rows that were seen are known better

@@ -121,6 +121,8 @@ class GaussianProcess:
                 raise ValueError(f"the process's {name} must be finite float64 of shape {shape}")
             if name.startswith("log_") and (np.abs(array) > _FURTHEST).any():
                 raise ValueError("the process's logarithms must be numbers from -60 to 60")
+        if not 0 < n <= MOST_ROWS:
+            raise ValueError(f"the process's rows must be 1 to {MOST_ROWS}, got {n}")
         if (process.weight <= 0.0).any() or process.is_rough not in (0.0, 1.0):
             raise ValueError("the process's weight must be > 0, its is_rough 0 or 1")
         return process

@@ -56,7 +56,6 @@ MOST_TARGETS = 8192
 ENOUGH_SHARE = 0.9
 """Of a process on targets that leaves nothing for one on residuals to do."""
 
-
 NOISE_SHARE = 0.5
 """Power of the ensemble's variance that the variance of a residual goes with: the noise networks
 learnt theirs from the same residuals, and where these are large, it may be for want of a better
@@ -99,7 +98,8 @@ def with_judged(
         nothing = moments(state.target_processes, x)
         return state, _mixed(state, noisy, nothing, nothing)
     rows = np.sort(rng.permutation(len(x))[: gaussian_process.MOST_ROWS])
-    counts = once.weight[left_out.some] * (once.n_total / once.weight.sum(dtype=np.float64))
+    # Rows that stand there: weights of another unit say no more of the noise of a measurement.
+    counts = once.weight[left_out.some].astype(np.float64) * len(distinct.table.x) / len(once.x)
     known = [
         Known(x[rows], column.means()[1], counts[rows])
         for column in map(distinct.targets(left_out.some[rows]).column, range(state.n_outputs))
