@@ -49,6 +49,7 @@ _LENGTHS, _VAR, _MOST_LOG_NOISE = (-3.0, 9.0), (-10.0, 10.0), 1.0  # of logarith
 _LARGE = 5.0  # log a² from which it has a prior, with this standard deviation, too
 _N_MORE_STEPS, _HALF = 20, -0.7  # log of the shares of a² and s where a search begins
 _LEAST_WEIGHT, _LEAST_SQUARE = 1e-9, 1e-9
+_LARGEST = 1e15  # of what a file may hold, whose square is still a number in float32
 
 
 class Beliefs(NamedTuple):
@@ -116,9 +117,11 @@ class GaussianProcess:
         n, d = len(process.y), n_inputs
         shapes = ((n, d), (n,), (n,), (d,), (), (), ())
         for (name, array), shape in zip(process.to_arrays().items(), shapes, strict=True):
-            is_number = array.dtype == np.float64 and np.isfinite(array).all()
+            is_number = array.dtype == np.float64 and (np.abs(array) < _LARGEST).all()
             if array.shape != shape or not is_number:
-                raise ValueError(f"the process's {name} must be finite float64 of shape {shape}")
+                raise ValueError(
+                    f"the process's {name} must be float64 of shape {shape}, below {_LARGEST:g}"
+                )
             if name.startswith("log_") and (np.abs(array) > _FURTHEST).any():
                 raise ValueError("the process's logarithms must be numbers from -60 to 60")
         if not 0 < n <= MOST_ROWS:
