@@ -11,13 +11,13 @@ from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from bayesprop.model.fit_report import CONSTANT_TARGET
-from bayesprop.model.method import Learned, Progress, TrainingRows
+from bayesprop.model.method import Learned, LeavesGroupsOut, Progress, TrainingRows
 from bayesprop.model.task import Encoding, Numbers, Standardiser
 from bayesprop.numerics.machine import forget_when_crowded
 
@@ -55,13 +55,14 @@ def unharmed(fit: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any,
 
 
 @unharmed
-def fit(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     """Fit an estimator from scratch, or go on where it is told to."""
     estimator.check_params()
     before = estimator.learned_ if _goes_on(estimator) else None
     rows = estimator.checked_rows(X, y, sample_weight, reset=before is None)
+    numbers = None if groups is None else checked_groups(estimator, groups, len(rows[0]))
     vars(estimator).pop("pruned_", None)
-    estimator.learned_ = _learned(estimator, rows, before)
+    estimator.learned_ = _learned(estimator, rows, before, numbers)
     return estimator
 
 
@@ -93,7 +94,12 @@ def _goes_on(estimator: Any) -> bool:
 
 
 def _learned(
-    estimator: Any, rows: Rows, before: Learned | None, *, streams: bool = False
+    estimator: Any,
+    rows: Rows,
+    before: Learned | None,
+    groups: Int[np.ndarray, " n"] | None = None,
+    *,
+    streams: bool = False,
 ) -> Learned:
     """Let the method of an estimator learn from checked rows, and show its advice as warnings.
 
@@ -105,7 +111,7 @@ def _learned(
     X, y, weight = rows
     method = estimator.build_method(estimator.task_, X.shape[1])
     x = encoding_of(estimator).encode(X, method.furthest_input)
-    data = TrainingRows(x, estimator.task_.encode(y), weight)
+    data = TrainingRows(x, estimator.task_.encode(y), weight, groups)
     how = check_random_state(estimator.random_state), Progress(getattr(estimator, "verbose", 0))
     if streams:
         learned = method.absorb(data, before, *how)
@@ -161,6 +167,22 @@ def checked_weight(sample_weight: Any, X: np.ndarray) -> Float[np.ndarray, " n"]
     if not (weight > 0.0).any():
         raise ValueError("sample_weight must have a positive entry, got zeros only")
     return weight
+
+
+def checked_groups(estimator: Any, groups: Any, n_rows: int) -> Int[np.ndarray, " n"]:
+    """Return numbers of groups; ValueError unless one a row, for a method that they change."""
+    if not issubclass(estimator.method_class, LeavesGroupsOut):
+        raise ValueError(
+            f"groups must be None for {type(estimator).__name__}, which leaves no rows out to judge"
+            " itself: its fit does not change with them"
+        )
+    groups = column_or_1d(groups)
+    if len(groups) != n_rows:
+        raise ValueError(f"groups must hold one label a row, {n_rows}, got {len(groups)}")
+    try:
+        return np.unique(groups, return_inverse=True)[1]
+    except TypeError as error:
+        raise ValueError("groups must hold labels of one kind: turn them all into text") from error
 
 
 def checked_numbers(y: Any) -> np.ndarray:

@@ -113,7 +113,7 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
         tags.target_tags.single_output = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit from scratch; with `warm_start`, where there is one, go on.
 
         X
@@ -122,8 +122,11 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
             (n,) or (n, o), in any unit.
         sample_weight
             (n,), not negative: each row's log-likelihood is multiplied by it.
+        groups
+            (n,) labels of what belongs together, such as the patient of every row: error bars are
+            then those of new groups. For methods that judge themselves by rows left out.
         """
-        return fitting.fit(self, X, y, sample_weight)
+        return fitting.fit(self, X, y, sample_weight, groups)
 
     @available_if(has(Streams))
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -277,7 +280,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Labels, in the order of the columns of `predict_proba`."""
         return self.task_.labels
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit from scratch; with `warm_start`, where there is one, go on.
 
         X
@@ -286,8 +289,11 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
             (n,) labels of any type, two classes at least.
         sample_weight
             (n,), not negative: each row's log-likelihood is multiplied by it.
+        groups
+            (n,) labels of what belongs together, such as the patient of every row: error bars are
+            then those of new groups. For methods that judge themselves by rows left out.
         """
-        return fitting.fit(self, X, y, sample_weight)
+        return fitting.fit(self, X, y, sample_weight, groups)
 
     @available_if(has(Streams))
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

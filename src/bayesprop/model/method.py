@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
@@ -32,11 +32,14 @@ class TrainingRows(NamedTuple):
         Standardised targets (n, o), or codes of classes (n,).
     weight
         Of every row's log-likelihood, (n,); None: one.
+    groups
+        Numbers from 0 of what belongs together, (n,); None: nothing does.
     """
 
     x: Float[np.ndarray, "n d"]
     y: np.ndarray
     weight: Float[np.ndarray, " n"] | None = None
+    groups: Int[np.ndarray, " n"] | None = None
 
     @property
     def weights(self) -> Float[np.ndarray, " n"]:
@@ -117,6 +120,10 @@ class Method(Protocol):
     def from_stored(self, stored: Stored) -> Any:
         """Rebuild what `to_stored` gave; any error where it does not fit this method."""
         ...
+
+
+class LeavesGroupsOut:
+    """A method that is judged by rows left out, and where rows have groups by groups left out."""
 
 
 @runtime_checkable

@@ -180,6 +180,7 @@ def fit(
     settings: EnsembleSettings,
     *,
     weight: Float[np.ndarray, " n"] | None = None,
+    groups: Int[np.ndarray, " n"] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> tuple[ClassState, ClassInfo]:
     """Train all networks, and weigh them by rows left out.
@@ -188,14 +189,17 @@ def fit(
         Standardised inputs, and the number of every row's class.
     weight
         How often each row counts, positive; None: once.
+    groups
+        Numbers of what is left out together; None: rows of the same inputs.
     """
     weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
     rng, ramps = np.random.default_rng(seed), Ramps.of(x, weight)
     counts = np.bincount(codes, weight, n_classes)
     views = bounded(x), ramps.beside(x)
     targets = np.eye(n_classes)[codes]
-    groups = Distinct.of(Rows.of(x, targets, weight)).gone
-    fold = stacking.folds(groups, codes, settings.n_members, rng)
+    if groups is None:
+        groups = Distinct.of(Rows.of(x, targets, weight)).gone
+    fold = stacking.folds(np.unique(groups, return_inverse=True)[1], codes, settings.n_members, rng)
     jobs = [
         job
         for f, family in enumerate(FAMILIES)

@@ -26,7 +26,9 @@ class ClassEnsemble(Settable):
         started, seed = time.perf_counter(), int(rng.randint(2**31))
         counted = rows.weights > 0.0
         n_rows = int(np.sum(counted))
-        settings = self.chosen(class_ensemble.settings_for(n_rows, self.n_inputs), n_rows)
+        groups = None if rows.groups is None else rows.groups[counted]
+        by_size = class_ensemble.settings_for(n_rows, self.n_inputs)
+        settings = self.chosen(by_size, n_rows, groups)
         state, info = class_ensemble.fit(
             seed,
             rows.x[counted],
@@ -34,6 +36,7 @@ class ClassEnsemble(Settable):
             self.n_classes,
             settings,
             weight=rows.weights[counted],
+            groups=groups,
             progress=shown(progress),
         )
         report = FitReport(

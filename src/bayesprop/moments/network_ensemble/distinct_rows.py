@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Bool, Float, Float32, Int
+
+from bayesprop.moments.network_ensemble.stacking import folds
 
 _LEAST_TOTAL = 1e-6  # weight of all rows: they no longer count, and float32 can divide by it
 
@@ -34,6 +36,34 @@ class Rows(NamedTuple):
         x, y, each = (np.ascontiguousarray(a, np.float32) for a in (x, y, weight / weight.mean()))
         return cls(x, y, each, max(float(weight.sum()), _LEAST_TOTAL))
 
+    def only(self, kept: Bool[np.ndarray, " n"]) -> Rows:
+        """Take some rows, each of which counts as often as before."""
+        weight = self.weight[kept].astype(np.float64)
+        n_total = self.n_total * weight.sum() / self.weight.sum(dtype=np.float64)
+        each = (weight / max(weight.mean(), _LEAST_TOTAL)).astype(np.float32)
+        return Rows(self.x[kept], self.y[kept], each, max(n_total, _LEAST_TOTAL))
+
+
+class Groups(NamedTuple):
+    """Rows that belong together, such as those of one patient: numbers from 0, (n,).
+
+    fold
+        Number of the member that is trained without the row, (n,).
+    """
+
+    number: Int[np.ndarray, " n"]
+    fold: Int[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, number: Int[np.ndarray, " n"], n_folds: int, rng: np.random.Generator) -> Groups:
+        """Leave every group out of one member, chosen at random."""
+        alike = np.zeros(len(number), int)
+        return cls(number, folds(number, alike, n_folds, rng))
+
+    def at(self, rows: np.ndarray) -> Groups:
+        """Take some rows."""
+        return Groups(self.number[rows], self.fold[rows])
+
 
 def bits(x: Float[np.ndarray, "n d"]) -> np.ndarray:
     """Return rows of float32 as one value each, (n,); the two zeros are one number."""
@@ -48,12 +78,15 @@ class Targets(NamedTuple):
         Of one output, (r,), or of all, (r, o).
     weight, at
         How often each counts, and the number of its inputs, (r,).
+    group
+        Of the inputs, from 0, (n,): what stands or falls together. None: each alone.
     """
 
     y: Float[np.ndarray, "r ..."]
     weight: Float[np.ndarray, " r"]
     at: Int[np.ndarray, " r"]
     n: int
+    group: Int[np.ndarray, " n"] | None = None
 
     def column(self, o: int) -> Targets:
         """Take one output."""
@@ -75,9 +108,12 @@ class Targets(NamedTuple):
         added = [np.bincount(self.at, self.weight * column, self.n) for column in columns]
         return np.reshape(np.stack(added, axis=1), (self.n, *values.shape[1:]))
 
-    def scores(self, log_prob: Float[np.ndarray, " r"]) -> Float[np.ndarray, " n"]:
-        """Log-likelihoods by inputs; their mean is that of the measurements, by weight."""
-        return self.sums(log_prob) / (self.weight.sum() / self.n)
+    def scores(self, log_prob: Float[np.ndarray, " r"]) -> Float[np.ndarray, " g"]:
+        """Log-likelihoods by groups or inputs; their mean is that of measurements, by weight."""
+        each = self.sums(log_prob) / self.weight.sum()
+        if self.group is not None:
+            each = np.bincount(np.unique(self.group, return_inverse=True)[1], each)
+        return each * len(each)
 
     def means(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """How often the targets of every input count, and their mean, of one output; 0 of none."""
@@ -105,16 +141,20 @@ class Distinct(NamedTuple):
         The rows as they were.
     gone
         Where each of these has gone, (n,).
+    groups
+        Of every input of `once`, and the member that leaves it out; None where rows have none.
     """
 
     once: Rows
     table: Rows
     gone: Int[np.ndarray, " n"]
+    groups: Groups | None = None
 
     @classmethod
-    def of(cls, table: Rows) -> Distinct:
-        """Put rows together whose inputs are equal to the last bit."""
-        _, first, gone = np.unique(bits(table.x), return_index=True, return_inverse=True)
+    def of(cls, table: Rows, groups: Groups | None = None) -> Distinct:
+        """Put rows together whose inputs are equal to the last bit, and their groups."""
+        key = table.x if groups is None else np.column_stack([table.x, np.float32(groups.number)])
+        _, first, gone = np.unique(bits(key), return_index=True, return_inverse=True)
         order = np.argsort(first)
         gone, first = np.argsort(order)[gone], first[order]
         weight, y = table.weight.astype(np.float64), table.y[first].astype(np.float64)
@@ -123,7 +163,7 @@ class Distinct(NamedTuple):
             np.divide(np.bincount(gone, weight * column), each, out=y[:, o], where=each > 0.0)
         each = (each / each.mean()).astype(np.float32)
         once = Rows(table.x[first], y.astype(np.float32), each, table.n_total)
-        return cls(once, table, gone)
+        return cls(once, table, gone, None if groups is None else groups.at(first))
 
     def targets(self, some: Int[np.ndarray, " n"]) -> Targets:
         """Measurements at some of the different inputs, of all outputs."""
@@ -133,4 +173,5 @@ class Distinct(NamedTuple):
         chosen = (at >= 0) & (self.table.weight > 0.0)
         y, weight = (part[chosen].astype(np.float64) for part in (self.table.y, self.table.weight))
         scale = self.table.n_total / self.table.weight.sum(dtype=np.float64)
-        return Targets(y, scale * weight, at[chosen], len(some))
+        group = None if self.groups is None else self.groups.number[some]
+        return Targets(y, scale * weight, at[chosen], len(some), group)

@@ -20,7 +20,7 @@ from bayesprop.model.noise_mixture import (
     NoiseMixturePredictive,
 )
 from bayesprop.moments.network_ensemble import replicates
-from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Groups, Rows
 from bayesprop.moments.network_ensemble.ensemble_outputs import moves, outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings, settings_for
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
@@ -82,6 +82,7 @@ def fit(
     settings: EnsembleSettings,
     *,
     weight: Float[np.ndarray, " n"] | None = None,
+    groups: Int[np.ndarray, " n"] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> tuple[EnsembleState, FitInfo]:
     """Train the members, restart those that gave up on some rows, and ask rows left out.
@@ -90,16 +91,25 @@ def fit(
         Standardised.
     weight
         How often each row counts; None: once.
+    groups
+        Numbers from 0 of what belongs together, such as rows of one patient: every group is left
+        out of one member's training, and what that member says of it takes the place of what is
+        said of rows left out.
     progress
         Told of every member ten times, from the thread that trains it.
     """
     rows = Rows.of(x, y, weight)
     start = init(seed, x.shape[1], y, settings)
-    state, losses = train(start, rows, settings, progress=progress)
-    restarted = gave_up(state, rows)
+    parted = None
+    if groups is not None:
+        rng = np.random.default_rng([seed % 2**32, 6])
+        parted = Groups.of(groups, settings.n_members, rng)
+    fold = None if parted is None else parted.fold
+    state, losses = train(start, rows, settings, fold=fold, progress=progress)
+    restarted = gave_up(state, rows, fold)
     for member in restarted:
-        state = restart(state, rows, settings, member)
-    distinct = Distinct.of(rows)
+        state = restart(state, rows, settings, member, fold)
+    distinct = Distinct.of(rows, parted)
     state, left_out = with_deviations(state, distinct, settings)
     if left_out is not None:
         state, out = with_judged(state, distinct, left_out, settings)
@@ -195,7 +205,7 @@ def sample_functions(
             noise = _noise(rng, state, x, noisy, k, log_ratio)
             for o, process in enumerate(state.target_processes):
                 if process is not None and of_process[s, o]:
-                    log_var = process.log_noise + log_ratio[:, o]
+                    log_var = process.log_own_noise + log_ratio[:, o]
                     noise[:, o] = np.exp(0.5 * log_var) * rng.standard_normal(len(x))
             draws[s] += noise
     return draws

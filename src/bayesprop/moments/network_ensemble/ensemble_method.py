@@ -10,10 +10,20 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows
+from bayesprop.model.method import (
+    MOST_ROWS,
+    Learned,
+    LeavesGroupsOut,
+    Progress,
+    Stored,
+    TrainingRows,
+)
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.network_ensemble import ensemble
 from bayesprop.moments.network_ensemble.ensemble import EnsembleSettings, EnsembleState
+
+FOLDS = 5
+"""Networks at least where rows have groups: each learns four fifths of them."""
 
 _N_TRACE = 100
 FURTHEST_INPUT = 1e12
@@ -21,7 +31,7 @@ FURTHEST_INPUT = 1e12
 
 
 @dataclass(frozen=True)
-class Settable:
+class Settable(LeavesGroupsOut):
     """What a user may set of any ensemble; None is a choice by the size of the table."""
 
     n_inputs: int
@@ -41,8 +51,16 @@ class Settable:
         """Rows of a prediction at a time."""
         return MOST_ROWS
 
-    def chosen(self, by_size: EnsembleSettings, n_rows: int) -> EnsembleSettings:
-        """Return the choices by the table's size, but for what was set."""
+    def chosen(
+        self, by_size: EnsembleSettings, n_rows: int, groups: np.ndarray | None = None
+    ) -> EnsembleSettings:
+        """Return the choices by the table's size, but for what was set.
+
+        Where rows have groups, no member sees all of them: there are FOLDS members at least.
+        """
+        if groups is not None:
+            by_size = replace(by_size, n_members=max(by_size.n_members, FOLDS))
+            _check_groups(groups, self.n_members)
         asked = {
             "hidden_layer_sizes": self.hidden_layer_sizes,
             "n_members": self.n_members,
@@ -57,6 +75,16 @@ class Settable:
         return replace(settings, n_steps=self.n_epochs * n_batches)
 
 
+def _check_groups(groups: np.ndarray, n_members: int | None) -> None:
+    if n_members == 1:
+        raise ValueError(
+            "n_members must be 2 or more where rows have groups, got 1: a group is left out of one"
+            " network and learnt by the others"
+        )
+    if groups.min() == groups.max():
+        raise ValueError("groups must hold two different groups or more, got one")
+
+
 @dataclass(frozen=True)
 class NetworkEnsemble(Settable):
     """The recipe for numbers."""
@@ -68,8 +96,14 @@ class NetworkEnsemble(Settable):
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks, and ask rows left out."""
         started, seed = time.perf_counter(), int(rng.randint(2**31))
+        if rows.groups is not None and self.learns_replicates:
+            raise ValueError(
+                "learn_replicates must be False where rows have groups: what was measured in one"
+                " says nothing of another"
+            )
+        by_size = ensemble.settings_for(len(rows.x), self.n_inputs)
         settings = replace(
-            self.chosen(ensemble.settings_for(len(rows.x), self.n_inputs), len(rows.x)),
+            self.chosen(by_size, len(rows.x), rows.groups),
             learns_processes=self.learns_processes,
             learns_replicates=self.learns_replicates,
         )
@@ -79,6 +113,7 @@ class NetworkEnsemble(Settable):
             rows.y,
             settings,
             weight=rows.weight,
+            groups=rows.groups,
             progress=shown(progress),
         )
         report = _report(info, len(rows.x), settings.n_steps, time.perf_counter() - started)

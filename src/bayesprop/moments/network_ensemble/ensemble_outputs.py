@@ -43,7 +43,7 @@ def outputs(
     else:
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(some, *zip(*tasks, strict=True)))
-    raw_dof = np.array([member.raw_dof for member in state.members], np.float64)
+    raw_dof = np.array([[member.raw_dof] for member in state.members], np.float64)
     share = np.full(raw_dof.shape, 1.0 / state.n_members)
     return NoisyOutput(*moments, dof=LEAST_DOF + np.logaddexp(0.0, raw_dof), share=share)
 

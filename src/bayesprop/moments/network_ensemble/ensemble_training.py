@@ -193,20 +193,24 @@ def train(
     rows: Rows,
     settings: EnsembleSettings,
     *,
+    fold: Int[np.ndarray, " n"] | None = None,
     first_member: int = 0,
     n_threads: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> tuple[EnsembleState, Float32[np.ndarray, "k t 2"]]:
     """Train an ensemble of numbers; return the state, and every member's losses.
 
+    fold
+        Number of the member that is not given the row; None: all are given all.
     first_member
         Number of the state's first member in its ensemble.
     n_threads, progress
         As `train_all` takes them.
     """
+    numbered = enumerate(state.members, first_member)
     jobs = [
-        Job(number, member, rows, settings)
-        for number, member in enumerate(state.members, first_member)
+        Job(k, member, rows if fold is None else rows.only(fold != k), settings)
+        for k, member in numbered
     ]
     trained = train_all(
         jobs,

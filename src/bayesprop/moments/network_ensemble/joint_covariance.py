@@ -57,6 +57,8 @@ ENOUGH_ROWS = 2048
 
 _MOST_PRODUCTS = 2 * 10**10  # of the matrix of weights, from which more rows than that are allowed
 _LEAST_LEFT = 1e-3  # of an error, where a row alone decides
+_UNSEEN = 1e-9  # of the precision of a row, for a member that was trained without it
+_MOST_OF_FOLDS = 8192  # rows that judge where weights are independent
 _LEAST_PRECISION = 1e-30  # which says nothing, and can be divided by
 _MOST_NUMBERS, _MOST_AT_A_TIME = 3 * 10**7, 10**8  # in J: rows times outputs times weights
 
@@ -66,15 +68,14 @@ class LeftOut(NamedTuple):
 
     some
         Numbers of the rows, (r,).
-    m, v
-        Mean and variance of the function, (k, r, o).
+    noisy
+        What they say; where rows have groups, the one that has not seen the group.
     leverage
         Of the row, the largest that any member gives it for any output, (r,).
     """
 
     some: Int[np.ndarray, " r"]
-    m: Float[np.ndarray, "k r o"]
-    v: Float[np.ndarray, "k r o"]
+    noisy: NoisyOutput
     leverage: Float[np.ndarray, " r"]
 
 
@@ -86,12 +87,13 @@ def with_deviations(
     And what it says of rows left out: to first order, the error at a row that counts r grows by
     1 / (1 - h), and so does the variance J S J', with h = r J S J' the leverage of the row. Rows of
     the same inputs are left out together: their r add up, and their targets are averaged by it.
+    Where rows have groups, a member was trained without some of these, whose r are nothing to it.
     """
     n_weights, rows = state.n_mean_weights, distinct.once
     some = _rows_to_look_at(state, rows)
     is_finite = all(np.isfinite(flat(member)).all() for member in state.members)
     if n_weights > MOST_WEIGHTS or some is None or not is_finite:
-        return state, None
+        return state, _of_folds(state, distinct) if is_finite else None
     x, weight, targets = rows.x[some], rows.weight[some].astype(np.float64), distinct.targets(some)
     own = weight * rows.n_total / rows.weight.sum(dtype=np.float64)
     counts = weight * rows.n_total / weight.sum()
@@ -102,16 +104,20 @@ def with_deviations(
     state = state._replace(members=each)
     number = max(N_DEVIATIONS, -(-LEAST_DEVIATIONS // len(each)))
 
+    fold = None if distinct.groups is None else distinct.groups.fold[some]
+
     def of_member(k: int) -> tuple[np.ndarray, ...]:
+        seen = 1.0 if fold is None else np.where(fold == k, _UNSEEN, 1.0)[:, None]
         j = slopes(each[k].mean, x, *activations(state, x, k)).reshape(-1, n_weights)
         each_r = row_precisions(state, settings, there, targets.y, k)
         r = targets.sums(each_r) / total
         y = targets.sums(each_r * targets.y) / total / r
         prior_var = _flat(prior_variances(trained[k].mean, spread))
         rng = np.random.default_rng([state.seed % 2**32, 2, k])
-        vectors, h = deviations(rng, j, (counts[:, None] * r).ravel(), prior_var, number)
-        v = h.reshape(r.shape) / (counts[:, None] * r)
-        leverage = own[:, None] * r * v
+        all_r = seen * (counts[:, None] * r)
+        vectors, h = deviations(rng, j, all_r.ravel(), prior_var, number)
+        v = h.reshape(r.shape) / all_r
+        leverage = seen * (own[:, None] * r * v)
         stays = np.maximum(1.0 - leverage, _LEAST_LEFT)
         return vectors, y + (noisy.m[k] - y) / stays, v / stays, leverage.max(axis=1)
 
@@ -121,8 +127,22 @@ def with_deviations(
         ThreadPoolExecutor(max(1, min(n_cores(), fit_in))) as pool,
     ):
         vectors, m, v, leverage = zip(*pool.map(of_member, range(len(each))), strict=True)
-    left_out = LeftOut(some, np.array(m), np.array(v), np.max(leverage, axis=0))
-    return state._replace(deviations=np.array(vectors, np.float32)), left_out
+    left_out = noisy._replace(m=np.array(m), v=np.array(v))
+    state = state._replace(deviations=np.array(vectors, np.float32))
+    if fold is None:
+        return state, LeftOut(some, left_out, np.max(leverage, axis=0))
+    return state, LeftOut(some, left_out.by(fold), np.zeros(len(some)))
+
+
+def _of_folds(state: EnsembleState, distinct: Distinct) -> LeftOut | None:
+    """Ask members with independent weights of groups they have not seen; None without groups."""
+    if distinct.groups is None:
+        return None
+    counting = np.flatnonzero(distinct.once.weight)
+    rng = np.random.default_rng([state.seed % 2**32, 2])
+    some = np.sort(rng.permutation(counting)[:_MOST_OF_FOLDS])
+    noisy = outputs(state, distinct.once.x[some]).by(distinct.groups.fold[some])
+    return LeftOut(some, noisy, np.zeros(len(some)))
 
 
 def wake(seed: int, k: int, member: Member, spread: float) -> Member:

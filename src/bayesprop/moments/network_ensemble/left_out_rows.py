@@ -20,19 +20,12 @@ from jaxtyping import Bool, Float, Int
 from scipy import stats
 
 from bayesprop.model.noise_mixture import LEAST_LOG_NOISE
-from bayesprop.moments.network_ensemble import gaussian_process, stacking
+from bayesprop.moments.network_ensemble import gaussian_process, process_evidence, stacking
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Targets
 from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, log_noise_floor
-from bayesprop.moments.network_ensemble.gaussian_process import (
-    OF_RESIDUALS,
-    OF_TARGETS,
-    Fitted,
-    GaussianProcess,
-    Known,
-    Limits,
-)
+from bayesprop.moments.network_ensemble.gaussian_process import GaussianProcess
 from bayesprop.moments.network_ensemble.joint_covariance import LeftOut
 from bayesprop.moments.network_ensemble.noisy_output import (
     CONVINCING,
@@ -41,6 +34,13 @@ from bayesprop.moments.network_ensemble.noisy_output import (
     Output,
     is_no_more,
     scaled,
+)
+from bayesprop.moments.network_ensemble.process_evidence import (
+    OF_RESIDUALS,
+    OF_TARGETS,
+    Fitted,
+    Known,
+    Limits,
 )
 from bayesprop.numerics.dense import one_blas_thread
 
@@ -92,7 +92,7 @@ def with_judged(
     """
     rng, once = np.random.default_rng([state.seed % 2**32, 4]), distinct.once
     x = once.x[left_out.some].astype(np.float64)
-    noisy = outputs(state, x)._replace(m=left_out.m, v=left_out.v)
+    noisy = left_out.noisy
     is_near = left_out.leverage <= MOST_LEVERAGE
     if is_near.sum() < LEAST_ROWS:
         nothing = moments(state.target_processes, x)
@@ -104,6 +104,7 @@ def with_judged(
         Known(x[rows], column.means()[1], counts[rows])
         for column in map(distinct.targets(left_out.some[rows]).column, range(state.n_outputs))
     ]
+    group = None if distinct.groups is None else distinct.groups.number[left_out.some[rows]]
     near = rows[is_near[rows]]
     targets, there = distinct.targets(left_out.some[near]), noisy.at(near)
     with one_blas_thread():
@@ -112,7 +113,7 @@ def with_judged(
                 rng,
                 Output.of(there, state.log_floor, o),
                 targets.column(o),
-                known[o],
+                known[o]._replace(group=group),
                 is_near[rows],
                 _limits(distinct, settings, o),
             )
@@ -151,15 +152,15 @@ def _judged(
     log_ratio, before = of_members.best(few)
     if limits is None:
         return Judged(log_ratio, None, None, 0.0)
-    on_targets, on_residuals = gaussian_process.fit(rng, known, OF_TARGETS, limits), None
+    on_targets, on_residuals = process_evidence.fit(rng, known, OF_TARGETS, limits), None
     m, v = on_targets.m[is_near][few.at], on_targets.v[is_near][few.at]
-    log_p = stats.norm.logpdf(few.y, m, np.sqrt(v + np.exp(on_targets.process.log_noise)))
+    log_p = stats.norm.logpdf(few.y, m, np.sqrt(v + np.exp(on_targets.process.log_own_noise)))
     share, mixed = _stacked(of_members, log_ratio, few, log_p)
     if share < ENOUGH_SHARE:
         left = _on_residuals(rng, of_members, targets, known.at(is_near), limits)
         moved = of_members.moved(left.m, left.v)
         with_process, after = moved.best(few)
-        n_errors = CONVINCING if len(left.m) >= gaussian_process.FEW_ROWS else 0.0
+        n_errors = CONVINCING if len(left.m) >= process_evidence.FEW_ROWS else 0.0
         if not is_no_more(after - before - LEAST_GAIN, n_errors):
             on_residuals, log_ratio, before = left, with_process, after
             share, mixed = _stacked(moved, log_ratio, few, log_p)
@@ -190,8 +191,8 @@ def _on_residuals(
     predicted, (_, mean) = of_members.predictive(0.0), targets.means()
     log_s = NOISE_SHARE * np.log(predicted.noise_var + predicted.f_var.mean(axis=0))
     weight = known.weight * np.exp(log_s.mean() - log_s)
-    left = Known(known.x, mean - predicted.mean, weight)
-    return gaussian_process.fit(rng, left, OF_RESIDUALS, limits)
+    left = Known(known.x, mean - predicted.mean, weight, known.group)
+    return process_evidence.fit(rng, left, OF_RESIDUALS, limits)
 
 
 def _limits(distinct: Distinct, settings: EnsembleSettings, o: int) -> Limits | None:
@@ -201,7 +202,7 @@ def _limits(distinct: Distinct, settings: EnsembleSettings, o: int) -> Limits | 
         return None
     floor = log_noise_floor(y[:, o : o + 1], float(np.exp(0.5 * LEAST_LOG_NOISE)))
     # The time goes with the cube of it, and with the number of outputs.
-    n_evidence = int(gaussian_process.ROWS_OF_EVIDENCE / np.cbrt(y.shape[1]))
+    n_evidence = int(process_evidence.ROWS_OF_EVIDENCE / np.cbrt(y.shape[1]))
     return Limits(float(floor[0]), n_evidence)
 
 
@@ -240,5 +241,5 @@ def _mixed(
     )
     if not state.target_shares.any():
         return noisy
-    log_noise = np.array([0.0 if p is None else p.log_noise for p in state.target_processes])
+    log_noise = np.array([0.0 if p is None else p.log_own_noise for p in state.target_processes])
     return noisy.beside(*of_targets, log_noise, state.target_shares.astype(np.float64))

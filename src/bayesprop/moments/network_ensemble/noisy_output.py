@@ -33,16 +33,16 @@ LEAST_GAIN = 1e-3
 
 
 class NoisyOutput(NamedTuple):
-    """What k members say at n rows, standardised; arrays are (k, n, o), dof and share (k, o).
+    """What k members say at n rows, standardised; arrays are (k, n, o).
 
     m, v
         Mean and variance of the function.
     l_m, l_v
         Mean and variance of the log noise variance (of a Student-t: its squared scale).
     dof
-        Degrees of freedom of the noise.
+        Degrees of freedom of the noise, (k, n or 1, o).
     share
-        Of each member in the mixture; sums to 1 over the members.
+        Of each member in the mixture, (k, 1, o); sums to 1 over the members.
     """
 
     m: Values
@@ -55,7 +55,15 @@ class NoisyOutput(NamedTuple):
     def at(self, rows: Values) -> NoisyOutput:
         """Take some rows."""
         parts = (part[:, rows] for part in (self.m, self.v, self.l_m, self.l_v))
-        return NoisyOutput(*parts, dof=self.dof, share=self.share)
+        dof = self.dof if self.dof.shape[1] == 1 else self.dof[:, rows]
+        return NoisyOutput(*parts, dof=dof, share=self.share)
+
+    def by(self, member: Int[np.ndarray, " n"]) -> NoisyOutput:
+        """Let one member speak for each row, as if there were no other."""
+        rows = np.arange(len(member))
+        dof = np.broadcast_to(self.dof, self.m.shape)
+        parts = (part[member, rows][None] for part in (*self[:4], dof))
+        return NoisyOutput(*parts, share=np.ones_like(self.share[:1]))
 
     def beside(
         self,
@@ -66,9 +74,9 @@ class NoisyOutput(NamedTuple):
     ) -> NoisyOutput:
         """Give a Gaussian its share beside the members, who keep theirs of the rest."""
         new = (m, v, np.broadcast_to(log_noise, m.shape), np.zeros_like(m))
-        shares = [self.share * (1.0 - share), [share]]
+        shares = [self.share * (1.0 - share), share[None, None]]
         parts = [(*pair,) for pair in zip(self[:4], (each[None] for each in new), strict=True)]
-        dof = self.dof, np.full((1, len(share)), NO_TAIL)
+        dof = self.dof, np.full_like(self.dof[:1], NO_TAIL)
         return NoisyOutput(*(np.concatenate(pair) for pair in (*parts, dof, shares)))
 
 
@@ -92,15 +100,15 @@ def predictive(
     log_ratio: Float[np.ndarray, " o"] | float,
     log_floor: Float[np.ndarray, " o"] | float,
 ) -> NoiseMixturePredictive:
-    """One mixture over the members; arrays (k, n), dof and share (k,), or (k, n, o) and (k, o)."""
+    """One mixture over the members; arrays (k, n), dof and share (k, 1), or these by output."""
     l_m = scaled(noisy.l_m, log_ratio, log_floor)
     return NoiseMixturePredictive.of(
         f_mean=noisy.m,
         f_var=noisy.v,
         log_noise_mean=np.clip(l_m, LEAST_LOG_NOISE, MOST_LOG_NOISE),
         log_noise_var=np.minimum(noisy.l_v, MOST_LOG_NOISE_VAR),
-        dof=np.broadcast_to(np.expand_dims(noisy.dof, 1), noisy.m.shape),
-        share=np.broadcast_to(np.expand_dims(noisy.share, 1), noisy.m.shape),
+        dof=np.broadcast_to(noisy.dof, noisy.m.shape),
+        share=np.broadcast_to(noisy.share, noisy.m.shape),
     )
 
 
@@ -135,20 +143,24 @@ class Output(NamedTuple):
         return self._replace(noisy=self.noisy.at(rows))
 
     def best(self, targets: Targets) -> tuple[float, Float[np.ndarray, " n"]]:
-        """Log of the factor of the noise, and the log-likelihoods with it."""
-        there = self.at(targets.at)
+        """Log of the factor of the noise, and the log-likelihoods with it.
+
+        Where rows have groups it goes the whole way: that noise was learnt from rows of the same
+        groups speaks against it.
+        """
+        there, n_errors = self.at(targets.at), 1.0 if targets.group is None else 0.0
 
         def scores(step: int) -> Float[np.ndarray, " n"]:
             return targets.scores(there.predictive(step * LOG_STEP).log_prob(targets.y))
 
-        step, best_scores = nearest_to_best(scores, (-1, 1))
+        step, best_scores = nearest_to_best(scores, (-1, 1), n_errors)
         return step * LOG_STEP, best_scores
 
 
 def nearest_to_best(
-    scores: Callable[[int], Float[np.ndarray, " n"]], ways: tuple[int, ...]
+    scores: Callable[[int], Float[np.ndarray, " n"]], ways: tuple[int, ...], n_errors: float = 1.0
 ) -> tuple[int, Float[np.ndarray, " n"]]:
-    """Climb from 0, then come back as far as is within a standard error of the top."""
+    """Climb from 0, then come back as far as is within some standard errors of the top."""
     tried: dict[int, Float[np.ndarray, " n"]] = {}
 
     def at(step: int) -> Float[np.ndarray, " n"]:
@@ -161,7 +173,7 @@ def nearest_to_best(
         while abs(best) < MOST_STEPS and at(best + way).mean() > at(best).mean():
             best += way
     steps = sorted(range(min(best, 0), max(best, 0) + 1), key=abs)
-    nearest = next((step for step in steps if is_no_more(at(best) - at(step))), best)
+    nearest = next((step for step in steps if is_no_more(at(best) - at(step), n_errors)), best)
     return nearest, at(nearest)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
 from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
@@ -33,7 +33,9 @@ class Scores(NamedTuple):
     bound: Float[np.ndarray, "k o"]
 
 
-def gave_up(state: EnsembleState, rows: Rows) -> list[int]:
+def gave_up(
+    state: EnsembleState, rows: Rows, fold: Int[np.ndarray, " n"] | None = None
+) -> list[int]:
     """Return the numbers of members whose training errors are far above those of the others.
 
     They must lie above MOST_TIMES the median of the others, and the log-likelihood more than
@@ -41,7 +43,7 @@ def gave_up(state: EnsembleState, rows: Rows) -> list[int]:
     """
     if state.n_members < 2:
         return []
-    rmse, bound = scores(state, rows)
+    rmse, bound = scores(state, rows, fold)
     members = []
     for k in range(state.n_members):
         others = np.arange(state.n_members) != k
@@ -52,29 +54,41 @@ def gave_up(state: EnsembleState, rows: Rows) -> list[int]:
     return members
 
 
-def scores(state: EnsembleState, rows: Rows) -> Scores:
+def scores(state: EnsembleState, rows: Rows, fold: Int[np.ndarray, " n"] | None = None) -> Scores:
     """Score every member on the rows it was trained on.
 
     Of a long table over rows at equal distances: memory stays bounded.
+
+    fold
+        Number of the member that was not given the row.
     """
     some = slice(None, None, -(-len(rows.x) // _MOST_ROWS))
     x, y, weight = rows.x[some], rows.y[some], rows.weight[some]
     noisy = outputs(state, x)
     square = (noisy.m - y) ** 2
-    bound = student_t_bound(square, noisy.l_m, noisy.l_v, noisy.dof[:, None, :])
-    means = [np.average(each, axis=1, weights=weight) for each in (square, bound)]
+    bound = student_t_bound(square, noisy.l_m, noisy.l_v, noisy.dof)
+    fold = np.full(len(rows.x), -1) if fold is None else fold
+    counts = [np.where(fold[some] == k, 0.0, weight) for k in range(state.n_members)]
+    means = [
+        np.stack([np.average(one, axis=0, weights=w) for one, w in zip(each, counts, strict=True)])
+        for each in (square, bound)
+    ]
     return Scores(np.sqrt(means[0]), means[1])
 
 
 def restart(
-    state: EnsembleState, rows: Rows, settings: EnsembleSettings, member: int
+    state: EnsembleState,
+    rows: Rows,
+    settings: EnsembleSettings,
+    member: int,
+    fold: Int[np.ndarray, " n"] | None = None,
 ) -> EnsembleState:
     """Train a member anew from another start, and keep the better of the two."""
     seed = int(np.random.SeedSequence([state.seed % 2**32, 1]).generate_state(1)[0])
     drawn = init(seed, state.n_inputs, rows.y, settings).members[member]
     alone = EnsembleState.of((drawn,), state.log_floor, seed)
-    (fresh,) = train(alone, rows, settings, first_member=member)[0].members
+    (fresh,) = train(alone, rows, settings, fold=fold, first_member=member)[0].members
     members = *state.members[:member], fresh, *state.members[member + 1 :]
     replaced = state._replace(members=members)
-    before, after = (scores(each, rows).bound[member].sum() for each in (state, replaced))
+    before, after = (scores(each, rows, fold).bound[member].sum() for each in (state, replaced))
     return replaced if after > before else state

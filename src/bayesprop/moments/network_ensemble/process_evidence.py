@@ -1,0 +1,229 @@
+"""Hyper-parameters of a Gaussian process by its evidence, and what it says of rows left out.
+
+Lengths, a², s and u maximise the evidence, times log-normal priors of the lengths and of a² where
+it is large (Rasmussen & Williams 2006, chapter 5); which covariance it is, rows left out decide.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import linalg, optimize, stats
+
+from bayesprop.moments.network_ensemble.gaussian_process import (
+    JITTER,
+    GaussianProcess,
+    correlation,
+    slope,
+    square_of,
+)
+from bayesprop.numerics.dense import inverse_triangle
+
+ROWS_OF_EVIDENCE = 1000
+"""Rows of which a process learns its lengths, at most."""
+
+FEW_ROWS, N_FOLDS = 300, 5
+"""Fewer rows would be judged too well by lengths that they chose: these are learnt in folds."""
+
+LONGER = 2.0
+"""Times the standard deviation of the logarithm of a length, where it is longer than expected: some
+inputs say nothing."""
+
+_LENGTHS, _VAR, _MOST_LOG_NOISE = (-3.0, 9.0), (-10.0, 10.0), 1.0  # of logarithms, y² being 1
+_LARGE = 5.0  # log a² from which it has a prior, with this standard deviation, too
+_N_MORE_STEPS, _HALF = 20, -0.7  # log of the shares of a² and s where a search begins
+_LEAST_WEIGHT, _LEAST_SQUARE = 1e-9, 1e-9
+
+
+class Beliefs(NamedTuple):
+    """What is believed of a function before its rows are seen, and how they are asked.
+
+    length, length_std
+        Of every input, as a share of the root of their number, and of its logarithm: the middle of
+        the prior, where the search begins.
+    are_rough
+        Covariances that are tried: the Gaussian, Matérn 5/2.
+    n_first, n_steps
+        Rows with which it begins, and of which it chooses the covariance, and steps there.
+    """
+
+    length: float
+    length_std: float
+    are_rough: tuple[bool, ...]
+    n_first: int
+    n_steps: int
+
+
+OF_TARGETS = Beliefs(1.0, 1.5, (False, True), n_first=256, n_steps=60)
+OF_RESIDUALS = Beliefs(8.0**-0.5, 1.0, (False,), n_first=ROWS_OF_EVIDENCE, n_steps=30)
+"""What the networks leave is wavy, and weak: of few rows the evidence takes it for noise."""
+
+
+class Known(NamedTuple):
+    """Rows of standardised inputs, what was measured there, and how often each counts.
+
+    group
+        Numbers of what is left out together, (n,); None: each row alone.
+    """
+
+    x: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"]
+    group: Int[np.ndarray, " n"] | None = None
+
+    def at(self, rows: np.ndarray) -> Known:
+        """Take some rows."""
+        return Known(*(None if part is None else part[rows] for part in self))
+
+
+class Limits(NamedTuple):
+    """Of the logarithm of s the least, and rows whose evidence gives the hyper-parameters."""
+
+    least_log_noise: float
+    n_evidence: int
+
+
+class Fitted(NamedTuple):
+    """A process; mean, variance and log density of every target by one that did not know it."""
+
+    process: GaussianProcess
+    m: Float[np.ndarray, " n"]
+    v: Float[np.ndarray, " n"]
+    log_density: Float[np.ndarray, " n"]
+
+
+def negative_log_evidence(
+    logarithms: Float[np.ndarray, " h"], known: Known, *, is_rough: bool
+) -> tuple[float, Float[np.ndarray, " h"]]:
+    """-log N(y | 0, K + N) without its constant, and its gradient.
+
+    logarithms
+        Of the lengths, of a² and of s, and where rows have groups of u.
+    """
+    (x, y, weight, group), d = known, known.x.shape[1]
+    log_var, log_noise, *log_group = logarithms[d:]
+    at, noise = x / np.exp(logarithms[:d]), np.exp(log_noise) / weight
+    square = square_of(at, at)
+    total = np.exp(log_var) * correlation(square, is_rough=is_rough)
+    total[np.diag_indices(len(x))] += noise + JITTER * np.exp(log_var)
+    is_same = None if group is None else np.equal.outer(group, group)
+    if is_same is not None:
+        total += np.exp(log_group[0]) * is_same
+    root = linalg.cholesky(total, lower=True, overwrite_a=True, check_finite=False)
+    pulls = linalg.cho_solve((root, True), y, check_finite=False)
+    value = 0.5 * y @ pulls + np.log(np.diag(root)).sum()
+    # Of A = ((K + N)^-1 - pulls pulls') * slopes, element by element, row sums and at' A at.
+    k = np.exp(log_var) * slope(square, is_rough=is_rough)
+    below = inverse_triangle(root)
+    of_noise = np.diag(below) - np.square(pulls)
+    of_group, explained = [], 0.0
+    if is_same is not None:
+        of_blocks = 2.0 * np.sum(below, where=is_same & np.tri(len(x), dtype=bool))
+        explained = of_blocks - np.diag(below).sum() - pulls @ (is_same @ pulls)
+        explained *= np.exp(log_group[0])
+        of_group = [0.5 * explained]
+    below *= k
+    pulled = pulls[:, None] * at
+    each = below.sum(axis=0) + below.sum(axis=1) - np.diag(below) - pulls * (k @ pulls)
+    products = 2.0 * at * (below @ at) - np.diag(below)[:, None] * at**2 - pulled * (k @ pulled)
+    of_lengths = each @ np.square(at) - products.sum(axis=0)
+    of_var = len(x) - y @ pulls - of_noise @ noise - explained
+    return value, np.r_[of_lengths, 0.5 * of_var, 0.5 * of_noise @ noise, of_group]
+
+
+def fit(rng: np.random.Generator, known: Known, beliefs: Beliefs, limits: Limits) -> Fitted:
+    """Maximise the evidence of some rows, and look at each row from all others.
+
+    Of few rows, the latter by lengths, a² and s that were learnt without the row.
+    """
+    known = known._replace(weight=np.maximum(known.weight, _LEAST_WEIGHT))
+    order = rng.permutation(len(known.y))
+    few = known.at(order[: min(beliefs.n_first, limits.n_evidence)])
+    begun = [_most_probable(few, beliefs, limits, is_rough) for is_rough in beliefs.are_rough]
+    if len(order) < FEW_ROWS:
+        each = [_in_folds(known, order, beliefs, limits, one) for one in begun]
+        return max(each, key=lambda one: float(known.weight @ one.log_density))
+    best = max(begun, key=lambda one: float(few.weight @ _looked_at(few, one).log_density))
+    if len(few.y) < min(len(order), limits.n_evidence):
+        some = known.at(order[: limits.n_evidence])
+        best = _most_probable(some, beliefs, limits, best.is_rough, best)
+    return _looked_at(known, best)
+
+
+class _Hyper(NamedTuple):
+    logarithms: Float[np.ndarray, " h"]
+    is_rough: bool
+
+
+def _process(known: Known, hyper: _Hyper) -> GaussianProcess:
+    log_lengths, (log_var, log_noise, *log_group) = np.split(hyper.logarithms, [known.x.shape[1]])
+    group = np.arange(len(known.y)) if known.group is None else known.group
+    group_var = np.exp(log_group[0]) if log_group else 0.0
+    numbers = (log_lengths, log_var, log_noise, hyper.is_rough, group, group_var)
+    return GaussianProcess(*known[:3], *(np.asarray(number, np.float64) for number in numbers))
+
+
+def _looked_at(known: Known, hyper: _Hyper) -> Fitted:
+    """Look at each row from all others."""
+    process = _process(known, hyper)
+    m, v = process.left_out()
+    return Fitted(process, m, v, _log_density(process, known.y, m, v))
+
+
+def _in_folds(
+    known: Known, order: np.ndarray, beliefs: Beliefs, limits: Limits, hyper: _Hyper
+) -> Fitted:
+    """Look at each row by lengths, a² and s that were learnt without it."""
+    m, v, log_density = np.empty((3, len(order)))
+    place = np.arange(len(order)) if known.group is None else known.group[order]
+    for fold in range(N_FOLDS):
+        is_out = place % N_FOLDS == fold
+        out, rest = order[is_out], order[~is_out]
+        if not len(out):
+            continue
+        learnt = _most_probable(known.at(rest), beliefs, limits, hyper.is_rough)
+        there = _looked_at(known, learnt)
+        m[out], v[out], log_density[out] = there.m[out], there.v[out], there.log_density[out]
+    return Fitted(_process(known, hyper), m, v, log_density)
+
+
+def _log_density(
+    process: GaussianProcess, y: np.ndarray, m: np.ndarray, v: np.ndarray
+) -> Float[np.ndarray, " n"]:
+    """Of single measurements."""
+    return stats.norm.logpdf(y, m, np.sqrt(v + np.exp(process.log_own_noise)))
+
+
+def _most_probable(
+    known: Known, beliefs: Beliefs, limits: Limits, is_rough: bool, start: _Hyper | None = None
+) -> _Hyper:
+    """Return the logarithms of lengths, a², s and u that evidence and priors make so."""
+    d, scale = known.x.shape[1], np.log(max(np.mean(np.square(known.y)), _LEAST_SQUARE))
+    middle = np.full(d, np.log(beliefs.length) + 0.5 * np.log(d))
+    has_prior = d <= len(known.x)  # of more columns than rows most say nothing: lengths are free
+
+    def loss(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = negative_log_evidence(logarithms, known, is_rough=is_rough)
+        away = has_prior * (logarithms[:d] - middle)
+        std = beliefs.length_std * np.where(away > 0.0, LONGER, 1.0)
+        large = max(logarithms[d] - scale - _LARGE, 0.0) / _LARGE
+        gradient[:d] += away / std**2
+        gradient[d] += large / _LARGE
+        return value + 0.5 * float(np.square(away / std).sum() + large**2), gradient
+
+    most_log_noise = max(scale, limits.least_log_noise) + _MOST_LOG_NOISE
+    of_var, of_noise = (scale + _VAR[0], scale + _VAR[1]), (limits.least_log_noise, most_log_noise)
+    bounds, beginning = [_LENGTHS] * d + [of_var, of_noise], [*middle, scale + _HALF, scale + _HALF]
+    if known.group is not None:
+        bounds, beginning = [*bounds, of_var], [*beginning, scale + _HALF]
+    best = optimize.minimize(
+        loss,
+        beginning if start is None else start.logarithms,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": beliefs.n_steps if start is None else _N_MORE_STEPS},
+    )
+    return _Hyper(best.x, is_rough)
