@@ -333,7 +333,9 @@ def test_outputs_are_those_of_every_member(monkeypatch: pytest.MonkeyPatch, size
                 wide, jnp.float64(rows.x), jnp.float64(state.log_floor)
             )
             for ours, theirs in zip(found[:-1], expected[:-1], strict=True):
-                np.testing.assert_allclose(ours[k], theirs, rtol=2e-5, atol=2e-5)
+                np.testing.assert_allclose(
+                    ours[k].reshape(theirs.shape), theirs, rtol=2e-5, atol=2e-5
+                )
     monkeypatch.setattr(ensemble_outputs, "_ROWS_A_TASK", 100)
     for ours, threaded in zip(
         found, ensemble_outputs.outputs(state, rows.x, n_threads=3), strict=True

@@ -11,8 +11,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from bayesprop.moments.network_ensemble import gaussian_process as gp
+from bayesprop.moments.network_ensemble import process_evidence as pe
 
-LIMITS = gp.Limits(-20.0, 1000)
+LIMITS = pe.Limits(-20.0, 1000)
 BOTH = pytest.mark.parametrize("is_rough", [False, True])
 
 
@@ -22,34 +23,34 @@ def kernel(lengths: np.ndarray, var: float, *, is_rough: bool):
 
 
 @pytest.fixture(scope="module")
-def known() -> gp.Known:
+def known() -> pe.Known:
     """Rows of three columns, the last of which says nothing."""
     rng = np.random.default_rng(0)
     x, weight = np.float64(np.float32(rng.standard_normal((60, 3)))), rng.uniform(0.5, 2.0, 60)
     noise = 0.2 / np.sqrt(weight) * rng.standard_normal(60)
-    return gp.Known(x, 0.5 * np.sin(2.0 * x[:, 0]) * x[:, 1] + noise, weight)
+    return pe.Known(x, 0.5 * np.sin(2.0 * x[:, 0]) * x[:, 1] + noise, weight)
 
 
 @pytest.fixture(scope="module")
-def fitted(known) -> gp.Fitted:
-    return gp.fit(np.random.default_rng(1), known, gp.OF_TARGETS, LIMITS)
+def fitted(known) -> pe.Fitted:
+    return pe.fit(np.random.default_rng(1), known, pe.OF_TARGETS, LIMITS)
 
 
-def made(known: gp.Known, *, is_rough: bool, log_noise: float = -2.0) -> gp.GaussianProcess:
+def made(known: pe.Known, *, is_rough: bool, log_noise: float = -2.0) -> gp.GaussianProcess:
     at = np.array([0.1, 0.4, -0.3, -1.0, log_noise])
-    return gp._process(known, gp._Hyper(at, is_rough))
+    return pe._process(known, pe._Hyper(at, is_rough))
 
 
 @BOTH
 def test_evidence_is_a_multivariate_normals_and_its_gradient_a_finite_difference(known, is_rough):
     at = np.array([0.1, 0.4, -0.3, -1.0, -2.0])
-    value, gradient = gp.negative_log_evidence(at, known, is_rough=is_rough)
+    value, gradient = pe.negative_log_evidence(at, known, is_rough=is_rough)
     total = kernel(np.exp(at[:3]), np.exp(at[3]), is_rough=is_rough)(known.x)
     total += np.diag(np.exp(at[4]) / known.weight)
     expected = -stats.multivariate_normal(np.zeros(60), total).logpdf(known.y)
     np.testing.assert_allclose(value + 30.0 * np.log(2.0 * np.pi), expected, rtol=1e-8)
     slopes = optimize.approx_fprime(
-        at, lambda p: gp.negative_log_evidence(p, known, is_rough=is_rough)[0], 1e-6
+        at, lambda p: pe.negative_log_evidence(p, known, is_rough=is_rough)[0], 1e-6
     )
     np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
 
@@ -69,15 +70,58 @@ def test_rows_are_left_out_as_if_they_had_never_been_there(known, is_rough):
         np.testing.assert_allclose(v[i], expected, rtol=1e-7, atol=1e-10)
 
 
+@BOTH
+def test_groups_share_a_number_that_a_new_one_has_anew(known, is_rough):
+    group = np.random.default_rng(8).integers(12, size=60)
+    of_groups = known._replace(group=group)
+    at = np.array([0.1, 0.4, -0.3, -1.0, -2.0, -1.3])
+    total = kernel(np.exp(at[:3]), np.exp(at[3]), is_rough=is_rough)(known.x)
+    total += np.diag(np.exp(at[4]) / known.weight) + np.exp(at[5]) * (group[:, None] == group)
+    value, gradient = pe.negative_log_evidence(at, of_groups, is_rough=is_rough)
+    expected = -stats.multivariate_normal(np.zeros(60), total).logpdf(known.y)
+    np.testing.assert_allclose(value + 30.0 * np.log(2.0 * np.pi), expected, rtol=1e-8)
+    slopes = optimize.approx_fprime(
+        at, lambda p: pe.negative_log_evidence(p, of_groups, is_rough=is_rough)[0], 1e-6
+    )
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-4)
+    process = pe._process(of_groups, pe._Hyper(at, is_rough))
+    m, v = process.left_out()
+    total[np.diag_indices(60)] += 1e-10 * np.exp(at[3])
+    k = kernel(np.exp(at[:3]), np.exp(at[3]), is_rough=is_rough)(known.x)
+    for out in (group == 2, group == 7):
+        to, rest = k[np.ix_(out, ~out)], total[np.ix_(~out, ~out)]
+        np.testing.assert_allclose(m[out], to @ np.linalg.solve(rest, known.y[~out]), rtol=1e-6)
+        expected = np.exp(at[3]) - np.sum(to * np.linalg.solve(rest, to.T).T, axis=1)
+        np.testing.assert_allclose(v[out], expected, rtol=1e-6, atol=1e-9)
+    m, v = process.moments(known.x + 0.3)
+    to = kernel(np.exp(at[:3]), np.exp(at[3]), is_rough=is_rough)(
+        np.float32(known.x + 0.3) / 1.0, known.x
+    )
+    np.testing.assert_allclose(m, to @ np.linalg.solve(total, known.y), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(process.log_own_noise, np.log(np.exp(at[4]) + np.exp(at[5])))
+
+
+def test_the_evidence_finds_how_groups_differ():
+    rng, found = np.random.default_rng(9), []
+    for _ in range(5):
+        group = np.repeat(np.arange(40), 8)
+        x = rng.uniform(-2.0, 2.0, (320, 2))
+        y = np.sin(x[:, 0]) + (0.8 * rng.standard_normal(40))[group]
+        known = pe.Known(x, y + 0.3 * rng.standard_normal(320), np.ones(320), group)
+        found.append(pe.fit(rng, known, pe.OF_TARGETS, LIMITS).process.group_var)
+    # The variance of 40 numbers has a relative standard error of sqrt(2 / 40), of five means half.
+    assert abs(np.mean(found) / 0.64 - 1.0) < 3.0 * np.sqrt(2.0 / 40 / 5)
+
+
 def test_a_row_says_nothing_of_what_is_said_without_it(known, fitted):
     for i in (3, 40):
         y = known.y.copy()
         y[i] += 2.0
         for is_rough in (False, True):
             order = np.random.default_rng(1).permutation(60)
-            hyper = gp._most_probable(known, gp.OF_TARGETS, LIMITS, is_rough)
+            hyper = pe._most_probable(known, pe.OF_TARGETS, LIMITS, is_rough)
             one, other = (
-                gp._in_folds(known._replace(y=values), order, gp.OF_TARGETS, LIMITS, hyper)
+                pe._in_folds(known._replace(y=values), order, pe.OF_TARGETS, LIMITS, hyper)
                 for values in (known.y, y)
             )
             np.testing.assert_allclose(other.m[i], one.m[i], rtol=1e-9)
@@ -94,7 +138,7 @@ def test_hyper_parameters_are_the_most_probable(known, fitted):
         prior = stats.norm(0.0, np.where(away > 0.0, 3.0, 1.5)).logpdf(away)
         prior += np.where(away > 0.0, np.log(2.0), 0.0)  # continuous at the middle
         prior = prior.sum()
-        return gp.negative_log_evidence(at, known, is_rough=bool(process.is_rough))[0] - prior
+        return pe.negative_log_evidence(at, known, is_rough=bool(process.is_rough))[0] - prior
 
     lower = optimize.minimize(loss, best, method="Nelder-Mead", options={"xatol": 1e-5})
     assert loss(best) - lower.fun < 1e-3
@@ -131,8 +175,8 @@ def test_lengths_tell_inputs_that_matter():
     rng = np.random.default_rng(5)
     x = rng.standard_normal((350, 3))
     y = np.sin(3.0 * x[:, 0]) + 0.1 * rng.standard_normal(350)
-    log_lengths = gp.fit(
-        rng, gp.Known(x, y, np.ones(350)), gp.OF_TARGETS, LIMITS
+    log_lengths = pe.fit(
+        rng, pe.Known(x, y, np.ones(350)), pe.OF_TARGETS, LIMITS
     ).process.log_lengths
     assert log_lengths[0] < 0.8 < 1.5 < log_lengths[1:].min()
 
@@ -142,14 +186,14 @@ def test_rows_left_out_choose_the_covariance():
     x = rng.uniform(-2.0, 2.0, (400, 1))
     smooth, kinked = np.sin(2.0 * x[:, 0]), np.abs(np.sin(4.0 * x[:, 0]))
     for y, is_rough in ((smooth, 0.0), (kinked, 1.0)):
-        found = gp.fit(rng, gp.Known(x, y, np.ones(400)), gp.OF_TARGETS, LIMITS)
+        found = pe.fit(rng, pe.Known(x, y, np.ones(400)), pe.OF_TARGETS, LIMITS)
         assert found.process.is_rough == is_rough
 
 
 def test_targets_of_nothing_but_zeros_leave_nothing():
     x = np.random.default_rng(6).standard_normal((20, 2))
-    zeros = gp.Known(x, np.zeros(20), np.ones(20))
-    fitted = gp.fit(np.random.default_rng(7), zeros, gp.OF_TARGETS, LIMITS)
+    zeros = pe.Known(x, np.zeros(20), np.ones(20))
+    fitted = pe.fit(np.random.default_rng(7), zeros, pe.OF_TARGETS, LIMITS)
     assert np.abs(fitted.m).max() == 0.0
     assert np.isfinite(fitted.v).all()
 
@@ -160,6 +204,9 @@ def test_a_process_goes_to_a_file_and_back_and_what_does_not_fit_is_refused(fitt
     np.testing.assert_array_equal(again.moments(known.x), fitted.process.moments(known.x))
     pickled = pickle.dumps(fitted.process)
     assert len(pickled) < 10_000  # nothing that can be computed again
+    first = {name: array for name, array in arrays.items() if not name.startswith("group")}
+    old = gp.GaussianProcess.from_arrays(first, 3)  # the first files knew no groups
+    np.testing.assert_array_equal(old.moments(known.x), fitted.process.moments(known.x))
     np.testing.assert_array_equal(pickle.loads(pickled).left_out(), fitted.process.left_out())
     bad = {
         "x": known.x[:, 1:],
@@ -168,9 +215,12 @@ def test_a_process_goes_to_a_file_and_back_and_what_does_not_fit_is_refused(fitt
         "log_var": np.array(np.nan),
         "log_noise": np.array(-1e30),
         "is_rough": np.array(0.5),
+        "group": np.zeros(59),
+        "group_var": np.array(-0.1),
         "log_lengths": np.zeros(3, np.float32),
     }
     nothing = {"x": known.x[:0], "y": known.y[:0], "weight": known.weight[:0]}
+    nothing |= {"group": np.zeros(0)}
     with pytest.raises(ValueError, match="rows must be 1 to 2048, got 0"):
         gp.GaussianProcess.from_arrays(arrays | nothing, 3)
     for name, array in bad.items():
@@ -182,7 +232,7 @@ def test_of_more_columns_than_rows_those_that_matter_are_found():
     rng = np.random.default_rng(7)
     x = rng.standard_normal((90, 150))
     truth = np.sin(2.0 * x[:, 0])
-    known = gp.Known(x, truth + 0.1 * rng.standard_normal(90), np.ones(90))
-    fitted = gp.fit(rng, known, gp.OF_TARGETS, LIMITS)
+    known = pe.Known(x, truth + 0.1 * rng.standard_normal(90), np.ones(90))
+    fitted = pe.fit(rng, known, pe.OF_TARGETS, LIMITS)
     assert fitted.process.log_lengths.argmin() == 0
     assert np.corrcoef(fitted.m, truth)[0, 1] > 0.8

@@ -13,11 +13,11 @@ from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import ensemble_outputs as engine
 from bayesprop.moments.network_ensemble import joint_covariance as dev
 from bayesprop.moments.network_ensemble import left_out_rows as res
-from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows, Targets
+from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Groups, Rows, Targets
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
 from bayesprop.moments.network_ensemble.ensemble_training import train
-from bayesprop.moments.network_ensemble.gaussian_process import Known, Limits
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, predictive, scaled
+from bayesprop.moments.network_ensemble.process_evidence import Known, Limits
 from bayesprop.moments.network_ensemble.weight_priors import prior_variances
 
 
@@ -42,7 +42,7 @@ def test_rows_left_out_are_rows_taken_away_and_a_newton_step(n: int):
             rest = np.arange(3 * n) != i
             s = np.linalg.inv(precision + j[rest].T @ (r[rest, None] * j[rest]))
             step = -s @ j[i] * r[i] * error[i]
-            m, v = left_out.m[k].ravel()[i], left_out.v[k].ravel()[i]
+            m, v = left_out.noisy.m[k].ravel()[i], left_out.noisy.v[k].ravel()[i]
             np.testing.assert_allclose(m, said.m[k].ravel()[i] + j[i] @ step, rtol=1e-5, atol=1e-7)
             np.testing.assert_allclose(v, j[i] @ s @ j[i], rtol=1e-5)
 
@@ -68,8 +68,55 @@ def test_rows_of_the_same_inputs_are_left_out_together():
             s = np.linalg.inv(precision + j[~same].T @ (r[~same, None] * j[~same]))
             step = -s @ j[same].T @ (r * error)[same]
             want = said.m[k, first, 0] + j[first] @ step, j[first] @ s @ j[first]
-            found = left_out.m[k, i, 0], left_out.v[k, i, 0]
+            found = left_out.noisy.m[k, i, 0], left_out.noisy.v[k, i, 0]
             np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-7)
+
+
+def test_a_group_is_judged_by_the_member_that_was_trained_without_it():
+    case, n = CASES[2], 60
+    settings = settings_of(case)
+    trained, rows = ensemble(case, settings, n)
+    fold = np.random.default_rng(3).integers(trained.n_members, size=n)
+    distinct = Distinct.of(rows, Groups(np.arange(n), fold))
+    state, left_out = dev.with_deviations(trained, distinct, settings)
+    assert left_out is not None
+    said, p = engine.outputs(trained, rows.x), state.n_mean_weights
+    weight = rows.weight * rows.n_total / rows.weight.sum()
+    for k, (before, after) in enumerate(zip(trained.members, state.members, strict=True)):
+        out = fold == k
+        np.testing.assert_allclose(left_out.noisy.m[0, out], said.m[k, out], rtol=1e-7, atol=1e-9)
+        np.testing.assert_array_equal(left_out.noisy.l_m[0, out], said.l_m[k, out])
+        j = dev.slopes(after.mean, rows.x, *engine.activations(state, rows.x, k)).reshape(-1, p)
+        r = weight * dev.row_precisions(state, settings, said, rows.y, k)[:, 0]
+        variances = prior_variances(before.mean, settings.priors.mean)
+        precision = np.diag(1.0 / np.concatenate([np.ravel(a) for v in variances for a in v]))
+        s = np.linalg.inv(precision + j[~out].T @ (r[~out, None] * j[~out]))
+        want = np.einsum("np,pq,nq->n", j[out], s, j[out])
+        np.testing.assert_allclose(left_out.noisy.v[0, out, 0], want, rtol=1e-5)
+
+
+def test_scores_of_groups_have_the_mean_of_the_measurements():
+    rng = np.random.default_rng(4)
+    at, weight, group = rng.integers(20, size=50), rng.uniform(0.5, 2.0, 50), np.arange(20) // 3
+    targets = Targets(rng.standard_normal(50), weight, at, 20, group)
+    scores = targets.scores(targets.y)
+    assert len(scores) == 7
+    np.testing.assert_allclose(scores.mean(), np.average(targets.y, weights=weight))
+    third = group[at] == 2
+    expected = 7.0 * (weight * targets.y)[third].sum() / weight.sum()
+    np.testing.assert_allclose(scores[2], expected)
+
+
+def test_noise_of_groups_goes_where_they_want_it_however_few_they_are():
+    at = np.arange(200)
+    y = 0.8 * np.random.default_rng(5).standard_normal(200)
+    alone, together = (
+        output(200, 0.0).best(Targets(y, np.ones(200), at, 200, group))[0]
+        for group in (None, at // 40)
+    )
+    every = [output(200, 0.0).predictive(0.25 * step).log_prob(y).mean() for step in range(-16, 17)]
+    assert together == 0.25 * (int(np.argmax(every)) - 16)
+    assert abs(alone) <= abs(together)
 
 
 def test_inputs_that_the_networks_interpolate_judge_nothing():
@@ -104,8 +151,8 @@ def test_a_row_of_endless_noise_is_left_out_without_a_warning():
     rows.x[3] = 1e6
     left_out = dev.with_deviations(state, Distinct.of(rows), settings)[1]
     assert left_out is not None
-    assert np.isfinite(left_out.m).all()
-    assert np.isfinite(left_out.v).all()
+    assert np.isfinite(left_out.noisy.m).all()
+    assert np.isfinite(left_out.noisy.v).all()
 
 
 def test_of_many_rows_some_stand_for_all_and_one_is_left_out(monkeypatch):
@@ -119,8 +166,8 @@ def test_of_many_rows_some_stand_for_all_and_one_is_left_out(monkeypatch):
     assert whole is not None
     assert half is not None
     assert len(half.some) == 120
-    moved = whole.m[:, half.some] - engine.outputs(state, rows.x[half.some]).m
-    about = half.m - engine.outputs(state, rows.x[half.some]).m
+    moved = whole.noisy.m[:, half.some] - engine.outputs(state, rows.x[half.some]).m
+    about = half.noisy.m - engine.outputs(state, rows.x[half.some]).m
     slope = np.sum(about * moved) / np.sum(moved**2)  # twice that if two rows were left out
     assert 0.8 < slope < 1.25
 
@@ -138,7 +185,9 @@ def output(n: int, log_noise: float) -> Output:
     """Three members that agree on 0, of nearly Gaussian noise."""
     zeros = np.zeros((3, n))
     moments = zeros, zeros + 1e-4, zeros + log_noise, zeros + 1e-6
-    return Output(NoisyOutput(*moments, dof=np.full(3, 100.0), share=np.full(3, 1 / 3)), -14.0)
+    return Output(
+        NoisyOutput(*moments, dof=np.full((3, 1), 100.0), share=np.full((3, 1), 1 / 3)), -14.0
+    )
 
 
 def targets(y: np.ndarray) -> Targets:
@@ -203,7 +252,7 @@ def test_components_are_mixed_by_their_shares():
     rng = np.random.default_rng(3)
     m, v = rng.standard_normal((3, 5, 2)), rng.uniform(0.5, 1.0, (3, 5, 2))
     noisy = NoisyOutput(
-        m, v, 0.0 * m - 1.0, 0.0 * m, dof=np.full((3, 2), 50.0), share=np.full((3, 2), 1 / 3)
+        m, v, 0.0 * m - 1.0, 0.0 * m, dof=np.full((3, 1, 2), 50.0), share=np.full((3, 1, 2), 1 / 3)
     )
     new, log_noise, share = m[0] + 1.0, np.array([-2.0, 0.0]), np.array([0.7, 0.0])
     mixed = predictive(noisy.beside(new, v[0], log_noise, share), 0.0, -9.0)
@@ -298,7 +347,7 @@ def test_errors_at_rows_left_out_are_those_at_new_rows():
     assert left_out is not None
     new = np.mean((engine.outputs(state, x[200:]).m - y[200:]) ** 2)
     seen = np.mean((engine.outputs(state, x[:200]).m - y[:200]) ** 2)
-    left = np.mean((left_out.m - y[:200]) ** 2)
+    left = np.mean((left_out.noisy.m - y[:200]) ** 2)
     assert seen < 0.8 * new
     assert 0.6 < (left - seen) / (new - seen) < 1.6
 
@@ -320,6 +369,6 @@ def test_components_at_rows_left_out_are_those_of_processes_without_the_row(ripp
     seen = res.components(state, x)
     for mixture in (out, seen):
         np.testing.assert_allclose(mixture.share.sum(axis=0), 1.0, rtol=1e-9)
-        np.testing.assert_allclose(mixture.share[-1], state.target_shares, rtol=1e-6)
+        np.testing.assert_allclose(mixture.share[-1, 0], state.target_shares, rtol=1e-6)
     error, before = (np.mean((each.m[-1] - y) ** 2) for each in (out, seen))
     assert error > 1.05 * before  # rows that were seen are known better

@@ -258,7 +258,7 @@ def test_noise_that_nobody_knows_is_bounded(wave, fitted):
     told = outputs(state, x)
     assert (told.l_v > 100.0).all()
     out = nn.predict(state, x)
-    variance = np.exp(told.l_m + TILT_LIMIT) * (told.dof / (told.dof - 2.0))[:, None]
+    variance = np.exp(told.l_m + TILT_LIMIT) * told.dof / (told.dof - 2.0)
     np.testing.assert_allclose(out.noise_var, variance.mean(axis=0), rtol=1e-6)
     y = nn.sample_functions(np.random.default_rng(10), state, x, n, include_noise=True)
     for level in (0.5, 0.9):

@@ -31,7 +31,7 @@ def test_rows_of_the_same_inputs_become_one():
     x[::7] *= -1.0  # and with them some zeros
     y, weight = rng.standard_normal((60, 2)), rng.integers(0, 3, 60) * 0.5
     rows = Rows.of(x, y, weight)
-    distinct, _, gone = Distinct.of(rows)
+    distinct, _, gone, _ = Distinct.of(rows)
     different = list(dict.fromkeys(map(tuple, x)))
     np.testing.assert_array_equal(distinct.x, different)
     for i, row in enumerate(different):

@@ -100,7 +100,7 @@ def test_the_measure_is_the_bound_of_training(table, trained):
     noisy = outputs(trained, x)
     for k in range(3):
         square = jnp.float32((noisy.m[k] - y) ** 2)
-        each = student_t_bound(square, noisy.l_m[k], noisy.l_v[k], noisy.dof[k])
+        each = student_t_bound(square, noisy.l_m[k], noisy.l_v[k], noisy.dof[k, 0])
         expected = np.average(np.asarray(each)[:, 0], weights=weight)
         assert bound[k, 0] == pytest.approx(expected, rel=1e-4)
         mean_square = np.average((noisy.m[k] - y)[:, 0] ** 2, weights=weight)
