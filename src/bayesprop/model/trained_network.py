@@ -228,7 +228,7 @@ class TrainedNetwork:
         return train(
             self.built.gradient,
             start.network,
-            device_rows(*rows, slots(len(rows.x))),
+            device_rows(*rows[:3], slots(len(rows.x))),
             n_rows=len(rows.x),
             seed=start.seed,
             batch_size=self.batch_size,

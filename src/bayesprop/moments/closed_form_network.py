@@ -72,7 +72,7 @@ class ClosedFormNetwork(TrainedNetwork):
         """Descend the objective."""
         if self.optimizer == "adam":
             return super().train(rows, start, first_epoch, progress)
-        data, before = device_rows(*rows, blocks(len(rows.x))), start.network
+        data, before = device_rows(*rows[:3], blocks(len(rows.x))), start.network
         optimum = vi.fit_lbfgs(
             self.model, before.params, data, tol=LBFGS_TOLERANCE, max_steps=self.n_epochs
         )

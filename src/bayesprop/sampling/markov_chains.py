@@ -119,7 +119,7 @@ class MarkovChains:
         density, n_slots = posterior.log_posterior, blocks(len(data.x))
         if isinstance(self.plan, StochasticPlan):
             density, n_slots = posterior.log_posterior_estimate, None
-        rows, density = device_rows(*data, n_slots), _of_model(density, self.model)
+        rows, density = device_rows(*data[:3], n_slots), _of_model(density, self.model)
         chains = sample_chains(density, starts, key, self.plan, data=(rows,))
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(chains.draws)):
             raise FloatingPointError(_LEFT_THE_NUMBERS)

@@ -75,7 +75,8 @@ class Known(NamedTuple):
 
     def at(self, rows: np.ndarray) -> Known:
         """Take some rows."""
-        return Known(*(None if part is None else part[rows] for part in self))
+        x, y, weight, group = self
+        return Known(x[rows], y[rows], weight[rows], None if group is None else group[rows])
 
 
 class Limits(NamedTuple):
