@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesprop.table.classes import choose_task, class_codes, fit_classes
-from bayesprop.table.encoding import TableEncoding, divide
+from bayesprop.table.division import HoldOut, divide
+from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
 
 N = 40
@@ -26,7 +27,7 @@ def fitted(values, task=None):
 
 def divided(values, task=None):
     frame = pl.DataFrame({"x": X[: len(values)], "y": values})
-    return divide(frame, "y", task, test_fraction=0.0, seed=0)
+    return divide(frame, "y", task, HoldOut(0.0))
 
 
 def stored_and_back(encoding):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesprop.table.encoding import TableEncoding, divide
+from bayesprop.table.division import HoldOut, divide
+from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError, TableWarning
 
 N = 30
@@ -22,7 +23,7 @@ def table(*columns):
 
 
 def divided(frame):
-    return divide(frame, "y", None, test_fraction=0.0, seed=0)
+    return divide(frame, "y", None, HoldOut(0.0))
 
 
 def stored_and_back(encoding):

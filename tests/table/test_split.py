@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayesprop.table.encoding import shares
+from bayesprop.table.division import shares
 
 
 def test_shares_of_classes_by_largest_remainders():

@@ -106,6 +106,14 @@ class Learning(WithSeed, OfTable):
         metavar="COL",
     )
     drop: tuple[str, ...] = repeated("Column to leave out; repeatable.", metavar="COL")
+    group: str | None = option(
+        "Column of what belongs together (patient, site, machine), not a feature: whole groups are "
+        "held out, and error bars are those of new groups.",
+        metavar="COL",
+    )
+    time: str | None = option(
+        "Column of numbers or dates (2024-01-31): the latest rows are held out.", metavar="COL"
+    )
     test_fraction: float = option(
         "Share of rows held out to judge the fit.", default=0.1, min=0.0, max=0.9, metavar="SHARE"
     )
@@ -119,6 +127,8 @@ class Fit(Learning, WithJson, WithRemarks):
         "bayesprop fit houses.csv --target price --out houses.bayesprop",
         "bayesprop fit houses.csv --target price --unit EUR --drop id --drop agent \\",
         "    --method pbp --hidden 50,50 --inference sep --out m.bayesprop --report r.html",
+        "bayesprop fit visits.csv --target weight --group patient --out m.bayesprop",
+        "bayesprop fit sales.csv --target units --test sales_2024.csv --out m.bayesprop",
         "bayesprop fit diabetes --test-fraction 0 --out m.bayesprop --json",
         "bayesprop fit iris --out iris.bayesprop --report iris.html      (classes)",
     )
@@ -144,6 +154,9 @@ class Fit(Learning, WithJson, WithRemarks):
         "Any other hyper-parameter of the method, such as learning_rate=0.01; repeatable.",
         "--set",
         metavar="NAME=VALUE",
+    )
+    test: str | None = option(
+        "Rows of your own to judge the fit by; all of TABLE is then learnt.", metavar="TABLE"
     )
     report: Path | None = option("Also write a report (.html).", metavar="FILE")
     unit: str | None = option("Unit of the target, shown in the report.", metavar="TEXT")

@@ -25,10 +25,11 @@ from bayesprop.cli.console import (
     warn,
 )
 from bayesprop.cli.fit import Settings, check_method, make_estimator, method_of, methods_for
-from bayesprop.cli.tables import check_output, divided, predict_rows, read_source, target_of
+from bayesprop.cli.tables import check_output, divided, learn, predict_rows, read_source, target_of
 from bayesprop.metrics import summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
-from bayesprop.table.encoding import Division, Rows
+from bayesprop.table.division import Division
+from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ def _check(options: Compare) -> None:
     """Refuse what can be refused before the table is read."""
     if options.test_fraction == 0.0:
         raise InputError("--test-fraction must be above 0 and at most 0.9, got 0")
+    if options.time is not None and options.splits > 1:
+        raise InputError("--time divides the table one way only: give --splits 1")
     for name in options.method:
         check_method(name)
     if options.plot.suffix not in PICTURES:
@@ -164,8 +167,7 @@ def _fitted(name: str, task: str, train: Rows, seed: int, remarks: set[str]) -> 
     """Fit a method, or the constant that any should beat."""
     if name != CONSTANT:
         estimator = make_estimator(Settings(), name, task, seed)
-        estimator.fit(train.X, train.y, **train.weights)
-        remarks.update(estimator.fit_report_.warnings)
+        remarks.update(learn(estimator, train))
         return estimator
     if task == CLASSIFICATION:
         return FrequencyBaseline.fit(train.y, np.unique(train.y))

@@ -6,7 +6,7 @@ import inspect
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,16 +27,20 @@ from bayesprop.cli.tables import (
     Judged,
     Target,
     check_output,
+    column,
     divided,
     fingerprint,
     judge,
+    learn,
     print_scores,
     read_source,
+    table_name,
     target_of,
 )
 from bayesprop.datasets import registry
 from bayesprop.store import load_model, save_model
-from bayesprop.table.encoding import Division, Rows, TableEncoding
+from bayesprop.table.division import Division
+from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import did_you_mean, one_line
 
 DEFAULT_METHOD = {REGRESSION: "mlp", CLASSIFICATION: "mlp"}
@@ -73,7 +77,8 @@ def run(options: Fit) -> None:
     target = target_of(options, frame)
     if options.unit is not None:
         target = target._replace(unit=options.unit)
-    parts = divided(options, frame, target.name, options.task or target.task)
+    asked = options if options.test is None else replace(options, test_fraction=0.0)
+    parts = divided(asked, frame, target.name, options.task or target.task)
     warn(parts.warnings)
     if options.unit and parts.task == CLASSIFICATION:
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
@@ -88,9 +93,15 @@ def run(options: Fit) -> None:
 
 
 def _check_paths(options: Fit) -> None:
-    check_output(options.out, "--out", [options.table])
+    inputs = [options.table, options.test]
+    if options.test is not None:
+        if options.time is not None:
+            raise InputError("--test and --time are two ways to judge a fit: give one of them")
+        if options.table == options.test:
+            raise InputError(f"--test {options.test}: these are the rows that are learnt")
+    check_output(options.out, "--out", inputs)
     if options.report is not None:
-        check_output(options.report, "--report", [options.table])
+        check_output(options.report, "--report", inputs)
         if options.report.resolve() == options.out.resolve():
             raise InputError("--report and --out must be two different files")
 
@@ -99,18 +110,32 @@ def _fit(options: Fit, method: str, estimator: Any, parts: Division) -> Fitted:
     encoding = parts.encoding()
     warn(encoding.report)
     train, test = parts.encoded(encoding)
+    if options.test is not None:
+        test = _own_rows(options.test, encoding, train)
     with (
         progress(f"fitting {len(train.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError, *([TypeError] if options.settings else [])),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
-        estimator.fit(train.X, train.y, **train.weights)
-    warn(estimator.fit_report_.warnings)
+        remarks = learn(estimator, train)
+    warn(remarks)
     judged = judge(estimator, encoding, train, test)
     warn(test.remarks)
-    remarks = [*parts.warnings, *encoding.report, *estimator.fit_report_.warnings, *test.remarks]
+    remarks = [*parts.warnings, *encoding.report, *remarks, *test.remarks]
     return Fitted(method, estimator, encoding, train, test, judged, remarks)
+
+
+def _own_rows(table: str, encoding: TableEncoding, train: Rows) -> Rows:
+    """Read rows to judge by; InputError where there are none, or they are those learnt."""
+    frame = read_source(table, encoding.text_columns)
+    column(frame, encoding.target_name, table)
+    rows = encoding.rows(frame)
+    if not len(rows.y):
+        raise InputError(f"--test {table_name(table)}: no row has a value of the target")
+    if fingerprint(rows.y) == fingerprint(train.y):
+        raise InputError(f"--test {table_name(table)} holds the rows that are learnt: name others")
+    return rows
 
 
 def _metadata(options: Fit, fitted: Fitted, parts: Division, target: Target) -> dict[str, Any]:
@@ -129,8 +154,11 @@ def _metadata(options: Fit, fitted: Fitted, parts: Division, target: Target) -> 
                 "test_fraction": options.test_fraction,
                 "weights": options.weights,
                 "drop": options.drop,
+                "group": options.group,
+                "time": options.time,
+                "test": options.test,
             },
-            "rows": parts.counts,
+            "rows": {"train": len(fitted.train.y), "held_out": len(fitted.test.y)},
             "target_sha256": fingerprint(fitted.encoding.target(parts.target)),
             "held_out": fitted.judged.scores,
             "baselines": fitted.judged.baselines and fitted.judged.baselines.to_dict(),

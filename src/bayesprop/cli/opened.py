@@ -72,15 +72,21 @@ class Notes:
 
     def learning(self, table: str) -> Learning:
         """Return what the fit was asked, for another table."""
-        weights, drop = self.config.get("weights"), self.config.get("drop")
-        share = self.config.get("test_fraction")
+        drop, share = self.config.get("drop"), self.config.get("test_fraction")
         return Learning(
             table=table,
-            weights=weights if isinstance(weights, str) else None,
+            weights=self._named("weights"),
+            group=self._named("group"),
+            time=self._named("time"),
             drop=tuple(str(name) for name in drop) if isinstance(drop, list) else (),
             test_fraction=float(share) if isinstance(share, int | float) else 0.0,
             seed=self.seed,
         )
+
+    def _named(self, key: str) -> str | None:
+        """Return the column that the fit was given for something."""
+        name = self.config.get(key)
+        return name if isinstance(name, str) else None
 
     def with_command(self, words: Sequence[str]) -> str:
         """Return the command of the fit and one after it."""

@@ -16,10 +16,12 @@ from bayesprop import metrics
 from bayesprop.cli.actions import Learning
 from bayesprop.cli.console import InputError, figure, print_table, refusals_of_estimator
 from bayesprop.datasets import registry
+from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.task import FarInputError
 from bayesprop.report.baselines import Baselines
 from bayesprop.table.columns import column_of
-from bayesprop.table.encoding import Division, Rows, TableEncoding, divide
+from bayesprop.table.division import Division, HoldOut, divide
+from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import listing, one_line
 from bayesprop.table.read import read_table
 
@@ -101,8 +103,7 @@ def divided(options: Learning, frame: pl.DataFrame, target: str, task: str | Non
         frame,
         target,
         task,
-        test_fraction=options.test_fraction,
-        seed=options.seed,
+        HoldOut(options.test_fraction, options.seed, options.group, options.time),
         weights=options.weights,
         drop=options.drop,
         where=table_name(options.table),
@@ -166,6 +167,20 @@ def predict_rows(
             "lie too far from the training table"
         )
     return predictive
+
+
+def learn(estimator: Any, rows: Rows) -> list[str]:
+    """Fit an estimator to rows, with their weights and groups; return what there is to say."""
+    judges = issubclass(estimator.method_class, LeavesGroupsOut)
+    groups = {"groups": rows.group} if rows.group is not None and judges else {}
+    estimator.fit(rows.X, rows.y, **rows.weights, **groups)
+    remarks = list(estimator.fit_report_.warnings)
+    if rows.group is not None and not judges:
+        remarks.append(
+            "this method leaves no groups out while it learns: the groups held out judge it, but"
+            " its error bars are those of the groups that it knows"
+        )
+    return remarks
 
 
 class Judged(NamedTuple):

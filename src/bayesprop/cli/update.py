@@ -28,12 +28,14 @@ from bayesprop.cli.tables import (
     divided,
     fingerprint,
     judge,
+    learn,
     print_scores,
     score,
     table_name,
 )
 from bayesprop.store import save_model
-from bayesprop.table.encoding import Division, Rows, weights_of
+from bayesprop.table.division import Division, groups_of, weights_of
+from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import listing, one_line
 
 
@@ -107,8 +109,11 @@ def _measured(table: str, model: OpenedModel) -> Measured:
     """Read the rows of a table that have a target, and their weights if the fit had any."""
     frame = model.read(table)
     rows = model.rows_of(frame, table)
-    name, target = model.notes.learning(table).weights, model.encoding.target_name
-    weight = weights_of(frame, name, target, table_name(table))
+    asked, target = model.notes.learning(table), model.encoding.target_name
+    weight = weights_of(frame, asked.weights, target, table_name(table))
+    if asked.group is not None:
+        group = groups_of(column(frame, asked.group, table))
+        rows = rows._replace(group=group[rows.numbers - 1])
     if weight is None:
         return Measured(rows, rows.y)
     weight = weight[rows.numbers - 1]
@@ -134,10 +139,10 @@ def _refitted(options: Update, model: OpenedModel, rows: Rows) -> Updated:
     train = _joined([first, *later, rows])
     remarks = _forgotten(options, model, len(train.y) - len(rows.y))
     estimator = type(old)(**old.get_params(deep=False))
-    estimator.fit(train.X, train.y, **train.weights)
+    remarks += learn(estimator, train)
     counts = {"train": len(train.y), "held_out": len(test.y)}
     judged = judge(estimator, encoding, train, test)
-    return Updated(estimator, counts, judged, [*remarks, *estimator.fit_report_.warnings])
+    return Updated(estimator, counts, judged, remarks)
 
 
 def _division(table: str, model: OpenedModel) -> Division:
@@ -157,11 +162,13 @@ def _division(table: str, model: OpenedModel) -> Division:
 
 def _joined(parts: Sequence[Rows]) -> Rows:
     weights = [part.weight for part in parts if part.weight is not None]
+    groups = [part.group for part in parts if part.group is not None]
     return Rows(
         np.concatenate([part.X for part in parts]),
         np.concatenate([part.y for part in parts]),
         np.concatenate([part.numbers for part in parts]),
         np.concatenate(weights) if weights else None,
+        group=np.concatenate(groups) if groups else None,
     )
 
 

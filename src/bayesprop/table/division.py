@@ -1,0 +1,321 @@
+"""Which rows of a table a fit learns from, and which judge it: at random, by group or by time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from jaxtyping import Bool, Float, Int, Shaped
+
+from bayesprop.table.classes import (
+    choose_task,
+    class_codes,
+    fit_classes,
+    known_values,
+    target_numbers,
+)
+from bayesprop.table.columns import as_levels, as_numbers, cleaned, column_of, fit_column
+from bayesprop.table.encoding import Rows, TableEncoding, left_out_rows
+from bayesprop.table.errors import TableError, counted, listed, quoted
+
+MOST_HELD_OUT = 0.9
+
+
+@dataclass(frozen=True)
+class HoldOut:
+    """How rows are held out.
+
+    share
+        Of the rows with a target, 0 to 0.9.
+    seed
+        Of what is drawn.
+    group
+        Column of what belongs together, such as a patient: whole groups are held out. It is no
+        feature, for a new group says nothing by its name.
+    time
+        Column that orders the rows: the latest are held out. A number stays a feature; a date does
+        not.
+    """
+
+    share: float
+    seed: int = 0
+    group: str | None = None
+    time: str | None = None
+
+
+class Division(NamedTuple):
+    """The rows that a fit can use, and which of them are held out.
+
+    frame, numbers, weight, group
+        Of these rows, in the order of the table; numbers count from 1, weight is None for equal
+        weights, group where rows have none.
+    target
+        Of every row that has one, by which the table is known again.
+
+    Warnings
+    --------
+        Sentences on the task and on what was left out.
+    """
+
+    task: str
+    frame: pl.DataFrame
+    numbers: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"] | None
+    group: Shaped[np.ndarray, " n"] | None
+    is_test: Bool[np.ndarray, " n"]
+    target: pl.DataFrame
+    warnings: list[str]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows there are to learn from and to judge by."""
+        return {"train": int(np.sum(~self.is_test)), "held_out": int(np.sum(self.is_test))}
+
+    def encoded(self, encoding: TableEncoding) -> tuple[Rows, Rows]:
+        """Return the rows to learn from and those held out as numbers."""
+        features, remarks = encoding.encode(self.frame)
+        target = encoding.target(self.frame)
+        rows = Rows(features, target, self.numbers, self.weight, remarks, self.group)
+        return rows.of(~self.is_test), rows.of(self.is_test)
+
+    def encoding(self) -> TableEncoding:
+        """Choose an encoding from the rows to learn from."""
+        return TableEncoding.fit(
+            self.frame.filter(~self.is_test), self.target.columns[0], self.task
+        )
+
+
+def divide(
+    frame: pl.DataFrame,
+    target: str,
+    task: str | None,
+    hold_out: HoldOut,
+    *,
+    weights: str | None = None,
+    drop: Collection[str] = (),
+    where: str = "the table",
+) -> Division:
+    """Hold rows out; both parts keep the order of the table.
+
+    At random, the same share of every class is held out, as nearly as whole rows allow, and at
+    least one row of it is always left to learn from. Whatever a fit to a part of the table would
+    refuse is refused here, so that messages name rows of the file.
+
+    weights
+        Name of the column of row weights; rows of weight 0 teach nothing, and judge nothing.
+    drop
+        Columns to leave out.
+    where
+        What messages call the table.
+    """
+    _check_columns(frame, target, hold_out, weights, drop, where)
+    frame = frame.drop(set(drop))
+    series = column_of(frame, target)
+    task, remark = choose_task(series, task)
+    values = target_numbers(series) if task == "regression" else known_values(series)
+    group = None if hold_out.group is None else groups_of(frame[hold_out.group])
+    moment = None if hold_out.time is None else moments_of(frame[hold_out.time])
+    weight = weights_of(frame, weights, target, where)
+    aside = [hold_out.group, weights, None if _is_number(frame, hold_out.time) else hold_out.time]
+    frame = frame.drop([name for name in aside if name is not None])
+    for name in frame.columns:
+        if name != target:
+            fit_column(frame[name])
+    places = np.flatnonzero(values.is_not_null().to_numpy())
+    warnings = [
+        *([] if remark is None else [remark]),
+        *left_out_rows(len(frame) - len(places), target),
+    ]
+    target_of_all = frame[places].select(target)
+    if weight is not None and not np.all(weighs := weight[places] > 0.0):
+        warnings.append(f"{counted(int(np.sum(~weighs)), 'row')} left out: of weight 0")
+        places = places[weighs]
+    n, n_test = len(places), round(hold_out.share * len(places))
+    if n - n_test < 2:
+        out = f", of which {n_test} would be held out" if n_test else ""
+        raise TableError(
+            f"{where} has {counted(n, 'row')} with a target{out}; a fit needs 2 or more"
+        )
+    frame = frame[places]
+    weight, group, moment = (None if a is None else a[places] for a in (weight, group, moment))
+    if group is not None:
+        is_test = whole_groups(group, n_test, hold_out.seed, str(hold_out.group))
+    elif moment is not None:
+        is_test = latest(moment, n_test, str(hold_out.time))
+    else:
+        is_test = at_random(frame[target], task, n_test, hold_out.seed)
+    if task == "classification":
+        _check_classes(frame[target], is_test)
+    return Division(task, frame, places + 1, weight, group, is_test, target_of_all, warnings)
+
+
+def _check_columns(
+    frame: pl.DataFrame,
+    target: str,
+    hold_out: HoldOut,
+    weights: str | None,
+    drop: Collection[str],
+    where: str,
+) -> None:
+    """Raise TableError for what was asked of columns and does not go together."""
+    if not 0.0 <= hold_out.share <= MOST_HELD_OUT:  # nan passes the parser of an older typer
+        raise TableError(f"--test-fraction must be 0 to {MOST_HELD_OUT}, got {hold_out.share}")
+    if hold_out.group is not None and hold_out.time is not None:
+        raise TableError("--group and --time are two ways to hold rows out: give one of them")
+    for name in drop:
+        column_of(frame, name, where)
+        if name in (target, weights, hold_out.group, hold_out.time):
+            raise TableError(
+                f"--drop {name}: this column is the target, or holds weights, groups or times"
+            )
+    for option, name in (("--group", hold_out.group), ("--time", hold_out.time)):
+        if name is not None:
+            column_of(frame, name, where)
+            if name in (target, weights):
+                raise TableError(f"{option} {name}: this column is the target or holds the weights")
+
+
+def _check_classes(target: pl.Series, is_test: Bool[np.ndarray, " n"]) -> None:
+    known = set(known_values(target.filter(~is_test)).drop_nulls().unique())
+    unknown = set(known_values(target.filter(is_test)).drop_nulls().unique()) - known
+    if unknown:
+        raise TableError(
+            f"no row is left to learn {listed(sorted(map(str, unknown)), 3)} of"
+            f" {quoted(target.name)} from: hold fewer rows out, or others (--seed)"
+        )
+
+
+def groups_of(column: pl.Series) -> Shaped[np.ndarray, " n"]:
+    """Return a column's values as labels of groups; TableError where one is missing."""
+    levels = as_levels(column)
+    if levels.null_count():
+        row = int(levels.is_null().arg_max() or 0) + 1
+        raise TableError(
+            f"--group {column.name} must have a value in every row; data row {row} has none: give"
+            " a row that belongs to no other a name of its own"
+        )
+    return levels.to_numpy().astype(str)
+
+
+def moments_of(column: pl.Series) -> Float[np.ndarray, " n"]:
+    """Return what orders rows in time: numbers, dates, or text with the year first."""
+    name = quoted(column.name)
+    if column.dtype.is_temporal():
+        times = column.to_physical().cast(pl.Float64)
+    elif column.dtype == pl.String:
+        times = _parsed(cleaned(column))
+    else:
+        times = as_numbers(column)
+    if times.null_count():
+        row = int(times.is_null().arg_max() or 0)
+        got = "no value" if column[row] is None else quoted(column[row])
+        raise TableError(
+            f"--time {name} must hold numbers or dates such as 2024-01-31 or 2024-01-31 18:30:00 in"
+            f" every row; data row {row + 1} has {got}"
+        )
+    return times.to_numpy()
+
+
+def _parsed(text: pl.Series) -> pl.Series:
+    """Read numbers or dates, the year first, with or without a time; null for anything else."""
+    numbers = text.cast(pl.Float64, strict=False)
+    if not numbers.null_count():
+        return numbers
+    date = text.str.replace_all(r"[/.](\d\d)", "-$1", literal=False).str.replace("T", " ")
+    times = [
+        date.str.to_datetime(form, strict=False, time_unit="us")
+        for form in ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y-%m")
+    ]
+    return max(times, key=lambda one: len(one) - one.null_count()).to_physical().cast(pl.Float64)
+
+
+def _is_number(frame: pl.DataFrame, name: str | None) -> bool:
+    return name is not None and frame[name].dtype.is_numeric()
+
+
+def weights_of(
+    frame: pl.DataFrame, name: str | None, target: str, where: str
+) -> Float[np.ndarray, " n"] | None:
+    """Read the column of row weights, None where there is none."""
+    if name is None:
+        return None
+    column = column_of(frame, name, where)
+    if name == target:
+        raise TableError(f"--weights {name}: this is the target")
+    if not column.dtype.is_numeric():
+        raise TableError(f"--weights {name} must hold numbers; it holds {column.dtype}")
+    weight = column.cast(float).fill_null(float("nan")).to_numpy().astype(np.float64)
+    bad = ~(np.isfinite(weight) & (weight >= 0.0))
+    if np.any(bad):
+        row = int(np.argmax(bad))
+        raise TableError(
+            f"--weights {name} must hold finite numbers >= 0; row {row + 1} has {column[row]}"
+        )
+    if not np.any(weight > 0.0):
+        raise TableError(f"--weights {name} must hold at least one number > 0")
+    return weight
+
+
+def at_random(target: pl.Series, task: str, n_test: int, seed: int) -> Bool[np.ndarray, " n"]:
+    """Choose `n_test` rows at random; of every class the same share, as nearly as rows allow."""
+    order = np.random.default_rng(seed).permutation(len(target))
+    is_test = np.zeros(len(target), dtype=bool)
+    if task != "classification":
+        is_test[order[:n_test]] = True
+        return is_test
+    codes = class_codes(target, fit_classes(target)).to_numpy()[order]
+    for code, n_of_class in enumerate(shares(np.bincount(codes), n_test)):
+        is_test[order[codes == code][:n_of_class]] = True
+    return is_test
+
+
+def shares(counts: Int[np.ndarray, " c"], n_test: int) -> Int[np.ndarray, " c"]:
+    """Share `n_test` rows out among classes by their size, by largest remainders.
+
+    One row of every class is kept back, so that a class of a single row, which scikit-learn's
+    stratified split refuses, is never held out; fewer than `n_test` come out where nothing else is
+    left.
+    """
+    exact = counts * (n_test / counts.sum())
+    taken = np.minimum(np.floor(exact).astype(np.int64), counts - 1)
+    for code in np.argsort(taken - exact, kind="stable"):
+        if taken.sum() < n_test and taken[code] < counts[code] - 1:
+            taken[code] += 1
+    return taken
+
+
+def whole_groups(
+    group: Shaped[np.ndarray, " n"], n_test: int, seed: int, name: str
+) -> Bool[np.ndarray, " n"]:
+    """Choose groups at random that hold together about `n_test` rows; two are left at least.
+
+    TableError where they are too few.
+    """
+    names, number, sizes = np.unique(group, return_inverse=True, return_counts=True)
+    n_out = 1 if n_test else 0
+    if len(names) < 2 + n_out:
+        raise TableError(
+            f"--group {name} must have {2 + n_out} different values or more, got {len(names)}: of"
+            " so few groups none can be held out"
+        )
+    order = np.random.default_rng(seed).permutation(len(names))
+    filled = np.cumsum(sizes[order])[: len(names) - 2]
+    if n_out:
+        n_out = 1 + int(np.argmin(np.abs(filled - n_test)))
+    return np.isin(number, order[:n_out])
+
+
+def latest(moment: Float[np.ndarray, " n"], n_test: int, name: str) -> Bool[np.ndarray, " n"]:
+    """Choose about the `n_test` last rows, so that no moment is on both sides."""
+    if not n_test:
+        return np.zeros(len(moment), bool)
+    starts = np.unique(moment)[1:]
+    n_after = len(moment) - np.searchsorted(np.sort(moment), starts)
+    usable = len(moment) - n_after >= 2
+    if not usable.any():
+        raise TableError(f"--time {name} must tell rows apart: too few are before the others")
+    starts, n_after = starts[usable], n_after[usable]
+    return moment >= starts[np.argmin(np.abs(n_after - n_test))]
