@@ -9,6 +9,7 @@ is the product over its outputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -56,9 +57,7 @@ def pit(pred: Predictive, y: Observed) -> Observed:
 
 def coverage(pred: Predictive, y: Observed, level: float) -> float:
     """Share of observations inside the central interval of probability `level`; ideally `level`."""
-    y = _checked(pred, y)
-    interval = pred.interval(level)
-    return float(np.mean((interval[..., 0] <= y) & (y <= interval[..., 1])))
+    return float(np.mean(_inside(pred.interval(level), _checked(pred, y))))
 
 
 def mean_width(pred: Predictive, level: float) -> float:
@@ -129,32 +128,84 @@ def confusion(pred: ClassPredictive, y: np.ndarray) -> Int[np.ndarray, "c c"]:
 
 def summarise(pred: Predictive | ClassPredictive, y: np.ndarray) -> dict[str, float]:
     """Return the figures that a report shows, by name."""
-    scores = _of_classes(pred, y) if isinstance(pred, ClassPredictive) else _of_numbers(pred, y)
-    return scores | {"epistemic_share": pred.epistemic_share}
+    return summary(pred, y).values
 
 
-def _of_numbers(pred: Predictive, y: Observed) -> dict[str, float]:
-    return {
-        "rmse": rmse(pred, y),
-        "mae": mae(pred, y),
-        "log_likelihood": mean_log_likelihood(pred, y),
-        "crps": mean_crps(pred, y),
-        "coverage_50": coverage(pred, y, 0.5),
-        "coverage_90": coverage(pred, y, 0.9),
-        "width_90": mean_width(pred, 0.9),
-        "calibration_error": calibration_error(pred, y),
+class Summary(NamedTuple):
+    """Figures by name, and standard errors over rows of those that are means of some kind."""
+
+    values: dict[str, float]
+    errors: dict[str, float]
+
+
+def summary(
+    pred: Predictive | ClassPredictive, y: np.ndarray, group: np.ndarray | None = None
+) -> Summary:
+    """Return the figures that a report shows, with what chance does to them.
+
+    Standard errors of means, of a root mean square by the delta method; there are none of a single
+    group, nor of calibration errors and shares, which are no means.
+
+    group
+        Labels of rows that are not independent, (n,) (clusters: Liang & Zeger 1986).
+    """
+    is_class = isinstance(pred, ClassPredictive)
+    each, others = _of_classes(pred, y) if is_class else _of_numbers(pred, y)
+    values = {name: float(np.mean(rows)) for name, rows in each.items()}
+    errors = {name: _error(rows, group) for name, rows in each.items() if np.isfinite(rows).all()}
+    if "rmse" in values:
+        values["rmse"] = root = float(np.sqrt(values["rmse"]))
+        errors["rmse"] *= 0.5 / root if root > 0.0 else 0.0
+    errors = {name: error for name, error in errors.items() if np.isfinite(error)}
+    return Summary(values | others | {"epistemic_share": pred.epistemic_share}, errors)
+
+
+def _error(rows: Float[np.ndarray, " n"], group: np.ndarray | None) -> float:
+    """Return the standard error of a mean; NaN of a single group."""
+    away = rows - np.mean(rows)
+    if group is not None:
+        away = np.bincount(np.unique(group, return_inverse=True)[1], away)
+    n_groups = len(away)
+    if n_groups < 2:
+        return float("nan")
+    return float(np.sqrt(np.sum(away**2) * n_groups / (n_groups - 1)) / len(rows))
+
+
+_Rows = tuple[dict[str, np.ndarray], dict[str, float]]
+"""Figures of every row, whose means are shown (of the RMSE its root), and figures of all rows."""
+
+
+def _of_numbers(pred: Predictive, y: Observed) -> _Rows:
+    y = _checked(pred, y)
+    narrow, wide = (pred.interval(level) for level in (0.5, 0.9))
+    each = {
+        "rmse": (y - pred.mean) ** 2,
+        "mae": np.abs(y - pred.mean),
+        "log_likelihood": pred.log_prob(y) * (y.size / len(y)),
+        "crps": pred.crps(y),
+        "coverage_50": _inside(narrow, y),
+        "coverage_90": _inside(wide, y),
+        "width_90": wide[..., 1] - wide[..., 0],
     }
+    by_row = {name: a.reshape(len(y), -1).mean(axis=1) for name, a in each.items()}
+    return by_row, {"calibration_error": calibration_error(pred, y)}
 
 
-def _of_classes(pred: ClassPredictive, y: np.ndarray) -> dict[str, float]:
-    return {
-        "accuracy": accuracy(pred, y),
-        "log_likelihood": mean_log_likelihood(pred, y),
-        "brier": brier(pred, y),
-        "calibration_error": expected_calibration_error(pred, y),
-        "mean_confidence": float(np.mean(pred.confidence)),
-        "mean_entropy": float(np.mean(pred.entropy)),
+def _inside(interval: np.ndarray, y: Observed) -> np.ndarray:
+    return (interval[..., 0] <= y) & (y <= interval[..., 1])
+
+
+def _of_classes(pred: ClassPredictive, y: np.ndarray) -> _Rows:
+    codes = _codes(pred, y)
+    truth = np.eye(pred.proba.shape[1])[codes]
+    each = {
+        "accuracy": codes == pred.proba.argmax(axis=1),
+        "log_likelihood": pred.log_prob(y),
+        "brier": np.sum((pred.proba - truth) ** 2, axis=1),
+        "mean_confidence": pred.confidence,
+        "mean_entropy": pred.entropy,
     }
+    return each, {"calibration_error": expected_calibration_error(pred, y)}
 
 
 def _checked(pred: Predictive, y: Observed) -> Observed:

@@ -114,8 +114,12 @@ class Learning(WithSeed, OfTable):
     time: str | None = option(
         "Column of numbers or dates (2024-01-31): the latest rows are held out.", metavar="COL"
     )
-    test_fraction: float = option(
-        "Share of rows held out to judge the fit.", default=0.1, min=0.0, max=0.9, metavar="SHARE"
+    test_fraction: float | None = option(
+        "Share of rows held out to judge the fit. Default: 0.1; below 300 rows they are judged in "
+        "five folds instead, and all are learnt.",
+        min=0.0,
+        max=0.9,
+        metavar="SHARE",
     )
 
 

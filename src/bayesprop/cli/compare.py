@@ -25,7 +25,8 @@ from bayesprop.cli.console import (
     warn,
 )
 from bayesprop.cli.fit import Settings, check_method, make_estimator, method_of, methods_for
-from bayesprop.cli.tables import check_output, divided, learn, predict_rows, read_source, target_of
+from bayesprop.cli.judging import learn
+from bayesprop.cli.tables import check_output, divided, predict_rows, read_source, target_of
 from bayesprop.metrics import summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
 from bayesprop.table.division import Division
@@ -121,7 +122,7 @@ def _divisions(
 ) -> list[Division]:
     """Divide the table once for each split, each by a seed of its own."""
     first = divided(options, frame, target, task)
-    warn(first.warnings)
+    warn(first.remarks)
     if not first.counts["held_out"]:
         raise InputError(
             f"--test-fraction {options.test_fraction:g} holds no row out of "

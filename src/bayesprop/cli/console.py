@@ -90,11 +90,11 @@ def progress(text: str, *, quiet: bool = False) -> Iterator[None]:
         yield
 
 
-def figure(value: float | None) -> str:
-    """Format a number for a person: four significant digits, a dash where there is none."""
+def figure(value: float | None, digits: int = 4) -> str:
+    """Format a number for a person: so many significant digits, a dash where there is none."""
     if value is None or not math.isfinite(value):
         return "-"
-    return f"{value:#.4g}".rstrip(".")
+    return f"{value:#.{digits}g}".rstrip(".")
 
 
 def command_line(words: Sequence[str]) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 from bayesprop import metrics
 from bayesprop.cli.actions import Evaluate
 from bayesprop.cli.console import print_json, print_table, progress, warn
+from bayesprop.cli.judging import errors_of, scored
 from bayesprop.cli.opened import open_model
-from bayesprop.cli.tables import print_scores, score, table_name
+from bayesprop.cli.tables import print_scores, table_name
 from bayesprop.table.classes import class_text
 from bayesprop.table.encoding import Rows
 
@@ -21,7 +22,8 @@ def run(options: Evaluate) -> None:
     with progress(f"evaluating {options.table}", quiet=options.quiet):
         rows = model.rows_to_judge(options.table)
         predictive = model.predict(rows)
-        scores = score(predictive, model.notes.baselines, rows)
+        scores = scored(predictive, model.notes.baselines, rows)
+        errors = errors_of(predictive, rows)
         confusion = _confusion(predictive, rows) if model.encoding.classes else None
     warn(rows.remarks)
     target = model.encoding.target_name
@@ -35,13 +37,14 @@ def run(options: Evaluate) -> None:
                 "unit": model.notes.unit,
                 "rows": len(rows.y),
                 "metrics": scores,
+                "standard_errors": errors,
                 "confusion": confusion,
                 "warnings": rows.remarks,
             }
         )
         return
     title = f"{target}: {len(rows.y)} rows of {table_name(options.table)}"
-    print_scores(title, scores, model.notes.unit)
+    print_scores(title, scores, model.notes.unit, errors)
     if confusion is not None and len(confusion["classes"]) <= MAX_SHOWN_CLASSES:
         labels = [class_text(label) for label in confusion["classes"]]
         counts = zip(labels, confusion["counts"], strict=True)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
@@ -23,15 +26,20 @@ from bayesprop.cli.console import (
     refusals_of_estimator,
     warn,
 )
-from bayesprop.cli.tables import (
+from bayesprop.cli.judging import (
     Judged,
+    NewGroups,
+    cross_validated,
+    judge,
+    learn,
+    of_new_groups,
+)
+from bayesprop.cli.tables import (
     Target,
     check_output,
     column,
     divided,
     fingerprint,
-    judge,
-    learn,
     print_scores,
     read_source,
     table_name,
@@ -42,6 +50,10 @@ from bayesprop.store import load_model, save_model
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import did_you_mean, one_line
+from bayesprop.table.giveaways import giveaways
+
+FEW_ROWS, N_FOLDS = 300, 5
+"""Rows below which a tenth of them judges nothing, and folds that judge instead."""
 
 DEFAULT_METHOD = {REGRESSION: "mlp", CLASSIFICATION: "mlp"}
 _SEED = "random_state"
@@ -55,15 +67,30 @@ _OPTIONS = {
 
 
 class Fitted(NamedTuple):
-    """What one run of `fit` has learnt; `test` has no rows where none are held out."""
+    """What one run of `fit` has learnt, and how it was judged.
+
+    share
+        Of the rows that were held out; 0 where all are learnt.
+    title
+        Which rows judge it.
+    """
 
     method: str
     estimator: Any
     encoding: TableEncoding
     train: Rows
-    test: Rows
     judged: Judged
+    share: float
+    title: str
+    new_groups: NewGroups | None
     warnings: list[str]
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many rows it has learnt, and how many judge it that it has not."""
+        judged = self.judged.rows
+        n = 0 if judged is None or len(judged.y) == len(self.train.y) else len(judged.y)
+        return {"train": len(self.train.y), "held_out": n}
 
 
 def run(options: Fit) -> None:
@@ -77,14 +104,16 @@ def run(options: Fit) -> None:
     target = target_of(options, frame)
     if options.unit is not None:
         target = target._replace(unit=options.unit)
-    asked = options if options.test is None else replace(options, test_fraction=0.0)
-    parts = divided(asked, frame, target.name, options.task or target.task)
-    warn(parts.warnings)
+    share = 0.0 if options.test is not None else options.test_fraction
+    parts = divided(
+        replace(options, test_fraction=share), frame, target.name, options.task or target.task
+    )
+    warn(parts.remarks)
     if options.unit and parts.task == CLASSIFICATION:
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
     method = method_of(options.method, parts.task, f"{one_line(target.name)} asks for {parts.task}")
-    estimator = make_estimator(settings, method, parts.task, options.seed)
-    fitted = _fit(options, method, estimator, parts)
+    make = partial(make_estimator, settings, method, parts.task, options.seed)
+    fitted = _fit(options, method, make, parts)
     metadata = _metadata(options, fitted, parts, target)
     save_model(options.out, fitted.estimator, table=fitted.encoding, metadata=metadata)
     if options.report is not None:
@@ -106,24 +135,74 @@ def _check_paths(options: Fit) -> None:
             raise InputError("--report and --out must be two different files")
 
 
-def _fit(options: Fit, method: str, estimator: Any, parts: Division) -> Fitted:
+def _fit(options: Fit, method: str, make: Callable[[], Any], parts: Division) -> Fitted:
+    estimator, in_folds = make(), _is_judged_in_folds(options, parts)
+    if in_folds:
+        parts = parts._replace(is_test=np.zeros(len(parts.frame), bool))
     encoding = parts.encoding()
-    warn(encoding.report)
     train, test = parts.encoded(encoding)
+    table = [*encoding.report, *giveaways(encoding, parts.frame.filter(~parts.is_test), train)]
+    warn(table)
     if options.test is not None:
         test = _own_rows(options.test, encoding, train)
+    refusals = (ValueError, *([TypeError] if options.settings else []))
     with (
         progress(f"fitting {len(train.y)} rows", quiet=options.quiet),
-        refusals_of_estimator(ValueError, *([TypeError] if options.settings else [])),
+        refusals_of_estimator(*refusals),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         remarks = learn(estimator, train)
     warn(remarks)
-    judged = judge(estimator, encoding, train, test)
-    warn(test.remarks)
-    remarks = [*parts.warnings, *encoding.report, *remarks, *test.remarks]
-    return Fitted(method, estimator, encoding, train, test, judged, remarks)
+    if in_folds:
+        with progress(f"judging {len(train.y)} rows in {N_FOLDS} folds", quiet=options.quiet):
+            judged = cross_validated(parts, N_FOLDS, options.seed, method, make)
+    else:
+        judged = judge(estimator, encoding, train, test, method)
+    known = [*test.remarks, *judged.remarks]
+    new = _new_groups(options, parts, judged, make)
+    if new is not None and new.is_worse:
+        known.append(new.remark)
+    warn(known)
+    if new is not None and not new.is_worse:
+        note(new.remark, quiet=options.quiet)
+    remarks = [*parts.remarks, *table, *remarks, *known]
+    share = parts.counts["held_out"] / len(parts.frame)
+    title = _title(options, judged, in_folds=in_folds)
+    return Fitted(method, estimator, encoding, train, judged, share, title, new, remarks)
+
+
+def _is_judged_in_folds(options: Fit, parts: Division) -> bool:
+    """Whether a tenth of the rows would judge nothing, and nothing else was asked for."""
+    asked = (options.test_fraction, options.test, options.time)
+    return asked == (None, None, None) and len(parts.frame) < FEW_ROWS
+
+
+def _new_groups(
+    options: Fit, parts: Division, judged: Judged, make: Callable[[], Any]
+) -> NewGroups | None:
+    """Judge once more on groups that were not learnt, where rows seem to have some."""
+    if (options.group, options.time, options.test) != (None, None, None) or judged.rows is None:
+        return None
+    with progress("looking for rows that belong together", quiet=options.quiet):
+        return of_new_groups(parts, options.seed, judged, make)
+
+
+def _title(options: Fit, judged: Judged, *, in_folds: bool) -> str:
+    """Say which rows judge a fit."""
+    rows = judged.rows
+    if rows is None:
+        return ""
+    if in_folds:
+        whole = f" of whole {one_line(options.group)}s" if options.group else ""
+        return f"{len(rows.y)} rows, each judged by a fit to other folds{whole}"
+    if options.test is not None:
+        return f"{len(rows.y)} rows of {table_name(options.test)}"
+    if rows.group is not None:
+        n = len(np.unique(rows.group))
+        return f"{len(rows.y)} held-out rows, of {n} {one_line(str(options.group))} not learnt"
+    late = f", the latest by {one_line(options.time)}" if options.time else ""
+    return f"{len(rows.y)} held-out rows{late}"
 
 
 def _own_rows(table: str, encoding: TableEncoding, train: Rows) -> Rows:
@@ -151,16 +230,17 @@ def _metadata(options: Fit, fitted: Fitted, parts: Division, target: Target) -> 
             "config": {
                 "method": fitted.method,
                 "parameters": fitted.estimator.get_params(deep=False),
-                "test_fraction": options.test_fraction,
+                "test_fraction": fitted.share,
                 "weights": options.weights,
                 "drop": options.drop,
                 "group": options.group,
                 "time": options.time,
                 "test": options.test,
             },
-            "rows": {"train": len(fitted.train.y), "held_out": len(fitted.test.y)},
+            "rows": fitted.rows,
             "target_sha256": fingerprint(fitted.encoding.target(parts.target)),
             "held_out": fitted.judged.scores,
+            "judged_by": fitted.title,
             "baselines": fitted.judged.baselines and fitted.judged.baselines.to_dict(),
             **_picture(options, fitted.encoding),
         }
@@ -185,9 +265,22 @@ def _write_page(path: Path, options: Fit, fitted: Fitted, command: str) -> None:
     from bayesprop.cli.report import write_page
 
     with progress("writing the report", quiet=options.quiet):
-        saved, about = load_model(options.out), {"command": command}
-        test = fitted.test if len(fitted.test.y) else None
-        write_page(path, saved, fitted.encoding, train=fitted.train, test=test, about=about)
+        saved = load_model(options.out)
+        about = {"command": command, "remarks": _on_judging(fitted)}
+        test, models = fitted.judged.rows, fitted.judged.models
+        write_page(
+            path, saved, fitted.encoding, train=fitted.train, test=test, about=about, models=models
+        )
+
+
+def _on_judging(fitted: Fitted) -> list[str]:
+    """Return what the page says of how the fit was judged, and what does as well."""
+    said = list(fitted.judged.remarks)
+    if fitted.title and fitted.title != f"{fitted.rows['held_out']} held-out rows":
+        said.insert(0, f"judged on {fitted.title}")
+    if fitted.new_groups is not None:
+        said.append(fitted.new_groups.remark)
+    return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in said]
 
 
 def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
@@ -204,7 +297,10 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
                 "unit": metadata["unit"],
                 "rows": rows,
                 "features": len(fitted.encoding.feature_names),
+                "judged_by": fitted.title or None,
                 "held_out": fitted.judged.scores,
+                "standard_errors": dict(fitted.judged.errors) or None,
+                "new_groups": None if fitted.new_groups is None else fitted.new_groups._asdict(),
                 "seconds": report.seconds,
                 "guards": report.guards,
                 "warnings": fitted.warnings,
@@ -213,11 +309,10 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
         )
         return
     if fitted.judged.scores is None:
-        share = f"--test-fraction {options.test_fraction:g}"
-        note(f"no rows were held out ({share} of {rows['train']} rows): the fit is not judged")
+        note(f"no rows were held out of {rows['train']}: the fit is not judged")
     else:
-        title = f"{metadata['target']}: {rows['held_out']} held-out rows"
-        print_scores(title, fitted.judged.scores, metadata["unit"])
+        title, errors = f"{metadata['target']}: {fitted.title}", fitted.judged.errors
+        print_scores(title, fitted.judged.scores, metadata["unit"], errors)
     note(f"fitted {rows['train']} rows in {report.seconds:.2f} s", quiet=options.quiet)
     note(f"model: {options.out}", quiet=options.quiet)
     if options.report is not None:

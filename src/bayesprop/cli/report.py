@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +43,13 @@ def write_page(
     train: Rows | None,
     test: Rows | None,
     about: dict[str, Any],
+    models: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the page of a saved model, dated today; `about` goes over the notes of its fit."""
+    """Write the page of a saved model, dated today; `about` goes over the notes of its fit.
+
+    models
+        Predictions of the rows to judge by, where they were made without them.
+    """
     notes = Notes(saved).for_report() | {
         "versions": saved.header["versions"],
         "created": datetime.date.today().isoformat(),
@@ -55,4 +61,5 @@ def write_page(
         train=train,
         test=test,
         metadata=notes | about,
+        models=models,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop import metrics
 from bayesprop.cli.actions import Learning
 from bayesprop.cli.console import InputError, figure, print_table, refusals_of_estimator
 from bayesprop.datasets import registry
-from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.task import FarInputError
-from bayesprop.report.baselines import Baselines
 from bayesprop.table.columns import column_of
 from bayesprop.table.division import Division, HoldOut, divide
-from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import listing, one_line
 from bayesprop.table.read import read_table
 
@@ -29,6 +26,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 Scores = dict[str, dict[str, float]]
+USUAL_SHARE = 0.1
+"""Of the rows, held out to judge a fit."""
 _LABELS = {
     "rmse": ("RMSE", "typical error; lower is better"),
     "mae": ("MAE", "mean error, either way"),
@@ -103,11 +102,15 @@ def divided(options: Learning, frame: pl.DataFrame, target: str, task: str | Non
         frame,
         target,
         task,
-        HoldOut(options.test_fraction, options.seed, options.group, options.time),
+        HoldOut(_share(options), options.seed, options.group, options.time),
         weights=options.weights,
         drop=options.drop,
         where=table_name(options.table),
     )
+
+
+def _share(options: Learning) -> float:
+    return USUAL_SHARE if options.test_fraction is None else options.test_fraction
 
 
 def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:
@@ -169,50 +172,22 @@ def predict_rows(
     return predictive
 
 
-def learn(estimator: Any, rows: Rows) -> list[str]:
-    """Fit an estimator to rows, with their weights and groups; return what there is to say."""
-    judges = issubclass(estimator.method_class, LeavesGroupsOut)
-    groups = {"groups": rows.group} if rows.group is not None and judges else {}
-    estimator.fit(rows.X, rows.y, **rows.weights, **groups)
-    remarks = list(estimator.fit_report_.warnings)
-    if rows.group is not None and not judges:
-        remarks.append(
-            "this method leaves no groups out while it learns: the groups held out judge it, but"
-            " its error bars are those of the groups that it knows"
-        )
-    return remarks
+def print_scores(
+    title: str, scores: Scores, unit: str, errors: Mapping[str, float] | None = None
+) -> None:
+    """Print one row a metric, one column a model, and what the metric means.
 
-
-class Judged(NamedTuple):
-    """What any model should beat, and the scores of both; None where no rows are held out."""
-
-    baselines: Baselines | None
-    scores: Scores | None
-
-
-def judge(estimator: Any, encoding: TableEncoding, train: Rows, test: Rows) -> Judged:
-    """Fit the baselines of an estimator's task to its training rows, score all on the others."""
-    baselines = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
-    if not len(test.y):
-        return Judged(baselines, None)
-    predictive = predict_rows(estimator, test.X, encoding, test.numbers)
-    return Judged(baselines, score(predictive, baselines, test))
-
-
-def score(predictive: Any, baselines: Baselines | None, rows: Rows) -> Scores:
-    """Return the metrics of what a model predicts for the rows, and those of each baseline."""
-    beside = {} if baselines is None else baselines.predict(rows.X)
-    # The constant one first: the more a model can, the further to the right.
-    every = {"model": predictive, **dict(sorted(beside.items()))}
-    return {name: metrics.summarise(prediction, rows.y) for name, prediction in every.items()}
-
-
-def print_scores(title: str, scores: Scores, unit: str) -> None:
-    """Print one row a metric, one column a model, and what the metric means."""
+    errors
+        Standard errors of the model's.
+    """
     rows = []
     for metric in scores["model"]:
         label, meaning = _LABELS.get(metric, (metric, ""))
-        figures = (figure(values.get(metric)) for values in scores.values())
-        rows.append((label, *figures, meaning))
+        model, *others = (figure(values.get(metric)) for values in scores.values())
+        error = None if errors is None else errors.get(metric)
+        spread = () if errors is None else ("" if error is None else figure(error, 2),)
+        rows.append((label, model, *spread, *others, meaning))
+    first, *others = scores
+    names = (first, *(() if errors is None else ("± s.e.",)), *others)
     heading = f"{title} (in {unit})" if unit else title
-    print_table(heading, ("", *scores, ""), rows, right=range(1, 1 + len(scores)))
+    print_table(heading, ("", *names, ""), rows, right=range(1, 1 + len(names)))

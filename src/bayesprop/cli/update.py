@@ -19,18 +19,15 @@ from bayesprop.cli.console import (
     refusals_of_estimator,
     warn,
 )
+from bayesprop.cli.judging import Judged, judge, learn, scored
 from bayesprop.cli.opened import OpenedModel, open_model
 from bayesprop.cli.tables import (
-    Judged,
     Scores,
     check_output,
     column,
     divided,
     fingerprint,
-    judge,
-    learn,
     print_scores,
-    score,
     table_name,
 )
 from bayesprop.store import save_model
@@ -73,7 +70,7 @@ def run(options: Update) -> None:
         if (seen := model.seen_before(target, options.table)) is not None:
             remarks.append(f"{seen}: to learn them twice makes it too sure of them")
     warn(remarks)
-    before = score(model.predict(rows), model.notes.baselines, rows)
+    before = scored(model.predict(rows), model.notes.baselines, rows)
     with (
         progress(f"learning {len(rows.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError),
@@ -127,7 +124,7 @@ def _streamed(model: OpenedModel, rows: Rows) -> Updated:
     """Absorb the new rows alone; what was held out is not known, so nothing is judged."""
     estimator = model.estimator.partial_fit(rows.X, rows.y, **rows.weights)
     counts = {"train": model.notes.rows.get("train", 0) + len(rows.y), "held_out": 0}
-    judged = Judged(model.notes.baselines, None)
+    judged = Judged(model.notes.baselines)
     return Updated(estimator, counts, judged, list(estimator.fit_report_.warnings))
 
 
@@ -150,7 +147,7 @@ def _division(table: str, model: OpenedModel) -> Division:
     encoding, notes, frame = model.encoding, model.notes, model.read(table)
     column(frame, encoding.target_name, table)
     parts = divided(notes.learning(table), frame, encoding.target_name, encoding.task)
-    warn(parts.warnings)
+    warn(parts.remarks)
     if fingerprint(encoding.target(parts.target)) != notes.target_sha256:
         raise InputError(
             f"--with {table_name(table)}: the first one must be the table that the model was "
@@ -193,7 +190,7 @@ def _metadata(
         "refitted": bool(options.known),
         "target_sha256": fingerprint(target),
     }
-    baselines, scores = updated.judged
+    baselines, scores = updated.judged.baselines, updated.judged.scores
     return plain(
         {
             **model.saved.metadata,

@@ -40,6 +40,8 @@ class Contents(Generic[Details]):
         Sentences on what was filled, grouped or dropped.
     kind
         Which rows were judged: "held-out", "training", or "table" (one given later).
+    remarks
+        Sentences on how it was judged, and the warnings of the fit.
     models
         The fitted model and its baselines, in the order of the values of `scores`.
     comparison
@@ -67,6 +69,7 @@ class Contents(Generic[Details]):
     reproduction: tuple[tuple[str, str], ...]
     data_notes: tuple[str, ...]
     kind: str
+    remarks: tuple[str, ...]
     n_rows: int
     models: tuple[str, ...]
     scores: tuple[Score, ...]
@@ -100,6 +103,7 @@ def collect(
     train: Rows | None,
     test: Rows | None,
     metadata: Mapping[str, Any],
+    models: Mapping[str, Any] | None = None,
 ) -> Contents[Any]:
     """Compute the contents; arguments as in `write_report`."""
     classes = getattr(estimator, "classes_", None)
@@ -107,12 +111,12 @@ def collect(
     judged: Any = train if test is None else test
     reference = judged if train is None else train
     y, seed = judged.y, max(metadata["seed"], 0)
-    predicted = estimator.predict_dist(judged.X)
-    _check(predicted.is_finite, judged)
-    models = {"model": predicted}
     baselines = _baselines(train, metadata["baselines"], classes)
-    if baselines is not None:
-        models |= baselines.predict(judged.X)
+    if models is None:
+        beside = {} if baselines is None else baselines.predict(judged.X)
+        models = {"model": estimator.predict_dist(judged.X), **beside}
+    predicted: Any = models["model"]
+    _check(predicted.is_finite, judged)
     scaler = estimator.x_scaler_
     is_standardised = bool(np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0))
     standardise = (scaler if is_standardised else Standardiser.fit(reference.X)).transform
@@ -134,6 +138,7 @@ def collect(
         reproduction=_reproduction(estimator, metadata),
         data_notes=tuple(encoding.report),
         kind="training" if test is None else "table" if train is None else "held-out",
+        remarks=(*metadata.get("remarks", ()), *estimator.fit_report_.warnings),
         n_rows=len(y),
         models=tuple(models),
         scores=task.scores(models, y),

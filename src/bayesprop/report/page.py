@@ -36,6 +36,7 @@ def write_report(
     train: Rows | None,
     test: Rows | None,
     metadata: Mapping[str, Any],
+    models: Mapping[str, Any] | None = None,
 ) -> None:
     """Judge a fitted regressor of one output, or a classifier, and write the page.
 
@@ -56,12 +57,22 @@ def write_report(
         Text: "unit", "source" (name of the table), "command", "created". "seed", which also draws
         the rows of the figures; "versions", a dict of library versions; "baselines" as noted at
         the fit, or None. Where its rows are pictures, "image_shape" is [height, width], and
-        "image_pixels" says which value of the picture each column is.
+        "image_pixels" says which value of the picture each column is. "remarks", where there are
+        any, are sentences on how it was judged.
+
+    models
+        Predictions of the rows to judge on, "model" and its baselines, where others than the
+        fitted estimator made them: the fits to other folds. None: those of the estimator.
 
     Raises ValueError if a prediction is not finite; OSError if the file cannot be written.
     """
     contents = collect(
-        estimator=estimator, encoding=encoding, train=train, test=test, metadata=metadata
+        estimator=estimator,
+        encoding=encoding,
+        train=train,
+        test=test,
+        metadata=metadata,
+        models=models,
     )
     with rc_context(STYLE):
         figures = draw(contents) | fit_course.draw_fit(contents)

@@ -167,11 +167,15 @@ def column_from_dict(stored: dict[str, Any]) -> NumericColumn | CategoryColumn:
     return column
 
 
-def fit_column(series: pl.Series) -> FittedColumn:
-    """Choose the encoding of a column from training data; TableError if there is no honest one."""
+def fit_column(series: pl.Series, *, is_text: bool = False) -> FittedColumn:
+    """Choose the encoding of a column from training data; TableError if there is no honest one.
+
+    is_text
+        Whether it is known to be text, though these values could be numbers.
+    """
     check_dtype(series)
     if series.dtype in (pl.String, pl.Categorical, pl.Enum):
-        series = typed(cleaned(series))
+        series = cleaned(series) if is_text else typed(cleaned(series))
     return _fit_text(series) if series.dtype == pl.String else _fit_numbers(series)
 
 

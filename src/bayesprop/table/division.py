@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import warnings
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from bayesprop.table.classes import (
     choose_task,
@@ -17,7 +19,14 @@ from bayesprop.table.classes import (
     known_values,
     target_numbers,
 )
-from bayesprop.table.columns import as_levels, as_numbers, cleaned, column_of, fit_column
+from bayesprop.table.columns import (
+    CategoryColumn,
+    as_levels,
+    as_numbers,
+    cleaned,
+    column_of,
+    fit_column,
+)
 from bayesprop.table.encoding import Rows, TableEncoding, left_out_rows
 from bayesprop.table.errors import TableError, counted, listed, quoted
 
@@ -55,8 +64,7 @@ class Division(NamedTuple):
     target
         Of every row that has one, by which the table is known again.
 
-    Warnings
-    --------
+    remarks
         Sentences on the task and on what was left out.
     """
 
@@ -67,7 +75,7 @@ class Division(NamedTuple):
     group: Shaped[np.ndarray, " n"] | None
     is_test: Bool[np.ndarray, " n"]
     target: pl.DataFrame
-    warnings: list[str]
+    remarks: list[str]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -81,11 +89,42 @@ class Division(NamedTuple):
         rows = Rows(features, target, self.numbers, self.weight, remarks, self.group)
         return rows.of(~self.is_test), rows.of(self.is_test)
 
+    def in_folds(self, n_folds: int, seed: int) -> Sequence[Division]:
+        """Hold every row out once, in folds of groups, or with the same share of every class.
+
+        A class of a single row is never held out.
+        """
+        rows, target = np.arange(len(self.frame)), self.frame[self.target.columns[0]]
+        if self.group is not None:
+            n_folds = min(n_folds, len(np.unique(self.group)))
+            folds = GroupKFold(n_folds, shuffle=True, random_state=seed)
+            parts = [out for _, out in folds.split(rows, groups=self.group)]
+        elif self.task == "classification":
+            codes = class_codes(target, fit_classes(target)).to_numpy()
+            counts = np.bincount(codes)
+            rows = rows[counts[codes] > 1]
+            folds = StratifiedKFold(min(n_folds, counts.max()), shuffle=True, random_state=seed)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # classes of fewer rows than folds
+                parts = [rows[out] for _, out in folds.split(rows, codes[rows])]
+        else:
+            folds = KFold(min(n_folds, len(rows)), shuffle=True, random_state=seed)
+            parts = [out for _, out in folds.split(rows)]
+        divisions = [self._replace(is_test=np.isin(np.arange(len(target)), out)) for out in parts]
+        if self.task == "classification":
+            for one in divisions:
+                _check_classes(target, one.is_test)
+        return divisions
+
     def encoding(self) -> TableEncoding:
         """Choose an encoding from the rows to learn from."""
-        return TableEncoding.fit(
-            self.frame.filter(~self.is_test), self.target.columns[0], self.task
-        )
+        target = self.target.columns[0]
+        words = [name for name in self.frame.columns if name != target and self._is_text(name)]
+        return TableEncoding.fit(self.frame.filter(~self.is_test), target, self.task, words)
+
+    def _is_text(self, name: str) -> bool:
+        """Whether the whole column is a category, as a part of it may not look."""
+        return isinstance(fit_column(self.frame[name]).column, CategoryColumn)
 
 
 def divide(
@@ -125,13 +164,13 @@ def divide(
         if name != target:
             fit_column(frame[name])
     places = np.flatnonzero(values.is_not_null().to_numpy())
-    warnings = [
+    remarks = [
         *([] if remark is None else [remark]),
         *left_out_rows(len(frame) - len(places), target),
     ]
     target_of_all = frame[places].select(target)
     if weight is not None and not np.all(weighs := weight[places] > 0.0):
-        warnings.append(f"{counted(int(np.sum(~weighs)), 'row')} left out: of weight 0")
+        remarks.append(f"{counted(int(np.sum(~weighs)), 'row')} left out: of weight 0")
         places = places[weighs]
     n, n_test = len(places), round(hold_out.share * len(places))
     if n - n_test < 2:
@@ -149,7 +188,7 @@ def divide(
         is_test = at_random(frame[target], task, n_test, hold_out.seed)
     if task == "classification":
         _check_classes(frame[target], is_test)
-    return Division(task, frame, places + 1, weight, group, is_test, target_of_all, warnings)
+    return Division(task, frame, places + 1, weight, group, is_test, target_of_all, remarks)
 
 
 def _check_columns(

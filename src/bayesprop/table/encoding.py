@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -90,14 +90,26 @@ class TableEncoding:
     classes: tuple[Label, ...] = ()
 
     @classmethod
-    def fit(cls, frame: pl.DataFrame, target: str, task: str | None = None) -> TableEncoding:
+    def fit(
+        cls,
+        frame: pl.DataFrame,
+        target: str,
+        task: str | None = None,
+        words: Collection[str] = (),
+    ) -> TableEncoding:
         """Choose an encoding from training rows.
 
         task
             "regression" or "classification"; None: as `choose_task` says.
+        words
+            Columns that are text, even if those of these rows could be numbers.
         """
         series = column_of(frame, target)
-        fitted = [fit_column(frame[name]) for name in frame.columns if name != target]
+        fitted = [
+            fit_column(frame[name], is_text=name in words)
+            for name in frame.columns
+            if name != target
+        ]
         columns = tuple(one.column for one in fitted if one.column is not None)
         report = _sentences(fitted)
         if not columns:

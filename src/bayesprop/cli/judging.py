@@ -1,0 +1,238 @@
+"""How good a fit is, and whether anything simpler does as well: on rows that it has not seen."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesprop import metrics
+from bayesprop.cli.console import figure
+from bayesprop.cli.tables import Scores, predict_rows
+from bayesprop.model.method import LeavesGroupsOut
+from bayesprop.model.pooled import pooled
+from bayesprop.report.baselines import Baselines
+from bayesprop.report.scoring import Comparison, compare
+from bayesprop.table.division import Division, groups_of, whole_groups
+from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.errors import TableError, counted, one_line, quoted
+from bayesprop.table.likely_groups import likely_group
+
+_SIMPLE = ("linear", "logistic")
+_CLEAR = 2.0  # standard errors
+
+
+class Judged(NamedTuple):
+    """What came of judging a fit on rows that it has not seen.
+
+    baselines
+        What any model should beat, fitted to the rows learnt.
+    rows
+        Those judged; None where none are held out, and so are the others.
+    models
+        Predictions of these rows, by name: "model" and its baselines, the constant first.
+    scores, errors
+        Figures of each, and standard errors of the model's.
+    remarks
+        Sentences on what does as well.
+    """
+
+    baselines: Baselines | None
+    rows: Rows | None = None
+    models: Mapping[str, Any] | None = None
+    scores: Scores | None = None
+    errors: Mapping[str, float] = MappingProxyType({})
+    remarks: tuple[str, ...] = ()
+
+
+def learn(estimator: Any, rows: Rows) -> list[str]:
+    """Fit an estimator to rows, with their weights and groups; return what there is to say."""
+    judges = issubclass(estimator.method_class, LeavesGroupsOut)
+    groups = {"groups": rows.group} if rows.group is not None and judges else {}
+    estimator.fit(rows.X, rows.y, **rows.weights, **groups)
+    remarks = list(estimator.fit_report_.warnings)
+    if rows.group is not None and not judges:
+        remarks.append(
+            "this method leaves no groups out while it learns: the groups held out judge it, but"
+            " its error bars are those of the groups that it knows"
+        )
+    return remarks
+
+
+def judge(
+    estimator: Any, encoding: TableEncoding, train: Rows, test: Rows, method: str = ""
+) -> Judged:
+    """Fit the baselines of an estimator's task to its training rows, score all on the others.
+
+    method
+        Name of the estimator's, which nothing simpler is advised to replace if it is simple itself.
+    """
+    baselines = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
+    if not len(test.y):
+        return Judged(baselines)
+    return _judged(baselines, _predicted(estimator, encoding, baselines, test), test, method)
+
+
+def _predicted(
+    estimator: Any, encoding: TableEncoding, baselines: Baselines, rows: Rows
+) -> dict[str, Any]:
+    model = predict_rows(estimator, rows.X, encoding, rows.numbers)
+    return {"model": model, **beside(baselines, rows)}
+
+
+def beside(baselines: Baselines | None, rows: Rows) -> dict[str, Any]:
+    """Predict rows by each baseline; the constant one first: the more it can, the further right."""
+    return {} if baselines is None else dict(sorted(baselines.predict(rows.X).items()))
+
+
+def scored(predictive: Any, baselines: Baselines | None, rows: Rows) -> Scores:
+    """Return the metrics of what a model predicts for the rows, and those of each baseline."""
+    models = {"model": predictive, **beside(baselines, rows)}
+    return {name: metrics.summarise(model, rows.y) for name, model in models.items()}
+
+
+def errors_of(predictive: Any, rows: Rows) -> dict[str, float]:
+    """Return standard errors of the model's metrics, over groups where rows have them."""
+    return metrics.summary(predictive, rows.y, rows.group).errors
+
+
+def _judged(baselines: Baselines, models: Mapping[str, Any], rows: Rows, method: str) -> Judged:
+    scores = {name: metrics.summarise(model, rows.y) for name, model in models.items()}
+    errors = errors_of(models["model"], rows)
+    remarks = tuple(_what_does_as_well(models, rows, method))
+    return Judged(baselines, rows, models, scores, errors, remarks)
+
+
+def cross_validated(
+    division: Division, n_folds: int, seed: int, method: str, make: Callable[[], Any]
+) -> Judged:
+    """Judge every row by a fit to the other folds.
+
+    make
+        Builds the estimator.
+    """
+    parts: list[tuple[dict[str, Any], Rows]] = []
+    for part in division.in_folds(n_folds, seed):
+        encoding, estimator = part.encoding(), make()
+        train, test = part.encoded(encoding)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # the fit to all rows says the same
+            learn(estimator, train)
+        baselines = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
+        parts.append((_predicted(estimator, encoding, baselines, test), test))
+    encoding = division.encoding()
+    rows, _ = division.encoded(encoding)
+    order = np.argsort(np.concatenate([test.numbers for _, test in parts]), kind="stable")
+    ends = np.cumsum([len(test.y) for _, test in parts])[:-1]
+    places = np.split(np.argsort(order), ends)
+    names = set.intersection(*(set(models) for models, _ in parts))
+    models = {
+        name: pooled([models[name] for models, _ in parts], places)
+        for name in parts[0][0]
+        if name in names
+    }
+    judged = rows.of(np.isin(rows.numbers, np.concatenate([test.numbers for _, test in parts])))
+    classes = np.array(encoding.classes) if encoding.classes else None
+    baselines = Baselines.fit(rows.X, rows.y, classes)
+    return _judged(baselines, models, judged, method)
+
+
+class NewGroups(NamedTuple):
+    """How a fit does on rows of groups that it has not seen, where no column was named for them.
+
+    remark
+        A sentence; `is_worse` where it is a warning.
+    """
+
+    column: str
+    n_groups: int
+    n_rows: int
+    scores: Scores
+    is_worse: bool
+    remark: str
+
+
+def of_new_groups(
+    division: Division, seed: int, judged: Judged, make: Callable[[], Any]
+) -> NewGroups | None:
+    """Fit again without some groups of a column that looks like one; None where none does."""
+    target = division.target.columns[0]
+    likely = likely_group(division.frame, target)
+    if likely is None or judged.models is None or judged.rows is None:
+        return None
+    try:
+        labels = groups_of(division.frame[likely.column])
+        is_test = whole_groups(labels, len(judged.rows.y), seed, likely.column)
+        again = division._replace(is_test=is_test)
+        encoding, estimator = again.encoding(), make()
+        train, test = again.encoded(encoding)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            learn(estimator, train)
+        new = judge(estimator, encoding, train, test)
+    except (TableError, ValueError):  # what can be learnt of all groups may not of some
+        return None
+    if new.scores is None or judged.scores is None:
+        return None
+    unsure = [one.errors.get("log_likelihood", np.inf) for one in (judged, new)]
+    gap = judged.scores["model"]["log_likelihood"] - new.scores["model"]["log_likelihood"]
+    is_worse = bool(gap > _CLEAR * np.linalg.norm(unsure))
+    n_groups = len(np.unique(labels[is_test]))
+    remark = _of_groups(likely, n_groups, len(test.y), judged.scores, new.scores, is_worse)
+    return NewGroups(likely.column, n_groups, len(test.y), new.scores, is_worse, remark)
+
+
+def _of_groups(
+    likely: Any, n_groups: int, n_rows: int, before: Scores, new: Scores, is_worse: bool
+) -> str:
+    name = one_line(likely.column)
+    key, what = "accuracy", "accuracy"
+    if "coverage_90" in new["model"]:
+        key, what = "coverage_90", "share inside 90 % intervals"
+    figures = ", ".join(
+        f"{label} {figure(new['model'][one])} (rows at random: {figure(before['model'][one])})"
+        for one, label in ((key, what), ("log_likelihood", "log-likelihood"))
+    )
+    head = (
+        f"rows of one {quoted(name)} seem to belong together ({likely.why}); judged again on"
+        f" {n_rows} rows of {n_groups} that were not learnt: {figures}"
+    )
+    if is_worse:
+        return f"{head}; if rows to be predicted are of new ones, fit with --group {name}"
+    return f"{head}, no worse"
+
+
+def _what_does_as_well(models: Mapping[str, Any], rows: Rows, method: str) -> list[str]:
+    """Say whether a constant or a line predicts as well as the model."""
+    gains = {name: compare(models["model"], model, rows.y) for name, model in models.items()}
+    constant = gains.get("constant")
+    if constant is not None and not (constant.is_clear and constant.gain > 0.0):
+        return [_constant(constant, len(rows.y))]
+    if method in _SIMPLE:
+        return []
+    for name in _SIMPLE:
+        line = gains.get(name)
+        if line is not None and not (line.is_clear and line.gain > 0.0):
+            better = "better" if line.is_clear else "as well, as far as these rows can tell"
+            return [f"a {name} model predicts {better} ({_gap(line)}): consider --method {name}"]
+    return []
+
+
+def _constant(gain: Comparison, n: int) -> str:
+    if gain.is_clear:
+        return (
+            f"A CONSTANT PREDICTS BETTER THAN THE MODEL ({_gap(gain)}): the columns do not tell"
+            " what the target will be"
+        )
+    return (
+        f"A CONSTANT PREDICTS AS WELL AS THE MODEL, as far as {counted(n, 'row')} can tell"
+        f" ({_gap(gain)}): too few rows, or columns that say nothing of the target"
+    )
+
+
+def _gap(gain: Comparison) -> str:
+    side = "ahead" if gain.gain > 0.0 else "behind"
+    return f"the model is {figure(abs(gain.gain), 2)} ± {figure(gain.error, 2)} nats a row {side}"

@@ -1,0 +1,95 @@
+"""What several models predict, each for rows of its own, as one prediction of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.predictive import Moments, Predictive
+
+
+@dataclass(frozen=True, eq=False)
+class PooledPredictive(Predictive):
+    """Predictions of one target, the rows of `parts` put in another order.
+
+    Built by `pooled`: where models were fitted to folds, every row is predicted by the one that
+    has not seen it, and their predictions may be of several kinds.
+
+    places
+        Of the rows of all parts, one part after another, (n,).
+    """
+
+    parts: tuple[Predictive, ...]
+    places: Int[np.ndarray, " n"]
+
+    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Predictive:
+        """Predict shift + scale y instead of y; numbers."""
+        return _of_parts([part.rescaled(shift, scale) for part in self.parts], self.places)
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Select rows (a slice, mask or index array)."""
+        at = np.arange(len(self))[rows]
+        owner, number = self._owners
+        chosen = [part[number[at[owner[at] == k]]] for k, part in enumerate(self.parts)]
+        order = np.argsort(owner[at], kind="stable")
+        return _of_parts(chosen, order)
+
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s n"]:
+        """Draw n new observations for every row, independently over rows; (s, n)."""
+        drawn = np.concatenate([part.sample(rng, n) for part in self.parts], axis=1)
+        return drawn[:, np.argsort(self.places)]
+
+    @property
+    def _owners(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of every row the part that predicts it, and its number there."""
+        sizes = [len(part) for part in self.parts]
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        number = np.concatenate([np.arange(size) for size in sizes])
+        back = np.argsort(self.places)
+        return owner[back], number[back]
+
+    def _each(self, ask: Callable[[Predictive, Any], Moments], y: Moments | None) -> Moments:
+        ends = np.cumsum([len(part) for part in self.parts])[:-1]
+        given = [None] * len(self.parts) if y is None else np.split(y[self.places], ends)
+        answers = [ask(part, own) for part, own in zip(self.parts, given, strict=True)]
+        out = np.empty(len(self))
+        out[self.places] = np.concatenate(answers)
+        return out
+
+    def _log_prob(self, y: Moments) -> Moments:
+        return self._each(lambda part, own: part.log_prob(own), y)
+
+    def _cdf(self, y: Moments) -> Moments:
+        return self._each(lambda part, own: part.cdf(own), y)
+
+    def _crps(self, y: Moments) -> Moments:
+        return self._each(lambda part, own: part.crps(own), y)
+
+    def _quantile(self, level: float) -> Moments:
+        return self._each(lambda part, _: part.quantile(level), None)
+
+
+def pooled(parts: Sequence[Any], places: Sequence[Int[np.ndarray, " m"]]) -> Any:
+    """Put predictions of parts of the rows together, of numbers or of the same classes.
+
+    places
+        Of the rows of every part; together 0 to n - 1, once each.
+    """
+    at = np.concatenate(list(places))
+    if isinstance(parts[0], ClassPredictive):
+        return ClassPredictive.joined(parts)[np.argsort(at)]
+    return _of_parts(cast(Any, parts), at)
+
+
+def _of_parts(parts: Sequence[Predictive], places: np.ndarray) -> PooledPredictive:
+    back = np.argsort(places)
+    mean, epistemic_var, noise_var = (
+        np.concatenate([getattr(part, name) for part in parts])[back]
+        for name in ("mean", "epistemic_var", "noise_var")
+    )
+    return PooledPredictive(mean, epistemic_var, noise_var, tuple(parts), places)

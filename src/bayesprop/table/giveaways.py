@@ -1,0 +1,88 @@
+"""Does a column give the target away? One that almost is the target may not be known beforehand."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+from scipy import stats
+
+from bayesprop.table.columns import as_levels
+from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.errors import one_line, quoted
+
+EXPLAINED, TELLING = 0.95, 0.995
+"""Share of the variance of the target (or of its ranks) that one column explains, and area under
+its curve for one of two classes, from which it is named."""
+
+_MOST_ROWS, _LEAST_ROWS, _MOST_LEVELS, _MOST_NAMED = 5000, 20, 10, 3
+
+
+def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: Rows) -> list[str]:
+    """Return a sentence on every column that alone tells the target, at most three.
+
+    frame, rows
+        The rows to learn from, as they are in the table and as numbers.
+    """
+    if len(rows.y) < _LEAST_ROWS or len(encoding.classes) > 2:
+        return []
+    some = np.random.default_rng(0).permutation(len(rows.y))[:_MOST_ROWS]
+    names = [column.name for column in encoding.columns for _ in column.feature_names]
+    x, y = rows.X[some], rows.y[some]
+    score, least = (_telling, TELLING) if encoding.classes else (_explained, EXPLAINED)
+    found: dict[str, float] = {}
+    for name, column in zip(names, x.T, strict=True):
+        found[name] = max(found.get(name, 0.0), score(column, y))
+    for name in found:
+        if not encoding.classes and _cuts(as_levels(frame[name]).gather(some).to_numpy(), y):
+            found[name] = 1.0
+    worst = sorted((name for name in found if found[name] >= least), key=lambda name: -found[name])
+    return [_sentence(name, encoding, found[name]) for name in worst[:_MOST_NAMED]]
+
+
+def _explained(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
+    """Squared correlation of values or of ranks, whichever is larger; 0 of a constant."""
+    if np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
+        return 0.0
+    return float(max(stats.pearsonr(x, y)[0] ** 2, stats.spearmanr(x, y)[0] ** 2))
+
+
+def _telling(x: Float[np.ndarray, " n"], y: np.ndarray) -> float:
+    """Area under the curve of a column for one of two classes, either way (Mann & Whitney 1947)."""
+    is_one = y == y[0]
+    n, m = int(is_one.sum()), int((~is_one).sum())
+    if min(n, m) < _LEAST_ROWS:
+        return 0.0
+    area = (stats.rankdata(x)[is_one].sum() - n * (n + 1) / 2) / (n * m)
+    return float(max(area, 1.0 - area))
+
+
+def _cuts(levels: np.ndarray, y: Float[np.ndarray, " n"]) -> bool:
+    """Whether a few levels divide the target into ranges that do not overlap."""
+    known = np.array([level is not None for level in levels])
+    names, number, counts = np.unique(
+        levels[known].astype(str), return_inverse=True, return_counts=True
+    )
+    if (
+        not 2 <= len(names) <= _MOST_LEVELS
+        or counts.min() < len(names)
+        or known.sum() < _LEAST_ROWS
+    ):
+        return False
+    ends = sorted(
+        (y[known][number == k].min(), y[known][number == k].max()) for k in range(len(names))
+    )
+    return all(high < low for (_, high), (low, _) in zip(ends, ends[1:], strict=False))
+
+
+def _sentence(name: str, encoding: TableEncoding, score: float) -> str:
+    target, column = quoted(encoding.target_name), quoted(name)
+    alone = f"alone explains {100.0 * score:.0f} % of {target}"
+    if encoding.classes:
+        alone = f"alone tells the classes of {target} apart"
+    elif score == 1.0:
+        alone = f"divides {target} into ranges"
+    return (
+        f"column {column} {alone}: if it is known only with the target, or made from it, leave it"
+        f" out by --drop {one_line(name)}"
+    )
