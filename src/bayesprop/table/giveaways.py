@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import polars as pl
 from jaxtyping import Float
@@ -29,10 +31,10 @@ def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: Rows) -> list[
     some = np.random.default_rng(0).permutation(len(rows.y))[:_MOST_ROWS]
     names = [column.name for column in encoding.columns for _ in column.feature_names]
     x, y = rows.X[some], rows.y[some]
-    score, least = (_telling, TELLING) if encoding.classes else (_explained, EXPLAINED)
-    found: dict[str, float] = {}
-    for name, column in zip(names, x.T, strict=True):
-        found[name] = max(found.get(name, 0.0), score(column, y))
+    score, least = (telling, TELLING) if encoding.classes else (explained, EXPLAINED)
+    found = dict.fromkeys(names, 0.0)
+    for name, one in zip(names, score(x, y).tolist(), strict=True):
+        found[name] = max(found[name], one)
     for name in found:
         if not encoding.classes and _cuts(as_levels(frame[name]).gather(some).to_numpy(), y):
             found[name] = 1.0
@@ -40,21 +42,26 @@ def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: Rows) -> list[
     return [_sentence(name, encoding, found[name]) for name in worst[:_MOST_NAMED]]
 
 
-def _explained(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
-    """Squared correlation of values or of ranks, whichever is larger; 0 of a constant."""
-    if np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
-        return 0.0
-    return float(max(stats.pearsonr(x, y)[0] ** 2, stats.spearmanr(x, y)[0] ** 2))
+def explained(x: Float[np.ndarray, "n k"], y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " k"]:
+    """Squared correlations of values or of ranks, whichever is larger; 0 of constants."""
+    of_ranks = _correlations(stats.rankdata(x, axis=0), stats.rankdata(y))
+    return np.maximum(_correlations(x, y) ** 2, of_ranks**2)
 
 
-def _telling(x: Float[np.ndarray, " n"], y: np.ndarray) -> float:
-    """Area under the curve of a column for one of two classes, either way (Mann & Whitney 1947)."""
+def _correlations(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, " k"]:
+    x, y = x - x.mean(axis=0), y - y.mean()
+    scale = np.sqrt((x**2).sum(axis=0) * (y**2).sum())
+    return np.divide(y @ x, scale, out=np.zeros(x.shape[1]), where=scale > 0.0)
+
+
+def telling(x: Float[np.ndarray, "n k"], y: np.ndarray) -> Float[np.ndarray, " k"]:
+    """Areas under the curve of columns for one of two classes, either way (Mann & Whitney 1947)."""
     is_one = y == y[0]
     n, m = int(is_one.sum()), int((~is_one).sum())
     if min(n, m) < _LEAST_ROWS:
-        return 0.0
-    area = (stats.rankdata(x)[is_one].sum() - n * (n + 1) / 2) / (n * m)
-    return float(max(area, 1.0 - area))
+        return np.zeros(x.shape[1])
+    area = (stats.rankdata(x, axis=0)[is_one].sum(axis=0) - n * (n + 1) / 2) / (n * m)
+    return np.maximum(area, 1.0 - area)
 
 
 def _cuts(levels: np.ndarray, y: Float[np.ndarray, " n"]) -> bool:
@@ -63,16 +70,12 @@ def _cuts(levels: np.ndarray, y: Float[np.ndarray, " n"]) -> bool:
     names, number, counts = np.unique(
         levels[known].astype(str), return_inverse=True, return_counts=True
     )
-    if (
-        not 2 <= len(names) <= _MOST_LEVELS
-        or counts.min() < len(names)
-        or known.sum() < _LEAST_ROWS
-    ):
+    is_usual = 2 <= len(names) <= _MOST_LEVELS and known.sum() >= _LEAST_ROWS
+    if not is_usual or counts.min() < len(names):
         return False
-    ends = sorted(
-        (y[known][number == k].min(), y[known][number == k].max()) for k in range(len(names))
-    )
-    return all(high < low for (_, high), (low, _) in zip(ends, ends[1:], strict=False))
+    groups = [y[known][number == k] for k in range(len(names))]
+    ends = sorted((group.min(), group.max()) for group in groups)
+    return all(high < low for (_, high), (low, _) in pairwise(ends))
 
 
 def _sentence(name: str, encoding: TableEncoding, score: float) -> str:
