@@ -42,7 +42,8 @@ ALLOWED = {
     "__main__": {"cli"},
 }  # fmt: skip
 HOMES_OF_HEAVY_IMPORTS = {
-    "sklearn": {"estimators", "datasets", "decisions", "report"},  # the last: its models are rivals
+    # of table it makes the folds, of report its models are rivals
+    "sklearn": {"estimators", "datasets", "decisions", "table", "report"},
     "matplotlib": {"report"},
     "numba": {"simd", "moments", "sampling"},
     "typer": {"cli"},

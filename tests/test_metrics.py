@@ -236,3 +236,29 @@ def test_labels_that_do_not_fit_are_refused():
         metrics.brier(pred[:0], y[:0])
     with pytest.raises(ValueError, match=r"n_bins .* got 0"):
         metrics.reliability(pred, y, n_bins=0)
+
+
+def test_standard_errors_are_those_of_means_and_of_clusters():
+    pred = prediction(60)
+    y, group = observed(pred), np.arange(60) // 4
+    errors = metrics.summary(pred, y).errors
+    assert errors["crps"] == pytest.approx(stats.sem(pred.crps(y)))
+    assert errors["log_likelihood"] == pytest.approx(stats.sem(pred.log_prob(y)))
+    square = (y - pred.mean) ** 2
+    assert errors["rmse"] == pytest.approx(stats.sem(square) / (2.0 * np.sqrt(square.mean())))
+    clustered = metrics.summary(pred, y, group).errors
+    means = pred.crps(y).reshape(15, 4).mean(axis=1)  # groups of one size: those of their means
+    assert clustered["crps"] == pytest.approx(stats.sem(means))
+    assert metrics.summary(pred[:4], y[:4], group[:4]).errors == {}
+    assert "calibration_error" not in errors
+
+
+def test_standard_errors_of_repeated_groups_do_not_shrink():
+    pred = prediction(30)
+    y = observed(pred)
+    again = np.tile(np.arange(30), 5)
+    once, five = (
+        metrics.summary(pred[rows], y[rows], group).errors["mae"]
+        for rows, group in ((np.arange(30), None), (again, again))
+    )
+    assert five == pytest.approx(once)

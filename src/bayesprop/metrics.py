@@ -165,10 +165,11 @@ def _error(rows: Float[np.ndarray, " n"], group: np.ndarray | None) -> float:
     away = rows - np.mean(rows)
     if group is not None:
         away = np.bincount(np.unique(group, return_inverse=True)[1], away)
-    n_groups = len(away)
+    n_groups, unit = len(away), max(float(np.max(np.abs(away))), np.finfo(float).tiny)
     if n_groups < 2:
         return float("nan")
-    return float(np.sqrt(np.sum(away**2) * n_groups / (n_groups - 1)) / len(rows))
+    ratio = np.sum((away / unit) ** 2) * n_groups / (n_groups - 1)
+    return unit * float(np.sqrt(ratio)) / len(rows)
 
 
 _Rows = tuple[dict[str, np.ndarray], dict[str, float]]

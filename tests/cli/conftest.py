@@ -78,6 +78,6 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def house_model(houses: Path) -> Path:
     path = houses.with_name("houses.bayesprop")
     words = ["fit", str(houses), "--target", "price", "--unit", "kEUR", "--out", str(path)]
-    words += ["--method", "pbp"]
+    words += ["--method", "pbp", "--test-fraction", "0.1"]
     assert main([*words, "--hidden", "10", "--epochs", "20", "--quiet"]) == 0
     return path

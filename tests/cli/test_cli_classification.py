@@ -12,8 +12,8 @@ import pytest
 import bayesprop
 from bayesprop import PBPClassifier
 from bayesprop.cli import main
-from bayesprop.cli.fit import DEFAULT_METHOD
 from bayesprop.cli.opened import Notes
+from bayesprop.cli.settings import DEFAULT_METHOD
 from bayesprop.store import load_model
 
 NAMES = ["plain", "with, comma", 'with "quote"', "日本 é", " <b>bold</b>", "[red]", "a;b|c"]
@@ -50,10 +50,11 @@ def animals(tmp_path_factory):
 def test_text_is_classified_and_judged_beside_baselines(cli, animals, tmp_path):
     path, _ = animals
     _, shown = fit(cli, path)
-    assert "12 held-out rows" in shown.out
+    assert "120 rows, each judged by a fit to other folds" in shown.out
     for word in ("accuracy", "likeliest class is right", "Brier", "constant", "logistic"):
         assert word in shown.out
-    told = cli("fit", path, "-t", "kind", "-o", tmp_path / "m", *FAST, "--json").json
+    tenth = ("--test-fraction", 0.1)
+    told = cli("fit", path, "-t", "kind", "-o", tmp_path / "m", *FAST, *tenth, "--json").json
     assert told["task"] == "classification"
     assert told["method"] == "pbp"
     assert told["classes"] == ["cat", "dog", "emu"]
@@ -296,7 +297,7 @@ def test_a_target_that_has_the_name_of_a_prediction(cli, tmp_path):
 )
 def test_known_sets_bring_their_task(cli, tmp_path, name, n_classes, rows):
     out = tmp_path / "m"
-    told = cli("fit", name, "-o", out, *FAST, "--json").json
+    told = cli("fit", name, "-o", out, *FAST, "--test-fraction", 0.1, "--json").json
     assert (told["task"], len(told["classes"]), told["rows"]) == ("classification", n_classes, rows)
     assert told["held_out"]["model"]["accuracy"] > 0.8
     other = cli("fit", "iris", "-t", "petal_width_cm", "-o", out, "--json", *FAST)

@@ -31,11 +31,12 @@ def diabetes(tmp_path_factory):
 
 def test_fit_prints_held_out_metrics_beside_baselines(cli, houses, tmp_path):
     out = tmp_path / "m.bayesprop"
-    result = cli("fit", houses, "--target", "price", "--unit", "kEUR", "--out", out, *FAST)
+    fit, tenth = ("fit", houses, "--out", out, *FAST), ("--test-fraction", 0.1)
+    result = cli(*fit, *tenth, "--target", "price", "--unit", "kEUR")
     assert result.code == 0
     assert "12 held-out rows" in result.out
     assert all(word in result.out for word in ("RMSE", "kEUR", "constant", "linear"))
-    told = cli("fit", houses, "-t", "price", "-o", out, *FAST, "--json").json
+    told = cli(*fit, *tenth, "-t", "price", "--json").json
     assert told["rows"] == {"train": 108, "held_out": 12}
     assert told["held_out"]["model"]["rmse"] < 0.5 * told["held_out"]["constant"]["rmse"]
     assert told["command"].startswith("bayesprop fit ")

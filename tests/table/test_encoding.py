@@ -252,9 +252,9 @@ def test_rows_without_a_target_are_left_out_and_counted():
     frame = pl.DataFrame({"x": X, "y": y})
     parts = divided(frame)
     assert parts.numbers.tolist() == [1, 2, 3, *range(6, N + 1)]
-    assert parts.warnings == ["2 rows left out: no value of the target 'y'"]
+    assert parts.remarks == ["2 rows left out: no value of the target 'y'"]
     assert len(parts.encoding().target(frame)) == N - 2
-    assert divided(table()).warnings == []
+    assert divided(table()).remarks == []
 
 
 def test_a_division_refuses_what_a_fit_would_with_rows_of_the_whole_table():

@@ -24,8 +24,14 @@ from bayesprop.cli.console import (
     progress,
     warn,
 )
-from bayesprop.cli.fit import Settings, check_method, make_estimator, method_of, methods_for
 from bayesprop.cli.judging import learn
+from bayesprop.cli.settings import (
+    Settings,
+    check_method,
+    make_estimator,
+    method_of,
+    methods_for,
+)
 from bayesprop.cli.tables import check_output, divided, predict_rows, read_source, target_of
 from bayesprop.metrics import summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline

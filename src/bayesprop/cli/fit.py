@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop import catalogue
-from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.cli.actions import Fit
 from bayesprop.cli.console import (
     InputError,
@@ -34,6 +31,7 @@ from bayesprop.cli.judging import (
     learn,
     of_new_groups,
 )
+from bayesprop.cli.settings import make_estimator, method_of, settings_of
 from bayesprop.cli.tables import (
     Target,
     check_output,
@@ -49,21 +47,11 @@ from bayesprop.datasets import registry
 from bayesprop.store import load_model, save_model
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table.errors import did_you_mean, one_line
+from bayesprop.table.errors import one_line
 from bayesprop.table.giveaways import giveaways
 
 FEW_ROWS, N_FOLDS = 300, 5
 """Rows below which a tenth of them judges nothing, and folds that judge instead."""
-
-DEFAULT_METHOD = {REGRESSION: "mlp", CLASSIFICATION: "mlp"}
-_SEED = "random_state"
-_OPTIONS = {
-    "hidden_layer_sizes": "--hidden",
-    "n_epochs": "--epochs",
-    "batch_size": "--batch-size",
-    "inference": "--inference",
-    _SEED: "--seed",
-}
 
 
 class Fitted(NamedTuple):
@@ -194,13 +182,13 @@ def _title(options: Fit, judged: Judged, *, in_folds: bool) -> str:
     if rows is None:
         return ""
     if in_folds:
-        whole = f" of whole {one_line(options.group)}s" if options.group else ""
+        whole = f", divided by {one_line(options.group)}" if options.group else ""
         return f"{len(rows.y)} rows, each judged by a fit to other folds{whole}"
     if options.test is not None:
         return f"{len(rows.y)} rows of {table_name(options.test)}"
     if rows.group is not None:
         n = len(np.unique(rows.group))
-        return f"{len(rows.y)} held-out rows, of {n} {one_line(str(options.group))} not learnt"
+        return f"{len(rows.y)} held-out rows, of {n} new values of {one_line(str(options.group))}"
     late = f", the latest by {one_line(options.time)}" if options.time else ""
     return f"{len(rows.y)} held-out rows{late}"
 
@@ -317,120 +305,3 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
     note(f"model: {options.out}", quiet=options.quiet)
     if options.report is not None:
         note(f"report: {options.report}", quiet=options.quiet)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Hyper-parameters that an option of their own set, and those of `--set`."""
-
-    by_option: Mapping[str, Any] = field(default_factory=dict)
-    by_name: Mapping[str, Any] = field(default_factory=dict)
-
-
-def settings_of(fit: Fit) -> Settings:
-    """Check what can be checked without a table."""
-    check_method(fit.method)
-    asked = {
-        "hidden_layer_sizes": _hidden(fit.hidden) if fit.hidden else None,
-        "n_epochs": fit.epochs,
-        "batch_size": fit.batch_size,
-        "inference": fit.inference,
-    }
-    by_option = {name: value for name, value in asked.items() if value is not None}
-    by_name = _assigned(fit.settings)
-    for name in by_name:
-        if name in by_option or name == _SEED:
-            raise InputError(f"--set {name}: this is what {_OPTIONS[name]} says; give that alone")
-    return Settings(by_option, by_name)
-
-
-def check_method(name: str | None) -> None:
-    """Refuse a name that no method has."""
-    if name is not None and name not in catalogue.METHODS:
-        hint = did_you_mean(name, catalogue.METHODS) or ";"
-        known = ", ".join(catalogue.METHODS)
-        raise InputError(f"no method {one_line(name)!r}{hint} there are: {known}")
-
-
-def method_of(asked: str | None, task: str, why: str) -> str:
-    """Return the method for a task, which `why` explains; InputError if it does another one."""
-    name = asked or DEFAULT_METHOD[task]
-    if task in catalogue.METHODS[name].homes:
-        return name
-    raise InputError(
-        f"--method {name} does {catalogue.METHODS[name].task} only, and {why}; methods for {task}:"
-        f" {', '.join(methods_for(task))}"
-    )
-
-
-def methods_for(task: str) -> list[str]:
-    """Return the names of the methods that do a task, in the order of the table of methods."""
-    return [name for name, method in catalogue.METHODS.items() if task in method.homes]
-
-
-def make_estimator(settings: Settings, method: str, task: str, seed: int) -> Any:
-    """Build the estimator; InputError for a hyper-parameter that it does not have or refuses."""
-    has = _parameters_of(method, task)
-    for name in settings.by_option:
-        if name not in has:
-            raise InputError(
-                f"{_OPTIONS[name]}: {method} has no such setting for {task}; methods that have it:"
-                f" {', '.join(_methods_with(name)) or 'none'}"
-            )
-    for name in settings.by_name:
-        if name not in has:
-            raise InputError(
-                f"--set {one_line(name)}: {method} has no such parameter"
-                f"{did_you_mean(name, has) or ';'}"
-                f" it has: {', '.join(one for one in has if one not in _OPTIONS)}"
-                f" (and {', '.join(_OPTIONS[one] for one in has if one in _OPTIONS)})"
-            )
-    asked = {_SEED: seed} if _SEED in has else {}
-    with refusals_of_estimator(TypeError, ValueError):
-        return catalogue.make(method, task=task, **asked, **settings.by_option, **settings.by_name)
-
-
-def _parameters_of(method: str, task: str) -> list[str]:
-    return list(inspect.signature(catalogue.estimator_class(method, task)).parameters)
-
-
-def _methods_with(parameter: str) -> list[str]:
-    """Return every method that has a hyper-parameter, with the tasks for which it has it."""
-    tasks = {
-        name: [task for task in method.homes if parameter in _parameters_of(name, task)]
-        for name, method in catalogue.METHODS.items()
-    }
-    return [f"{name} ({', '.join(able)})" for name, able in tasks.items() if able]
-
-
-def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
-    """Read "name=value", the value as JSON, or as plain text where it is none."""
-    values: dict[str, Any] = {}
-    for text in assignments:
-        name, is_given, value = text.partition("=")
-        name = name.strip()
-        if not is_given or not name.isidentifier():
-            raise InputError(
-                f"--set must be name=value, such as learning_rate=0.01; got {one_line(text)!r}"
-            )
-        if name in values:
-            raise InputError(f"--set {name} is given twice")
-        values[name] = _value(value.strip())
-    return values
-
-
-def _value(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _hidden(words: Sequence[str]) -> tuple[int, ...]:
-    """Read the units of every hidden layer from "50", "50,50" or a repeated option."""
-    parts = [part.strip() for word in words for part in word.split(",")]
-    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
-        got = one_line(",".join(parts))
-        raise InputError(f"--hidden must be whole numbers >= 1, such as 50 or 50,50; got {got}")
-    return tuple(int(part) for part in parts)

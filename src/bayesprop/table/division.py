@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from bayesprop.table.classes import (
     choose_task,
@@ -94,6 +93,8 @@ class Division(NamedTuple):
 
         A class of a single row is never held out.
         """
+        from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+
         rows, target = np.arange(len(self.frame)), self.frame[self.target.columns[0]]
         if self.group is not None:
             n_folds = min(n_folds, len(np.unique(self.group)))

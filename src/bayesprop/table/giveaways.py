@@ -17,6 +17,7 @@ EXPLAINED, TELLING = 0.95, 0.995
 """Share of the variance of the target (or of its ranks) that one column explains, and area under
 its curve for one of two classes, from which it is named."""
 
+_RANGES = 2.0  # of a column whose levels divide the target, above all shares
 _MOST_ROWS, _LEAST_ROWS, _MOST_LEVELS, _MOST_NAMED = 5000, 20, 10, 3
 
 
@@ -37,7 +38,7 @@ def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: Rows) -> list[
         found[name] = max(found[name], one)
     for name in found:
         if not encoding.classes and _cuts(as_levels(frame[name]).gather(some).to_numpy(), y):
-            found[name] = 1.0
+            found[name] = _RANGES
     worst = sorted((name for name in found if found[name] >= least), key=lambda name: -found[name])
     return [_sentence(name, encoding, found[name]) for name in worst[:_MOST_NAMED]]
 
@@ -49,6 +50,7 @@ def explained(x: Float[np.ndarray, "n k"], y: Float[np.ndarray, " n"]) -> Float[
 
 
 def _correlations(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, " k"]:
+    x, y = (part / max(float(np.abs(part).max()), np.finfo(float).tiny) for part in (x, y))
     x, y = x - x.mean(axis=0), y - y.mean()
     scale = np.sqrt((x**2).sum(axis=0) * (y**2).sum())
     return np.divide(y @ x, scale, out=np.zeros(x.shape[1]), where=scale > 0.0)
@@ -83,7 +85,7 @@ def _sentence(name: str, encoding: TableEncoding, score: float) -> str:
     alone = f"alone explains {100.0 * score:.0f} % of {target}"
     if encoding.classes:
         alone = f"alone tells the classes of {target} apart"
-    elif score == 1.0:
+    elif score == _RANGES:
         alone = f"divides {target} into ranges"
     return (
         f"column {column} {alone}: if it is known only with the target, or made from it, leave it"

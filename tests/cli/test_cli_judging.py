@@ -1,0 +1,133 @@
+"""How a fit is judged: by groups, by time, by one's own rows, in folds; and what is said of it."""
+
+import numpy as np
+import pytest
+from house_table import as_csv, house_rows
+
+FAST = ("--method", "linear")
+
+
+def visits(n_patients, seed, first=0):
+    """Patients with an age, a height and a level of their own, each measured ten times."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for k in range(first, first + n_patients):
+        age, height, level = rng.integers(20, 80), round(rng.uniform(150.0, 195.0), 2), rng.normal()
+        for _ in range(10):
+            dose = rng.uniform()
+            y = level + dose + 0.1 * rng.normal()
+            rows.append({"patient": f"P{k}", "age": age, "height": height, "dose": dose, "y": y})
+    return rows
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "visits.csv"
+    path.write_text(as_csv(visits(40, 0)))
+    return path
+
+
+def test_groups_are_held_out_whole_and_the_default_learns_by_them(cli, table, tmp_path):
+    quick = ("--set", "n_epochs=40", "--hidden", "5")
+    fit = ("fit", table, "-t", "y", "-o", tmp_path / "m", *quick)
+    grouped = cli(*fit, "--group", "patient", "--json").json
+    assert grouped["rows"] == {"train": 360, "held_out": 40}
+    assert grouped["judged_by"] == "40 held-out rows, of 4 new values of patient"
+    assert grouped["new_groups"] is None
+    assert grouped["features"] == 3
+    assert 0.7 <= grouped["held_out"]["model"]["coverage_90"] <= 1.0
+    assert set(grouped["standard_errors"]) >= {"rmse", "log_likelihood", "coverage_90"}
+    assert cli("inspect", tmp_path / "m", "--json").json["config"]["group"] == "patient"
+
+
+def test_rows_that_seem_to_belong_together_are_judged_again_and_named(cli, table, tmp_path):
+    told = cli("fit", table, "-t", "y", "-o", tmp_path / "m", "--method", "pbp", "--json")
+    found = told.json["new_groups"]
+    assert found["column"] == "patient"
+    assert found["is_worse"]
+    assert found["n_rows"] == 40
+    assert found["scores"]["model"]["rmse"] > 2.0 * told.json["held_out"]["model"]["rmse"]
+    assert "fit with --group patient" in told.err
+    assert any("--group patient" in one for one in told.json["warnings"])
+
+
+def test_a_method_that_leaves_nothing_out_says_so(cli, table, tmp_path):
+    told = cli("fit", table, "-t", "y", "-o", tmp_path / "m", *FAST, "--group", "patient")
+    assert told.code == 0
+    assert "leaves no groups out while it learns" in told.err
+
+
+def test_rows_of_ones_own_judge_and_all_others_are_learnt(cli, table, tmp_path):
+    other, model = tmp_path / "other.csv", tmp_path / "m"
+    other.write_text(as_csv(visits(5, 1, first=40)))
+    fit = ("fit", table, "-t", "y", "-o", model, *FAST, "--drop", "patient")
+    told = cli(*fit, "--test", other, "--report", tmp_path / "r.html", "--json").json
+    assert told["rows"] == {"train": 400, "held_out": 50}
+    assert told["judged_by"] == f"50 rows of {other}"
+    evaluated = cli("evaluate", model, other, "--json").json
+    assert evaluated["metrics"]["model"] == told["held_out"]["model"]
+    assert evaluated["standard_errors"] == told["standard_errors"]
+    assert f"Judged on 50 rows of {other}." in (tmp_path / "r.html").read_text()
+    assert "are the rows that are learnt" in cli(*fit, "--test", table).refusal
+    copy = tmp_path / "copy.csv"
+    copy.write_text(table.read_text())
+    assert "holds the rows that are learnt" in cli(*fit, "--test", copy).refusal
+    assert "give one of them" in cli(*fit, "--test", other, "--time", "dose").refusal
+
+
+def test_the_past_is_learnt_and_the_future_judges(cli, table, tmp_path):
+    words = ("-t", "y", "-o", tmp_path / "m", *FAST, "--time", "dose", "--json")
+    told = cli("fit", table, *words).json
+    assert told["rows"] == {"train": 360, "held_out": 40}
+    assert told["judged_by"] == "40 held-out rows, the latest by dose"
+    refused = cli("compare", table, "-t", "y", "--time", "dose", "--plot", tmp_path / "c.svg")
+    assert "--splits 1" in refused.refusal
+
+
+def test_a_small_table_is_judged_in_folds_and_learnt_whole(cli, houses, tmp_path):
+    page = tmp_path / "r.html"
+    fit = ("fit", houses, "-t", "price", "-o", tmp_path / "m", *FAST)
+    told = cli(*fit, "--report", page, "--json").json
+    assert told["rows"] == {"train": 120, "held_out": 0}
+    assert told["judged_by"] == "120 rows, each judged by a fit to other folds"
+    assert told["held_out"]["model"]["rmse"] == pytest.approx(
+        told["held_out"]["linear"]["rmse"], rel=0.05
+    )
+    assert told["standard_errors"]["coverage_90"] < 0.05
+    assert "Judged on 120 rows, each judged by a fit to other folds." in page.read_text()
+    shown = cli(*fit).out
+    assert "± s.e." in shown
+    assert cli(*fit, "--test-fraction", 0, "--json").json["held_out"] is None
+
+
+def test_small_tables_of_classes_and_of_groups_are_judged_in_folds(cli, tmp_path):
+    rows = [{"g": k // 4, "x": k % 7, "y": "ab"[(k % 7 > 3) ^ (k % 11 == 0)]} for k in range(80)]
+    (tmp_path / "t.csv").write_text(as_csv(rows))
+    fit = ("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m", "--method", "logistic")
+    told = cli(*fit, "--json").json
+    assert told["held_out"]["model"]["accuracy"] > 0.8
+    grouped = cli(*fit, "--group", "g", "--json").json
+    assert grouped["judged_by"] == "80 rows, each judged by a fit to other folds, divided by g"
+
+
+def test_what_does_as_well_is_said(cli, tmp_path):
+    rng = np.random.default_rng(5)
+    line = [{"x": x, "y": 2.0 * x + rng.normal()} for x in rng.uniform(0.0, 9.0, 400)]
+    noise = [{"x": x, "y": rng.normal()} for x in rng.uniform(0.0, 9.0, 400)]
+    for name, rows in (("line", line), ("noise", noise)):
+        (tmp_path / f"{name}.csv").write_text(as_csv(rows))
+    fit = ("-t", "y", "-o", tmp_path / "m", "--method", "pbp")
+    told = cli("fit", tmp_path / "line.csv", *fit).err
+    assert "a linear model predicts" in told
+    assert "consider --method linear" in told
+    assert "A CONSTANT PREDICTS" in cli("fit", tmp_path / "noise.csv", *fit).err
+    simple = cli("fit", tmp_path / "line.csv", "-t", "y", "-o", tmp_path / "m", *FAST).err
+    assert "consider" not in simple
+
+
+def test_a_column_that_gives_the_target_away_is_named(cli, tmp_path):
+    rows = [row | {"net": float(str(row["price"])) * 0.8} for row in house_rows()]
+    (tmp_path / "t.csv").write_text(as_csv(rows))
+    told = cli("fit", tmp_path / "t.csv", "-t", "price", "-o", tmp_path / "m", *FAST)
+    assert "column 'net' alone explains 100 % of 'price'" in told.err
+    assert "--drop net" in told.err

@@ -1,0 +1,104 @@
+"""What columns say about how a table came about: rows that belong together, targets given away."""
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.giveaways import explained, giveaways, telling
+from bayesprop.table.likely_groups import _log_chance, likely_group
+
+
+def patients(n=40, visits=6, seed=0):
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(n), visits)
+    age, sex = rng.integers(20, 80, n), rng.choice(["f", "m"], n)
+    return pl.DataFrame(
+        {
+            "patient": [f"P{k:03d}" for k in who],
+            "age": age[who],
+            "sex": sex[who],
+            "dose": rng.uniform(0.0, 1.0, len(who)),
+            "y": rng.standard_normal(n)[who] + 0.1 * rng.standard_normal(len(who)),
+        }
+    )
+
+
+def test_a_column_that_names_patients_is_found_with_what_stays_the_same():
+    found = likely_group(patients(), "y")
+    assert found is not None
+    assert found.column == "patient"
+    assert "40 values, 6 rows of each" in found.why
+    assert "'age'" in found.why
+
+
+def test_without_the_name_columns_that_repeat_together_are_found():
+    weight = np.random.default_rng(4).uniform(50.0, 100.0, 40)
+    frame = patients().drop("patient").with_columns(weight=np.repeat(weight, 6))
+    found = likely_group(frame, "y")
+    assert found is not None
+    assert found.column == "weight"
+    assert "'age' and 1 other column stay the same" in found.why
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_columns_of_independent_rows_are_no_groups(seed):
+    rng = np.random.default_rng(seed)
+    frame = pl.DataFrame(
+        {
+            "month": rng.integers(1, 13, 300),
+            "town": rng.choice(["Ulm", "Bath", "Nice", "Rome", "Oslo", "Bonn"], 300),
+            "flag": rng.integers(0, 2, 300),
+            "humid": rng.integers(0, 40, 300),
+            "y": rng.standard_normal(300),
+        }
+    )
+    assert likely_group(frame, "y") is None
+
+
+def test_the_chance_of_constant_groups_is_that_of_shuffled_rows():
+    rng = np.random.default_rng(1)
+    column, sizes = pl.Series("a", [0] * 6 + [1] * 4), np.array([2, 1, 3])
+    drawn = rng.choice([0, 1], p=[0.6, 0.4], size=(200_000, 6))
+    constant = (drawn[:, 0] == drawn[:, 1]) & (np.ptp(drawn[:, 3:], axis=1) == 0)
+    share = constant.mean()
+    error = np.sqrt(share * (1.0 - share) / len(drawn))
+    assert abs(np.exp(_log_chance(column, sizes)) - share) < 4.0 * error
+
+
+def test_scores_of_single_columns_are_those_of_other_libraries():
+    rng = np.random.default_rng(2)
+    x, y = rng.standard_normal((80, 3)), rng.standard_normal(80)
+    x[:, 0] += np.exp(y)
+    for column, score in zip(x.T, explained(x, y), strict=True):
+        both = stats.pearsonr(column, y)[0], stats.spearmanr(column, y)[0]
+        assert score == pytest.approx(max(np.square(both)))
+    labels = np.where(y > 0.3, "b", "a")
+    for column, area in zip(x.T, telling(x, labels), strict=True):
+        expected = roc_auc_score(labels == "a", column)
+        assert area == pytest.approx(max(expected, 1.0 - expected))
+    assert explained(np.ones((5, 1)), np.arange(5.0))[0] == 0.0
+    assert np.isfinite(explained(1e200 * x, 1e200 * y)).all()
+
+
+def named(frame, target="y"):
+    encoding = TableEncoding.fit(frame, target)
+    return giveaways(encoding, frame, encoding.rows(frame))
+
+
+def test_columns_that_almost_are_the_target_are_named_and_others_not():
+    rng = np.random.default_rng(3)
+    y = np.exp(rng.standard_normal(100))
+    honest = {"a": y + rng.standard_normal(100), "b": rng.standard_normal(100), "y": y}
+    assert named(pl.DataFrame(honest)) == []
+    close = y + 0.01 * rng.standard_normal(100)
+    (sentence,) = named(pl.DataFrame({"net": close, **honest}))
+    assert sentence.startswith("column 'net' alone explains 100 % of 'y'")
+    assert sentence.endswith("--drop net")
+    (sentence,) = named(pl.DataFrame({"is low": np.where(y < 1.0, "yes", "no"), **honest}))
+    assert "'is low' divides 'y' into ranges" in sentence
+    labels = np.where(y < 1.0, "ill", "well")
+    (sentence,) = named(pl.DataFrame({"net": close, "b": honest["b"], "y": labels}))
+    assert "'net' alone tells the classes of 'y' apart" in sentence
