@@ -1,0 +1,115 @@
+"""`python -m benchmarks.groups FOLDER`: error bars of groups that were not learnt.
+
+Tables whose rows belong together (Milk by cow, MathAchieve by school), and patients that are made:
+each has an age, a height and a dose response that their features tell in part, and twenty visits. A
+fifth of the groups judges; the default is fitted to the others with and without `groups`, and
+beside it with the group as a column, as one who does not know better would. One line of JSON a fit
+goes to `results/groups.jsonl`; what stands there already is not run again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from bayesprop import BayesianMLPRegressor, metrics
+from bayesprop.cli.console import print_table
+from bayesprop.table.division import HoldOut, divide
+from bayesprop.table.read import read_table
+from benchmarks.tables import asked_for, rows_of
+
+SHARE = 0.2
+WAYS = ("groups", "rows", "as a column")
+
+
+class Grouped(NamedTuple):
+    """A table, its target, and the column of its groups."""
+
+    frame: pl.DataFrame
+    target: str
+    group: str
+
+
+def patients(seed: int, n: int) -> Grouped:
+    """Make n patients of twenty visits, whose levels four features of theirs explain in part."""
+    rng = np.random.default_rng([seed, n])
+    own, level, who = rng.standard_normal((n, 4)), rng.standard_normal(n), np.repeat(range(n), 20)
+    visit = rng.standard_normal((len(who), 3))
+    noise = 0.3 * rng.standard_normal(len(who))
+    y = level[who] + 0.5 * own[who, 0] + 0.5 * visit[:, 0] + noise
+    columns = {"patient": [f"P{k}" for k in who]}
+    columns |= {f"own{k}": own[who, k] for k in range(4)}
+    columns |= {f"visit{k}": visit[:, k] for k in range(3)}
+    return Grouped(pl.DataFrame({**columns, "y": y}), "y", "patient")
+
+
+def table(folder: Path, name: str, split: int) -> Grouped:
+    """Read or make a table."""
+    if name.startswith("patients"):
+        return patients(split, int(name.split()[1]))
+    target, group = {"Milk": ("protein", "Cow"), "MathAchieve": ("MathAch", "School")}[name]
+    return Grouped(read_table(str(folder / f"{name}.csv")), target, group)
+
+
+NAMES = ("Milk", "MathAchieve", "patients 20", "patients 60")
+
+
+def scores(one: Grouped, way: str, split: int) -> dict[str, float]:
+    """Fit the default to four fifths of the groups, and score it on the others."""
+    parts = divide(one.frame, one.target, "regression", HoldOut(SHARE, split, group=one.group))
+    if parts.group is None:
+        raise ValueError(f"no groups in column {one.group}")
+    groups = parts.group[~parts.is_test] if way == "groups" else None
+    if way == "as a column":
+        places = parts.numbers - 1
+        parts = parts._replace(frame=parts.frame.with_columns(one.frame[places][one.group]))
+    encoding = parts.encoding()
+    train, test = parts.encoded(encoding)
+    model = BayesianMLPRegressor(random_state=split).fit(train.X, train.y, groups=groups)
+    predicted = model.predict_dist(test.X)
+    found = metrics.summary(predicted, test.y, test.group)
+    return found.values | {"error_of_coverage": found.errors["coverage_90"], "n_test": len(test.y)}
+
+
+def measure(folder: Path, out: Path, n_splits: int, ways: list[str]) -> None:
+    """Run what is missing."""
+    done = {(row["table"], row["split"], row["way"]) for row in rows_of(out)}
+    out.parent.mkdir(exist_ok=True)
+    for split in range(n_splits):
+        for name in NAMES:
+            for way in ways:
+                if (name, split, way) in done:
+                    continue
+                row = {"table": name, "split": split, "way": way}
+                row |= scores(table(folder, name, split), way, split)
+                with out.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+
+
+def show(out: Path) -> None:
+    """Print means over splits."""
+    rows, lines = list(rows_of(out)), []
+    for name in NAMES:
+        for way in WAYS:
+            some = [row for row in rows if (row["table"], row["way"]) == (name, way)]
+            names = ("coverage_90", "log_likelihood", "rmse", "crps")
+            if some:
+                means = [f"{np.mean([row[part] for row in some]):.3f}" for part in names]
+                lines.append((name, way, str(len(some)), *means))
+    heads = ("table", "default given", "splits", "inside 90 %", "log-likelihood", "RMSE", "CRPS")
+    print_table("rows of groups that were not learnt", heads, lines, right=range(2, 7))
+
+
+def main() -> None:
+    """Measure and print."""
+    asked = asked_for(__doc__, WAYS, "results/groups.jsonl")
+    measure(asked.folder, asked.out, asked.splits, asked.models)
+    show(asked.out)
+
+
+if __name__ == "__main__":
+    main()
