@@ -25,6 +25,10 @@ _RENAMED: dict[str, dict[str, str]] = {
 """Hyper-parameters by their names in older files."""
 
 
+_ADDED = {"target_kind": "numbers"}
+"""Hyper-parameters that older files do not have, each with the value that stands for them."""
+
+
 def stored_params(estimator: Any) -> dict[str, Any]:
     """Return all hyper-parameters; of a random generator, only that there was no seed."""
     params = estimator.get_params()
@@ -42,6 +46,7 @@ def with_params(cls: type, stored: dict[str, Any]) -> Any:
     for name, kept in _GONE.get(cls.__name__, {}).items():
         if params.pop(name, kept) != kept:
             raise ValueError(f"{name} is no longer a choice but {kept!r}: fit the model again")
+    params = {k: v for k, v in _ADDED.items() if hasattr(cls, k)} | params
     model = cls(**params)
     if set(model.get_params()) != set(params):
         raise ValueError(f"params must name every hyper-parameter, got {sorted(params)}")
