@@ -29,7 +29,7 @@ PLACES = {
     "high scores": (HIGH, np.array([-0.4, 10.0, 40.0, 60.0])),
     "one score": (CountScores(np.array([0.5]), np.array([1.0])), np.array([-0.4, 0.2, 3.0])),
 }
-EVERY = pytest.mark.parametrize("map, y", PLACES.values(), ids=PLACES)
+EVERY = pytest.mark.parametrize(("map", "y"), PLACES.values(), ids=PLACES)
 
 
 @EVERY
@@ -136,7 +136,9 @@ def test_rows_of_weight_zero_teach_nothing():
         assert with_zeros.to_dict() == learnt_map(kind, x[:40], targets[:40]).to_dict()
 
 
-@pytest.mark.parametrize("kind, bad", [(POSITIVE, 0.0), (SHARE, 1.0), (COUNT, 2.5), (COUNT, -1.0)])
+@pytest.mark.parametrize(
+    ("kind", "bad"), [(POSITIVE, 0.0), (SHARE, 1.0), (COUNT, 2.5), (COUNT, -1.0)]
+)
 def test_targets_outside_are_named(kind, bad):
     y = np.full((5, 1), 0.5 if kind == SHARE else 3.0)
     y[3] = bad

@@ -34,6 +34,7 @@ from bayesprop.cli.tables import (
     read_source,
     target_of,
 )
+from bayesprop.cli.target_kind import kind_of
 from bayesprop.datasets import registry
 from bayesprop.store import load_model, save_model
 from bayesprop.table.encoding import Division, Rows, TableEncoding
@@ -46,6 +47,7 @@ _OPTIONS = {
     "n_epochs": "--epochs",
     "batch_size": "--batch-size",
     "inference": "--inference",
+    "target_kind": "--target-kind",
     _SEED: "--seed",
 }
 
@@ -99,6 +101,11 @@ def _fit(options: Fit, method: str, estimator: Any, parts: Division) -> Fitted:
     encoding = parts.encoding()
     warn(encoding.report)
     train, test = parts.encoded(encoding)
+    noise = estimator.get_params(deep=False).get("noise")
+    name = encoding.target_name
+    kind = kind_of(options, name, parts.task, train, noise=noise, quiet=options.quiet)
+    if kind is not None:
+        estimator.set_params(target_kind=kind)
     with (
         progress(f"fitting {len(train.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError, *([TypeError] if options.settings else [])),
@@ -172,6 +179,7 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
                 "task": metadata["task"],
                 "method": fitted.method,
                 "target": metadata["target"],
+                "target_kind": metadata["config"]["parameters"].get("target_kind"),
                 "classes": list(fitted.encoding.classes) or None,
                 "unit": metadata["unit"],
                 "rows": rows,
@@ -216,7 +224,7 @@ def settings_of(fit: Fit) -> Settings:
     by_option = {name: value for name, value in asked.items() if value is not None}
     by_name = _assigned(fit.settings)
     for name in by_name:
-        if name in by_option or name == _SEED:
+        if name in by_option or name in (_SEED, "target_kind"):
             raise InputError(f"--set {name}: this is what {_OPTIONS[name]} says; give that alone")
     return Settings(by_option, by_name)
 

@@ -90,7 +90,7 @@ def described(cls: type[T]) -> type[T]:
     chain = [_sections(text) for text in (*texts, SHARED)]
     words = _entries(chain, "Parameters")
     # In the order of the signature: what can be given without its name comes first.
-    names = [one.name for one in sorted(fields(cast(Any, cls)), key=lambda one: one.kw_only)]
+    names = [one.name for one in sorted(fields(cast(Any, cls)), key=lambda one: bool(one.kw_only))]
     parameters = dict.fromkeys(words[name] for name in names)
     example = EXAMPLES["classifier" if hasattr(cls, "predict_proba") else "regressor"]
     whole = (

@@ -233,9 +233,9 @@ class StudentTPredictive(Predictive):
         """Return E function(y) by the trapezoidal rule, even in arsinh(y / scale)."""
         nodes = zip(np.sinh(_TAILS), np.cosh(_TAILS), strict=True)
         weighted = [(z, np.exp(self._log_density(z)) * slope) for z, slope in nodes]
-        total = sum(weight for _, weight in weighted)
+        total = np.asarray(sum(weight for _, weight in weighted))
         values = sum(weight * function(self.mean + self.scale * z) for z, weight in weighted)
-        return values / total
+        return np.asarray(values) / total
 
     def _log_prob(self, y: Moments) -> Moments:
         return self._log_density((y - self.mean) / self.scale) - np.log(self.scale)

@@ -65,6 +65,10 @@ class TargetMap(ABC):
     def inverse(self, z: np.ndarray) -> np.ndarray:
         """Return g(z)."""
 
+    def observed(self, z: np.ndarray) -> np.ndarray:
+        """Return the observation at z."""
+        return self.inverse(z)
+
     @abstractmethod
     def log_slope(self, y: np.ndarray) -> np.ndarray:
         """Return log dh/dy, the log Jacobian of a density, at y."""
@@ -234,6 +238,10 @@ class CountScores(TargetMap):
         t = np.exp(np.interp(z, self.scores, self._log_knots)) - 0.5
         t = t + np.maximum(z - self.scores[-1], 0.0) / self._last_slope
         return np.where(z < self.scores[0], below, t)
+
+    def observed(self, z: np.ndarray) -> np.ndarray:
+        """Return the count in whose unit interval g(z) lies."""
+        return np.maximum(np.ceil(self.inverse(z) - 0.5), 0.0)
 
     def log_slope(self, y: np.ndarray) -> np.ndarray:
         """Return log dz/dt at places t."""

@@ -155,10 +155,18 @@ class Numbers:
         rescaled = rescaled.target(0) if self.is_vector else rescaled
         return rescaled if self.map is None else transformed(rescaled, self.map)
 
-    def decode_draws(self, drawn: Float[np.ndarray, "s n o"]) -> Float[np.ndarray, "s n o"]:
-        """Bring draws of standardised targets to the units of y."""
+    def decode_draws(
+        self, drawn: Float[np.ndarray, "s n o"], *, include_noise: bool
+    ) -> Float[np.ndarray, "s n o"]:
+        """Bring draws of standardised targets to the units of y: functions, or observations."""
         z = self.scaler.inverse_mean(drawn)
-        return z if self.map is None else self.map.inverse(z)
+        if self.map is None:
+            return z
+        return (
+            self.map.observed(z)
+            if include_noise
+            else np.clip(self.map.inverse(z), *self.map.support)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `task_from_dict` reads, for JSON."""
@@ -310,4 +318,4 @@ class Fitted:
         method, task = cast(Any, self.method), cast(Numbers, self.task)
         x = self.encoded(X)
         drawn = method.draw(self.learned.state, x, rng, n, include_noise=include_noise)
-        return task.decode_draws(drawn)
+        return task.decode_draws(drawn, include_noise=include_noise)

@@ -40,22 +40,24 @@ class TransformedPredictive(Predictive):
 
     def __getitem__(self, rows: Any) -> Self:
         """Select rows (a slice, mask or index array)."""
-        moments = (part[rows] for part in self._moments())
-        return type(self)(*moments, self.latent[rows], self.map)
+        mean, epistemic_var, noise_var = (part[rows] for part in self._moments())
+        return type(self)(mean, epistemic_var, noise_var, self.latent[rows], self.map)
 
     def target(self, k: int) -> Self:
         """Select one of several targets."""
-        moments = (part[..., k] for part in self._moments())
-        return type(self)(*moments, self.latent.target(k), self.map)
+        mean, epistemic_var, noise_var = (part[..., k] for part in self._moments())
+        return type(self)(mean, epistemic_var, noise_var, self.latent.target(k), self.map)
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
+    def joined(cls, parts: Sequence[Any]) -> Self:
         """Put the rows of several predictions by one map one after another."""
         if len(parts) == 1:
             return parts[0]
-        moments = map(np.concatenate, zip(*(part._moments() for part in parts), strict=True))
-        latents: list[Any] = [part.latent for part in parts]
-        return cls(*moments, type(latents[0]).joined(latents), parts[0].map)
+        columns = zip(*(part._moments() for part in parts), strict=True)
+        mean, epistemic_var, noise_var = map(np.concatenate, columns)
+        latents = [part.latent for part in parts]
+        latent = type(latents[0]).joined(latents)
+        return cls(mean, epistemic_var, noise_var, latent, parts[0].map)
 
     def _moments(self) -> tuple[Moments, Moments, Moments]:
         return self.mean, self.epistemic_var, self.noise_var
@@ -164,10 +166,7 @@ class CountPredictive(TransformedPredictive):
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
-        return self._count(self.latent.sample(rng, n))
-
-    def _count(self, z: np.ndarray) -> np.ndarray:
-        return np.maximum(np.ceil(self.map.inverse(z) - 0.5), 0.0)
+        return self.map.observed(self.latent.sample(rng, n))
 
     def _below(self, k: np.ndarray) -> np.ndarray:
         """Probability of k or less, at whole numbers; k may have an axis more, in front."""
@@ -192,7 +191,7 @@ class CountPredictive(TransformedPredictive):
         return self._below(np.floor(y))
 
     def _quantile(self, level: float) -> Moments:
-        return self._count(self.latent.quantile(level))
+        return self.map.observed(self.latent.quantile(level))
 
     def _crps(self, y: Moments) -> Moments:
         """Sum over k of (F(k) - 1{k >= y})² (Czado, Gneiting & Held 2009), linear between."""
