@@ -165,7 +165,7 @@ def collect(
 
 def _kind_notes(estimator: Any) -> tuple[str, ...]:
     """Say how the target was mapped, if it was."""
-    learnt = getattr(estimator.task_, "map", None)
+    learnt = getattr(getattr(estimator, "task_", None), "map", None)
     return () if learnt is None else (KIND_NOTES[learnt.kind],)
 
 
