@@ -51,8 +51,11 @@ def mean_crps(pred: Predictive, y: Observed) -> float:
 
 
 def pit(pred: Predictive, y: Observed) -> Observed:
-    """Probability of a value at or below each observation; uniform on 0..1 if calibrated."""
-    return pred.cdf(_checked(pred, y))
+    """Probability of a value at or below each observation; uniform on 0..1 if calibrated.
+
+    Of counts it is drawn between the probabilities of less and of no more.
+    """
+    return pred.pit(_checked(pred, y))
 
 
 def coverage(pred: Predictive, y: Observed, level: float) -> float:

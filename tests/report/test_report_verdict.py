@@ -183,3 +183,20 @@ def test_of_classes_too_few_rows_to_tell_are_not_called_calibrated():
         model = predictive(np.tile([0.8, 0.2], (n, 1)))
         y = np.where(np.arange(n) % 5, "c0", "c1")
         assert of_classes(model, y).tone == tone
+
+
+@pytest.mark.parametrize(("sign", "side"), [(1.0, "high"), (-1.0, "low")])
+def test_a_skew_is_named_by_its_side(sign, side):
+    # A density 1 + 0.8 P_3 leaves mean and |2u - 1| as they are when uniform (Legendre).
+    grid = np.linspace(0.0, 1.0, 100_001)
+    t = 2.0 * grid - 1.0
+    below = grid + sign * 0.4 * (1.25 * t**4 - 1.5 * t**2 + 0.25) / 2.0
+    u = np.interp((np.arange(2000) + 0.5) / 2000, below, grid)
+    verdict = judge(u, 1.0)
+    assert verdict.tone == "caution"
+    assert f"skewed towards {side} values" in verdict.headline
+
+
+def test_a_small_deviation_is_named_with_its_direction():
+    u = stats.norm.cdf(1.02 * np.random.default_rng(6).standard_normal(200_000))
+    assert any("too narrow" in detail for detail in judge(u, 1.02).details)

@@ -101,6 +101,10 @@ class Learning(WithSeed, OfTable):
     task: Literal["regression", "classification"] | None = option(
         "A number or a class. Default: text, true/false and whole numbers of two kinds are classes."
     )
+    target_kind: Literal["numbers", "positive", "share", "count"] | None = option(
+        "What a number can be: any; above 0; between 0 and 1; a whole number from 0 on. "
+        "Default: guessed, and said."
+    )
     weights: str | None = option(
         "Column of row weights in the fit, not a feature; rows of weight 0 are left out.",
         metavar="COL",
@@ -133,6 +137,7 @@ class Fit(Learning, WithJson, WithRemarks):
         "    --method pbp --hidden 50,50 --inference sep --out m.bayesprop --report r.html",
         "bayesprop fit visits.csv --target weight --group patient --out m.bayesprop",
         "bayesprop fit sales.csv --target units --test sales_2024.csv --out m.bayesprop",
+        "bayesprop fit visits.csv --target visits --target-kind count --out v.bayesprop",
         "bayesprop fit diabetes --test-fraction 0 --out m.bayesprop --json",
         "bayesprop fit iris --out iris.bayesprop --report iris.html      (classes)",
     )

@@ -46,7 +46,8 @@ class NumberAnswers:
                 low, high = np.moveaxis(predictive.interval(level), -1, 0)
             else:
                 half = self.stretches[place] * predictive.std
-                low, high = predictive.mean - half, predictive.mean + half
+                ends = np.stack([predictive.mean - half, predictive.mean + half], axis=-1)
+                low, high = np.moveaxis(predictive.limited(ends), -1, 0)
             columns[f"lower_{100.0 * level:.10g}"] = low
             columns[f"upper_{100.0 * level:.10g}"] = high
         return columns | {f"q_{level:g}": predictive.quantile(level) for level in self.quantiles}

@@ -33,6 +33,7 @@ from bayesprop.cli.settings import (
     methods_for,
 )
 from bayesprop.cli.tables import check_output, divided, predict_rows, read_source, target_of
+from bayesprop.cli.target_kind import kind_of
 from bayesprop.metrics import summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
 from bayesprop.table.division import Division
@@ -83,16 +84,19 @@ def run(options: Compare) -> None:
     target = target_of(options, frame)
     divisions = _divisions(options, frame, target.name, options.task or target.task)
     names = _chosen(options.method, divisions[0].task)
+    first = divisions[0]
+    train, _ = first.encoded(first.encoding())
+    kind = kind_of(options, target.name, first.task, train, quiet=options.quiet)
     trials: list[Trial] = []
     try:
-        for trial in _trials(options, divisions, names):
+        for trial in _trials(options, divisions, names, kind):
             trials.append(trial)
     except KeyboardInterrupt:
         if trials and not options.as_json:
             done = dict.fromkeys(trial.method for trial in trials)
-            _conclude(options, target.name, divisions[0], trials, list(done))
+            _conclude(options, target.name, divisions[0], trials, list(done), kind)
         raise
-    summaries = _conclude(options, target.name, divisions[0], trials, [CONSTANT, *names])
+    summaries = _conclude(options, target.name, divisions[0], trials, [CONSTANT, *names], kind)
     if all(summary.log_likelihood is None for summary in summaries if summary.method != CONSTANT):
         raise InputError("every method failed; the reasons stand above")
 
@@ -140,7 +144,7 @@ def _divisions(
 
 
 def _trials(
-    options: Compare, divisions: Sequence[Division], names: Sequence[str]
+    options: Compare, divisions: Sequence[Division], names: Sequence[str], kind: str | None
 ) -> Iterator[Trial]:
     """Fit method after method, so that what is common to its fits is compiled once."""
     for name in (CONSTANT, *names):
@@ -148,12 +152,14 @@ def _trials(
         for split, parts in enumerate(divisions):
             what = f"{name}, split {split + 1} of {len(divisions)}"
             with progress(what, quiet=options.quiet):
-                trial = _trial(name, split, parts, options.seed + split, remarks)
+                trial = _trial(name, kind, split, parts, options.seed + split, remarks)
             yield trial
         warn(sorted(f"{name}: {sentence}" for sentence in remarks))
 
 
-def _trial(name: str, split: int, parts: Division, seed: int, remarks: set[str]) -> Trial:
+def _trial(
+    name: str, kind: str | None, split: int, parts: Division, seed: int, remarks: set[str]
+) -> Trial:
     started = time.perf_counter()
     try:
         with warnings.catch_warnings():
@@ -161,7 +167,7 @@ def _trial(name: str, split: int, parts: Division, seed: int, remarks: set[str])
             encoding = parts.encoding()
             train, test = parts.encoded(encoding)
             started = time.perf_counter()
-            model = _fitted(name, parts.task, train, seed, remarks)
+            model = _fitted(name, parts.task, kind, train, seed, remarks)
             seconds = time.perf_counter() - started
             predictive = predict_rows(model, test.X, encoding, test.numbers)
             return Trial(name, split, summarise(predictive, test.y), seconds, None)
@@ -170,10 +176,13 @@ def _trial(name: str, split: int, parts: Division, seed: int, remarks: set[str])
         return Trial(name, split, None, seconds, describe(error).message)
 
 
-def _fitted(name: str, task: str, train: Rows, seed: int, remarks: set[str]) -> Any:
+def _fitted(
+    name: str, task: str, kind: str | None, train: Rows, seed: int, remarks: set[str]
+) -> Any:
     """Fit a method, or the constant that any should beat."""
     if name != CONSTANT:
-        estimator = make_estimator(Settings(), name, task, seed)
+        settings = Settings({} if kind is None else {"target_kind": kind})
+        estimator = make_estimator(settings, name, task, seed)
         remarks.update(learn(estimator, train))
         return estimator
     if task == CLASSIFICATION:
@@ -201,7 +210,12 @@ def _summary(name: str, trials: Sequence[Trial]) -> Summary:
 
 
 def _conclude(
-    options: Compare, target: str, parts: Division, trials: Sequence[Trial], names: Sequence[str]
+    options: Compare,
+    target: str,
+    parts: Division,
+    trials: Sequence[Trial],
+    names: Sequence[str],
+    kind: str | None,
 ) -> list[Summary]:
     """Draw the plot, warn of failures, print the summaries."""
     summaries = summarise_trials(trials, names)
@@ -216,6 +230,7 @@ def _conclude(
                 "table": options.table,
                 "target": target,
                 "task": parts.task,
+                "target_kind": kind,
                 "splits": options.splits,
                 "rows": parts.counts,
                 "methods": [summary._asdict() for summary in summaries],

@@ -43,6 +43,7 @@ from bayesprop.cli.tables import (
     table_name,
     target_of,
 )
+from bayesprop.cli.target_kind import kind_of
 from bayesprop.datasets import registry
 from bayesprop.store import load_model, save_model
 from bayesprop.table.division import Division
@@ -124,7 +125,7 @@ def _check_paths(options: Fit) -> None:
 
 
 def _fit(options: Fit, method: str, make: Callable[[], Any], parts: Division) -> Fitted:
-    estimator, in_folds = make(), _is_judged_in_folds(options, parts)
+    in_folds = _is_judged_in_folds(options, parts)
     if in_folds:
         parts = parts._replace(is_test=np.zeros(len(parts.frame), bool))
     encoding = parts.encoding()
@@ -133,6 +134,8 @@ def _fit(options: Fit, method: str, make: Callable[[], Any], parts: Division) ->
     warn(table)
     if options.test is not None:
         test = _own_rows(options.test, encoding, train)
+    make = _of_kind(options, encoding, train, make)
+    estimator = make()
     refusals = (ValueError, *([TypeError] if options.settings else []))
     with (
         progress(f"fitting {len(train.y)} rows", quiet=options.quiet),
@@ -158,6 +161,16 @@ def _fit(options: Fit, method: str, make: Callable[[], Any], parts: Division) ->
     share = parts.counts["held_out"] / len(parts.frame)
     title = _title(options, judged, in_folds=in_folds)
     return Fitted(method, estimator, encoding, train, judged, share, title, new, remarks)
+
+
+def _of_kind(
+    options: Fit, encoding: TableEncoding, train: Rows, make: Callable[[], Any]
+) -> Callable[[], Any]:
+    """Return what builds the estimator for the kind of its target."""
+    noise = make().get_params(deep=False).get("noise")
+    name = encoding.target_name
+    kind = kind_of(options, name, encoding.task, train, noise=noise, quiet=options.quiet)
+    return make if kind is None else lambda: make().set_params(target_kind=kind)
 
 
 def _is_judged_in_folds(options: Fit, parts: Division) -> bool:
@@ -281,6 +294,7 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
                 "task": metadata["task"],
                 "method": fitted.method,
                 "target": metadata["target"],
+                "target_kind": metadata["config"]["parameters"].get("target_kind"),
                 "classes": list(fitted.encoding.classes) or None,
                 "unit": metadata["unit"],
                 "rows": rows,

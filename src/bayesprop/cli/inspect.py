@@ -11,6 +11,7 @@ from bayesprop.cli.actions import Inspect
 from bayesprop.cli.console import figure, plain, print_json, print_table
 from bayesprop.cli.opened import Notes
 from bayesprop.cli.tables import print_scores
+from bayesprop.cli.target_kind import WORDS
 from bayesprop.store import load_model
 from bayesprop.table.classes import class_text
 from bayesprop.table.errors import listing, one_line
@@ -42,6 +43,7 @@ def _facts(saved: SavedModel) -> dict[str, Any]:
             estimator.n_outputs_ if classes is None else len(classes),
         ],
         "target": None if saved.table is None else saved.table.target_name,
+        "target_kind": estimator.task_.kind if classes is None else None,
         "classes": classes,
         "unit": notes.unit or None,
         "rows": notes.rows or None,
@@ -121,7 +123,9 @@ def _target(facts: dict[str, Any]) -> str:
     name = facts["target"] or "not recorded"
     if facts["classes"]:
         return f"{name}: {listing(list(map(class_text, facts['classes'])))}"
-    return f"{name} ({facts['unit']})" if facts["unit"] else name
+    name = f"{name} ({facts['unit']})" if facts["unit"] else name
+    kind = WORDS.get(facts["target_kind"])
+    return f"{name}: {kind}" if kind else name
 
 
 def _rows(facts: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ _OPTIONS = {
     "n_epochs": "--epochs",
     "batch_size": "--batch-size",
     "inference": "--inference",
+    "target_kind": "--target-kind",
     _SEED: "--seed",
 }
 
@@ -45,7 +46,7 @@ def settings_of(fit: Fit) -> Settings:
     by_option = {name: value for name, value in asked.items() if value is not None}
     by_name = _assigned(fit.settings)
     for name in by_name:
-        if name in by_option or name == _SEED:
+        if name in by_option or name in (_SEED, "target_kind"):
             raise InputError(f"--set {name}: this is what {_OPTIONS[name]} says; give that alone")
     return Settings(by_option, by_name)
 

@@ -119,7 +119,8 @@ class ConformalRegressor(_Conformal):
     """Stretch the error bars of a fitted regressor until they hold what they promise.
 
     Intervals are mean ± c std: c is the k-th smallest |y - mean| / std of n calibration rows, k
-    being (n + 1) `coverage`, rounded up.
+    being (n + 1) `coverage`, rounded up. What of them lies where no target of the estimator's
+    `target_kind` can lie is cut off, which changes no coverage.
 
     Parameters
     ----------
@@ -162,7 +163,9 @@ class ConformalRegressor(_Conformal):
         self._check_calibrated()
         mean, std = self.estimator.predict(X, return_std=True)
         half = self.stretch_ * std
-        return np.stack([mean - half, mean + half], axis=1)
+        interval = np.stack([mean - half, mean + half], axis=1)
+        limits = getattr(getattr(self.estimator, "task_", None), "map", None)
+        return interval if limits is None else limits.limited(interval)
 
 
 @dataclass(eq=False, kw_only=True)

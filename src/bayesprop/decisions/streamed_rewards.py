@@ -25,6 +25,7 @@ from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.params import COUNT, POSITIVE, check_int, rule
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
+from bayesprop.model.target_kinds import NUMBERS
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.store import Stored
 
@@ -163,10 +164,11 @@ class StreamedRewards(Rewards):
             raise ValueError(f"estimator must be a PBPRegressor, got {type(estimator).__name__}")
         estimator.check_params()
         engine = _method(estimator, 1, 1).engine
-        if not engine.is_compiled or engine.inference != "adf":
+        if not engine.is_compiled or engine.inference != "adf" or estimator.target_kind != NUMBERS:
             raise ValueError(
                 "estimator must be a PBPRegressor of the compiled engine: activation='relu', "
-                f"batch_size=1, inference='adf', engine 'auto' or 'kernel'; got {estimator!r}"
+                "batch_size=1, inference='adf', engine 'auto' or 'kernel', "
+                f"target_kind='numbers'; got {estimator!r}"
             )
         super().check()
 

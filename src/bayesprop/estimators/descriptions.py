@@ -45,6 +45,10 @@ standardise : bool
     Whether inputs are brought to mean 0 and variance 1; False for pixels.
 warm_start : bool
     Whether `fit` goes on from the previous `fit`, with its scaling.
+target_kind : {"numbers", "positive", "share", "count"}
+    What a target can be: any number; above 0, learnt through a map between a log and a line that
+    rows left out choose; between 0 and 1, as log odds; or a whole number from 0 on, predicted by
+    the probability of each. Predictions never leave it.
 random_state : int, RandomState or None
     Seeds start, order of rows and draws.
 verbose : int
@@ -85,7 +89,8 @@ def described(cls: type[T]) -> type[T]:
     texts = [inspect.cleandoc(one.__doc__ or "") for one in cls.__mro__]
     chain = [_sections(text) for text in (*texts, SHARED)]
     words = _entries(chain, "Parameters")
-    names = [one.name for one in fields(cast(Any, cls))]
+    # In the order of the signature: what can be given without its name comes first.
+    names = [one.name for one in sorted(fields(cast(Any, cls)), key=lambda one: bool(one.kw_only))]
     parameters = dict.fromkeys(words[name] for name in names)
     example = EXAMPLES["classifier" if hasattr(cls, "predict_proba") else "regressor"]
     whole = (

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import count
+from numbers import Real
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from bayesprop.model.fit_report import CONSTANT_TARGET
 from bayesprop.model.method import Learned, LeavesGroupsOut, Progress, TrainingRows
+from bayesprop.model.target_kinds import NUMBERS, learnt_map
 from bayesprop.model.task import Encoding, Numbers, Standardiser
 from bayesprop.numerics.machine import forget_when_crowded
 
@@ -111,8 +113,9 @@ def _learned(
     X, y, weight = rows
     method = estimator.build_method(estimator.task_, X.shape[1])
     x = encoding_of(estimator).encode(X, method.furthest_input)
-    data = TrainingRows(x, estimator.task_.encode(y), weight, groups)
-    how = check_random_state(estimator.random_state), Progress(getattr(estimator, "verbose", 0))
+    rng = check_random_state(estimator.random_state)
+    data = TrainingRows(x, estimator.task_.encode(y, rng), weight, groups)
+    how = rng, Progress(getattr(estimator, "verbose", 0))
     if streams:
         learned = method.absorb(data, before, *how)
     elif before is not None:
@@ -191,6 +194,23 @@ def checked_numbers(y: Any) -> np.ndarray:
         return np.asarray(y, dtype=np.float64)
     except ValueError as error:
         raise ValueError(f"y must hold numbers ({error}): for labels take a classifier") from error
+
+
+def numbers_task(
+    estimator: Any, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None, *, is_vector: bool
+) -> Numbers:
+    """Learn map and units of targets (n, o); ValueError where they do not go with the kind."""
+    kind = estimator.target_kind
+    if kind == NUMBERS:
+        return Numbers(target_scaler(y, weight), is_vector)
+    if isinstance(noise := getattr(estimator, "noise", None), Real):
+        raise ValueError(
+            f"noise must be learnt with target_kind={kind!r}, because a variance in y² says "
+            f"nothing of a mapped target; got {noise!r}: leave it out"
+        )
+    learnt = learnt_map(kind, estimator.x_scaler_.transform(X), y, weight)
+    spread = learnt.encode(y, check_random_state(0))
+    return Numbers(target_scaler(spread, weight), is_vector, learnt)
 
 
 def target_scaler(y: np.ndarray, weight: np.ndarray | None) -> Standardiser:

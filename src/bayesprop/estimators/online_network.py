@@ -24,6 +24,7 @@ from bayesprop.model.gradient_method import Apply
 from bayesprop.model.method import Learned
 from bayesprop.model.network_likelihoods import GaussianNoise
 from bayesprop.model.networks import Activation, plain_activation
+from bayesprop.model.target_kinds import NUMBERS
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.model.trained_network import TrainedNetwork
 from bayesprop.numerics.loops import Replayed, Rows, replay
@@ -44,6 +45,11 @@ def begun(model: Any, n_features: int, *, y_scale: float, seed: int) -> Any:
     """
     fresh: Any = clone(model)
     fresh.check_params()
+    if fresh.target_kind != NUMBERS:
+        raise ValueError(
+            f"target_kind must be {NUMBERS!r} for a network that is taught from a memory, because "
+            f"no rows are there to learn a map from; got {fresh.target_kind!r}"
+        )
     one = np.ones(1)
     fresh.n_features_in_ = n_features
     fresh.x_scaler_ = Standardiser.none(n_features)

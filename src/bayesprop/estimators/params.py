@@ -7,13 +7,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from math import inf
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+
+from bayesprop.model.target_kinds import KINDS, NUMBERS
 
 Metadata = Mapping[str, Any]
 
@@ -145,3 +147,10 @@ ACTIVATION = one_of("relu", "leaky_relu", "erf", "identity")
 NOISE = rule(_check_noise)
 GAMMA = numbers("(shape > 1, rate > 0)", lambda shape, rate: 1.0 < shape < inf and 0.0 < rate < inf)
 """Shape and rate of a precision's distribution whose mean variance exists."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class TargetKind:
+    """The hyper-parameter that every regressor has."""
+
+    target_kind: str = field(default=NUMBERS, metadata=one_of(*KINDS))

@@ -112,8 +112,14 @@ class PBPRegressor(_Params, BayesianRegressor):
                 "log_evidence needs inference='sep', got 'adf', which counts the data once an "
                 "epoch; or read fit_report_.log_evidence['prequential']"
             )
+        if self.task_.map is not None:
+            raise ValueError(
+                "log_evidence needs target_kind='numbers', got "
+                f"{self.task_.kind!r}, whose mapped targets have units of their own: compare "
+                "models by `log_likelihood` on rows left out"
+            )
         X, y, _ = self.checked_rows(X, y, None, reset=False)
-        x, t = self.x_scaler_.transform(X), self.task_.encode(y)
+        x, t = self.x_scaler_.transform(X), self.task_.scaler.transform(y)
         evidence = ep_log_evidence(self.state_, x, t, activation=self.activation)
         return evidence - len(X) * self.task_.log_unit
 

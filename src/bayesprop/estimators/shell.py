@@ -19,13 +19,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesprop.estimators import fitting
-from bayesprop.estimators.params import check_fields, check_int
+from bayesprop.estimators.params import TargetKind, check_fields, check_int
 from bayesprop.estimators.stored import from_stored, save, to_stored
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, Stored, Streams
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.task import Classes, Fitted, Numbers, Standardiser
+from bayesprop.model.transformed_predictive import TransformedPredictive
 
 
 def of_learned(name: str) -> Any:
@@ -55,7 +56,7 @@ def _checked_inputs(estimator: Any, X: Any) -> Float[np.ndarray, "n d"]:
     return np.asarray(validate_data(estimator, X, dtype=np.float64, reset=False, order="C"))
 
 
-class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
+class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
     """Fits a method to rows of numbers, and predicts in their units.
 
     A subclass declares hyper-parameters, `method_class` and `build_method`.
@@ -63,9 +64,9 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
     Attributes
     ----------
     fit_report_ : FitReport
-        Guards that fired, course of training, advice.
+        Guards that fired, course of training, advice. Log evidences are of the mapped target.
     x_scaler_, y_scaler_ : Standardiser
-        How inputs and targets were standardised.
+        How inputs and (mapped) targets were standardised.
     n_iter_ : int
         Epochs seen since the last reset.
     """
@@ -152,12 +153,14 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
         y, weight = fitting.checked_numbers(y), fitting.checked_weight(sample_weight, X)
         is_vector, y = y.ndim == 1, y.reshape(len(y), -1)
         if reset:
-            self.task_ = Numbers(fitting.target_scaler(y, weight), is_vector)
             self.x_scaler_ = fitting.input_scaler(self, X, weight)
+            self.task_ = fitting.numbers_task(self, X, y, weight, is_vector=is_vector)
         if y.shape[1] != self.n_outputs_:
             raise ValueError(
                 f"y has {y.shape[1]} outputs, but the model was fitted with {self.n_outputs_}"
             )
+        if self.task_.map is not None:
+            self.task_.map.check(y)
         return X, y, weight
 
     def predict_dist(self, X: Any) -> Predictive:
@@ -194,7 +197,8 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
         """Joint draws over all rows: each is one function, from one draw of the weights.
 
         With `include_noise`, draws of new observations. (n, [o,] n_samples), as the Gaussian
-        processes of scikit-learn return them.
+        processes of scikit-learn return them. Of a `target_kind` other than numbers a function is
+        the median of y given its weights, of counts before it is rounded; observations are counts.
         """
         X, rng = _checked_inputs(self, X), check_random_state(random_state)
         check_int("n_samples", n_samples)
@@ -203,11 +207,18 @@ class BayesianRegressor(RegressorMixin, BaseEstimator, ABC):
 
     @available_if(has(Features))
     def posterior_features(self, X: Any) -> Float[np.ndarray, "n o k"]:
-        """Numbers whose inner products are the posterior covariances of the function, y²."""
+        """Numbers whose inner products are the posterior covariances of the function, y².
+
+        Of a `target_kind` other than numbers to first order: times the slope of its map.
+        """
         X, fitted = _checked_inputs(self, X), self.fitted_
         method: Any = fitted.method
         features = method.features(self.state_, fitted.encoded(X))
-        return features * self.y_scaler_.scale[:, None]
+        features = features * self.y_scaler_.scale[:, None]
+        if self.task_.map is None:
+            return features
+        predictive = cast(TransformedPredictive, fitted.predict(X))
+        return features * np.reshape(predictive.slope, (len(X), -1, 1))
 
     def log_likelihood(self, X: Any, y: Any) -> float:
         """Mean log density of y, nats a row, in the original units (outputs are summed)."""

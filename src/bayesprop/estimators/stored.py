@@ -14,7 +14,7 @@ from bayesprop.catalogue import METHODS, estimator_class
 from bayesprop.estimators.fitting import Pruned
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Learned, Stored
-from bayesprop.model.task import Classes, Standardiser, task_from_dict
+from bayesprop.model.task import Classes, Numbers, Standardiser, task_from_dict
 
 _GONE: dict[str, dict[str, Any]] = {"PBPRegressor": {"reference": False}}
 """Hyper-parameters of older files, each with the value that stands for what is done now."""
@@ -23,6 +23,10 @@ _RENAMED: dict[str, dict[str, str]] = {
     "BayesianMLPRegressor": {"learn_residual": "learn_processes"}
 }
 """Hyper-parameters by their names in older files."""
+
+
+_ADDED = {"target_kind": "numbers"}
+"""Hyper-parameters that older files do not have, each with the value that stands for them."""
 
 
 def stored_params(estimator: Any) -> dict[str, Any]:
@@ -42,6 +46,7 @@ def with_params(cls: type, stored: dict[str, Any]) -> Any:
     for name, kept in _GONE.get(cls.__name__, {}).items():
         if params.pop(name, kept) != kept:
             raise ValueError(f"{name} is no longer a choice but {kept!r}: fit the model again")
+    params = {k: v for k, v in _ADDED.items() if hasattr(cls, k)} | params
     model = cls(**params)
     if set(model.get_params()) != set(params):
         raise ValueError(f"params must name every hyper-parameter, got {sorted(params)}")
@@ -103,6 +108,8 @@ def from_stored(kind: type, header: dict[str, Any], arrays: dict[str, np.ndarray
     model.task_ = task_from_dict(header)
     if isinstance(model.task_, Classes) != hasattr(kind, "predict_proba"):
         raise ValueError(f"a {kind.__name__} does not predict what the file says")
+    if isinstance(model.task_, Numbers) and model.task_.kind != model.target_kind:
+        raise ValueError(f"y_map must be that of target_kind={model.target_kind!r}")
     if "pruned" in header:
         model.pruned_ = Pruned(**header["pruned"])
     method = model.build_method(model.task_, n_inputs)

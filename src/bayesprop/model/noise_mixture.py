@@ -16,7 +16,13 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.predictive import BY_MEMBER, Moments, Predictive
+from bayesprop.model.predictive import (
+    BY_MEMBER,
+    Function,
+    Moments,
+    Predictive,
+    expected_of_gaussians,
+)
 
 Members = Float[np.ndarray, "k n"] | Float[np.ndarray, "k n o"]
 
@@ -209,6 +215,19 @@ class NoiseMixturePredictive(Predictive):
         broad = self.broad_mean + np.sqrt(self.broad_var) * rng.standard_normal(shape)
         return np.where(rng.random(shape) < BROAD_SHARE, broad, y)
 
+    def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        """Return `cdf` at q values of every row."""
+        return np.clip(self._elementwise(_distribution, y), 0.0, 1.0)
+
+    def expected(self, function: Function) -> Moments:
+        """Return E function(y) by the rule of Gauss and Hermite, summed over all Gaussians."""
+
+        def of_parts(parts: _Components, _y: np.ndarray) -> np.ndarray:
+            values = expected_of_gaussians(function, parts.m, parts.std)
+            return np.sum(np.exp(parts.log_share) * values, axis=1)
+
+        return self._elementwise(of_parts, self.mean)
+
     def _log_prob(self, y: Moments) -> Moments:
         log_density = self._elementwise(_log_density, np.clip(y, -_FURTHEST, _FURTHEST))
         return np.where(np.isinf(y), -np.inf, log_density)
@@ -226,16 +245,21 @@ class NoiseMixturePredictive(Predictive):
     def _elementwise(
         self, function: Callable[[_Components, np.ndarray], np.ndarray], values: np.ndarray
     ) -> np.ndarray:
-        """Apply a function of components and one number to all elements, in bounded chunks."""
-        flat, result = values.ravel(), np.empty(values.size)
+        """Apply a function of components and one number to all elements, in bounded chunks.
+
+        values
+            (..., n) or (..., n, o): all of one element are taken with its components.
+        """
+        flat = np.reshape(values, (-1, self.mean.size))
+        result = np.empty(flat.shape)
         of_members = [getattr(self, name).reshape(len(self.f_mean), -1) for name in _OF_MEMBERS]
         broad = (self.broad_mean.ravel(), self.broad_var.ravel())
         room = max(1, _CHUNK_ELEMENTS // (len(self.f_mean) * _N_NODES * _N_NODES))
-        for first in range(0, flat.size, room):
+        for first in range(0, self.mean.size, room):
             at = slice(first, first + room)
             parts = _components(*(a[:, at] for a in of_members), *(b[at] for b in broad))
-            result[at] = function(parts, flat[at])
-        return result.reshape(values.shape)
+            result[:, at] = [function(parts, some[at]) for some in flat]
+        return result.reshape(np.shape(values))
 
 
 _OF_MEMBERS = ("f_mean", "f_var", "log_noise_mean", "log_noise_var", "dof", "share")

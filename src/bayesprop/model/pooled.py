@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.predictive import Moments, Predictive
+from bayesprop.model.predictive import Function, Moments, Predictive
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,23 @@ class PooledPredictive(Predictive):
         """Draw n new observations for every row, independently over rows; (s, n)."""
         drawn = np.concatenate([part.sample(rng, n) for part in self.parts], axis=1)
         return drawn[:, np.argsort(self.places)]
+
+    @property
+    def step(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Distance of neighbouring values: 1 for counts, 0 where values lie densely."""
+        return self.parts[0].step
+
+    def pit(self, y: Moments) -> Moments:
+        """Probability integral transform of each observation; uniform on 0..1 if calibrated."""
+        return self._each(lambda part, own: part.pit(own), self._checked(y))
+
+    def expected(self, function: Function) -> Moments:
+        """Return E function(y), of a smooth elementwise function, by quadrature."""
+        return self._each(lambda part, _: part.expected(function), None)
+
+    def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
+        """Bring the bounds of intervals to where the target can lie."""
+        return self.parts[0].limited(interval)
 
     @property
     def _owners(self) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -16,8 +16,13 @@ from scipy import special
 
 Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
 Draws = Float[np.ndarray, "s n"] | Float[np.ndarray, "s n o"]
+Function = Callable[[np.ndarray], np.ndarray]
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _BISECTIONS = 60
+_HERMITE, _weights = np.polynomial.hermite_e.hermegauss(12)
+_HERMITE_WEIGHTS = _weights / np.sum(_weights)
+_TAILS = np.linspace(-9.0, 9.0, 73)
+"""Nodes of the trapezoidal rule in t of scale sinh(t), for tails that fall like powers."""
 
 BY_MEMBER = {"row_axis": 1}
 """Metadata of a field of a predictive whose first axis runs over members, the second over rows."""
@@ -38,6 +43,9 @@ class Predictive(ABC):
     mean: Moments
     epistemic_var: Moments
     noise_var: Moments
+
+    step: ClassVar[float] = 0.0
+    """Distance of neighbouring values: 1 for counts, 0 where values lie densely."""
 
     @property
     def var(self) -> Moments:
@@ -102,8 +110,12 @@ class Predictive(ABC):
         return self._log_prob(self._checked(y))
 
     def cdf(self, y: Moments) -> Moments:
-        """Probability of a value at or below each observation (the PIT), 0 to 1."""
+        """Probability of a value at or below each observation, 0 to 1."""
         return self._cdf(self._checked(y))
+
+    def pit(self, y: Moments) -> Moments:
+        """Probability integral transform of each observation; uniform on 0..1 if calibrated."""
+        return self.cdf(y)
 
     def crps(self, y: Moments) -> Moments:
         """Continuous ranked probability score of each observation, y; smaller is better."""
@@ -121,6 +133,18 @@ class Predictive(ABC):
             raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
         tail = (1.0 - coverage) / 2.0
         return np.stack([self.quantile(tail), self.quantile(1.0 - tail)], axis=-1)
+
+    def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        """Return `cdf` at q values of every row."""
+        return np.stack([self._cdf(values) for values in y])
+
+    @abstractmethod
+    def expected(self, function: Function) -> Moments:
+        """Return E function(y), of a smooth elementwise function, by quadrature."""
+
+    def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
+        """Bring the bounds of intervals to where the target can lie; here anywhere."""
+        return interval
 
     def _checked(self, y: Moments) -> Moments:
         y = np.asarray(y, np.float64)
@@ -157,6 +181,10 @@ class GaussianPredictive(Predictive):
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         return self.mean + self.std * rng.standard_normal((n, *np.shape(self.mean)))
+
+    def expected(self, function: Function) -> Moments:
+        """Return E function(y) by the rule of Gauss and Hermite."""
+        return expected_of_gaussians(function, self.mean, self.std)
 
     def _log_prob(self, y: Moments) -> Moments:
         z = (y - self.mean) / self.std
@@ -201,6 +229,14 @@ class StudentTPredictive(Predictive):
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         return self.mean + self.scale * rng.standard_t(self.dof, (n, *np.shape(self.mean)))
 
+    def expected(self, function: Function) -> Moments:
+        """Return E function(y) by the trapezoidal rule, even in arsinh(y / scale)."""
+        nodes = zip(np.sinh(_TAILS), np.cosh(_TAILS), strict=True)
+        weighted = [(z, np.exp(self._log_density(z)) * slope) for z, slope in nodes]
+        total = np.asarray(sum(weight for _, weight in weighted))
+        values = sum(weight * function(self.mean + self.scale * z) for z, weight in weighted)
+        return np.asarray(values) / total
+
     def _log_prob(self, y: Moments) -> Moments:
         return self._log_density((y - self.mean) / self.scale) - np.log(self.scale)
 
@@ -218,7 +254,7 @@ class StudentTPredictive(Predictive):
         spread = 2.0 * density * (dof + z * z) - 2.0 * np.sqrt(dof) * np.exp(log_ratio)
         return self.scale * (z * (2.0 * special.stdtr(dof, z) - 1.0) + spread / (dof - 1.0))
 
-    def _log_density(self, z: Moments) -> Moments:
+    def _log_density(self, z: Moments | float) -> Moments:
         """Log density of the standard Student-t: -log(sqrt(dof) B(1/2, dof/2)) - ..."""
         constant = special.betaln(0.5, 0.5 * self.dof) + 0.5 * np.log(self.dof)
         return -constant - 0.5 * (self.dof + 1.0) * np.log1p(z * z / self.dof)
@@ -255,6 +291,10 @@ class MixturePredictive(Predictive):
         v = np.take_along_axis(self.noise_vars, chosen, axis=0)
         return m + np.sqrt(v) * rng.standard_normal(m.shape)
 
+    def expected(self, function: Function) -> Moments:
+        """Return E function(y) by the rule of Gauss and Hermite, averaged over draws or members."""
+        return expected_of_gaussians(function, self.means, np.sqrt(self.noise_vars)).mean(axis=0)
+
     def _log_prob(self, y: Moments) -> Moments:
         std = np.sqrt(self.noise_vars)
         z = (y - self.means) / std
@@ -281,6 +321,12 @@ class MixturePredictive(Predictive):
         for m, v in zip(self.means, self.noise_vars, strict=True):
             spread += _mean_abs(self.means - m, self.noise_vars + v).mean(axis=0)
         return distance - 0.5 * spread / len(self.means)
+
+
+def expected_of_gaussians(function: Function, m: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """E function(x) of x ~ N(m, std²), elementwise: 12 nodes of Gauss and Hermite."""
+    nodes = zip(_HERMITE, _HERMITE_WEIGHTS, strict=True)
+    return np.asarray(sum(weight * function(m + std * node) for node, weight in nodes))
 
 
 def _mean_abs(m: np.ndarray, v: np.ndarray) -> np.ndarray:

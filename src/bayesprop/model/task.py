@@ -16,6 +16,8 @@ from jaxtyping import Float, Int
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.method import Learned, Method
 from bayesprop.model.predictive import Predictive
+from bayesprop.model.target_kinds import NUMBERS, TargetMap, map_from_dict
+from bayesprop.model.transformed_predictive import transformed
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
 _LABEL_KINDS: dict[str, type] = {"text": str, "bool": bool, "int": int, "float": float}
@@ -109,16 +111,19 @@ class Standardiser:
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """One target or several, standardised for the method.
+    """One target or several, mapped onto the whole line, and standardised for the method.
 
     scaler
-        Of the targets, (o,).
+        Of the mapped targets, (o,).
     is_vector
         Whether there is one target, without an axis of its own.
+    map
+        From the support of the targets to the whole line; None: they are learnt as they are.
     """
 
     scaler: Standardiser
     is_vector: bool
+    map: TargetMap | None = None
 
     name = REGRESSION
 
@@ -129,22 +134,44 @@ class Numbers:
 
     @property
     def log_unit(self) -> float:
-        """Log of one standardised unit of every target, in y, summed."""
+        """Log of one standardised unit of every target, in y (or as it is mapped), summed."""
         return float(np.sum(np.log(self.scaler.scale)))
 
-    def encode(self, y: Float[np.ndarray, "n o"]) -> Float[np.ndarray, "n o"]:
-        """Standardise targets."""
-        return self.scaler.transform(y)
+    @property
+    def kind(self) -> str:
+        """One of `KINDS`."""
+        return NUMBERS if self.map is None else self.map.kind
+
+    def encode(
+        self, y: Float[np.ndarray, "n o"], rng: np.random.RandomState
+    ) -> Float[np.ndarray, "n o"]:
+        """Map and standardise targets; counts draw where in their unit interval they lie."""
+        return self.scaler.transform(y if self.map is None else self.map.encode(y, rng))
 
     def decode(self, predictive: Predictive) -> Predictive:
         """Bring a prediction of standardised targets to the units and the shape of y."""
         shift = self.scaler.inverse_mean(np.zeros((1, self.n_outputs)))[0]
         rescaled = predictive.rescaled(shift, self.scaler.scale)
-        return rescaled.target(0) if self.is_vector else rescaled
+        rescaled = rescaled.target(0) if self.is_vector else rescaled
+        return rescaled if self.map is None else transformed(rescaled, self.map)
+
+    def decode_draws(
+        self, drawn: Float[np.ndarray, "s n o"], *, include_noise: bool
+    ) -> Float[np.ndarray, "s n o"]:
+        """Bring draws of standardised targets to the units of y: functions, or observations."""
+        z = self.scaler.inverse_mean(drawn)
+        if self.map is None:
+            return z
+        return (
+            self.map.observed(z)
+            if include_noise
+            else np.clip(self.map.inverse(z), *self.map.support)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `task_from_dict` reads, for JSON."""
-        return {"y_is_vector": self.is_vector, "y_scaler": self.scaler.to_dict()}
+        stored = {"y_is_vector": self.is_vector, "y_scaler": self.scaler.to_dict()}
+        return stored if self.map is None else stored | {"y_map": self.map.to_dict()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +188,11 @@ class Classes:
         """Number of labels."""
         return len(self.labels)
 
-    def encode(self, y: np.ndarray) -> Int[np.ndarray, " n"]:
+    def encode(
+        self,
+        y: np.ndarray,
+        rng: np.random.RandomState,  # noqa: ARG002
+    ) -> Int[np.ndarray, " n"]:
         """Codes of labels; ValueError names one that is not among them."""
         codes = np.minimum(np.searchsorted(self.labels, y), len(self.labels) - 1)
         unknown = self.labels[codes] != y
@@ -197,7 +228,10 @@ def task_from_dict(stored: dict[str, Any]) -> Task:
     """Rebuild what `to_dict` of either gave; ValueError where it does not fit together."""
     if "classes" not in stored:
         scaler = Standardiser.checked(stored["y_scaler"], "y_scaler")
-        return Numbers(scaler, bool(stored["y_is_vector"]))
+        learnt = map_from_dict(stored["y_map"]) if "y_map" in stored else None
+        if learnt is not None and len(scaler.mean) != 1:
+            raise ValueError(f"y_map is of one target, and y_scaler of {len(scaler.mean)}")
+        return Numbers(scaler, bool(stored["y_is_vector"]), learnt)
     kind, labels = _LABEL_KINDS[stored["label_kind"]], stored["classes"]
     if len(labels) < 2 or not all(type(label) is kind for label in labels):
         raise ValueError(f"classes must be two labels or more of kind {stored['label_kind']}")
@@ -284,4 +318,4 @@ class Fitted:
         method, task = cast(Any, self.method), cast(Numbers, self.task)
         x = self.encoded(X)
         drawn = method.draw(self.learned.state, x, rng, n, include_noise=include_noise)
-        return task.scaler.inverse_mean(drawn)
+        return task.decode_draws(drawn, include_noise=include_noise)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.target_kinds import COUNT, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes, of_numbers
 from bayesprop.report.baselines import Baselines
@@ -24,6 +25,12 @@ from bayesprop.report.verdict import Verdict, verdict
 if TYPE_CHECKING:
     from bayesprop.table.encoding import Rows, TableEncoding
 
+KIND_NOTES = {
+    POSITIVE: "The target is taken for positive numbers: no interval reaches to 0 or below.",
+    SHARE: "The target is taken for shares: every interval lies between 0 and 1.",
+    COUNT: "The target is taken for counts: the bounds of intervals are whole numbers from 0 on, "
+    "log-likelihoods are of probabilities, and PIT values are drawn within their step.",
+}
 _MISSING = "The model file does not hold the baselines, which need the training rows."
 Details = TypeVar("Details", NumberDetails, ClassDetails)
 
@@ -136,7 +143,7 @@ def collect(
         source=metadata["source"],
         created=metadata["created"],
         reproduction=_reproduction(estimator, metadata),
-        data_notes=tuple(encoding.report),
+        data_notes=(*encoding.report, *_kind_notes(estimator)),
         kind="training" if test is None else "table" if train is None else "held-out",
         remarks=(*metadata.get("remarks", ()), *estimator.fit_report_.warnings),
         n_rows=len(y),
@@ -159,6 +166,12 @@ def collect(
         weights=weights_of(estimator, encoding.feature_names) if pictures is None else None,
         details=details,
     )
+
+
+def _kind_notes(estimator: Any) -> tuple[str, ...]:
+    """Say how the target was mapped, if it was."""
+    learnt = getattr(getattr(estimator, "task_", None), "map", None)
+    return () if learnt is None else (KIND_NOTES[learnt.kind],)
 
 
 def _check(is_usable: np.ndarray, rows: Rows) -> None:

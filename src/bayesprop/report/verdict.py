@@ -134,10 +134,10 @@ def _pronounce(
             headline = f"No fault seen, but {n:,} rows are too few to tell a small one from chance."
             return Verdict("unknown", headline, (text,))
         return Verdict("good", f"Well calibrated, as far as {n:,} rows can tell.", (text,))
-    details = (*(fault.detail for fault in faults), counts)
     if all(fault.size < fault.limit for fault in faults):
         headline = f"Well calibrated: what deviation {n:,} rows show is {small}."
-        return Verdict("good", headline, details)
+        return Verdict("good", headline, (*(f"{f.clear} {f.detail}" for f in faults), counts))
+    details = (*(fault.detail for fault in faults), counts)
     worst = max(faults, key=lambda fault: (fault.is_clear, fault.size))
     return Verdict("caution", worst.clear if worst.is_clear else worst.hint, details)
 
@@ -152,13 +152,21 @@ def _shape(pit: np.ndarray) -> list[Fault]:
         return []
     excess = np.abs(histogram.counts - histogram.expected)
     headline = "The errors do not have the predicted shape."
-    detail = (
-        "Widths and centre are right on average, but the histogram of PIT values is not flat: "
-        "the noise is skewed, or it depends on the row."
-    )
+    flat = "Widths and centre are right on average, but the histogram of PIT values is not flat: "
+    detail = f"{flat}the noise depends on the row, or it has another form."
+    if abs(skew := _skew(pit)) > _Z_CLEAR:
+        long, short = ("high", "low") if skew > 0.0 else ("low", "high")
+        headline = f"The errors have another shape than predicted: skewed towards {long} values."
+        detail = f"{flat}it has too many rows far on the {long} side, too few on the {short} one."
     # Half the sum is the share of rows that lie in a bin too many.
     size = max(distance, float(np.sum(excess)) / 2.0 / len(pit))
     return [Fault(headline, headline, detail, size, is_clear=True)]
+
+
+def _skew(pit: np.ndarray) -> float:
+    """Third component of Neyman's (1937) smooth test: N(0, 1) where the PIT is uniform."""
+    u = 2.0 * pit - 1.0
+    return float(np.sqrt(7.0 / len(pit)) * np.sum(0.5 * (5.0 * u**3 - 3.0 * u)))
 
 
 def _bias(pit: np.ndarray) -> list[Fault]:
@@ -216,7 +224,9 @@ def _excess_coverage(folded: np.ndarray) -> np.ndarray:
 def _stretch(predicted: Predictive, y: np.ndarray) -> float:
     """Factor by which the 90 % intervals must grow, about their centres, to hold 90 % of rows."""
     interval = predicted.interval(0.9)
-    centre, half = np.mean(interval, axis=1), (interval[:, 1] - interval[:, 0]) / 2.0
+    # Of counts, an interval reaches half a step beyond its bounds, and so it is never empty.
+    centre = np.mean(interval, axis=1)
+    half = (interval[:, 1] - interval[:, 0] + predicted.step) / 2.0
     return float(np.quantile(np.abs(y - centre) / half, 0.9))
 
 

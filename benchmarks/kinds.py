@@ -1,0 +1,153 @@
+"""`python -m benchmarks.kinds FOLDER`: targets of their kind beside the same targets as numbers.
+
+Rows, columns and splits as in `benchmarks.tables`, at most 5000 rows, everything at its defaults.
+Beside the default regressor of either kind stands what a user may have at hand: boosted trees of
+scikit-learn on the log target, with Gaussian errors as they are in cross-validation; for counts
+boosted trees of Poisson's loss, with the negative binomial whose dispersion fits those best. One
+line of JSON a fit goes to `results/kinds.jsonl`; what stands there already is not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy import optimize, stats
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.model_selection import cross_val_predict
+
+from bayesprop import BayesianMLPRegressor
+from bayesprop.cli.console import print_table
+from bayesprop.model.predictive import Predictive
+from benchmarks.tables import Split, asked_for, divided, encoded, rows_of
+
+TARGETS = {
+    "Sacramento": ("price", "positive"),
+    "car_prices": ("Price", "positive"),
+    "DoctorVisits": ("visits", "count"),
+    "diamonds": ("price", "positive"),
+    "ames": ("Sale_Price", "positive"),
+}
+MODELS = ("numbers", "kind", "boosted trees")
+MOST_ROWS = 5000
+_MOST_COUNT = 400
+
+
+def ours(split: Split, kind: str, seed: int, *, is_count: bool) -> dict[str, float]:
+    """Score the default, its target of a kind; of a count, the probability of its unit interval."""
+    model = BayesianMLPRegressor(target_kind=kind, random_state=seed).fit(split.x, split.y)
+    predicted, y = model.predict_dist(split.x_test), split.y_test
+    log_prob = predicted.log_prob(y)
+    if is_count and kind == "numbers":
+        log_prob = _log_unit(predicted, y)
+    return _scores(log_prob, predicted.crps(y), predicted.interval(0.9), y, is_count=is_count)
+
+
+def _log_unit(predicted: Predictive, y: np.ndarray) -> np.ndarray:
+    """Log probability of (y - 1/2, y + 1/2), where that is rounding of the density."""
+    inside = predicted.cdf(y + 0.5) - predicted.cdf(y - 0.5)
+    return np.where(inside > 1e-9, np.log(np.maximum(inside, 1e-300)), predicted.log_prob(y))
+
+
+def _scores(
+    log_prob: np.ndarray, crps: np.ndarray, interval: np.ndarray, y: np.ndarray, *, is_count: bool
+) -> dict[str, float]:
+    low, high = interval.T
+    outside = low < 0.0 if is_count else low <= 0.0
+    return {
+        "log_likelihood": float(np.mean(log_prob)),
+        "crps": float(np.mean(crps)),
+        "inside_90": float(np.mean((low <= y) & (y <= high))),
+        "outside": float(np.mean(outside)),
+    }
+
+
+def log_normal_trees(split: Split, seed: int) -> dict[str, float]:
+    """Score boosted trees on log y; the errors' variance is that of five-fold cross-validation."""
+    z, y = np.log(split.y), split.y_test
+    model = HistGradientBoostingRegressor(random_state=seed)
+    std = float(np.std(z - cross_val_predict(model, split.x, z, cv=5)))
+    mean = model.fit(split.x, z).predict(split.x_test)
+    law = stats.lognorm(std, scale=np.exp(mean))
+    draws = law.rvs((2000, len(y)), random_state=np.random.default_rng(seed))
+    crps = np.mean(np.abs(draws - y), axis=0) - 0.5 * np.mean(np.abs(draws[::2] - draws[1::2]), 0)
+    interval = np.stack([law.ppf(0.05), law.ppf(0.95)], axis=1)
+    return _scores(law.logpdf(y), crps, interval, y, is_count=False)
+
+
+def negative_binomial_trees(split: Split, seed: int) -> dict[str, float]:
+    """Score boosted trees of Poisson's loss and a dispersion: P(k) of var = m + m² / size."""
+    y, model = split.y_test, HistGradientBoostingRegressor(loss="poisson", random_state=seed)
+    left_out = np.maximum(cross_val_predict(model, split.x, split.y, cv=5), 1e-6)
+
+    def loss(log_size: float) -> float:
+        size = np.exp(log_size)
+        return -float(np.sum(stats.nbinom.logpmf(split.y, size, size / (size + left_out))))
+
+    size = float(np.exp(optimize.minimize_scalar(loss, bounds=(-5.0, 8.0), method="bounded").x))
+    mean = np.maximum(model.fit(split.x, split.y).predict(split.x_test), 1e-6)
+    law = stats.nbinom(size, size / (size + mean))
+    k = np.arange(_MOST_COUNT)[:, None]
+    crps = np.sum((law.cdf(k) - (k >= y)) ** 2, axis=0)
+    interval = np.stack([law.ppf(0.05), law.ppf(0.95)], axis=1)
+    return _scores(law.logpmf(y), crps, interval, y, is_count=True)
+
+
+def scores(model: str, kind: str, split: Split, seed: int) -> dict[str, float]:
+    """Score one fit in the target's unit, and count its processor seconds."""
+    started = time.process_time()
+    is_count = kind == "count"
+    if model == "boosted trees":
+        measured = (negative_binomial_trees if is_count else log_normal_trees)(split, seed)
+    else:
+        asked = kind if model == "kind" else "numbers"
+        measured = ours(split, asked, seed, is_count=is_count)
+    return measured | {"seconds": time.process_time() - started}
+
+
+def measure(folder: Path, out: Path, n_splits: int, models: list[str]) -> None:
+    """Run what is missing, split by split."""
+    done = {(row["table"], row["split"], row["model"]) for row in rows_of(out)}
+    out.parent.mkdir(exist_ok=True)
+    for number in range(n_splits):
+        for name, (target, kind) in TARGETS.items():
+            missing = [model for model in models if (name, number, model) not in done]
+            if not missing:
+                continue
+            train, test = divided(folder, name, target, number)
+            train, test = train[: round(0.8 * MOST_ROWS)], test[: round(0.2 * MOST_ROWS)]
+            split = encoded(train, test, target, "regression")
+            for model in missing:
+                row = {"table": name, "split": number, "model": model, "kind": kind}
+                row |= scores(model, kind, split, number)
+                with out.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+
+
+def show(out: Path, models: list[str]) -> None:
+    """Print means over splits."""
+    rows, lines = list(rows_of(out)), []
+    parts = ("log_likelihood", "crps", "inside_90", "outside", "seconds")
+    for name, (_, kind) in TARGETS.items():
+        for model in models:
+            some = [row for row in rows if (row["table"], row["model"]) == (name, model)]
+            if some:
+                means = [float(np.mean([row[part] for row in some])) for part in parts]
+                cells = (f"{mean:.4g}" for mean in means)
+                lines.append((name, kind if model == "kind" else model, *cells, str(len(some))))
+    columns = ("table", "model", "log-likelihood", "CRPS", "inside 90 %", "bounds outside")
+    title = "Kinds of targets, mean over splits"
+    print_table(title, (*columns, "seconds", "splits"), lines, right=range(2, 8))
+
+
+def main() -> None:
+    """Measure and print."""
+    asked = asked_for(__doc__, MODELS, "results/kinds.jsonl")
+    measure(asked.folder, asked.out, asked.splits, asked.models)
+    show(asked.out, asked.models)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""Predictions of a target that was learnt through a monotone map, in the target's own unit.
+
+The map is z = h(y), y = g(z) (`target_kinds`); `latent` is what a method predicts of z. Quantiles
+go through g as they are; what takes an integral is summed from the distribution function of z.
+
+The variance of y is exact, up to quadrature. Its parts are not: by the law of total variance
+Var y = Var E[y | f] + E Var[y | f], for a Gaussian function f and Gaussian noise of the latent
+variances; the shares that these have of their sum are the shares of the variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.model.predictive import Function, Moments, Predictive, expected_of_gaussians
+from bayesprop.model.target_kinds import CountScores, TargetMap
+
+_FURTHEST, _PANELS = 8.0, 8
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(4)
+_PLACES = ((np.arange(_PANELS)[:, None] + 0.5 * (1.0 + _NODES)) / _PANELS).ravel()
+_PLACE_WEIGHTS = np.tile(0.5 * _NODE_WEIGHTS / _PANELS, _PANELS)
+_LEAST_TAIL = 1e-13
+_MOST_COUNTS, _COUNT_TAIL = 96, 1e-7
+_LEAST_PROBABILITY = 1e-7
+_TINY = float(np.finfo(np.float64).tiny)
+_ROUNDING = 1e-14
+
+
+@dataclass(frozen=True)
+class TransformedPredictive(Predictive):
+    """What `latent` says of z, said of y = g(z). Built by `transformed`."""
+
+    latent: Predictive
+    map: TargetMap
+
+    def __getitem__(self, rows: Any) -> Self:
+        """Select rows (a slice, mask or index array)."""
+        mean, epistemic_var, noise_var = (part[rows] for part in self._moments())
+        return type(self)(mean, epistemic_var, noise_var, self.latent[rows], self.map)
+
+    def target(self, k: int) -> Self:
+        """Select one of several targets."""
+        mean, epistemic_var, noise_var = (part[..., k] for part in self._moments())
+        return type(self)(mean, epistemic_var, noise_var, self.latent.target(k), self.map)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Any]) -> Self:
+        """Put the rows of several predictions by one map one after another."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*(part._moments() for part in parts), strict=True)
+        mean, epistemic_var, noise_var = map(np.concatenate, columns)
+        latents = [part.latent for part in parts]
+        latent = type(latents[0]).joined(latents)
+        return cls(mean, epistemic_var, noise_var, latent, parts[0].map)
+
+    def _moments(self) -> tuple[Moments, Moments, Moments]:
+        return self.mean, self.epistemic_var, self.noise_var
+
+    def rescaled(
+        self,
+        shift: np.ndarray | float,  # noqa: ARG002
+        scale: np.ndarray | float,  # noqa: ARG002
+    ) -> Predictive:
+        """Refuse: a shift would leave the support."""
+        raise TypeError(
+            f"a prediction of target_kind={self.map.kind!r} keeps its unit and its support: draw "
+            "from it with `sample`, and rescale the draws"
+        )
+
+    def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
+        """Bring the bounds of intervals into the support."""
+        return self.map.limited(interval)
+
+    @property
+    def slope(self) -> Moments:
+        """Derivative dy/dz at the mean of z: what a small change of the function does to y."""
+        return self.map.inverse_slope(self.latent.mean)
+
+
+class ContinuousPredictive(TransformedPredictive):
+    """A density of y: that of z times dz/dy."""
+
+    @classmethod
+    def of(cls, latent: Predictive, map: TargetMap) -> ContinuousPredictive:
+        """Integrate mean and variance."""
+        bare = cls(latent.mean, latent.mean, latent.mean, latent, map)
+        mean, square = bare.expected(np.asarray), bare.expected(np.square)
+        parts = _in_parts(latent, map, np.maximum(square - mean**2, _ROUNDING * square))
+        return cls(mean, *parts, latent, map)
+
+    def expected(self, function: Function) -> Moments:
+        """Return E function(y), of a smooth elementwise function, by quadrature."""
+        return self.latent.expected(lambda z: function(self.map.inverse(z)))
+
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
+        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
+        return self.map.inverse(self.latent.sample(rng, n))
+
+    def _log_prob(self, y: Moments) -> Moments:
+        log_density = self.latent.log_prob(self.map.forward(y)) + self.map.log_slope(y)
+        return np.where(self.map.holds(y), log_density, -np.inf)
+
+    def _cdf(self, y: Moments) -> Moments:
+        low, high = self.map.support
+        inside = self.latent.cdf(self.map.forward(y))
+        return np.where(y <= low, 0.0, np.where(y >= high, 1.0, inside))
+
+    def _quantile(self, level: float) -> Moments:
+        return self.map.inverse(self.latent.quantile(level))
+
+    def _crps(self, y: Moments) -> Moments:
+        """CRPS = integral of (F(t) - 1{t >= y})² dt (Gneiting & Raftery 2007, eq. 20), over z."""
+        inside = np.clip(y, *self.map.support)
+        crps = np.abs(y - inside)
+        for side in (-1.0, 1.0):
+            z, width = _one_side(self.latent, self.map.forward(inside), side)
+            below = self.latent.cdfs(z)
+            tail = below if side < 0.0 else 1.0 - below
+            # A tail that is no more than rounding would be multiplied by a huge slope.
+            tail = np.where(tail > _LEAST_TAIL, tail, 0.0)
+            crps = crps + np.sum(tail**2 * self.map.inverse_slope(z) * width, axis=0)
+        return crps
+
+
+class CountPredictive(TransformedPredictive):
+    """Probabilities of 0, 1, 2, ...: P(k) = F(h(k + 1/2)) - F(h(k - 1/2)), F of z.
+
+    `log_prob` is a log probability, quantiles are whole numbers, and `cdf` is a step function.
+    """
+
+    step: ClassVar[float] = 1.0
+
+    @classmethod
+    def of(cls, latent: Predictive, map: TargetMap) -> CountPredictive:
+        """Sum mean and variance."""
+        zero = np.zeros(np.shape(latent.mean))
+        bare = cls(zero, zero, zero, latent, map)
+        counts = bare._counts(zero)
+        above = 1.0 - bare._below(counts)
+        mean = _sum(above, counts)
+        # E (k - c)² = c² + sum over k of P(> k) (2 (k - c) + 1).
+        var = mean**2 + _sum(above * (2.0 * (counts - mean) + 1.0), counts)
+        return cls(mean, *_in_parts(latent, map, np.maximum(var, _TINY)), latent, map)
+
+    def expected(self, function: Function) -> Moments:
+        """Return E f(k) = f(0) + sum over k of P(> k) (f(k + 1) - f(k)), some k in the tails."""
+        zero = np.zeros(np.shape(self.latent.mean))
+        counts = self._counts(zero)
+        rise = function(counts + 1.0) - function(counts)
+        return function(zero) + _sum((1.0 - self._below(counts)) * rise, counts)
+
+    def pit(self, y: Moments) -> Moments:
+        """Randomised PIT: uniform between P(< y) and P(<= y) (Czado, Gneiting & Held 2009).
+
+        The random numbers are the same at every call.
+        """
+        y = self._checked(y)
+        below, at = self._cdf(y - 1.0), self._cdf(y)
+        return below + np.random.default_rng(0).random(np.shape(y)) * (at - below)
+
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
+        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
+        return self.map.observed(self.latent.sample(rng, n))
+
+    def _below(self, k: np.ndarray) -> np.ndarray:
+        """Probability of k or less, at whole numbers; k may have an axis more, in front."""
+        z = self.map.forward(np.maximum(k, 0.0) + 0.5)
+        is_one = z.ndim == np.ndim(self.latent.mean)
+        return np.where(k < 0.0, 0.0, self.latent.cdf(z) if is_one else self.latent.cdfs(z))
+
+    def _log_prob(self, y: Moments) -> Moments:
+        is_count = self.map.holds(y)
+        k = np.where(is_count, y, 0.0)
+        below, at = self._below(k - 1.0), self._below(k)
+        low, high = self.map.forward(k - 0.5), self.map.forward(k + 0.5)
+        # Far in a tail the difference is rounding: the density between takes its place.
+        with np.errstate(divide="ignore"):
+            low = np.where(k == 0.0, high - 1.0, low)
+            tail = self.latent.log_prob(0.5 * (low + high)) + np.log(high - low)
+            is_exact = (at - below > _LEAST_PROBABILITY) | ((k == 0.0) & (at > 0.0))
+            log_prob = np.where(is_exact, np.log(at - below), tail)
+        return np.where(is_count, log_prob, -np.inf)
+
+    def _cdf(self, y: Moments) -> Moments:
+        return self._below(np.floor(y))
+
+    def _quantile(self, level: float) -> Moments:
+        return self.map.observed(self.latent.quantile(level))
+
+    def _crps(self, y: Moments) -> Moments:
+        """Sum over k of (F(k) - 1{k >= y})² (Czado, Gneiting & Held 2009), linear between."""
+        whole = np.maximum(np.floor(y), 0.0)
+        counts = self._counts(whole)
+        below = self._below(counts)
+        crps = _sum(np.where(counts < whole, below, 1.0 - below) ** 2, counts)
+        at = self._below(whole)
+        return crps + np.maximum(y - whole, 0.0) * (2.0 * at - 1.0) + np.maximum(-y, 0.0)
+
+    def _counts(self, y: Moments) -> Float[np.ndarray, "k ..."]:
+        """Return counts to sum over, rising: all of a small range, some of a wide one, and y."""
+        most = np.maximum(self._quantile(1.0 - _COUNT_TAIL) + 1.0, y + 1.0)
+        largest = float(np.max(most, initial=0.0))
+        ahead = (slice(None),) + (None,) * np.ndim(y)
+        counts = np.arange(min(largest, _MOST_COUNTS) + 1.0)[ahead]
+        if largest > _MOST_COUNTS:
+            middle = self._quantile(0.5)
+            unit = np.maximum(self._quantile(0.9) - self._quantile(0.1), 1.0) / 4.0
+            low, high = np.arcsinh(-middle / unit), np.arcsinh((most - middle) / unit)
+            t = low + (high - low) * np.linspace(0.0, 1.0, _MOST_COUNTS + 1)[ahead]
+            some = np.rint(middle + unit * np.sinh(t))
+            ends = np.stack([np.zeros_like(y), y - 1.0, y, most])
+            some = np.concatenate([some, ends])
+            every = np.concatenate([np.broadcast_to(counts, (len(counts), *y.shape)), 0.0 * ends])
+            counts = np.where(most > _MOST_COUNTS, some, every)
+        return np.sort(np.clip(counts, 0.0, most), axis=0)
+
+
+def transformed(latent: Predictive, map: TargetMap) -> TransformedPredictive:
+    """Say of y = g(z) what is said of z."""
+    if isinstance(map, CountScores):
+        return CountPredictive.of(latent, map)
+    return ContinuousPredictive.of(latent, map)
+
+
+def _sum(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Sum from the first count to the one before the last, linear between those that are given."""
+    width, fall = np.diff(counts, axis=0), -np.diff(values, axis=0)
+    mean = 0.5 * (values[1:] + values[:-1])
+    return np.sum(np.where(width > 0.0, width * mean + 0.5 * fall, 0.0), axis=0)
+
+
+def _one_side(latent: Predictive, at: Moments, side: float) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights, (q, n[, o]), of a quadrature over z below (-1) or above (1) `at`.
+
+    Panels are even in t, z = mean + std sinh(t) / 2: dense in the middle, far in the tails.
+    """
+    unit = 0.5 * np.maximum(latent.std, _TINY)
+    middle = np.arcsinh((at - latent.mean) / unit)
+    length = np.maximum(_FURTHEST, np.abs(middle)) - side * middle
+    ahead = (slice(None),) + (None,) * np.ndim(at)
+    t = middle + side * _PLACES[ahead] * length
+    return latent.mean + unit * np.sinh(t), _PLACE_WEIGHTS[ahead] * length * unit * np.cosh(t)
+
+
+def _in_parts(latent: Predictive, map: TargetMap, var: Moments) -> tuple[Moments, Moments]:
+    """Divide a variance of y by the law of total variance under Gaussians of the latent parts."""
+    noise_std = np.sqrt(latent.noise_var)
+
+    def mean_given(f: np.ndarray) -> np.ndarray:
+        return expected_of_gaussians(map.inverse, f, noise_std)
+
+    def square_given(f: np.ndarray) -> np.ndarray:
+        return expected_of_gaussians(lambda z: np.square(map.inverse(z)), f, noise_std)
+
+    std = np.sqrt(latent.epistemic_var)
+    mean = expected_of_gaussians(mean_given, latent.mean, std)
+    epistemic = expected_of_gaussians(lambda f: (mean_given(f) - mean) ** 2, latent.mean, std)
+    total = expected_of_gaussians(square_given, latent.mean, std) - mean**2
+    share = np.divide(epistemic, total, out=np.zeros_like(total), where=total > 0.0)
+    share = np.clip(share, 0.0, 1.0)
+    return share * var, (1.0 - share) * var

@@ -1,0 +1,98 @@
+"""`--target-kind`: asked for, guessed and said; kept by every sub-command."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+TINY = ["--hidden", "5", "--epochs", "20", "--method", "pbp"]
+
+
+def rows_of(kind, n=160, seed=0):
+    """A table of two inputs and a target of a kind."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    latent = 1.5 * x[:, 0] + 0.5 * rng.normal(size=n)
+    y = {
+        "positive": np.round(100.0 * np.exp(latent), 3),
+        "share": np.round(1.0 / (1.0 + np.exp(-latent)), 6),
+        "count": rng.poisson(np.exp(latent - 1.0)),
+        "numbers": np.round(latent, 4),
+    }[kind]
+    lines = [f"{a:.5f},{b:.5f},{c}" for (a, b), c in zip(x, y, strict=True)]
+    return "\n".join(["a,b,y", *lines]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [("positive", 0.0, np.inf), ("share", 0.0, 1.0), ("count", 0.0, np.inf)],
+)
+def test_a_kind_is_guessed_said_and_kept(cli, tmp_path, kind, low, high):
+    table, model, page = (tmp_path / name for name in ("t.csv", "m.bayesprop", "r.html"))
+    table.write_text(rows_of(kind))
+    result = cli("fit", table, "--target", "y", "--out", model, "--report", page, *TINY)
+    assert result.code == 0, result.err
+    assert "--target-kind numbers overrides" in result.err
+    assert "taken for" in page.read_text()
+    facts = cli("inspect", model, "--json").json
+    assert facts["target_kind"] == facts["parameters"]["target_kind"] == kind
+    assert "from 0 on" in cli("inspect", model).out or kind != "count"
+    later = tmp_path / "later.csv"
+    later.write_text(rows_of(kind, seed=1))
+    predicted = cli("predict", model, later, "--interval", "0.99", "--quantiles", "0.01,0.5").rows
+    names = ("lower_99", "upper_99", "q_0.01", "q_0.5")
+    bounds = np.array([[float(row[name]) for name in names] for row in predicted])
+    assert ((bounds >= low) & (bounds <= high)).all()
+    if kind == "count":
+        np.testing.assert_array_equal(bounds, np.rint(bounds))
+    stretched = cli("predict", model, later, "--calibrate", later).rows
+    assert all(low <= float(row["lower_90"]) <= float(row["upper_90"]) <= high for row in stretched)
+    assert np.isfinite(cli("evaluate", model, later, "--json").json["metrics"]["model"]["crps"])
+    assert cli("suggest", model, later, "--n", "2", "--json").code == 0
+    for words in ([], ["--with", table]):
+        updated = cli("update", model, later, *words, "--out", tmp_path / "u.bayesprop")
+        assert updated.code == 0, updated.err
+        assert cli("inspect", tmp_path / "u.bayesprop", "--json").json["target_kind"] == kind
+
+
+def test_a_kind_can_be_asked_for(cli, tmp_path):
+    table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
+    table.write_text(rows_of("positive"))
+    words = ["fit", table, "--target", "y", "--out", model, *TINY]
+    result = cli(*words, "--target-kind", "numbers", "--json")
+    assert result.json["target_kind"] == "numbers"
+    assert "overrides" not in result.err
+    refusal = cli(*words, "--target-kind", "share").refusal
+    assert "y must hold numbers above 0 and below 1" in refusal
+    assert "--target-kind alone" not in refusal
+    assert "give that alone" in cli(*words, "--set", "target_kind=share").refusal
+    assert cli(*words, "--target-kind", "prices").code == 2
+
+
+def test_what_does_not_go_with_it_is_refused_or_left(cli, tmp_path):
+    table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
+    table.write_text(rows_of("positive"))
+    words = ["fit", table, "--target", "y", "--out", model, "--method", "linear"]
+    noisy = cli(*words, "--set", "noise=2.0", "--json")
+    assert noisy.json["target_kind"] == "numbers"
+    asked = cli(*words, "--set", "noise=2.0", "--target-kind", "positive").refusal
+    assert "noise must be learnt" in asked
+    classes = ["fit", "iris", "--out", model, "--target-kind", "count"]
+    assert "--target-kind is for numbers" in cli(*classes).refusal
+
+
+def test_numbers_stay_numbers(cli, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text(rows_of("numbers"))
+    result = cli("fit", table, "--target", "y", "--out", tmp_path / "m", *TINY, "--json")
+    assert result.json["target_kind"] == "numbers"
+
+
+def test_methods_are_compared_on_one_kind(cli, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text(rows_of("count"))
+    words = ["compare", table, "--target", "y", "--method", "linear", "--splits", "2"]
+    result = cli(*words, "--plot", tmp_path / "p.svg", "--json")
+    assert result.json["target_kind"] == "count"
+    plain = cli(*words, "--plot", tmp_path / "p.svg", "--json", "--target-kind", "numbers")
+    assert plain.json["target_kind"] == "numbers"

@@ -1,0 +1,169 @@
+"""Every regressor learns every kind of target, and keeps inside its support."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from method_settings import ALL, X, silently, unfitted
+
+import bayesprop
+from bayesprop import BayesianLinearRegressor, BayesianMLPRegressor, ConformalRegressor
+from bayesprop.catalogue import REGRESSION
+from bayesprop.decisions.doubt import functions_of
+from bayesprop.estimators.online_network import begun
+from bayesprop.store import estimator_from_stored, estimator_to_stored
+
+REGRESSORS = [name for name, task in ALL if task == REGRESSION]
+RNG = np.random.default_rng(6)
+LATENT = X[:, 0] + 0.3 * RNG.normal(size=len(X))
+TARGETS = {
+    "positive": 50.0 * np.exp(LATENT),
+    "share": 1.0 / (1.0 + np.exp(-LATENT)),
+    "count": RNG.poisson(np.exp(LATENT)).astype(float),
+}
+BOUNDS = {"positive": (0.0, np.inf), "share": (0.0, 1.0), "count": (0.0, np.inf)}
+BAD = {"positive": -1.0, "share": 1.0, "count": 0.5}
+
+
+def fitted_to(name, kind, **changes):
+    model = unfitted(name, REGRESSION, target_kind=kind, **changes)
+    return silently(model.fit, X, TARGETS[kind])
+
+
+@pytest.fixture(scope="module", params=[(n, k) for n in REGRESSORS for k in TARGETS])
+def fitted(request):
+    name, kind = request.param
+    return fitted_to(name, kind), kind
+
+
+def test_predictions_keep_inside(fitted):
+    model, kind = fitted
+    low, high = BOUNDS[kind]
+    far = np.concatenate([X, 30.0 * X])
+    mean, std = model.predict(far, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0.0).all()
+    # The mean of a count is 0 where the probability of anything else is rounding.
+    assert ((mean >= low) & (mean < high) & ((mean > low) | (kind == "count"))).all()
+    for bounds in (model.predict_interval(far, 0.99), model.predict_quantiles(far)):
+        assert ((bounds >= low) & (bounds <= high)).all()
+        if kind == "count":
+            np.testing.assert_array_equal(bounds, np.rint(bounds))
+        else:
+            assert ((bounds > low) & (bounds < high)).all()
+    predictive = model.predict_dist(X)
+    assert predictive.is_finite.all()
+    np.testing.assert_allclose(predictive.epistemic_var + predictive.noise_var, predictive.var)
+    assert np.isfinite(model.log_likelihood(X, TARGETS[kind]))
+    assert np.isfinite(predictive.crps(TARGETS[kind])).all()
+
+
+def test_draws_keep_inside(fitted):
+    model, kind = fitted
+    low, high = BOUNDS[kind]
+    observed = model.sample_y(X, 3, include_noise=True)
+    assert observed.shape == (24, 3)
+    assert ((observed >= low) & (observed <= high)).all()
+    if kind == "count":
+        np.testing.assert_array_equal(observed, np.rint(observed))
+    drawn = model.sample_y(X, 3)
+    assert ((drawn >= low) & (drawn < high)).all()
+    variances = functions_of(model, X, n_draws=5, seed=0).epistemic_var[:, 0]
+    exact = model.predict_dist(X).epistemic_var
+    # Few draws may all be the same at a row, and then say nothing of it.
+    is_told = variances > 1e-6 * exact
+    np.testing.assert_allclose(variances[is_told], exact[is_told], rtol=1e-6)
+
+
+def test_a_saved_model_is_the_same_and_goes_on(fitted, tmp_path):
+    model, kind = fitted
+    model.save(tmp_path / "model")
+    loaded = bayesprop.load(tmp_path / "model")
+    assert loaded.target_kind == loaded.task_.kind == kind
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    if hasattr(loaded, "partial_fit"):
+        learnt = loaded.task_
+        silently(loaded.partial_fit, X[:5], TARGETS[kind][:5])
+        assert loaded.task_ is learnt
+        outside = np.full(5, BAD[kind])
+        with pytest.raises(ValueError, match=f"target_kind='{kind}', got .* in row 0"):
+            loaded.partial_fit(X[:5], outside)
+
+
+def test_files_whose_map_is_another_are_refused(fitted):
+    header, arrays = estimator_to_stored(fitted[0])
+    other = {"kind": "share" if fitted[1] != "share" else "positive", "scale": 1.0}
+    forged = header | {"model": header["model"] | {"y_map": other}}
+    with pytest.raises(ValueError, match="target_kind"):
+        estimator_from_stored(forged, arrays)
+    without = {name: value for name, value in header["model"].items() if name != "y_map"}
+    with pytest.raises(ValueError, match="target_kind"):
+        estimator_from_stored(header | {"model": without}, arrays)
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_refused_target_leaves_the_earlier_fit(kind):
+    model = fitted_to("linear", kind)
+    before = model.predict(X)
+    bad = np.where(np.arange(24) == 7, BAD[kind], TARGETS[kind])
+    with pytest.raises(ValueError, match=f"got {BAD[kind]:g} in row 7"):
+        model.fit(X, bad)
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_linear_features_are_those_of_the_mapped_target_times_its_slope():
+    model = fitted_to("linear", "positive")
+    mapped = model.task_.map.forward(TARGETS["positive"])
+    plain = BayesianLinearRegressor().fit(X, mapped)
+    z = plain.predict(X)
+    slope = (model.task_.map.inverse(z + 1e-5) - model.task_.map.inverse(z - 1e-5)) / 2e-5
+    np.testing.assert_allclose(
+        model.posterior_features(X), plain.posterior_features(X) * slope[:, None, None], rtol=1e-6
+    )
+    dist, latent = model.predict_dist(X), plain.predict_dist(X)
+    y = TARGETS["positive"]
+    step = 1e-6 * y
+    log_slope = np.log((model.task_.map.forward(y + step) - mapped) / step)
+    np.testing.assert_allclose(dist.log_prob(y), latent.log_prob(mapped) + log_slope, atol=1e-5)
+
+
+def test_many_zeros_have_their_probability():
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(3000, 1))
+    y = np.where(rng.random(3000) < 0.8, 0.0, rng.poisson(np.exp(0.5 * x[:, 0])))
+    model = BayesianLinearRegressor(target_kind="count").fit(x[:2000], y[:2000])
+    predictive, held = model.predict_dist(x[2000:]), y[2000:]
+    zero = np.exp(predictive.log_prob(np.zeros(1000)))
+    share = np.mean(held == 0.0)
+    assert abs(np.mean(zero) - share) < 4.0 * np.sqrt(share * (1.0 - share) / 1000.0) + 0.02
+    # Better than the frequencies of the training rows, which know nothing of x.
+    counts = np.bincount(y[:2000].astype(int), minlength=30) + 0.5
+    constant = np.log(counts / counts.sum())[held.astype(int)]
+    assert predictive.log_prob(held).mean() > constant.mean() - 0.02
+
+
+def test_conformal_intervals_keep_inside():
+    model = fitted_to("linear", "positive")
+    wrapped = ConformalRegressor(model, coverage=0.9).calibrate(X, TARGETS["positive"])
+    assert (wrapped.predict_interval(5.0 * X) >= 0.0).all()
+
+
+def test_what_says_nothing_of_a_mapped_target_is_refused():
+    with pytest.raises(ValueError, match="target_kind must be one of numbers, positive"):
+        BayesianLinearRegressor(target_kind="prices").fit(X, TARGETS["positive"])
+    with pytest.raises(ValueError, match="noise must be learnt with target_kind='positive'"):
+        BayesianLinearRegressor(target_kind="positive", noise=2.0).fit(X, TARGETS["positive"])
+    with pytest.raises(ValueError, match="takes one target, got 2"):
+        BayesianMLPRegressor(target_kind="share").fit(X, np.full((24, 2), 0.5))
+    with pytest.raises(ValueError, match="target_kind must be 'numbers' for a network"):
+        begun(unfitted("network", REGRESSION, target_kind="count"), 3, y_scale=1.0, seed=0)
+    pbp = fitted_to("pbp", "positive", inference="sep")
+    with pytest.raises(ValueError, match="log_evidence needs target_kind='numbers'"):
+        pbp.log_evidence(X, TARGETS["positive"])
+
+
+def test_a_copy_with_another_kind_keeps_the_map_of_its_fit():
+    model = copy.copy(fitted_to("linear", "share")).set_params(target_kind="numbers")
+    assert model.task_.kind == "share"

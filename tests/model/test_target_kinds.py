@@ -1,0 +1,151 @@
+"""Maps between targets and the whole line: slopes by differences, round trips, what is learnt."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.linear_model import Ridge
+
+from bayesprop.model.left_out import _PRECISIONS, left_out_errors
+from bayesprop.model.target_kinds import (
+    COUNT,
+    POSITIVE,
+    SHARE,
+    CountScores,
+    Logit,
+    SoftplusInverse,
+    learnt_map,
+    map_from_dict,
+)
+
+SCORES = CountScores(np.array([0.5, 1.5, 4.5, 20.5]), np.array([-0.4, 0.2, 1.1, 2.5]))
+HIGH = CountScores(np.array([30.5, 50.5]), np.array([-2.0, 1.0]))
+PLACES = {
+    "short": (SoftplusInverse(0.2), np.array([1e-9, 0.01, 0.3, 1.0, 40.0])),
+    "long": (SoftplusInverse(1e4), np.array([1e-9, 0.01, 0.3, 1.0, 40.0])),
+    "share": (Logit(), np.array([1e-6, 0.01, 0.5, 0.9, 1.0 - 1e-6])),
+    "scores": (SCORES, np.array([-0.49, 0.1, 0.9, 3.0, 10.0, 100.0])),
+    "high scores": (HIGH, np.array([-0.4, 10.0, 40.0, 60.0])),
+    "one score": (CountScores(np.array([0.5]), np.array([1.0])), np.array([-0.4, 0.2, 3.0])),
+}
+EVERY = pytest.mark.parametrize(("map", "y"), PLACES.values(), ids=PLACES)
+
+
+@EVERY
+def test_maps_come_back_and_rise(map, y):
+    z = map.forward(y)
+    assert (np.diff(z) > 0.0).all()
+    np.testing.assert_allclose(map.inverse(z), y, rtol=1e-8)
+
+
+@EVERY
+def test_slopes_are_differences(map, y):
+    step = 1e-6 * np.minimum(np.abs(y), np.minimum(1.0 - y, 1.0) if map.kind == SHARE else 1.0)
+    slope = (map.forward(y + step) - map.forward(y - step)) / (2.0 * step)
+    np.testing.assert_allclose(map.log_slope(y), np.log(slope), atol=1e-4)
+    np.testing.assert_allclose(map.inverse_slope(map.forward(y)), 1.0 / slope, rtol=1e-4)
+
+
+@EVERY
+def test_everything_maps_into_the_support(map, y):
+    z = np.array([-1e8, -800.0, -30.0, 0.0, 30.0, 800.0, 1e8])
+    low, high = map.support
+    back = map.inverse(z)
+    least = -0.5 if map.kind == COUNT else low
+    assert np.isfinite(back).all()
+    assert ((back >= least) & (back < high)).all()
+    if map.kind != COUNT:
+        assert (back > low).all()
+
+
+@EVERY
+def test_maps_are_read_as_they_were_written(map, y):
+    read = map_from_dict(map.to_dict())
+    np.testing.assert_array_equal(read.forward(y), map.forward(y))
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"kind": "__import__('os')"},
+        {"kind": POSITIVE, "scale": float("nan")},
+        {"kind": POSITIVE, "scale": -1.0},
+        {"kind": POSITIVE},
+        {"kind": COUNT, "knots": [], "scores": []},
+        {"kind": COUNT, "knots": [0.5, 0.5], "scores": [0.0, 1.0]},
+        {"kind": COUNT, "knots": [0.5, 1.5], "scores": [1.0, 0.0]},
+        {"kind": COUNT, "knots": [-3.5, 1.5], "scores": [0.0, 1.0]},
+        {"kind": COUNT, "knots": [0.5, 1.5], "scores": [0.0, 1e9]},
+        {"kind": COUNT, "knots": [0.5, float("inf")], "scores": [0.0, 1.0]},
+        {"kind": COUNT, "knots": [[0.5]], "scores": [[0.5]]},
+    ],
+)
+def test_hostile_maps_are_refused(stored):
+    with pytest.raises((ValueError, KeyError)):
+        map_from_dict(stored)
+
+
+def test_spread_counts_are_normal_and_keep_their_interval():
+    rng = np.random.default_rng(0)
+    y = rng.negative_binomial(0.7, 0.2, size=(4000, 1)).astype(float)
+    learnt = learnt_map(COUNT, np.ones((4000, 1)), y)
+    z = learnt.encode(y, np.random.RandomState(1))
+    assert (z > learnt.forward(y - 0.5)).all()
+    assert (z < learnt.forward(y + 0.5)).all()
+    inside = z[z < learnt.scores[-1]]
+    below = stats.truncnorm(-np.inf, learnt.scores[-1])
+    assert stats.kstest(inside, below.cdf).pvalue > 1e-4
+    # Knots have the shares of the rows below.
+    np.testing.assert_allclose(
+        stats.norm.cdf(learnt.scores),
+        [np.sum(y < knot) / 4001.0 for knot in learnt.knots],
+        atol=1e-12,
+    )
+
+
+def test_left_out_errors_are_those_of_fits_without_the_row():
+    rng = np.random.default_rng(1)
+    x, z, weight = rng.normal(size=(12, 3)), rng.normal(size=(12, 1)), rng.uniform(0.5, 2.0, 12)
+    errors = left_out_errors(x, z, weight)[:, :, 0]
+    for precision, of_rows in zip(_PRECISIONS, errors, strict=True):
+        for row in range(12):
+            others = np.arange(12) != row
+            # The shift of the penalty's origin with the row is what a ridge without centring has.
+            model = Ridge(alpha=precision).fit(x[others], z[others, 0], weight[others])
+            gap = z[row, 0] - model.predict(x[[row]])[0]
+            assert of_rows[row] == pytest.approx(gap, rel=1e-6)
+
+
+@pytest.mark.parametrize("is_log", [True, False])
+def test_the_scale_follows_the_errors(is_log):
+    rng = np.random.default_rng(2)
+    x, noise = rng.normal(size=(600, 2)), rng.normal(size=600)
+    y = np.exp(x[:, 0] + 0.5 * noise) if is_log else 20.0 + 2.0 * x[:, 0] + noise
+    learnt = learnt_map(POSITIVE, x, y[:, None])
+    assert (learnt.scale > np.median(y)) == is_log
+
+
+def test_rows_of_weight_zero_teach_nothing():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(60, 2)), np.exp(rng.normal(size=(60, 1)))
+    weight = np.concatenate([np.ones(40), np.zeros(20)])
+    far = np.where(weight[:, None] > 0.0, y, 1e6)
+    for kind, targets in ((POSITIVE, far), (COUNT, np.floor(far))):
+        with_zeros = learnt_map(kind, x, targets, weight)
+        assert with_zeros.to_dict() == learnt_map(kind, x[:40], targets[:40]).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad"), [(POSITIVE, 0.0), (SHARE, 1.0), (COUNT, 2.5), (COUNT, -1.0)]
+)
+def test_targets_outside_are_named(kind, bad):
+    y = np.full((5, 1), 0.5 if kind == SHARE else 3.0)
+    y[3] = bad
+    with pytest.raises(ValueError, match=f"'{kind}', got {bad:g} in row 3: .*'numbers'"):
+        learnt_map(kind, np.ones((5, 1)), y)
+
+
+def test_several_targets_are_refused():
+    with pytest.raises(ValueError, match="takes one target, got 2"):
+        learnt_map(SHARE, np.ones((5, 1)), np.full((5, 2), 0.5))

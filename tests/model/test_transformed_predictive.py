@@ -1,0 +1,176 @@
+"""Predictions through a map, against integration, sums, draws and closed forms of scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesprop.model.noise_mixture import NoiseMixturePredictive
+from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, StudentTPredictive
+from bayesprop.model.target_kinds import CountScores, Logit, SoftplusInverse
+from bayesprop.model.transformed_predictive import transformed
+
+RNG = np.random.default_rng(0)
+N = 4
+MEAN, EPISTEMIC, NOISE = RNG.normal(size=N), RNG.uniform(0.05, 0.3, N), RNG.uniform(0.1, 0.5, N)
+LATENTS = {
+    "gaussian": GaussianPredictive(MEAN, EPISTEMIC, NOISE),
+    "student": StudentTPredictive(MEAN, EPISTEMIC, NOISE, np.array([5.0, 8.0, 12.0, 40.0])),
+    "mixture": MixturePredictive.of(RNG.normal(size=(5, N)), RNG.uniform(0.05, 0.6, (5, N))),
+    "noise mixture": NoiseMixturePredictive.of(
+        f_mean=RNG.normal(size=(3, N)),
+        f_var=RNG.uniform(0.05, 0.3, (3, N)),
+        log_noise_mean=RNG.normal(size=(3, N)) - 2.0,
+        log_noise_var=RNG.uniform(0.05, 0.3, (3, N)),
+        dof=RNG.uniform(5.0, 30.0, (3, N)),
+    ),
+}
+SMOOTH = {"positive": SoftplusInverse(1.5), "share": Logit()}
+COUNTS = {
+    "few": CountScores(np.array([0.5, 1.5, 2.5, 4.5, 9.5]), np.array([0.3, 0.9, 1.3, 1.8, 2.4])),
+    "many": CountScores(np.array([100.5, 900.5, 4000.5]), np.array([-2.0, 0.0, 2.0])),
+}
+T = np.sinh(np.linspace(-7.0, 7.0, 40_001))[:, None]
+
+
+def pairs(maps):
+    every = [(latent, map) for latent in LATENTS for map in maps]
+    return pytest.mark.parametrize(("latent", "map"), every, ids=lambda name: name)
+
+
+def on_grid(latent, map):
+    """A dense grid of z, of y, and the probability between neighbours, row by row in columns."""
+    p = LATENTS[latent]
+    z = p.mean + p.std * T
+    below = np.stack([p.cdf(row) for row in z[::10]])
+    return SMOOTH[map].inverse(z[::10]), below
+
+
+@pairs(SMOOTH)
+def test_moments_are_integrals(latent, map):
+    p = transformed(LATENTS[latent], SMOOTH[map])
+    y, below = on_grid(latent, map)
+    middle, mass = 0.5 * (y[1:] + y[:-1]), np.diff(below, axis=0)
+    mean = np.sum(middle * mass, axis=0)
+    np.testing.assert_allclose(p.mean, mean, rtol=2e-5)
+    np.testing.assert_allclose(p.var, np.sum((middle - mean) ** 2 * mass, axis=0), rtol=2e-3)
+
+
+@pairs(SMOOTH)
+def test_density_is_the_slope_of_the_distribution_and_sums_to_one(latent, map):
+    p = transformed(LATENTS[latent], SMOOTH[map])
+    for level in (0.02, 0.4, 0.97):
+        y = p.quantile(level)
+        step = 1e-5 * y * (1.0 - y if map == "share" else 1.0)
+        slope = (p.cdf(y + step) - p.cdf(y - step)) / (2.0 * step)
+        np.testing.assert_allclose(np.exp(p.log_prob(y)), slope, rtol=1e-5)
+        np.testing.assert_allclose(p.cdf(y), level, rtol=1e-6)
+    y, below = on_grid(latent, map)
+    density = np.exp(np.stack([p.log_prob(row) for row in y]))
+    np.testing.assert_allclose(np.trapezoid(density, y, axis=0), below[-1] - below[0], atol=2e-4)
+
+
+@pairs(SMOOTH)
+def test_crps_is_the_integral_of_squared_differences(latent, map):
+    p = transformed(LATENTS[latent], SMOOTH[map])
+    grid, below = on_grid(latent, map)
+    for level in (0.01, 0.5, 0.9):
+        y = p.quantile(level)
+        exact = np.trapezoid((below - (grid >= y)) ** 2, grid, axis=0)
+        np.testing.assert_allclose(p.crps(y), exact, rtol=5e-3)
+
+
+def test_a_log_map_of_a_gaussian_is_log_normal():
+    std = np.sqrt(EPISTEMIC + NOISE)
+    exact = stats.lognorm(std, scale=1e9 * np.exp(MEAN - 16.0))
+    p = transformed(GaussianPredictive(MEAN - 16.0, EPISTEMIC, NOISE), SoftplusInverse(1e9))
+    np.testing.assert_allclose(p.mean, exact.mean(), rtol=1e-5)
+    np.testing.assert_allclose(p.std, exact.std(), rtol=1e-5)
+    y = exact.ppf(0.7)
+    np.testing.assert_allclose(p.log_prob(y), exact.logpdf(y), rtol=1e-6)
+    np.testing.assert_allclose(p.quantile(0.05), exact.ppf(0.05), rtol=1e-5)
+    # Var E[y | f] of a log-normal: exp(2 m + v) times exp(v_n) (exp(v_e) - 1).
+    share = np.exp(NOISE) * np.expm1(EPISTEMIC) / np.expm1(EPISTEMIC + NOISE) / np.exp(NOISE)
+    np.testing.assert_allclose(p.epistemic_var / p.var, share, rtol=1e-5)
+
+
+@pairs(COUNTS)
+def test_probabilities_sum_to_the_distribution_and_the_moments(latent, map):
+    p = transformed(LATENTS[latent], COUNTS[map])
+    k = np.arange(60_000.0 if map == "many" else 4000.0)
+    below = np.stack([p.cdf(np.full(N, at)) for at in k])
+    mass = np.diff(below, axis=0, prepend=0.0)
+    some = np.unique(np.geomspace(1, len(k) - 1, 40).astype(int))
+    listed = np.exp(np.stack([p.log_prob(np.full(N, float(at))) for at in some]))
+    np.testing.assert_allclose(listed, mass[some], rtol=2e-2, atol=1e-9)
+    np.testing.assert_allclose(np.exp(p.log_prob(np.zeros(N))), mass[0], rtol=1e-6)
+    assert (below[-1] > 1.0 - 1e-4).all()
+    mean = np.sum(k[:, None] * mass, axis=0) / below[-1]
+    np.testing.assert_allclose(p.mean, mean, rtol=3e-3)
+    var = np.sum((k[:, None] - mean) ** 2 * mass, axis=0) / below[-1]
+    np.testing.assert_allclose(p.var, var, rtol=5e-2)
+    for y in (0.0, 3.0, 700.0):
+        exact = np.sum((below - (k[:, None] >= y)) ** 2, axis=0)
+        np.testing.assert_allclose(p.crps(np.full(N, y)), exact, rtol=5e-3)
+
+
+@pairs(COUNTS)
+def test_quantiles_are_the_least_counts_that_hold_their_level(latent, map):
+    p = transformed(LATENTS[latent], COUNTS[map])
+    for level in (0.01, 0.3, 0.9, 0.999):
+        k = p.quantile(level)
+        np.testing.assert_array_equal(k, np.maximum(np.rint(k), 0.0))
+        assert (p.cdf(k) >= level - 1e-7).all()
+        assert (p.cdf(k - 1.0) < level + 1e-7).all()
+
+
+@pairs(COUNTS)
+def test_the_randomised_pit_of_draws_is_uniform(latent, map):
+    one = transformed(LATENTS[latent][[1]], COUNTS[map])
+    draws = one.sample(np.random.default_rng(1), 3000)[:, 0]
+    many = type(one).joined([one] * 3000)
+    assert stats.kstest(many.pit(draws), "uniform").pvalue > 1e-4
+    np.testing.assert_array_equal(many.pit(draws), many.pit(draws))
+
+
+def test_the_crps_between_whole_numbers_is_linear_and_below_zero_a_distance():
+    p = transformed(LATENTS["gaussian"], COUNTS["few"])
+    at = {y: p.crps(np.full(N, y)) for y in (-0.7, 0.0, 2.0, 2.3, 3.0)}
+    np.testing.assert_allclose(at[2.3], 0.7 * at[2.0] + 0.3 * at[3.0], rtol=1e-9)
+    np.testing.assert_allclose(at[-0.7], at[0.0] + 0.7, rtol=1e-12)
+
+
+@pytest.mark.parametrize("latent", LATENTS)
+def test_what_cannot_be_has_no_probability(latent):
+    positive = transformed(LATENTS[latent], SMOOTH["positive"])
+    count = transformed(LATENTS[latent], COUNTS["few"])
+    for p, outside in ((positive, [-1.0, 0.0]), (count, [-1.0, 2.5])):
+        for y in outside:
+            assert (p.log_prob(np.full(N, y)) == -np.inf).all()
+            assert np.isfinite(p.crps(np.full(N, y))).all()
+    assert (positive.cdf(np.full(N, -1.0)) == 0.0).all()
+    assert (count.cdf(np.full(N, -1.0)) == 0.0).all()
+    far = count.log_prob(np.full(N, 1e6))
+    assert np.isfinite(far).all()
+
+
+@pytest.mark.parametrize("latent", LATENTS)
+def test_rows_are_selected_and_joined(latent):
+    for map in (*SMOOTH.values(), *COUNTS.values()):
+        p = transformed(LATENTS[latent], map)
+        again = type(p).joined([p[:2], p[2:]])
+        np.testing.assert_array_equal(again.mean, p.mean)
+        np.testing.assert_array_equal(again.quantile(0.3), p.quantile(0.3))
+        assert (p.epistemic_var >= 0.0).all()
+        assert (p.noise_var >= 0.0).all()
+        with pytest.raises(TypeError, match="keeps its unit"):
+            p.rescaled(0.0, 2.0)
+
+
+def test_bounds_come_into_the_support():
+    interval = np.array([[-3.2, 4.7], [0.4, 2.5]])
+    positive = transformed(LATENTS["gaussian"], SMOOTH["positive"])
+    count = transformed(LATENTS["gaussian"], COUNTS["few"])
+    np.testing.assert_array_equal(positive.limited(interval), [[0.0, 4.7], [0.4, 2.5]])
+    np.testing.assert_array_equal(count.limited(interval), [[0.0, 4.0], [1.0, 2.0]])
