@@ -15,9 +15,11 @@ from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
+from bayesprop.model.ranking import Areas, areas
 
 Observed = Float[np.ndarray, " n"] | Float[np.ndarray, "n o"]
 _LEVELS = np.linspace(0.05, 0.95, 19)
+MOSTLY_ONE_CLASS = 0.9
 
 
 def rmse(pred: Predictive, y: Observed) -> float:
@@ -127,10 +129,37 @@ def confusion(pred: ClassPredictive, y: np.ndarray) -> Int[np.ndarray, "c c"]:
     return np.bincount(pairs, minlength=c * c).reshape(c, c)
 
 
-def summarise(pred: Predictive | ClassPredictive, y: np.ndarray) -> dict[str, float]:
-    """Return the figures that a report shows, by name."""
-    scores = _of_classes(pred, y) if isinstance(pred, ClassPredictive) else _of_numbers(pred, y)
-    return scores | {"epistemic_share": pred.epistemic_share}
+def is_mostly_one_class(y: np.ndarray) -> bool:
+    """Say whether a class has more than 90 % of the rows, so that accuracy says little."""
+    return bool(np.max(np.unique(y, return_counts=True)[1]) > MOSTLY_ONE_CLASS * len(y))
+
+
+def ranking(pred: ClassPredictive, y: np.ndarray, positive: int = 1) -> Areas:
+    """Return average precision and area under the ROC curve of one class against the others.
+
+    positive
+        Its place among the classes.
+    """
+    return areas(pred.proba[:, positive], _codes(pred, y) == positive)
+
+
+def summarise(
+    pred: Predictive | ClassPredictive, y: np.ndarray, positive: int | None = None
+) -> dict[str, float]:
+    """Return the figures that a report shows, by name, the most telling first.
+
+    positive
+        Place of the class that average precision is of, where there are two; None: the second.
+    """
+    if not isinstance(pred, ClassPredictive):
+        return _of_numbers(pred, y) | {"epistemic_share": pred.epistemic_share}
+    scores = _of_classes(pred, y)
+    ranks = {}
+    if len(pred.classes) == 2:
+        ranks = ranking(pred, y, 1 if positive is None else positive)._asdict()
+    rest = {"epistemic_share": pred.epistemic_share}
+    last = {"accuracy": scores.pop("accuracy")} if is_mostly_one_class(y) else {}
+    return (ranks | scores if last else scores | ranks) | rest | last
 
 
 def _of_numbers(pred: Predictive, y: Observed) -> dict[str, float]:

@@ -23,6 +23,9 @@ from bayesprop.cli.console import (
     refusals_of_estimator,
     warn,
 )
+from bayesprop.cli.deciding import Asked, Positive, base_rate_moved, check_two_classes
+from bayesprop.cli.deciding import positive_of as positive_class
+from bayesprop.cli.deciding import words as rule_in_words
 from bayesprop.cli.tables import (
     Judged,
     Target,
@@ -30,11 +33,13 @@ from bayesprop.cli.tables import (
     divided,
     fingerprint,
     judge,
+    predict_rows,
     print_scores,
     read_source,
     target_of,
 )
 from bayesprop.datasets import registry
+from bayesprop.decisions.thresholds import Rule, UnreachableError
 from bayesprop.store import load_model, save_model
 from bayesprop.table.encoding import Division, Rows, TableEncoding
 from bayesprop.table.errors import did_you_mean, one_line
@@ -51,7 +56,13 @@ _OPTIONS = {
 
 
 class Fitted(NamedTuple):
-    """What one run of `fit` has learnt; `test` has no rows where none are held out."""
+    """What one run of `fit` has learnt; `test` has no rows where none are held out.
+
+    positive, rule
+        Of two classes: the positive one, and how to decide, if that was said.
+    base_rate
+        What the weights did to the shares of the classes, in a sentence; empty if nothing.
+    """
 
     method: str
     estimator: Any
@@ -60,12 +71,15 @@ class Fitted(NamedTuple):
     test: Rows
     judged: Judged
     warnings: list[str]
+    positive: Positive | None = None
+    rule: Rule | None = None
+    base_rate: str = ""
 
 
 def run(options: Fit) -> None:
     """Read, split, fit, judge, save, report."""
     _check_paths(options)
-    settings = settings_of(options)
+    settings, asked = settings_of(options), Asked.of(options)
     if options.task is not None:
         method_of(options.method, options.task, f"--task asks for {options.task}")
     with progress(f"reading {options.table}", quiet=options.quiet):
@@ -79,7 +93,7 @@ def run(options: Fit) -> None:
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
     method = method_of(options.method, parts.task, f"{one_line(target.name)} asks for {parts.task}")
     estimator = make_estimator(settings, method, parts.task, options.seed)
-    fitted = _fit(options, method, estimator, parts)
+    fitted = _fit(options, method, estimator, parts, asked)
     metadata = _metadata(options, fitted, parts, target)
     save_model(options.out, fitted.estimator, table=fitted.encoding, metadata=metadata)
     if options.report is not None:
@@ -95,10 +109,15 @@ def _check_paths(options: Fit) -> None:
             raise InputError("--report and --out must be two different files")
 
 
-def _fit(options: Fit, method: str, estimator: Any, parts: Division) -> Fitted:
+def _fit(options: Fit, method: str, estimator: Any, parts: Division, asked: Asked) -> Fitted:
     encoding = parts.encoding()
-    warn(encoding.report)
     train, test = parts.encoded(encoding)
+    check_two_classes(encoding.classes, asked.option)
+    positive = positive_class(encoding.classes, options.positive, train.y)
+    if asked.rate is not None and not len(test.y):
+        raise InputError("--rate chooses a threshold on held-out rows: raise --test-fraction")
+    moved = base_rate_moved(train, encoding.classes)
+    warn([*encoding.report, *moved])
     with (
         progress(f"fitting {len(train.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError, *([TypeError] if options.settings else [])),
@@ -107,10 +126,27 @@ def _fit(options: Fit, method: str, estimator: Any, parts: Division) -> Fitted:
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         estimator.fit(train.X, train.y, **train.weights)
     warn(estimator.fit_report_.warnings)
-    judged = judge(estimator, encoding, train, test)
-    warn(test.remarks)
-    remarks = [*parts.warnings, *encoding.report, *estimator.fit_report_.warnings, *test.remarks]
-    return Fitted(method, estimator, encoding, train, test, judged, remarks)
+    judged = judge(estimator, encoding, train, test, positive and positive.place)
+    rule, unreached = _rule(asked, positive, estimator, encoding, test)
+    warn([*test.remarks, *unreached])
+    remarks = [*parts.warnings, *encoding.report, *moved, *estimator.fit_report_.warnings]
+    remarks += [*test.remarks, *unreached]
+    return Fitted(
+        method, estimator, encoding, train, test, judged, remarks, positive, rule, "".join(moved)
+    )
+
+
+def _rule(
+    asked: Asked, positive: Positive | None, estimator: Any, encoding: TableEncoding, test: Rows
+) -> tuple[Rule | None, list[str]]:
+    """Return how to decide; where held-out rows do not reach a rate, none, and a sentence."""
+    predictive = None
+    if asked.rate is not None:
+        predictive = predict_rows(estimator, test.X, encoding, test.numbers)
+    try:
+        return asked.rule(positive, predictive, test.y), []
+    except UnreachableError as error:
+        return None, [f"--rate: {error}; the model is saved without a decision"]
 
 
 def _metadata(options: Fit, fitted: Fitted, parts: Division, target: Target) -> dict[str, Any]:
@@ -134,6 +170,9 @@ def _metadata(options: Fit, fitted: Fitted, parts: Division, target: Target) -> 
             "target_sha256": fingerprint(fitted.encoding.target(parts.target)),
             "held_out": fitted.judged.scores,
             "baselines": fitted.judged.baselines and fitted.judged.baselines.to_dict(),
+            "positive": fitted.positive and fitted.positive.label,
+            "decision": fitted.rule and fitted.rule.to_dict(),
+            "base_rate": fitted.base_rate,
             **_picture(options, fitted.encoding),
         }
     )
@@ -173,6 +212,8 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
                 "method": fitted.method,
                 "target": metadata["target"],
                 "classes": list(fitted.encoding.classes) or None,
+                "positive": metadata["positive"],
+                "decision": metadata["decision"],
                 "unit": metadata["unit"],
                 "rows": rows,
                 "features": len(fitted.encoding.feature_names),
@@ -190,6 +231,11 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
     else:
         title = f"{metadata['target']}: {rows['held_out']} held-out rows"
         print_scores(title, fitted.judged.scores, metadata["unit"])
+    if fitted.positive is not None:
+        how = "as asked" if options.positive else "the rarer; --positive names another"
+        note(f"positive class: {fitted.positive.name!r}, {how}", quiet=options.quiet)
+        if fitted.rule is not None:
+            note(rule_in_words(fitted.rule, fitted.positive), quiet=options.quiet)
     note(f"fitted {rows['train']} rows in {report.seconds:.2f} s", quiet=options.quiet)
     note(f"model: {options.out}", quiet=options.quiet)
     if options.report is not None:

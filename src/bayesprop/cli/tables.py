@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Scores = dict[str, dict[str, float]]
+_ERROR = "_se"
 _LABELS = {
     "rmse": ("RMSE", "typical error; lower is better"),
     "mae": ("MAE", "mean error, either way"),
@@ -38,6 +39,8 @@ _LABELS = {
     "calibration_error": ("calibration error", "gap between promised and actual; 0 is honest"),
     "epistemic_share": ("epistemic share of doubt", "what more data would remove"),
     "accuracy": ("accuracy", "share of rows whose likeliest class is right"),
+    "average_precision": ("average precision", "of the positive class; its share is chance"),
+    "roc_auc": ("area under the ROC curve", "positive ranked above negative; 0.5 is chance"),
     "brier": ("Brier score", "squared error of the probabilities, 0 to 2; lower is better"),
     "mean_confidence": ("mean confidence", "near the accuracy is honest"),
     "mean_entropy": ("mean entropy, nats", "doubt about the class; 0 is certain"),
@@ -175,29 +178,44 @@ class Judged(NamedTuple):
     scores: Scores | None
 
 
-def judge(estimator: Any, encoding: TableEncoding, train: Rows, test: Rows) -> Judged:
-    """Fit the baselines of an estimator's task to its training rows, score all on the others."""
+def judge(
+    estimator: Any, encoding: TableEncoding, train: Rows, test: Rows, positive: int | None = None
+) -> Judged:
+    """Fit the baselines of an estimator's task to its training rows, score all on the others.
+
+    positive
+        Place of the positive one of two classes.
+    """
     baselines = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
     if not len(test.y):
         return Judged(baselines, None)
     predictive = predict_rows(estimator, test.X, encoding, test.numbers)
-    return Judged(baselines, score(predictive, baselines, test))
+    return Judged(baselines, score(predictive, baselines, test, positive))
 
 
-def score(predictive: Any, baselines: Baselines | None, rows: Rows) -> Scores:
+def score(
+    predictive: Any, baselines: Baselines | None, rows: Rows, positive: int | None = None
+) -> Scores:
     """Return the metrics of what a model predicts for the rows, and those of each baseline."""
     beside = {} if baselines is None else baselines.predict(rows.X)
     # The constant one first: the more a model can, the further to the right.
     every = {"model": predictive, **dict(sorted(beside.items()))}
-    return {name: metrics.summarise(prediction, rows.y) for name, prediction in every.items()}
+    return {name: metrics.summarise(p, rows.y, positive) for name, p in every.items()}
 
 
 def print_scores(title: str, scores: Scores, unit: str) -> None:
     """Print one row a metric, one column a model, and what the metric means."""
     rows = []
     for metric in scores["model"]:
+        if metric.endswith(_ERROR):
+            continue
         label, meaning = _LABELS.get(metric, (metric, ""))
-        figures = (figure(values.get(metric)) for values in scores.values())
+        figures = (_with_error(values, metric) for values in scores.values())
         rows.append((label, *figures, meaning))
     heading = f"{title} (in {unit})" if unit else title
     print_table(heading, ("", *scores, ""), rows, right=range(1, 1 + len(scores)))
+
+
+def _with_error(values: dict[str, float], metric: str) -> str:
+    error = values.get(metric + _ERROR)
+    return figure(values.get(metric)) + (f" ± {error:.2g}" if error else "")

@@ -29,7 +29,6 @@ from bayesprop.cli.tables import (
     fingerprint,
     judge,
     print_scores,
-    score,
     table_name,
 )
 from bayesprop.store import save_model
@@ -70,8 +69,13 @@ def run(options: Update) -> None:
         remarks = list(rows.remarks)
         if (seen := model.seen_before(target, options.table)) is not None:
             remarks.append(f"{seen}: to learn them twice makes it too sure of them")
+    if model.notes.rule is not None and model.notes.rule.rate is not None:
+        remarks.append(
+            f"the threshold of --rate {model.notes.rule.asked} was chosen before these rows were "
+            "learnt: choose it anew (`bayesprop predict` with --rate and --calibrate)"
+        )
     warn(remarks)
-    before = score(model.predict(rows), model.notes.baselines, rows)
+    before = model.score(model.predict(rows), rows)
     with (
         progress(f"learning {len(rows.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError),
@@ -136,7 +140,8 @@ def _refitted(options: Update, model: OpenedModel, rows: Rows) -> Updated:
     estimator = type(old)(**old.get_params(deep=False))
     estimator.fit(train.X, train.y, **train.weights)
     counts = {"train": len(train.y), "held_out": len(test.y)}
-    judged = judge(estimator, encoding, train, test)
+    place = model.positive and model.positive.place
+    judged = judge(estimator, encoding, train, test, place)
     return Updated(estimator, counts, judged, [*remarks, *estimator.fit_report_.warnings])
 
 
