@@ -163,7 +163,7 @@ class Rule:
     @classmethod
     def of_costs(cls, costs: Costs) -> Rule:
         """Take the threshold of least expected cost."""
-        return cls(costs.threshold, costs, None, (costs.threshold,) * 2)
+        return cls(costs.threshold, costs, None, (costs.threshold, costs.threshold))
 
     @classmethod
     def of_rate(
