@@ -58,7 +58,8 @@ def write_report(
         the fit, or None. "positive", the place of the positive one of two classes (default: the
         second), and "rule", the `Rule` by which it is decided (default: none); "base_rate", what
         the weights of the fit did to the shares of the classes (default: nothing). Where its rows
-        are pictures, "image_shape" is [height, width], and "image_pixels" says which value of the picture each column is.
+        are pictures, "image_shape" is [height, width], and "image_pixels" says which value
+        of the picture each column is.
 
     Raises ValueError if a prediction is not finite; OSError if the file cannot be written.
     """
