@@ -16,9 +16,11 @@ from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
+from bayesprop.model.ranking import Areas, areas
 
 Observed = Float[np.ndarray, " n"] | Float[np.ndarray, "n o"]
 _LEVELS = np.linspace(0.05, 0.95, 19)
+MOSTLY_ONE_CLASS = 0.9
 
 
 def rmse(pred: Predictive, y: Observed) -> float:
@@ -129,9 +131,29 @@ def confusion(pred: ClassPredictive, y: np.ndarray) -> Int[np.ndarray, "c c"]:
     return np.bincount(pairs, minlength=c * c).reshape(c, c)
 
 
-def summarise(pred: Predictive | ClassPredictive, y: np.ndarray) -> dict[str, float]:
-    """Return the figures that a report shows, by name."""
-    return summary(pred, y).values
+def is_mostly_one_class(y: np.ndarray) -> bool:
+    """Say whether a class has more than 90 % of the rows, so that accuracy says little."""
+    return bool(np.max(np.unique(y, return_counts=True)[1]) > MOSTLY_ONE_CLASS * len(y))
+
+
+def ranking(pred: ClassPredictive, y: np.ndarray, positive: int = 1) -> Areas:
+    """Return average precision and area under the ROC curve of one class against the others.
+
+    positive
+        Its place among the classes.
+    """
+    return areas(pred.proba[:, positive], _codes(pred, y) == positive)
+
+
+def summarise(
+    pred: Predictive | ClassPredictive, y: np.ndarray, positive: int | None = None
+) -> dict[str, float]:
+    """Return the figures that a report shows, by name, the most telling first.
+
+    positive
+        Place of the class that average precision is of, where there are two; None: the second.
+    """
+    return summary(pred, y, positive=positive).values
 
 
 class Summary(NamedTuple):
@@ -142,7 +164,10 @@ class Summary(NamedTuple):
 
 
 def summary(
-    pred: Predictive | ClassPredictive, y: np.ndarray, group: np.ndarray | None = None
+    pred: Predictive | ClassPredictive,
+    y: np.ndarray,
+    group: np.ndarray | None = None,
+    positive: int | None = None,
 ) -> Summary:
     """Return the figures that a report shows, with what chance does to them.
 
@@ -151,6 +176,8 @@ def summary(
 
     group
         Labels of rows that are not independent, (n,) (clusters: Liang & Zeger 1986).
+    positive
+        Place of the class that average precision is of, where there are two; None: the second.
     """
     is_class = isinstance(pred, ClassPredictive)
     each, others = _of_classes(pred, y) if is_class else _of_numbers(pred, y)
@@ -159,8 +186,23 @@ def summary(
     if "rmse" in values:
         values["rmse"] = root = float(np.sqrt(values["rmse"]))
         errors["rmse"] *= 0.5 / root if root > 0.0 else 0.0
-    errors = {name: error for name, error in errors.items() if np.isfinite(error)}
-    return Summary(values | others | {"epistemic_share": pred.epistemic_share}, errors)
+    values |= others | {"epistemic_share": pred.epistemic_share}
+    if isinstance(pred, ClassPredictive):
+        values, errors = _ranked(pred, y, Summary(values, errors), positive)
+    return Summary(values, {name: error for name, error in errors.items() if np.isfinite(error)})
+
+
+def _ranked(pred: ClassPredictive, y: np.ndarray, found: Summary, positive: int | None) -> Summary:
+    """Add how well two classes are told apart; accuracy last where nearly all rows are of one."""
+    values, errors, ranks = dict(found.values), dict(found.errors), {}
+    if len(pred.classes) == 2:
+        of = ranking(pred, y, 1 if positive is None else positive)
+        ranks = {"average_precision": of.average_precision, "roc_auc": of.roc_auc}
+        errors |= {"average_precision": of.average_precision_se, "roc_auc": of.roc_auc_se}
+    if is_mostly_one_class(y):
+        accuracy = values.pop("accuracy")
+        return Summary(ranks | values | {"accuracy": accuracy}, errors)
+    return Summary(values | ranks, errors)
 
 
 def _error(rows: Float[np.ndarray, " n"], group: np.ndarray | None) -> float:

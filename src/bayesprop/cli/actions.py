@@ -140,6 +140,7 @@ class Fit(Learning, WithJson, WithRemarks):
         "bayesprop fit visits.csv --target visits --target-kind count --out v.bayesprop",
         "bayesprop fit diabetes --test-fraction 0 --out m.bayesprop --json",
         "bayesprop fit iris --out iris.bayesprop --report iris.html      (classes)",
+        "bayesprop fit loans.csv -t default --positive yes --cost fn=10,fp=1 -o l.bayesprop",
     )
 
     out: Path = option(
@@ -167,6 +168,20 @@ class Fit(Learning, WithJson, WithRemarks):
     test: str | None = option(
         "Rows of your own to judge the fit by; all of TABLE is then learnt.", metavar="TABLE"
     )
+    positive: str | None = option(
+        "Of two classes, the one that decisions and average precision are about. Default: the "
+        "rarer.",
+        metavar="CLASS",
+    )
+    cost: str | None = option(
+        "What a missed positive and a false alarm cost: fn=10,fp=1. `predict` then decides.",
+        metavar="COSTS",
+    )
+    rate: str | None = option(
+        "Decide by the threshold that reaches recall=R, precision=P or flagged=SHARE on the "
+        "held-out rows.",
+        metavar="RATE",
+    )
     report: Path | None = option("Also write a report (.html).", metavar="FILE")
     unit: str | None = option("Unit of the target, shown in the report.", metavar="TEXT")
 
@@ -186,6 +201,7 @@ class Predict(OfTable, OfModel, WithRemarks):
         "bayesprop predict m.bayesprop new.csv --quantiles 0.05,0.5,0.95",
         "bayesprop predict m.bayesprop new.csv --calibrate held_out.csv",
         "bayesprop predict m.bayesprop new.csv --abstain-above 12.5 --by epistemic",
+        "bayesprop predict m.bayesprop new.csv --cost fn=10,fp=1               (two classes)",
     )
 
     out: str = option(
@@ -200,8 +216,18 @@ class Predict(OfTable, OfModel, WithRemarks):
     )
     calibrate: str | None = option(
         "Rows with the target that the fit did not see: stretch the intervals to hold COVERAGE of "
-        "such rows.",
+        "such rows; of classes, choose the threshold of --rate on them.",
         metavar="TABLE",
+    )
+    cost: str | None = option(
+        "Two classes: decide by these costs of a missed positive and a false alarm: fn=10,fp=1. "
+        "Default: as the fit was told.",
+        metavar="COSTS",
+    )
+    rate: str | None = option(
+        "Two classes: decide by the threshold that reaches recall=R, precision=P or flagged=SHARE "
+        "on the rows of --calibrate.",
+        metavar="RATE",
     )
     abstain_above: float | None = option(
         "Rows less sure than this get no prediction but the reason.", metavar="VALUE"

@@ -12,6 +12,8 @@ from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.table.classes import class_text
 
 if TYPE_CHECKING:
+    from bayesprop.cli.deciding import Positive
+    from bayesprop.decisions.thresholds import Rule
     from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import Predictive
     from bayesprop.table.encoding import TableEncoding
@@ -71,11 +73,39 @@ class NumberAnswers:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """Which of two classes to act on, and what that is expected to cost if costs were given."""
+
+    positive: Positive
+    rule: Rule
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return ("decision", *(("expected_cost",) if self.rule.costs is not None else ()))
+
+    def columns(self, predictive: ClassPredictive) -> list[np.ndarray]:
+        """Return them for some rows."""
+        p = predictive.proba[:, self.positive.place]
+        flagged = self.rule.flags(p)
+        decided = predictive.classes[
+            np.where(flagged, self.positive.place, 1 - self.positive.place)
+        ]
+        costs = self.rule.costs
+        return [decided] if costs is None else [decided, costs.expected(p, flagged)]
+
+
+@dataclass(frozen=True)
 class ClassAnswers:
-    """The likeliest class in column `label`, probabilities of classes, entropies in nats."""
+    """The likeliest class in column `label`, probabilities of classes, entropies in nats.
+
+    decision
+        Of two classes, how to decide; None: the likeliest class is all that is said.
+    """
 
     label: str
     classes: tuple[str, ...]
+    decision: Decision | None = None
     doubts: tuple[str, ...] = ("entropy", "mutual_information")
 
     @property
@@ -86,7 +116,8 @@ class ClassAnswers:
         else:
             ranks = range(1, 1 + LIKELIEST_CLASSES)
             shares = [name for rank in ranks for name in (f"class_{rank}", f"p_{rank}")]
-        return [self.label, *shares, *self.doubts]
+        decided = () if self.decision is None else self.decision.names
+        return [self.label, *decided, *shares, *self.doubts]
 
     def columns(self, predictive: ClassPredictive) -> dict[str, np.ndarray]:
         """Return the predictions of some rows as named columns."""
@@ -99,7 +130,9 @@ class ClassAnswers:
             pairs = zip(labels[order].T, ranked.T, strict=True)
             shares = [column for pair in pairs for column in pair]
         entropies = (predictive.entropy, predictive.mutual_information)
-        return dict(zip(self.names, (predictive.label, *shares, *entropies), strict=True))
+        decided = () if self.decision is None else self.decision.columns(predictive)
+        columns = (predictive.label, *decided, *shares, *entropies)
+        return dict(zip(self.names, columns, strict=True))
 
     def brief(self, target: str, one: ClassPredictive) -> dict[str, str]:
         """Return the answer of one row as a cell of a small table."""

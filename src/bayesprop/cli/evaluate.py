@@ -6,10 +6,10 @@ from typing import Any
 
 from bayesprop import metrics
 from bayesprop.cli.actions import Evaluate
-from bayesprop.cli.console import print_json, print_table, progress, warn
-from bayesprop.cli.judging import errors_of, scored
-from bayesprop.cli.opened import open_model
+from bayesprop.cli.console import figure, print_json, print_table, progress, warn
+from bayesprop.cli.opened import OpenedModel, open_model
 from bayesprop.cli.tables import print_scores, table_name
+from bayesprop.decisions.thresholds import AtThreshold
 from bayesprop.table.classes import class_text
 from bayesprop.table.encoding import Rows
 
@@ -22,8 +22,8 @@ def run(options: Evaluate) -> None:
     with progress(f"evaluating {options.table}", quiet=options.quiet):
         rows = model.rows_to_judge(options.table)
         predictive = model.predict(rows)
-        scores = scored(predictive, model.notes.baselines, rows)
-        errors = errors_of(predictive, rows)
+        scores, errors = model.score(predictive, rows), model.errors(predictive, rows)
+        decided = _decided(model, predictive, rows)
         confusion = _confusion(predictive, rows) if model.encoding.classes else None
     warn(rows.remarks)
     target = model.encoding.target_name
@@ -39,6 +39,8 @@ def run(options: Evaluate) -> None:
                 "metrics": scores,
                 "standard_errors": errors,
                 "confusion": confusion,
+                "positive": model.positive and model.positive.label,
+                "decided": decided,
                 "warnings": rows.remarks,
             }
         )
@@ -51,6 +53,37 @@ def run(options: Evaluate) -> None:
         cells = [(label, *map(str, row)) for label, row in counts]
         print()
         print_table("", ("actual, predicted:", *labels), cells, right=range(1, 1 + len(labels)))
+    if decided is not None:
+        print()
+        print(_in_words(model, decided))
+
+
+def _decided(model: OpenedModel, predictive: Any, rows: Rows) -> dict[str, Any] | None:
+    """Say what the rule of the fit does on the rows; None where there is none."""
+    positive, rule = model.positive, model.notes.rule
+    if positive is None or rule is None:
+        return None
+    flagged = rule.flags(predictive.proba[:, positive.place])
+    at = AtThreshold.of(flagged, rows.y == positive.label)
+    cost = None if rule.costs is None else at.cost(rule.costs)
+    shares = {"recall": at.recall, "precision": at.precision}
+    return {"threshold": rule.threshold, **at._asdict(), **shares, "mean_cost": cost}
+
+
+def _in_words(model: OpenedModel, decided: dict[str, Any]) -> str:
+    positive, rule = model.positive, model.notes.rule
+    name = positive.name if positive is not None else ""
+    recall, precision = (
+        f"{figure(share)} (95 %: {figure(low)} to {figure(high)})"
+        for share, low, high in (decided["recall"], decided["precision"])
+    )
+    cost = decided["mean_cost"]
+    return (
+        f"flagged as {name!r} from {decided['threshold']:.4g} ({rule.asked if rule else ''}): "
+        f"{decided['found']} right, {decided['false_alarms']} false alarms, {decided['missed']} "
+        f"missed; recall {recall}, precision {precision}"
+        + ("" if cost is None else f"; cost of a row {figure(cost)}")
+    )
 
 
 def _confusion(predictive: Any, rows: Rows) -> dict[str, Any]:

@@ -23,6 +23,9 @@ from bayesprop.cli.console import (
     refusals_of_estimator,
     warn,
 )
+from bayesprop.cli.deciding import Asked, Positive, base_rate_moved, check_two_classes
+from bayesprop.cli.deciding import positive_of as positive_class
+from bayesprop.cli.deciding import words as rule_in_words
 from bayesprop.cli.judging import (
     Judged,
     NewGroups,
@@ -45,6 +48,7 @@ from bayesprop.cli.tables import (
 )
 from bayesprop.cli.target_kind import kind_of
 from bayesprop.datasets import registry
+from bayesprop.decisions.thresholds import Rule, UnreachableError
 from bayesprop.store import load_model, save_model
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
@@ -62,6 +66,10 @@ class Fitted(NamedTuple):
         Of the rows that were held out; 0 where all are learnt.
     title
         Which rows judge it.
+    positive, rule
+        Of two classes: the positive one, and how to decide, if that was said.
+    base_rate
+        What the weights did to the shares of the classes, in a sentence; empty if nothing.
     """
 
     method: str
@@ -73,6 +81,9 @@ class Fitted(NamedTuple):
     title: str
     new_groups: NewGroups | None
     warnings: list[str]
+    positive: Positive | None = None
+    rule: Rule | None = None
+    base_rate: str = ""
 
     @property
     def rows(self) -> dict[str, int]:
@@ -85,7 +96,7 @@ class Fitted(NamedTuple):
 def run(options: Fit) -> None:
     """Read, split, fit, judge, save, report."""
     _check_paths(options)
-    settings = settings_of(options)
+    settings, asked = settings_of(options), Asked.of(options)
     if options.task is not None:
         method_of(options.method, options.task, f"--task asks for {options.task}")
     with progress(f"reading {options.table}", quiet=options.quiet):
@@ -102,7 +113,7 @@ def run(options: Fit) -> None:
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
     method = method_of(options.method, parts.task, f"{one_line(target.name)} asks for {parts.task}")
     make = partial(make_estimator, settings, method, parts.task, options.seed)
-    fitted = _fit(options, method, make, parts)
+    fitted = _fit(options, method, make, parts, asked)
     metadata = _metadata(options, fitted, parts, target)
     save_model(options.out, fitted.estimator, table=fitted.encoding, metadata=metadata)
     if options.report is not None:
@@ -124,13 +135,22 @@ def _check_paths(options: Fit) -> None:
             raise InputError("--report and --out must be two different files")
 
 
-def _fit(options: Fit, method: str, make: Callable[[], Any], parts: Division) -> Fitted:
+def _fit(
+    options: Fit, method: str, make: Callable[[], Any], parts: Division, asked: Asked
+) -> Fitted:
     in_folds = _is_judged_in_folds(options, parts)
     if in_folds:
         parts = parts._replace(is_test=np.zeros(len(parts.frame), bool))
     encoding = parts.encoding()
     train, test = parts.encoded(encoding)
-    table = [*encoding.report, *giveaways(encoding, parts.frame.filter(~parts.is_test), train)]
+    check_two_classes(encoding.classes, asked.option)
+    positive = positive_class(encoding.classes, options.positive, train.y)
+    moved = base_rate_moved(train, encoding.classes)
+    table = [
+        *encoding.report,
+        *moved,
+        *giveaways(encoding, parts.frame.filter(~parts.is_test), train),
+    ]
     warn(table)
     if options.test is not None:
         test = _own_rows(options.test, encoding, train)
@@ -145,12 +165,14 @@ def _fit(options: Fit, method: str, make: Callable[[], Any], parts: Division) ->
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         remarks = learn(estimator, train)
     warn(remarks)
+    place = None if positive is None else positive.place
     if in_folds:
         with progress(f"judging {len(train.y)} rows in {N_FOLDS} folds", quiet=options.quiet):
-            judged = cross_validated(parts, N_FOLDS, options.seed, method, make)
+            judged = cross_validated(parts, N_FOLDS, options.seed, make, method, place)
     else:
-        judged = judge(estimator, encoding, train, test, method)
-    known = [*test.remarks, *judged.remarks]
+        judged = judge(estimator, encoding, train, test, method, place)
+    rule, unreached = _rule(asked, positive, judged)
+    known = [*test.remarks, *judged.remarks, *unreached]
     new = _new_groups(options, parts, judged, make)
     if new is not None and new.is_worse:
         known.append(new.remark)
@@ -160,7 +182,33 @@ def _fit(options: Fit, method: str, make: Callable[[], Any], parts: Division) ->
     remarks = [*parts.remarks, *table, *remarks, *known]
     share = parts.counts["held_out"] / len(parts.frame)
     title = _title(options, judged, in_folds=in_folds)
-    return Fitted(method, estimator, encoding, train, judged, share, title, new, remarks)
+    return Fitted(
+        method,
+        estimator,
+        encoding,
+        train,
+        judged,
+        share,
+        title,
+        new,
+        remarks,
+        positive,
+        rule,
+        "".join(moved),
+    )
+
+
+def _rule(asked: Asked, positive: Positive | None, judged: Judged) -> tuple[Rule | None, list[str]]:
+    """Return how to decide; where held-out rows do not reach a rate, none, and a sentence."""
+    predictive, y = None, np.empty(0)
+    if asked.rate is not None:
+        if judged.models is None or judged.rows is None:
+            raise InputError("--rate chooses a threshold on held-out rows: raise --test-fraction")
+        predictive, y = judged.models["model"], judged.rows.y
+    try:
+        return asked.rule(positive, predictive, y), []
+    except UnreachableError as error:
+        return None, [f"--rate: {error}; the model is saved without a decision"]
 
 
 def _of_kind(
@@ -243,6 +291,9 @@ def _metadata(options: Fit, fitted: Fitted, parts: Division, target: Target) -> 
             "held_out": fitted.judged.scores,
             "judged_by": fitted.title,
             "baselines": fitted.judged.baselines and fitted.judged.baselines.to_dict(),
+            "positive": fitted.positive and fitted.positive.label,
+            "decision": fitted.rule and fitted.rule.to_dict(),
+            "base_rate": fitted.base_rate,
             **_picture(options, fitted.encoding),
         }
     )
@@ -296,6 +347,8 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
                 "target": metadata["target"],
                 "target_kind": metadata["config"]["parameters"].get("target_kind"),
                 "classes": list(fitted.encoding.classes) or None,
+                "positive": metadata["positive"],
+                "decision": metadata["decision"],
                 "unit": metadata["unit"],
                 "rows": rows,
                 "features": len(fitted.encoding.feature_names),
@@ -315,6 +368,11 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
     else:
         title, errors = f"{metadata['target']}: {fitted.title}", fitted.judged.errors
         print_scores(title, fitted.judged.scores, metadata["unit"], errors)
+    if fitted.positive is not None:
+        how = "as asked" if options.positive else "the rarer; --positive names another"
+        note(f"positive class: {fitted.positive.name!r}, {how}", quiet=options.quiet)
+        if fitted.rule is not None:
+            note(rule_in_words(fitted.rule, fitted.positive), quiet=options.quiet)
     note(f"fitted {rows['train']} rows in {report.seconds:.2f} s", quiet=options.quiet)
     note(f"model: {options.out}", quiet=options.quiet)
     if options.report is not None:

@@ -12,6 +12,7 @@ from bayesprop.cli.console import figure, plain, print_json, print_table
 from bayesprop.cli.opened import Notes
 from bayesprop.cli.tables import print_scores
 from bayesprop.cli.target_kind import WORDS
+from bayesprop.decisions.thresholds import Rule
 from bayesprop.store import load_model
 from bayesprop.table.classes import class_text
 from bayesprop.table.errors import listing, one_line
@@ -45,6 +46,8 @@ def _facts(saved: SavedModel) -> dict[str, Any]:
         "target": None if saved.table is None else saved.table.target_name,
         "target_kind": estimator.task_.kind if classes is None else None,
         "classes": classes,
+        "positive": notes.positive and notes.positive.label,
+        "decision": notes.rule and notes.rule.to_dict(),
         "unit": notes.unit or None,
         "rows": notes.rows or None,
         "features": _features(saved),
@@ -95,6 +98,8 @@ def _show(facts: dict[str, Any]) -> None:
         "method": f"{facts['method']}, {facts['task']}",
         "layers": " - ".join(str(size) for size in facts["layer_sizes"]),
         "target": _target(facts),
+        "positive": "" if facts["positive"] is None else class_text(facts["positive"]),
+        "decision": _decision(facts["decision"]),
         "rows": _rows(facts),
         "fit": f"{fit['n_epochs']} {fit['step']}s in {fit['seconds']:.2f} s",
         "guards": ", ".join(f"{_words(k)} {count}" for k, count in fit["guards"].items()),
@@ -126,6 +131,13 @@ def _target(facts: dict[str, Any]) -> str:
     name = f"{name} ({facts['unit']})" if facts["unit"] else name
     kind = WORDS.get(facts["target_kind"])
     return f"{name}: {kind}" if kind else name
+
+
+def _decision(stored: dict[str, Any] | None) -> str:
+    if stored is None:
+        return ""
+    rule = Rule.from_dict(stored)
+    return f"positive from a probability of {rule.threshold:.4g}, by {rule.asked}"
 
 
 def _rows(facts: dict[str, Any]) -> str:

@@ -63,17 +63,25 @@ def learn(estimator: Any, rows: Rows) -> list[str]:
 
 
 def judge(
-    estimator: Any, encoding: TableEncoding, train: Rows, test: Rows, method: str = ""
+    estimator: Any,
+    encoding: TableEncoding,
+    train: Rows,
+    test: Rows,
+    method: str = "",
+    positive: int | None = None,
 ) -> Judged:
     """Fit the baselines of an estimator's task to its training rows, score all on the others.
 
     method
         Name of the estimator's, which nothing simpler is advised to replace if it is simple itself.
+    positive
+        Place of the positive one of two classes.
     """
     baselines = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
     if not len(test.y):
         return Judged(baselines)
-    return _judged(baselines, _predicted(estimator, encoding, baselines, test), test, method)
+    models = _predicted(estimator, encoding, baselines, test)
+    return _judged(baselines, models, test, method, positive)
 
 
 def _predicted(
@@ -88,31 +96,46 @@ def beside(baselines: Baselines | None, rows: Rows) -> dict[str, Any]:
     return {} if baselines is None else dict(sorted(baselines.predict(rows.X).items()))
 
 
-def scored(predictive: Any, baselines: Baselines | None, rows: Rows) -> Scores:
+def scored(
+    predictive: Any, baselines: Baselines | None, rows: Rows, positive: int | None = None
+) -> Scores:
     """Return the metrics of what a model predicts for the rows, and those of each baseline."""
     models = {"model": predictive, **beside(baselines, rows)}
-    return {name: metrics.summarise(model, rows.y) for name, model in models.items()}
+    return {name: metrics.summarise(model, rows.y, positive) for name, model in models.items()}
 
 
-def errors_of(predictive: Any, rows: Rows) -> dict[str, float]:
+def errors_of(predictive: Any, rows: Rows, positive: int | None = None) -> dict[str, float]:
     """Return standard errors of the model's metrics, over groups where rows have them."""
-    return metrics.summary(predictive, rows.y, rows.group).errors
+    return metrics.summary(predictive, rows.y, rows.group, positive).errors
 
 
-def _judged(baselines: Baselines, models: Mapping[str, Any], rows: Rows, method: str) -> Judged:
-    scores = {name: metrics.summarise(model, rows.y) for name, model in models.items()}
-    errors = errors_of(models["model"], rows)
+def _judged(
+    baselines: Baselines,
+    models: Mapping[str, Any],
+    rows: Rows,
+    method: str,
+    positive: int | None,
+) -> Judged:
+    scores = {name: metrics.summarise(model, rows.y, positive) for name, model in models.items()}
+    errors = errors_of(models["model"], rows, positive)
     remarks = tuple(_what_does_as_well(models, rows, method))
     return Judged(baselines, rows, models, scores, errors, remarks)
 
 
 def cross_validated(
-    division: Division, n_folds: int, seed: int, method: str, make: Callable[[], Any]
+    division: Division,
+    n_folds: int,
+    seed: int,
+    make: Callable[[], Any],
+    method: str = "",
+    positive: int | None = None,
 ) -> Judged:
     """Judge every row by a fit to the other folds.
 
     make
         Builds the estimator.
+    method, positive
+        As `judge` takes them.
     """
     parts: list[tuple[dict[str, Any], Rows]] = []
     for part in division.in_folds(n_folds, seed):
@@ -137,7 +160,7 @@ def cross_validated(
     judged = rows.of(np.isin(rows.numbers, np.concatenate([test.numbers for _, test in parts])))
     classes = np.array(encoding.classes) if encoding.classes else None
     baselines = Baselines.fit(rows.X, rows.y, classes)
-    return _judged(baselines, models, judged, method)
+    return _judged(baselines, models, judged, method, positive)
 
 
 class NewGroups(NamedTuple):

@@ -14,8 +14,18 @@ import numpy as np
 
 from bayesprop.cli.actions import Learning
 from bayesprop.cli.console import InputError, command_line
-from bayesprop.cli.tables import Scores, column, fingerprint, predict_rows, read_source, table_name
-from bayesprop.report.baselines import Baselines
+from bayesprop.cli.deciding import Positive, stored_positive
+from bayesprop.cli.judging import errors_of, scored
+from bayesprop.cli.tables import (
+    Scores,
+    column,
+    fingerprint,
+    predict_rows,
+    read_source,
+    table_name,
+)
+from bayesprop.decisions.thresholds import Rule
+from bayesprop.report.baselines import Baselines, FrequencyBaseline
 from bayesprop.store import load_model
 from bayesprop.table.encoding import Rows
 
@@ -37,6 +47,10 @@ class Notes:
         What was noted of every table that the model has learnt since.
     held_out
         The metrics of the fit on the rows that it held out.
+    positive, rule
+        Of two classes: the positive one (the rarer, in files that do not say), and how to decide.
+    base_rate
+        What the weights of the fit did to the shares of the classes, in a sentence.
     picture
         Where rows are pictures, "image_shape" and the pixel of each input, "image_pixels".
     """
@@ -57,6 +71,10 @@ class Notes:
         self.rows = {k: rows[k] for k in ("train", "held_out") if isinstance(rows.get(k), int)}
         self.held_out = _scores(noted("held_out", dict))
         self.baselines = _baselines(notes.get("baselines"))
+        classes = () if saved.table is None else saved.table.classes
+        self.positive = stored_positive(classes, notes.get("positive"), _shares(self.baselines))
+        self.rule = _rule(notes.get("decision")) if self.positive else None
+        self.base_rate: str = noted("base_rate", str)
         shape, pixels = noted("image_shape", list), noted("image_pixels", list)
         self.picture = _picture(shape, pixels, saved.estimator.n_features_in_)
 
@@ -67,6 +85,9 @@ class Notes:
             "unit": self.unit,
             "seed": self.seed,
             "baselines": self.baselines,
+            "positive": self.positive and self.positive.place,
+            "rule": self.rule,
+            "base_rate": self.base_rate,
             **self.picture,
         }
 
@@ -107,6 +128,18 @@ def _baselines(stored: Any) -> Baselines | None:
         return None
 
 
+def _shares(baselines: Baselines | None) -> np.ndarray | None:
+    constant = None if baselines is None else baselines.constant
+    return constant.share if isinstance(constant, FrequencyBaseline) else None
+
+
+def _rule(stored: Any) -> Rule | None:
+    try:
+        return Rule.from_dict(stored)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
 def _picture(shape: list[Any], pixels: list[Any], n_inputs: int) -> dict[str, Any]:
     if not all(type(value) is int for value in (*shape, *pixels)) or len(shape) != 2:
         return {}
@@ -127,6 +160,20 @@ class OpenedModel:
     def estimator(self) -> Any:
         """The fitted estimator."""
         return self.saved.estimator
+
+    @property
+    def positive(self) -> Positive | None:
+        """The positive one of two classes."""
+        return self.notes.positive
+
+    def score(self, predictive: Any, rows: Rows) -> Scores:
+        """Return the metrics of what was predicted for some rows, and those of the baselines."""
+        place = self.positive and self.positive.place
+        return scored(predictive, self.notes.baselines, rows, place)
+
+    def errors(self, predictive: Any, rows: Rows) -> dict[str, float]:
+        """Return standard errors of the model's metrics."""
+        return errors_of(predictive, rows, self.positive and self.positive.place)
 
     def read(self, source: str) -> pl.DataFrame:
         """Read a table: what the model knows as text stays text."""

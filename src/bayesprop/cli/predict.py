@@ -14,12 +14,22 @@ import polars as pl
 from jaxtyping import Float
 
 from bayesprop.cli.actions import Predict
-from bayesprop.cli.answers import Answers, ClassAnswers, NumberAnswers, answers_of
-from bayesprop.cli.console import InputError, figure, note, progress, warn
+from bayesprop.cli.answers import Answers, ClassAnswers, Decision, NumberAnswers, answers_of
+from bayesprop.cli.console import (
+    InputError,
+    figure,
+    note,
+    progress,
+    refusals_of_estimator,
+    warn,
+)
+from bayesprop.cli.deciding import Asked, check_two_classes
+from bayesprop.cli.deciding import words as rule_in_words
 from bayesprop.cli.opened import OpenedModel, open_model
 from bayesprop.cli.tables import check_output, predict_rows, refusals_by_name, table_name
 from bayesprop.decisions.abstention import scores_for, uncertainty_of
 from bayesprop.decisions.conformal import ConformalRegressor
+from bayesprop.decisions.thresholds import UnreachableError
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean, listing, one_line
 from bayesprop.table.write import check_kind, write_table
@@ -34,7 +44,9 @@ ABSTAINED = "abstained"
 
 def run(options: Predict) -> None:
     """Predict a table into a file or stdout."""
-    numbers = _asked(options)
+    numbers, asked = _asked(options), Asked.of(options)
+    if asked.rate is not None and options.calibrate is None:
+        raise InputError("--rate chooses a threshold on rows with the target: give --calibrate")
     model = open_model(options.model)
     with progress(f"reading {options.table}", quiet=options.quiet):
         frame = model.read(options.table)
@@ -43,9 +55,12 @@ def run(options: Predict) -> None:
     answers = answers_of(encoding, encoding.target_name, numbers)
     reasons = () if rule is None else (ABSTAINED,)
     if isinstance(answers, ClassAnswers):
-        _check_for_classes(options)
+        _check_for_classes(options, asked)
+        answers = replace(answers, decision=_decision(model, options, asked))
         others = {"row", *answers.names[1:], *reasons, *(frame.columns if options.keep else ())}
         answers = replace(answers, label=_free_name(answers.label, others))
+    elif asked.option:
+        check_two_classes((), asked.option)
     elif options.calibrate is not None:
         learnt = _stretches(model, options.calibrate, numbers.intervals, quiet=options.quiet)
         answers = replace(answers, stretches=learnt)
@@ -91,9 +106,28 @@ def _level(word: str, option: str) -> float:
     return level
 
 
-def _check_for_classes(options: Predict) -> None:
-    asked = {"interval": options.interval, "quantiles": options.quantiles}
-    for option, value in (asked | {"calibrate": options.calibrate}).items():
+def _decision(model: OpenedModel, options: Predict, asked: Asked) -> Decision | None:
+    """Return how to decide: as asked now, else as the fit was told, else not at all."""
+    positive = model.positive
+    check_two_classes(model.encoding.classes, asked.option)
+    if positive is None:
+        return None
+    predictive, y = None, np.empty(0)
+    if asked.rate is not None and options.calibrate is not None:
+        rows = _unseen_rows(model, options.calibrate, "a threshold chosen on them would be off")
+        predictive, y = model.predict(rows), rows.y
+    with refusals_of_estimator(UnreachableError):
+        rule = asked.rule(positive, predictive, y) or model.notes.rule
+    if rule is None:
+        return None
+    note(rule_in_words(rule, positive), quiet=options.quiet)
+    return Decision(positive, rule)
+
+
+def _check_for_classes(options: Predict, asked: Asked) -> None:
+    given = {"interval": options.interval, "quantiles": options.quantiles}
+    calibrate = None if asked.rate is not None else options.calibrate
+    for option, value in (given | {"calibrate": calibrate}).items():
         if value:
             raise InputError(
                 f"--{option} is for numbers; this model predicts classes, with a probability for "
@@ -143,7 +177,7 @@ def _stretches(
 ) -> tuple[float, ...]:
     """Learn from a table how many std an interval of each level reaches from the mean."""
     with progress(f"calibrating on {table}", quiet=quiet):
-        rows = _unseen_rows(model, table)
+        rows = _unseen_rows(model, table, "intervals calibrated on them would be too narrow")
         with refusals_by_name(rows.X, model.encoding, rows.numbers):
             conformal = [ConformalRegressor(model.estimator, coverage=level) for level in levels]
             learnt = tuple(one.calibrate(rows.X, rows.y).stretch_ for one in conformal)
@@ -154,14 +188,13 @@ def _stretches(
     return learnt
 
 
-def _unseen_rows(model: OpenedModel, table: str) -> Rows:
+def _unseen_rows(model: OpenedModel, table: str, what_else: str) -> Rows:
     """Read the rows that have a target; InputError if they are those that the model has learnt."""
     rows = model.rows_of(model.read(table), table)
     seen = model.seen_before(rows.y, table)
     if seen is not None:
         raise InputError(
-            f"--calibrate needs rows that the fit did not see: {seen}, and intervals calibrated on "
-            "them would be too narrow"
+            f"--calibrate needs rows that the fit did not see: {seen}, and {what_else}"
         )
     return rows
 

@@ -39,6 +39,8 @@ _LABELS = {
     "calibration_error": ("calibration error", "gap between promised and actual; 0 is honest"),
     "epistemic_share": ("epistemic share of doubt", "what more data would remove"),
     "accuracy": ("accuracy", "share of rows whose likeliest class is right"),
+    "average_precision": ("average precision", "of the positive class; its share is chance"),
+    "roc_auc": ("area under the ROC curve", "positives ranked first; 0.5 is chance"),
     "brier": ("Brier score", "squared error of the probabilities, 0 to 2; lower is better"),
     "mean_confidence": ("mean confidence", "near the accuracy is honest"),
     "mean_entropy": ("mean entropy, nats", "doubt about the class; 0 is certain"),

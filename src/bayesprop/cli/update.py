@@ -19,7 +19,7 @@ from bayesprop.cli.console import (
     refusals_of_estimator,
     warn,
 )
-from bayesprop.cli.judging import Judged, judge, learn, scored
+from bayesprop.cli.judging import Judged, judge, learn
 from bayesprop.cli.opened import OpenedModel, open_model
 from bayesprop.cli.tables import (
     Scores,
@@ -69,8 +69,13 @@ def run(options: Update) -> None:
         remarks = list(rows.remarks)
         if (seen := model.seen_before(target, options.table)) is not None:
             remarks.append(f"{seen}: to learn them twice makes it too sure of them")
+    if model.notes.rule is not None and model.notes.rule.rate is not None:
+        remarks.append(
+            f"the threshold of --rate {model.notes.rule.asked} was chosen before these rows were "
+            "learnt: choose it anew (`bayesprop predict` with --rate and --calibrate)"
+        )
     warn(remarks)
-    before = scored(model.predict(rows), model.notes.baselines, rows)
+    before = model.score(model.predict(rows), rows)
     with (
         progress(f"learning {len(rows.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError),
@@ -138,7 +143,8 @@ def _refitted(options: Update, model: OpenedModel, rows: Rows) -> Updated:
     estimator = type(old)(**old.get_params(deep=False))
     remarks += learn(estimator, train)
     counts = {"train": len(train.y), "held_out": len(test.y)}
-    judged = judge(estimator, encoding, train, test)
+    place = model.positive and model.positive.place
+    judged = judge(estimator, encoding, train, test, positive=place)
     return Updated(estimator, counts, judged, remarks)
 
 

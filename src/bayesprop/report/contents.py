@@ -45,6 +45,8 @@ class Contents(Generic[Details]):
         (name, text) pairs: what reproduces the model.
     data_notes
         Sentences on what was filled, grouped or dropped.
+    base_rate
+        What the weights of the fit did to the shares of the classes; empty if nothing.
     kind
         Which rows were judged: "held-out", "training", or "table" (one given later).
     remarks
@@ -75,6 +77,7 @@ class Contents(Generic[Details]):
     created: str
     reproduction: tuple[tuple[str, str], ...]
     data_notes: tuple[str, ...]
+    base_rate: str
     kind: str
     remarks: tuple[str, ...]
     n_rows: int
@@ -115,6 +118,7 @@ def collect(
     """Compute the contents; arguments as in `write_report`."""
     classes = getattr(estimator, "classes_", None)
     task: Any = of_numbers if classes is None else of_classes
+    about = {} if classes is None else {"positive": _place(metadata, classes)}
     judged: Any = train if test is None else test
     reference = judged if train is None else train
     y, seed = judged.y, max(metadata["seed"], 0)
@@ -134,7 +138,8 @@ def collect(
         describe(task.answers(predicted[at], y[at]), judged, at, features, standardise)
         for at in (task.least_sure(predicted), task.most_wrong(predicted, y))
     )
-    details = task.details(predicted, y, seed)
+    rule = {} if classes is None else {"rule": metadata.get("rule")}
+    details = task.details(predicted, y, seed, **about, **rule)
     shown = {row.place for row in (*unsure, *wrong)} | set(details.examples)
     smooth = getattr(estimator, "without_replicates", lambda: estimator)()
     return Contents(
@@ -144,19 +149,20 @@ def collect(
         created=metadata["created"],
         reproduction=_reproduction(estimator, metadata),
         data_notes=(*encoding.report, *_kind_notes(estimator)),
+        base_rate=metadata.get("base_rate", ""),
         kind="training" if test is None else "table" if train is None else "held-out",
         remarks=(*metadata.get("remarks", ()), *estimator.fit_report_.warnings),
         n_rows=len(y),
         models=tuple(models),
-        scores=task.scores(models, y),
+        scores=task.scores(models, y, **about),
         # On training rows the more flexible model wins, whatever it is worth.
         comparison=None if test is None else _compared(models, y),
         baseline_note=_MISSING if baselines is None else baselines.note,
         epistemic_share=predicted.epistemic_share,
-        verdict=verdict(predicted, y),
+        verdict=verdict(predicted, y, **about),
         conformal="" if test is None else task.conformal(predicted, y),
         effects=effects(
-            smooth.predict_dist, reference.X, features, task.view(predicted), seed=seed
+            smooth.predict_dist, reference.X, features, task.view(predicted, **about), seed=seed
         ),
         unsure=unsure,
         wrong=wrong,
@@ -178,6 +184,12 @@ def _check(is_usable: np.ndarray, rows: Rows) -> None:
     if not np.all(is_usable):
         number = rows.numbers[int(np.argmin(is_usable))]
         raise ValueError(f"the prediction of row {number} is not finite")
+
+
+def _place(metadata: Mapping[str, Any], classes: np.ndarray) -> int:
+    """Return the place of the positive one of two classes: as noted, else the second."""
+    place = metadata.get("positive")
+    return len(classes) - 1 if place is None else place
 
 
 def _baselines(

@@ -115,13 +115,13 @@ def _moments(rows: Predictive) -> np.ndarray:
 MOMENTS = View(_moments, lambda averages: Curve(averages[0], *np.sqrt(averages[1:])))
 
 
-def probabilities(classes: np.ndarray) -> View:
-    """Average the probability of the second of two classes, or of that which moves most."""
+def probabilities(classes: np.ndarray, positive: int = 1) -> View:
+    """Average the probability of the positive one of two classes, or of that which moves most."""
     names = list(map(str, classes))
 
     def curve(averages: Float[np.ndarray, "c g"]) -> Curve:
         moved = np.max(averages, axis=1) - np.min(averages, axis=1)
-        chosen = 1 if len(names) == 2 else int(np.argmax(moved))
+        chosen = positive if len(names) == 2 else int(np.argmax(moved))
         return Curve(averages[chosen], of=names[chosen])
 
     return View(lambda rows: rows.proba.T, curve)

@@ -27,6 +27,7 @@ from bayesprop.report.effects import Effect
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
 from bayesprop.report.svg import BLUE, INK, ORANGE, PAPER, inline_svg
+from bayesprop.report.two_class_figures import FIGURES as OF_TWO_CLASSES
 from bayesprop.report.words import label, number
 
 MAX_BALANCED = 12
@@ -365,4 +366,5 @@ _OF_CLASSES: Figures = {
         "Rows of each class beyond those expected",
         "Actual minus expected number of rows, and the range that chance explains.",
     ),
+    **OF_TWO_CLASSES,
 }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from bayesprop import metrics
 from bayesprop.decisions import conformal as split_conformal
+from bayesprop.decisions.thresholds import Rule
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.report.calibration import (
     Abstaining,
@@ -22,10 +23,11 @@ from bayesprop.report.calibration import (
 )
 from bayesprop.report.effects import View, probabilities
 from bayesprop.report.scoring import Score
+from bayesprop.report.two_classes import TwoClasses, two_classes
 from bayesprop.report.unsure import N_ROWS, Answer
 from bayesprop.report.words import label, number, percent
 
-ACCURACY = "Accuracy"
+ACCURACY, PRECISION = "Accuracy", "Average precision"
 MAX_CLASSES = 30
 LEFT_OUT = 0.1
 _MAX_PAIRS = 8
@@ -71,16 +73,22 @@ class ClassDetails:
 
     classes
         Names of the classes, in sorted order.
+    is_mostly_one
+        Whether a class has more than 90 % of the rows, so that accuracy says little.
+    largest
+        Share of the commonest class among the rows, and its name.
     mean_confidence
         Mean probability of the most probable class.
     diagram
-        Of the second of two classes; of the answers, where there are more.
+        Of the positive one of two classes; of the answers, where there are more.
     class_scores
         Of every class; of more than 30, of those whose rows are found worst.
     counts
         Rows by actual class (first axis) and answer; None where there are too many to look at.
     confused
         The pairs of classes that are confused most often.
+    two
+        What is said of the positive one of two classes; None where there are more.
     """
 
     classes: tuple[str, ...]
@@ -92,12 +100,20 @@ class ClassDetails:
     class_scores: tuple[ClassScore, ...]
     counts: Int[np.ndarray, "c c"] | None
     confused: tuple[Confused, ...]
+    is_mostly_one: bool
+    largest: tuple[float, str]
+    two: TwoClasses | None
     template: ClassVar[str] = "classes.html"
 
     @property
     def positive(self) -> str:
-        """The second of two classes; empty where there are more."""
-        return self.classes[1] if len(self.classes) == 2 else ""
+        """The positive one of two classes; empty where there are more."""
+        return "" if self.two is None else self.two.positive
+
+    @property
+    def score_of_positive(self) -> ClassScore:
+        """How well it is found, where there is one."""
+        return next(one for one in self.class_scores if one.name == self.positive)
 
     @property
     def examples(self) -> tuple[int, ...]:
@@ -123,22 +139,36 @@ class ClassDetails:
         return worst if worst.recall <= self.accuracy - 3.0 * error else None
 
 
-def details(predicted: ClassPredictive, y: np.ndarray, _seed: int) -> ClassDetails:
-    """Compute them."""
+def details(
+    predicted: ClassPredictive,
+    y: np.ndarray,
+    _seed: int,
+    positive: int = 1,
+    rule: Rule | None = None,
+) -> ClassDetails:
+    """Compute them.
+
+    positive, rule
+        Place of the positive one of two classes, and how it is decided.
+    """
     right, counts = predicted.label == y, metrics.confusion(predicted, y)
     is_binary = len(predicted.classes) == 2
+    p, is_positive = predicted.proba[:, positive], y == predicted.classes[positive]
+    names = str(predicted.classes[positive]), str(predicted.classes[1 - positive])
+    commonest = int(np.argmax(counts.sum(axis=1)))
     return ClassDetails(
         classes=tuple(map(str, predicted.classes)),
         accuracy=float(np.mean(right)),
         mean_confidence=float(np.mean(predicted.confidence)),
-        diagram=diagram(predicted.proba[:, 1], y == predicted.classes[1])
-        if is_binary
-        else diagram(predicted.confidence, right),
+        diagram=diagram(p, is_positive) if is_binary else diagram(predicted.confidence, right),
         histogram=histogram(predicted.confidence, right, len(predicted.classes)),
         abstaining=abstaining(predicted.confidence, right),
         class_scores=_class_scores(predicted, counts),
         counts=counts if len(predicted.classes) <= MAX_CLASSES else None,
         confused=_most_confused(predicted, y),
+        is_mostly_one=metrics.is_mostly_one_class(y),
+        largest=(float(np.sum(counts[commonest]) / len(y)), str(predicted.classes[commonest])),
+        two=two_classes(p, is_positive, names, rule) if is_binary else None,
     )
 
 
@@ -177,22 +207,36 @@ def _most_confused(predicted: ClassPredictive, y: np.ndarray) -> tuple[Confused,
     return tuple(confused)
 
 
-def scores(predictives: Mapping[str, ClassPredictive], y: np.ndarray) -> tuple[Score, ...]:
-    """Compute every metric of every model on the same rows."""
+def scores(
+    predictives: Mapping[str, ClassPredictive], y: np.ndarray, positive: int = 1
+) -> tuple[Score, ...]:
+    """Compute every metric of every model on the same rows; accuracy last where it says little."""
     models = list(predictives.values())
+    right = Score.mean(ACCURACY, "share", "higher", [p.label == y for p in models])
     balanced = [_balanced_accuracy(p, y) for p in models]
     calibration = [metrics.expected_calibration_error(p, y) for p in models]
-    area = []
-    if len(models[0].classes) == 2:
-        areas = [area_under_roc(p.proba[:, 1], y == p.classes[1]) for p in models]
-        area = [Score.of("Area under the ROC curve", "", "higher", areas)]
-    return (
-        Score.mean(ACCURACY, "share", "higher", [p.label == y for p in models]),
-        Score.of("Balanced accuracy", "share", "higher", balanced),
-        *area,
+    rest = (
         Score.mean("Mean log-likelihood", "nats", "higher", [p.log_prob(y) for p in models]),
         Score.mean("Brier score", "", "lower", [_squares(p, y) for p in models]),
         Score.of("Calibration error", "share", "lower", calibration),
+    )
+    found = Score.of("Balanced accuracy", "share", "higher", balanced)
+    ranks = _ranks(models, y, positive)
+    if metrics.is_mostly_one_class(y):
+        return (*ranks, *rest, found, right)
+    return (right, found, *ranks, *rest)
+
+
+def _ranks(models: Sequence[ClassPredictive], y: np.ndarray, positive: int) -> tuple[Score, ...]:
+    """Compute how well each model ranks the positive one of two classes."""
+    if len(models[0].classes) != 2:
+        return ()
+    areas = [metrics.ranking(one, y, positive) for one in models]
+    precise = [(one.average_precision, one.average_precision_se) for one in areas]
+    apart = [(one.roc_auc, one.roc_auc_se) for one in areas]
+    return (
+        Score.with_errors(PRECISION, "", "higher", precise),
+        Score.with_errors("Area under the ROC curve", "", "higher", apart),
     )
 
 
@@ -204,26 +248,15 @@ def _balanced_accuracy(predicted: ClassPredictive, y: np.ndarray) -> float:
     return float(np.mean(np.diag(counts)[occurs] / rows[occurs]))
 
 
-def area_under_roc(score: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " n"]) -> float:
-    """P(a random positive row has the higher score than a random negative one), ties by half.
-
-    nan if there is none of either.
-    """
-    from sklearn.metrics import roc_auc_score
-
-    is_defined = np.any(positive) and not np.all(positive)
-    return float(roc_auc_score(positive, score)) if is_defined else float("nan")
-
-
 def _squares(predicted: ClassPredictive, y: np.ndarray) -> Float[np.ndarray, " n"]:
     """Brier score of every row: squared distance from the one-hot label."""
     p_actual = predicted.proba[np.arange(len(y)), predicted.codes(y)]
     return np.sum(predicted.proba**2, axis=1) - 2.0 * p_actual + 1.0
 
 
-def view(predicted: ClassPredictive) -> View:
+def view(predicted: ClassPredictive, positive: int = 1) -> View:
     """Average probabilities."""
-    return probabilities(predicted.classes)
+    return probabilities(predicted.classes, positive)
 
 
 def least_sure(predicted: ClassPredictive) -> Int[np.ndarray, " k"]:

@@ -56,9 +56,12 @@ def write_report(
     metadata
         Text: "unit", "source" (name of the table), "command", "created". "seed", which also draws
         the rows of the figures; "versions", a dict of library versions; "baselines" as noted at
-        the fit, or None. Where its rows are pictures, "image_shape" is [height, width], and
-        "image_pixels" says which value of the picture each column is. "remarks", where there are
-        any, are sentences on how it was judged.
+        the fit, or None. "positive", the place of the positive one of two classes (default: the
+        second), and "rule", the `Rule` by which it is decided (default: none); "base_rate", what
+        the weights of the fit did to the shares of the classes (default: nothing). Where its rows
+        are pictures, "image_shape" is [height, width], and "image_pixels" says which value
+        of the picture each column is. "remarks", where there are any, are sentences on how it was
+        judged.
 
     models
         Predictions of the rows to judge on, "model" and its baselines, where others than the

@@ -45,6 +45,14 @@ class Score:
         values = tuple(float(np.mean(rows)) for rows in of_rows)
         return cls(name, unit, better, values, tuple(map(mean_error, of_rows)))
 
+    @classmethod
+    def with_errors(
+        cls, name: str, unit: str, better: str, pairs: Iterable[tuple[float, float]]
+    ) -> Score:
+        """Give a metric with the standard error of each model, nan where there is none."""
+        values, errors = zip(*pairs, strict=True)
+        return cls(name, unit, better, values, tuple(None if np.isnan(e) else e for e in errors))
+
     @property
     def best(self) -> tuple[bool, ...]:
         """Which model is best; none where the metric does not say, or alone, or among equals."""

@@ -26,7 +26,7 @@ _HINT, _CLEAR = 0.025, 0.01
 _AD_HINT, _AD_CLEAR = 3.077, 3.878
 _Z_HINT, _Z_CLEAR = 2.241, 2.576
 _SMALL = 0.03
-_COARSE = 0.06
+_COARSE, _COARSE_RATIO = 0.06, 0.5
 _CROSSING = 3.0
 _SMALL_RATIO = 0.25
 _GROUP_VAR, _MAX_GROUPS = 5.0, 10
@@ -55,10 +55,14 @@ class Fault(NamedTuple):
     limit: float = _SMALL
 
 
-def verdict(predicted: Predictive | ClassPredictive, y: np.ndarray) -> Verdict:
-    """Say whether intervals, or probabilities, can be taken at their word."""
+def verdict(predicted: Predictive | ClassPredictive, y: np.ndarray, positive: int = 1) -> Verdict:
+    """Say whether intervals, or probabilities, can be taken at their word.
+
+    positive
+        Place of the positive one of two classes.
+    """
     if isinstance(predicted, ClassPredictive):
-        return of_classes(predicted, y)
+        return of_classes(predicted, y, positive)
     return judge(metrics.pit(predicted, y), _stretch(predicted, y))
 
 
@@ -91,7 +95,7 @@ def judge(pit: Float[np.ndarray, " n"], stretch: float) -> Verdict:
     )
 
 
-def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
+def of_classes(predicted: ClassPredictive, y: np.ndarray, positive: int = 1) -> Verdict:
     """Say whether the probabilities can be taken at their word.
 
     Confidence is judged by the number of right answers, against the number that the confidences
@@ -100,37 +104,67 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
     one chance in a hundred makes it clear, one in forty a hint; and what is significant in a large
     table is called small below three percentage points, if it is also less than a quarter of the
     rate that it is about. Where chance moves the share of right answers by more than six points,
-    rows are too few to tell.
+    or the number of rows of a rare positive class by more than half, rows are too few to tell.
     """
     n, right = len(y), predicted.label == y
-    promised, kept = float(np.mean(predicted.confidence)), float(np.mean(right))
-    counts = (
-        f"It says {percent(promised, 1)} on average and is right in {percent(kept, 1)} of the rows."
-    )
+    is_rare = len(predicted.classes) == 2 and metrics.is_mostly_one_class(y)
+    counts = _rare(predicted, y, positive) if is_rare else _answers(predicted, right)
     if n < MIN_ROWS:
         headline = f"Too few rows to judge its confidence: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (counts,))
-    faults = [*_confidence(predicted, y, right), *_balance(predicted, y)]
-    faults = faults or _levels(predicted, y, right)
+    faults = [*_confidence(predicted, y, right), *_balance(predicted, y, positive)]
+    faults = faults or _levels(predicted, y, right, positive)
     doubt = predicted.confidence * (1.0 - predicted.confidence)
     chance = 2.0 * float(np.sqrt(np.sum(doubt))) / n
-    return _pronounce(faults, n, counts, chance, share="the share of right answers", small="small")
+    share, coarse = "the share of right answers", _COARSE
+    if is_rare:
+        p = predicted.proba[:, positive]
+        share = f"the share of {label(predicted.classes[positive], 30)}"
+        chance = 2.0 * float(np.sqrt(np.sum(p * (1.0 - p)))) / n
+        expected = float(np.mean(p))
+        coarse = min(_COARSE, _COARSE_RATIO * min(expected, 1.0 - expected))
+    return _pronounce(faults, n, counts, chance, share=share, small="small", coarse=coarse)
+
+
+def _answers(predicted: ClassPredictive, right: Bool[np.ndarray, " n"]) -> str:
+    promised, kept = float(np.mean(predicted.confidence)), float(np.mean(right))
+    return (
+        f"It says {percent(promised, 1)} on average and is right in {percent(kept, 1)} of the rows."
+    )
+
+
+def _rare(predicted: ClassPredictive, y: np.ndarray, positive: int) -> str:
+    name = label(predicted.classes[positive], 30)
+    p, came = predicted.proba[:, positive], int(np.sum(y == predicted.classes[positive]))
+    error = float(np.sqrt(np.sum(p * (1.0 - p))))
+    return (
+        f"It expects {number(float(np.sum(p)))} ± {number(error, 2)} rows of {name}, and"
+        f" {came:,} came."
+    )
 
 
 def _pronounce(
-    faults: list[Fault], n: int, counts: str, chance: float, *, share: str, small: str
+    faults: list[Fault],
+    n: int,
+    counts: str,
+    chance: float,
+    *,
+    share: str,
+    small: str,
+    coarse: float = _COARSE,
 ) -> Verdict:
     """Sum the faults up.
 
     counts
         The sentence that quotes what was observed.
     chance
-        Two standard errors of a share of the rows, which `share` names.
+        Two standard errors of a share of the rows, which `share` names; above `coarse`, rows are
+        too few to tell.
     """
     if not faults:
         points = f"{number(100.0 * chance, 2)} percentage points"
         text = f"{counts} Of {n:,} rows, chance alone moves {share} by {points} either way."
-        if chance > _COARSE:
+        if chance > coarse:
             headline = f"No fault seen, but {n:,} rows are too few to tell a small one from chance."
             return Verdict("unknown", headline, (text,))
         return Verdict("good", f"Well calibrated, as far as {n:,} rows can tell.", (text,))
@@ -262,12 +296,12 @@ def _confidence(
     return [fault]
 
 
-def _balance(predicted: ClassPredictive, y: np.ndarray) -> list[Fault]:
+def _balance(predicted: ClassPredictive, y: np.ndarray, positive: int) -> list[Fault]:
     """Find the class whose number of rows was foretold worst."""
     n, c = predicted.proba.shape
     came = np.bincount(predicted.codes(y), minlength=c)
-    # Of two classes the second says everything; more are as many tests.
-    tested = [1] if c == 2 else range(c)
+    # Of two classes one says everything; more are as many tests.
+    tested = [positive] if c == 2 else range(c)
     chances = {k: chance_of_sum(float(came[k]), predicted.proba[:, k]) for k in tested}
     worst = min(chances, key=lambda k: chances[k])
     chance = chances[worst] * len(tested)
@@ -289,7 +323,7 @@ def _balance(predicted: ClassPredictive, y: np.ndarray) -> list[Fault]:
 
 
 def _levels(
-    predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"]
+    predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"], positive: int
 ) -> list[Fault]:
     """Compare groups of equal variance, ordered by confidence (Hosmer and Lemeshow 1980).
 
@@ -297,7 +331,7 @@ def _levels(
     """
     p, happened = predicted.confidence, right
     if len(predicted.classes) == 2:
-        p, happened = predicted.proba[:, 1], y == predicted.classes[1]
+        p, happened = predicted.proba[:, positive], y == predicted.classes[positive]
     order = np.argsort(p, kind="stable")
     p, happened = p[order], happened[order]
     var = np.cumsum(p * (1.0 - p))

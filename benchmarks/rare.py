@@ -1,0 +1,137 @@
+"""`python -m benchmarks.rare FOLDER`: rare positives, thinned to 1, 2 and 10 % of the rows.
+
+Two-class tables and splits of `benchmarks.tables`; of the rarer class, rows are left out in
+training and test alike until they have their share. Over the test rows of all splits: average
+precision of the default, of logistic regression and of a random forest, with standard errors;
+whether the sum of the default's probabilities, and its calibration error over fifteen bins, are
+what chance gives probabilities that are right; and, at a cost of 10 for a missed row and 1 for a
+false alarm, the cost of a hundred rows at the threshold 1/11, beside the best fixed threshold in
+hindsight and never flagging any. Predictions go to `results/rare/`; what stands there already is
+not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from bayesprop.cli.console import print_table
+from bayesprop.decisions.thresholds import AtThreshold, Costs, Rule
+from bayesprop.model.ranking import Ranked, areas
+from bayesprop.report.calibration import chance_of_sum
+from benchmarks.doubt import chance, class_wise_error
+from benchmarks.tables import MODELS, OURS, Split, split_of
+
+TABLES = ("mlc_churn", "credit_data", "HMDA", "spam")
+SHARES = (0.01, 0.02, 0.1)
+RIVALS = ("logistic", "forest")
+COSTS = Costs(fn=10.0, fp=1.0)
+
+
+def rarer(split: Split) -> object:
+    """Return the class of fewer training rows."""
+    classes, counts = np.unique(split.y, return_counts=True)
+    return classes[counts.argmin()]
+
+
+def thinned(split: Split, share: float) -> Split:
+    """Leave out rows of the rarer class until they are a share of all, at least two."""
+    rare, rng, parts = rarer(split), np.random.default_rng(0), []
+    for y in (split.y, split.y_test):
+        few, many = np.flatnonzero(y == rare), np.flatnonzero(y != rare)
+        n = max(2, round(share / (1.0 - share) * len(many)))
+        parts.append(np.sort(np.r_[rng.permutation(few)[:n], many]))
+    rows, test = parts
+    return split._replace(
+        x=split.x[rows], y=split.y[rows], x_test=split.x_test[test], y_test=split.y_test[test]
+    )
+
+
+def predictions(split: Split, seed: int) -> dict[str, np.ndarray]:
+    """Return what every model gives the rarer class, and which test rows are of it."""
+    rare, found = rarer(split), {}
+    for name in (OURS, *RIVALS):
+        classes, proba = MODELS[name](split, seed)
+        found[name] = proba[:, int(np.flatnonzero(classes == rare)[0])]
+    return found | {"positive": split.y_test == rare}
+
+
+def measure(folder: Path, out: Path, n_splits: int) -> None:
+    """Predict what is missing."""
+    out.mkdir(parents=True, exist_ok=True)
+    for number in range(n_splits):
+        for name in TABLES:
+            split = split_of(folder, name, number)
+            for share in SHARES:
+                file = out / f"{name}-{share:g}-{number}.npz"
+                if not file.exists():
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        arrays = predictions(thinned(split, share), number)
+                    np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
+
+
+def line(files: list[Path]) -> list[str]:
+    """Return the cells of a table at a share, over the test rows of all splits."""
+    splits = [dict(np.load(file)) for file in files]
+    of = {name: np.concatenate([one[name] for one in splits]) for name in splits[0]}
+    positive, p = of["positive"], of[OURS]
+    precise = [areas(of[name], positive) for name in (OURS, *RIVALS)]
+    cells = [f"{one.average_precision:.2f} ± {one.average_precision_se:.2f}" for one in precise]
+    expected, std = float(np.sum(p)), float(np.sqrt(np.sum(p * (1.0 - p))))
+    by_chance = chance_of_sum(float(np.sum(positive)), p)
+    two = np.column_stack([1.0 - p, p])
+    error, most, _ = chance(class_wise_error, two, positive.astype(int))
+    at = AtThreshold.of(Rule.of_costs(COSTS).flags(p), positive)
+    counts = Ranked.of(p, positive).counts()
+    never = COSTS.fn * float(np.mean(positive))
+    best = min(never, float(np.min(COSTS.mean(counts))))
+    return [
+        f"{np.sum(positive)} of {len(positive)}",
+        *cells,
+        f"{expected:.1f} ± {std:.1f} ({by_chance:.2f})",
+        f"{error:.4f} ({most:.4f})",
+        *(f"{100.0 * cost:.1f}" for cost in (at.cost(COSTS), best, never)),
+    ]
+
+
+def show(out: Path, n_splits: int) -> None:
+    """Print a line a table and share."""
+    columns = (
+        "table, share",
+        "positives",
+        "AP, default",
+        *(f"AP, {name}" for name in RIVALS),
+        "expected (chance)",
+        "calibration error (97.5 %)",
+        "cost of 100 rows",
+        "best in hindsight",
+        "never flagged",
+    )
+    lines = [
+        (
+            f"{name}, {share:.0%}",
+            *line([out / f"{name}-{share:g}-{number}.npz" for number in range(n_splits)]),
+        )
+        for name in TABLES
+        for share in SHARES
+    ]
+    print_table("Rare positives", columns, lines, right=range(1, len(columns)))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where NAME.csv lies")
+    parser.add_argument("--splits", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("results/rare"))
+    asked = parser.parse_args()
+    measure(asked.folder, asked.out, asked.splits)
+    show(asked.out, asked.splits)
+
+
+if __name__ == "__main__":
+    main()

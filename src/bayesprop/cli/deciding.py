@@ -1,0 +1,158 @@
+"""What `--positive`, `--cost` and `--rate` ask for: the positive one of two classes, and a rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bayesprop.cli.console import InputError, refusals_of_estimator
+from bayesprop.decisions.thresholds import Costs, Rate, Rule
+from bayesprop.table.classes import Label, class_text
+from bayesprop.table.errors import did_you_mean, listed, one_line
+
+if TYPE_CHECKING:
+    from bayesprop.cli.actions import Fit, Predict
+    from bayesprop.table.encoding import Rows
+
+_MOVED = 1.25
+
+
+class Asked(NamedTuple):
+    """What the options ask for, read; None where they were not given."""
+
+    costs: Costs | None = None
+    rate: Rate | None = None
+
+    @classmethod
+    def of(cls, options: Fit | Predict) -> Asked:
+        """Check what can be checked without a table."""
+        if options.cost is not None and options.rate is not None:
+            raise InputError("--cost and --rate each choose the threshold: give one of them")
+        costs = rate = None
+        if options.cost is not None:
+            with refusals_of_estimator(ValueError):
+                costs = Costs.parse(options.cost)
+        if options.rate is not None:
+            with refusals_of_estimator(ValueError):
+                rate = Rate.parse(options.rate)
+        return cls(costs, rate)
+
+    def rule(self, positive: Positive | None, predictive: Any, y: np.ndarray) -> Rule | None:
+        """Return the rule; None where none was asked for.
+
+        predictive, y
+            Of rows that the fit did not see, which a rate needs.
+        """
+        if self.costs is not None:
+            return Rule.of_costs(self.costs)
+        if self.rate is None or positive is None:
+            return None
+        p = predictive.proba[:, positive.place]
+        return Rule.of_rate(self.rate, p, y == positive.label)
+
+    @property
+    def option(self) -> str:
+        """The option that was given; empty where none was."""
+        return "--cost" if self.costs else "--rate" if self.rate else ""
+
+
+class Positive(NamedTuple):
+    """The positive one of two classes, and its place."""
+
+    label: Label
+    place: int
+    classes: tuple[Label, ...]
+
+    @property
+    def name(self) -> str:
+        """As a table spells it, fit to print."""
+        return one_line(class_text(self.label))
+
+    @property
+    def other(self) -> Label:
+        """The negative class."""
+        return self.classes[1 - self.place]
+
+
+def check_two_classes(classes: tuple[Label, ...], option: str) -> None:
+    """Refuse an option that is for two classes."""
+    if option and len(classes) != 2:
+        there = f"there are {len(classes)}" if classes else "the target is a number"
+        raise InputError(f"{option} is for two classes, and {there}")
+
+
+def positive_of(classes: tuple[Label, ...], asked: str | None, y: np.ndarray) -> Positive | None:
+    """Return the class asked for, else the rarer, the second of equals; None unless two classes.
+
+    y
+        Labels of the rows to learn from.
+    """
+    check_two_classes(classes, "--positive" if asked is not None else "")
+    if len(classes) != 2:
+        return None
+    if asked is None:
+        return _positive(classes, int(np.mean(y == classes[0]) >= 0.5))
+    names = [class_text(label) for label in classes]
+    if asked not in names:
+        hint = did_you_mean(asked, names) or ";"
+        raise InputError(
+            f"--positive {one_line(asked)!r} is no class{hint} there are {listed(names)}"
+        )
+    return _positive(classes, names.index(asked))
+
+
+def stored_positive(
+    classes: tuple[Label, ...], noted: Any, shares: np.ndarray | None
+) -> Positive | None:
+    """Return the positive class of a model file: as noted, else the rarer, else the second.
+
+    noted
+        May be anything: whatever is no class counts as not noted.
+    shares
+        Of the classes among the rows of the fit, where they are known.
+    """
+    if len(classes) != 2:
+        return None
+    known = [k for k, label in enumerate(classes) if type(label) is type(noted) and label == noted]
+    if known:
+        return _positive(classes, known[0])
+    return _positive(classes, int(shares is None or len(shares) != 2 or shares[0] >= shares[1]))
+
+
+def _positive(classes: tuple[Label, ...], place: int) -> Positive:
+    return Positive(classes[place], place, classes)
+
+
+def words(rule: Rule, positive: Positive) -> str:
+    """Say a rule in a line."""
+    text = f"decides {positive.name!r} from a probability of {rule.threshold:.4g}, by {rule.asked}"
+    if rule.rate is None or rule.among_new is None:
+        return text
+    (low, high), new = rule.spread, rule.among_new
+    return (
+        f"{text} on {rule.n_rows} rows, {rule.n_positive} of them {positive.name!r} (other rows"
+        f" would give {low:.4g} to {high:.4g}; {rule.rate.kind} among new rows: {new[0]:.3g} to"
+        f" {new[1]:.3g}, 95 times of 100)"
+    )
+
+
+def base_rate_moved(rows: Rows, classes: tuple[Label, ...]) -> list[str]:
+    """Say that the weights of the rows to learn from give a class another share than its rows."""
+    if rows.weight is None or not classes:
+        return []
+    codes = np.searchsorted(np.array(classes), rows.y)
+    counts = np.bincount(codes, minlength=len(classes))
+    weighed = np.bincount(codes, rows.weight, len(classes)) / np.sum(rows.weight)
+    share = counts / len(codes)
+    ratio = np.where(counts > 0, weighed / np.maximum(share, 1e-300), 1.0)
+    most = int(np.argmax(np.abs(np.log(np.maximum(ratio, 1e-300)))))
+    if 1.0 / _MOVED <= ratio[most] <= _MOVED:
+        return []
+    return [
+        f"the weights move the share of {one_line(class_text(classes[most]))!r} from"
+        f" {100.0 * share[most]:.3g} % of the rows to {100.0 * weighed[most]:.3g} %: predicted"
+        " probabilities are those of a table with that share, not of rows like the held-out ones."
+        " Weights that balance classes are not needed: leave them out and say what mistakes cost"
+        " (--cost fn=10,fp=1)"
+    ]

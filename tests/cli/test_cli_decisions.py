@@ -1,0 +1,143 @@
+"""Two classes from `fit` to decisions: the positive one, costs, rates, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bayesprop.cli import main
+from bayesprop.store import load_model, save_model
+
+FAST = ("--method", "logistic")
+
+
+def write(path, n=1200, base=-3.2, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 2))
+    bad = rng.random(n) < 1.0 / (1.0 + np.exp(-base - 1.8 * x[:, 0]))
+    kind = np.where(bad, "default", "paid")
+    weight = np.where(bad, 15.0, 1.0)
+    table = pl.DataFrame({"a": x[:, 0], "b": x[:, 1], "kind": kind, "w": weight})
+    table.write_csv(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def loans(tmp_path_factory):
+    path = write(tmp_path_factory.mktemp("loans") / "loans.csv")
+    model = path.with_suffix(".bayesprop")
+    words = ["fit", str(path), "-t", "kind", "--drop", "w", "-o", str(model), *FAST, "-q"]
+    assert main([*words, "--cost", "fn=10,fp=1", "--test-fraction", "0.4"]) == 0
+    return path, model
+
+
+def test_the_rarer_class_is_positive_unless_another_is_asked_for(cli, loans, tmp_path):
+    path, model = loans
+    assert cli("inspect", model, "--json").json["positive"] == "default"
+    words = ("fit", path, "-t", "kind", "--drop", "w", "-o", tmp_path / "m", *FAST)
+    shown = cli(*words)
+    assert "positive class: 'default', the rarer; --positive names another" in shown.err
+    told = cli(*words, "--positive", "paid", "--json").json
+    assert told["positive"] == "paid"
+    rare = cli(*words, "--json").json["held_out"]["model"]["average_precision"]
+    assert told["held_out"]["model"]["average_precision"] > 0.9 > rare
+    assert told["held_out"]["constant"]["roc_auc"] == pytest.approx(0.5)
+    error = cli(*words, "--positive", "payed").refusal
+    assert "did you mean 'paid'" in error
+
+
+def test_accuracy_comes_last_where_a_class_is_rare(cli, tmp_path):
+    path = write(tmp_path / "rare.csv", base=-5.0)
+    told = cli("fit", path, "-t", "kind", "--drop", "w", "-o", tmp_path / "m", *FAST, "--json")
+    names = list(told.json["held_out"]["model"])
+    assert (names[0], names[-1]) == ("average_precision", "accuracy")
+
+
+def test_predict_decides_by_the_costs_of_the_fit_or_by_others(cli, loans):
+    path, model = loans
+    for words, threshold, fn in (((), 1 / 11, 10.0), (("--cost", "fn=1,fp=4"), 0.8, 1.0)):
+        result = cli("predict", model, path, *words)
+        for row in result.rows:
+            p = float(row["p(default)"])
+            assert row["decision"] == ("default" if p >= threshold else "paid")
+            lost = (1 - p) * (1.0 if fn == 10.0 else 4.0) if p >= threshold else fn * p
+            assert float(row["expected_cost"]) == pytest.approx(lost, rel=1e-6)
+    told = cli("evaluate", model, path, "--json").json["decided"]
+    assert told["threshold"] == pytest.approx(1 / 11)
+    assert told["found"] + told["missed"] + told["false_alarms"] + told["rest"] == 1200
+    assert "flagged as 'default' from 0.09091" in cli("evaluate", model, path).out
+
+
+def test_a_rate_is_reached_on_rows_that_the_fit_did_not_see(cli, loans, tmp_path):
+    path, model = loans
+    held_out = write(tmp_path / "later.csv", seed=7)
+    words = ("predict", model, held_out, "--rate", "recall=0.8")
+    assert "give --calibrate" in cli(*words).refusal
+    assert "did not see" in cli("predict", model, path, *words[3:], "--calibrate", path).refusal
+    result = cli(*words, "--calibrate", held_out)
+    assert "recall among new rows" in result.err
+    kinds = pl.read_csv(held_out)["kind"].to_list()
+    hits = [row["decision"] == "default" for row, k in zip(result.rows, kinds, strict=True)
+            if k == "default"]  # fmt: skip
+    assert 0.8 <= np.mean(hits) < 0.8 + 1.5 / len(hits)
+    assert "expected_cost" not in result.rows[0]
+    out = tmp_path / "m"
+    fit = ("fit", path, "-t", "kind", "--drop", "w", "-o", out, *FAST)
+    told = cli(*fit, "--rate", "flagged=0.1", "--json").json["decision"]
+    assert told["rate"] == {"kind": "flagged", "share": 0.1}
+    unreached = cli(*fit, "--rate", "precision=0.999", "--json")
+    assert unreached.code == 0
+    if unreached.json["decision"] is None:
+        assert any("saved without a decision" in one for one in unreached.json["warnings"])
+    assert (
+        "raise --test-fraction" in cli(*fit, "--rate", "recall=0.9", "--test-fraction", 0).refusal
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--cost", "fn=10"), "fn=10,fp=1"),
+        (("--rate", "recall=2"), "below 1"),
+        (("--cost", "fn=1,fp=1", "--rate", "recall=0.5"), "give one of them"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(cli, loans, tmp_path, words, message):
+    path, model = loans
+    fit = ("fit", path, "-t", "kind", "-o", tmp_path / "m", *FAST)
+    assert message in cli(*fit, *words).refusal
+    assert message in cli("predict", model, path, *words, "--calibrate", path).refusal
+
+
+def test_numbers_and_many_classes_have_no_positive_one(cli, tmp_path):
+    for table, method in (("diabetes", "linear"), ("iris", "logistic")):
+        for words in (("--cost", "fn=1,fp=1"), ("--positive", "setosa")):
+            result = cli("fit", table, "-o", tmp_path / "m", "--method", method, *words)
+            assert f"{words[0]} is for two classes" in result.refusal
+
+
+def test_weights_that_move_the_base_rate_are_said(cli, loans, tmp_path):
+    path, _ = loans
+    page = tmp_path / "r.html"
+    words = ("fit", path, "-t", "kind", "--weights", "w", "-o", tmp_path / "m", *FAST)
+    told = cli(*words, "--report", page, "--json").json
+    assert any("the weights move the share of 'default'" in one for one in told["warnings"])
+    assert "The weights move the share of" in page.read_text()
+    assert "Which rows to act on" in page.read_text()
+
+
+def test_files_that_say_nothing_or_nonsense_still_open(cli, loans, tmp_path):
+    path, model = loans
+    saved = load_model(model)
+    for change in ({"positive": 7, "decision": {"threshold": 9}}, {"positive": None}):
+        old = json.loads(json.dumps(saved.metadata | change))
+        if change["positive"] is None:
+            del old["positive"], old["decision"]
+        out = tmp_path / "old.bayesprop"
+        save_model(out, saved.estimator, table=saved.table, metadata=old)
+        told = cli("inspect", out, "--json").json
+        assert (told["positive"], told["decision"]) == ("default", None)
+        assert "decision" not in cli("predict", out, path).rows[0]

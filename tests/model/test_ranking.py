@@ -1,0 +1,74 @@
+"""Areas against scikit-learn; standard errors and bands against tables drawn anew."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from scipy import stats
+
+from bayesprop.model.ranking import Ranked, areas, curves
+
+
+def drawn(n: int, seed: int, share: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
+    """Scores N(0, 1), of positive rows N(1, 1)."""
+    rng = np.random.default_rng(seed)
+    positive = rng.random(n) < share
+    return rng.standard_normal(n) + positive, positive
+
+
+@pytest.mark.parametrize("digits", [0, 1, 12])
+def test_areas_are_those_of_scikit_learn(digits):
+    score, positive = drawn(400, seed=0)
+    score = score.round(digits)
+    found = areas(score, positive)
+    exact = sklearn.metrics.average_precision_score(positive, score)
+    assert found.average_precision == pytest.approx(exact, rel=1e-12)
+    assert found.roc_auc == pytest.approx(sklearn.metrics.roc_auc_score(positive, score), rel=1e-12)
+    times = np.random.default_rng(1).integers(0, 3, 400)
+    order = np.argsort(-score, kind="stable")
+    counts = Ranked.of(score, positive).counts(times[order])
+    exact = sklearn.metrics.average_precision_score(positive, score, sample_weight=times)
+    assert counts.average_precision == pytest.approx(exact, rel=1e-12)
+    exact = sklearn.metrics.roc_auc_score(positive, score, sample_weight=times)
+    assert counts.roc_auc == pytest.approx(exact, rel=1e-12)
+
+
+def test_average_precision_by_hand():
+    """Positive at ranks 1 and 3: (1 + 2/3) / 2; three of four pairs in order."""
+    found = areas(np.array([0.9, 0.8, 0.7, 0.1]), np.array([True, False, True, False]))
+    assert found.average_precision == pytest.approx((1.0 + 2.0 / 3.0) / 2.0)
+    assert found.roc_auc == pytest.approx(3.0 / 4.0)
+
+
+def test_equal_scores_give_chance_and_one_class_nothing():
+    positive = np.arange(10) < 3
+    found = areas(np.ones(10), positive)
+    assert (found.average_precision, found.roc_auc) == pytest.approx((0.3, 0.5))
+    assert all(map(math.isnan, areas(np.ones(10), np.ones(10, bool))))
+    assert curves(np.arange(10.0), positive) is None
+    single = areas(np.arange(10.0), np.arange(10) == 4)
+    assert math.isnan(single.average_precision_se)
+
+
+def test_standard_errors_are_the_spread_over_tables():
+    n_tables = 300
+    found = np.array([areas(*drawn(500, seed=s)) for s in range(n_tables)])
+    for value, error in ((found[:, 0], found[:, 1]), (found[:, 2], found[:, 3])):
+        # A std of 300 values is right to 1 / sqrt(600); the bootstrap itself is off by a few %.
+        assert np.mean(error) == pytest.approx(np.std(value, ddof=1), rel=4 / np.sqrt(600) + 0.05)
+
+
+def test_bands_hold_the_true_curve():
+    n_tables, inside = 200, np.zeros(3)
+    fallout = np.array([0.1, 0.3, 0.5])
+    truth = stats.norm.sf(stats.norm.isf(fallout) - 1.0)
+    for seed in range(n_tables):
+        found = curves(*drawn(600, seed=seed))
+        assert found is not None
+        at = np.searchsorted(found.roc.x, fallout - 1e-9)
+        inside += (found.roc.low[at] <= truth) & (truth <= found.roc.high[at])
+    # Percentiles of the bootstrap hold a little less than they say.
+    assert np.all(inside / n_tables > 0.92 - 4.0 * np.sqrt(0.95 * 0.05 / n_tables))
