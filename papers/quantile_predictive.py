@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.predictive import Moments, Predictive
+from bayesprop.model.predictive import Function, Moments, Predictive
 
 _N_SHARES = 200
 """Equal shares of probability that stand for the distribution in its CRPS and variance."""
@@ -57,6 +57,11 @@ class QuantilePredictive(Predictive):
             self.levels,
             self.quantiles[rows],
         )
+
+    def expected(self, function: Function) -> Moments:
+        """Return E function(y) by the midpoints of equal shares."""
+        at = _at(special.ndtri(_midpoints()), special.ndtri(self.levels), self.quantiles)
+        return function(at).mean(axis=1)
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> QuantilePredictive:
         """Predict shift + scale y instead of y; numbers."""

@@ -131,3 +131,17 @@ def test_a_column_that_gives_the_target_away_is_named(cli, tmp_path):
     told = cli("fit", tmp_path / "t.csv", "-t", "price", "-o", tmp_path / "m", *FAST)
     assert "column 'net' alone explains 100 % of 'price'" in told.err
     assert "--drop net" in told.err
+
+
+def test_groups_without_which_nothing_can_be_learnt_are_said(cli, tmp_path):
+    rng = np.random.default_rng(6)
+    rows = [
+        {"patient": f"P{k // 40}", "age": 20 + k // 40, "x": rng.uniform(), "y": f"class {k // 40}"}
+        for k in range(400)
+    ]
+    (tmp_path / "t.csv").write_text(as_csv(rows))
+    fit = ("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m", "--method", "logistic")
+    told = cli(*fit, "--json")
+    assert told.code == 0
+    assert told.json["new_groups"]["scores"] == {}
+    assert "cannot be judged on new ones" in told.json["new_groups"]["remark"]

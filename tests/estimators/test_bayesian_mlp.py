@@ -63,6 +63,7 @@ OTHER = {
     "batch_size": 17,
     "learning_rate": 0.02,
     "random_state": 1,
+    "target_kind": "positive",
 }
 
 
@@ -71,7 +72,7 @@ def table_of_replicates():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2.0, 2.0, (120, 1))
     y = np.sin(6.0 * x[:, 0]) + 0.5 * rng.standard_normal(120)
-    return np.tile(x, (2, 1)), np.tile(y, 2) + 0.02 * rng.standard_normal(240)
+    return np.tile(x, (2, 1)), 10.0 + np.tile(y, 2) + 0.02 * rng.standard_normal(240)
 
 
 @pytest.mark.parametrize("name", [*inspect.signature(BayesianMLPRegressor).parameters])

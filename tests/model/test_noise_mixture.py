@@ -96,3 +96,17 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(noise_mixture, "_CHUNK_ELEMENTS", 3 * 16 * 16 * 7)
     np.testing.assert_allclose(p.log_prob(y), whole[0], rtol=1e-10)
     np.testing.assert_allclose(p.quantile(0.2), whole[1], rtol=1e-9)
+
+
+def test_no_rows_are_predicted_too():
+    moments = np.empty((2, 0))
+    nothing = NoiseMixturePredictive.of(
+        f_mean=moments,
+        f_var=moments,
+        log_noise_mean=moments,
+        log_noise_var=moments,
+        dof=moments,
+        share=moments,
+    )
+    assert nothing.interval(0.9).shape == (0, 2)
+    assert nothing.log_prob(np.empty(0)).shape == (0,)

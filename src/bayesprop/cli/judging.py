@@ -18,8 +18,8 @@ from bayesprop.report.baselines import Baselines
 from bayesprop.report.scoring import Comparison, compare
 from bayesprop.table.division import Division, groups_of, whole_groups
 from bayesprop.table.encoding import Rows, TableEncoding
-from bayesprop.table.errors import TableError, counted, one_line, quoted
-from bayesprop.table.likely_groups import likely_group
+from bayesprop.table.errors import counted, one_line, quoted
+from bayesprop.table.likely_groups import Likely, likely_group
 
 _SIMPLE = ("linear", "logistic")
 _CLEAR = 2.0  # standard errors
@@ -196,8 +196,9 @@ def of_new_groups(
             warnings.simplefilter("ignore", UserWarning)
             learn(estimator, train)
         new = judge(estimator, encoding, train, test)
-    except (TableError, ValueError):  # what can be learnt of all groups may not of some
-        return None
+    except ValueError as error:  # what can be learnt of all groups may not of some
+        remark = f"{_seems(likely)}, but the fit cannot be judged on new ones: {error}"
+        return NewGroups(likely.column, 0, 0, {}, is_worse=False, remark=remark)
     if new.scores is None or judged.scores is None:
         return None
     unsure = [one.errors.get("log_likelihood", np.inf) for one in (judged, new)]
@@ -208,8 +209,12 @@ def of_new_groups(
     return NewGroups(likely.column, n_groups, len(test.y), new.scores, is_worse, remark)
 
 
+def _seems(likely: Likely) -> str:
+    return f"rows of one {quoted(likely.column)} seem to belong together ({likely.why})"
+
+
 def _of_groups(
-    likely: Any, n_groups: int, n_rows: int, before: Scores, new: Scores, is_worse: bool
+    likely: Likely, n_groups: int, n_rows: int, before: Scores, new: Scores, is_worse: bool
 ) -> str:
     name = one_line(likely.column)
     key, what = "accuracy", "accuracy"
@@ -220,8 +225,8 @@ def _of_groups(
         for one, label in ((key, what), ("log_likelihood", "log-likelihood"))
     )
     head = (
-        f"rows of one {quoted(name)} seem to belong together ({likely.why}); judged again on"
-        f" {n_rows} rows of {n_groups} that were not learnt: {figures}"
+        f"{_seems(likely)}; judged again on {n_rows} rows of {n_groups} that were not learnt:"
+        f" {figures}"
     )
     if is_worse:
         return f"{head}; if rows to be predicted are of new ones, fit with --group {name}"

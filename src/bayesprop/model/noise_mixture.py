@@ -250,6 +250,8 @@ class NoiseMixturePredictive(Predictive):
         values
             (..., n) or (..., n, o): all of one element are taken with its components.
         """
+        if not np.size(values):
+            return np.empty(np.shape(values))
         flat = np.reshape(values, (-1, self.mean.size))
         result = np.empty(flat.shape)
         of_members = [getattr(self, name).reshape(len(self.f_mean), -1) for name in _OF_MEMBERS]
