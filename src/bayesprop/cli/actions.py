@@ -82,6 +82,16 @@ class OfModel(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WithAbsent(Action):
+    """An action that may take a table without some columns."""
+
+    allow_missing_columns: bool = switch(
+        "Take columns that the table lacks for missing in every row, not for an error.",
+        "--allow-missing-columns",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class OfTable(Action):
     """An action that reads a table."""
 
@@ -187,7 +197,7 @@ class Fit(Learning, WithJson, WithRemarks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predict(OfTable, OfModel, WithRemarks):
+class Predict(OfTable, OfModel, WithAbsent, WithRemarks):
     """Predict every row of a table.
 
     A number: mean, standard deviation in two parts, intervals. A class: the likeliest one, the
@@ -270,7 +280,7 @@ class Compare(Learning, WithJson, WithRemarks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Suggest(OfModel, WithSeed, WithJson, WithRemarks):
+class Suggest(OfModel, WithAbsent, WithSeed, WithJson, WithRemarks):
     """Choose the rows of a table that the model would learn most from.
 
     Each is chosen as if those above it had been measured, so that no two say the same.
@@ -311,7 +321,7 @@ class Suggest(OfModel, WithSeed, WithJson, WithRemarks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Update(OfTable, OfModel, WithJson, WithRemarks):
+class Update(OfTable, OfModel, WithAbsent, WithJson, WithRemarks):
     """Let a model learn rows that were measured since.
 
     It is judged on them first. Methods that learn row by row (pbp, ebp, linear, logistic) need
@@ -336,14 +346,14 @@ class Update(OfTable, OfModel, WithJson, WithRemarks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(OfTable, OfModel, WithJson, WithRemarks):
+class Evaluate(OfTable, OfModel, WithAbsent, WithJson, WithRemarks):
     """Judge a model on a table that holds the target."""
 
     examples: ClassVar = ("bayesprop evaluate houses.bayesprop later.csv --json",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(OfTable, OfModel, WithJson, WithRemarks):
+class Report(OfTable, OfModel, WithAbsent, WithJson, WithRemarks):
     """Write one HTML page that judges a model on a table that holds the target."""
 
     summary: ClassVar = "Write an HTML page that judges a model on a table."

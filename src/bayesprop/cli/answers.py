@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_CLASS_COLUMNS, LIKELIEST_CLASSES = 20, 5
 _WORDED_CLASSES = 3
+GAP_SHARE = "gap_share"
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,15 @@ class NumberAnswers:
 
     stretches
         How many std each interval reaches from the mean; None: as the predictive has it.
+    has_gaps
+        Whether to say of every row what its missing inputs cost.
     """
 
     intervals: tuple[float, ...] = ()
     quantiles: tuple[float, ...] = ()
     stretches: tuple[float, ...] | None = None
-    doubts: tuple[str, ...] = ("std", "epistemic_std", "noise_std")
+    doubts: tuple[str, ...] = ("std", "epistemic_std", "noise_std", GAP_SHARE)
+    has_gaps: bool = False
 
     def columns(self, predictive: Predictive) -> dict[str, np.ndarray]:
         """Return the predictions of some rows as named columns, in the units of the target."""
@@ -42,6 +46,7 @@ class NumberAnswers:
             "std": predictive.std,
             "epistemic_std": np.sqrt(predictive.epistemic_var),
             "noise_std": np.sqrt(predictive.noise_var),
+            **({GAP_SHARE: predictive.gap_share} if self.has_gaps else {}),
         }
         for place, level in enumerate(self.intervals):
             if self.stretches is None:
@@ -101,12 +106,15 @@ class ClassAnswers:
 
     decision
         Of two classes, how to decide; None: the likeliest class is all that is said.
+    has_gaps
+        Whether to say of every row what its missing inputs cost.
     """
 
     label: str
     classes: tuple[str, ...]
     decision: Decision | None = None
-    doubts: tuple[str, ...] = ("entropy", "mutual_information")
+    doubts: tuple[str, ...] = ("entropy", "mutual_information", GAP_SHARE)
+    has_gaps: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -117,7 +125,7 @@ class ClassAnswers:
             ranks = range(1, 1 + LIKELIEST_CLASSES)
             shares = [name for rank in ranks for name in (f"class_{rank}", f"p_{rank}")]
         decided = () if self.decision is None else self.decision.names
-        return [self.label, *decided, *shares, *self.doubts]
+        return [self.label, *decided, *shares, *self.doubts[: 2 + self.has_gaps]]
 
     def columns(self, predictive: ClassPredictive) -> dict[str, np.ndarray]:
         """Return the predictions of some rows as named columns."""
@@ -129,7 +137,8 @@ class ClassAnswers:
             ranked = np.take_along_axis(proba, order, axis=1)
             pairs = zip(labels[order].T, ranked.T, strict=True)
             shares = [column for pair in pairs for column in pair]
-        entropies = (predictive.entropy, predictive.mutual_information)
+        entropies = [predictive.entropy, predictive.mutual_information]
+        entropies += [predictive.gap_share] if self.has_gaps else []
         decided = () if self.decision is None else self.decision.columns(predictive)
         columns = (predictive.label, *decided, *shares, *entropies)
         return dict(zip(self.names, columns, strict=True))

@@ -18,7 +18,7 @@ MAX_SHOWN_CLASSES = 10
 
 def run(options: Evaluate) -> None:
     """Predict every row that has a target and compare."""
-    model = open_model(options.model)
+    model = open_model(options.model, allow_absent=options.allow_missing_columns)
     with progress(f"evaluating {options.table}", quiet=options.quiet):
         rows = model.rows_to_judge(options.table)
         predictive = model.predict(rows)

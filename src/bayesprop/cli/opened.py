@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from bayesprop.store import SavedModel
+    from bayesprop.table.columns import Encoded
     from bayesprop.table.encoding import TableEncoding
 
 
@@ -150,11 +151,16 @@ def _picture(shape: list[Any], pixels: list[Any], n_inputs: int) -> dict[str, An
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A model that knows its table, and the notes of its fit."""
+    """A model that knows its table, and the notes of its fit.
+
+    allow_absent
+        Whether tables may lack columns.
+    """
 
     saved: SavedModel
     encoding: TableEncoding
     notes: Notes
+    allow_absent: bool = False
 
     @property
     def estimator(self) -> Any:
@@ -179,10 +185,14 @@ class OpenedModel:
         """Read a table: what the model knows as text stays text."""
         return read_source(source, self.encoding.text_columns)
 
+    def encode(self, frame: pl.DataFrame) -> Encoded:
+        """Return a table's rows as numbers."""
+        return self.encoding.encode(frame, allow_absent=self.allow_absent)
+
     def rows_of(self, frame: pl.DataFrame, source: str) -> Rows:
         """Encode the rows that have a target; InputError if there are none."""
         column(frame, self.encoding.target_name, source)
-        rows = self.encoding.rows(frame)
+        rows = self.encoding.rows(frame, allow_absent=self.allow_absent)
         if not len(rows.y):
             target = self.encoding.target_name
             raise InputError(f"no row of {table_name(source)} has a value of {target}")
@@ -213,7 +223,7 @@ class OpenedModel:
         return f"the model was fitted on {n_fitted} of {these}"
 
 
-def open_model(path: Path) -> OpenedModel:
+def open_model(path: Path, *, allow_absent: bool = False) -> OpenedModel:
     """Load a model file; refuse one that does not know its table."""
     saved = load_model(path)
     if saved.table is None:
@@ -221,4 +231,4 @@ def open_model(path: Path) -> OpenedModel:
             f"{path} was saved from Python without the encoding of its table; "
             "use bayesprop.load and its predict, or fit it with `bayesprop fit`"
         )
-    return OpenedModel(saved, saved.table, Notes(saved))
+    return OpenedModel(saved, saved.table, Notes(saved), allow_absent)

@@ -47,7 +47,7 @@ def run(options: Predict) -> None:
     numbers, asked = _asked(options), Asked.of(options)
     if asked.rate is not None and options.calibrate is None:
         raise InputError("--rate chooses a threshold on rows with the target: give --calibrate")
-    model = open_model(options.model)
+    model = open_model(options.model, allow_absent=options.allow_missing_columns)
     with progress(f"reading {options.table}", quiet=options.quiet):
         frame = model.read(options.table)
     encoding = model.encoding
@@ -66,8 +66,9 @@ def run(options: Predict) -> None:
         answers = replace(answers, stretches=learnt)
     if options.keep:
         _check_names(frame, [*answers.names, *reasons])
-    encoded = encoding.encode(frame)  # whole, so that messages name rows of the table
+    encoded = model.encode(frame)  # whole, so that messages name rows of the table
     warn(encoded.warnings)
+    answers = replace(answers, has_gaps=bool(np.isnan(encoded.X).any()))
     busy = options.quiet or (options.out == "-" and sys.stdout.isatty())
     with progress(f"predicting {len(frame)} rows", quiet=busy):
         kept = frame if options.keep else None

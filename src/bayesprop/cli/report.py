@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def run(options: Report) -> None:
     """Judge a model on every row of a table that has a target, and write the page."""
     check_output(options.out, "--out", [options.table, options.model])
-    model = open_model(options.model)
+    model = open_model(options.model, allow_absent=options.allow_missing_columns)
     with progress(f"reading {options.table}", quiet=options.quiet):
         rows = model.rows_to_judge(options.table)
     warn(rows.remarks)

@@ -76,7 +76,7 @@ class Suggestion(NamedTuple):
 def run(options: Suggest) -> None:
     """Score the candidates, choose, and say why."""
     _check(options)
-    model = open_model(options.model)
+    model = open_model(options.model, allow_absent=options.allow_missing_columns)
     with progress(f"reading {options.table}", quiet=options.quiet):
         candidates = _candidates(options, model)
     chosen = _choose(options, model, candidates)
@@ -131,7 +131,7 @@ def _check(options: Suggest) -> None:
 
 def _candidates(options: Suggest, model: OpenedModel) -> Candidates:
     frame = model.read(options.table)
-    encoded = model.encoding.encode(frame)
+    encoded = model.encode(frame)
     cost = None
     if options.cost is not None:
         costs = column(frame, options.cost, options.table)
@@ -147,7 +147,7 @@ def _candidates(options: Suggest, model: OpenedModel) -> Candidates:
 def _choose(options: Suggest, model: OpenedModel, candidates: Candidates) -> Chosen:
     reference = None
     if options.reference is not None:
-        reference = model.encoding.encode(model.read(options.reference)).X
+        reference = model.encode(model.read(options.reference)).X
     numbers = range(1, 1 + len(candidates.frame))
     with (
         progress(f"scoring {len(candidates.frame)} candidates", quiet=options.quiet),
@@ -274,7 +274,9 @@ def _unlike_training(
     first = 0
     for known in encoding.columns:
         own = slice(first, first + len(known.feature_names))
-        if isinstance(known, CategoryColumn):
+        if np.isnan(row[own]).any():
+            apart.append((FAR_STDS, f"{known.name}, which is missing or of a new level"))
+        elif isinstance(known, CategoryColumn):
             apart += _rare_level(known, row[own], mean[own])
         else:
             z = float((row[first] - mean[first]) / scale[first])

@@ -41,7 +41,8 @@ def kind_of(
         return options.target_kind
     if isinstance(noise, Real):
         return NUMBERS
-    kind = guessed_kind(Standardiser.fit(train.X).transform(train.X), train.y, train.weight)
+    x = train.filled
+    kind = guessed_kind(Standardiser.fit(x).transform(x), train.y, train.weight)
     if kind != NUMBERS:
         what = f"{name} is taken for {WORDS[kind]}, and no prediction leaves them"
         note(f"{what}; --target-kind numbers overrides", quiet=quiet)

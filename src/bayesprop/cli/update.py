@@ -58,7 +58,7 @@ def run(options: Update) -> None:
     check_output(out, "--out", [options.table, *options.known])
     if options.table in options.known:
         raise InputError(f"--with {table_name(options.table)}: these are the new rows themselves")
-    model = open_model(options.model)
+    model = open_model(options.model, allow_absent=options.allow_missing_columns)
     if not options.known and not hasattr(model.estimator, "partial_fit"):
         raise InputError(
             f"{model.saved.header['method']} cannot learn row by row: name the table that it was "

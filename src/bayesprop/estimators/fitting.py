@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import count
 from numbers import Real
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from bayesprop.model.fit_report import CONSTANT_TARGET
+from bayesprop.model.input_model import NO_INPUT_MODEL, InputModel
 from bayesprop.model.method import Learned, LeavesGroupsOut, Progress, TrainingRows
 from bayesprop.model.target_kinds import NUMBERS, learnt_map
 from bayesprop.model.task import Encoding, Numbers, Standardiser
@@ -26,12 +27,25 @@ from bayesprop.numerics.machine import forget_when_crowded
 FITS_A_LOOK = 8
 """Fits after which the memory maps of compiled programs are counted, which takes milliseconds."""
 _LARGEST_SCALE = 1e150
+_MOST_CANDIDATES, _LEAST_CANDIDATES, _MOST_PREDICTED = 32, 4, 2**18
+_ROWS_AT_ONCE = 4096
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Rows = tuple[np.ndarray, np.ndarray, np.ndarray | None]
-"""Inputs, targets and weights, checked, in the user's units."""
 _fits = count(1)
+
+
+class Rows(NamedTuple):
+    """Inputs, targets and weights, checked, in the user's units.
+
+    gap
+        Which inputs were missing and are drawn, (n, d); None: none.
+    """
+
+    X: Float[np.ndarray, "n d"]
+    y: np.ndarray
+    weight: Float[np.ndarray, " n"] | None
+    gap: Bool[np.ndarray, "n d"] | None = None
 
 
 def unharmed(fit: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
@@ -62,9 +76,16 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     estimator.check_params()
     before = estimator.learned_ if _goes_on(estimator) else None
     rows = estimator.checked_rows(X, y, sample_weight, reset=before is None)
-    numbers = None if groups is None else checked_groups(estimator, groups, len(rows[0]))
+    numbers = None if groups is None else checked_groups(estimator, groups, len(rows.X))
     vars(estimator).pop("pruned_", None)
-    estimator.learned_ = _learned(estimator, rows, before, numbers)
+    learned = _learned(estimator, rows, before, numbers)
+    if rows.gap is not None and before is None:
+        estimator.learned_ = learned
+        X = filled_as_learnt(estimator, rows)
+        again = _learned(estimator, rows._replace(X=X), None, numbers)
+        seconds = learned.report.seconds + again.report.seconds
+        learned = again._replace(report=replace(again.report, seconds=seconds))
+    estimator.learned_ = _advised(estimator, rows, learned, is_first=True)
     return estimator
 
 
@@ -79,7 +100,8 @@ def partial_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, **labels: An
         )
     before = getattr(estimator, "learned_", None)
     rows = estimator.checked_rows(X, y, sample_weight, reset=before is None, **labels)
-    estimator.learned_ = _learned(estimator, rows, before, streams=True)
+    learned = _learned(estimator, rows, before, streams=True)
+    estimator.learned_ = _advised(estimator, rows, learned, is_first=before is None)
     return estimator
 
 
@@ -103,26 +125,28 @@ def _learned(
     *,
     streams: bool = False,
 ) -> Learned:
-    """Let the method of an estimator learn from checked rows, and show its advice as warnings.
+    """Let the method of an estimator learn from checked rows.
 
     before
         What an earlier call left, if this one goes on from it.
     streams
         Whether the rows are taken once, as they come.
     """
-    X, y, weight = rows
+    X, y, weight, _ = rows
     method = estimator.build_method(estimator.task_, X.shape[1])
     x = encoding_of(estimator).encode(X, method.furthest_input)
     rng = check_random_state(estimator.random_state)
     data = TrainingRows(x, estimator.task_.encode(y, rng), weight, groups)
     how = rng, Progress(getattr(estimator, "verbose", 0))
     if streams:
-        learned = method.absorb(data, before, *how)
-    elif before is not None:
-        learned = method.resume(data, before, *how)
-    else:
-        learned = method.fit(data, *how)
-    is_first = before is None or not streams
+        return method.absorb(data, before, *how)
+    if before is not None:
+        return method.resume(data, before, *how)
+    return method.fit(data, *how)
+
+
+def _advised(estimator: Any, rows: Rows, learned: Learned, *, is_first: bool) -> Learned:
+    """Show the advice of a fit as warnings, and what is to be said of its rows."""
     advice = dict.fromkeys(_advice(estimator.task_, rows) if is_first else [])
     advice = list(advice | dict.fromkeys(learned.report.warnings))
     warn(advice)
@@ -131,7 +155,7 @@ def _learned(
 
 def _advice(task: Any, rows: Rows) -> list[str]:
     """Say so where a target of numbers is constant in the rows that count."""
-    _, y, weight = rows
+    y, weight = rows.y, rows.weight
     if not isinstance(task, Numbers):
         return []
     counted = y if weight is None else y[weight > 0.0]
@@ -160,6 +184,86 @@ def input_scaler(estimator: Any, X: np.ndarray, weight: np.ndarray | None) -> St
     if estimator.standardises_inputs:
         return Standardiser.fit(X, weight)
     return Standardiser.none(X.shape[1])
+
+
+def gaps_of(X: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, "n d"] | None:
+    """Return where values are missing; None where none is."""
+    gap = np.isnan(X)
+    return gap if gap.any() else None
+
+
+def without_gaps(
+    estimator: Any,
+    X: Float[np.ndarray, "n d"],
+    targets: np.ndarray,
+    weight: Float[np.ndarray, " n"] | None,
+    *,
+    reset: bool,
+) -> Float[np.ndarray, "n d"]:
+    """Return rows with what is missing drawn from what is known of them and from their targets.
+
+    With `reset`, learns how columns go together; ValueError for one without a value.
+
+    targets
+        Numbers, or of every class whether it is the row's, (n, t).
+    """
+    rows = np.column_stack([X, targets])
+    if reset:
+        counted = rows if weight is None else rows[weight > 0.0]
+        is_empty = np.isnan(counted).all(axis=0)
+        if is_empty.any():
+            names = getattr(estimator, "feature_names_in_", np.arange(X.shape[1]))
+            raise ValueError(
+                "X must hold a value in every column, got missing ones (NaN) only in column "
+                f"{names[int(np.argmax(is_empty))]}: leave it out"
+            )
+        estimator.inputs_ = InputModel.fit(counted)
+    has_gap = np.isnan(X).any(axis=1)
+    if not has_gap.any():
+        return X
+    inputs = of_inputs(estimator)
+    filled = X.copy()
+    rng = check_random_state(estimator.random_state)
+    filled[has_gap] = inputs.completed(rows[has_gap], rng)[:, : X.shape[1]]
+    return filled
+
+
+def filled_as_learnt(estimator: Any, rows: Rows) -> Float[np.ndarray, "n d"]:
+    """Return training rows with their gaps drawn anew, as a fitted estimator takes them to be.
+
+    Of some candidates, drawn without the target, one is kept by how likely it makes the target:
+    data augmentation (Tanner & Wong 1987) by sampling-importance resampling (Rubin 1987).
+    """
+    d, places = rows.X.shape[1], np.flatnonzero(rows.gap.any(axis=1))
+    inputs = of_inputs(estimator).of_columns(d)
+    rng = check_random_state(estimator.random_state)
+    n = int(np.clip(_MOST_PREDICTED // len(places), _LEAST_CANDIDATES, _MOST_CANDIDATES))
+    filled = rows.X.copy()
+    for first in range(0, len(places), _ROWS_AT_ONCE):
+        at = places[first : first + _ROWS_AT_ONCE]
+        known = np.where(rows.gap[at], np.nan, rows.X[at])
+        candidates = inputs.completed(np.repeat(known, n, axis=0), rng)
+        y = np.repeat(rows.y[at], n, axis=0)
+        y = y[:, 0] if getattr(estimator.task_, "is_vector", False) else y
+        log_density = estimator.fitted_.predict(candidates).log_prob(y).reshape(len(at), n, -1)
+        filled[at] = candidates.reshape(len(at), n, d)[
+            np.arange(len(at)), _drawn(log_density.sum(axis=2), rng)
+        ]
+    return filled
+
+
+def of_inputs(estimator: Any) -> InputModel:
+    """Return how inputs and targets go together; ValueError where a model does not know it."""
+    inputs = getattr(estimator, "inputs_", None)
+    if inputs is None:
+        raise ValueError(NO_INPUT_MODEL)
+    return inputs
+
+
+def _drawn(log_weight: Float[np.ndarray, "n c"], rng: np.random.RandomState) -> np.ndarray:
+    """Draw one of c for every row, by unnormalised log probabilities (Gumbel's way)."""
+    bounded = np.maximum(np.nan_to_num(log_weight, nan=-np.inf), -1e300)
+    return np.argmax(bounded + rng.gumbel(size=bounded.shape), axis=1)
 
 
 def checked_weight(sample_weight: Any, X: np.ndarray) -> Float[np.ndarray, " n"] | None:

@@ -23,6 +23,7 @@ from bayesprop.estimators.params import TargetKind, check_fields, check_int
 from bayesprop.estimators.stored import from_stored, save, to_stored
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.input_model import InputModel
 from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, Stored, Streams
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.task import Classes, Fitted, Numbers, Standardiser
@@ -47,13 +48,15 @@ def has(ability: type) -> Callable[[Any], bool]:
 def _fitted(estimator: Any) -> Fitted:
     """Join method, task, encoding and state; the method as the hyper-parameters are now."""
     method = estimator.build_method(estimator.task_, estimator.n_features_in_)
-    return Fitted(method, estimator.task_, fitting.encoding_of(estimator), estimator.learned_)
+    encoding, inputs = fitting.encoding_of(estimator), getattr(estimator, "inputs_", None)
+    return Fitted(method, estimator.task_, encoding, estimator.learned_, inputs)
 
 
 def _checked_inputs(estimator: Any, X: Any) -> Float[np.ndarray, "n d"]:
-    """Return rows to predict at, columns as in `fit`."""
+    """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""
     check_is_fitted(estimator)
-    return np.asarray(validate_data(estimator, X, dtype=np.float64, reset=False, order="C"))
+    how = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
+    return np.asarray(validate_data(estimator, X, reset=False, **how))
 
 
 class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
@@ -77,6 +80,7 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
     feature_names_in_: np.ndarray
     task_: Numbers
     x_scaler_: Standardiser
+    inputs_: InputModel
     learned_: Learned
 
     state_: Any = of_learned("state")
@@ -108,8 +112,9 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
         return self.task_.n_outputs
 
     def __sklearn_tags__(self) -> Any:
-        """Several outputs are supported; NaN and sparse input are not."""
+        """Several outputs and missing inputs are supported; sparse input is not."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
@@ -118,7 +123,8 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
         """Fit from scratch; with `warm_start`, where there is one, go on.
 
         X
-            (n, d) finite numbers; a frame's column names are remembered and checked later.
+            (n, d) numbers, NaN where one is missing: it is drawn from what is known of its row. A
+            frame's column names are remembered and checked later.
         y
             (n,) or (n, o), in any unit.
         sample_weight
@@ -148,10 +154,12 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
             y_numeric=True,
             reset=reset,
             order="C",
+            ensure_all_finite="allow-nan",
             ensure_min_samples=2 if reset else 1,
         )
         y, weight = fitting.checked_numbers(y), fitting.checked_weight(sample_weight, X)
         is_vector, y = y.ndim == 1, y.reshape(len(y), -1)
+        gap, X = fitting.gaps_of(X), fitting.without_gaps(self, X, y, weight, reset=reset)
         if reset:
             self.x_scaler_ = fitting.input_scaler(self, X, weight)
             self.task_ = fitting.numbers_task(self, X, y, weight, is_vector=is_vector)
@@ -161,13 +169,14 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
             )
         if self.task_.map is not None:
             self.task_.map.check(y)
-        return X, y, weight
+        return fitting.Rows(X, y, weight, gap)
 
     def predict_dist(self, X: Any) -> Predictive:
         """Predictive distribution of y at every row: epistemic and noise variance apart.
 
         X
-            Rows in the original units, columns as in `fit`.
+            Rows in the original units, columns as in `fit`; NaN where a value is missing: the
+            prediction is then a mixture over what it may be.
         """
         X = _checked_inputs(self, X)
         return self.fitted_.predict(X)
@@ -212,9 +221,7 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
         Of a `target_kind` other than numbers to first order: times the slope of its map.
         """
         X, fitted = _checked_inputs(self, X), self.fitted_
-        method: Any = fitted.method
-        features = method.features(self.state_, fitted.encoded(X))
-        features = features * self.y_scaler_.scale[:, None]
+        features = fitted.features(X) * self.y_scaler_.scale[:, None]
         if self.task_.map is None:
             return features
         predictive = cast(TransformedPredictive, fitted.predict(X))
@@ -281,6 +288,12 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Raise ValueError for a hyper-parameter out of its range; a subclass adds what relates."""
         check_fields(self)
 
+    def __sklearn_tags__(self) -> Any:
+        """Missing inputs are supported; sparse input is not."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     @property
     def standardises_inputs(self) -> bool:
         """Whether inputs are brought to mean 0 and variance 1."""
@@ -295,7 +308,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Fit from scratch; with `warm_start`, where there is one, go on.
 
         X
-            (n, d) finite numbers; a frame's column names are remembered and checked later.
+            (n, d) numbers, NaN where one is missing: it is drawn from what is known of its row. A
+            frame's column names are remembered and checked later.
         y
             (n,) labels of any type, two classes at least.
         sample_weight
@@ -321,18 +335,22 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, classes: Any = None
     ) -> fitting.Rows:
         """Return checked rows and weights; with `reset`, learn columns, labels and scaling."""
-        X, y = validate_data(self, X, y, dtype=np.float64, reset=reset, order="C")
+        how = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
+        X, y = validate_data(self, X, y, reset=reset, **how)
         fitting.check_labels(y)
         weight = fitting.checked_weight(sample_weight, X)
         if classes is not None:
             classes = self._checked_classes(classes, is_first=reset)
         if reset:
             self.task_ = Classes(np.unique(y) if classes is None else classes)
+        targets = y[:, None] == self.classes_
+        gap, X = fitting.gaps_of(X), fitting.without_gaps(self, X, targets, weight, reset=reset)
+        if reset:
             self.x_scaler_ = fitting.input_scaler(self, X, weight)
         if len(self.classes_) < 2:
             only = self.classes_.tolist()[0]
             raise ValueError(f"y must hold at least two classes, got one class only: {only!r}")
-        return X, y, weight
+        return fitting.Rows(X, y, weight, gap)
 
     def _checked_classes(self, classes: Any, *, is_first: bool) -> np.ndarray:
         """Return the labels of a stream: those of the first call."""
@@ -350,7 +368,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Class probabilities of every row, and the entropy that more data would not remove.
 
         X
-            Rows in the original units, columns as in `fit`.
+            Rows in the original units, columns as in `fit`; NaN where a value is missing: the
+            prediction is then a mixture over what it may be.
         """
         X = _checked_inputs(self, X)
         return self.fitted_.predict(X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,15 @@ class ClassPredictive:
         would remove. (n,)
     classes
         Labels of the columns, in sorted order. (c,)
+    gap_entropy
+        What the missing inputs of a row would tell of its class on average, nats, (n,); a part of
+        `expected_entropy`. None: no row has a gap.
     """
 
     proba: Float[np.ndarray, "n c"]
     expected_entropy: Float[np.ndarray, " n"]
     classes: np.ndarray
+    gap_entropy: Float[np.ndarray, " n"] | None = None
 
     @classmethod
     def of_codes(cls, proba: Any, expected_entropy: Any) -> ClassPredictive:
@@ -38,6 +42,11 @@ class ClassPredictive:
         """Put the rows of several predictions of the same classes one after another."""
         proba = np.concatenate([part.proba for part in parts])
         entropy = np.concatenate([part.expected_entropy for part in parts])
+        of_gaps = [part.gap_entropy for part in parts]
+        if any(one is not None for one in of_gaps):
+            pairs = zip(of_gaps, parts, strict=True)
+            filled = [np.zeros(len(part)) if one is None else one for one, part in pairs]
+            return cls(proba, entropy, parts[0].classes, np.concatenate(filled))
         return cls(proba, entropy, parts[0].classes)
 
     @property
@@ -62,6 +71,14 @@ class ClassPredictive:
         return float(np.sum(self.mutual_information)) / total if total > 0.0 else 0.0
 
     @property
+    def gap_share(self) -> Float[np.ndarray, " n"]:
+        """Share of the entropy that measuring the row's missing inputs would remove on average."""
+        if self.gap_entropy is None:
+            return np.zeros(len(self))
+        whole = self.entropy
+        return np.divide(self.gap_entropy, whole, out=np.zeros(len(self)), where=whole > 0.0)
+
+    @property
     def confidence(self) -> Float[np.ndarray, " n"]:
         """Probability of the most probable class."""
         return self.proba.max(axis=1)
@@ -82,7 +99,13 @@ class ClassPredictive:
 
     def __getitem__(self, rows: Any) -> ClassPredictive:
         """Select rows (a slice, mask or index array)."""
-        return ClassPredictive(self.proba[rows], self.expected_entropy[rows], self.classes)
+        of_gaps = None if self.gap_entropy is None else self.gap_entropy[rows]
+        return replace(
+            self,
+            proba=self.proba[rows],
+            expected_entropy=self.expected_entropy[rows],
+            gap_entropy=of_gaps,
+        )
 
     def codes(self, y: np.ndarray) -> Int[np.ndarray, " n"]:
         """Columns of the given labels; ValueError names one that is no class."""

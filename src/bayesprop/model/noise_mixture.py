@@ -22,6 +22,7 @@ from bayesprop.model.predictive import (
     Moments,
     Predictive,
     expected_of_gaussians,
+    members_in_turns,
 )
 
 Members = Float[np.ndarray, "k n"] | Float[np.ndarray, "k n o"]
@@ -200,6 +201,16 @@ class NoiseMixturePredictive(Predictive):
             self.broad_mean * scale + shift,
             self.broad_var * square,
         )
+
+    def of_some_members(self, n: int) -> NoiseMixturePredictive:
+        """Hear n members on every row, in turns."""
+        heard = members_in_turns(n, self.f_mean)
+        if heard is None:
+            return self
+        share = heard(self.share)
+        kept = {name: heard(getattr(self, name)) for name in _OF_MEMBERS}
+        kept["share"] = share / np.sum(share, axis=0)
+        return self.of(**kept, broad_mean=self.broad_mean, broad_var=self.broad_var)
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""

@@ -15,10 +15,11 @@ from bayesprop.model.predictive import Function, Moments, Predictive
 
 @dataclass(frozen=True, eq=False)
 class PooledPredictive(Predictive):
-    """Predictions of one target, the rows of `parts` put in another order.
+    """Predictions, the rows of `parts` put in another order.
 
     Built by `pooled`: where models were fitted to folds, every row is predicted by the one that
-    has not seen it, and their predictions may be of several kinds.
+    has not seen it, and rows with gaps are predicted in another way. Their predictions may be of
+    several kinds.
 
     places
         Of the rows of all parts, one part after another, (n,).
@@ -39,8 +40,27 @@ class PooledPredictive(Predictive):
         order = np.argsort(owner[at], kind="stable")
         return _of_parts(chosen, order)
 
-    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s n"]:
-        """Draw n new observations for every row, independently over rows; (s, n)."""
+    def target(self, k: int) -> Any:
+        """Select one of several targets."""
+        return _of_parts([part.target(k) for part in self.parts], self.places)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Any]) -> Any:
+        """Put the rows of several predictions one after another."""
+        first = np.cumsum([0, *(len(part) for part in parts[:-1])])
+        places = np.concatenate([k + part.places for k, part in zip(first, parts, strict=True)])
+        return _of_parts([one for part in parts for one in part.parts], places)
+
+    def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        """Return `cdf` at q values of every row."""
+        found = self._each(
+            lambda part, own: np.moveaxis(part.cdfs(np.moveaxis(own, 1, 0)), 0, 1),
+            np.moveaxis(y, 0, 1),
+        )
+        return np.moveaxis(found, 1, 0)
+
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
+        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         drawn = np.concatenate([part.sample(rng, n) for part in self.parts], axis=1)
         return drawn[:, np.argsort(self.places)]
 
@@ -56,6 +76,11 @@ class PooledPredictive(Predictive):
     def expected(self, function: Function) -> Moments:
         """Return E function(y), of a smooth elementwise function, by quadrature."""
         return self._each(lambda part, _: part.expected(function), None)
+
+    @property
+    def gap_share(self) -> Moments:
+        """Share of the variance that measuring the row's missing inputs would remove on average."""
+        return self._each(lambda part, _: part.gap_share, None)
 
     def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
         """Bring the bounds of intervals to where the target can lie."""
@@ -74,9 +99,7 @@ class PooledPredictive(Predictive):
         ends = np.cumsum([len(part) for part in self.parts])[:-1]
         given = [None] * len(self.parts) if y is None else np.split(y[self.places], ends)
         answers = [ask(part, own) for part, own in zip(self.parts, given, strict=True)]
-        out = np.empty(len(self))
-        out[self.places] = np.concatenate(answers)
-        return out
+        return np.concatenate(answers)[np.argsort(self.places)]
 
     def _log_prob(self, y: Moments) -> Moments:
         return self._each(lambda part, own: part.log_prob(own), y)
@@ -104,6 +127,7 @@ def pooled(parts: Sequence[Any], places: Sequence[Int[np.ndarray, " m"]]) -> Any
 
 
 def _of_parts(parts: Sequence[Predictive], places: np.ndarray) -> PooledPredictive:
+    parts = [part for part in parts if len(part)] or parts[:1]
     back = np.argsort(places)
     mean, epistemic_var, noise_var = (
         np.concatenate([getattr(part, name) for part in parts])[back]

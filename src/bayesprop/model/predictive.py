@@ -63,6 +63,11 @@ class Predictive(ABC):
         return float(np.mean(self.epistemic_var / self.var))
 
     @property
+    def gap_share(self) -> Moments:
+        """Share of the variance that measuring the row's missing inputs would remove on average."""
+        return np.zeros(np.shape(self.mean))
+
+    @property
     def is_finite(self) -> Bool[np.ndarray, " n"]:
         """Whether a row has a finite mean and variances of at least zero."""
         parts = np.stack([self.epistemic_var, self.noise_var])
@@ -76,6 +81,10 @@ class Predictive(ABC):
     def __getitem__(self, rows: Any) -> Self:
         """Select rows (a slice, mask or index array)."""
         return self._map(lambda a, axis: a[(slice(None),) * axis + (rows,)])
+
+    def of_some_members(self, n: int) -> Self:  # noqa: ARG002
+        """Hear n members of a mixture on every row, in turns; others are as they are."""
+        return self
 
     def target(self, k: int) -> Self:
         """Select one of several targets."""
@@ -274,11 +283,16 @@ class MixturePredictive(Predictive):
     noise_vars: Draws = field(metadata=BY_MEMBER)
 
     @classmethod
-    def of(cls, means: Draws, noise_vars: Draws) -> MixturePredictive:
+    def of(cls, means: Draws, noise_vars: Draws) -> Self:
         """Build it from what every draw predicts."""
         noise_vars = np.broadcast_to(noise_vars, means.shape)
         mean = means.mean(axis=0)
         return cls(mean, means.var(axis=0), noise_vars.mean(axis=0), means, noise_vars)
+
+    def of_some_members(self, n: int) -> Self:
+        """Hear n members on every row, in turns."""
+        heard = members_in_turns(n, self.means)
+        return self if heard is None else self.of(heard(self.means), heard(self.noise_vars))
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> MixturePredictive:
         """Predict shift + scale y instead of y; both (o,), or numbers."""
@@ -327,6 +341,18 @@ def expected_of_gaussians(function: Function, m: np.ndarray, std: np.ndarray) ->
     """E function(x) of x ~ N(m, std²), elementwise: 12 nodes of Gauss and Hermite."""
     nodes = zip(_HERMITE, _HERMITE_WEIGHTS, strict=True)
     return np.asarray(sum(weight * function(m + std * node) for node, weight in nodes))
+
+
+def members_in_turns(n: int, of: Draws) -> Callable[[Draws], Draws] | None:
+    """Return what keeps n members of every row, evenly spaced, others in the next row.
+
+    None where there are no more than n.
+    """
+    k, n_rows = of.shape[:2]
+    if k <= n:
+        return None
+    heard = (np.arange(n)[:, None] * k // n + np.arange(n_rows)) % k
+    return lambda values: values[heard, np.arange(n_rows)]
 
 
 def _mean_abs(m: np.ndarray, v: np.ndarray) -> np.ndarray:

@@ -17,14 +17,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.model.crps import integrated_crps
 from bayesprop.model.predictive import Function, Moments, Predictive, expected_of_gaussians
 from bayesprop.model.target_kinds import CountScores, TargetMap
 
-_FURTHEST, _PANELS = 8.0, 8
-_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(4)
-_PLACES = ((np.arange(_PANELS)[:, None] + 0.5 * (1.0 + _NODES)) / _PANELS).ravel()
-_PLACE_WEIGHTS = np.tile(0.5 * _NODE_WEIGHTS / _PANELS, _PANELS)
-_LEAST_TAIL = 1e-13
 _MOST_COUNTS, _COUNT_TAIL = 96, 1e-7
 _LEAST_PROBABILITY = 1e-7
 _TINY = float(np.finfo(np.float64).tiny)
@@ -78,6 +74,11 @@ class TransformedPredictive(Predictive):
         return self.map.limited(interval)
 
     @property
+    def gap_share(self) -> Moments:
+        """That of the variance of z."""
+        return self.latent.gap_share
+
+    @property
     def slope(self) -> Moments:
         """Derivative dy/dz at the mean of z: what a small change of the function does to y."""
         return self.map.inverse_slope(self.latent.mean)
@@ -115,17 +116,10 @@ class ContinuousPredictive(TransformedPredictive):
         return self.map.inverse(self.latent.quantile(level))
 
     def _crps(self, y: Moments) -> Moments:
-        """CRPS = integral of (F(t) - 1{t >= y})² dt (Gneiting & Raftery 2007, eq. 20), over z."""
+        """Integrate over z; what lies outside the support adds its distance."""
         inside = np.clip(y, *self.map.support)
-        crps = np.abs(y - inside)
-        for side in (-1.0, 1.0):
-            z, width = _one_side(self.latent, self.map.forward(inside), side)
-            below = self.latent.cdfs(z)
-            tail = below if side < 0.0 else 1.0 - below
-            # A tail that is no more than rounding would be multiplied by a huge slope.
-            tail = np.where(tail > _LEAST_TAIL, tail, 0.0)
-            crps = crps + np.sum(tail**2 * self.map.inverse_slope(z) * width, axis=0)
-        return crps
+        z = self.map.forward(inside)
+        return np.abs(y - inside) + integrated_crps(self.latent, z, self.map.inverse_slope)
 
 
 class CountPredictive(TransformedPredictive):
@@ -233,19 +227,6 @@ def _sum(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     width, fall = np.diff(counts, axis=0), -np.diff(values, axis=0)
     mean = 0.5 * (values[1:] + values[:-1])
     return np.sum(np.where(width > 0.0, width * mean + 0.5 * fall, 0.0), axis=0)
-
-
-def _one_side(latent: Predictive, at: Moments, side: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights, (q, n[, o]), of a quadrature over z below (-1) or above (1) `at`.
-
-    Panels are even in t, z = mean + std sinh(t) / 2: dense in the middle, far in the tails.
-    """
-    unit = 0.5 * np.maximum(latent.std, _TINY)
-    middle = np.arcsinh((at - latent.mean) / unit)
-    length = np.maximum(_FURTHEST, np.abs(middle)) - side * middle
-    ahead = (slice(None),) + (None,) * np.ndim(at)
-    t = middle + side * _PLACES[ahead] * length
-    return latent.mean + unit * np.sinh(t), _PLACE_WEIGHTS[ahead] * length * unit * np.cosh(t)
 
 
 def _in_parts(latent: Predictive, map: TargetMap, var: Moments) -> tuple[Moments, Moments]:

@@ -89,14 +89,14 @@ class LinearBaseline:
         """Fit scikit-learn's BayesianRidge to standardised rows."""
         from sklearn.linear_model import BayesianRidge
 
-        x_scaler, y_scaler = Standardiser.fit(x), Standardiser.fit(y[:, None])
-        z, t = x_scaler.transform(x), y_scaler.transform(y[:, None])[:, 0]
+        x_scaler, y_scaler = Standardiser.fit(_filled(x)), Standardiser.fit(y[:, None])
+        z, t = _standardised(x_scaler, x), y_scaler.transform(y[:, None])[:, 0]
         ridge = BayesianRidge(fit_intercept=False, tol=1e-6).fit(z, t)
         return cls(x_scaler, y_scaler, ridge.coef_, ridge.sigma_, 1.0 / float(ridge.alpha_))
 
     def predict_dist(self, x: Float[np.ndarray, "n d"]) -> GaussianPredictive:
         """Predict mean and variance, in y and y²."""
-        z = self.x_scaler.transform(x)
+        z = _standardised(self.x_scaler, x)
         var = np.einsum("ij,ij->i", z @ self.weight_cov, z)
         standardised = GaussianPredictive(
             z @ self.weight_mean, var, np.full_like(var, self.noise_var)
@@ -127,7 +127,7 @@ class LogisticBaseline:
         """
         from sklearn.linear_model import LogisticRegression
 
-        x_scaler = Standardiser.fit(x)
+        x_scaler = Standardiser.fit(_filled(x))
         weight = np.zeros((x.shape[1], len(classes)))
         codes = np.searchsorted(classes, y)
         counts = np.bincount(codes, minlength=len(classes))
@@ -136,7 +136,7 @@ class LogisticBaseline:
             # The one vector of two classes is the difference of theirs: of twice the variance.
             strength = 2.0 if np.sum(present) == 2 else 1.0
             model = LogisticRegression(C=strength, tol=1e-6, max_iter=500)
-            model.fit(x_scaler.transform(x), codes)
+            model.fit(_standardised(x_scaler, x), codes)
             halves = np.array([[-0.5], [0.5]]) if len(model.coef_) == 1 else 1.0
             weight[:, present] = (halves * model.coef_).T
             intercept[present] = np.ravel(np.asarray(halves).T * model.intercept_)
@@ -144,7 +144,7 @@ class LogisticBaseline:
 
     def predict_dist(self, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Predict the probabilities of every class."""
-        logits = self.x_scaler.transform(x) @ self.weight + self.intercept
+        logits = _standardised(self.x_scaler, x) @ self.weight + self.intercept
         return _of_sure_weights(special.softmax(logits, axis=1), self.classes)
 
 
@@ -227,6 +227,17 @@ def _of_classes(x: Float[np.ndarray, "n d"], y: np.ndarray, classes: np.ndarray)
     chosen = np.sort(np.random.default_rng(0).choice(n, most, replace=False))
     note = f"The logistic baseline was fitted to {most:,} of the {n:,} training rows."
     return Baselines(constant, LogisticBaseline.fit(x[chosen], y[chosen], classes), note)
+
+
+def _filled(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    """Put the mean of its column in every gap, as is usual for a line."""
+    gap = np.isnan(x)
+    return np.where(gap, np.nanmean(x, axis=0), x) if gap.any() else x
+
+
+def _standardised(scaler: Standardiser, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    """Standardise rows, gaps at the mean."""
+    return np.nan_to_num(scaler.transform(x), nan=0.0)
 
 
 def _to_dict(line: LinearBaseline | LogisticBaseline | None) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from bayesprop.report.pictures import Pictures
 from bayesprop.report.scoring import Comparison, Score, compare
 from bayesprop.report.unsure import UnsureRow, describe
 from bayesprop.report.verdict import Verdict, verdict
+from bayesprop.report.words import percent
 
 if TYPE_CHECKING:
     from bayesprop.table.encoding import Rows, TableEncoding
@@ -130,12 +131,22 @@ def collect(
     _check(predicted.is_finite, judged)
     scaler = estimator.x_scaler_
     is_standardised = bool(np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0))
-    standardise = (scaler if is_standardised else Standardiser.fit(reference.X)).transform
+    standardise = (scaler if is_standardised else Standardiser.fit(reference.filled)).transform
     pictures = Pictures.of(metadata, judged.X)
     # What sets a picture apart is not a pixel.
-    features = features_of(encoding, reference.X) if pictures is None else ()
+    background = reference.X
+    if np.isnan(background).any():
+        background = estimator.fitted_.filled(background)
+    features = features_of(encoding, background) if pictures is None else ()
     unsure, wrong = (
-        describe(task.answers(predicted[at], y[at]), judged, at, features, standardise)
+        describe(
+            task.answers(predicted[at], y[at]),
+            judged,
+            at,
+            features,
+            standardise,
+            predicted.gap_share[at],
+        )
         for at in (task.least_sure(predicted), task.most_wrong(predicted, y))
     )
     rule = {} if classes is None else {"rule": metadata.get("rule")}
@@ -151,7 +162,11 @@ def collect(
         data_notes=(*encoding.report, *_kind_notes(estimator)),
         base_rate=metadata.get("base_rate", ""),
         kind="training" if test is None else "table" if train is None else "held-out",
-        remarks=(*metadata.get("remarks", ()), *estimator.fit_report_.warnings),
+        remarks=(
+            *metadata.get("remarks", ()),
+            *_on_gaps(judged, predicted),
+            *estimator.fit_report_.warnings,
+        ),
         n_rows=len(y),
         models=tuple(models),
         scores=task.scores(models, y, **about),
@@ -162,7 +177,7 @@ def collect(
         verdict=verdict(predicted, y, **about),
         conformal="" if test is None else task.conformal(predicted, y),
         effects=effects(
-            smooth.predict_dist, reference.X, features, task.view(predicted, **about), seed=seed
+            smooth.predict_dist, background, features, task.view(predicted, **about), seed=seed
         ),
         unsure=unsure,
         wrong=wrong,
@@ -178,6 +193,20 @@ def _kind_notes(estimator: Any) -> tuple[str, ...]:
     """Say how the target was mapped, if it was."""
     learnt = getattr(getattr(estimator, "task_", None), "map", None)
     return () if learnt is None else (KIND_NOTES[learnt.kind],)
+
+
+def _on_gaps(rows: Rows, predicted: Any) -> tuple[str, ...]:
+    """Say what missing values cost the rows that are judged."""
+    gap = np.isnan(rows.X).any(axis=1)
+    if not gap.any():
+        return ()
+    n = int(gap.sum())
+    have = "row has gaps, whose" if n == 1 else "rows have gaps, whose"
+    share = percent(float(np.mean(predicted.gap_share[gap])))
+    return (
+        f"{n} of {len(gap)} {have} missing values make {share} of the doubt on average: measuring "
+        "them would take it away.",
+    )
 
 
 def _check(is_usable: np.ndarray, rows: Rows) -> None:

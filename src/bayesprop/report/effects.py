@@ -57,7 +57,7 @@ def features_of(encoding: TableEncoding, x: Float[np.ndarray, "n d"]) -> tuple[F
         levels = getattr(column, "levels", None)
         if levels is None:
             features.append(Feature(column.name, (at,)))
-            if column.missing:
+            if column.marked:
                 yes_no = np.array([[0.0], [1.0]])
                 name = column.feature_names[-1]
                 features.append(Feature(name, (at + 1,), yes_no, ("no", "yes")))
@@ -69,8 +69,9 @@ def features_of(encoding: TableEncoding, x: Float[np.ndarray, "n d"]) -> tuple[F
 
 def _category(column: Any, at: int, x: np.ndarray) -> Feature:
     settings, levels = np.eye(x.shape[1]), list(column.levels)
-    if column.missing:
+    if column.marked:
         levels.append("(missing)")
+        settings[-1, :-1] = np.nan if column.fill is None else column.fill
     counts = list(np.sum(x, axis=0))
     if column.rare:
         settings = np.vstack([settings, np.zeros(x.shape[1])])

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.report.effects import Feature
-from bayesprop.report.words import label, number, percent, value
+from bayesprop.report.words import join, label, number, percent, value
 
 if TYPE_CHECKING:
     from bayesprop.table.encoding import Rows
@@ -58,28 +58,49 @@ def describe(
     places: Int[np.ndarray, " k"],
     features: tuple[Feature, ...],
     standardise: Callable[[np.ndarray], np.ndarray],
+    gap_shares: Float[np.ndarray, " k"],
 ) -> tuple[UnsureRow, ...]:
-    """Describe some rows; `features` is empty where unusual values say nothing."""
+    """Describe some rows; `features` is empty where unusual values say nothing.
+
+    gap_shares
+        Of the doubt about each of them, what its missing values make.
+    """
     z = standardise(rows.X[places])
     return tuple(
         UnsureRow(
             int(row),
             int(rows.numbers[row]),
             answer,
-            _unusual_values(rows.X[row], z[k], features) if features else (),
+            (
+                *_missing_values(rows.X[row], gap_shares[k], features),
+                *(_unusual_values(rows.X[row], z[k], features) if features else ()),
+            ),
         )
         for k, (row, answer) in enumerate(zip(places, answers, strict=True))
     )
+
+
+def _missing_values(
+    x: Float[np.ndarray, " d"], gap_share: float, features: tuple[Feature, ...]
+) -> tuple[str, ...]:
+    """Say what is missing in a row, and what of the doubt that makes."""
+    names = [label(f.name, 30) for f in features if np.isnan(x[list(f.columns)]).any()]
+    if not names:
+        return ()
+    named = join(names[:_N_VALUES]) + (
+        f" and {len(names) - _N_VALUES} more" * (len(names) > _N_VALUES)
+    )
+    return (f"{named} missing ({percent(float(gap_share))} of the doubt)",)
 
 
 def _unusual_values(
     x: Float[np.ndarray, " d"], z: Float[np.ndarray, " d"], features: tuple[Feature, ...]
 ) -> tuple[str, ...]:
     """Describe the values that set a row most apart; `z` are those of `x`, standardised."""
-    distance = np.array([np.max(np.abs(z[list(f.columns)])) for f in features])
+    distance = np.nan_to_num([np.max(np.abs(z[list(f.columns)])) for f in features], nan=-1.0)
     order = np.argsort(-distance, kind="stable")[:_N_VALUES]
     # The first is named whatever it is; others only if they do stand out.
-    named = [i for k, i in enumerate(order) if k == 0 or distance[i] > 1.0]
+    named = [i for k, i in enumerate(order) if distance[i] > (0.0 if k == 0 else 1.0)]
     return tuple(_described(x, z, features[i]) for i in named)
 
 

@@ -43,7 +43,11 @@ class Encoded(NamedTuple):
 
 
 class FittedColumn(NamedTuple):
-    """How a column is to be encoded (None: dropped), and a sentence where that needs one."""
+    """How a column is to be encoded (None: dropped), and a sentence where that needs one.
+
+    is_constant
+        Whether it is the same wherever it has a value: of use only if its gaps tell something.
+    """
 
     name: str
     column: NumericColumn | CategoryColumn | None
@@ -53,31 +57,34 @@ class FittedColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class NumericColumn:
-    """A column of numbers or of true and false (1 and 0).
+    """A column of numbers or of true and false (1 and 0); NaN where a value is missing.
 
-    fill
-        Put where a value is missing: the (lower) median of the training data.
     missing
-        Whether training data had missing values: then a second column is 1 where they are.
+        Whether training data had missing values.
+    marked
+        Whether a second column is 1 where values are missing.
+    fill
+        Of older encodings: put where a value is missing.
     """
 
     name: str
-    fill: float
     missing: bool = False
+    marked: bool = False
+    fill: float | None = None
 
     @property
     def feature_names(self) -> list[str]:
         """Names of the encoded columns."""
-        return [self.name, f"{self.name} is missing"] if self.missing else [self.name]
+        return [self.name, f"{self.name} is missing"] if self.marked else [self.name]
 
     def encode(self, series: pl.Series) -> Encoded:
-        """Return the numbers, missing ones filled; TableError on text, dates or infinity."""
+        """Return the numbers; TableError on text, dates or infinity."""
         numbers = as_numbers(series)
         absent = numbers.is_null()
-        values = numbers.fill_null(self.fill).to_numpy().reshape(-1, 1)
-        if self.missing:
-            return Encoded(_marked(values, absent), [])
-        return Encoded(values, _gaps(absent, f"filled with its median, {self.fill:g}"))
+        fill = np.nan if self.fill is None else self.fill
+        values = numbers.fill_null(fill).to_numpy().reshape(-1, 1)
+        values = _marked(values, absent) if self.marked else values
+        return Encoded(values, [] if self.missing else _gaps(absent))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
@@ -89,44 +96,47 @@ class CategoryColumn:
     """A column of text: one 0/1 column a level.
 
     levels
-        Those with a column of their own, sorted.
+        Those with a column of their own, sorted. A row whose level is missing, or was not in the
+        training data, is NaN in all of them.
     rare
-        Known levels without one: a row that holds one is zero in every column. So is a level
-        that the training data did not have, which is counted in a warning.
-    missing
-        Whether training data had missing values: then a last column is 1 where they are.
+        Known levels without one: a row that holds one is zero in every column.
+    missing, marked, fill
+        As those of numbers.
     """
 
     name: str
     levels: tuple[str, ...]
     rare: tuple[str, ...] = ()
     missing: bool = False
+    marked: bool = False
+    fill: float | None = None
 
     @property
     def feature_names(self) -> list[str]:
         """Names of the encoded columns."""
         own = [f"{self.name}={level}" for level in self.levels]
-        return [*own, f"{self.name} is missing"] if self.missing else own
+        return [*own, f"{self.name} is missing"] if self.marked else own
 
     def encode(self, series: pl.Series) -> Encoded:
-        """Return the 0/1 columns; a level that training did not have is zero in all of them."""
+        """Return the 0/1 columns; a level that training did not have counts as missing."""
         text = as_levels(series)
         codes = text.cast(pl.Enum(self.levels), strict=False).to_physical().cast(pl.Int64)
         codes = codes.fill_null(-1).to_numpy()
         absent = text.is_null()
         values = (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
-        unseen = text.filter(~absent & ~text.is_in((*self.levels, *self.rare)))
+        is_unseen = ~absent & ~text.is_in((*self.levels, *self.rare))
+        unseen = text.filter(is_unseen)
+        if self.fill is None:
+            values[(absent | is_unseen.fill_null(False)).to_numpy()] = np.nan
         sentences = []
         if len(unseen):
             sentences.append(
                 f"column {quoted(self.name)}: {counted(len(unseen), 'row')} with a level that the"
-                f" training data did not have ({listed(sorted(unseen.unique()), 3)}): encoded as"
-                " none of the known levels"
+                f" training data did not have ({listed(sorted(unseen.unique()), 3)}): taken for"
+                " missing"
             )
-        if self.missing:
-            return Encoded(_marked(values, absent), sentences)
-        gaps = _gaps(absent, "encoded as none of the known levels")
-        return Encoded(values, [*sentences, *gaps])
+        values = _marked(values, absent) if self.marked else values
+        return Encoded(values, [*sentences, *([] if self.missing else _gaps(absent))])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
@@ -138,12 +148,12 @@ def _marked(values: np.ndarray, absent: pl.Series) -> Float[np.ndarray, "n k"]:
     return np.column_stack([values, absent.to_numpy().astype(np.float64)])
 
 
-def _gaps(absent: pl.Series, remedy: str) -> list[str]:
+def _gaps(absent: pl.Series) -> list[str]:
     if not absent.any():
         return []
     return [
         f"column {quoted(absent.name)}: {counted(int(absent.sum()), 'value')} missing, where the"
-        f" training data had none: {remedy}"
+        " training data had none: error bars are wider there"
     ]
 
 
@@ -151,18 +161,22 @@ def column_from_dict(stored: dict[str, Any]) -> NumericColumn | CategoryColumn:
     """Rebuild a column from `to_dict`; ValueError, KeyError or TypeError if it is not one."""
     fields: dict[str, Any] = dict(stored)
     kind, levels = fields.pop("kind"), ()
+    if "marked" not in fields:  # an older encoding, which filled gaps
+        fields |= {"marked": fields["missing"], "fill": fields.get("fill", 0.0)}
     if kind == "numeric":
         column = NumericColumn(**fields)
-        is_good = bool(np.isfinite(column.fill))
+        is_good = True
     elif kind == "category":
         fields |= {name: tuple(fields[name]) for name in ("levels", "rare")}
         column = CategoryColumn(**fields)
         levels = (*column.levels, *column.rare)
-        is_good = len(set(levels)) == len(levels)
+        is_good = len(set(levels)) == len(levels) > 0
     else:
         raise ValueError(f"a stored column has an unknown kind: {quoted(kind)}")
+    is_good = is_good and (column.fill is None or bool(np.isfinite(column.fill)))
     is_text = all(isinstance(text, str) for text in (column.name, *levels))
-    if not (is_good and is_text and isinstance(column.missing, bool)):
+    flags = (column.missing, column.marked)
+    if not (is_good and is_text and all(isinstance(flag, bool) for flag in flags)):
         raise ValueError(f"the stored column {quoted(column.name)} has values that none has")
     return column
 
@@ -184,18 +198,19 @@ def _fit_numbers(series: pl.Series) -> FittedColumn:
     known = numbers.drop_nulls().sort()
     if known.is_empty():
         return _dropped(name, "it has no values")
-    missing = len(numbers) - len(known)
-    if known[0] == known[-1] and not missing:
-        return _dropped(name, f"it is {known[0]:g} in every row", is_constant=True)
+    column = NumericColumn(name, len(known) < len(numbers))
+    if known[0] == known[-1]:
+        return _constant(column, f"{known[0]:g}")
     if _is_row_number(name, known):
         return _dropped(name, "it numbers the rows (rename it to keep it)")
-    fill = float(known[(len(known) - 1) // 2])
-    sentence = (
-        f"column {quoted(name)}: {counted(missing, 'missing value')} filled with the median,"
-        f" {fill:g}, and marked in a column {quoted(name + ' is missing')}"
-    )
-    column = NumericColumn(name, fill, missing > 0)
-    return FittedColumn(name, column, sentence if missing else None)
+    return FittedColumn(name, column)
+
+
+def _constant(column: NumericColumn | CategoryColumn, value: str) -> FittedColumn:
+    """Drop a column, or leave it to whoever knows whether its gaps tell something."""
+    where = "wherever it has a value" if column.missing else "in every row"
+    dropped = _dropped(column.name, f"it is {value} {where}", is_constant=True)
+    return dropped._replace(column=column if column.missing else None)
 
 
 def _dropped(name: str, reason: str, *, is_constant: bool = False) -> FittedColumn:
@@ -217,8 +232,8 @@ def _fit_text(text: pl.Series) -> FittedColumn:
     is_few = n_levels <= FEW_LEVELS and (n_levels <= len(known) / 2 or n_levels <= 2)
     check_text(text, allow_numbers=is_few)
     missing = len(text) - len(known)
-    if n_levels == 1 and not missing:
-        return _dropped(name, f"it is {quoted(known[0])} in every row", is_constant=True)
+    if n_levels == 1:
+        return _constant(CategoryColumn(name, (known[0],), missing=missing > 0), quoted(known[0]))
     is_free = n_levels > FEW_LEVELS and n_levels > len(known) / 2
     if is_free or n_levels > MAX_KNOWN_LEVELS:
         return _dropped(

@@ -29,6 +29,7 @@ from bayesprop.table.columns import (
     fit_column,
 )
 from bayesprop.table.errors import TableError, TableWarning, counted, did_you_mean, listed, quoted
+from bayesprop.table.gaps import marked_where_telling
 
 VERSION = 1
 _LISTED_CONSTANTS = 5
@@ -55,6 +56,14 @@ class Rows(NamedTuple):
     group: Shaped[np.ndarray, " n"] | None = None
 
     @property
+    def filled(self) -> Float[np.ndarray, "n k"]:
+        """X with the median of its column in every gap: for a look at columns, not for a fit."""
+        gap = np.isnan(self.X)
+        if not gap.any():
+            return self.X
+        return np.where(gap, np.nanmedian(self.X, axis=0), self.X)
+
+    @property
     def weights(self) -> dict[str, Any]:
         """The keyword of the weights, if there are any."""
         return {} if self.weight is None else {"sample_weight": self.weight}
@@ -71,10 +80,10 @@ class TableEncoding:
     """How the columns of a training table become numbers; the same way for every later table.
 
     Numbers stay as they are, and true and false become 1 and 0. Text becomes one 0/1 column a
-    level (the 50 commonest); a level that the training table did not have is zero in all of them.
-    Missing values are filled with the training median, or form a level of their own, and are
-    marked in a column if the training table had any. Columns that are constant or that number or
-    name the rows are dropped. Dates, infinities and numbers written with units are refused.
+    level (the 50 commonest). A missing value is NaN in the columns of its own, and so is a level
+    that the training table did not have: an estimator draws what they may be. Gaps that tell of the
+    target are marked in a column beside. Columns that are constant or that number or name the rows
+    are dropped. Dates, infinities and numbers written with units are refused.
 
     columns
         The columns that are used, in the order of the training table.
@@ -105,8 +114,16 @@ class TableEncoding:
             Columns that are text, even if those of these rows could be numbers.
         """
         series = column_of(frame, target)
+        is_class = (task or choose_task(series).task) == "classification"
+        classes = fit_classes(series) if is_class else ()
+        codes = class_codes(series, classes) if is_class else target_numbers(series)
         fitted = [
-            fit_column(frame[name], is_text=name in words)
+            marked_where_telling(
+                fit_column(frame[name], is_text=name in words),
+                frame[name],
+                codes,
+                is_class=is_class,
+            )
             for name in frame.columns
             if name != target
         ]
@@ -116,8 +133,7 @@ class TableEncoding:
             raise TableError(
                 f"no column is left to predict {quoted(target)} from: {'; '.join(report) or 'none'}"
             )
-        is_class = (task or choose_task(series).task) == "classification"
-        return cls(target, columns, report, fit_classes(series) if is_class else ())
+        return cls(target, columns, report, classes)
 
     @property
     def task(self) -> str:
@@ -145,15 +161,21 @@ class TableEncoding:
         is_word = bool(self.classes) and all(isinstance(label, str) for label in self.classes)
         return (*words, *([self.target_name] if is_word else []))
 
-    def encode(self, frame: pl.DataFrame) -> Encoded:
+    def encode(self, frame: pl.DataFrame, *, allow_absent: bool = False) -> Encoded:
         """Return a table's rows as numbers, with sentences on unseen levels and filled gaps.
 
         Columns are found by name; others are ignored. TableError if one is absent or unusable.
+        Gaps are NaN, and with `allow_absent` so are columns that the table lacks.
         """
-        self._check_columns(frame)
+        absent = [column.name for column in self.columns if column.name not in frame.columns]
+        if absent and not (allow_absent and len(absent) < len(self.columns)):
+            raise TableError(_lacks(absent, frame, n_columns=len(self.columns)))
+        frame = frame.with_columns(pl.lit(None).alias(name) for name in absent)
         encoded = [column.encode(frame[column.name]) for column in self.columns]
         matrix = np.ascontiguousarray(np.column_stack([one.X for one in encoded]))
-        return Encoded(matrix, [text for one in encoded for text in one.warnings])
+        pairs = zip(self.columns, encoded, strict=True)
+        said = [text for own, one in pairs if own.name not in absent for text in one.warnings]
+        return Encoded(matrix, [*_without(absent), *said])
 
     def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
         """Do the same as `encode`, with its sentences as TableWarning."""
@@ -175,9 +197,11 @@ class TableEncoding:
         series = column_of(frame, self.target_name)
         return class_codes(series, self.classes) if self.classes else target_numbers(series)
 
-    def rows(self, frame: pl.DataFrame) -> Rows:
-        """Encode the rows of a whole table that have a target."""
-        encoded = self.encode(frame)  # whole, so that messages name rows of the table
+    def rows(self, frame: pl.DataFrame, *, allow_absent: bool = False) -> Rows:
+        """Encode the rows of a whole table that have a target; `encode` says how."""
+        encoded = self.encode(
+            frame, allow_absent=allow_absent
+        )  # whole, so that messages name rows of the table
         places = np.flatnonzero(self._targets(frame).is_not_null().to_numpy())
         remarks = [*left_out_rows(len(frame) - len(places), self.target_name), *encoded.warnings]
         return Rows(encoded.X[places], self.target(frame), places + 1, None, remarks)
@@ -211,14 +235,23 @@ class TableEncoding:
             raise ValueError("the columns of a table encoding must be there and differ")
         return cls(target, columns, report, classes)
 
-    def _check_columns(self, frame: pl.DataFrame) -> None:
-        absent = [column.name for column in self.columns if column.name not in frame.columns]
-        if absent:
-            close = did_you_mean(absent[0], frame.columns)
-            raise TableError(
-                f"the table lacks {counted(len(absent), 'column')} that the model needs:"
-                f" {listed(absent)}{close}"
-            )
+
+def _lacks(absent: list[str], frame: pl.DataFrame, n_columns: int) -> str:
+    lacks = f"the table lacks {counted(len(absent), 'column')} that the model needs"
+    remedy = did_you_mean(absent[0], frame.columns)
+    if not remedy and len(absent) < n_columns:
+        remedy = "; --allow-missing-columns takes them for missing"
+    return f"{lacks}: {listed(absent)}{remedy}"
+
+
+def _without(absent: list[str]) -> list[str]:
+    if not absent:
+        return []
+    are = "is" if len(absent) == 1 else "are"
+    return [
+        f"{counted(len(absent), 'column')} that the model knows {are} absent ({listed(absent)}):"
+        " taken for missing in every row, so that error bars are wider"
+    ]
 
 
 def left_out_rows(n: int, target: str) -> list[str]:

@@ -31,7 +31,7 @@ def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: Rows) -> list[
         return []
     some = np.random.default_rng(0).permutation(len(rows.y))[:_MOST_ROWS]
     names = [column.name for column in encoding.columns for _ in column.feature_names]
-    x, y = rows.X[some], rows.y[some]
+    x, y = rows.filled[some], rows.y[some]
     score, least = (telling, TELLING) if encoding.classes else (explained, EXPLAINED)
     found = dict.fromkeys(names, 0.0)
     for name, one in zip(names, score(x, y).tolist(), strict=True):

@@ -1,0 +1,158 @@
+"""`python -m benchmarks.gaps FOLDER`: error bars where cells of a table are missing.
+
+Complete rows of real tables; a share of the cells of inputs is emptied at random, in the rows to
+learn (fit), in those to predict (predict), or in both. Beside the default stands the same default
+on gaps filled the usual way: the median, or no level, and a column of 0 and 1 beside where training
+rows had gaps. 80/20 splits by permutations of `default_rng(split)`, at most 1500 rows. One line of
+JSON a fit goes to `results/gaps.jsonl`; what stands there already is not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, metrics
+from bayesprop.cli.console import print_table
+from bayesprop.table.encoding import TableEncoding
+from benchmarks.tables import asked_for, divided, rows_of
+
+TARGETS = {
+    "HousePrices": "price",
+    "Sacramento": "price",
+    "car_prices": "Price",
+    "DoctorVisits": "visits",
+    "CPS1988": "wage",
+    "diamonds": "price",
+    "MathAchieve": "MathAch",
+    "birthwt": "bwt",
+}
+CLASSES = {"Vehicle": "Class", "mlc_churn": "churn", "HMDA": "deny"}
+MOST_ROWS, SHARES, WHERE, WAYS = (
+    1500,
+    (0.1, 0.3, 0.5),
+    ("fit", "predict", "both"),
+    ("ours", "filled"),
+)
+POSITIVE = ("HousePrices", "Sacramento", "car_prices", "CPS1988", "diamonds")
+KINDS = {**dict.fromkeys(POSITIVE, "positive"), "DoctorVisits": "count"}
+
+
+def emptied(frame: pl.DataFrame, target: str, share: float, seed: list[int]) -> pl.DataFrame:
+    """Empty a share of the cells of all columns but the target."""
+    rng = np.random.default_rng(seed)
+    return frame.with_columns(
+        pl.when(pl.lit(pl.Series(rng.random(len(frame)) >= share))).then(pl.col(name)).alias(name)
+        for name in frame.columns
+        if name != target
+    )
+
+
+def filled(x: np.ndarray, train: np.ndarray, n_flags: np.ndarray) -> np.ndarray:
+    """Fill gaps by medians, of flags by 0; mark the columns in which training rows had some."""
+    middle = np.where(n_flags, 0.0, np.nanmedian(train, axis=0))
+    had = np.isnan(train).any(axis=0)
+    return np.column_stack([np.where(np.isnan(x), middle, x), np.isnan(x)[:, had]])
+
+
+def split_of(folder: Path, name: str, share: float, where: str, split: int) -> dict[str, Any]:
+    """Return encoded rows, with gaps as asked for."""
+    is_class = name in CLASSES
+    target = CLASSES[name] if is_class else TARGETS[name]
+    train, test = divided(folder, name, target, split)
+    train, test = (part.drop_nulls()[:most] for part, most in ((train, MOST_ROWS), (test, 500)))
+    if where in ("fit", "both"):
+        train = emptied(train, target, share, [split, 1])
+    if where in ("predict", "both"):
+        test = emptied(test, target, share, [split, 2])
+    task = "classification" if is_class else "regression"
+    encoding = TableEncoding.fit(train, target, task)
+    known = [] if not is_class else train[target].unique().to_list()
+    test = test.filter(pl.col(target).is_in(known)) if is_class else test
+    parts = {}
+    for key, part in (("train", train), ("test", test)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parts[f"x_{key}"], parts[f"y_{key}"] = encoding.transform(part), encoding.target(part)
+    return parts
+
+
+def scores(name: str, way: str, parts: dict[str, Any], split: int) -> dict[str, float]:
+    """Fit the default, and score it."""
+    x, x_test = parts["x_train"], parts["x_test"]
+    if way == "filled":
+        is_flag = np.all(np.isnan(x) | (x == 0.0) | (x == 1.0), axis=0)
+        x, x_test = (filled(part, parts["x_train"], is_flag) for part in (x, x_test))
+    started = time.process_time()
+    model: Any = BayesianMLPClassifier(random_state=split)
+    if name not in CLASSES:
+        kind: Any = KINDS.get(name, "numbers")
+        model = BayesianMLPRegressor(random_state=split, target_kind=kind)
+    model.fit(x, parts["y_train"])
+    fitted = time.process_time()
+    predicted = model.predict_dist(x_test)
+    found = metrics.summarise(predicted, parts["y_test"])
+    seconds = {"fit_seconds": fitted - started, "predict_seconds": time.process_time() - fitted}
+    return found | seconds | {"gap_share": float(np.mean(predicted.gap_share))}
+
+
+def measure(folder: Path, out: Path, n_splits: int, ways: list[str]) -> None:
+    """Run what is missing."""
+    done = {tuple(row[key] for key in _KEYS) for row in rows_of(out)}
+    out.parent.mkdir(exist_ok=True)
+    for split in range(n_splits):
+        for share in SHARES:
+            for name in (*TARGETS, *CLASSES):
+                for where in WHERE:
+                    for way in ways:
+                        key = (name, share, where, way, split)
+                        if key in done:
+                            continue
+                        row = dict(zip(_KEYS, key, strict=True))
+                        parts = split_of(folder, name, share, where, split)
+                        row |= scores(name, way, parts, split)
+                        with out.open("a") as file:
+                            file.write(json.dumps(row) + "\n")
+
+
+_KEYS = ("table", "share", "where", "way", "split")
+
+
+def show(out: Path) -> None:
+    """Print means over splits: both ways side by side."""
+    rows, lines = list(rows_of(out)), []
+    for share in SHARES:
+        for where in WHERE:
+            for name in (*TARGETS, *CLASSES):
+                cells = []
+                for way in WAYS:
+                    key = (name, share, where, way)
+                    some = [row for row in rows if tuple(row[part] for part in _KEYS[:4]) == key]
+                    names = ("coverage_90", "log_likelihood")
+                    cells += [
+                        f"{np.mean([row[part] for row in some]):.3f}"
+                        if some and part in some[0]
+                        else ""
+                        for part in names
+                    ]
+                if any(cells):
+                    lines.append((name, f"{share:.0%}", where, *cells))
+    heads = ("table", "missing", "at", "inside 90 %", "log-lik.", "inside, filled", "log-lik.")
+    print_table("cells missing at random", heads, lines, right=range(3, 7))
+
+
+def main() -> None:
+    """Measure and print."""
+    asked = asked_for(__doc__, WAYS, "results/gaps.jsonl")
+    measure(asked.folder, asked.out, asked.splits, asked.models)
+    show(asked.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""What is predicted for rows with gaps: a mixture over ways to fill them, from any method.
+
+What a gap adds to a variance is counted as noise, not as epistemic: more rows would not remove it.
+Measuring the input would, on average; `gap_share` is how much of the variance that is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.crps import integrated_crps
+from bayesprop.model.predictive import Function, Moments, Predictive
+
+_NODES, _ROUNDS = 33, 2
+_TINY = float(np.finfo(np.float64).tiny)
+_MEMBERS = 2
+"""Of an ensemble, that are heard on every completion of a row; in turns, so that all are."""
+
+
+@dataclass(frozen=True)
+class CompletedPredictive(Predictive):
+    """Equal shares of what is predicted for every completion of a row; built by `of`.
+
+    gap_var
+        Variance of the means of the completions, y²; a part of `noise_var`.
+    each
+        Of n rows of c completions each, those of a row after one another.
+    """
+
+    gap_var: Moments
+    each: Predictive
+
+    @classmethod
+    def of(cls, each: Predictive, n_completions: int) -> CompletedPredictive:
+        """Mix what is predicted for completions."""
+        means, epistemic_var, noise_var = (
+            part.reshape(-1, n_completions, *part.shape[1:])
+            for part in (each.mean, each.epistemic_var, each.noise_var)
+        )
+        gap_var = means.var(axis=1)
+        noise_var = noise_var.mean(axis=1) + gap_var
+        some = each.of_some_members(_MEMBERS)
+        return cls(means.mean(axis=1), epistemic_var.mean(axis=1), noise_var, gap_var, some)
+
+    @property
+    def gap_share(self) -> Moments:
+        """Share of the variance that measuring the row's missing inputs would remove on average."""
+        return self.gap_var / self.var
+
+    @property
+    def _c(self) -> int:
+        return len(self.each) // max(len(self), 1)
+
+    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Predictive:
+        """Predict shift + scale y instead of y; (o,) each, or numbers."""
+        square = np.square(scale)
+        variances = (self.epistemic_var, self.noise_var, self.gap_var)
+        parts = (part * square for part in variances)
+        return type(self)(self.mean * scale + shift, *parts, self.each.rescaled(shift, scale))
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Select rows (a slice, mask or index array)."""
+        completions = np.arange(len(self.each)).reshape(len(self), -1)[rows].ravel()
+        return type(self)(*(part[rows] for part in self._moments), self.each[completions])
+
+    def target(self, k: int) -> Any:
+        """Select one of several targets."""
+        return type(self)(*(part[..., k] for part in self._moments), self.each.target(k))
+
+    @property
+    def _moments(self) -> tuple[Moments, Moments, Moments, Moments]:
+        return self.mean, self.epistemic_var, self.noise_var, self.gap_var
+
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
+        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
+        return one_of_each(self.each.sample(rng, n), self._c, rng.random((n, len(self))))
+
+    def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
+        """Return `cdf` at q values of every row."""
+        below = self.each.cdfs(np.repeat(y, self._c, axis=1))
+        return below.reshape(*y.shape[:2], self._c, *y.shape[2:]).mean(axis=2)
+
+    def expected(self, function: Function) -> Moments:
+        """Return E function(y), the mean over completions."""
+        return self._by_row(self.each.expected(function)).mean(axis=1)
+
+    def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
+        """Bring the bounds of intervals to where the target can lie."""
+        return self.each.limited(interval)
+
+    def _by_row(self, values: Moments) -> np.ndarray:
+        return values.reshape(len(self), self._c, *values.shape[1:])
+
+    def _log_prob(self, y: Moments) -> Moments:
+        log_density = self._by_row(self.each.log_prob(np.repeat(y, self._c, axis=0)))
+        return special.logsumexp(log_density, axis=1) - np.log(self._c)
+
+    def _cdf(self, y: Moments) -> Moments:
+        return self._by_row(self.each.cdf(np.repeat(y, self._c, axis=0))).mean(axis=1)
+
+    def _crps(self, y: Moments) -> Moments:
+        return integrated_crps(self, y)
+
+    def _quantile(self, level: float) -> Moments:
+        """By narrowing bounds, between which the distribution function is straight at last."""
+        edges = self._by_row(self.each.quantile(level))
+        low, high = edges.min(axis=1), edges.max(axis=1)
+        below = np.zeros((2, *low.shape))
+        for _ in range(_ROUNDS):
+            grid = np.linspace(low, high, _NODES)
+            reached = np.maximum.accumulate(self.cdfs(grid), axis=0)
+            last = np.clip(np.sum(reached < level, axis=0) - 1, 0, _NODES - 2)
+            at = np.stack([last, last + 1])
+            low, high = np.take_along_axis(grid, at, axis=0)
+            below = np.take_along_axis(reached, at, axis=0)
+        share = (level - below[0]) / np.maximum(below[1] - below[0], _TINY)
+        return low + np.clip(share, 0.0, 1.0) * (high - low)
+
+
+def completed(each: Predictive | ClassPredictive, n_completions: int) -> Any:
+    """Mix what is predicted for completions of rows, of numbers or classes."""
+    if not isinstance(each, ClassPredictive):
+        return CompletedPredictive.of(each, n_completions)
+    p = np.asarray(each.proba, np.float64).reshape(-1, n_completions, each.proba.shape[1])
+    proba, mean_entropy = p.mean(axis=1), special.entr(p).sum(axis=2).mean(axis=1)
+    # Between completions classes differ, but not by what more rows would tell of the weights.
+    of_gaps = np.maximum(special.entr(proba).sum(axis=1) - mean_entropy, 0.0)
+    entropy = np.asarray(each.expected_entropy, np.float64).reshape(len(p), -1).mean(axis=1)
+    return ClassPredictive(proba, entropy + of_gaps, each.classes, of_gaps)
+
+
+def one_of_each(
+    drawn: Float[np.ndarray, "s m ..."], n_completions: int, u: Float[np.ndarray, "s n"]
+) -> Float[np.ndarray, "s n ..."]:
+    """Of draws for all completions keep one a row, chosen by uniform numbers."""
+    at = np.floor(u * n_completions).astype(int) + n_completions * np.arange(u.shape[1])
+    return np.take_along_axis(drawn, at.reshape(*at.shape, *(1,) * (drawn.ndim - 2)), axis=1)
