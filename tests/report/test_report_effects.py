@@ -30,16 +30,18 @@ def test_partial_dependence_is_the_average_over_the_rows():
 
 
 def test_effects_of_a_table_with_categories_and_gaps():
+    n = 32
+    colours = ["red", "blue", "red", "red", "green", "blue", "red", "green"]
     frame = pl.DataFrame(
         {
-            "size": [1.0, 2.0, None, 4.0, 5.0, 6.0, 7.0, 8.0],
-            "colour": ["red", "blue", "red", "red", "green", "blue", "red", "green"],
-            "new": [True, False] * 4,
-            "y": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
+            "size": [None if k < 8 else float(k % 9) for k in range(n)],
+            "colour": colours * (n // 8),
+            "new": [True, False] * (n // 2),
+            "y": np.arange(float(n)),
         }
     )
-    encoding = TableEncoding.fit(frame, "y")
-    x = encoding.transform(frame)
+    encoding = TableEncoding.fit(frame, "y", "regression")
+    x = np.nan_to_num(encoding.transform(frame))
     weight = dict(zip(encoding.feature_names, range(1, 20), strict=False))
     estimator = regressor(d=x.shape[1], slopes=np.array(list(weight.values()), dtype=float))
     features = features_of(encoding, x)

@@ -55,7 +55,7 @@ class CompletedPredictive(Predictive):
 
     @property
     def _c(self) -> int:
-        return len(self.each) // max(len(self), 1)
+        return len(self.each) // len(self) if len(self) else 1
 
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Predictive:
         """Predict shift + scale y instead of y; (o,) each, or numbers."""
