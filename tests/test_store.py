@@ -133,7 +133,7 @@ def test_table_and_metadata_travel_along(tmp_path, monkeypatch):
     frame = pl.DataFrame({'<b>\ud7ff"': [1.0, 2.0, None], "y": [1.0, 2.0, 3.0]})
     table = TableEncoding.fit(frame, "y")
     model = Line(1.0)
-    model.n_features_in_ = 2
+    model.n_features_in_ = 1
     metadata = {"unit": "kN", "n": np.int64(3), "levels": np.array([0.5]), "loss": float("nan")}
     save_model(tmp_path / "m", model, table=table, metadata=metadata)
     monkeypatch.setattr(Line, "from_stored", lambda _header, _arrays: model)

@@ -81,7 +81,7 @@ def test_a_teaching_that_fails_changes_nothing():
     X, y = rows()
     learner = ActiveLearner(pbp()).teach(X, y)
     before = learner.estimator_
-    for wrong in (np.full((1, 2), np.nan), np.ones((1, 3))):
+    for wrong in (np.full((1, 2), np.inf), np.ones((1, 3))):
         with pytest.raises(ValueError):  # noqa: PT011
             learner.teach(wrong, [1.0])
     assert learner.estimator_ is before
