@@ -23,9 +23,12 @@ from report_fakes import (
     table,
 )
 
+from bayesprop.metrics import rmse
 from bayesprop.model.predictive import MixturePredictive
 from bayesprop.model.task import Standardiser
+from bayesprop.report.baselines import Baselines
 from bayesprop.report.page import write_report
+from bayesprop.report.words import number
 from bayesprop.table.encoding import TableEncoding
 
 TASKS = {"numbers": NUMBERS, "classes": FRAUD}
@@ -340,3 +343,17 @@ def test_drawing_leaves_matplotlib_as_it_was(page):
 
     assert matplotlib.rcParams["svg.fonttype"] == matplotlib.rcParamsDefault["svg.fonttype"]
     assert matplotlib.rcParams["text.parse_math"]
+
+
+def test_baselines_are_compared_by_name_whatever_their_order(tmp_path):
+    about = given(rows(60), rows(40, seed=1))
+    judged = about["test"]
+    line = Baselines.fit(about["train"].X, about["train"].y).predict(judged.X)
+    models = {"model": about["estimator"].predict_dist(judged.X), **line}
+    for names in (("model", "constant", "linear"), ("model", "linear", "constant")):
+        ordered = {name: models[name] for name in names}
+        write_report(tmp_path / "r.html", **about, models=ordered)
+        text = plain((tmp_path / "r.html").read_text())
+        of_line, of_mean = (rmse(models[name], judged.y) for name in ("linear", "constant"))
+        said = f"a Bayesian linear model by {number(of_line)} and the training mean alone by"
+        assert f"{said} {number(of_mean)}" in text
