@@ -394,3 +394,11 @@ GOOD = TableEncoding.fit(table(CITY), "y").to_dict()
 def test_a_stored_encoding_that_is_none_is_refused(change):
     with pytest.raises(ValueError):  # noqa: PT011
         TableEncoding.from_dict({**GOOD, **change})
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_censored_values_are_named(name):
+    frame = pl.DataFrame({"x": X, "y": X})
+    frame = frame.with_columns(pl.Series(name, ["<0.5", *map(str, range(1, N))]))
+    with pytest.raises(TableError, match=r"'<0.5' in data row 1: it is censored"):
+        TableEncoding.fit(frame, "y", "regression")

@@ -32,6 +32,7 @@ MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", 
 _DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
 _TIME = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$"
 _MARKED_NUMBER = r"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*[^\d\s]{0,6}$"
+_CENSORED = r"^\s*[<>]=?\s*[+-]?[\d.]"
 _DATE_ADVICE = "turn it into a number, such as an age in days, or take the column out"
 
 
@@ -308,7 +309,7 @@ def check_text(text: pl.Series, *, allow_numbers: bool) -> None:
         n_stray = len(known) - int(plain.sum())
         raise TableError(
             f"column {name} holds numbers, but text in {counted(n_stray, 'row')}, first"
-            f" {quoted(text[row])} in data row {row + 1}: correct it, or leave it empty if missing"
+            f" {quoted(text[row])} in data row {row + 1}: {_remedy(text[row])}"
         )
     if (looks_like_number(text) | plain).sum() >= 0.9 * len(known):
         row = _first_row(looks_like_number(text))
@@ -329,7 +330,7 @@ def as_numbers(series: pl.Series) -> pl.Series:
             row = _first_row(~is_number(text) & text.is_not_null())
             raise TableError(
                 f"column {name} must hold numbers, got {quoted(text[row])} in data row {row + 1}:"
-                " leave a missing value empty, or correct it"
+                f" {_remedy(text[row])}"
             )
     numbers = series.cast(pl.Float64, strict=False).fill_nan(None)
     if numbers.is_infinite().any():
@@ -339,6 +340,16 @@ def as_numbers(series: pl.Series) -> pl.Series:
             " or leave it empty if it is missing"
         )
     return numbers
+
+
+def _remedy(text: str) -> str:
+    """Say what to do about text among numbers."""
+    if re.match(_CENSORED, text):
+        return (
+            "it is censored, known to lie beyond a bound only, which is not done yet: put a number,"
+            " or leave it empty, and both bend the fit"
+        )
+    return "correct it, or leave it empty if it is missing"
 
 
 def as_levels(series: pl.Series) -> pl.Series:
