@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from bayesprop.store import SavedModel
-    from bayesprop.table.columns import Encoded
+    from bayesprop.table.encoded import Encoded
     from bayesprop.table.encoding import TableEncoding
 
 

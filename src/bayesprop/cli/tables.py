@@ -16,11 +16,11 @@ from bayesprop.cli.actions import Learning
 from bayesprop.cli.console import InputError, figure, print_table, refusals_of_estimator
 from bayesprop.datasets import registry
 from bayesprop.model.task import FarInputError
-from bayesprop.table.columns import column_of
 from bayesprop.table.division import Division, HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import listing, one_line
 from bayesprop.table.read import read_table
+from bayesprop.table.values import column_of
 
 if TYPE_CHECKING:
     import polars as pl

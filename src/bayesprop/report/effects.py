@@ -56,11 +56,12 @@ def features_of(encoding: TableEncoding, x: Float[np.ndarray, "n d"]) -> tuple[F
         width = len(column.feature_names)
         levels = getattr(column, "levels", None)
         if levels is None:
-            features.append(Feature(column.name, (at,)))
+            names = column.feature_names[: width - column.marked]
+            features += [Feature(name, (at + k,)) for k, name in enumerate(names)]
             if column.marked:
                 yes_no = np.array([[0.0], [1.0]])
-                name = column.feature_names[-1]
-                features.append(Feature(name, (at + 1,), yes_no, ("no", "yes")))
+                name, last = column.feature_names[-1], at + width - 1
+                features.append(Feature(name, (last,), yes_no, ("no", "yes")))
         else:
             features.append(_category(column, at, x[:, at : at + width]))
         at += width

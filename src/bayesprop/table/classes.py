@@ -8,16 +8,11 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from bayesprop.table.columns import (
-    FEW_LEVELS,
-    MAX_KNOWN_LEVELS,
-    as_numbers,
-    check_dtype,
-    check_text,
-    cleaned,
-    typed,
-)
+from bayesprop.table.columns import FEW_LEVELS, MAX_KNOWN_LEVELS
+from bayesprop.table.dates import form_of
 from bayesprop.table.errors import TableError, counted, listed, quoted
+from bayesprop.table.marked_numbers import unmarked
+from bayesprop.table.values import as_numbers, check_dtype, check_text, cleaned, typed
 
 Label = str | bool | int
 _EXACT = 2.0**53
@@ -78,10 +73,18 @@ def _choose_for_numbers(values: pl.Series) -> TaskChoice:
 def known_values(target: pl.Series) -> pl.Series:
     """Return a target with clean text and without NaN; TableError for dates and the like."""
     check_dtype(target)
+    if target.dtype.is_temporal() or form_of(cleaned(target)) is not None:
+        raise TableError(
+            f"target {quoted(target.name)} holds dates or times: predict a number, such as days"
+            " from a date that is known"
+        )
     if target.dtype in (pl.Categorical, pl.Enum):
         return cleaned(target)  # categories by their owner's word, even if they read as numbers
     if target.dtype == pl.String:
-        return typed(cleaned(target))
+        values = typed(cleaned(target))
+        is_many = values.dtype == pl.String and values.n_unique() > FEW_LEVELS
+        found = unmarked(values) if is_many else None
+        return values if found is None else found.numbers.alias(values.name)
     if target.dtype == pl.Decimal:
         return target.cast(pl.Float64)
     return target.fill_nan(None) if target.dtype.is_float() else target

@@ -7,40 +7,37 @@ and row it had to interpret or refuses; what is left for an encoder are two oper
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
 
+from bayesprop.table.dates import DateColumn, fit_dates
+from bayesprop.table.encoded import Encoded, with_gaps
 from bayesprop.table.errors import (
-    TableError,
     counted,
-    did_you_mean,
     listed,
-    listing,
-    one_line,
     quoted,
+)
+from bayesprop.table.marked_numbers import WRITTEN, Unmarked, reading, unmarked
+from bayesprop.table.values import (
+    are_codes,
+    as_levels,
+    as_numbers,
+    check_dtype,
+    check_text,
+    cleaned,
+    is_number,
+    looks_like_number,
+    typed,
 )
 
 MAX_LEVELS = 50  # columns that one category column may become
 MAX_KNOWN_LEVELS = 1000  # beyond this a text column is dropped
 FEW_LEVELS = 10  # text with so few different values is a category whatever it looks like
 _ID_NAME = re.compile(r"(unnamed.*|index|idx|id|row|row_?(id|no|nr|number)|.*[_ ]id)", re.I)
-MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", "null", "None")
-_DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
-_TIME = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$"
-_MARKED_NUMBER = r"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*[^\d\s]{0,6}$"
-_CENSORED = r"^\s*[<>]=?\s*[+-]?[\d.]"
-_DATE_ADVICE = "turn it into a number, such as an age in days, or take the column out"
-
-
-class Encoded(NamedTuple):
-    """Columns as numbers, and sentences about values that had to be interpreted."""
-
-    X: Float[np.ndarray, "n k"]
-    warnings: list[str]
+_STAND_INS = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
 
 
 class FittedColumn(NamedTuple):
@@ -51,7 +48,7 @@ class FittedColumn(NamedTuple):
     """
 
     name: str
-    column: NumericColumn | CategoryColumn | None
+    column: Column | None
     sentence: str | None = None
     is_constant: bool = False
 
@@ -66,12 +63,15 @@ class NumericColumn:
         Whether a second column is 1 where values are missing.
     fill
         Of older encodings: put where a value is missing.
+    written
+        How text of numbers is written, one of `WRITTEN`; None: as numbers are.
     """
 
     name: str
     missing: bool = False
     marked: bool = False
     fill: float | None = None
+    written: str | None = None
 
     @property
     def feature_names(self) -> list[str]:
@@ -80,12 +80,11 @@ class NumericColumn:
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the numbers; TableError on text, dates or infinity."""
-        numbers = as_numbers(series)
+        numbers = as_numbers(series, self.written)
         absent = numbers.is_null()
         fill = np.nan if self.fill is None else self.fill
         values = numbers.fill_null(fill).to_numpy().reshape(-1, 1)
-        values = _marked(values, absent) if self.marked else values
-        return Encoded(values, [] if self.missing else _gaps(absent))
+        return with_gaps(values, absent, missing=self.missing, marked=self.marked)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
@@ -136,8 +135,8 @@ class CategoryColumn:
                 f" training data did not have ({listed(sorted(unseen.unique()), 3)}): taken for"
                 " missing"
             )
-        values = _marked(values, absent) if self.marked else values
-        return Encoded(values, [*sentences, *([] if self.missing else _gaps(absent))])
+        encoded = with_gaps(values, absent, missing=self.missing, marked=self.marked)
+        return Encoded(encoded.X, [*sentences, *encoded.warnings])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
@@ -145,28 +144,21 @@ class CategoryColumn:
         return {"kind": "category", **asdict(self), **lists}
 
 
-def _marked(values: np.ndarray, absent: pl.Series) -> Float[np.ndarray, "n k"]:
-    return np.column_stack([values, absent.to_numpy().astype(np.float64)])
+Column = NumericColumn | CategoryColumn | DateColumn
 
 
-def _gaps(absent: pl.Series) -> list[str]:
-    if not absent.any():
-        return []
-    return [
-        f"column {quoted(absent.name)}: {counted(int(absent.sum()), 'value')} missing, where the"
-        " training data had none: error bars are wider there"
-    ]
-
-
-def column_from_dict(stored: dict[str, Any]) -> NumericColumn | CategoryColumn:
+def column_from_dict(stored: dict[str, Any]) -> Column:
     """Rebuild a column from `to_dict`; ValueError, KeyError or TypeError if it is not one."""
     fields: dict[str, Any] = dict(stored)
     kind, levels = fields.pop("kind"), ()
-    if "marked" not in fields:  # an older encoding, which filled gaps
+    if kind != "date" and "marked" not in fields:  # an older encoding, which filled gaps
         fields |= {"marked": fields["missing"], "fill": fields.get("fill", 0.0)}
-    if kind == "numeric":
+    if kind == "date":
+        column = DateColumn(**fields | {"parts": tuple(fields["parts"])})
+        is_good = column.is_good
+    elif kind == "numeric":
         column = NumericColumn(**fields)
-        is_good = True
+        is_good = column.written in (None, *WRITTEN)
     elif kind == "category":
         fields |= {name: tuple(fields[name]) for name in ("levels", "rare")}
         column = CategoryColumn(**fields)
@@ -174,7 +166,8 @@ def column_from_dict(stored: dict[str, Any]) -> NumericColumn | CategoryColumn:
         is_good = len(set(levels)) == len(levels) > 0
     else:
         raise ValueError(f"a stored column has an unknown kind: {quoted(kind)}")
-    is_good = is_good and (column.fill is None or bool(np.isfinite(column.fill)))
+    fill = getattr(column, "fill", None)
+    is_good = is_good and (fill is None or bool(np.isfinite(fill)))
     is_text = all(isinstance(text, str) for text in (column.name, *levels))
     flags = (column.missing, column.marked)
     if not (is_good and is_text and all(isinstance(flag, bool) for flag in flags)):
@@ -191,7 +184,22 @@ def fit_column(series: pl.Series, *, is_text: bool = False) -> FittedColumn:
     check_dtype(series)
     if series.dtype in (pl.String, pl.Categorical, pl.Enum):
         series = cleaned(series) if is_text else typed(cleaned(series))
-    return _fit_text(series) if series.dtype == pl.String else _fit_numbers(series)
+    if not is_text and (dates := fit_dates(series)) is not None:
+        column, sentence = dates
+        return FittedColumn(series.name, column, sentence, is_constant=column is None)
+    if series.dtype != pl.String:
+        return _fit_numbers(series)
+    found = None if is_text or are_codes(series.drop_nulls()) else unmarked(series)
+    return _fit_text(series) if found is None else _fit_marked(series, found)
+
+
+def _fit_marked(text: pl.Series, found: Unmarked) -> FittedColumn:
+    fitted = _fit_numbers(found.numbers.alias(text.name))
+    if not isinstance(fitted.column, NumericColumn):
+        return fitted
+    said = "; ".join(filter(None, (reading(text, found.numbers), fitted.sentence)))
+    column = replace(fitted.column, written=found.written)
+    return fitted._replace(column=column, sentence=said)
 
 
 def _fit_numbers(series: pl.Series) -> FittedColumn:
@@ -200,11 +208,28 @@ def _fit_numbers(series: pl.Series) -> FittedColumn:
     if known.is_empty():
         return _dropped(name, "it has no values")
     column = NumericColumn(name, len(known) < len(numbers))
+    sentence = _stand_in(numbers)
     if known[0] == known[-1]:
         return _constant(column, f"{known[0]:g}")
     if _is_row_number(name, known):
         return _dropped(name, "it numbers the rows (rename it to keep it)")
-    return FittedColumn(name, column)
+    return FittedColumn(name, column, sentence)
+
+
+def _stand_in(numbers: pl.Series) -> str | None:
+    """Ask about a number that people write for a missing value, where it is far from all others."""
+    for value in _STAND_INS:
+        n = int((numbers == value).sum())
+        others = numbers.filter(numbers != value)
+        if n < 2 or others.is_empty():
+            continue
+        low, high = float(cast(float, others.min())), float(cast(float, others.max()))
+        if (value < 0.0 <= low) or (value > 0.0 and 5.0 * max(abs(low), abs(high)) < value):
+            return (
+                f"column {quoted(numbers.name)} holds {value:g} in {counted(n, 'row')}, far from"
+                " all others: if that stands for a missing value, leave it empty"
+            )
+    return None
 
 
 def _constant(column: NumericColumn | CategoryColumn, value: str) -> FittedColumn:
@@ -231,7 +256,7 @@ def _fit_text(text: pl.Series) -> FittedColumn:
         return _dropped(name, "it has no values")
     n_levels = known.n_unique()
     is_few = n_levels <= FEW_LEVELS and (n_levels <= len(known) / 2 or n_levels <= 2)
-    check_text(text, allow_numbers=is_few)
+    check_text(text, allow_numbers=is_few or are_codes(known))
     missing = len(text) - len(known)
     if n_levels == 1:
         return _constant(CategoryColumn(name, (known[0],), missing=missing > 0), quoted(known[0]))
@@ -270,127 +295,3 @@ def _category_sentence(column: CategoryColumn, known: pl.Series) -> str | None:
             f" {len(column.levels)} categories, not as numbers"
         )
     return None
-
-
-def column_of(frame: pl.DataFrame, name: str, where: str = "the table") -> pl.Series:
-    """Return a column; TableError says which ones a table has if it has none of that name."""
-    if name not in frame.columns:
-        hint = did_you_mean(name, frame.columns) or ";"
-        raise TableError(
-            f"no column {one_line(name)!r} in {where}{hint} columns: "
-            f"{one_line(listing(frame.columns))}"
-        )
-    return frame[name]
-
-
-def check_dtype(series: pl.Series) -> None:
-    """Refuse what has no one meaning as a number or category."""
-    kind, name = series.dtype, quoted(series.name)
-    if kind.is_temporal():
-        raise TableError(f"column {name} holds dates or times ({kind}): {_DATE_ADVICE}")
-    is_text = kind in (pl.String, pl.Categorical, pl.Enum)
-    if not (is_text or kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
-        raise TableError(
-            f"column {name} must hold numbers, true/false or text, got {kind}: take the column out"
-            " or split it into plain columns"
-        )
-
-
-def check_text(text: pl.Series, *, allow_numbers: bool) -> None:
-    """Refuse dates, and (unless allowed) text that is mostly or nearly numbers."""
-    name, known = quoted(text.name), text.drop_nulls()
-    if len(known) and (known.str.contains(_DATE) | known.str.contains(_TIME)).all():
-        raise TableError(f"column {name} holds dates, such as {quoted(known[0])}: {_DATE_ADVICE}")
-    if allow_numbers:
-        return
-    plain = is_number(text)
-    if plain.sum() >= len(known) / 2:
-        row = _first_row(~plain & text.is_not_null())
-        n_stray = len(known) - int(plain.sum())
-        raise TableError(
-            f"column {name} holds numbers, but text in {counted(n_stray, 'row')}, first"
-            f" {quoted(text[row])} in data row {row + 1}: {_remedy(text[row])}"
-        )
-    if (looks_like_number(text) | plain).sum() >= 0.9 * len(known):
-        row = _first_row(looks_like_number(text))
-        raise TableError(
-            f"column {name} holds numbers written as text, such as {quoted(text[row])} in data row"
-            f" {row + 1}: write plain numbers without units or thousands separators"
-        )
-
-
-def as_numbers(series: pl.Series) -> pl.Series:
-    """Return a column as floats, nulls where missing; TableError names the row that is none."""
-    check_dtype(series)
-    name = quoted(series.name)
-    if series.dtype in (pl.String, pl.Categorical, pl.Enum):
-        text = cleaned(series)
-        series = typed(text)
-        if series.dtype == pl.String and series.null_count() < len(series):
-            row = _first_row(~is_number(text) & text.is_not_null())
-            raise TableError(
-                f"column {name} must hold numbers, got {quoted(text[row])} in data row {row + 1}:"
-                f" {_remedy(text[row])}"
-            )
-    numbers = series.cast(pl.Float64, strict=False).fill_nan(None)
-    if numbers.is_infinite().any():
-        row = _first_row(numbers.is_infinite())
-        raise TableError(
-            f"column {name} must be finite, got {numbers[row]:g} in data row {row + 1}: correct it,"
-            " or leave it empty if it is missing"
-        )
-    return numbers
-
-
-def _remedy(text: str) -> str:
-    """Say what to do about text among numbers."""
-    if re.match(_CENSORED, text):
-        return (
-            "it is censored, known to lie beyond a bound only, which is not done yet: put a number,"
-            " or leave it empty, and both bend the fit"
-        )
-    return "correct it, or leave it empty if it is missing"
-
-
-def as_levels(series: pl.Series) -> pl.Series:
-    """Return a column as cleaned text; whole numbers are written without a decimal point."""
-    check_dtype(series)
-    if series.dtype.is_float():
-        series = series.fill_nan(None)
-        known = series.drop_nulls()
-        if (known.is_finite() & (known == known.round()) & (known.abs() < 2**53)).all():
-            series = series.cast(pl.Int64)
-    return cleaned(series.cast(pl.String))
-
-
-def _first_row(mask: pl.Series) -> int:
-    return int(mask.fill_null(False).arg_max() or 0)
-
-
-def cleaned(text: pl.Series) -> pl.Series:
-    """Strip spaces and turn the usual marks of a missing value into nulls."""
-    stripped = text.cast(pl.String).str.strip_chars()
-    return stripped.set(stripped.is_in(MISSING), None)
-
-
-def typed(text: pl.Series) -> pl.Series:
-    """Turn cleaned text into integers, floats or booleans if every value is one, else leave it."""
-    known = text.drop_nulls()
-    if known.is_empty():
-        return text
-    for kind in (pl.Int64, pl.Float64):
-        numbers = text.cast(kind, strict=False)
-        if numbers.null_count() == text.null_count():
-            return numbers
-    is_flag = known.str.to_lowercase().is_in(("true", "false")).all()
-    return text.str.to_lowercase() == "true" if is_flag else text
-
-
-def is_number(text: pl.Series) -> pl.Series:
-    """Say of every value whether it is a plain number; false where it is missing."""
-    return text.cast(pl.Float64, strict=False).is_not_null()
-
-
-def looks_like_number(text: pl.Series) -> pl.Series:
-    """Say of every value whether it is a number with separators or a unit, as "1,234", "12 kg"."""
-    return text.str.contains(_MARKED_NUMBER).fill_null(False)

@@ -18,16 +18,11 @@ from bayesprop.table.classes import (
     known_values,
     target_numbers,
 )
-from bayesprop.table.columns import (
-    CategoryColumn,
-    as_levels,
-    as_numbers,
-    cleaned,
-    column_of,
-    fit_column,
-)
+from bayesprop.table.columns import CategoryColumn, fit_column
+from bayesprop.table.dates import form_of, read_dates
 from bayesprop.table.encoding import Rows, TableEncoding, left_out_rows
 from bayesprop.table.errors import TableError, counted, listed, quoted
+from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of
 
 MOST_HELD_OUT = 0.9
 
@@ -159,7 +154,7 @@ def divide(
     group = None if hold_out.group is None else groups_of(frame[hold_out.group])
     moment = None if hold_out.time is None else moments_of(frame[hold_out.time])
     weight = weights_of(frame, weights, target, where)
-    aside = [hold_out.group, weights, None if _is_number(frame, hold_out.time) else hold_out.time]
+    aside = [hold_out.group, weights]
     frame = frame.drop([name for name in aside if name is not None])
     for name in frame.columns:
         if name != target:
@@ -241,10 +236,10 @@ def groups_of(column: pl.Series) -> Shaped[np.ndarray, " n"]:
 
 
 def moments_of(column: pl.Series) -> Float[np.ndarray, " n"]:
-    """Return what orders rows in time: numbers, dates, or text with the year first."""
+    """Return what orders rows in time: numbers, or dates and times."""
     name = quoted(column.name)
     if column.dtype.is_temporal():
-        times = column.to_physical().cast(pl.Float64)
+        times = read_dates(column, "").to_physical().cast(pl.Float64)
     elif column.dtype == pl.String:
         times = _parsed(cleaned(column))
     else:
@@ -260,20 +255,11 @@ def moments_of(column: pl.Series) -> Float[np.ndarray, " n"]:
 
 
 def _parsed(text: pl.Series) -> pl.Series:
-    """Read numbers or dates, the year first, with or without a time; null for anything else."""
+    """Read numbers or dates; null for anything else."""
     numbers = text.cast(pl.Float64, strict=False)
-    if not numbers.null_count():
+    if not numbers.null_count() or (form := form_of(text)) is None:
         return numbers
-    date = text.str.replace_all(r"[/.](\d\d)", "-$1", literal=False).str.replace("T", " ")
-    times = [
-        date.str.to_datetime(form, strict=False, time_unit="us")
-        for form in ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y-%m")
-    ]
-    return max(times, key=lambda one: len(one) - one.null_count()).to_physical().cast(pl.Float64)
-
-
-def _is_number(frame: pl.DataFrame, name: str | None) -> bool:
-    return name is not None and frame[name].dtype.is_numeric()
+    return read_dates(text, form).to_physical().cast(pl.Float64)
 
 
 def weights_of(

@@ -21,15 +21,15 @@ from bayesprop.table.classes import (
 )
 from bayesprop.table.columns import (
     CategoryColumn,
-    Encoded,
+    Column,
     FittedColumn,
-    NumericColumn,
     column_from_dict,
-    column_of,
     fit_column,
 )
+from bayesprop.table.encoded import Encoded
 from bayesprop.table.errors import TableError, TableWarning, counted, did_you_mean, listed, quoted
 from bayesprop.table.gaps import marked_where_telling
+from bayesprop.table.values import column_of
 
 VERSION = 1
 _LISTED_CONSTANTS = 5
@@ -80,10 +80,11 @@ class TableEncoding:
     """How the columns of a training table become numbers; the same way for every later table.
 
     Numbers stay as they are, and true and false become 1 and 0. Text becomes one 0/1 column a
-    level (the 50 commonest). A missing value is NaN in the columns of its own, and so is a level
-    that the training table did not have: an estimator draws what they may be. Gaps that tell of the
-    target are marked in a column beside. Columns that are constant or that number or name the rows
-    are dropped. Dates, infinities and numbers written with units are refused.
+    level (the 50 commonest), dates become years, season, weekday and hour. A missing value is NaN
+    in the columns of its own, and so is a level that the training table did not have: an estimator
+    draws what they may be. Gaps that tell of the target are marked in a column beside. Columns that
+    are constant or that number or name the rows are dropped. Infinities and numbers written with
+    units are refused.
 
     columns
         The columns that are used, in the order of the training table.
@@ -94,7 +95,7 @@ class TableEncoding:
     """
 
     target_name: str
-    columns: tuple[NumericColumn | CategoryColumn, ...]
+    columns: tuple[Column, ...]
     report: list[str] = field(default_factory=list)
     classes: tuple[Label, ...] = ()
 
@@ -155,9 +156,14 @@ class TableEncoding:
     def text_columns(self) -> tuple[str, ...]:
         """Columns whose levels are known, and the target if its classes are words.
 
-        They are to be read as text: "1.10" is another level than "1.1".
+        They are to be read as text: "1.10" is another level than "1.1". So are numbers with marks,
+        whose commas mean what they meant in training.
         """
-        words = [column.name for column in self.columns if isinstance(column, CategoryColumn)]
+        words = [
+            column.name
+            for column in self.columns
+            if isinstance(column, CategoryColumn) or getattr(column, "written", None) is not None
+        ]
         is_word = bool(self.classes) and all(isinstance(label, str) for label in self.classes)
         return (*words, *([self.target_name] if is_word else []))
 

@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from bayesprop.table.columns import FittedColumn, as_levels
+from bayesprop.table.columns import FittedColumn
 from bayesprop.table.errors import counted, quoted
+from bayesprop.table.values import as_levels
 
 _TELLING, _LEAST_ROWS = 1e-3, 8
 """Probability of such a difference by chance, and rows on either side from which it is asked."""

@@ -9,9 +9,9 @@ import polars as pl
 from jaxtyping import Float
 from scipy import stats
 
-from bayesprop.table.columns import as_levels
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import one_line, quoted
+from bayesprop.table.values import as_levels
 
 EXPLAINED, TELLING = 0.95, 0.995
 """Share of the variance of the target (or of its ranks) that one column explains, and area under

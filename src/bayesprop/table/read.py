@@ -19,8 +19,8 @@ from pathlib import Path
 
 import polars as pl
 
-from bayesprop.table.columns import cleaned, typed
 from bayesprop.table.errors import TableError, TableWarning, counted, listed, quoted
+from bayesprop.table.values import cleaned, typed
 
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
 PARQUET = (".parquet", ".pq")

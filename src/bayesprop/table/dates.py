@@ -1,0 +1,220 @@
+"""Dates and times of day as numbers: years, season, weekday, hour."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from bayesprop.table.encoded import Encoded, with_gaps
+from bayesprop.table.errors import TableError, quoted
+
+_DATES = (
+    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
+    "%d.%m.%y", "%d/%m/%y", "%m/%d/%y",
+)  # fmt: skip
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S%.f")
+_OTHERS = ("%Y-%m", "%H:%M", "%H:%M:%S")
+FORMS = (*(date + time for date in _DATES for time in _TIMES), *_OTHERS)
+_TIME_OF_DAY = r"^\d{1,2}:\d{2}(:\d{2})?$"
+_LOOKS = r"^(\d{4}|\d{1,2})[-/.]\d{1,2}([-/.](\d{4}|\d{2}))?([T ]\d{1,2}:.*)?$"
+_DAY, _YEAR = 86_400.0, 365.2425 * 86_400.0
+_SEASONS, _ROWS_A_WEEKDAY = 180.0 * _DAY, 3
+YEARS, SEASON, WEEKDAY, HOUR = "years", "season", "weekday", "hour"
+
+
+@dataclass(frozen=True)
+class DateColumn:
+    """A column of dates, times of day or both; NaN where a value is missing.
+
+    form
+        How text is read; empty for a table whose column has a type of its own.
+    parts
+        Which of years (with a fraction), season and hour (sine and cosine, round the year and the
+        day) and weekday (seven columns of 0 and 1) it becomes.
+    missing, marked
+        As those of numbers.
+    """
+
+    name: str
+    form: str
+    parts: tuple[str, ...]
+    missing: bool = False
+    marked: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all fields are such as a fit leaves."""
+        known = (YEARS, SEASON, WEEKDAY, HOUR)
+        is_part = bool(self.parts) and all(part in known for part in self.parts)
+        return is_part and self.form in ("", *FORMS)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the encoded columns."""
+        own = {
+            YEARS: [f"{self.name} (years)"],
+            SEASON: [f"{self.name} (season, {side})" for side in ("sine", "cosine")],
+            WEEKDAY: [f"{self.name}={day}" for day in calendar.day_name],
+            HOUR: [f"{self.name} (hour, {side})" for side in ("sine", "cosine")],
+        }
+        names = [name for part in self.parts for name in own[part]]
+        return [*names, f"{self.name} is missing"] if self.marked else names
+
+    def encode(self, series: pl.Series) -> Encoded:
+        """Return the encoded columns; TableError for what is no date."""
+        moments = read_dates(series, self.form)
+        seconds = _seconds(moments)
+        columns = np.concatenate([_PARTS[part](seconds) for part in self.parts], axis=1)
+        absent = moments.is_null().alias(self.name)
+        return with_gaps(columns, absent, missing=self.missing, marked=self.marked)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready values."""
+        return {"kind": "date", **asdict(self), "parts": list(self.parts)}
+
+
+def fit_dates(series: pl.Series) -> tuple[DateColumn | None, str] | None:
+    """Choose how a column of dates is encoded, and say so; None where it does not hold dates.
+
+    The column is None where it is the same in every row.
+    """
+    form = "" if series.dtype.is_temporal() else form_of(series)
+    if form is None:
+        return None
+    moments = read_dates(series, form)
+    seconds = _seconds(moments.drop_nulls())
+    parts = _varying(seconds, form)
+    name = quoted(series.name)
+    if not parts:
+        return None, f"column {name} dropped: it is {quoted(series.drop_nulls()[0])} in every row"
+    has_gaps = len(seconds) < len(series)
+    column = DateColumn(series.name, form, parts, has_gaps)
+    example = quoted(series.drop_nulls()[0])
+    used = ", ".join(parts)
+    how = "" if form in ("", "%Y-%m-%d") else f", read as {_in_words(form)}"
+    return column, f"column {name} holds dates or times such as {example}{how}: used as {used}"
+
+
+def form_of(series: pl.Series) -> str | None:
+    """Return the form in which text holds dates; None where it does not.
+
+    TableError where day and month could be exchanged.
+    """
+    known = series.drop_nulls()
+    if known.dtype != pl.String or known.is_empty():
+        return None
+    if not (known.str.contains(_LOOKS) | known.str.contains(_TIME_OF_DAY)).all():
+        return None
+    fits = [form for form in FORMS if known.str.contains(_pattern(form)).all()]
+    fits = [form for form in fits if not _parsed(known, form).null_count()]
+    if not fits:
+        return None
+    first = _parsed(known, fits[0])
+    if any((_parsed(known, form) != first).any() for form in fits[1:]):
+        raise TableError(
+            f"column {quoted(series.name)} holds dates such as {quoted(known[0])}, in which day and"
+            " month could be exchanged: write the year first, as in 2024-01-31"
+        )
+    return fits[0]
+
+
+def read_dates(series: pl.Series, form: str) -> pl.Series:
+    """Return moments, null where missing; TableError names a row that holds none."""
+    if series.dtype == pl.Time:
+        return (series.to_physical() // 1000).cast(pl.Datetime("us"))
+    if series.dtype.is_temporal():
+        return series.cast(pl.Datetime("us"))
+    text = series.cast(pl.String)
+    form = form or form_of(text) or FORMS[0]
+    moments = _parsed(text, form)
+    wrong = moments.is_null() & text.is_not_null()
+    if wrong.any():
+        row = int(wrong.arg_max() or 0)
+        raise TableError(
+            f"column {quoted(series.name)} must hold dates or times as {_in_words(form)}, got"
+            f" {quoted(text[row])} in data row {row + 1}: correct it, or leave it empty if it is"
+            " missing"
+        )
+    return moments
+
+
+def _parsed(text: pl.Series, form: str) -> pl.Series:
+    """Read text in one form; null for anything else."""
+    plain = text.str.replace("T", " ", literal=True).str.strip_suffix("Z")
+    if form in _OTHERS:
+        before, after = ("1970-01-01 ", "") if "%H" in form else ("", "-01")
+        plain, form = pl.select(before + plain + after).to_series(), {
+            "%H:%M": "%Y-%m-%d %H:%M", "%H:%M:%S": "%Y-%m-%d %H:%M:%S", "%Y-%m": "%Y-%m-%d",
+        }[form]  # fmt: skip
+    if "%H" in form:
+        return plain.str.to_datetime(form, strict=False, time_unit="us")
+    return plain.str.to_date(form, strict=False).cast(pl.Datetime("us"))
+
+
+def _pattern(form: str) -> str:
+    """Return a pattern of text in a form, whose years have as many digits as they say."""
+    digits = {"%Y": r"\d{4}", "%y": r"\d{2}", "%.f": r"\.\d+"}
+    parts = re.split("(%Y|%y|%m|%d|%H|%M|%S|%\\.f)", form)
+    pieces = [
+        digits.get(part, r"\d{1,2}") if part.startswith("%") else re.escape(part) for part in parts
+    ]
+    return "^" + "".join(pieces).replace(r"\ ", "[ T]") + "Z?$"
+
+
+def _in_words(form: str) -> str:
+    names = {"%Y": "year", "%y": "year", "%m": "month", "%d": "day", "%H": "hour", "%M": "minute"}
+    names |= {"%S": "second", "%.f": ""}
+    for code, word in names.items():
+        form = form.replace(code, word)
+    return form
+
+
+def _seconds(moments: pl.Series) -> Float[np.ndarray, " n"]:
+    micro = moments.to_physical().cast(pl.Float64).fill_null(float("nan"))
+    return micro.to_numpy() / 1e6
+
+
+def _varying(seconds: Float[np.ndarray, " n"], form: str) -> tuple[str, ...]:
+    """Return the parts that tell rows apart."""
+    if not len(seconds) or np.ptp(seconds) == 0.0:
+        return ()
+    parts = []
+    is_date = form not in ("%H:%M", "%H:%M:%S") and np.ptp(np.floor(seconds / _DAY)) > 0.0
+    if is_date:
+        parts.append(YEARS)
+        if np.ptp(seconds) >= _SEASONS:
+            parts.append(SEASON)
+        days = np.unique(_weekdays(seconds))
+        if len(days) > 1 and len(seconds) >= _ROWS_A_WEEKDAY * 7:
+            parts.append(WEEKDAY)
+    if np.ptp(seconds % _DAY) > 0.0:
+        parts.append(HOUR)
+    return tuple(parts)
+
+
+def _weekdays(seconds: np.ndarray) -> np.ndarray:
+    return (np.floor(seconds / _DAY) + 3.0) % 7.0  # 1970 began on a Thursday
+
+
+def _round(turns: np.ndarray) -> np.ndarray:
+    angle = 2.0 * np.pi * turns
+    return np.column_stack([np.sin(angle), np.cos(angle)])
+
+
+def _flags(seconds: np.ndarray) -> np.ndarray:
+    days = _weekdays(seconds)[:, None]
+    return np.where(np.isnan(days), np.nan, days == np.arange(7.0))
+
+
+_PARTS = {
+    YEARS: lambda seconds: (1970.0 + seconds / _YEAR)[:, None],
+    SEASON: lambda seconds: _round(seconds / _YEAR),
+    WEEKDAY: _flags,
+    HOUR: lambda seconds: _round(seconds / _DAY),
+}

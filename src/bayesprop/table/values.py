@@ -1,0 +1,174 @@
+"""Values of one column: what is missing, what is a number, a level, or neither, by row."""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from bayesprop.table.errors import (
+    TableError,
+    counted,
+    did_you_mean,
+    listing,
+    one_line,
+    quoted,
+)
+from bayesprop.table.marked_numbers import DECIMAL_COMMA, unmarked
+
+MISSING = (
+    "", "NA", "N/A", "n/a", "N.A.", "n.a.", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", "null",
+    "None", "?", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?",
+)  # fmt: skip
+_CODE = r"^\d{4,}$"
+_DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
+_TIME = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$"
+_MARKED_NUMBER = r"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*[^\d\s]{0,6}$"
+_CENSORED = r"^\s*[<>]=?\s*[+-]?[\d.]"
+_DATE_ADVICE = "write them all as 2024-01-31, or take the column out"
+
+
+def column_of(frame: pl.DataFrame, name: str, where: str = "the table") -> pl.Series:
+    """Return a column; TableError says which ones a table has if it has none of that name."""
+    if name not in frame.columns:
+        hint = did_you_mean(name, frame.columns) or ";"
+        raise TableError(
+            f"no column {one_line(name)!r} in {where}{hint} columns: "
+            f"{one_line(listing(frame.columns))}"
+        )
+    return frame[name]
+
+
+def check_dtype(series: pl.Series) -> None:
+    """Refuse what has no one meaning as a number or category."""
+    kind, name = series.dtype, quoted(series.name)
+    is_text = kind in (pl.String, pl.Categorical, pl.Enum)
+    is_date = kind.is_temporal() and kind != pl.Duration
+    if not (is_text or is_date or kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
+        raise TableError(
+            f"column {name} must hold numbers, true/false or text, got {kind}: take the column out"
+            " or split it into plain columns"
+        )
+
+
+def check_text(text: pl.Series, *, allow_numbers: bool) -> None:
+    """Refuse dates of several forms, and (unless allowed) text that is mostly or nearly numbers."""
+    name, known = quoted(text.name), text.drop_nulls()
+    if len(known) and (known.str.contains(_DATE) | known.str.contains(_TIME)).all():
+        raise TableError(
+            f"column {name} holds dates of several forms, such as {quoted(known[0])}:"
+            f" {_DATE_ADVICE}"
+        )
+    if allow_numbers:
+        return
+    plain = is_number(text)
+    if plain.sum() >= len(known) / 2:
+        row = _first_row(~plain & text.is_not_null())
+        n_stray = len(known) - int(plain.sum())
+        raise TableError(
+            f"column {name} holds numbers, but text in {counted(n_stray, 'row')}, first"
+            f" {quoted(text[row])} in data row {row + 1}: {_remedy(text[row])}"
+        )
+    if (looks_like_number(text) | plain).sum() >= 0.9 * len(known):
+        row = _first_row(looks_like_number(text))
+        raise TableError(
+            f"column {name} holds numbers written as text, such as {quoted(text[row])} in data row"
+            f" {row + 1}: write plain numbers without units or thousands separators"
+        )
+
+
+def as_numbers(series: pl.Series, written: str | None = None) -> pl.Series:
+    """Return a column as floats, nulls where missing; TableError names the row that is none.
+
+    written
+        How numbers with marks are written; None: found out.
+    """
+    check_dtype(series)
+    name = quoted(series.name)
+    if series.dtype.is_temporal():
+        raise TableError(f"column {name} must hold numbers, not dates or times ({series.dtype})")
+    if series.dtype in (pl.String, pl.Categorical, pl.Enum):
+        text = cleaned(series)
+        series = text if written == DECIMAL_COMMA else typed(text)
+        if series.dtype == pl.String and (found := unmarked(text, written)) is not None:
+            series = found.numbers.alias(text.name)
+        if series.dtype == pl.String and series.null_count() < len(series):
+            row = _first_row(~is_number(text) & text.is_not_null())
+            raise TableError(
+                f"column {name} must hold numbers, got {quoted(text[row])} in data row {row + 1}:"
+                f" {_remedy(text[row])}"
+            )
+    numbers = series.cast(pl.Float64, strict=False).fill_nan(None)
+    if numbers.is_infinite().any():
+        row = _first_row(numbers.is_infinite())
+        raise TableError(
+            f"column {name} must be finite, got {numbers[row]:g} in data row {row + 1}: correct it,"
+            " or leave it empty if it is missing"
+        )
+    return numbers
+
+
+def _remedy(text: str) -> str:
+    """Say what to do about text among numbers."""
+    if re.match(_CENSORED, text):
+        return (
+            "it is censored, known to lie beyond a bound only, which is not done yet: put a number,"
+            " or leave it empty, and both bend the fit"
+        )
+    return "correct it, or leave it empty if it is missing"
+
+
+def as_levels(series: pl.Series) -> pl.Series:
+    """Return a column as cleaned text; whole numbers are written without a decimal point."""
+    check_dtype(series)
+    if series.dtype.is_float():
+        series = series.fill_nan(None)
+        known = series.drop_nulls()
+        if (known.is_finite() & (known == known.round()) & (known.abs() < 2**53)).all():
+            series = series.cast(pl.Int64)
+    return cleaned(series.cast(pl.String))
+
+
+def _first_row(mask: pl.Series) -> int:
+    return int(mask.fill_null(False).arg_max() or 0)
+
+
+def cleaned(text: pl.Series) -> pl.Series:
+    """Strip spaces and turn the usual marks of a missing value into nulls."""
+    stripped = text.cast(pl.String).str.strip_chars()
+    return stripped.set(stripped.is_in(MISSING), None)
+
+
+def typed(text: pl.Series) -> pl.Series:
+    """Turn cleaned text into integers, floats or booleans if every value is one, else leave it.
+
+    Codes of one length that may begin with 0, as of post, stay text.
+    """
+    known = text.drop_nulls()
+    if known.is_empty() or are_codes(known):
+        return text
+    for kind in (pl.Int64, pl.Float64):
+        numbers = text.cast(kind, strict=False)
+        if numbers.null_count() == text.null_count():
+            return numbers
+    is_flag = known.str.to_lowercase().is_in(("true", "false")).all()
+    return text.str.to_lowercase() == "true" if is_flag else text
+
+
+def are_codes(known: pl.Series) -> bool:
+    """Whether text is digits of one length of which some begin with 0."""
+    return bool(
+        known.str.contains(_CODE).all()
+        and known.str.starts_with("0").any()
+        and known.str.len_chars().n_unique() == 1
+    )
+
+
+def is_number(text: pl.Series) -> pl.Series:
+    """Say of every value whether it is a plain number; false where it is missing."""
+    return text.cast(pl.Float64, strict=False).is_not_null()
+
+
+def looks_like_number(text: pl.Series) -> pl.Series:
+    """Say of every value whether it is a number with separators or a unit, as "1,234", "12 kg"."""
+    return text.str.contains(_MARKED_NUMBER).fill_null(False)

@@ -1,0 +1,103 @@
+"""Dates in the forms that people write, against Python's calendar."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bayesprop.table.dates import DateColumn, fit_dates, form_of
+from bayesprop.table.division import moments_of
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.errors import TableError
+
+START = datetime.datetime(2022, 11, 3, 6, 30)
+MOMENTS = [START + datetime.timedelta(days=17 * k, hours=5 * k) for k in range(40)]
+
+
+def truth(moment):
+    """Years, season, weekday and hour of a moment."""
+    first = datetime.datetime(moment.year, 1, 1)
+    of_year = (moment - first) / (datetime.datetime(moment.year + 1, 1, 1) - first)
+    of_day = (moment.hour + moment.minute / 60.0) / 24.0
+    flags = [float(day == moment.weekday()) for day in range(7)]
+    return moment.year + of_year, of_year, flags, of_day
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "%Y-%m-%d %H:%M",
+        "%Y-%m-%dT%H:%M:%S",
+        "%Y-%m-%dT%H:%M:%SZ",
+        "%d.%m.%Y %H:%M",
+        "%d/%m/%Y %H:%M:%S",
+        "%m/%d/%Y %H:%M",
+        "%Y/%m/%d %H:%M:%S.%f",
+        None,
+    ],
+)
+def test_all_parts_are_those_of_the_calendar(form):
+    series = pl.Series("at", MOMENTS if form is None else [m.strftime(form) for m in MOMENTS])
+    column, sentence = fit_dates(series)
+    assert column.parts == ("years", "season", "weekday", "hour")
+    assert "holds dates or times such as" in sentence
+    rows = column.encode(series).X
+    assert rows.shape == (40, len(column.feature_names)) == (40, 12)
+    for row, moment in zip(rows, MOMENTS, strict=True):
+        years, of_year, flags, of_day = truth(moment)
+        assert row[0] == pytest.approx(years, abs=0.004)
+        angle = np.arctan2(row[1], row[2]) / (2.0 * np.pi)
+        assert abs((angle - of_year + 0.5) % 1.0 - 0.5) < 0.004
+        assert row[3:10].tolist() == flags
+        assert np.arctan2(row[10], row[11]) / (2.0 * np.pi) % 1.0 == pytest.approx(of_day, abs=1e-9)
+
+
+def test_gaps_are_gaps_and_only_what_varies_is_used():
+    series = pl.Series("day", ["2024-01-05", None, "2024-01-06"] * 3)
+    column, _ = fit_dates(series)
+    assert column == DateColumn("day", "%Y-%m-%d", ("years",), missing=True)
+    assert np.isnan(column.encode(series).X[1]).all()
+    times, _ = fit_dates(pl.Series("at", ["7:15", "18:30"]))
+    assert times.parts == ("hour",)
+    np.testing.assert_allclose(times.encode(pl.Series("at", ["6:00"])).X, [[1.0, 0.0]], atol=1e-12)
+    assert fit_dates(pl.Series("at", [datetime.time(7), datetime.time(8)]))[0].parts == ("hour",)
+    assert fit_dates(pl.Series("day", ["2024-01-05"] * 4))[0] is None
+
+
+def test_what_could_be_two_dates_is_asked_about():
+    with pytest.raises(TableError, match="day and month could be exchanged: write the year first"):
+        form_of(pl.Series("d", ["01/02/2024", "03/04/2024"]))
+    assert form_of(pl.Series("d", ["01/02/2024", "13/04/2024"])) == "%d/%m/%Y"
+    assert form_of(pl.Series("d", ["01/02/2024", "03/14/2024"])) == "%m/%d/%Y"
+    assert form_of(pl.Series("d", ["01.02.2024"])) == "%d.%m.%Y"
+    assert form_of(pl.Series("d", ["01.02.24"])) == "%d.%m.%y"
+    assert form_of(pl.Series("d", ["2024-03"])) == "%Y-%m"
+    for words in (["1.2", "3.4"], ["2024", "2023"], ["31.02.2024"], ["", "a"], ["12-34"]):
+        assert form_of(pl.Series("d", words)) is None
+
+
+def test_a_model_reads_later_dates_as_the_first():
+    frame = pl.DataFrame({"d": [f"{k % 28 + 1}/1/2024" for k in range(40)], "y": range(40)})
+    encoding = TableEncoding.fit(frame, "y", "regression")
+    again = TableEncoding.from_dict(encoding.to_dict())
+    assert again == encoding
+    # 2/3 alone could be two dates; the training table said which.
+    rows = again.encode(pl.DataFrame({"d": ["2/3/2024"]})).X
+    assert rows[0, 0] == pytest.approx(2024 + 61 / 366, abs=0.004)
+    with pytest.raises(TableError, match=r"must hold dates or times as day/month/year, got '2024-"):
+        again.encode(pl.DataFrame({"d": ["2024-03-02"]}))
+    typed = again.encode(pl.DataFrame({"d": [datetime.date(2024, 3, 2)]})).X
+    np.testing.assert_array_equal(typed, rows)
+    forged = encoding.to_dict()
+    for change in ({"parts": ["month"]}, {"parts": []}, {"form": "%q"}):
+        with pytest.raises(ValueError, match="values that none has"):
+            TableEncoding.from_dict(forged | {"columns": [forged["columns"][0] | change]})
+
+
+def test_rows_are_ordered_by_any_of_them():
+    days = ["31.12.2023", "01.02.2024", "30.06.2023"]
+    assert np.argsort(moments_of(pl.Series("d", days))).tolist() == [2, 0, 1]
+    assert np.argsort(moments_of(pl.Series("d", ["3", "1", "2"]))).tolist() == [1, 2, 0]

@@ -1,0 +1,73 @@
+"""Numbers as people write them."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from bayesprop.table.columns import fit_column
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.marked_numbers import unmarked
+from bayesprop.table.read import read_table
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers", "written"),
+    [
+        (["12%", "3.5 %"], [12.0, 3.5], ""),
+        (["€ 5", "€1,200.50"], [5.0, 1200.5], "thousands"),
+        (["-$5", "$ 3"], [-5.0, 3.0], ""),
+        (["7 €", None, "-12 €"], [7.0, None, -12.0], ""),
+        (["2,438", "1,000"], [2438.0, 1000.0], "thousands"),
+        (["1'234'567", "12"], [1234567.0, 12.0], "thousands"),
+        (["1 234", "12"], [1234.0, 12.0], "thousands"),
+        (["1,92", "2,438"], [1.92, 2.438], "decimal comma"),
+        (["0,123", "3,456"], [0.123, 3.456], "decimal comma"),
+    ],
+)
+def test_one_mark_for_all(words, numbers, written):
+    found = unmarked(pl.Series("c", words))
+    assert found.numbers.to_list() == numbers
+    assert found.written == written
+
+
+@pytest.mark.parametrize(
+    "words", [["$5", "€5"], ["12%", "12"], ["12 kg", "3 kg"], ["1,2,3", "4"], ["1.5,2"], [None], []]
+)
+def test_other_text_stays_text(words):
+    assert unmarked(pl.Series("c", words, pl.String)) is None
+
+
+def test_commas_mean_what_they_meant_in_training(tmp_path):
+    table, later = tmp_path / "t.csv", tmp_path / "later.csv"
+    rows = [f'"{k},{k % 10}5",{k % 5}.{k % 7}' for k in range(40)]
+    table.write_text("\n".join(["share,y", *rows]))
+    later.write_text('share\n"2,438"\n')
+    encoding = TableEncoding.fit(read_table(str(table)), "y")
+    assert "column 'share': '10,05' is read as 10.05" in encoding.report
+    assert encoding.text_columns == ("share",)
+    again = TableEncoding.from_dict(encoding.to_dict())
+    assert again.encode(read_table(str(later), again.text_columns)).X.tolist() == [[2.438]]
+    assert again.encode(pl.DataFrame({"share": [2.5]})).X.tolist() == [[2.5]]
+
+
+def test_codes_that_begin_with_0_are_levels():
+    column = fit_column(pl.Series("zip", ["01234", "98765", "00501"] * 10)).column
+    assert column.levels == ("00501", "01234", "98765")
+    numbers = fit_column(pl.Series("n", ["0123", "45"] * 10)).column
+    assert numbers.feature_names == ["n"]
+
+
+def test_numbers_that_may_stand_for_missing_ones_are_asked_about():
+    said = fit_column(pl.Series("c", [1.0, -999.0, 3.0, -999.0, 2.0])).sentence
+    assert "holds -999 in 2 rows, far from all others: if that stands for a missing value" in said
+    assert fit_column(pl.Series("c", [-999.0, -998.0, -999.0])).sentence is None
+    assert fit_column(pl.Series("c", [900.0, 999.0, 999.0, 950.0])).sentence is None
+
+
+def test_a_target_with_marks_is_a_number():
+    prices = [f"$1,{k:03d}" for k in range(100, 140)]
+    frame = pl.DataFrame({"x": range(40), "price": prices})
+    encoding = TableEncoding.fit(frame, "price")
+    assert encoding.task == "regression"
+    assert encoding.target(frame)[:2].tolist() == [1100.0, 1101.0]
