@@ -48,9 +48,9 @@ def test_empty_standard_input_is_named(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("t.xlsx", b"PK", "must end in .csv, .tsv or .parquet"),
-        ("t.parquet", b"PAR1 and nothing", "is not a readable Parquet file"),
-        ("t.parquet", b"", "is not a readable Parquet file"),
+        ("t.doc", b"PK", "must end in .csv, .tsv, .parquet,"),
+        ("t.parquet", b"PAR1 and nothing", "is not a readable .parquet file"),
+        ("t.parquet", b"", "is not a readable .parquet file"),
         ("t.csv", b"", "is empty"),
     ],
 )

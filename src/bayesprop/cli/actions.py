@@ -97,7 +97,8 @@ class OfTable(Action):
 
     table: str = argument(
         "TABLE",
-        "A .csv, .tsv or .parquet file, the name of a known data set, or - for CSV on stdin.",
+        "A file (.csv, .parquet, .xlsx, .db::TABLE and others), the name of a known data set, or - "
+        "for CSV on stdin.",
     )
 
 
@@ -295,7 +296,7 @@ class Suggest(OfModel, WithAbsent, WithSeed, WithJson, WithRemarks):
 
     table: str = argument(
         "CANDIDATES",
-        "Rows that could be measured: a .csv, .tsv or .parquet file, or - for CSV on stdin.",
+        "Rows that could be measured: a file, or - for CSV on stdin.",
     )
     n: int = option("Rows to choose.", "--n", "-n", default=5, min=1, metavar="N")
     why: bool = switch("Say of every row why, in words and numbers.", "--why")

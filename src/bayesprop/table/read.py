@@ -1,4 +1,4 @@
-"""Tables in: CSV, TSV and Parquet files, standard input; errors name the line.
+"""Tables in: files of any usual kind, standard input; errors name the line.
 
 Delimited text comes in any usual encoding, with any usual separator. Polars reads what is plain;
 it fills short rows in silence and names no line, so that the csv module reads what has quotes or
@@ -20,11 +20,11 @@ from pathlib import Path
 import polars as pl
 
 from bayesprop.table.errors import TableError, TableWarning, counted, listed, quoted
+from bayesprop.table.files import READERS, Place, read_file, unpacked
 from bayesprop.table.values import cleaned, typed
 
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
-PARQUET = (".parquet", ".pq")
-KINDS = ".csv, .tsv or .parquet"
+KINDS = ".csv, .tsv, .parquet, .feather, .jsonl, .xlsx, .ods or .db, or .csv.gz"
 _NAMED_SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$"
 _DECIMAL_COMMA = r"^[+-]?\d*,?\d+([eE][+-]?\d+)?$"
@@ -32,7 +32,11 @@ _CHUNK = 50_000  # rows held as Python strings at a time
 
 
 def read_table(source: str, text: Collection[str] = ()) -> pl.DataFrame:
-    """Read a table: a .csv, .tsv or .parquet file, "-" for CSV from standard input.
+    """Read a table from a file, or "-" for CSV from standard input.
+
+    Text (.csv, .tsv, .txt), Parquet, Feather, JSON lines, Excel and OpenDocument sheets and SQLite;
+    text may be packed (.gz, .bz2, .xz). "book.xlsx::prices" and "base.db::prices" name a sheet or
+    table.
 
     In text, the separator of a CSV is found in its header line; empty fields, NA, NaN and null are
     missing; a column is numbers or true/false if every value is, unless it is one of `text`: a
@@ -41,31 +45,24 @@ def read_table(source: str, text: Collection[str] = ()) -> pl.DataFrame:
     """
     if source == "-":
         return parse(sys.stdin.buffer.read(), "standard input", text=text)
-    path, where = Path(source), quoted(source, 200)
-    kind = path.suffix.lower()
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise TableError(f"there is no file {where}") from error
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise TableError(f"cannot read {where}: {reason}") from error
-    if kind in PARQUET:
-        return _parquet(content, where)
+    place, where = Place.of(source), quoted(source, 200)
+    content = _content(place.path, where)
+    content, kind = unpacked(content, place.path, where)
+    if kind in READERS:
+        return read_file(content, kind, place, where)
     if kind not in SEPARATORS:
         raise TableError(f"{where} must end in {KINDS}: save the table as one of these")
     return parse(content, where, "\t" if SEPARATORS[kind] == "\t" else None, text=text)
 
 
-def _parquet(content: bytes, where: str) -> pl.DataFrame:
+def _content(path: Path, where: str) -> bytes:
     try:
-        frame = pl.read_parquet(content)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise TableError(f"{where} is not a readable Parquet file: {reason}") from error
-    if frame.is_empty():
-        raise TableError(f"{where} has no rows")
-    return frame
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise TableError(f"there is no file {where}") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TableError(f"cannot read {where}: {reason}") from error
 
 
 def parse(

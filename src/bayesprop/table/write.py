@@ -12,7 +12,10 @@ import polars as pl
 
 from bayesprop.atomic import write_atomically
 from bayesprop.table.errors import TableError, quoted
-from bayesprop.table.read import KINDS, PARQUET, SEPARATORS
+from bayesprop.table.read import SEPARATORS
+
+PARQUET = (".parquet", ".pq")
+KINDS = ".csv, .tsv or .parquet"
 
 
 def write_table(parts: pl.DataFrame | Iterable[pl.DataFrame], target: str) -> None:

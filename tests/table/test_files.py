@@ -1,0 +1,134 @@
+"""Tables in files of other kinds than text: what went in comes out."""
+
+from __future__ import annotations
+
+import bz2
+import datetime
+import gzip
+import lzma
+import sqlite3
+import zipfile
+
+import polars as pl
+import pytest
+
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.errors import TableError
+from bayesprop.table.read import read_table
+
+FRAME = pl.DataFrame({"x": [1.5, None, 3.0], "town": ["Ulm", "Bath", None], "n": [1, 2, 3]})
+CSV = b"x,town,n\n1.5,Ulm,1\n,Bath,2\n3,,3\n"
+
+
+def workbook(path, sheets):
+    """Write the least that a spreadsheet is: cells of text, numbers and dates (style 1)."""
+    names = list(sheets)
+    spread = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+
+    def cell(value):
+        if value is None:
+            return "<c/>"
+        if isinstance(value, str):
+            return f'<c t="inlineStr"><is><t>{value}</t></is></c>'
+        if isinstance(value, datetime.date):
+            return f'<c s="1"><v>{(value - datetime.date(1899, 12, 30)).days}</v></c>'
+        return f"<c><v>{value}</v></c>"
+
+    kinds = "".join(
+        f'<Override PartName="/xl/worksheets/sheet{k}.xml" ContentType="application/vnd.openxml'
+        'formats-officedocument.spreadsheetml.worksheet+xml"/>'
+        for k in range(len(names))
+    )
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"><Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override '
+        'PartName="/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.'
+        f'spreadsheetml.sheet.main+xml"/>{kinds}</Types>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
+        f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{spread}" xmlns:r="{office}"><sheets>'
+        + "".join(
+            f'<sheet name="{name}" sheetId="{k + 1}" r:id="r{k}"/>' for k, name in enumerate(names)
+        )
+        + "</sheets></workbook>",
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">'
+        + "".join(
+            f'<Relationship Id="r{k}" Type="{office}/worksheet" Target="worksheets/sheet{k}.xml"/>'
+            for k in range(len(names))
+        )
+        + f'<Relationship Id="s" Type="{office}/styles" Target="styles.xml"/></Relationships>',
+        "xl/styles.xml": f'<styleSheet xmlns="{spread}"><cellXfs><xf numFmtId="0"/>'
+        '<xf numFmtId="14"/></cellXfs></styleSheet>',
+    }
+    for k, rows in enumerate(sheets.values()):
+        lines = "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows)
+        sheet = f'<worksheet xmlns="{spread}"><sheetData>{lines}</sheetData></worksheet>'
+        parts[f"xl/worksheets/sheet{k}.xml"] = sheet
+    with zipfile.ZipFile(path, "w") as file:
+        for name, text in parts.items():
+            file.writestr(name, f'<?xml version="1.0" encoding="UTF-8"?>{text}')
+
+
+def database(path, **tables):
+    base = sqlite3.connect(path)
+    for name, frame in tables.items():
+        base.execute(f'create table "{name}" ({", ".join(frame.columns)})')
+        marks = ", ".join("?" * frame.width)
+        base.executemany(f'insert into "{name}" values ({marks})', frame.rows())
+    base.commit()
+    base.close()
+
+
+@pytest.mark.parametrize(
+    "kind", ["parquet", "feather", "jsonl", "db", "csv.gz", "csv.bz2", "csv.xz"]
+)
+def test_what_went_in_comes_out(kind, tmp_path):
+    path = tmp_path / f"t.{kind}"
+    packers = {"csv.gz": gzip.compress, "csv.bz2": bz2.compress, "csv.xz": lzma.compress}
+    if kind == "parquet":
+        FRAME.write_parquet(path)
+    elif kind == "feather":
+        FRAME.write_ipc(path)
+    elif kind == "jsonl":
+        FRAME.write_ndjson(path)
+    elif kind == "db":
+        database(path, houses=FRAME)
+    else:
+        path.write_bytes(packers[kind](CSV))
+    assert read_table(str(path)).equals(FRAME)
+
+
+def test_a_sheet_with_dates(tmp_path):
+    path = tmp_path / "book.xlsx"
+    days = [datetime.date(2024, 1, 31), datetime.date(2024, 9, 2), None]
+    rows = [("sold", "town", "price"), *zip(days, ["Ulm", "Bath", "Ulm"], [1.5, 2, 4], strict=True)]
+    workbook(path, {"first": [("a", "b"), (1, 2)], "prices": rows})
+    assert read_table(str(path)).columns == ["a", "b"]
+    frame = read_table(f"{path}::prices")
+    assert frame["sold"].cast(pl.Date).to_list() == days
+    assert frame["price"].to_list() == [1.5, 2.0, 4.0]
+    encoding = TableEncoding.fit(frame, "price", "regression")
+    assert "sold (years)" in encoding.feature_names
+    with pytest.raises(TableError, match="has no sheet 'other': 'first', 'prices'"):
+        read_table(f"{path}::other")
+
+
+def test_a_table_of_a_base_is_named(tmp_path):
+    path = tmp_path / "base.db"
+    database(path, houses=FRAME, flats=FRAME[:1])
+    assert read_table(f"{path}::flats").equals(FRAME[:1])
+    with pytest.raises(TableError, match="holds 'houses', 'flats': name one, as in FILE::TABLE"):
+        read_table(str(path))
+    with pytest.raises(TableError, match="has no table 'x; drop table houses'"):
+        read_table(f"{path}::x; drop table houses")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "jsonl", "db", "xlsx", "csv.gz", "csv.xz"])
+def test_damaged_files_are_said_to_be_in_one_line(kind, tmp_path):
+    path = tmp_path / f"t.{kind}"
+    path.write_bytes(b"{ not what it is called")
+    with pytest.raises(TableError, match=r"t\.") as found:
+        read_table(str(path))
+    assert "\n" not in str(found.value)
