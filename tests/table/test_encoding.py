@@ -399,3 +399,11 @@ def test_censored_values_are_named(name):
     frame = frame.with_columns(pl.Series(name, ["<0.5", *map(str, range(1, N))]))
     with pytest.raises(TableError, match=r"'<0.5' in data row 1: it is censored"):
         TableEncoding.fit(frame, "y", "regression")
+
+
+def test_columns_that_repeat_another_are_dropped_and_named():
+    frame = table(CITY, CITY.alias("town"), X.alias("again"), (X + 0.0).reverse().alias("other"))
+    encoding = TableEncoding.fit(frame, "y")
+    assert [column.name for column in encoding.columns] == ["x", "city", "other"]
+    assert "column 'town' dropped: the same as 'city' in every row" in encoding.report
+    assert "column 'again' dropped: the same as 'x' in every row" in encoding.report

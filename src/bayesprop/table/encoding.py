@@ -128,6 +128,7 @@ class TableEncoding:
             for name in frame.columns
             if name != target
         ]
+        fitted = _without_doubles(fitted, frame)
         columns = tuple(one.column for one in fitted if one.column is not None)
         report = _sentences(fitted)
         if not columns:
@@ -265,6 +266,29 @@ def left_out_rows(n: int, target: str) -> list[str]:
     if not n:
         return []
     return [f"{counted(n, 'row')} left out: no value of the target {quoted(target)}"]
+
+
+def _without_doubles(fitted: list[FittedColumn], frame: pl.DataFrame) -> list[FittedColumn]:
+    """Drop columns that repeat an earlier one in every row."""
+    kept: dict[Any, str] = {}
+    found = []
+    for one in fitted:
+        series = frame[one.name]
+        key = None if one.column is None else (series.dtype, series.null_count(), _digest(series))
+        first = kept.setdefault(key, one.name)
+        if key is not None and first != one.name and series.equals(frame[first]):
+            sentence = (
+                f"column {quoted(one.name)} dropped: the same as {quoted(first)} in every row"
+            )
+            one = FittedColumn(one.name, None, sentence)
+        found.append(one)
+    return found
+
+
+def _digest(series: pl.Series) -> int:
+    """Return a number that two different columns hardly share."""
+    places = pl.Series(range(1, len(series) + 1), dtype=pl.UInt64)
+    return int((series.hash() // 2**32 * places).sum() or 0)
 
 
 def _sentences(fitted: list[FittedColumn]) -> list[str]:
