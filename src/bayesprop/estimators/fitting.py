@@ -234,14 +234,15 @@ def filled_as_learnt(estimator: Any, rows: Rows) -> Float[np.ndarray, "n d"]:
     Of some candidates, drawn without the target, one is kept by how likely it makes the target:
     data augmentation (Tanner & Wong 1987) by sampling-importance resampling (Rubin 1987).
     """
-    d, places = rows.X.shape[1], np.flatnonzero(rows.gap.any(axis=1))
+    gap = np.asarray(rows.gap)
+    d, places = rows.X.shape[1], np.flatnonzero(gap.any(axis=1))
     inputs = of_inputs(estimator).of_columns(d)
     rng = check_random_state(estimator.random_state)
     n = int(np.clip(_MOST_PREDICTED // len(places), _LEAST_CANDIDATES, _MOST_CANDIDATES))
     filled = rows.X.copy()
     for first in range(0, len(places), _ROWS_AT_ONCE):
         at = places[first : first + _ROWS_AT_ONCE]
-        known = np.where(rows.gap[at], np.nan, rows.X[at])
+        known = np.where(gap[at], np.nan, rows.X[at])
         candidates = inputs.completed(np.repeat(known, n, axis=0), rng)
         y = np.repeat(rows.y[at], n, axis=0)
         y = y[:, 0] if getattr(estimator.task_, "is_vector", False) else y

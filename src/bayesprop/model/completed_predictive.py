@@ -61,17 +61,20 @@ class CompletedPredictive(Predictive):
         """Predict shift + scale y instead of y; (o,) each, or numbers."""
         square = np.square(scale)
         variances = (self.epistemic_var, self.noise_var, self.gap_var)
-        parts = (part * square for part in variances)
-        return type(self)(self.mean * scale + shift, *parts, self.each.rescaled(shift, scale))
+        epistemic_var, noise_var, gap_var = (part * square for part in variances)
+        each, mean = self.each.rescaled(shift, scale), self.mean * scale + shift
+        return type(self)(mean, epistemic_var, noise_var, gap_var, each)
 
     def __getitem__(self, rows: Any) -> Any:
         """Select rows (a slice, mask or index array)."""
         completions = np.arange(len(self.each)).reshape(len(self), -1)[rows].ravel()
-        return type(self)(*(part[rows] for part in self._moments), self.each[completions])
+        mean, epistemic_var, noise_var, gap_var = (part[rows] for part in self._moments)
+        return type(self)(mean, epistemic_var, noise_var, gap_var, self.each[completions])
 
     def target(self, k: int) -> Any:
         """Select one of several targets."""
-        return type(self)(*(part[..., k] for part in self._moments), self.each.target(k))
+        mean, epistemic_var, noise_var, gap_var = (part[..., k] for part in self._moments)
+        return type(self)(mean, epistemic_var, noise_var, gap_var, self.each.target(k))
 
     @property
     def _moments(self) -> tuple[Moments, Moments, Moments, Moments]:

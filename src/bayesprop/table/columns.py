@@ -149,7 +149,7 @@ Column = NumericColumn | CategoryColumn | DateColumn
 
 def column_from_dict(stored: dict[str, Any]) -> Column:
     """Rebuild a column from `to_dict`; ValueError, KeyError or TypeError if it is not one."""
-    fields: dict[str, Any] = dict(stored)
+    fields: Any = dict(stored)
     kind, levels = fields.pop("kind"), ()
     if kind != "date" and "marked" not in fields:  # an older encoding, which filled gaps
         fields |= {"marked": fields["missing"], "fill": fields.get("fill", 0.0)}

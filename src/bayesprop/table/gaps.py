@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -54,4 +55,7 @@ def _is_telling(gap: np.ndarray, y: np.ndarray, *, is_class: bool) -> bool:
         return bool(stats.mannwhitneyu(y[gap], y[~gap]).pvalue < _TELLING)
     counts = np.stack([np.bincount(y[gap == side], minlength=int(y.max()) + 1) for side in (0, 1)])
     counts = counts[:, counts.sum(axis=0) > 0]
-    return counts.shape[1] > 1 and bool(stats.chi2_contingency(counts).pvalue < _TELLING)
+    if counts.shape[1] < 2:
+        return False
+    result: Any = stats.chi2_contingency(counts)
+    return bool(result.pvalue < _TELLING)
