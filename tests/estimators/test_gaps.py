@@ -103,7 +103,7 @@ def test_features_of_a_row_with_a_gap_are_those_of_its_mean(line):
     X, y = line
     model = BayesianLinearRegressor().fit(X[:40], y[:40])
     row = np.array([[0.7, np.nan], [0.1, 0.2]])
-    filled = model.inputs_.of_columns(2).completions(row[:1])[0]
+    filled = model.inputs_.model.of_columns(2).completions(row[:1])[0]
     mean = np.stack([filled.mean(axis=0), row[1]])
     np.testing.assert_allclose(
         model.posterior_features(row), model.posterior_features(mean), rtol=1e-9

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprop.model.input_model import COMPLETIONS, InputModel
+from bayesprop.model.input_model import COMPLETIONS, InputModel, KnownInputs
 
 CORRELATION = np.array([[1.0, 0.8, 0.3], [0.8, 1.0, 0.5], [0.3, 0.5, 1.0]])
 
@@ -153,3 +153,14 @@ def test_stored_and_read():
         InputModel.from_arrays(arrays, 4)
     with pytest.raises(KeyError):
         InputModel.from_arrays({"inputs/knots": model.knots}, 2)
+
+
+def test_a_value_that_few_rows_have_is_among_those_kept():
+    X = np.column_stack([np.arange(9000.0), np.full(9000, np.nan)])
+    X[1234, 1] = 5.0
+    known = KnownInputs.of_rows(X, lambda at: X[at, :1], None)
+    assert known.model.knots[:, 1].tolist() == [5.0] * 128
+    weight = np.where(np.arange(9000) % 9 == 0, 1.0, 0.0)
+    model = KnownInputs.of_rows(X[:, :1], lambda at: X[at, :1], weight).model
+    assert np.isin(model.knots, X[weight > 0.0, 0]).all()
+    assert KnownInputs.of_model(model).model is model

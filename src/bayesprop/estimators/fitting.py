@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from bayesprop.model.fit_report import CONSTANT_TARGET
-from bayesprop.model.input_model import NO_INPUT_MODEL, InputModel
+from bayesprop.model.input_model import NO_INPUT_MODEL, InputModel, KnownInputs
 from bayesprop.model.method import Learned, LeavesGroupsOut, Progress, TrainingRows
 from bayesprop.model.target_kinds import NUMBERS, learnt_map
 from bayesprop.model.task import Encoding, Numbers, Standardiser
@@ -186,46 +186,39 @@ def input_scaler(estimator: Any, X: np.ndarray, weight: np.ndarray | None) -> St
     return Standardiser.none(X.shape[1])
 
 
-def gaps_of(X: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, "n d"] | None:
-    """Return where values are missing; None where none is."""
-    gap = np.isnan(X)
-    return gap if gap.any() else None
-
-
 def without_gaps(
     estimator: Any,
     X: Float[np.ndarray, "n d"],
-    targets: np.ndarray,
+    targets: Callable[[np.ndarray], np.ndarray],
     weight: Float[np.ndarray, " n"] | None,
     *,
     reset: bool,
-) -> Float[np.ndarray, "n d"]:
-    """Return rows with what is missing drawn from what is known of them and from their targets.
+) -> tuple[Float[np.ndarray, "n d"], Bool[np.ndarray, "n d"] | None]:
+    """Draw what is missing in rows from what is known of them and of their targets.
 
-    With `reset`, learns how columns go together; ValueError for one without a value.
+    Returns the rows, and where values were missing; None where none was. With `reset`, learns how
+    columns go together; ValueError for one without a value.
 
     targets
-        Numbers, or of every class whether it is the row's, (n, t).
+        Of chosen rows: numbers, or of every class whether it is the row's, (m, t).
     """
-    rows = np.column_stack([X, targets])
+    gap = np.isnan(X)
+    has_gap = np.asarray(gap.any(axis=1))
     if reset:
-        counted = rows if weight is None else rows[weight > 0.0]
-        is_empty = np.isnan(counted).all(axis=0)
+        is_empty = np.asarray((gap if weight is None else gap[weight > 0.0]).all(axis=0))
         if is_empty.any():
             names = getattr(estimator, "feature_names_in_", np.arange(X.shape[1]))
             raise ValueError(
                 "X must hold a value in every column, got missing ones (NaN) only in column "
                 f"{names[int(np.argmax(is_empty))]}: leave it out"
             )
-        estimator.inputs_ = InputModel.fit(counted)
-    has_gap = np.isnan(X).any(axis=1)
+        estimator.inputs_ = KnownInputs.of_rows(X, targets, weight)
     if not has_gap.any():
-        return X
-    inputs = of_inputs(estimator)
-    filled = X.copy()
-    rng = check_random_state(estimator.random_state)
-    filled[has_gap] = inputs.completed(rows[has_gap], rng)[:, : X.shape[1]]
-    return filled
+        return X, None
+    filled, rng = X.copy(), check_random_state(estimator.random_state)
+    rows = np.column_stack([X[has_gap], targets(has_gap)])
+    filled[has_gap] = of_inputs(estimator).completed(rows, rng)[:, : X.shape[1]]
+    return filled, gap
 
 
 def filled_as_learnt(estimator: Any, rows: Rows) -> Float[np.ndarray, "n d"]:
@@ -258,7 +251,7 @@ def of_inputs(estimator: Any) -> InputModel:
     inputs = getattr(estimator, "inputs_", None)
     if inputs is None:
         raise ValueError(NO_INPUT_MODEL)
-    return inputs
+    return inputs.model
 
 
 def _drawn(log_weight: Float[np.ndarray, "n c"], rng: np.random.RandomState) -> np.ndarray:

@@ -23,7 +23,7 @@ from bayesprop.estimators.params import TargetKind, check_fields, check_int
 from bayesprop.estimators.stored import from_stored, save, to_stored
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.input_model import InputModel
+from bayesprop.model.input_model import KnownInputs
 from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, Stored, Streams
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.task import Classes, Fitted, Numbers, Standardiser
@@ -80,7 +80,7 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
     feature_names_in_: np.ndarray
     task_: Numbers
     x_scaler_: Standardiser
-    inputs_: InputModel
+    inputs_: KnownInputs
     learned_: Learned
 
     state_: Any = of_learned("state")
@@ -159,7 +159,7 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
         )
         y, weight = fitting.checked_numbers(y), fitting.checked_weight(sample_weight, X)
         is_vector, y = y.ndim == 1, y.reshape(len(y), -1)
-        gap, X = fitting.gaps_of(X), fitting.without_gaps(self, X, y, weight, reset=reset)
+        X, gap = fitting.without_gaps(self, X, y.__getitem__, weight, reset=reset)
         if reset:
             self.x_scaler_ = fitting.input_scaler(self, X, weight)
             self.task_ = fitting.numbers_task(self, X, y, weight, is_vector=is_vector)
@@ -343,8 +343,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
             classes = self._checked_classes(classes, is_first=reset)
         if reset:
             self.task_ = Classes(np.unique(y) if classes is None else classes)
-        targets = y[:, None] == self.classes_
-        gap, X = fitting.gaps_of(X), fitting.without_gaps(self, X, targets, weight, reset=reset)
+        targets = lambda at: y[at][:, None] == self.classes_  # noqa: E731
+        X, gap = fitting.without_gaps(self, X, targets, weight, reset=reset)
         if reset:
             self.x_scaler_ = fitting.input_scaler(self, X, weight)
         if len(self.classes_) < 2:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesprop.catalogue import METHODS, estimator_class
 from bayesprop.estimators.fitting import Pruned
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.input_model import InputModel
+from bayesprop.model.input_model import InputModel, KnownInputs
 from bayesprop.model.method import Learned, Stored
 from bayesprop.model.task import Classes, Numbers, Standardiser, task_from_dict
 
@@ -92,8 +92,8 @@ def to_stored(estimator: Any) -> Stored:
         "fit_report": fitted.learned.report.to_dict(),
         **({"pruned": asdict(estimator.pruned_)} if hasattr(estimator, "pruned_") else {}),
     }
-    arrays = state.arrays if fitted.inputs is None else state.arrays | fitted.inputs.to_arrays()
-    return Stored(header | fitted.task.to_dict() | state.header, arrays)
+    inputs = {} if fitted.inputs is None else fitted.inputs.model.to_arrays()
+    return Stored(header | fitted.task.to_dict() | state.header, state.arrays | inputs)
 
 
 def from_stored(kind: type, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
@@ -115,7 +115,8 @@ def from_stored(kind: type, header: dict[str, Any], arrays: dict[str, np.ndarray
     if "pruned" in header:
         model.pruned_ = Pruned(**header["pruned"])
     method = model.build_method(model.task_, n_inputs)
-    model.inputs_, arrays = InputModel.from_arrays(arrays, n_inputs)
+    inputs, arrays = InputModel.from_arrays(arrays, n_inputs)
+    model.inputs_ = None if inputs is None else KnownInputs.of_model(inputs)
     state = method.from_stored(Stored(header, arrays))
     report = FitReport.from_dict(header["fit_report"])
     model.learned_ = Learned(state, report, int(header["n_iter"]))

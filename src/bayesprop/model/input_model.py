@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -53,11 +54,7 @@ class InputModel:
 
     @classmethod
     def fit(cls, X: Float[np.ndarray, "n d"]) -> InputModel:
-        """Learn from rows with or without gaps (NaN), at least one value a column.
-
-        Of many rows some are taken, evenly spaced.
-        """
-        X = X[np.unique(np.linspace(0, len(X) - 1, _MOST_ROWS).astype(int))]
+        """Learn from rows with or without gaps (NaN), at least one value a column."""
         known = ~np.isnan(X)
         n_knots = min(len(X), _MOST_KNOTS)
         level = (np.arange(n_knots) + 0.5) / n_knots
@@ -183,6 +180,48 @@ class InputModel:
         along = np.linalg.solve(root, (scores @ weighted)[..., None])
         whitened = along + np.swapaxes(standard, -1, -2)
         return np.swapaxes(np.linalg.solve(np.swapaxes(root, 1, 2), whitened), 1, 2)
+
+
+class KnownInputs:
+    """How inputs and targets go together: learnt from some training rows when first asked for.
+
+    Built by `of_rows` or `of_model`.
+    """
+
+    def __init__(self, rows: Float[np.ndarray, "n d"] | None) -> None:
+        self._rows = rows
+
+    @classmethod
+    def of_rows(
+        cls,
+        X: Float[np.ndarray, "n d"],
+        targets: Callable[[np.ndarray], np.ndarray],
+        weight: Float[np.ndarray, " n"] | None,
+    ) -> KnownInputs:
+        """Keep some rows of positive weight, evenly spaced: of every column some value.
+
+        targets
+            Numbers of some rows, or which class they are of, (m, t).
+        """
+        counted = np.arange(len(X)) if weight is None else np.flatnonzero(weight > 0.0)
+        at = counted[np.unique(np.linspace(0, len(counted) - 1, _MOST_ROWS).astype(int))]
+        if np.isnan(X[at]).all(axis=0).any():
+            at = counted
+        return cls(np.column_stack([X[at], targets(at)]))
+
+    @classmethod
+    def of_model(cls, model: InputModel) -> KnownInputs:
+        """Wrap what was learnt."""
+        known = cls(None)
+        known.model = model
+        return known
+
+    @cached_property
+    def model(self) -> InputModel:
+        """What they are like, inputs first."""
+        if self._rows is None:
+            raise ValueError("neither rows nor a model are there")
+        return InputModel.fit(self._rows)
 
 
 def _one_at_most(

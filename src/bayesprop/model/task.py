@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.completed_predictive import completed, one_of_each
-from bayesprop.model.input_model import COMPLETIONS, NO_INPUT_MODEL, InputModel
+from bayesprop.model.input_model import COMPLETIONS, NO_INPUT_MODEL, InputModel, KnownInputs
 from bayesprop.model.method import Learned, Method
 from bayesprop.model.pooled import pooled
 from bayesprop.model.predictive import Predictive
@@ -304,7 +304,7 @@ class Fitted:
     task: Task
     encoding: Encoding
     learned: Learned
-    inputs: InputModel | None
+    inputs: KnownInputs | None
 
     def encoded(self, X: Float[np.ndarray, "n d"], first_row: int = 0) -> np.ndarray:
         """Standardise rows."""
@@ -344,7 +344,7 @@ class Fitted:
     def _known_inputs(self) -> InputModel:
         if self.inputs is None:
             raise ValueError(NO_INPUT_MODEL)
-        return self.inputs
+        return self.inputs.model
 
     def predict(self, X: Float[np.ndarray, "n d"]) -> Any:
         """Predictive distribution of every row."""
