@@ -121,6 +121,7 @@ def test_columns_left_out_are_integrated_out():
         np.random.default_rng(0).standard_normal((20, 1100)),
         np.array([[1e-300, 1e150], [2e-300, -1e150], [0.0, 3.0]]),
         np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, np.nan]]),
+        np.array([[3.0, 1.0]]),
     ],
 )
 def test_odd_columns(X):
@@ -143,6 +144,10 @@ def test_stored_and_read():
         {"inputs/knots": model.knots[:, :2]},
         {"inputs/loadings": 2.0 * model.loadings},
         {"inputs/loadings": model.loadings * np.nan},
+        {"inputs/loadings": np.zeros((3, 100_000))},
+        {"inputs/loadings": np.zeros((3, 0))},
+        {"inputs/knots": model.knots[:0]},
+        {"inputs/knots": np.zeros((1000, 3))},
         {"inputs/block": model.block + 7},
         {"inputs/block": model.block.astype(float)},
     ]

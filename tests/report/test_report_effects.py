@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 import polars as pl
 import pytest
@@ -113,3 +115,15 @@ def test_of_several_classes_an_effect_shows_the_one_that_moves_most():
     moved = np.abs(ends[1] - ends[0])
     assert effect.curve.of == estimator.classes_[np.argmax(moved)]
     assert effect.curve.movement == pytest.approx(np.max(moved), rel=0.02)
+
+
+def test_a_weekday_is_one_feature():
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=3 * k) for k in range(40)]
+    frame = pl.DataFrame({"x": range(40), "day": days, "y": np.arange(40.0)})
+    encoding = TableEncoding.fit(frame, "y", "regression")
+    features = features_of(encoding, encoding.transform(frame))
+    assert [f.name for f in features] == ["x", "day (years)", "day (weekday)"]
+    assert features[2].columns == tuple(range(2, 9))
+    assert features[2].levels[:2] == ("Monday", "Tuesday")
+    names = [encoding.feature_names[k] for k in features[2].columns]
+    assert names[0] == "day=Monday"

@@ -132,3 +132,13 @@ def test_damaged_files_are_said_to_be_in_one_line(kind, tmp_path):
     with pytest.raises(TableError, match=r"t\.") as found:
         read_table(str(path))
     assert "\n" not in str(found.value)
+
+
+def test_a_column_of_a_base_may_hold_anything(tmp_path):
+    path = tmp_path / "base.db"
+    mixed = pl.DataFrame(
+        {"a": [1, 2.5, None], "b": ["x", 3, None]}, schema={"a": pl.Object, "b": pl.Object}
+    )
+    database(path, t=mixed)
+    frame = read_table(str(path))
+    assert frame.to_dict(as_series=False) == {"a": [1.0, 2.5, None], "b": ["x", "3", None]}

@@ -108,6 +108,8 @@ class InputModel:
             and knots.shape[1:] == (d,)
             and loadings.shape[:1] == (d,)
             and (knots.ndim, loadings.ndim, block.ndim) == (2, 2, 1)
+            and 1 <= len(knots) <= _MOST_KNOTS
+            and 1 <= loadings.shape[1] <= _MOST_FACTORS
             and (knots.dtype, loadings.dtype, block.dtype.kind) == (np.float64, np.float64, "i")
             and np.isfinite(knots).all()
             and (np.diff(knots, axis=0) >= 0.0).all()
@@ -270,7 +272,7 @@ def _loadings(
     """
     scores = np.where(known, scores, 0.0)
     n, d = scores.shape
-    k = min(_MOST_FACTORS, n - 1, d)
+    k = max(1, min(_MOST_FACTORS, n - 1, d))
     if d > _MOST_PAIRED:
         _, size, along = np.linalg.svd(scores / np.sqrt(n), full_matrices=False)
         return _bounded(along[:k].T * size[:k])

@@ -5,6 +5,7 @@ Friedman (2001): set one feature to a value in many rows, leave the rest as they
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,8 +57,7 @@ def features_of(encoding: TableEncoding, x: Float[np.ndarray, "n d"]) -> tuple[F
         width = len(column.feature_names)
         levels = getattr(column, "levels", None)
         if levels is None:
-            names = column.feature_names[: width - column.marked]
-            features += [Feature(name, (at + k,)) for k, name in enumerate(names)]
+            features += _of_numbers(column, at)
             if column.marked:
                 yes_no = np.array([[0.0], [1.0]])
                 name, last = column.feature_names[-1], at + width - 1
@@ -66,6 +66,17 @@ def features_of(encoding: TableEncoding, x: Float[np.ndarray, "n d"]) -> tuple[F
             features.append(_category(column, at, x[:, at : at + width]))
         at += width
     return tuple(features)
+
+
+def _of_numbers(column: Any, at: int) -> list[Feature]:
+    """One feature a column; the seven columns of a weekday are one."""
+    names = column.feature_names[: len(column.feature_names) - column.marked]
+    days = [k for k, name in enumerate(names) if name in getattr(column, "weekdays", ())]
+    features = [Feature(name, (at + k,)) for k, name in enumerate(names) if k not in days]
+    if days:
+        columns, levels = tuple(at + k for k in days), tuple(calendar.day_name)
+        features.append(Feature(f"{column.name} (weekday)", columns, np.eye(len(days)), levels))
+    return features
 
 
 def _category(column: Any, at: int, x: np.ndarray) -> Feature:

@@ -55,12 +55,17 @@ class DateColumn:
         return is_part and self.form in ("", *FORMS)
 
     @property
+    def weekdays(self) -> list[str]:
+        """Names of the columns of weekdays, if there are any."""
+        return [f"{self.name}={day}" for day in calendar.day_name] if WEEKDAY in self.parts else []
+
+    @property
     def feature_names(self) -> list[str]:
         """Names of the encoded columns."""
         own = {
             YEARS: [f"{self.name} (years)"],
             SEASON: [f"{self.name} (season, {side})" for side in ("sine", "cosine")],
-            WEEKDAY: [f"{self.name}={day}" for day in calendar.day_name],
+            WEEKDAY: self.weekdays,
             HOUR: [f"{self.name} (hour, {side})" for side in ("sine", "cosine")],
         }
         names = [name for part in self.parts for name in own[part]]

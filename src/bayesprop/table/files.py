@@ -13,7 +13,7 @@ import sqlite3
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -27,7 +27,8 @@ UNPACK: dict[str, Callable[[bytes], bytes]] = {
     ".bz2": bz2.decompress,
     ".xz": lzma.decompress,
 }
-_SQLITE = (".db", ".sqlite", ".sqlite3")
+SQLITE = (".db", ".sqlite", ".sqlite3")
+"""Read in place: what else is in the base is not opened."""
 
 
 class Place(NamedTuple):
@@ -85,8 +86,8 @@ def sqlite(content: bytes, part: str | None, path: Path) -> pl.DataFrame:  # noq
     """Read a table of an SQLite database, whole; it is opened for reading only."""
     base = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     try:
-        rows = base.execute("select name from sqlite_master where type in ('table', 'view')")
-        names = [str(name) for (name,) in rows]
+        known = base.execute("select name from sqlite_master where type in ('table', 'view')")
+        names = [str(name) for (name,) in known]
         if part is None and len(names) != 1:
             raise TableError(f"{quoted(path)} holds {listed(names)}: name one, as in FILE::TABLE")
         if part is not None and part not in names:
@@ -94,9 +95,19 @@ def sqlite(content: bytes, part: str | None, path: Path) -> pl.DataFrame:  # noq
         name = (part or names[0]).replace('"', '""')
         found = base.execute(f'select * from "{name}"')
         columns = [column[0] for column in found.description]
-        return pl.DataFrame(found.fetchall(), columns, orient="row", infer_schema_length=None)
+        rows = found.fetchall()
+        # A column may hold numbers and text; what is text anywhere is text, to be looked at.
+        values = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
+        return pl.DataFrame([_series(*pair) for pair in zip(columns, values, strict=True)])
     finally:
         base.close()
+
+
+def _series(name: str, values: list[Any]) -> pl.Series:
+    kinds = {type(value) for value in values} - {type(None)}
+    if str in kinds and len(kinds) > 1:
+        values = [None if value is None else str(value) for value in values]
+    return pl.Series(name, values, strict=kinds != {int, float})
 
 
 READERS: dict[str, Callable[[bytes, str | None, Path], pl.DataFrame]] = {
@@ -111,7 +122,7 @@ READERS: dict[str, Callable[[bytes, str | None, Path], pl.DataFrame]] = {
     ".xlsm": excel,
     ".xls": excel,
     ".ods": excel,
-    **dict.fromkeys(_SQLITE, sqlite),
+    **dict.fromkeys(SQLITE, sqlite),
 }
 
 

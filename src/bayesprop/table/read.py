@@ -20,7 +20,7 @@ from pathlib import Path
 import polars as pl
 
 from bayesprop.table.errors import TableError, TableWarning, counted, listed, quoted
-from bayesprop.table.files import READERS, Place, read_file, unpacked
+from bayesprop.table.files import READERS, SQLITE, Place, read_file, unpacked
 from bayesprop.table.values import cleaned, typed
 
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
@@ -57,7 +57,8 @@ def read_table(source: str, text: Collection[str] = ()) -> pl.DataFrame:
 
 def _content(path: Path, where: str) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return b"" if path.suffix.lower() in SQLITE else file.read()
     except FileNotFoundError as error:
         raise TableError(f"there is no file {where}") from error
     except (OSError, ValueError) as error:
