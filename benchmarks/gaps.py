@@ -9,9 +9,9 @@ JSON a fit goes to `results/gaps.jsonl`; what stands there already is not run ag
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import polars as pl
 from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, metrics
 from bayesprop.cli.console import print_table
 from bayesprop.table.encoding import TableEncoding
-from benchmarks.tables import asked_for, divided, rows_of
+from benchmarks.tables import asked_for, divided, rows_of, run_missing
 
 TARGETS = {
     "HousePrices": "price",
@@ -103,22 +103,14 @@ def scores(name: str, way: str, parts: dict[str, Any], split: int) -> dict[str, 
 
 
 def measure(folder: Path, out: Path, n_splits: int, ways: list[str]) -> None:
-    """Run what is missing."""
-    done = {tuple(row[key] for key in _KEYS) for row in rows_of(out)}
-    out.parent.mkdir(exist_ok=True)
-    for split in range(n_splits):
-        for share in SHARES:
-            for name in (*TARGETS, *CLASSES):
-                for where in WHERE:
-                    for way in ways:
-                        key = (name, share, where, way, split)
-                        if key in done:
-                            continue
-                        row = dict(zip(_KEYS, key, strict=True))
-                        parts = split_of(folder, name, share, where, split)
-                        row |= scores(name, way, parts, split)
-                        with out.open("a") as file:
-                            file.write(json.dumps(row) + "\n")
+    """Run what is missing, split by split."""
+
+    def score(name: str, share: float, where: str, way: str, split: int) -> dict[str, float]:
+        return scores(name, way, split_of(folder, name, share, where, split), split)
+
+    cases = product(range(n_splits), SHARES, (*TARGETS, *CLASSES), WHERE, ways)
+    ordered = ((name, share, where, way, split) for split, share, name, where, way in cases)
+    run_missing(out, _KEYS, ordered, score)
 
 
 _KEYS = ("table", "share", "where", "way", "split")

@@ -9,7 +9,7 @@ goes to `results/groups.jsonl`; what stands there already is not run again.
 
 from __future__ import annotations
 
-import json
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from bayesprop import BayesianMLPRegressor, metrics
 from bayesprop.cli.console import print_table
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.read import read_table
-from benchmarks.tables import asked_for, rows_of
+from benchmarks.tables import asked_for, rows_of, run_missing
 
 SHARE = 0.2
 WAYS = ("groups", "rows", "as a column")
@@ -76,18 +76,13 @@ def scores(one: Grouped, way: str, split: int) -> dict[str, float]:
 
 
 def measure(folder: Path, out: Path, n_splits: int, ways: list[str]) -> None:
-    """Run what is missing."""
-    done = {(row["table"], row["split"], row["way"]) for row in rows_of(out)}
-    out.parent.mkdir(exist_ok=True)
-    for split in range(n_splits):
-        for name in NAMES:
-            for way in ways:
-                if (name, split, way) in done:
-                    continue
-                row = {"table": name, "split": split, "way": way}
-                row |= scores(table(folder, name, split), way, split)
-                with out.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+    """Run what is missing, split by split."""
+
+    def score(name: str, split: int, way: str) -> dict[str, float]:
+        return scores(table(folder, name, split), way, split)
+
+    cases = ((name, split, way) for split, name, way in product(range(n_splits), NAMES, ways))
+    run_missing(out, ("table", "split", "way"), cases, score)
 
 
 def show(out: Path) -> None:

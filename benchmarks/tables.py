@@ -11,7 +11,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -140,6 +140,22 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
     """Read what was measured already."""
     if path.exists():
         yield from map(json.loads, path.read_text().splitlines())
+
+
+def run_missing(
+    out: Path,
+    names: Sequence[str],
+    cases: Iterable[tuple[Any, ...]],
+    score: Callable[..., dict[str, Any]],
+) -> None:
+    """Score every case that has no line yet, and write its line: its names, and its scores."""
+    done = {tuple(row[name] for name in names) for row in rows_of(out)}
+    out.parent.mkdir(exist_ok=True)
+    for case in cases:
+        if case not in done:
+            row = dict(zip(names, case, strict=True)) | score(*case)
+            with out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
 
 
 def measure(folder: Path, out: Path, n_splits: int, models: list[str]) -> None:
