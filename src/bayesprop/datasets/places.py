@@ -161,9 +161,10 @@ def _pictures(arrays: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _loaded_from_csv(data: DataSet, content: bytes, path: str) -> Loaded:
-    from bayesprop.table.read import parse
+    """Return a published table of codes as it stands: "?" is a level there, not a gap."""
+    import polars as pl
 
-    frame = parse(content, path)
+    frame = pl.read_csv(content, infer_schema=False)
     if data.target not in frame.columns:
         raise TableError(f"{path} must have a column {data.target}: fetch it again")
     features = frame.drop(data.target)
