@@ -167,3 +167,60 @@ def test_what_says_nothing_of_a_mapped_target_is_refused():
 def test_a_copy_with_another_kind_keeps_the_map_of_its_fit():
     model = copy.copy(fitted_to("linear", "share")).set_params(target_kind="numbers")
     assert model.task_.kind == "share"
+
+
+@pytest.fixture(scope="module")
+def of_rates():
+    """Counts whose mean is the exposure, in column 2, times exp(x0); and a model of them."""
+    rng = np.random.default_rng(4)
+    x = np.column_stack([rng.normal(size=(400, 2)), np.exp(0.8 * rng.normal(size=400))])
+    y = rng.poisson(x[:, 2] * np.exp(0.7 * x[:, 0])).astype(float)
+    model = BayesianLinearRegressor(target_kind="count", exposure=2)
+    return model.fit(x, y), x, y
+
+
+def test_counts_grow_with_their_exposure(of_rates):
+    model, x, y = of_rates
+    assert abs(model.predict(x).sum() / y.sum() - 1.0) < 0.2
+    long = x.copy()
+    long[:, 2] = 6.0  # beyond most rows: the rate stays
+    np.testing.assert_allclose(
+        np.median(model.predict(long) / (6.0 * np.exp(0.7 * x[:, 0]))), 1.0, atol=0.35
+    )
+    without = BayesianLinearRegressor(target_kind="count").fit(x, y)
+    assert model.log_likelihood(x, y) > without.log_likelihood(x, y)
+    draws = model.sample_y(x, 400, include_noise=True)
+    error = draws.mean(axis=1) - model.predict(x)
+    assert np.median(np.abs(error / (draws.std(axis=1) / 20.0 + 1e-9))) < 3.0
+
+
+def test_rows_with_exposures_are_predicted_each_by_its_own(of_rates):
+    model, x, _ = of_rates
+    whole = model.predict_dist(x)
+    rows = np.array([7, 3, 90])
+    np.testing.assert_allclose(model.predict_dist(x[rows]).mean, whole[rows].mean, rtol=1e-9)
+    np.testing.assert_array_equal(whole[rows].quantile(0.9), whole.quantile(0.9)[rows])
+    gap = x[:5].copy()
+    gap[1, 0] = np.nan
+    assert np.isfinite(model.predict_dist(gap).mean).all()
+    again = estimator_from_stored(*estimator_to_stored(model))
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "rule"),
+    [
+        ({"exposure": 3}, None, "must be a column of X"),
+        ({"exposure": "years"}, None, "must be a column of X"),
+        ({"exposure": 2}, 0.0, "got 0 in row 5"),
+        ({"exposure": 2}, np.nan, "got nan in row 5"),
+        ({"exposure": 2, "target_kind": "numbers"}, None, "must be 'count'"),
+    ],
+)
+def test_exposures_are_checked(of_rates, change, value, rule):
+    _, x, y = of_rates
+    x = x.copy()
+    if value is not None:
+        x[5, 2] = value
+    with pytest.raises(ValueError, match=rule):
+        BayesianLinearRegressor(**({"target_kind": "count"} | change)).fit(x, y)

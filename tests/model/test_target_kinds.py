@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 from sklearn.linear_model import Ridge
 
-from bayesprop.model.left_out import _PRECISIONS, left_out_errors
-from bayesprop.model.target_kinds import (
-    COUNT,
-    POSITIVE,
-    SHARE,
-    CountScores,
-    Logit,
-    SoftplusInverse,
-    learnt_map,
-    map_from_dict,
-)
+from bayesprop.model.count_scores import CountScores, Tendency
+from bayesprop.model.left_out import PRECISIONS, left_out_errors
+from bayesprop.model.target_kinds import learnt_map, map_from_dict
+from bayesprop.model.target_maps import COUNT, POSITIVE, SHARE, Logit, SoftplusInverse
 
 SCORES = CountScores(np.array([0.5, 1.5, 4.5, 20.5]), np.array([-0.4, 0.2, 1.1, 2.5]))
 HIGH = CountScores(np.array([30.5, 50.5]), np.array([-2.0, 1.0]))
@@ -27,6 +22,15 @@ PLACES = {
     "share": (Logit(), np.array([1e-6, 0.01, 0.5, 0.9, 1.0 - 1e-6])),
     "scores": (SCORES, np.array([-0.49, 0.1, 0.9, 3.0, 10.0, 100.0])),
     "high scores": (HIGH, np.array([-0.4, 10.0, 40.0, 60.0])),
+    "rates": (
+        CountScores(
+            np.array([-0.3, 1.5, 20.0]),
+            np.array([-0.4, 0.2, 2.5]),
+            None,
+            np.array([0.1, 1.0, 30.0]),
+        ),
+        np.array([-0.4, 3.0, 1000.0]),
+    ),
     "one score": (CountScores(np.array([0.5]), np.array([1.0])), np.array([-0.4, 0.2, 3.0])),
 }
 EVERY = pytest.mark.parametrize(("map", "y"), PLACES.values(), ids=PLACES)
@@ -49,7 +53,7 @@ def test_slopes_are_differences(map, y):
 
 @EVERY
 def test_everything_maps_into_the_support(map, y):
-    z = np.array([-1e8, -800.0, -30.0, 0.0, 30.0, 800.0, 1e8])
+    z = np.array([[-1e8], [-800.0], [-30.0], [0.0], [30.0], [800.0], [1e8]]) + np.zeros(len(y))
     low, high = map.support
     back = map.inverse(z)
     least = -0.5 if map.kind == COUNT else low
@@ -62,6 +66,8 @@ def test_everything_maps_into_the_support(map, y):
 @EVERY
 def test_maps_are_read_as_they_were_written(map, y):
     read = map_from_dict(map.to_dict())
+    if (exposure := getattr(map, "exposure", None)) is not None:
+        read = replace(read, exposure=exposure)
     np.testing.assert_array_equal(read.forward(y), map.forward(y))
 
 
@@ -90,7 +96,7 @@ def test_spread_counts_are_normal_and_keep_their_interval():
     rng = np.random.default_rng(0)
     y = rng.negative_binomial(0.7, 0.2, size=(4000, 1)).astype(float)
     learnt = learnt_map(COUNT, np.ones((4000, 1)), y)
-    z = learnt.encode(y, np.random.RandomState(1))
+    z = learnt.encode(y, np.random.RandomState(1), np.ones((4000, 1)))
     assert (z > learnt.forward(y - 0.5)).all()
     assert (z < learnt.forward(y + 0.5)).all()
     inside = z[z < learnt.scores[-1]]
@@ -104,11 +110,49 @@ def test_spread_counts_are_normal_and_keep_their_interval():
     )
 
 
+def test_a_count_is_drawn_from_a_normal_about_its_tendency_within_its_interval():
+    tendency = Tendency(np.array([0.8, 0.0]), 0.3, 0.5)
+    learnt = replace(SCORES, tendency=tendency)
+    for k, x in ((0.0, 1.0), (2.0, -1.0), (2.0, 4.0)):
+        z = learnt.encode(
+            np.full((4000, 1), k), np.random.RandomState(2), np.tile([x, 0.0], (4000, 1))
+        )
+        m, s = 0.3 + 0.8 * x, 0.5
+        low, high = SCORES.forward(np.array([k - 0.5, k + 0.5]))
+        law = stats.truncnorm((low - m) / s, (high - m) / s, m, s)
+        assert stats.kstest(z[:, 0], law.cdf).pvalue > 1e-4
+    far = learnt.encode(np.array([[0.0]]), np.random.RandomState(0), np.array([[60.0, 0.0]]))
+    assert np.isfinite(far).all()
+    assert far < SCORES.forward(np.array([0.5])), "where the normal has nothing"
+
+
+def test_what_is_drawn_has_the_slopes_of_an_ordered_probit():
+    rng = np.random.default_rng(3)
+    n, slopes = 3000, np.array([0.9, -0.5, 0.0])
+    x = rng.normal(size=(n, 3))
+    latent = x @ slopes + rng.normal(size=n)
+    y = np.maximum(np.floor(latent + 0.5), 0.0)
+    edges = np.concatenate([[-np.inf], np.arange(0.5, y.max()), [np.inf]])
+
+    def minus_log_likelihood(w):
+        below, above = (edges[y.astype(int) + j] - x @ w for j in (0, 1))
+        return -np.sum(np.log(np.maximum(stats.norm.cdf(above) - stats.norm.cdf(below), 1e-300)))
+
+    best = optimize.minimize(minus_log_likelihood, np.zeros(3)).x
+    learnt = learnt_map(COUNT, x, y[:, None])
+    found = learnt.tendency.slopes / learnt.tendency.std
+    np.testing.assert_allclose(found, best, atol=0.1)
+    spread = replace(learnt, tendency=None).encode(y[:, None], np.random.RandomState(0), x)
+    z = learnt.encode(y[:, None], np.random.RandomState(0), x)
+    of_spread, of_drawn = (np.linalg.lstsq(x, one[:, 0], rcond=None)[0] for one in (spread, z))
+    assert abs(of_spread[0]) < 0.9 * abs(of_drawn[0]), "spread evenly, slopes shrink"
+
+
 def test_left_out_errors_are_those_of_fits_without_the_row():
     rng = np.random.default_rng(1)
     x, z, weight = rng.normal(size=(12, 3)), rng.normal(size=(12, 1)), rng.uniform(0.5, 2.0, 12)
     errors = left_out_errors(x, z, weight)[:, :, 0]
-    for precision, of_rows in zip(_PRECISIONS, errors, strict=True):
+    for precision, of_rows in zip(PRECISIONS, errors, strict=True):
         for row in range(12):
             others = np.arange(12) != row
             # The shift of the penalty's origin with the row is what a ridge without centring has.

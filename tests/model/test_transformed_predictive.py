@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayesprop.model.count_scores import CountScores
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, StudentTPredictive
-from bayesprop.model.target_kinds import CountScores, Logit, SoftplusInverse
+from bayesprop.model.target_maps import Logit, SoftplusInverse
 from bayesprop.model.transformed_predictive import transformed
 
 RNG = np.random.default_rng(0)

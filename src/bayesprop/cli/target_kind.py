@@ -9,7 +9,7 @@ from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.cli.actions import Learning
 from bayesprop.cli.console import InputError, note
 from bayesprop.model.kind_guess import guessed_kind
-from bayesprop.model.target_kinds import COUNT, NUMBERS, POSITIVE, SHARE
+from bayesprop.model.target_maps import COUNT, NUMBERS, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
 from bayesprop.table.errors import one_line
 

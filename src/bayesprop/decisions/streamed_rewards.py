@@ -25,7 +25,7 @@ from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.params import COUNT, POSITIVE, check_int, rule
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
-from bayesprop.model.target_kinds import NUMBERS
+from bayesprop.model.target_maps import NUMBERS
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.store import Stored
 

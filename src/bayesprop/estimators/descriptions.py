@@ -49,6 +49,9 @@ target_kind : {"numbers", "positive", "share", "count"}
     What a target can be: any number; above 0, learnt through a map between a log and a line that
     rows left out choose; between 0 and 1, as log odds; or a whole number from 0 on, predicted by
     the probability of each. Predictions never leave it.
+exposure : str, int or None
+    Column of X that says how long, or on how many, each row's count was taken: counts grow with
+    it, and its log is an input. A name, if X has names, or a place.
 random_state : int, RandomState or None
     Seeds start, order of rows and draws.
 verbose : int

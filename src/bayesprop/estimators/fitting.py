@@ -20,8 +20,9 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from bayesprop.model.fit_report import CONSTANT_TARGET
 from bayesprop.model.input_model import NO_INPUT_MODEL, InputModel, KnownInputs
 from bayesprop.model.method import Learned, LeavesGroupsOut, Progress, TrainingRows
-from bayesprop.model.target_kinds import NUMBERS, learnt_map
-from bayesprop.model.task import Encoding, Numbers, Standardiser
+from bayesprop.model.target_kinds import learnt_map
+from bayesprop.model.target_maps import COUNT, NUMBERS
+from bayesprop.model.task import Encoding, Numbers, Standardiser, with_log
 from bayesprop.numerics.machine import forget_when_crowded
 
 FITS_A_LOOK = 8
@@ -133,10 +134,11 @@ def _learned(
         Whether the rows are taken once, as they come.
     """
     X, y, weight, _ = rows
-    method = estimator.build_method(estimator.task_, X.shape[1])
+    task = estimator.task_.of_rows(X)
+    method = estimator.build_method(task, X.shape[1])
     x = encoding_of(estimator).encode(X, method.furthest_input)
     rng = check_random_state(estimator.random_state)
-    data = TrainingRows(x, estimator.task_.encode(y, rng), weight, groups)
+    data = TrainingRows(x, task.encode(y, rng, x), weight, groups)
     how = rng, Progress(getattr(estimator, "verbose", 0))
     if streams:
         return method.absorb(data, before, *how)
@@ -176,13 +178,40 @@ def warn(sentences: list[str]) -> None:
 
 def encoding_of(estimator: Any) -> Encoding:
     """Return how the columns of an estimator become inputs of its method."""
-    return Encoding(estimator.x_scaler_, getattr(estimator, "feature_names_in_", None))
+    names = getattr(estimator, "feature_names_in_", None)
+    return Encoding(estimator.x_scaler_, names, exposure_column(estimator))
+
+
+def exposure_column(estimator: Any) -> int | None:
+    """Return the place of the column of exposures, None where there is none; ValueError."""
+    exposure = getattr(estimator, "exposure", None)
+    if exposure is None:
+        return None
+    names = getattr(estimator, "feature_names_in_", None)
+    columns = list(range(estimator.n_features_in_))
+    columns += [] if names is None else list(names)
+    if isinstance(exposure, bool) or exposure not in columns:
+        which = f"0 to {len(columns) - 1}" if names is None else ", ".join(map(str, names[:12]))
+        raise ValueError(f"exposure must be a column of X ({which}), got {exposure!r}")
+    return columns.index(exposure) % estimator.n_features_in_
+
+
+def checked_exposure(estimator: Any, X: Any) -> Float[np.ndarray, "n d"]:
+    """Return rows; ValueError names the first whose exposure is not a number > 0."""
+    X, column = np.asarray(X), exposure_column(estimator)
+    if column is not None and not (is_good := X[:, column] > 0.0).all():
+        row = int(np.argmin(is_good))
+        raise ValueError(
+            f"exposure must be a number > 0 in every row, got {X[row, column]:g} in row {row}: "
+            "leave the row out, or say for how long it was counted"
+        )
+    return X
 
 
 def input_scaler(estimator: Any, X: np.ndarray, weight: np.ndarray | None) -> Standardiser:
     """Learn the scale of inputs, or leave them as they are."""
     if estimator.standardises_inputs:
-        return Standardiser.fit(X, weight)
+        return Standardiser.fit(with_log(X, exposure_column(estimator)), weight)
     return Standardiser.none(X.shape[1])
 
 
@@ -202,7 +231,7 @@ def without_gaps(
     targets
         Of chosen rows: numbers, or of every class whether it is the row's, (m, t).
     """
-    gap = np.isnan(X)
+    gap = np.isnan(checked_exposure(estimator, X))
     has_gap = np.asarray(gap.any(axis=1))
     if reset:
         is_empty = np.asarray((gap if weight is None else gap[weight > 0.0]).all(axis=0))
@@ -298,7 +327,11 @@ def numbers_task(
     estimator: Any, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None, *, is_vector: bool
 ) -> Numbers:
     """Learn map and units of targets (n, o); ValueError where they do not go with the kind."""
-    kind = estimator.target_kind
+    kind, column = estimator.target_kind, exposure_column(estimator)
+    if column is not None and kind != COUNT:
+        raise ValueError(
+            f"exposure is of counts: target_kind must be 'count' with it, got {kind!r}"
+        )
     if kind == NUMBERS:
         return Numbers(target_scaler(y, weight), is_vector)
     if isinstance(noise := getattr(estimator, "noise", None), Real):
@@ -306,9 +339,11 @@ def numbers_task(
             f"noise must be learnt with target_kind={kind!r}, because a variance in y² says "
             f"nothing of a mapped target; got {noise!r}: leave it out"
         )
-    learnt = learnt_map(kind, estimator.x_scaler_.transform(X), y, weight)
-    spread = learnt.encode(y, check_random_state(0))
-    return Numbers(target_scaler(spread, weight), is_vector, learnt)
+    x = encoding_of(estimator).standardised(X)
+    learnt = learnt_map(kind, x, y, weight, None if column is None else X[:, column])
+    task = Numbers(Standardiser.none(1), is_vector, learnt, column)
+    spread = task.of_rows(X).encode(y, check_random_state(0), x)
+    return replace(task, scaler=target_scaler(spread, weight))
 
 
 def target_scaler(y: np.ndarray, weight: np.ndarray | None) -> Standardiser:

@@ -24,7 +24,7 @@ from bayesprop.model.gradient_method import Apply
 from bayesprop.model.method import Learned
 from bayesprop.model.network_likelihoods import GaussianNoise
 from bayesprop.model.networks import Activation, plain_activation
-from bayesprop.model.target_kinds import NUMBERS
+from bayesprop.model.target_maps import NUMBERS
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.model.trained_network import TrainedNetwork
 from bayesprop.numerics.loops import Replayed, Rows, replay

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesprop.model.target_kinds import KINDS, NUMBERS
+from bayesprop.model.target_kinds import KINDS
+from bayesprop.model.target_maps import NUMBERS
 
 Metadata = Mapping[str, Any]
 
@@ -151,6 +152,7 @@ GAMMA = numbers("(shape > 1, rate > 0)", lambda shape, rate: 1.0 < shape < inf a
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TargetKind:
-    """The hyper-parameter that every regressor has."""
+    """The hyper-parameters that every regressor has."""
 
     target_kind: str = field(default=NUMBERS, metadata=one_of(*KINDS))
+    exposure: str | int | None = None

@@ -23,10 +23,11 @@ from bayesprop.estimators.params import TargetKind, check_fields, check_int
 from bayesprop.estimators.stored import from_stored, save, to_stored
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.fitted import Fitted
 from bayesprop.model.input_model import KnownInputs
 from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, Stored, Streams
 from bayesprop.model.predictive import Predictive
-from bayesprop.model.task import Classes, Fitted, Numbers, Standardiser
+from bayesprop.model.task import Classes, Numbers, Standardiser
 from bayesprop.model.transformed_predictive import TransformedPredictive
 
 
@@ -56,7 +57,7 @@ def _checked_inputs(estimator: Any, X: Any) -> Float[np.ndarray, "n d"]:
     """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""
     check_is_fitted(estimator)
     how = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
-    return np.asarray(validate_data(estimator, X, reset=False, **how))
+    return fitting.checked_exposure(estimator, validate_data(estimator, X, reset=False, **how))
 
 
 class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
@@ -178,8 +179,7 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
             Rows in the original units, columns as in `fit`; NaN where a value is missing: the
             prediction is then a mixture over what it may be.
         """
-        X = _checked_inputs(self, X)
-        return self.fitted_.predict(X)
+        return self.fitted_.predict(_checked_inputs(self, X))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
@@ -371,8 +371,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
             Rows in the original units, columns as in `fit`; NaN where a value is missing: the
             prediction is then a mixture over what it may be.
         """
-        X = _checked_inputs(self, X)
-        return self.fitted_.predict(X)
+        return self.fitted_.predict(_checked_inputs(self, X))
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n c"]:
         """Predictive probability of every class, in the order of `classes_`; rows sum to one."""

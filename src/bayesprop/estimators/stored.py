@@ -26,7 +26,7 @@ _RENAMED: dict[str, dict[str, str]] = {
 """Hyper-parameters by their names in older files."""
 
 
-_ADDED = {"target_kind": "numbers"}
+_ADDED = {"target_kind": "numbers", "exposure": None}
 """Hyper-parameters that older files do not have, each with the value that stands for them."""
 
 

@@ -5,17 +5,10 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.model.count_scores import CountScores
 from bayesprop.model.left_out import left_out_log_likelihood
-from bayesprop.model.target_kinds import (
-    COUNT,
-    NUMBERS,
-    POSITIVE,
-    SHARE,
-    CountScores,
-    Logit,
-    SoftplusInverse,
-    learnt_map,
-)
+from bayesprop.model.target_kinds import learnt_map
+from bayesprop.model.target_maps import COUNT, NUMBERS, POSITIVE, SHARE, Logit, SoftplusInverse
 
 _CLEAR_GAIN = 0.1
 _FEW_ROWS, _FEW_VALUES = 50, 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-_PRECISIONS = (1e-2, 1.0, 1e1, 1e2, 1e3, 1e4)
+PRECISIONS = (1e-2, 1.0, 1e1, 1e2, 1e3, 1e4)
 _MOST_ROWS, _MOST_COLUMNS = 2000, 500
 
 
@@ -21,7 +21,7 @@ def left_out_log_likelihood(
     x
         Standardised inputs. The intercept has no prior.
     """
-    at = _some_rows(*x.shape)
+    at = some_rows(*x.shape)
     x, z, weight = x[at], z[at], weight[at]
     errors = left_out_errors(x, z, weight)
     mean_error = np.average(np.abs(errors), axis=1, weights=weight)
@@ -42,7 +42,7 @@ def left_out_errors(
     centred = root * (z - share @ z)
     along, square = basis.T @ centred, size**2
     errors = []
-    for precision in _PRECISIONS:
+    for precision in PRECISIONS:
         shrink = square / (square + precision)
         fitted = basis @ (shrink[:, None] * along)
         leverage = (basis**2) @ shrink + share
@@ -50,6 +50,7 @@ def left_out_errors(
     return np.stack(errors)
 
 
-def _some_rows(n: int, d: int) -> np.ndarray:
+def some_rows(n: int, d: int) -> np.ndarray:
+    """Return places of rows, evenly spaced where there are many, that a ridge fits fast."""
     most = _MOST_ROWS if d <= _MOST_COLUMNS else _MOST_COLUMNS
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(int)

@@ -1,25 +1,21 @@
-"""From a person's rows to what a method sees, and back: units, labels, what was learnt.
+"""From a person's targets to what a method sees, and back: units, maps and labels.
 
-A task is a value: numbers in their units, or classes by their labels. `Fitted` holds all that a
-prediction needs, without scikit-learn.
+A task is a value: numbers in their units, or classes by their labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.completed_predictive import completed, one_of_each
-from bayesprop.model.input_model import COMPLETIONS, NO_INPUT_MODEL, InputModel, KnownInputs
-from bayesprop.model.method import Learned, Method
-from bayesprop.model.pooled import pooled
+from bayesprop.model.count_scores import CountScores
 from bayesprop.model.predictive import Predictive
-from bayesprop.model.target_kinds import NUMBERS, TargetMap, map_from_dict
+from bayesprop.model.target_kinds import map_from_dict
+from bayesprop.model.target_maps import NUMBERS, TargetMap
 from bayesprop.model.transformed_predictive import transformed
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
@@ -122,11 +118,14 @@ class Numbers:
         Whether there is one target, without an axis of its own.
     map
         From the support of the targets to the whole line; None: they are learnt as they are.
+    exposure
+        Column that says how long, or on how many, each row was counted; None: all alike.
     """
 
     scaler: Standardiser
     is_vector: bool
     map: TargetMap | None = None
+    exposure: int | None = None
 
     name = REGRESSION
 
@@ -145,18 +144,29 @@ class Numbers:
         """One of `KINDS`."""
         return NUMBERS if self.map is None else self.map.kind
 
+    def of_rows(self, X: Float[np.ndarray, "n d"]) -> Numbers:
+        """Return the task of some rows, in the original units, whose counts have exposures."""
+        if self.exposure is None:
+            return self
+        return replace(self, map=replace(cast(Any, self.map), exposure=X[:, self.exposure, None]))
+
     def encode(
-        self, y: Float[np.ndarray, "n o"], rng: np.random.RandomState
+        self,
+        y: Float[np.ndarray, "n o"],
+        rng: np.random.RandomState,
+        x: Float[np.ndarray, "n d"],
     ) -> Float[np.ndarray, "n o"]:
-        """Map and standardise targets; counts draw where in their unit interval they lie."""
-        return self.scaler.transform(y if self.map is None else self.map.encode(y, rng))
+        """Map and standardise targets; counts draw where in their interval they lie."""
+        return self.scaler.transform(y if self.map is None else self.map.encode(y, rng, x))
 
     def decode(self, predictive: Predictive) -> Predictive:
         """Bring a prediction of standardised targets to the units and the shape of y."""
         shift = self.scaler.inverse_mean(np.zeros((1, self.n_outputs)))[0]
         rescaled = predictive.rescaled(shift, self.scaler.scale)
         rescaled = rescaled.target(0) if self.is_vector else rescaled
-        return rescaled if self.map is None else transformed(rescaled, self.map)
+        if self.map is None:
+            return rescaled
+        return transformed(rescaled, self.map[..., 0] if self.is_vector else self.map)
 
     def decode_draws(
         self, drawn: Float[np.ndarray, "s n o"], *, include_noise: bool
@@ -174,6 +184,8 @@ class Numbers:
     def to_dict(self) -> dict[str, Any]:
         """Return what `task_from_dict` reads, for JSON."""
         stored = {"y_is_vector": self.is_vector, "y_scaler": self.scaler.to_dict()}
+        if self.exposure is not None:
+            stored["y_exposure"] = self.exposure
         return stored if self.map is None else stored | {"y_map": self.map.to_dict()}
 
 
@@ -191,10 +203,15 @@ class Classes:
         """Number of labels."""
         return len(self.labels)
 
+    def of_rows(self, X: np.ndarray) -> Classes:  # noqa: ARG002
+        """Return the task of some rows: the same for all."""
+        return self
+
     def encode(
         self,
         y: np.ndarray,
         rng: np.random.RandomState,  # noqa: ARG002
+        x: np.ndarray,  # noqa: ARG002
     ) -> Int[np.ndarray, " n"]:
         """Codes of labels; ValueError names one that is not among them."""
         codes = np.minimum(np.searchsorted(self.labels, y), len(self.labels) - 1)
@@ -235,12 +252,23 @@ def task_from_dict(stored: dict[str, Any]) -> Task:
         learnt = map_from_dict(stored["y_map"]) if "y_map" in stored else None
         if learnt is not None and len(scaler.mean) != 1:
             raise ValueError(f"y_map is of one target, and y_scaler of {len(scaler.mean)}")
-        return Numbers(scaler, bool(stored["y_is_vector"]), learnt)
+        exposure = stored.get("y_exposure")
+        is_column = type(exposure) is int and 0 <= exposure < int(stored["n_features_in"])
+        if exposure is not None and not (is_column and isinstance(learnt, CountScores)):
+            raise ValueError(f"y_exposure must be a column, of counts, got {exposure!r}")
+        return Numbers(scaler, bool(stored["y_is_vector"]), learnt, exposure)
     kind, labels = _LABEL_KINDS[stored["label_kind"]], stored["classes"]
     if len(labels) < 2 or not all(type(label) is kind for label in labels):
         raise ValueError(f"classes must be two labels or more of kind {stored['label_kind']}")
     is_object = kind is str and not stored["is_text_array"]
     return Classes(np.asarray(labels, dtype=object if is_object else kind))
+
+
+def with_log(X: Float[np.ndarray, "n d"], column: int | None) -> Float[np.ndarray, "n d"]:
+    """Return rows with the log of one column in its place; None: of none."""
+    if column is None:
+        return X
+    return np.concatenate([X[:, :column], np.log(X[:, [column]]), X[:, column + 1 :]], axis=1)
 
 
 class FarInputError(ValueError):
@@ -268,10 +296,19 @@ class FarInputError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """How columns become standardised inputs, and what they are called."""
+    """How columns become standardised inputs, and what they are called.
+
+    exposure
+        Column whose log is the input; None: there is none.
+    """
 
     scaler: Standardiser
     names: np.ndarray | None = None
+    exposure: int | None = None
+
+    def standardised(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Standardise rows, wherever they lie."""
+        return self.scaler.transform(with_log(X, self.exposure))
 
     def encode(
         self, X: Float[np.ndarray, "n d"], furthest: float, first_row: int = 0
@@ -281,7 +318,7 @@ class Encoding:
         first_row
             Number of the first of these rows, for the message.
         """
-        x = self.scaler.transform(X)
+        x = self.standardised(X)
         if (
             max(np.fmax.reduce(x, None, initial=0.0), -np.fmin.reduce(x, None, initial=0.0))
             > furthest
@@ -290,99 +327,3 @@ class Encoding:
             name = column if self.names is None else self.names[column]
             raise FarInputError(first_row + row, column, float(X[row, column]), furthest, name)
         return x
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """Everything that a prediction needs; rows in the original units, checked for shape already.
-
-    inputs
-        How the columns go together; None in older files, by which rows with gaps are refused.
-    """
-
-    method: Method
-    task: Task
-    encoding: Encoding
-    learned: Learned
-    inputs: KnownInputs | None
-
-    def encoded(self, X: Float[np.ndarray, "n d"], first_row: int = 0) -> np.ndarray:
-        """Standardise rows."""
-        return self.encoding.encode(X, self.method.furthest_input, first_row)
-
-    def parts(self, X: Float[np.ndarray, "n d"]) -> Iterator[Any]:
-        """Predict some rows at a time, in the units of y or by its labels."""
-        has_gaps = bool(np.isnan(X).any())
-        most = self.method.rows_at_once // (COMPLETIONS if has_gaps else 1)
-        step = max(1, min(most, len(X)))
-        for first in range(0, len(X), step):
-            x = self.encoded(X[first : first + step], first)
-            of_some = self._of_gaps(X[first : first + step], x) if has_gaps else self._of(x)
-            yield self.task.decode(of_some)
-
-    def _of(self, x: Float[np.ndarray, "n d"]) -> Any:
-        """Predict standardised targets, or codes, at standardised rows without gaps."""
-        return self.method.predict(self.learned.state, x)
-
-    def _of_gaps(self, X: Float[np.ndarray, "n d"], x: Float[np.ndarray, "n d"]) -> Any:
-        """Predict what `_of` does; of rows with gaps a mixture over completions."""
-        gap = np.isnan(x).any(axis=1)
-        complete, rows = np.flatnonzero(~gap), np.flatnonzero(gap)
-        each = self._of(np.concatenate([x[complete], self._completions(X[rows])]))
-        n = len(complete)
-        parts = [each[:n], completed(each[n:], COMPLETIONS)]
-        kept = [k for k, places in enumerate((complete, rows)) if len(places)]
-        return pooled([parts[k] for k in kept], [(complete, rows)[k] for k in kept])
-
-    def _completions(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
-        """Return standardised completions of rows, those of a row after one another."""
-        d = X.shape[1]
-        completions = self._known_inputs.of_columns(d).completions(X)  # the others are targets
-        return self.encoding.scaler.transform(completions.reshape(-1, d))
-
-    @property
-    def _known_inputs(self) -> InputModel:
-        if self.inputs is None:
-            raise ValueError(NO_INPUT_MODEL)
-        return self.inputs.model
-
-    def predict(self, X: Float[np.ndarray, "n d"]) -> Any:
-        """Predictive distribution of every row."""
-        parts = list(self.parts(X))
-        return type(parts[0]).joined(parts)
-
-    def filled(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        """Return rows with their gaps filled in one way of many."""
-        gap = np.isnan(X).any(axis=1)
-        if not gap.any():
-            return X
-        filled = X.copy()
-        filled[gap] = self._known_inputs.of_columns(X.shape[1]).completions(X[gap], 1)[:, 0]
-        return filled
-
-    def features(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n o k"]:
-        """Return what has the posterior covariances of functions, of rows with gaps their mean."""
-        method, x = cast(Any, self.method), self.encoded(X)
-        gap = np.isnan(x).any(axis=1)
-        if not gap.any():
-            return method.features(self.learned.state, x)
-        complete, rows = np.flatnonzero(~gap), np.flatnonzero(gap)
-        each = np.concatenate([x[complete], self._completions(X[rows])])
-        found = method.features(self.learned.state, each)
-        n = len(complete)
-        mean = found[n:].reshape(len(rows), COMPLETIONS, *found.shape[1:]).mean(axis=1)
-        return np.concatenate([found[:n], mean])[np.argsort(np.concatenate([complete, rows]))]
-
-    def draw(
-        self, X: np.ndarray, rng: np.random.RandomState, n: int, *, include_noise: bool = False
-    ) -> Float[np.ndarray, "s n o"]:
-        """Draw functions jointly over all rows, or observations, in the units of y."""
-        method, task = cast(Any, self.method), cast(Numbers, self.task)
-        x = self.encoded(X)
-        has_gaps = np.isnan(x).any()
-        if has_gaps:
-            x = self._completions(X)
-        drawn = method.draw(self.learned.state, x, rng, n, include_noise=include_noise)
-        if has_gaps:
-            drawn = one_of_each(drawn, COMPLETIONS, rng.random_sample((n, len(X))))
-        return task.decode_draws(drawn, include_noise=include_noise)

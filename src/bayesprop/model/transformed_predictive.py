@@ -17,9 +17,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.model.count_scores import CountScores
 from bayesprop.model.crps import integrated_crps
 from bayesprop.model.predictive import Function, Moments, Predictive, expected_of_gaussians
-from bayesprop.model.target_kinds import CountScores, TargetMap
+from bayesprop.model.target_maps import TargetMap
 
 _MOST_COUNTS, _COUNT_TAIL = 96, 1e-7
 _LEAST_PROBABILITY = 1e-7
@@ -37,12 +38,12 @@ class TransformedPredictive(Predictive):
     def __getitem__(self, rows: Any) -> Self:
         """Select rows (a slice, mask or index array)."""
         mean, epistemic_var, noise_var = (part[rows] for part in self._moments())
-        return type(self)(mean, epistemic_var, noise_var, self.latent[rows], self.map)
+        return type(self)(mean, epistemic_var, noise_var, self.latent[rows], self.map[rows])
 
     def target(self, k: int) -> Self:
         """Select one of several targets."""
         mean, epistemic_var, noise_var = (part[..., k] for part in self._moments())
-        return type(self)(mean, epistemic_var, noise_var, self.latent.target(k), self.map)
+        return type(self)(mean, epistemic_var, noise_var, self.latent.target(k), self.map[..., k])
 
     @classmethod
     def joined(cls, parts: Sequence[Any]) -> Self:
@@ -53,7 +54,8 @@ class TransformedPredictive(Predictive):
         mean, epistemic_var, noise_var = map(np.concatenate, columns)
         latents = [part.latent for part in parts]
         latent = type(latents[0]).joined(latents)
-        return cls(mean, epistemic_var, noise_var, latent, parts[0].map)
+        whole = type(parts[0].map).joined([part.map for part in parts])
+        return cls(mean, epistemic_var, noise_var, latent, whole)
 
     def _moments(self) -> tuple[Moments, Moments, Moments]:
         return self.mean, self.epistemic_var, self.noise_var

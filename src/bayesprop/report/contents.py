@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.target_kinds import COUNT, POSITIVE, SHARE
+from bayesprop.model.target_maps import COUNT, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes, of_numbers
 from bayesprop.report.baselines import Baselines

@@ -1,0 +1,246 @@
+"""Counts as intervals of a number on the whole line, with or without an exposure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+
+from bayesprop.model.left_out import PRECISIONS, left_out_errors, some_rows
+from bayesprop.model.target_maps import COUNT, TargetMap
+
+_LEAST_STEP, _LEAST_ROWS = 0.1, 5.0
+_LARGEST_COUNT = 2.0**50
+_ROUNDS, _LEAST_STD = 4, 0.1
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+class Tendency(NamedTuple):
+    """What a ridge says of the scores: normal about `intercept` + x @ `slopes`, standardised x."""
+
+    slopes: Float[np.ndarray, " d"]
+    intercept: float
+    std: float
+
+
+@dataclass(frozen=True, eq=False)
+class CountScores(TargetMap):
+    """Normal scores of places t; a count k takes those of (k - 1/2, k + 1/2), from -1/2 on.
+
+    Between knots z is linear in log(t + 1/2). Below the first knot Phi(z) is linear in t and zero
+    at -1/2; beyond the last z is linear in t, with the slope that it has there. With an exposure e
+    the place is that of a rate: (t + 1/2) / e - 1/2 stands for t.
+
+    Only the scores of half-integers matter to a probability. Where in its interval a training count
+    lies is drawn from what the inputs tell of it: data augmentation of a probit with known
+    thresholds (Albert & Chib 1993), whose posterior is that of a ridge.
+
+    knots
+        Rising, above -1/2.
+    scores
+        Of the knots, rising: normal quantiles of the share of training targets below.
+    tendency
+        Where scores lie, by the inputs. None: anywhere, evenly over t.
+    exposure
+        Of the rows that are mapped, in the shape of their targets; None: 1.
+    """
+
+    knots: Float[np.ndarray, " k"]
+    scores: Float[np.ndarray, " k"]
+    tendency: Tendency | None = None
+    exposure: Float[np.ndarray, "n ..."] | None = None
+
+    kind: ClassVar[str] = COUNT
+    rule: ClassVar[str] = "whole numbers >= 0 (below 2^50)"
+    remedy: ClassVar[str] = "take 'numbers', or 'positive' for numbers > 0"
+    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
+
+    @classmethod
+    def holds(cls, y: np.ndarray) -> np.ndarray:
+        """Whether each target is a count."""
+        return (y >= 0.0) & (y == np.floor(y)) & (y < _LARGEST_COUNT)
+
+    def __getitem__(self, rows: Any) -> CountScores:
+        """Return the map of some of the rows that have an exposure."""
+        return self if self.exposure is None else replace(self, exposure=self.exposure[rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[CountScores]) -> CountScores:
+        """Put the rows that have exposures one after another."""
+        exposures = [part.exposure for part in parts if part.exposure is not None]
+        return replace(parts[0], exposure=np.concatenate(exposures)) if exposures else parts[0]
+
+    def encode(
+        self, y: np.ndarray, rng: np.random.RandomState, x: Float[np.ndarray, "n d"]
+    ) -> np.ndarray:
+        """Draw the scores of counts (n, o), each in its interval."""
+        u = np.clip(rng.random_sample(y.shape), 1e-9, 1.0 - 1e-9)
+        spread = self.forward(y - 0.5 + u)
+        if self.tendency is None:
+            return spread
+        slopes, intercept, std = self.tendency
+        m = (x @ slopes + intercept)[:, None]
+        low, high = self.forward(y - 0.5), self.forward(y + 0.5)
+        return _drawn_between((low - m) / std, (high - m) / std, u, (spread - m) / std) * std + m
+
+    def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
+        """Bring the bounds of intervals to the outermost counts that they hold."""
+        low, high = np.moveaxis(np.maximum(interval, 0.0), -1, 0)
+        return np.stack([np.ceil(low), np.floor(high)], axis=-1)
+
+    @property
+    def _log_knots(self) -> np.ndarray:
+        return np.log(self.knots + 0.5)
+
+    @property
+    def _last_slope(self) -> float:
+        """dz/dt beyond the last knot, at exposure 1."""
+        rise = 1.0
+        if len(self.knots) > 1:
+            rise = float(np.diff(self.scores)[-1] / np.diff(self._log_knots)[-1])
+        return rise / float(self.knots[-1] + 0.5)
+
+    @property
+    def _unit(self) -> np.ndarray | float:
+        return 1.0 if self.exposure is None else self.exposure
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Return the score of a place t >= -1/2; -inf at -1/2."""
+        above = np.maximum(np.asarray(y, np.float64) + 0.5, 0.0) / self._unit
+        first, last = self.knots[0] + 0.5, self.knots[-1] + 0.5
+        share = special.ndtr(self.scores[0]) * np.minimum(above / first, 1.0)
+        z = np.interp(np.log(np.maximum(above, first)), self._log_knots, self.scores)
+        z = z + self._last_slope * np.maximum(above - last, 0.0)
+        return np.where(above < first, special.ndtri(share), z)
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """Return the place of a score, above -1/2."""
+        return self._above(z) * self._unit - 0.5
+
+    def _above(self, z: np.ndarray) -> np.ndarray:
+        """Return the place of a score at exposure 1, as counted from -1/2."""
+        share = np.exp(special.log_ndtr(z) - special.log_ndtr(self.scores[0]))
+        above = np.exp(np.interp(z, self.scores, self._log_knots))
+        above = above + np.maximum(z - self.scores[-1], 0.0) / self._last_slope
+        return np.where(z < self.scores[0], share * (self.knots[0] + 0.5), above)
+
+    def observed(self, z: np.ndarray) -> np.ndarray:
+        """Return the count in whose unit interval g(z) lies."""
+        return np.maximum(np.ceil(self.inverse(z) - 0.5), 0.0)
+
+    def log_slope(self, y: np.ndarray) -> np.ndarray:
+        """Return log dz/dt at places t."""
+        return -np.log(np.maximum(self.inverse_slope(self.forward(y)), _TINY))
+
+    def inverse_slope(self, z: np.ndarray) -> np.ndarray:
+        """Return dt/dz."""
+        log_density = -0.5 * z * z - 0.5 * np.log(2.0 * np.pi)
+        below = np.exp(log_density - special.log_ndtr(self.scores[0])) * (self.knots[0] + 0.5)
+        beyond = np.full(np.shape(z), 1.0 / self._last_slope)
+        if len(self.knots) == 1:
+            return np.where(z < self.scores[0], below, beyond) * self._unit
+        piece = np.clip(np.searchsorted(self.scores, z, side="right") - 1, 0, len(self.knots) - 2)
+        rise = (np.diff(self._log_knots) / np.diff(self.scores))[piece]
+        within = rise * self._above(z)
+        slope = np.select([z < self.scores[0], z < self.scores[-1]], [below, within], beyond)
+        return slope * self._unit
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `from_dict` reads, for JSON; exposures are their rows' own."""
+        stored = {"kind": self.kind, "knots": self.knots.tolist(), "scores": self.scores.tolist()}
+        if self.tendency is None:
+            return stored
+        slopes, intercept, std = self.tendency
+        return stored | {"slopes": slopes.tolist(), "intercept": intercept, "std": std}
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> CountScores:
+        """Rebuild a map from `to_dict`; ValueError where it is none."""
+        knots, scores = (np.asarray(stored[name], np.float64) for name in ("knots", "scores"))
+        if knots.ndim != 1 or knots.shape != scores.shape or not len(knots):
+            raise ValueError("the knots and scores of counts must be as many")
+        for name, column in (("knots", knots), ("scores", scores)):
+            if not np.isfinite(column).all() or (np.diff(column) <= 0.0).any():
+                raise ValueError(f"the {name} of counts must be finite and rise")
+        if knots[0] <= -0.5 or knots[-1] > 1e300 or np.abs(scores).max() > 30.0:
+            raise ValueError("the knots of counts must lie above -1/2, their scores within 30")
+        if "slopes" not in stored:
+            return cls(knots, scores)
+        slopes = np.asarray(stored["slopes"], np.float64)
+        intercept, std = float(stored["intercept"]), float(stored["std"])
+        if slopes.ndim != 1 or not np.isfinite([*slopes, intercept, std]).all() or std <= 0.0:
+            raise ValueError("the tendency of counts must be finite, its std > 0")
+        return cls(knots, scores, Tendency(slopes, intercept, std))
+
+
+def learnt_scores(
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, " n"],
+    weight: Float[np.ndarray, " n"],
+    exposure: Float[np.ndarray, " n"] | None = None,
+) -> CountScores:
+    """Learn the scores of counts, and where in their intervals they lie by standardised inputs."""
+    scores = _marginal_scores(y, weight, exposure)
+    at = some_rows(*x.shape)
+    own = replace(scores, exposure=None if exposure is None else exposure[at, None])
+    x, y, weight = x[at], y[at, None], weight[at]
+    rng = np.random.RandomState(0)
+    for _ in range(_ROUNDS):
+        own = replace(own, tendency=_tendency(x, own.encode(y, rng, x)[:, 0], weight))
+    return replace(own, exposure=None)
+
+
+def _marginal_scores(y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> CountScores:
+    """Take knots that lie apart in score, each with rows enough between it and the last.
+
+    Without an exposure they are the upper ends of counts, else the rates of spread counts.
+    """
+    n = len(y)
+    if exposure is not None:
+        y = (y + np.random.RandomState(0).random_sample(n)) / exposure - 1.0
+    values, place = np.unique(y, return_inverse=True)
+    n_below = np.cumsum(np.bincount(place, weights=weight)) * n / np.sum(weight)
+    scores = special.ndtri(n_below / (n + 1.0))
+    kept = [0 if exposure is None else int(np.argmax(n_below >= min(_LEAST_ROWS, n_below[-1])))]
+    for k in range(kept[0] + 1, len(values)):
+        is_apart = scores[k] - scores[kept[-1]] >= _LEAST_STEP
+        if is_apart and n_below[k] - n_below[kept[-1]] >= _LEAST_ROWS:
+            kept.append(k)
+    return CountScores(values[kept] + 0.5, scores[kept])
+
+
+def _tendency(x: np.ndarray, z: np.ndarray, weight: np.ndarray) -> Tendency:
+    """Fit a ridge, its precision the best for rows left out, which say how far scores scatter."""
+    errors = left_out_errors(x, z[:, None], weight)[..., 0]
+    mean_square = np.average(errors**2, axis=1, weights=weight)
+    best = int(np.argmin(mean_square))
+    share = weight / np.sum(weight)
+    root, mean_x, mean_z = np.sqrt(weight), share @ x, float(share @ z)
+    basis, size, axes = np.linalg.svd(root[:, None] * (x - mean_x), full_matrices=False)
+    along = basis.T @ (root * (z - mean_z)) * size / (size**2 + PRECISIONS[best])
+    slopes = axes.T @ along
+    std = max(float(np.sqrt(mean_square[best])), _LEAST_STD)
+    return Tendency(slopes, mean_z - float(mean_x @ slopes), std)
+
+
+def _drawn_between(
+    low: np.ndarray, high: np.ndarray, u: np.ndarray, otherwise: np.ndarray
+) -> np.ndarray:
+    """Return the quantile u of a standard normal between two bounds.
+
+    otherwise
+        What is returned where the normal has next to nothing between them.
+    """
+    flip = low > 0.0
+    low, high, u = (
+        np.where(flip, -high, low),
+        np.where(flip, -low, high),
+        np.where(flip, 1.0 - u, u),
+    )
+    below, above = special.ndtr(low), special.ndtr(high)
+    z = np.clip(special.ndtri(below + u * (above - below)), low, high)
+    return np.where(above - below > 1e-12, np.where(flip, -z, z), otherwise)

@@ -1,0 +1,112 @@
+"""All that a prediction needs: method, task, encoding of inputs, and what was learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.model.completed_predictive import completed, one_of_each
+from bayesprop.model.input_model import COMPLETIONS, NO_INPUT_MODEL, InputModel, KnownInputs
+from bayesprop.model.method import Learned, Method
+from bayesprop.model.pooled import pooled
+from bayesprop.model.task import Encoding, Numbers, Task
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Everything that a prediction needs; rows in the original units, checked for shape already.
+
+    inputs
+        How the columns go together; None in older files, by which rows with gaps are refused.
+    """
+
+    method: Method
+    task: Task
+    encoding: Encoding
+    learned: Learned
+    inputs: KnownInputs | None
+
+    def encoded(self, X: Float[np.ndarray, "n d"], first_row: int = 0) -> np.ndarray:
+        """Standardise rows."""
+        return self.encoding.encode(X, self.method.furthest_input, first_row)
+
+    def parts(self, X: Float[np.ndarray, "n d"]) -> Iterator[Any]:
+        """Predict some rows at a time, in the units of y or by its labels."""
+        has_gaps = bool(np.isnan(X).any())
+        most = self.method.rows_at_once // (COMPLETIONS if has_gaps else 1)
+        step = max(1, min(most, len(X)))
+        for first in range(0, len(X), step):
+            x = self.encoded(X[first : first + step], first)
+            of_some = self._of_gaps(X[first : first + step], x) if has_gaps else self._of(x)
+            yield self.task.of_rows(X[first : first + step]).decode(of_some)
+
+    def _of(self, x: Float[np.ndarray, "n d"]) -> Any:
+        """Predict standardised targets, or codes, at standardised rows without gaps."""
+        return self.method.predict(self.learned.state, x)
+
+    def _of_gaps(self, X: Float[np.ndarray, "n d"], x: Float[np.ndarray, "n d"]) -> Any:
+        """Predict what `_of` does; of rows with gaps a mixture over completions."""
+        gap = np.isnan(x).any(axis=1)
+        complete, rows = np.flatnonzero(~gap), np.flatnonzero(gap)
+        each = self._of(np.concatenate([x[complete], self._completions(X[rows])]))
+        n = len(complete)
+        parts = [each[:n], completed(each[n:], COMPLETIONS)]
+        kept = [k for k, places in enumerate((complete, rows)) if len(places)]
+        return pooled([parts[k] for k in kept], [(complete, rows)[k] for k in kept])
+
+    def _completions(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
+        """Return standardised completions of rows, those of a row after one another."""
+        d = X.shape[1]
+        completions = self._known_inputs.of_columns(d).completions(X)  # the others are targets
+        return self.encoding.standardised(completions.reshape(-1, d))
+
+    @property
+    def _known_inputs(self) -> InputModel:
+        if self.inputs is None:
+            raise ValueError(NO_INPUT_MODEL)
+        return self.inputs.model
+
+    def predict(self, X: Float[np.ndarray, "n d"]) -> Any:
+        """Predictive distribution of every row."""
+        parts = list(self.parts(X))
+        return type(parts[0]).joined(parts)
+
+    def filled(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Return rows with their gaps filled in one way of many."""
+        gap = np.isnan(X).any(axis=1)
+        if not gap.any():
+            return X
+        filled = X.copy()
+        filled[gap] = self._known_inputs.of_columns(X.shape[1]).completions(X[gap], 1)[:, 0]
+        return filled
+
+    def features(self, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n o k"]:
+        """Return what has the posterior covariances of functions, of rows with gaps their mean."""
+        method, x = cast(Any, self.method), self.encoded(X)
+        gap = np.isnan(x).any(axis=1)
+        if not gap.any():
+            return method.features(self.learned.state, x)
+        complete, rows = np.flatnonzero(~gap), np.flatnonzero(gap)
+        each = np.concatenate([x[complete], self._completions(X[rows])])
+        found = method.features(self.learned.state, each)
+        n = len(complete)
+        mean = found[n:].reshape(len(rows), COMPLETIONS, *found.shape[1:]).mean(axis=1)
+        return np.concatenate([found[:n], mean])[np.argsort(np.concatenate([complete, rows]))]
+
+    def draw(
+        self, X: np.ndarray, rng: np.random.RandomState, n: int, *, include_noise: bool = False
+    ) -> Float[np.ndarray, "s n o"]:
+        """Draw functions jointly over all rows, or observations, in the units of y."""
+        method, task = cast(Any, self.method), cast(Numbers, self.task.of_rows(X))
+        x = self.encoded(X)
+        has_gaps = np.isnan(x).any()
+        if has_gaps:
+            x = self._completions(X)
+        drawn = method.draw(self.learned.state, x, rng, n, include_noise=include_noise)
+        if has_gaps:
+            drawn = one_of_each(drawn, COMPLETIONS, rng.random_sample((n, len(X))))
+        return task.decode_draws(drawn, include_noise=include_noise)

@@ -1,0 +1,179 @@
+"""Monotone maps from where a target can lie onto the whole line, and back.
+
+A method learns the mapped target z = h(y) as it would any number; what it predicts of z is brought
+back, so that no bound can leave the support. A map says of a target where it may lie (`check`),
+h and its inverse g, and their slopes, elementwise.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+
+NUMBERS, POSITIVE, SHARE, COUNT = "numbers", "positive", "share", "count"
+_TINY = float(np.finfo(np.float64).tiny)
+_BELOW_ONE = 1.0 - float(np.finfo(np.float64).epsneg)
+
+
+@dataclass(frozen=True, eq=False)
+class TargetMap(ABC):
+    """A monotone map h from a support onto the whole line, z = h(y), and its inverse y = g(z)."""
+
+    kind: ClassVar[str]
+    rule: ClassVar[str]
+    remedy: ClassVar[str]
+    support: ClassVar[tuple[float, float]]
+
+    @classmethod
+    def check(cls, y: np.ndarray) -> None:
+        """Raise ValueError, naming the first row, unless all targets lie in the support."""
+        is_good = cls.holds(y).reshape(len(y), -1).all(axis=1)
+        if not is_good.all():
+            row = int(np.argmin(is_good))
+            got = float(np.ravel(y[row])[np.argmin(cls.holds(np.ravel(y[row])))])
+            raise ValueError(
+                f"y must hold {cls.rule} for target_kind={cls.kind!r}, got {got:g} in row {row}: "
+                f"{cls.remedy}"
+            )
+
+    @classmethod
+    @abstractmethod
+    def holds(cls, y: np.ndarray) -> np.ndarray:
+        """Whether each target lies in the support."""
+
+    def encode(
+        self,
+        y: np.ndarray,
+        rng: np.random.RandomState,  # noqa: ARG002
+        x: Float[np.ndarray, "n d"],  # noqa: ARG002
+    ) -> np.ndarray:
+        """Map targets (n, o) that a method is to learn from standardised inputs."""
+        return self.forward(y)
+
+    def __getitem__(self, rows: Any) -> TargetMap:
+        """Return the map of some rows: that of all, where a kind says nothing else."""
+        return self
+
+    @classmethod
+    def joined(cls, parts: Sequence[Any]) -> TargetMap:
+        """Return the map of the rows of several predictions, one after another."""
+        return parts[0]
+
+    @abstractmethod
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Return h(y)."""
+
+    @abstractmethod
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """Return g(z)."""
+
+    def observed(self, z: np.ndarray) -> np.ndarray:
+        """Return the observation at z."""
+        return self.inverse(z)
+
+    @abstractmethod
+    def log_slope(self, y: np.ndarray) -> np.ndarray:
+        """Return log dh/dy, the log Jacobian of a density, at y."""
+
+    @abstractmethod
+    def inverse_slope(self, z: np.ndarray) -> np.ndarray:
+        """Return dg/dz at z, y per unit of z."""
+
+    def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
+        """Bring the bounds of intervals of targets into the support."""
+        return np.clip(interval, *self.support)
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `map_from_dict` reads, for JSON."""
+
+
+@dataclass(frozen=True, eq=False)
+class SoftplusInverse(TargetMap):
+    """h(y) = log(exp(y / scale) - 1): a log far below `scale`, linear far above it; y > 0.
+
+    scale
+        In y. Large: a log, errors in percent. Small: targets as they are, but positive. Beyond it
+        a heavy tail of z stays a heavy tail, so that y has a mean and a variance whenever z has.
+    """
+
+    scale: float
+
+    kind: ClassVar[str] = POSITIVE
+    rule: ClassVar[str] = "numbers > 0"
+    remedy: ClassVar[str] = (
+        "take 'numbers', for whole numbers 'count', or leave out rows that stand for no value"
+    )
+    support: ClassVar[tuple[float, float]] = (0.0, np.inf)
+
+    @classmethod
+    def holds(cls, y: np.ndarray) -> np.ndarray:
+        """Whether each target is positive."""
+        return y > 0.0
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Return h(y) = y / scale + log(1 - exp(-y / scale))."""
+        ratio = np.maximum(y, _TINY) / self.scale
+        return ratio + np.log(-np.expm1(-np.maximum(ratio, _TINY)))
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """Return g(z) = scale log(1 + exp(z))."""
+        return np.maximum(self.scale * np.logaddexp(0.0, z), _TINY)
+
+    def log_slope(self, y: np.ndarray) -> np.ndarray:
+        """Return log dh/dy = -log scale - log(1 - exp(-y / scale))."""
+        ratio = np.maximum(np.maximum(y, _TINY) / self.scale, _TINY)
+        return -np.log(self.scale) - np.log(-np.expm1(-ratio))
+
+    def inverse_slope(self, z: np.ndarray) -> np.ndarray:
+        """Return dg/dz = scale / (1 + exp(-z))."""
+        return self.scale * special.expit(z)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `map_from_dict` reads, for JSON."""
+        return {"kind": self.kind, "scale": self.scale}
+
+
+@dataclass(frozen=True, eq=False)
+class Logit(TargetMap):
+    """h(y) = log(y / (1 - y)); 0 < y < 1."""
+
+    kind: ClassVar[str] = SHARE
+    rule: ClassVar[str] = "numbers above 0 and below 1"
+    remedy: ClassVar[str] = (
+        "divide per cent by 100, move 0 and 1 inside by half the step of the measurement, or take "
+        "'numbers'"
+    )
+    support: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    @classmethod
+    def holds(cls, y: np.ndarray) -> np.ndarray:
+        """Whether each target lies between 0 and 1."""
+        return (y > 0.0) & (y < 1.0)
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Return the log odds."""
+        return special.logit(np.clip(y, _TINY, _BELOW_ONE))
+
+    def inverse(self, z: np.ndarray) -> np.ndarray:
+        """Return the share of log odds."""
+        return np.clip(special.expit(z), _TINY, _BELOW_ONE)
+
+    def log_slope(self, y: np.ndarray) -> np.ndarray:
+        """Return -log y - log(1 - y)."""
+        y = np.clip(y, _TINY, _BELOW_ONE)
+        return -np.log(y) - np.log1p(-y)
+
+    def inverse_slope(self, z: np.ndarray) -> np.ndarray:
+        """Return y (1 - y) at y = g(z)."""
+        return special.expit(z) * special.expit(-z)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `map_from_dict` reads, for JSON."""
+        return {"kind": self.kind}
