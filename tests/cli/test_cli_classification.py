@@ -12,9 +12,9 @@ import pytest
 import bayesprop
 from bayesprop import PBPClassifier
 from bayesprop.cli import main
-from bayesprop.cli.opened import Notes
-from bayesprop.cli.settings import DEFAULT_METHOD
 from bayesprop.store import load_model
+from bayesprop.table_model.notes import Notes
+from bayesprop.table_model.settings import DEFAULT_METHOD
 
 NAMES = ["plain", "with, comma", 'with "quote"', "日本 é", " <b>bold</b>", "[red]", "a;b|c"]
 FAST = ("--method", "pbp", "--hidden", "5", "--epochs", "10")
@@ -307,7 +307,7 @@ def test_known_sets_bring_their_task(cli, tmp_path, name, n_classes, rows):
 def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeypatch):
     seen = {}
     monkeypatch.setattr(
-        "bayesprop.cli.report.write_report", lambda _path, **given: seen.update(given)
+        "bayesprop.table_model.page.write_report", lambda _path, **given: seen.update(given)
     )
     out = tmp_path / "m"
     words = ("--report", tmp_path / "r.html", "--quiet")

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesprop.cli.console import figure
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.table.classes import class_text
+from bayesprop.table_model.plain_values import figure
 
 if TYPE_CHECKING:
-    from bayesprop.cli.deciding import Positive
     from bayesprop.decisions.thresholds import Rule
     from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import Predictive
     from bayesprop.table.encoding import TableEncoding
+    from bayesprop.table_model.deciding import Positive
 
 MAX_CLASS_COLUMNS, LIKELIEST_CLASSES = 20, 5
 _WORDED_CLASSES = 3
