@@ -174,11 +174,6 @@ def unseal(content: bytes, source: str) -> Stored:
         return _unpacked(content)
 
 
-def load(path: str | Path) -> Any:
-    """Return the fitted estimator of a model file."""
-    return load_model(path).estimator
-
-
 class _Refused(Exception):
     """Why a file is not believed, to follow "model file '...' "."""
 

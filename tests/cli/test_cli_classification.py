@@ -81,7 +81,7 @@ def test_predict_gives_labels_probabilities_and_doubt_in_two_parts(cli, animals)
         right += row["kind"] == actual
     assert right > 90
     x = pl.read_csv(path).select("a", "b").to_numpy()
-    information = bayesprop.load(model).predict_dist(x).mutual_information
+    information = bayesprop.load(model).estimator.predict_dist(x).mutual_information
     np.testing.assert_allclose([float(row["mutual_information"]) for row in rows], information)
 
 
@@ -272,7 +272,7 @@ def test_weights_reach_the_estimator(cli, tmp_path):
     frame, weight = pl.read_csv(path), np.array([1.0, 9.0] * 20)
     frame.with_columns(w=pl.Series(weight)).write_csv(path)
     model, _ = fit(cli, path, "--weights", "w", "--test-fraction", "0")
-    saved = bayesprop.load(model)
+    saved = bayesprop.load(model).estimator
     x = frame.select("a", "b").to_numpy()
     python = PBPClassifier(**saved.get_params()).fit(x, frame["kind"].to_list(), weight)
     np.testing.assert_array_equal(saved.predict_proba(x), python.predict_proba(x))

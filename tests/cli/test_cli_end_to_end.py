@@ -61,7 +61,7 @@ def test_predict_agrees_with_python(cli, diabetes):
     from sklearn.datasets import load_diabetes
 
     x, _ = load_diabetes(return_X_y=True, scaled=False)
-    mean, std = bayesprop.load(model).predict(x, return_std=True)
+    mean, std = bayesprop.load(model).estimator.predict(x, return_std=True)
     np.testing.assert_allclose([float(row["mean"]) for row in rows], mean, rtol=1e-9)
     np.testing.assert_allclose([float(row["std"]) for row in rows], std, rtol=1e-9)
     for row in rows:

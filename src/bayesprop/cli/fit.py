@@ -29,17 +29,12 @@ def run(options: Fit) -> None:
     model.save(options.out)
     if options.report is not None:
         with told.doing("writing the report"):
-            model.report(options.report)
+            model.report_fit(options.report)
     _show(options, fitted, model.saved.metadata)
 
 
 def _check_paths(options: Fit) -> None:
     inputs = [options.table, options.test]
-    if options.test is not None:
-        if options.time is not None:
-            raise InputError("--test and --time are two ways to judge a fit: give one of them")
-        if options.table == options.test:
-            raise InputError(f"--test {options.test}: these are the rows that are learnt")
     check_output(options.out, "--out", inputs)
     if options.report is not None:
         check_output(options.report, "--report", inputs)

@@ -22,7 +22,14 @@ from bayesprop.decisions.thresholds import UnreachableError
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean, listing, one_line
 from bayesprop.table.write import check_kind, write_table
-from bayesprop.table_model.answers import Answers, ClassAnswers, Decision, NumberAnswers, answers_of
+from bayesprop.table_model.answers import (
+    Answers,
+    ClassAnswers,
+    Decision,
+    NumberAnswers,
+    answers_of,
+    free_name,
+)
 from bayesprop.table_model.deciding import Asked, check_two_classes
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.model import TableModel, open_model
@@ -54,7 +61,7 @@ def run(options: Predict) -> None:
         _check_for_classes(options, asked)
         answers = replace(answers, decision=_decision(model, options, asked))
         others = {"row", *answers.names[1:], *reasons, *(frame.columns if options.keep else ())}
-        answers = replace(answers, label=_free_name(answers.label, others))
+        answers = replace(answers, label=free_name(answers.label, others))
     elif asked.option:
         check_two_classes((), asked.option)
     elif options.calibrate is not None:
@@ -130,14 +137,6 @@ def _check_for_classes(options: Predict, asked: Asked) -> None:
                 f"--{option} is for numbers; this model predicts classes, with a probability for "
                 "each"
             )
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    """Return a name for the column of the likeliest class that no other column has."""
-    label, rank = name, 1
-    while label in taken:
-        label, rank = f"predicted_{name}" + (f"_{rank}" if rank > 1 else ""), rank + 1
-    return label
 
 
 def _check_names(frame: pl.DataFrame, names: Sequence[str]) -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from bayesprop.cli.actions import Report
 from bayesprop.cli.console import continued, note, print_json, progress, warn
 from bayesprop.cli.tables import check_output
 from bayesprop.table_model.model import open_model
 from bayesprop.table_model.page import write_page
-
-if TYPE_CHECKING:
-    pass
 
 
 def run(options: Report) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -159,6 +160,14 @@ class ClassAnswers:
 
 
 Answers = NumberAnswers | ClassAnswers
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return a name for the column of the likeliest class that no other column has."""
+    label, rank = name, 1
+    while label in taken:
+        label, rank = f"predicted_{name}" + (f"_{rank}" if rank > 1 else ""), rank + 1
+    return label
 
 
 def answers_of(encoding: TableEncoding, label: str, numbers: NumberAnswers) -> Answers:

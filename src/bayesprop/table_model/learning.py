@@ -19,6 +19,7 @@ from bayesprop.table.errors import one_line
 from bayesprop.table.giveaways import giveaways
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
+from bayesprop.table_model.frames import read_any
 from bayesprop.table_model.judging import (
     Judged,
     NewGroups,
@@ -37,7 +38,6 @@ from bayesprop.table_model.sources import (
     column,
     divided,
     fingerprint,
-    read_source,
     table_name,
     target_of,
 )
@@ -291,9 +291,9 @@ def _title(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
     return f"{len(rows.y)} held-out rows{late}"
 
 
-def _own_rows(table: str | pl.DataFrame, encoding: TableEncoding, train: Rows) -> Rows:
+def _own_rows(table: Any, encoding: TableEncoding, train: Rows) -> Rows:
     """Read rows to judge by; InputError where there are none, or they are those learnt."""
-    frame = read_source(table, encoding.text_columns) if isinstance(table, str) else table
+    frame = read_any(table, encoding.text_columns)
     column(frame, encoding.target_name, table)
     rows = encoding.rows(frame)
     if not len(rows.y):

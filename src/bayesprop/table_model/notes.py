@@ -30,6 +30,12 @@ class Notes:
         What was noted of every table that the model has learnt since.
     held_out
         The metrics of the fit on the rows that it held out.
+    errors, judged_by
+        Standard errors of the model's metrics, and which rows these are.
+
+    Warnings
+    --------
+        What was to be said of the table and of the fit, sentences.
     positive, rule
         Of two classes: the positive one (the rarer, in files that do not say), and how to decide.
     base_rate
@@ -57,6 +63,9 @@ class Notes:
         classes = () if saved.table is None else saved.table.classes
         self.positive = stored_positive(classes, notes.get("positive"), _shares(self.baselines))
         self.rule = _rule(notes.get("decision")) if self.positive else None
+        self.errors = {k: e for k, e in noted("standard_errors", dict).items() if _is_number(e)}
+        self.judged_by: str = noted("judged_by", str)
+        self.warnings = [str(sentence) for sentence in noted("warnings", list)]
         self.base_rate: str = noted("base_rate", str)
         shape, pixels = noted("image_shape", list), noted("image_pixels", list)
         self.picture = _picture(shape, pixels, saved.estimator.n_features_in_)
@@ -91,6 +100,10 @@ class Notes:
         """Return the column that the fit was given for something."""
         name = self.config.get(key)
         return name if isinstance(name, str) else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float | int)
 
 
 def _scores(stored: dict[str, Any]) -> Scores | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def write_page(
-    path: Path,
+    path: str | Path,
     saved: SavedModel,
     encoding: TableEncoding,
     *,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from bayesprop.table_model.deciding import Asked
+from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.settings import Settings
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +46,15 @@ class FitRequest(RowRequest):
 
     method: str | None = None
     settings: Settings = field(default_factory=Settings)
-    test: str | pl.DataFrame | None = None
+    test: Any = None
     positive: str | None = None
     asked: Asked = field(default_factory=Asked)
     unit: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.test is None:
+            return
+        if self.time is not None:
+            raise InputError("--test and --time are two ways to judge a fit: give one of them")
+        if isinstance(self.test, str) and self.table == self.test:
+            raise InputError(f"--test {self.test}: these are the rows that are learnt")
