@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from bayesprop.model.fit_report import CONSTANT_TARGET
 from bayesprop.model.input_model import NO_INPUT_MODEL, InputModel, KnownInputs
@@ -352,3 +352,29 @@ class Pruned:
     n_weights: int
     n_removed: int
     threshold: float
+
+
+def validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
+    """Do what `validate_data` of scikit-learn does; ValueError names a column of text or dates."""
+    try:
+        if any(str(kind).lower().startswith("date") for kind in set(getattr(X, "dtypes", ()))):
+            raise TypeError("dates would be taken for nanoseconds")
+        return validate_data(estimator, X, *y, **how)
+    except (TypeError, ValueError) as error:
+        columns = X.columns if hasattr(X, "dtypes") and hasattr(X, "columns") else ()
+        name = next((one for one in columns if not _are_numbers(X[one])), None)
+        if name is None:
+            raise
+        raise ValueError(
+            f"column {name!r} holds text, categories or dates, and an estimator takes numbers: "
+            "bayesprop.fit(df, target=...) fits to such a table, and encodes it"
+        ) from error
+
+
+def _are_numbers(column: Any) -> bool:
+    values = np.asarray(column)
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return values.dtype.kind != "M"
