@@ -48,7 +48,7 @@ ALLOWED = {
 HOMES_OF_HEAVY_IMPORTS = {
     # of table it makes the folds, of report its models are rivals
     "sklearn": {"estimators", "datasets", "decisions", "table", "report"},
-    "matplotlib": {"report"},
+    "matplotlib": {"report", "model"},  # of model what a notebook asks for
     "numba": {"simd", "moments", "sampling"},
     "typer": {"cli"},
     "polars": {"table", "datasets", "table_model", "cli", "decisions"},

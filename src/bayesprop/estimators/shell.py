@@ -196,8 +196,7 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
         self, X: Any, alpha: tuple[float, ...] = (0.05, 0.5, 0.95)
     ) -> Float[np.ndarray, "n ... q"]:
         """Predictive quantiles of y at the levels `alpha`; (n, [o,] len(alpha))."""
-        predictive = self.predict_dist(X)
-        return np.stack([predictive.quantile(level) for level in np.atleast_1d(alpha)], axis=-1)
+        return self.predict_dist(X).quantile(np.atleast_1d(alpha))
 
     @available_if(has(DrawsFunctions))
     def sample_y(
