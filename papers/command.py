@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from bayesprop.cli import add_command, new_app, run_app
 from bayesprop.cli.actions import WithJson, WithRemarks, argument, option, repeated, switch
-from bayesprop.cli.console import InputError, note, print_json, print_table
+from bayesprop.cli.console import note, print_json, print_table
 from bayesprop.table.errors import did_you_mean, listing, one_line
+from bayesprop.table_model.refusals import InputError
 
 if TYPE_CHECKING:
     from papers.registry import Entry

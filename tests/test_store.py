@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from bayesprop import catalogue
-from bayesprop.store import ModelFileError, load, load_model, save_model
+from bayesprop import catalogue, load
+from bayesprop.store import ModelFileError, load_model, save_model
 from bayesprop.table.encoding import TableEncoding
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from bayesprop.estimators.pruning import prune
     from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, Predictive
-    from bayesprop.store import load
+    from bayesprop.table_model.from_python import fit, load
+    from bayesprop.table_model.model import TableModel
 
 _HOMES = {
     "ActiveLearner": "bayesprop.decisions.active_learner",
@@ -72,9 +73,11 @@ _HOMES = {
     "PointNetworkClassifier": "bayesprop.estimators.point_network",
     "PointNetworkRegressor": "bayesprop.estimators.point_network",
     "Predictive": "bayesprop.model.predictive",
+    "TableModel": "bayesprop.table_model.model",
     "ThompsonSampler": "bayesprop.decisions.bandits",
     "UpperConfidence": "bayesprop.decisions.bandits",
-    "load": "bayesprop.store",
+    "fit": "bayesprop.table_model.from_python",
+    "load": "bayesprop.table_model.from_python",
     "prune": "bayesprop.estimators.pruning",
 }
 
@@ -113,9 +116,11 @@ __all__ = [
     "PointNetworkClassifier",
     "PointNetworkRegressor",
     "Predictive",
+    "TableModel",
     "ThompsonSampler",
     "UpperConfidence",
     "__version__",
+    "fit",
     "load",
     "prune",
 ]

@@ -74,6 +74,12 @@ class SavedModel:
     metadata: dict[str, Any]
     header: dict[str, Any]
 
+    @classmethod
+    def of(cls, estimator: Any, table: TableEncoding, metadata: dict[str, Any]) -> SavedModel:
+        """Say of a model in memory what its file would say."""
+        about = {"schema": SCHEMA, "method": _method_of(estimator), "versions": _versions()}
+        return cls(estimator, table, metadata, about)
+
 
 def save_model(
     path: str | Path,
@@ -166,11 +172,6 @@ def unseal(content: bytes, source: str) -> Stored:
     with _naming(source):
         _check_start(content[: _LENGTH.size + len('{"')])
         return _unpacked(content)
-
-
-def load(path: str | Path) -> Any:
-    """Return the fitted estimator of a model file."""
-    return load_model(path).estimator
 
 
 class _Refused(Exception):

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.mark.parametrize(("by", "column"), [("std", "std"), ("epistemic", "epistemic_std")])
 def test_numbers_beyond_are_left_empty(cli, house_model, houses, by, column, monkeypatch):
-    monkeypatch.setattr("bayesprop.cli.predict.CHUNK_ROWS", 50)  # 120 rows: three parts
+    monkeypatch.setattr("bayesprop.table_model.model.CHUNK_ROWS", 50)  # 120 rows: three parts
     plain = cli("predict", house_model, houses).rows
     above = float(np.median([float(row[column]) for row in plain]))
     words = ["--abstain-above", above] + (["--by", by] if by != "std" else [])

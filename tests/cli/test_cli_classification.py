@@ -12,9 +12,9 @@ import pytest
 import bayesprop
 from bayesprop import PBPClassifier
 from bayesprop.cli import main
-from bayesprop.cli.opened import Notes
-from bayesprop.cli.settings import DEFAULT_METHOD
 from bayesprop.store import load_model
+from bayesprop.table_model.notes import Notes
+from bayesprop.table_model.settings import DEFAULT_METHOD
 
 NAMES = ["plain", "with, comma", 'with "quote"', "日本 é", " <b>bold</b>", "[red]", "a;b|c"]
 FAST = ("--method", "pbp", "--hidden", "5", "--epochs", "10")
@@ -81,7 +81,7 @@ def test_predict_gives_labels_probabilities_and_doubt_in_two_parts(cli, animals)
         right += row["kind"] == actual
     assert right > 90
     x = pl.read_csv(path).select("a", "b").to_numpy()
-    information = bayesprop.load(model).predict_dist(x).mutual_information
+    information = bayesprop.load(model).estimator.predict_dist(x).mutual_information
     np.testing.assert_allclose([float(row["mutual_information"]) for row in rows], information)
 
 
@@ -272,7 +272,7 @@ def test_weights_reach_the_estimator(cli, tmp_path):
     frame, weight = pl.read_csv(path), np.array([1.0, 9.0] * 20)
     frame.with_columns(w=pl.Series(weight)).write_csv(path)
     model, _ = fit(cli, path, "--weights", "w", "--test-fraction", "0")
-    saved = bayesprop.load(model)
+    saved = bayesprop.load(model).estimator
     x = frame.select("a", "b").to_numpy()
     python = PBPClassifier(**saved.get_params()).fit(x, frame["kind"].to_list(), weight)
     np.testing.assert_array_equal(saved.predict_proba(x), python.predict_proba(x))
@@ -307,7 +307,7 @@ def test_known_sets_bring_their_task(cli, tmp_path, name, n_classes, rows):
 def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeypatch):
     seen = {}
     monkeypatch.setattr(
-        "bayesprop.cli.report.write_report", lambda _path, **given: seen.update(given)
+        "bayesprop.table_model.page.write_report", lambda _path, **given: seen.update(given)
     )
     out = tmp_path / "m"
     words = ("--report", tmp_path / "r.html", "--quiet")

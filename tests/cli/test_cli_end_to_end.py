@@ -14,7 +14,7 @@ from house_table import as_csv, house_rows
 import bayesprop
 from bayesprop import BayesianMLPRegressor
 from bayesprop.cli import main
-from bayesprop.cli.tables import read_source
+from bayesprop.table_model.sources import read_source
 
 FAST = ("--method", "pbp", "--hidden", "10", "--epochs", "20", "--quiet")
 
@@ -61,7 +61,7 @@ def test_predict_agrees_with_python(cli, diabetes):
     from sklearn.datasets import load_diabetes
 
     x, _ = load_diabetes(return_X_y=True, scaled=False)
-    mean, std = bayesprop.load(model).predict(x, return_std=True)
+    mean, std = bayesprop.load(model).estimator.predict(x, return_std=True)
     np.testing.assert_allclose([float(row["mean"]) for row in rows], mean, rtol=1e-9)
     np.testing.assert_allclose([float(row["std"]) for row in rows], std, rtol=1e-9)
     for row in rows:
@@ -74,7 +74,7 @@ def test_predict_agrees_with_python(cli, diabetes):
 
 def test_predict_in_chunks_is_predict_at_once(cli, house_model, houses, monkeypatch):
     whole = cli("predict", house_model, houses).out
-    monkeypatch.setattr("bayesprop.cli.predict.CHUNK_ROWS", 7)
+    monkeypatch.setattr("bayesprop.table_model.model.CHUNK_ROWS", 7)
     assert cli("predict", house_model, houses).out == whole
 
 

@@ -162,7 +162,9 @@ def test_streaming_is_partial_fit_on_the_encoded_rows(cli, house_model, model, m
     frame = pl.read_csv(measured)
     saved.estimator.partial_fit(saved.table.encode(frame).X, frame["price"].to_numpy())
     X = saved.table.encode(pl.read_csv(houses)).X
-    np.testing.assert_array_equal(bayesprop.load(model).predict(X), saved.estimator.predict(X))
+    np.testing.assert_array_equal(
+        bayesprop.load(model).estimator.predict(X), saved.estimator.predict(X)
+    )
 
 
 def test_update_refits_to_all_rows(cli, houses, model, measured, tmp_path):
@@ -177,7 +179,9 @@ def test_update_refits_to_all_rows(cli, houses, model, measured, tmp_path):
     saved, tables = load_model(first), [pl.read_csv(path) for path in (houses, measured)]
     X = np.concatenate([saved.table.encode(frame).X for frame in tables])
     saved.estimator.fit(X, np.concatenate([frame["price"].to_numpy() for frame in tables]))
-    np.testing.assert_array_equal(bayesprop.load(out).predict(X), saved.estimator.predict(X))
+    np.testing.assert_array_equal(
+        bayesprop.load(out).estimator.predict(X), saved.estimator.predict(X)
+    )
 
     held = cli("update", model, measured, "--with", houses, "--json").json
     assert held["rows"] == {"new": 15, "train": 123, "held_out": 12}

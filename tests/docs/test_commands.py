@@ -23,7 +23,8 @@ from blocks import FENCE, blocks_of
 import bayesprop
 from bayesprop.cli import action_of, app
 from bayesprop.cli.actions import Fit
-from bayesprop.cli.settings import make_estimator, method_of, settings_of
+from bayesprop.cli.settings import settings_of
+from bayesprop.table_model.settings import make_estimator, method_of
 from papers.command import app as papers
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from itertools import product
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
+from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION, make
 
 TABLES = ("separable", "imbalanced", "more columns", "collinear", "constant", "huge", "subnormal")
@@ -79,3 +83,18 @@ def test_hard_tables_end_finite(method, task, params, name):
         if method == "pbp" and task == CLASSIFICATION:
             prior_var = float(model.state_.prior_rate / (model.state_.prior_shape - 1.0))
             assert 0.0 < prior_var < 100.0, "separable classes must not drive it up"
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("words", [["Ulm", "Bath"], [datetime(2020, 1, 1)] * 2])
+def test_a_frame_with_text_is_refused_by_its_column(kind, words):
+    numbers = kind({"size": [1.0, 2.0] * 3, "town": [1.0, 2.0] * 3})
+    text = kind({"size": [1.0, 2.0] * 3, "town": words * 3})
+    refused = pytest.raises(ValueError, match=r"column 'town' holds text.*bayesprop\.fit\(df, tar")
+    with refused:
+        BayesianLinearRegressor().fit(text, np.arange(6.0))
+    model = BayesianLinearRegressor().fit(numbers, np.arange(6.0))
+    with refused:
+        model.predict(text)
+    with refused:
+        BayesianLogisticClassifier().fit(text, [0, 1] * 3)

@@ -21,6 +21,7 @@ import platformdirs
 import typer
 
 from bayesprop.cli import actions, console
+from bayesprop.table_model.refusals import InputError
 
 A = TypeVar("A", bound=actions.Action)
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -205,7 +206,7 @@ for _action in (
 def _reproduce(ctx: typer.Context) -> None:
     """Run an experiment of a paper again: `python -m papers` in a checkout."""
     if not (CHECKOUT / "papers" / "__main__.py").is_file():
-        raise console.InputError(
+        raise InputError(
             "the experiments are not installed with the package: they are the folder `papers` of "
             "its source tree, where `python -m papers --list` names them and `python -m papers "
             "NAME` runs one"

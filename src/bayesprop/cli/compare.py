@@ -14,31 +14,27 @@ import numpy as np
 from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.cli.actions import Compare
-from bayesprop.cli.console import (
-    InputError,
-    describe,
-    figure,
-    note,
-    print_json,
-    print_table,
-    progress,
-    warn,
-)
-from bayesprop.cli.judging import learn
-from bayesprop.cli.settings import (
+from bayesprop.cli.console import Told, describe, note, print_json, print_table, progress, warn
+from bayesprop.cli.settings import row_request
+from bayesprop.cli.tables import check_output
+from bayesprop.metrics import summarise
+from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
+from bayesprop.table.division import Division
+from bayesprop.table.encoding import Rows
+from bayesprop.table.errors import did_you_mean
+from bayesprop.table_model.judging import learn
+from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.predicting import predict_rows
+from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.settings import (
     Settings,
     check_method,
     make_estimator,
     method_of,
     methods_for,
 )
-from bayesprop.cli.tables import check_output, divided, predict_rows, read_source, target_of
-from bayesprop.cli.target_kind import kind_of
-from bayesprop.metrics import summarise
-from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
-from bayesprop.table.division import Division
-from bayesprop.table.encoding import Rows
-from bayesprop.table.errors import did_you_mean
+from bayesprop.table_model.sources import divided, read_source, target_of
+from bayesprop.table_model.target_kind import kind_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -81,12 +77,12 @@ def run(options: Compare) -> None:
     _check(options)
     with progress(f"reading {options.table}", quiet=options.quiet):
         frame = read_source(options.table)
-    target = target_of(options, frame)
+    target = target_of(row_request(options), frame)
     divisions = _divisions(options, frame, target.name, options.task or target.task)
     names = _chosen(options.method, divisions[0].task)
     first = divisions[0]
     train, _ = first.encoded(first.encoding())
-    kind = kind_of(options, target.name, first.task, train, quiet=options.quiet)
+    kind = kind_of(row_request(options), target.name, first.task, train, Told(quiet=options.quiet))
     trials: list[Trial] = []
     try:
         for trial in _trials(options, divisions, names, kind):
@@ -131,7 +127,8 @@ def _divisions(
     options: Compare, frame: pl.DataFrame, target: str, task: str | None
 ) -> list[Division]:
     """Divide the table once for each split, each by a seed of its own."""
-    first = divided(options, frame, target, task)
+    request = row_request(options)
+    first = divided(request, frame, target, task)
     warn(first.remarks)
     if not first.counts["held_out"]:
         raise InputError(
@@ -139,7 +136,7 @@ def _divisions(
             f"{len(first.target)}: raise it"
         )
     seeds = range(options.seed + 1, options.seed + options.splits)
-    others = [divided(replace(options, seed=s), frame, target, task) for s in seeds]
+    others = [divided(replace(request, seed=s), frame, target, task) for s in seeds]
     return [first, *others]
 
 

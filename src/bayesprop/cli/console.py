@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import shlex
 import sys
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 from bayesprop.table.errors import TableWarning, one_line
+from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.plain_values import plain
 
 _PIPE_WIDTH = 120
 BAD_INPUT, UNEXPECTED, INTERRUPTED = 2, 1, 130
@@ -26,19 +27,6 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 def print_json(value: Any) -> None:
     """Print one JSON object; a number that is not finite becomes null."""
     print(json.dumps(plain(value), ensure_ascii=False, allow_nan=False))
-
-
-def plain(value: Any) -> Any:
-    """Turn arrays, tuples and numpy scalars into what JSON knows, non-finite numbers into None."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
 
 
 def warn(sentences: Iterable[str]) -> None:
@@ -90,20 +78,33 @@ def progress(text: str, *, quiet: bool = False) -> Iterator[None]:
         yield
 
 
-def figure(value: float | None, digits: int = 4) -> str:
-    """Format a number for a person: so many significant digits, a dash where there is none."""
-    if value is None or not math.isfinite(value):
-        return "-"
-    return f"{value:#.{digits}g}".rstrip(".")
-
-
 def command_line(words: Sequence[str]) -> str:
     """Return a command as it was typed."""
     return shlex.join(["bayesprop", *words])
 
 
-class InputError(ValueError):
-    """What the user asked for or gave cannot be used; the message is one line."""
+def continued(command: str, words: Sequence[str]) -> str:
+    """Return the command of a model and one after it."""
+    return " && ".join(line for line in (command, command_line(words)) if line)
+
+
+class Told(Listener):
+    """Tells a person at the terminal how a fit goes."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def doing(self, text: str) -> AbstractContextManager[Any]:
+        """Show a spinner."""
+        return progress(text, quiet=self._quiet)
+
+    def note(self, text: str) -> None:
+        """Print a line."""
+        note(text, quiet=self._quiet)
+
+    def warn(self, sentences: Iterable[str]) -> None:
+        """Print a line for each, quiet or not."""
+        warn(sentences)
 
 
 class Failure(NamedTuple):
@@ -151,15 +152,6 @@ def warnings_as_lines() -> Iterator[None]:
         warnings.showwarning = _show_warning
         warnings.simplefilter("always", TableWarning)
         yield
-
-
-@contextmanager
-def refusals_of_estimator(*kinds: type[Exception]) -> Iterator[None]:
-    """Tell the refusals of an estimator (a bad hyper-parameter) from failures of the program."""
-    try:
-        yield
-    except kinds as error:
-        raise InputError(one_line(str(error))) from error
 
 
 def quiet_pipe() -> int:

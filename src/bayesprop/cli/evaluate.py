@@ -6,12 +6,14 @@ from typing import Any
 
 from bayesprop import metrics
 from bayesprop.cli.actions import Evaluate
-from bayesprop.cli.console import figure, print_json, print_table, progress, warn
-from bayesprop.cli.opened import OpenedModel, open_model
-from bayesprop.cli.tables import print_scores, table_name
+from bayesprop.cli.console import print_json, print_table, progress, warn
+from bayesprop.cli.tables import print_scores
 from bayesprop.decisions.thresholds import AtThreshold
 from bayesprop.table.classes import class_text
 from bayesprop.table.encoding import Rows
+from bayesprop.table_model.model import TableModel, open_model
+from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.sources import table_name
 
 MAX_SHOWN_CLASSES = 10
 
@@ -20,9 +22,9 @@ def run(options: Evaluate) -> None:
     """Predict every row that has a target and compare."""
     model = open_model(options.model, allow_absent=options.allow_missing_columns)
     with progress(f"evaluating {options.table}", quiet=options.quiet):
-        rows = model.rows_to_judge(options.table)
-        predictive = model.predict(rows)
-        scores, errors = model.score(predictive, rows), model.errors(predictive, rows)
+        rows = model.rows_to_judge(model.read(options.table), options.table)
+        predictive = model.predictive(rows)
+        scores, errors = model.scores(predictive, rows), model.errors(predictive, rows)
         decided = _decided(model, predictive, rows)
         confusion = _confusion(predictive, rows) if model.encoding.classes else None
     warn(rows.remarks)
@@ -58,7 +60,7 @@ def run(options: Evaluate) -> None:
         print(_in_words(model, decided))
 
 
-def _decided(model: OpenedModel, predictive: Any, rows: Rows) -> dict[str, Any] | None:
+def _decided(model: TableModel, predictive: Any, rows: Rows) -> dict[str, Any] | None:
     """Say what the rule of the fit does on the rows; None where there is none."""
     positive, rule = model.positive, model.notes.rule
     if positive is None or rule is None:
@@ -70,7 +72,7 @@ def _decided(model: OpenedModel, predictive: Any, rows: Rows) -> dict[str, Any] 
     return {"threshold": rule.threshold, **at._asdict(), **shares, "mean_cost": cost}
 
 
-def _in_words(model: OpenedModel, decided: dict[str, Any]) -> str:
+def _in_words(model: TableModel, decided: dict[str, Any]) -> str:
     positive, rule = model.positive, model.notes.rule
     name = positive.name if positive is not None else ""
     recall, precision = (

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesprop.cli.actions import Inspect
-from bayesprop.cli.console import figure, plain, print_json, print_table
-from bayesprop.cli.opened import Notes
+from bayesprop.cli.console import print_json, print_table
 from bayesprop.cli.tables import print_scores
-from bayesprop.cli.target_kind import WORDS
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.store import load_model
 from bayesprop.table.classes import class_text
 from bayesprop.table.errors import listing, one_line
+from bayesprop.table_model.notes import Notes
+from bayesprop.table_model.plain_values import figure, plain
+from bayesprop.table_model.target_kind import WORDS
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel

@@ -14,37 +14,40 @@ import polars as pl
 from jaxtyping import Float
 
 from bayesprop.cli.actions import Predict
-from bayesprop.cli.answers import Answers, ClassAnswers, Decision, NumberAnswers, answers_of
-from bayesprop.cli.console import (
-    InputError,
-    figure,
-    note,
-    progress,
-    refusals_of_estimator,
-    warn,
-)
-from bayesprop.cli.deciding import Asked, check_two_classes
-from bayesprop.cli.deciding import words as rule_in_words
-from bayesprop.cli.opened import OpenedModel, open_model
-from bayesprop.cli.tables import check_output, predict_rows, refusals_by_name, table_name
+from bayesprop.cli.console import note, progress, warn
+from bayesprop.cli.tables import check_output
 from bayesprop.decisions.abstention import scores_for, uncertainty_of
 from bayesprop.decisions.conformal import ConformalRegressor
 from bayesprop.decisions.thresholds import UnreachableError
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean, listing, one_line
 from bayesprop.table.write import check_kind, write_table
+from bayesprop.table_model.answers import (
+    Answers,
+    ClassAnswers,
+    Decision,
+    NumberAnswers,
+    answers_of,
+    free_name,
+)
+from bayesprop.table_model.deciding import Asked, check_two_classes
+from bayesprop.table_model.deciding import words as rule_in_words
+from bayesprop.table_model.model import TableModel, open_model
+from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.predicting import refusals_by_name
+from bayesprop.table_model.refusals import InputError, refusals_of_estimator
+from bayesprop.table_model.sources import table_name
 
 if TYPE_CHECKING:
     from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import Predictive
 
-CHUNK_ROWS = 65_536
 ABSTAINED = "abstained"
 
 
 def run(options: Predict) -> None:
     """Predict a table into a file or stdout."""
-    numbers, asked = _asked(options), Asked.of(options)
+    numbers, asked = _asked(options), Asked.of(options.cost, options.rate)
     if asked.rate is not None and options.calibrate is None:
         raise InputError("--rate chooses a threshold on rows with the target: give --calibrate")
     model = open_model(options.model, allow_absent=options.allow_missing_columns)
@@ -58,7 +61,7 @@ def run(options: Predict) -> None:
         _check_for_classes(options, asked)
         answers = replace(answers, decision=_decision(model, options, asked))
         others = {"row", *answers.names[1:], *reasons, *(frame.columns if options.keep else ())}
-        answers = replace(answers, label=_free_name(answers.label, others))
+        answers = replace(answers, label=free_name(answers.label, others))
     elif asked.option:
         check_two_classes((), asked.option)
     elif options.calibrate is not None:
@@ -107,7 +110,7 @@ def _level(word: str, option: str) -> float:
     return level
 
 
-def _decision(model: OpenedModel, options: Predict, asked: Asked) -> Decision | None:
+def _decision(model: TableModel, options: Predict, asked: Asked) -> Decision | None:
     """Return how to decide: as asked now, else as the fit was told, else not at all."""
     positive = model.positive
     check_two_classes(model.encoding.classes, asked.option)
@@ -116,7 +119,7 @@ def _decision(model: OpenedModel, options: Predict, asked: Asked) -> Decision | 
     predictive, y = None, np.empty(0)
     if asked.rate is not None and options.calibrate is not None:
         rows = _unseen_rows(model, options.calibrate, "a threshold chosen on them would be off")
-        predictive, y = model.predict(rows), rows.y
+        predictive, y = model.predictive(rows), rows.y
     with refusals_of_estimator(UnreachableError):
         rule = asked.rule(positive, predictive, y) or model.notes.rule
     if rule is None:
@@ -136,14 +139,6 @@ def _check_for_classes(options: Predict, asked: Asked) -> None:
             )
 
 
-def _free_name(name: str, taken: set[str]) -> str:
-    """Return a name for the column of the likeliest class that no other column has."""
-    label, rank = name, 1
-    while label in taken:
-        label, rank = f"predicted_{name}" + (f"_{rank}" if rank > 1 else ""), rank + 1
-    return label
-
-
 def _check_names(frame: pl.DataFrame, names: Sequence[str]) -> None:
     taken = [name for name in frame.columns if name in names]
     if taken:
@@ -153,28 +148,25 @@ def _check_names(frame: pl.DataFrame, names: Sequence[str]) -> None:
 
 
 def _predictions(
-    model: OpenedModel,
+    model: TableModel,
     x: Float[np.ndarray, "n k"],
     answers: Answers,
     kept: pl.DataFrame | None,
     rule: Abstaining | None,
 ) -> Iterator[pl.DataFrame]:
     """Yield the predictions of some rows at a time, so that memory stays bounded."""
-    for start in range(0, len(x), CHUNK_ROWS):
-        chunk = x[start : start + CHUNK_ROWS]
-        numbers = range(start + 1, start + 1 + len(chunk))
-        predictive = predict_rows(model.estimator, chunk, model.encoding, numbers)
+    for start, predictive in model.predictives(x):
         predicted = pl.DataFrame(answers.columns(predictive))
         if rule is not None:
             predicted = rule.applied(predicted, predictive, answers.doubts)
         if kept is None:
             yield predicted.with_row_index("row", offset=start + 1)
         else:
-            yield kept.slice(start, CHUNK_ROWS).hstack(predicted)
+            yield kept.slice(start, len(predicted)).hstack(predicted)
 
 
 def _stretches(
-    model: OpenedModel, table: str, levels: tuple[float, ...], *, quiet: bool
+    model: TableModel, table: str, levels: tuple[float, ...], *, quiet: bool
 ) -> tuple[float, ...]:
     """Learn from a table how many std an interval of each level reaches from the mean."""
     with progress(f"calibrating on {table}", quiet=quiet):
@@ -189,7 +181,7 @@ def _stretches(
     return learnt
 
 
-def _unseen_rows(model: OpenedModel, table: str, what_else: str) -> Rows:
+def _unseen_rows(model: TableModel, table: str, what_else: str) -> Rows:
     """Read the rows that have a target; InputError if they are those that the model has learnt."""
     rows = model.rows_of(model.read(table), table)
     seen = model.seen_before(rows.y, table)

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
 from bayesprop.cli.actions import Report
-from bayesprop.cli.console import note, print_json, progress, warn
-from bayesprop.cli.opened import Notes, open_model
+from bayesprop.cli.console import continued, note, print_json, progress, warn
 from bayesprop.cli.tables import check_output
-from bayesprop.report.page import write_report
-
-if TYPE_CHECKING:
-    from bayesprop.store import SavedModel
-    from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table_model.model import open_model
+from bayesprop.table_model.page import write_page
 
 
 def run(options: Report) -> None:
@@ -23,43 +14,13 @@ def run(options: Report) -> None:
     check_output(options.out, "--out", [options.table, options.model])
     model = open_model(options.model, allow_absent=options.allow_missing_columns)
     with progress(f"reading {options.table}", quiet=options.quiet):
-        rows = model.rows_to_judge(options.table)
+        rows = model.rows_to_judge(model.read(options.table), options.table)
     warn(rows.remarks)
-    model.predict(rows)  # refuses rows that have no finite prediction
-    about = {"command": model.notes.with_command(options.words), "source": options.table}
+    model.predictive(rows)  # refuses rows that have no finite prediction
+    about = {"command": continued(model.notes.command, options.words), "source": options.table}
     with progress("writing the report", quiet=options.quiet):
         write_page(options.out, model.saved, model.encoding, train=None, test=rows, about=about)
     if options.as_json:
         print_json({"report": str(options.out), "rows": len(rows.y), "warnings": rows.remarks})
     else:
         note(f"report: {options.out}", quiet=options.quiet)
-
-
-def write_page(
-    path: Path,
-    saved: SavedModel,
-    encoding: TableEncoding,
-    *,
-    train: Rows | None,
-    test: Rows | None,
-    about: dict[str, Any],
-    models: Mapping[str, Any] | None = None,
-) -> None:
-    """Write the page of a saved model, dated today; `about` goes over the notes of its fit.
-
-    models
-        Predictions of the rows to judge by, where they were made without them.
-    """
-    notes = Notes(saved).for_report() | {
-        "versions": saved.header["versions"],
-        "created": datetime.date.today().isoformat(),
-    }
-    write_report(
-        path,
-        estimator=saved.estimator,
-        encoding=encoding,
-        train=train,
-        test=test,
-        metadata=notes | about,
-        models=models,
-    )

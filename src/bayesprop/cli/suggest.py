@@ -12,18 +12,8 @@ import polars as pl
 from jaxtyping import Bool, Float
 
 from bayesprop.cli.actions import Suggest
-from bayesprop.cli.answers import Answers, NumberAnswers, answers_of
-from bayesprop.cli.console import (
-    InputError,
-    figure,
-    note,
-    print_json,
-    print_table,
-    progress,
-    warn,
-)
-from bayesprop.cli.opened import OpenedModel, open_model
-from bayesprop.cli.tables import check_output, column, predict_rows, refusals_by_name
+from bayesprop.cli.console import note, print_json, print_table, progress, warn
+from bayesprop.cli.tables import check_output
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.decisions.batches import BATCHES, Chosen
@@ -31,6 +21,12 @@ from bayesprop.table.columns import CategoryColumn
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table.write import check_kind, write_table
+from bayesprop.table_model.answers import Answers, NumberAnswers, answers_of
+from bayesprop.table_model.model import TableModel, open_model
+from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.predicting import predict_rows, refusals_by_name
+from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.sources import column
 
 MAX_SHOWN_COLUMNS = 5
 FAR_STDS, FEW = 2.0, 0.05
@@ -129,7 +125,7 @@ def _check(options: Suggest) -> None:
         check_kind(str(options.out))
 
 
-def _candidates(options: Suggest, model: OpenedModel) -> Candidates:
+def _candidates(options: Suggest, model: TableModel) -> Candidates:
     frame = model.read(options.table)
     encoded = model.encode(frame)
     cost = None
@@ -144,7 +140,7 @@ def _candidates(options: Suggest, model: OpenedModel) -> Candidates:
     return Candidates(frame, encoded.X, cost, allowed, encoded.warnings)
 
 
-def _choose(options: Suggest, model: OpenedModel, candidates: Candidates) -> Chosen:
+def _choose(options: Suggest, model: TableModel, candidates: Candidates) -> Chosen:
     reference = None
     if options.reference is not None:
         reference = model.encode(model.read(options.reference)).X
@@ -177,12 +173,12 @@ def _remarks(chosen: Chosen) -> list[str]:
     ]
 
 
-def _unit(options: Suggest, model: OpenedModel) -> str:
+def _unit(options: Suggest, model: TableModel) -> str:
     unit, own = ACQUISITIONS[options.acquisition].unit, model.notes.unit
     return unit.replace("y", f"({own})") if own and unit.startswith("y") else unit
 
 
-def _suggestions(model: OpenedModel, candidates: Candidates, chosen: Chosen) -> list[Suggestion]:
+def _suggestions(model: TableModel, candidates: Candidates, chosen: Chosen) -> list[Suggestion]:
     """Describe each chosen row, best first."""
     rows, scores = np.asarray(chosen.indices), chosen.pool_scores
     features, cost = candidates.features[rows], candidates.cost
@@ -228,7 +224,7 @@ def _as_frame(
 
 def _show(
     title: str,
-    model: OpenedModel,
+    model: TableModel,
     answers: Answers,
     frame: pl.DataFrame,
     suggestions: Sequence[Suggestion],
@@ -244,7 +240,7 @@ def _show(
     print_table(title, columns, cells, right=range(len(columns)))
 
 
-def _reason(one: Suggestion, answers: Answers, model: OpenedModel, n: int, unit: str) -> str:
+def _reason(one: Suggestion, answers: Answers, model: TableModel, n: int, unit: str) -> str:
     """Word why one of n candidates is worth measuring; first what is predicted of it."""
     words = answers.words(one.predicted, model.notes.unit)
     scores = f"It scores {figure(one.alone)}{' ' * bool(unit)}{unit}"

@@ -10,30 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesprop.cli.actions import Update
-from bayesprop.cli.console import (
-    InputError,
-    note,
-    plain,
-    print_json,
-    progress,
-    refusals_of_estimator,
-    warn,
-)
-from bayesprop.cli.judging import Judged, judge, learn
-from bayesprop.cli.opened import OpenedModel, open_model
-from bayesprop.cli.tables import (
-    Scores,
-    check_output,
-    column,
-    divided,
-    fingerprint,
-    print_scores,
-    table_name,
-)
+from bayesprop.cli.console import continued, note, print_json, progress, warn
+from bayesprop.cli.tables import check_output, print_scores
 from bayesprop.store import save_model
 from bayesprop.table.division import Division, groups_of, weights_of
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import listing, one_line
+from bayesprop.table_model.judging import Judged, judge, learn
+from bayesprop.table_model.model import TableModel, open_model
+from bayesprop.table_model.plain_values import plain
+from bayesprop.table_model.refusals import InputError, refusals_of_estimator
+from bayesprop.table_model.scores import Scores
+from bayesprop.table_model.sources import column, divided, fingerprint, table_name
 
 
 class Measured(NamedTuple):
@@ -75,7 +63,7 @@ def run(options: Update) -> None:
             "learnt: choose it anew (`bayesprop predict` with --rate and --calibrate)"
         )
     warn(remarks)
-    before = model.score(model.predict(rows), rows)
+    before = model.scores(model.predictive(rows), rows)
     with (
         progress(f"learning {len(rows.y)} rows", quiet=options.quiet),
         refusals_of_estimator(ValueError),
@@ -107,7 +95,7 @@ def run(options: Update) -> None:
         note(f"model: {out}", quiet=options.quiet)
 
 
-def _measured(table: str, model: OpenedModel) -> Measured:
+def _measured(table: str, model: TableModel) -> Measured:
     """Read the rows of a table that have a target, and their weights if the fit had any."""
     frame = model.read(table)
     rows = model.rows_of(frame, table)
@@ -125,7 +113,7 @@ def _measured(table: str, model: OpenedModel) -> Measured:
     return Measured(rows._replace(weight=weight).of(weight > 0.0), rows.y)
 
 
-def _streamed(model: OpenedModel, rows: Rows) -> Updated:
+def _streamed(model: TableModel, rows: Rows) -> Updated:
     """Absorb the new rows alone; what was held out is not known, so nothing is judged."""
     estimator = model.estimator.partial_fit(rows.X, rows.y, **rows.weights)
     counts = {"train": model.notes.rows.get("train", 0) + len(rows.y), "held_out": 0}
@@ -133,7 +121,7 @@ def _streamed(model: OpenedModel, rows: Rows) -> Updated:
     return Updated(estimator, counts, judged, list(estimator.fit_report_.warnings))
 
 
-def _refitted(options: Update, model: OpenedModel, rows: Rows) -> Updated:
+def _refitted(options: Update, model: TableModel, rows: Rows) -> Updated:
     """Fit from scratch to the training rows of the fit, those learnt since, and the new ones."""
     old, encoding = model.estimator, model.encoding
     first, test = _division(options.known[0], model).encoded(encoding)
@@ -148,7 +136,7 @@ def _refitted(options: Update, model: OpenedModel, rows: Rows) -> Updated:
     return Updated(estimator, counts, judged, remarks)
 
 
-def _division(table: str, model: OpenedModel) -> Division:
+def _division(table: str, model: TableModel) -> Division:
     """Divide the table of the fit as the fit did; refuse another table."""
     encoding, notes, frame = model.encoding, model.notes, model.read(table)
     column(frame, encoding.target_name, table)
@@ -175,7 +163,7 @@ def _joined(parts: Sequence[Rows]) -> Rows:
     )
 
 
-def _forgotten(options: Update, model: OpenedModel, n_known: int) -> list[str]:
+def _forgotten(options: Update, model: TableModel, n_known: int) -> list[str]:
     n_before = model.notes.rows.get("train", n_known)
     if n_before == n_known:
         return []
@@ -187,7 +175,7 @@ def _forgotten(options: Update, model: OpenedModel, n_known: int) -> list[str]:
 
 
 def _metadata(
-    options: Update, model: OpenedModel, target: np.ndarray, updated: Updated
+    options: Update, model: TableModel, target: np.ndarray, updated: Updated
 ) -> dict[str, Any]:
     """Return the notes of the fit, as they are after the update."""
     about = {
@@ -200,7 +188,7 @@ def _metadata(
     return plain(
         {
             **model.saved.metadata,
-            "command": model.notes.with_command(options.words),
+            "command": continued(model.notes.command, options.words),
             "rows": updated.rows,
             "held_out": scores,
             "baselines": baselines and baselines.to_dict(),
@@ -210,7 +198,7 @@ def _metadata(
 
 
 def _show(
-    options: Update, model: OpenedModel, n: int, before: Scores, updated: Updated, seconds: float
+    options: Update, model: TableModel, n: int, before: Scores, updated: Updated, seconds: float
 ) -> None:
     target, unit, scores = model.encoding.target_name, model.notes.unit, updated.judged.scores
     print_scores(f"{target}: {n} new rows before they were learnt", before, unit)

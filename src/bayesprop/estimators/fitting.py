@@ -15,10 +15,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
+from bayesprop.estimators.training_gaps import filled_as_learnt, of_inputs
 from bayesprop.model.fit_report import CONSTANT_TARGET
-from bayesprop.model.input_model import NO_INPUT_MODEL, InputModel, KnownInputs
+from bayesprop.model.input_model import KnownInputs
 from bayesprop.model.method import Learned, LeavesGroupsOut, Progress, TrainingRows
 from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import COUNT, NUMBERS
@@ -28,8 +29,6 @@ from bayesprop.numerics.machine import forget_when_crowded
 FITS_A_LOOK = 8
 """Fits after which the memory maps of compiled programs are counted, which takes milliseconds."""
 _LARGEST_SCALE = 1e150
-_MOST_CANDIDATES, _LEAST_CANDIDATES, _MOST_PREDICTED = 32, 4, 2**18
-_ROWS_AT_ONCE = 4096
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -250,45 +249,6 @@ def without_gaps(
     return filled, gap
 
 
-def filled_as_learnt(estimator: Any, rows: Rows) -> Float[np.ndarray, "n d"]:
-    """Return training rows with their gaps drawn anew, as a fitted estimator takes them to be.
-
-    Of some candidates, drawn without the target, one is kept by how likely it makes the target:
-    data augmentation (Tanner & Wong 1987) by sampling-importance resampling (Rubin 1987).
-    """
-    gap = np.asarray(rows.gap)
-    d, places = rows.X.shape[1], np.flatnonzero(gap.any(axis=1))
-    inputs = of_inputs(estimator).of_columns(d)
-    rng = check_random_state(estimator.random_state)
-    n = int(np.clip(_MOST_PREDICTED // len(places), _LEAST_CANDIDATES, _MOST_CANDIDATES))
-    filled = rows.X.copy()
-    for first in range(0, len(places), _ROWS_AT_ONCE):
-        at = places[first : first + _ROWS_AT_ONCE]
-        known = np.where(gap[at], np.nan, rows.X[at])
-        candidates = inputs.completed(np.repeat(known, n, axis=0), rng)
-        y = np.repeat(rows.y[at], n, axis=0)
-        y = y[:, 0] if getattr(estimator.task_, "is_vector", False) else y
-        log_density = estimator.fitted_.predict(candidates).log_prob(y).reshape(len(at), n, -1)
-        filled[at] = candidates.reshape(len(at), n, d)[
-            np.arange(len(at)), _drawn(log_density.sum(axis=2), rng)
-        ]
-    return filled
-
-
-def of_inputs(estimator: Any) -> InputModel:
-    """Return how inputs and targets go together; ValueError where a model does not know it."""
-    inputs = getattr(estimator, "inputs_", None)
-    if inputs is None:
-        raise ValueError(NO_INPUT_MODEL)
-    return inputs.model
-
-
-def _drawn(log_weight: Float[np.ndarray, "n c"], rng: np.random.RandomState) -> np.ndarray:
-    """Draw one of c for every row, by unnormalised log probabilities (Gumbel's way)."""
-    bounded = np.maximum(np.nan_to_num(log_weight, nan=-np.inf), -1e300)
-    return np.argmax(bounded + rng.gumbel(size=bounded.shape), axis=1)
-
-
 def checked_weight(sample_weight: Any, X: np.ndarray) -> Float[np.ndarray, " n"] | None:
     """Return float64 weights of rows; ValueError unless they are not negative, one positive."""
     if sample_weight is None:
@@ -387,3 +347,29 @@ class Pruned:
     n_weights: int
     n_removed: int
     threshold: float
+
+
+def validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
+    """Do what `validate_data` of scikit-learn does; ValueError names a column of text or dates."""
+    try:
+        if any(str(kind).lower().startswith("date") for kind in set(getattr(X, "dtypes", ()))):
+            raise TypeError("dates would be taken for nanoseconds")
+        return validate_data(estimator, X, *y, **how)
+    except (TypeError, ValueError) as error:
+        columns = X.columns if hasattr(X, "dtypes") and hasattr(X, "columns") else ()
+        name = next((one for one in columns if not _are_numbers(X[one])), None)
+        if name is None:
+            raise
+        raise ValueError(
+            f"column {name!r} holds text, categories or dates, and an estimator takes numbers: "
+            "bayesprop.fit(df, target=...) fits to such a table, and encodes it"
+        ) from error
+
+
+def _are_numbers(column: Any) -> bool:
+    values = np.asarray(column)
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return values.dtype.kind != "M"

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators import fitting
 from bayesprop.estimators.params import TargetKind, check_fields, check_int
@@ -57,7 +57,7 @@ def _checked_inputs(estimator: Any, X: Any) -> Float[np.ndarray, "n d"]:
     """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""
     check_is_fitted(estimator)
     how = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
-    return fitting.checked_exposure(estimator, validate_data(estimator, X, reset=False, **how))
+    return fitting.checked_exposure(estimator, fitting.validated(estimator, X, reset=False, **how))
 
 
 class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
@@ -146,7 +146,7 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
 
     def checked_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> fitting.Rows:
         """Return checked rows and weights; with `reset`, learn columns and units."""
-        X, y = validate_data(
+        X, y = fitting.validated(
             self,
             X,
             y,
@@ -196,8 +196,7 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
         self, X: Any, alpha: tuple[float, ...] = (0.05, 0.5, 0.95)
     ) -> Float[np.ndarray, "n ... q"]:
         """Predictive quantiles of y at the levels `alpha`; (n, [o,] len(alpha))."""
-        predictive = self.predict_dist(X)
-        return np.stack([predictive.quantile(level) for level in np.atleast_1d(alpha)], axis=-1)
+        return self.predict_dist(X).quantile(np.atleast_1d(alpha))
 
     @available_if(has(DrawsFunctions))
     def sample_y(
@@ -336,7 +335,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
     ) -> fitting.Rows:
         """Return checked rows and weights; with `reset`, learn columns, labels and scaling."""
         how = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
-        X, y = validate_data(self, X, y, reset=reset, **how)
+        X, y = fitting.validated(self, X, y, reset=reset, **how)
         fitting.check_labels(y)
         weight = fitting.checked_weight(sample_weight, X)
         if classes is not None:

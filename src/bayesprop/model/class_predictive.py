@@ -127,6 +127,34 @@ class ClassPredictive:
         with np.errstate(divide="ignore"):
             return np.log(self.proba[np.arange(len(self)), self.codes(y)])
 
+    def logpmf(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+        """Log probability of each label, under scipy's name."""
+        return self.log_prob(y)
+
+    def pmf(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+        """Probability of each label."""
+        return np.exp(self.log_prob(y))
+
+    def rvs(self, size: int | None = None, random_state: Any = None) -> np.ndarray:
+        """Draw labels, independently over rows: (size, n); None: one of each row, (n,)."""
+        drawn = self.sample(np.random.default_rng(random_state), 1 if size is None else size)
+        return drawn[0] if size is None else drawn
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the probabilities of the classes, a bar a row; the Axes.
+
+        ax
+            Of matplotlib, to draw in. None: new ones.
+        """
+        from bayesprop.model.predictive_plots import plot_classes
+
+        return plot_classes(self, ax)
+
+    def _repr_html_(self) -> str:
+        from bayesprop.model.predictive_plots import table_of_classes
+
+        return table_of_classes(self)
+
     def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draw n labels for every row, independently; (n, rows)."""
         edges = np.cumsum(self.proba, axis=1)

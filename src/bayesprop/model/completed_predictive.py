@@ -54,6 +54,11 @@ class CompletedPredictive(Predictive):
         return self.gap_var / self.var
 
     @property
+    def step(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Distance of neighbouring values: 1 for counts, 0 where values lie densely."""
+        return self.each.step
+
+    @property
     def _c(self) -> int:
         return len(self.each) // len(self) if len(self) else 1
 
@@ -114,6 +119,8 @@ class CompletedPredictive(Predictive):
         """By narrowing bounds, between which the distribution function is straight at last."""
         edges = self._by_row(self.each.quantile(level))
         low, high = edges.min(axis=1), edges.max(axis=1)
+        if self.step:
+            return self._least_count(level, low, high)
         below = np.zeros((2, *low.shape))
         for _ in range(_ROUNDS):
             grid = np.linspace(low, high, _NODES)
@@ -124,6 +131,14 @@ class CompletedPredictive(Predictive):
             below = np.take_along_axis(reached, at, axis=0)
         share = (level - below[0]) / np.maximum(below[1] - below[0], _TINY)
         return low + np.clip(share, 0.0, 1.0) * (high - low)
+
+    def _least_count(self, level: float, low: Moments, high: Moments) -> Moments:
+        """Return the least count between two of them that is reached with probability `level`."""
+        while np.any(low < high):
+            middle = np.floor(0.5 * (low + high))
+            reached = self._cdf(middle) >= level
+            low, high = np.where(reached, low, middle + 1.0), np.where(reached, middle, high)
+        return low
 
 
 def completed(each: Predictive | ClassPredictive, n_completions: int) -> Any:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy import special
+
+from bayesprop.model.asked_by_scipy_names import AskedByScipyNames, Values
 
 Moments = Float[np.ndarray, "n"] | Float[np.ndarray, "n o"]
 Draws = Float[np.ndarray, "s n"] | Float[np.ndarray, "s n o"]
@@ -29,7 +31,7 @@ BY_MEMBER = {"row_axis": 1}
 
 
 @dataclass(frozen=True)
-class Predictive(ABC):
+class Predictive(AskedByScipyNames, ABC):
     """Mean and variance of every row, the variance in two parts; the base of all predictives.
 
     Every field is an array whose first axis runs over rows, or its second (`BY_MEMBER`).
@@ -43,9 +45,6 @@ class Predictive(ABC):
     mean: Moments
     epistemic_var: Moments
     noise_var: Moments
-
-    step: ClassVar[float] = 0.0
-    """Distance of neighbouring values: 1 for counts, 0 where values lie densely."""
 
     @property
     def var(self) -> Moments:
@@ -114,34 +113,48 @@ class Predictive(ABC):
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
 
-    def log_prob(self, y: Moments) -> Moments:
+    def log_prob(self, y: Any) -> Values:
         """Log density of each observation, nats, in the original units of y."""
-        return self._log_prob(self._checked(y))
+        return self._at(y, lambda values: np.stack([self._log_prob(one) for one in values]))
 
-    def cdf(self, y: Moments) -> Moments:
+    def cdf(self, y: Any) -> Values:
         """Probability of a value at or below each observation, 0 to 1."""
-        return self._cdf(self._checked(y))
+        return self._at(y, self.cdfs)
 
     def pit(self, y: Moments) -> Moments:
-        """Probability integral transform of each observation; uniform on 0..1 if calibrated."""
-        return self.cdf(y)
+        """Probability integral transform of each observation; uniform on 0..1 if calibrated.
+
+        Of counts randomised, uniform between P(< y) and P(<= y) (Czado, Gneiting & Held 2009). The
+        random numbers are the same at every call.
+        """
+        at = self._cdf(y := self._checked(y))
+        if not self.step:
+            return at
+        below = self._cdf(y - self.step)
+        return below + np.random.default_rng(0).random(np.shape(y)) * (at - below)
 
     def crps(self, y: Moments) -> Moments:
         """Continuous ranked probability score of each observation, y; smaller is better."""
         return self._crps(self._checked(y))
 
-    def quantile(self, level: float) -> Moments:
-        """Value that a new observation stays below with probability `level`."""
-        if not 0.0 < level < 1.0:
+    def quantile(self, level: Any) -> Values:
+        """Value that a new observation stays below with probability `level`.
+
+        level
+            One, or an array of them, whose axes come last in what is returned.
+        """
+        levels = np.asarray(level, np.float64)
+        if not np.all((levels > 0.0) & (levels < 1.0)):
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
-        return self._quantile(level)
+        each = [self._quantile(float(one)) for one in levels.ravel()]
+        return np.stack(each, axis=-1).reshape(*np.shape(self.mean), *levels.shape)
 
     def interval(self, coverage: float = 0.9) -> Float[np.ndarray, "n ... 2"]:
         """Central interval that holds a new observation with probability `coverage`."""
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
         tail = (1.0 - coverage) / 2.0
-        return np.stack([self.quantile(tail), self.quantile(1.0 - tail)], axis=-1)
+        return self.quantile([tail, 1.0 - tail])
 
     def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
         """Return `cdf` at q values of every row."""
@@ -154,6 +167,14 @@ class Predictive(ABC):
     def limited(self, interval: Float[np.ndarray, "n ... 2"]) -> Float[np.ndarray, "n ... 2"]:
         """Bring the bounds of intervals to where the target can lie; here anywhere."""
         return interval
+
+    def _at(self, y: Any, ask: Callable[[np.ndarray], np.ndarray]) -> Values:
+        """Ask about values of every row: one axis in front; or any, or one value for all rows."""
+        y, shape = np.asarray(y, np.float64), np.shape(self.mean)
+        y = np.broadcast_to(y, shape) if y.ndim == 0 else y
+        ahead = y.shape[: max(y.ndim - len(shape), 0)]
+        self._checked(y[(0,) * len(ahead)])
+        return ask(y.reshape(int(np.prod(ahead)), *shape)).reshape(y.shape)
 
     def _checked(self, y: Moments) -> Moments:
         y = np.asarray(y, np.float64)

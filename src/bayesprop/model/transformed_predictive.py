@@ -151,15 +151,6 @@ class CountPredictive(TransformedPredictive):
         rise = function(counts + 1.0) - function(counts)
         return function(zero) + _sum((1.0 - self._below(counts)) * rise, counts)
 
-    def pit(self, y: Moments) -> Moments:
-        """Randomised PIT: uniform between P(< y) and P(<= y) (Czado, Gneiting & Held 2009).
-
-        The random numbers are the same at every call.
-        """
-        y = self._checked(y)
-        below, at = self._cdf(y - 1.0), self._cdf(y)
-        return below + np.random.default_rng(0).random(np.shape(y)) * (at - below)
-
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         return self.map.observed(self.latent.sample(rng, n))

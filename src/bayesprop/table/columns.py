@@ -182,7 +182,9 @@ def fit_column(series: pl.Series, *, is_text: bool = False) -> FittedColumn:
         Whether it is known to be text, though these values could be numbers.
     """
     check_dtype(series)
-    if series.dtype in (pl.String, pl.Categorical, pl.Enum):
+    if series.dtype in (pl.Categorical, pl.Enum):  # by their owner's word, even of numbers
+        return _fit_text(cleaned(series), is_declared=True)
+    if series.dtype == pl.String:
         series = cleaned(series) if is_text else typed(cleaned(series))
     if not is_text and (dates := fit_dates(series)) is not None:
         column, sentence = dates
@@ -250,13 +252,14 @@ def _is_row_number(name: str, known: pl.Series) -> bool:
     return known.n_unique() == len(known) and bool((known == known.round()).all())
 
 
-def _fit_text(text: pl.Series) -> FittedColumn:
+def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
     name, known = text.name, text.drop_nulls()
     if known.is_empty():
         return _dropped(name, "it has no values")
     n_levels = known.n_unique()
     is_few = n_levels <= FEW_LEVELS and (n_levels <= len(known) / 2 or n_levels <= 2)
-    check_text(text, allow_numbers=is_few or are_codes(known))
+    if not is_declared:
+        check_text(text, allow_numbers=is_few or are_codes(known))
     missing = len(text) - len(known)
     if n_levels == 1:
         return _constant(CategoryColumn(name, (known[0],), missing=missing > 0), quoted(known[0]))

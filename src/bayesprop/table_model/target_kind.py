@@ -6,12 +6,13 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from bayesprop.catalogue import CLASSIFICATION
-from bayesprop.cli.actions import Learning
-from bayesprop.cli.console import InputError, note
 from bayesprop.model.kind_guess import guessed_kind
 from bayesprop.model.target_maps import COUNT, NUMBERS, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
 from bayesprop.table.errors import one_line
+from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.request import RowRequest
 
 if TYPE_CHECKING:
     from bayesprop.table.encoding import Rows
@@ -25,7 +26,13 @@ WORDS = {
 
 
 def kind_of(
-    options: Learning, target: str, task: str, train: Rows, *, noise: Any = None, quiet: bool
+    request: RowRequest,
+    target: str,
+    task: str,
+    train: Rows,
+    listener: Listener,
+    *,
+    noise: Any = None,
 ) -> str | None:
     """Return the kind of a target of numbers, and say where it was guessed; None for classes.
 
@@ -34,16 +41,16 @@ def kind_of(
     """
     name = one_line(target)
     if task == CLASSIFICATION:
-        if options.target_kind is not None:
+        if request.target_kind is not None:
             raise InputError(f"--target-kind is for numbers, and {name} holds classes")
         return None
-    if options.target_kind is not None:
-        return options.target_kind
+    if request.target_kind is not None:
+        return request.target_kind
     if isinstance(noise, Real):
         return NUMBERS
     x = train.filled
     kind = guessed_kind(Standardiser.fit(x).transform(x), train.y, train.weight)
     if kind != NUMBERS:
         what = f"{name} is taken for {WORDS[kind]}, and no prediction leaves them"
-        note(f"{what}; --target-kind numbers overrides", quiet=quiet)
+        listener.note(f"{what}; --target-kind numbers overrides")
     return kind

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bayesprop.cli.console import InputError, refusals_of_estimator
 from bayesprop.decisions.thresholds import Costs, Rate, Rule
 from bayesprop.table.classes import Label, class_text
 from bayesprop.table.errors import did_you_mean, listed, one_line
+from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 
 if TYPE_CHECKING:
-    from bayesprop.cli.actions import Fit, Predict
     from bayesprop.table.encoding import Rows
 
 _MOVED = 1.25
@@ -25,18 +24,13 @@ class Asked(NamedTuple):
     rate: Rate | None = None
 
     @classmethod
-    def of(cls, options: Fit | Predict) -> Asked:
+    def of(cls, cost: str | None, rate: str | None) -> Asked:
         """Check what can be checked without a table."""
-        if options.cost is not None and options.rate is not None:
+        if cost is not None and rate is not None:
             raise InputError("--cost and --rate each choose the threshold: give one of them")
-        costs = rate = None
-        if options.cost is not None:
-            with refusals_of_estimator(ValueError):
-                costs = Costs.parse(options.cost)
-        if options.rate is not None:
-            with refusals_of_estimator(ValueError):
-                rate = Rate.parse(options.rate)
-        return cls(costs, rate)
+        with refusals_of_estimator(ValueError):
+            costs = None if cost is None else Costs.parse(cost)
+            return cls(costs, None if rate is None else Rate.parse(rate))
 
     def rule(self, positive: Positive | None, predictive: Any, y: np.ndarray) -> Rule | None:
         """Return the rule; None where none was asked for.

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesprop import metrics
-from bayesprop.cli.console import figure
-from bayesprop.cli.tables import Scores, predict_rows
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
 from bayesprop.report.baselines import Baselines
@@ -20,6 +18,9 @@ from bayesprop.table.division import Division, groups_of, whole_groups
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import counted, one_line, quoted
 from bayesprop.table.likely_groups import Likely, likely_group
+from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.predicting import predict_rows
+from bayesprop.table_model.scores import Scores
 
 _SIMPLE = ("linear", "logistic")
 _CLEAR = 2.0  # standard errors

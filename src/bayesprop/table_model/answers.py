@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesprop.cli.console import figure
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.table.classes import class_text
+from bayesprop.table_model.plain_values import figure
 
 if TYPE_CHECKING:
-    from bayesprop.cli.deciding import Positive
     from bayesprop.decisions.thresholds import Rule
     from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import Predictive
     from bayesprop.table.encoding import TableEncoding
+    from bayesprop.table_model.deciding import Positive
 
 MAX_CLASS_COLUMNS, LIKELIEST_CLASSES = 20, 5
 _WORDED_CLASSES = 3
@@ -159,6 +160,14 @@ class ClassAnswers:
 
 
 Answers = NumberAnswers | ClassAnswers
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return a name for the column of the likeliest class that no other column has."""
+    label, rank = name, 1
+    while label in taken:
+        label, rank = f"predicted_{name}" + (f"_{rank}" if rank > 1 else ""), rank + 1
+    return label
 
 
 def answers_of(encoding: TableEncoding, label: str, numbers: NumberAnswers) -> Answers:

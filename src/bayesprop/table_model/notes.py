@@ -5,36 +5,18 @@ The notes may come from anybody: whatever is not of the expected kind counts as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesprop.cli.actions import Learning
-from bayesprop.cli.console import InputError, command_line
-from bayesprop.cli.deciding import Positive, stored_positive
-from bayesprop.cli.judging import errors_of, scored
-from bayesprop.cli.tables import (
-    Scores,
-    column,
-    fingerprint,
-    predict_rows,
-    read_source,
-    table_name,
-)
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.report.baselines import Baselines, FrequencyBaseline
-from bayesprop.store import load_model
-from bayesprop.table.encoding import Rows
+from bayesprop.table_model.deciding import stored_positive
+from bayesprop.table_model.request import RowRequest
+from bayesprop.table_model.scores import Scores
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from bayesprop.store import SavedModel
-    from bayesprop.table.encoded import Encoded
-    from bayesprop.table.encoding import TableEncoding
 
 
 class Notes:
@@ -48,6 +30,12 @@ class Notes:
         What was noted of every table that the model has learnt since.
     held_out
         The metrics of the fit on the rows that it held out.
+    errors, judged_by
+        Standard errors of the model's metrics, and which rows these are.
+
+    Warnings
+    --------
+        What was to be said of the table and of the fit, sentences.
     positive, rule
         Of two classes: the positive one (the rarer, in files that do not say), and how to decide.
     base_rate
@@ -75,6 +63,9 @@ class Notes:
         classes = () if saved.table is None else saved.table.classes
         self.positive = stored_positive(classes, notes.get("positive"), _shares(self.baselines))
         self.rule = _rule(notes.get("decision")) if self.positive else None
+        self.errors = {k: e for k, e in noted("standard_errors", dict).items() if _is_number(e)}
+        self.judged_by: str = noted("judged_by", str)
+        self.warnings = [str(sentence) for sentence in noted("warnings", list)]
         self.base_rate: str = noted("base_rate", str)
         shape, pixels = noted("image_shape", list), noted("image_pixels", list)
         self.picture = _picture(shape, pixels, saved.estimator.n_features_in_)
@@ -92,10 +83,10 @@ class Notes:
             **self.picture,
         }
 
-    def learning(self, table: str) -> Learning:
+    def learning(self, table: str) -> RowRequest:
         """Return what the fit was asked, for another table."""
         drop, share = self.config.get("drop"), self.config.get("test_fraction")
-        return Learning(
+        return RowRequest(
             table=table,
             weights=self._named("weights"),
             group=self._named("group"),
@@ -110,9 +101,9 @@ class Notes:
         name = self.config.get(key)
         return name if isinstance(name, str) else None
 
-    def with_command(self, words: Sequence[str]) -> str:
-        """Return the command of the fit and one after it."""
-        return " && ".join(line for line in (self.command, command_line(words)) if line)
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float | int)
 
 
 def _scores(stored: dict[str, Any]) -> Scores | None:
@@ -147,88 +138,3 @@ def _picture(shape: list[Any], pixels: list[Any], n_inputs: int) -> dict[str, An
     is_right = len(pixels) == len(set(pixels)) == n_inputs
     is_inside = all(0 <= pixel < shape[0] * shape[1] for pixel in pixels)
     return {"image_shape": shape, "image_pixels": pixels} if is_right and is_inside else {}
-
-
-@dataclass(frozen=True)
-class OpenedModel:
-    """A model that knows its table, and the notes of its fit.
-
-    allow_absent
-        Whether tables may lack columns.
-    """
-
-    saved: SavedModel
-    encoding: TableEncoding
-    notes: Notes
-    allow_absent: bool = False
-
-    @property
-    def estimator(self) -> Any:
-        """The fitted estimator."""
-        return self.saved.estimator
-
-    @property
-    def positive(self) -> Positive | None:
-        """The positive one of two classes."""
-        return self.notes.positive
-
-    def score(self, predictive: Any, rows: Rows) -> Scores:
-        """Return the metrics of what was predicted for some rows, and those of the baselines."""
-        place = self.positive and self.positive.place
-        return scored(predictive, self.notes.baselines, rows, place)
-
-    def errors(self, predictive: Any, rows: Rows) -> dict[str, float]:
-        """Return standard errors of the model's metrics."""
-        return errors_of(predictive, rows, self.positive and self.positive.place)
-
-    def read(self, source: str) -> pl.DataFrame:
-        """Read a table: what the model knows as text stays text."""
-        return read_source(source, self.encoding.text_columns)
-
-    def encode(self, frame: pl.DataFrame) -> Encoded:
-        """Return a table's rows as numbers."""
-        return self.encoding.encode(frame, allow_absent=self.allow_absent)
-
-    def rows_of(self, frame: pl.DataFrame, source: str) -> Rows:
-        """Encode the rows that have a target; InputError if there are none."""
-        column(frame, self.encoding.target_name, source)
-        rows = self.encoding.rows(frame, allow_absent=self.allow_absent)
-        if not len(rows.y):
-            target = self.encoding.target_name
-            raise InputError(f"no row of {table_name(source)} has a value of {target}")
-        return rows
-
-    def rows_to_judge(self, source: str) -> Rows:
-        """Read the rows of a table that have a target; remark on those that the model knows."""
-        rows = self.rows_of(self.read(source), source)
-        seen = self.seen_before(rows.y, source)
-        if seen is None:
-            return rows
-        where = "; `bayesprop inspect` shows the held-out ones" if self.notes.held_out else ""
-        return rows._replace(remarks=[f"{seen}: the figures flatter it{where}", *rows.remarks])
-
-    def predict(self, rows: Rows) -> Any:
-        """Predict some rows; InputError where the prediction is not finite."""
-        return predict_rows(self.estimator, rows.X, self.encoding, rows.numbers)
-
-    def seen_before(self, target: np.ndarray, source: str) -> str | None:
-        """Say what the model has learnt of a table, None where that is nothing that is known."""
-        notes, mark = self.notes, fingerprint(target)
-        these = f"these {len(target)} rows of {table_name(source)}"
-        if any(update.get("target_sha256") == mark for update in notes.updates):
-            return f"the model has learnt {these}"
-        if mark != notes.target_sha256:
-            return None
-        n_fitted = "some" if notes.updates else notes.rows.get("train", "some")
-        return f"the model was fitted on {n_fitted} of {these}"
-
-
-def open_model(path: Path, *, allow_absent: bool = False) -> OpenedModel:
-    """Load a model file; refuse one that does not know its table."""
-    saved = load_model(path)
-    if saved.table is None:
-        raise InputError(
-            f"{path} was saved from Python without the encoding of its table; "
-            "use bayesprop.load and its predict, or fit it with `bayesprop fit`"
-        )
-    return OpenedModel(saved, saved.table, Notes(saved), allow_absent)

@@ -1,0 +1,56 @@
+"""What training rows with gaps are taken to be, once a method has learnt from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.utils import check_random_state
+
+from bayesprop.model.input_model import NO_INPUT_MODEL, InputModel
+
+if TYPE_CHECKING:
+    from bayesprop.estimators.fitting import Rows
+
+_MOST_CANDIDATES, _LEAST_CANDIDATES, _MOST_PREDICTED = 32, 4, 2**18
+_ROWS_AT_ONCE = 4096
+
+
+def filled_as_learnt(estimator: Any, rows: Rows) -> Float[np.ndarray, "n d"]:
+    """Return training rows with their gaps drawn anew, as a fitted estimator takes them to be.
+
+    Of some candidates, drawn without the target, one is kept by how likely it makes the target:
+    data augmentation (Tanner & Wong 1987) by sampling-importance resampling (Rubin 1987).
+    """
+    gap = np.asarray(rows.gap)
+    d, places = rows.X.shape[1], np.flatnonzero(gap.any(axis=1))
+    inputs = of_inputs(estimator).of_columns(d)
+    rng = check_random_state(estimator.random_state)
+    n = int(np.clip(_MOST_PREDICTED // len(places), _LEAST_CANDIDATES, _MOST_CANDIDATES))
+    filled = rows.X.copy()
+    for first in range(0, len(places), _ROWS_AT_ONCE):
+        at = places[first : first + _ROWS_AT_ONCE]
+        known = np.where(gap[at], np.nan, rows.X[at])
+        candidates = inputs.completed(np.repeat(known, n, axis=0), rng)
+        y = np.repeat(rows.y[at], n, axis=0)
+        y = y[:, 0] if getattr(estimator.task_, "is_vector", False) else y
+        log_density = estimator.fitted_.predict(candidates).log_prob(y).reshape(len(at), n, -1)
+        filled[at] = candidates.reshape(len(at), n, d)[
+            np.arange(len(at)), _drawn(log_density.sum(axis=2), rng)
+        ]
+    return filled
+
+
+def of_inputs(estimator: Any) -> InputModel:
+    """Return how inputs and targets go together; ValueError where a model does not know it."""
+    inputs = getattr(estimator, "inputs_", None)
+    if inputs is None:
+        raise ValueError(NO_INPUT_MODEL)
+    return inputs.model
+
+
+def _drawn(log_weight: Float[np.ndarray, "n c"], rng: np.random.RandomState) -> np.ndarray:
+    """Draw one of c for every row, by unnormalised log probabilities (Gumbel's way)."""
+    bounded = np.maximum(np.nan_to_num(log_weight, nan=-np.inf), -1e300)
+    return np.argmax(bounded + rng.gumbel(size=bounded.shape), axis=1)

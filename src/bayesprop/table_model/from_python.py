@@ -1,0 +1,172 @@
+"""`bayesprop.fit` and `bayesprop.load`: a table's model in one line of Python."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.store import load_model
+from bayesprop.table.classes import class_text
+from bayesprop.table.errors import TableWarning
+from bayesprop.table_model.deciding import Asked
+from bayesprop.table_model.frames import read_any, with_target
+from bayesprop.table_model.learning import fit_table
+from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.model import TableModel
+from bayesprop.table_model.notes import Notes
+from bayesprop.table_model.python_words import in_python_words
+from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.request import FitRequest
+from bayesprop.table_model.settings import SEED, Settings, check_method
+
+_FRAME = "the frame"
+
+
+def fit(
+    table: Any,
+    y: Any = None,
+    *,
+    target: str | None = None,
+    method: str | None = None,
+    task: str | None = None,
+    target_kind: str | None = None,
+    seed: int = 0,
+    weights: str | None = None,
+    drop: str | Sequence[str] = (),
+    group: str | None = None,
+    time: str | None = None,
+    test_fraction: float | None = None,
+    test: Any = None,
+    positive: Any = None,
+    cost: str | None = None,
+    rate: str | None = None,
+    unit: str | None = None,
+    **settings: Any,
+) -> TableModel:
+    """Fit a model to a person's table, and judge it on rows that it has not seen.
+
+    Columns may be numbers, text, categories, dates, `12%` and `€ 1,200`, with gaps: they are
+    understood as `bayesprop fit` understands them. `print` of what is returned says how, what was
+    dropped, and how good the predictions are; nothing of this comes as a Python warning.
+
+    table
+        A data frame (pandas, polars and others), a file ("houses.csv", "book.xlsx::prices"), or
+        the name of a bundled data set. The index of a frame is no column.
+    y
+        The target, where the frame holds the other columns only; its name or "y" names it.
+    target
+        Column to predict; a known data set has its own.
+    method
+        One of those that `bayesprop methods` lists. None: the default.
+    task
+        "regression" or "classification". None: text, true/false, categories and whole numbers of
+        two kinds are classes.
+    target_kind
+        "numbers", "positive", "share" or "count": what a number can be. None: guessed.
+    seed
+        Fixes every random draw.
+    weights
+        Column of row weights, not a feature.
+    drop
+        Columns to leave out.
+    group
+        Column of what belongs together (patient, site): whole groups are held out.
+    time
+        Column of numbers or dates: the latest rows are held out.
+    test_fraction
+        Share of rows held out, 0 to 0.9. None: 0.1; below 300 rows they are judged in five folds.
+    test
+        Rows of one's own to judge by, as `table`; all of `table` is then learnt.
+    positive
+        Of two classes, the one that decisions are about. None: the rarer.
+    cost, rate
+        How two classes are decided: "fn=10,fp=1"; or "recall=0.9", "precision=0.8", "flagged=0.1".
+    unit
+        Of the target, for the summary and the report.
+    settings
+        Hyper-parameters of the method, such as `n_epochs=40`.
+
+    Raises ValueError, in one line that names the column or argument.
+    """
+    with in_python_words():
+        if y is not None and target is not None:
+            raise InputError("y and target are two ways to name what is predicted: give one")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", TableWarning)
+            frame = read_any(table)
+        if y is not None:
+            frame = with_target(frame, y)
+            target = frame.columns[-1]
+        request = FitRequest(
+            table=str(table) if isinstance(table, str | Path) else _FRAME,
+            target=target,
+            task=_checked_task(task),
+            target_kind=target_kind,
+            weights=weights,
+            drop=(drop,) if isinstance(drop, str) else tuple(drop),
+            group=group,
+            time=time,
+            test_fraction=test_fraction,
+            seed=_checked_seed(seed),
+            method=method,
+            settings=_checked_settings(method, settings),
+            test=str(test) if isinstance(test, Path) else test,
+            positive=None if positive is None else class_text(positive),
+            asked=Asked.of(cost, rate),
+            unit=unit,
+        )
+        fitted = fit_table(request, frame, Listener())
+    fitted.warnings[:0] = [str(one.message) for one in caught]
+    return TableModel.of(fitted, _call(request, {"cost": cost, "rate": rate}))
+
+
+def load(path: str | Path) -> Any:
+    """Open a model file: a `TableModel` if it knows its table, else the fitted estimator.
+
+    `bayesprop fit` and `TableModel.save` write the former, `save` of an estimator the latter. Runs
+    no code of the file; ModelFileError, in one line, where it is not a whole and unaltered one.
+    """
+    saved = load_model(path)
+    return saved.estimator if saved.table is None else TableModel(saved, saved.table, Notes(saved))
+
+
+def _checked_task(task: str | None) -> str | None:
+    if task not in (None, REGRESSION, CLASSIFICATION):
+        raise InputError(f"task must be {REGRESSION!r} or {CLASSIFICATION!r}, got {task!r}")
+    return task
+
+
+def _checked_seed(seed: Any) -> int:
+    is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not is_whole or not 0 <= seed < 2**32:
+        raise InputError(f"seed must be a whole number from 0 to 2**32 - 1, got {seed!r}")
+    return int(seed)
+
+
+def _checked_settings(method: str | None, settings: dict[str, Any]) -> Settings:
+    check_method(method)
+    if SEED in settings:
+        raise InputError(f"{SEED}: this is what seed says; give that alone")
+    return Settings(by_name=settings)
+
+
+def _call(request: FitRequest, others: dict[str, Any]) -> str:
+    """Return the call that fits so again."""
+    table = "df" if request.table == _FRAME else repr(request.table)
+    plain = {
+        one.name: getattr(request, one.name)
+        for one in fields(request)
+        if one.name not in ("table", "settings", "asked", "test")
+        and getattr(request, one.name) != one.default
+    }
+    given = plain | {name: value for name, value in others.items() if value is not None}
+    words = [f"{name}={value!r}" for name, value in {**given, **request.settings.by_name}.items()]
+    if request.test is not None:
+        words.append(f"test={request.test!r}" if isinstance(request.test, str) else "test=test")
+    return f"bayesprop.fit({', '.join([table, *words])})"

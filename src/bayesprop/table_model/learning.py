@@ -1,0 +1,317 @@
+"""From a table to a judged model: which rows, what they mean, the fit, and how good it is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bayesprop.catalogue import CLASSIFICATION
+from bayesprop.datasets import registry
+from bayesprop.decisions.thresholds import Rule, UnreachableError
+from bayesprop.table.division import Division
+from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.errors import one_line
+from bayesprop.table.giveaways import giveaways
+from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
+from bayesprop.table_model.deciding import positive_of as positive_class
+from bayesprop.table_model.frames import read_any
+from bayesprop.table_model.judging import (
+    Judged,
+    NewGroups,
+    cross_validated,
+    judge,
+    learn,
+    of_new_groups,
+)
+from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.plain_values import plain
+from bayesprop.table_model.refusals import InputError, refusals_of_estimator
+from bayesprop.table_model.request import FitRequest
+from bayesprop.table_model.settings import make_estimator, method_of
+from bayesprop.table_model.sources import (
+    Target,
+    column,
+    divided,
+    fingerprint,
+    table_name,
+    target_of,
+)
+from bayesprop.table_model.target_kind import kind_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FEW_ROWS, N_FOLDS = 300, 5
+"""Rows below which a tenth of them judges nothing, and folds that judge instead."""
+
+
+class Fitted(NamedTuple):
+    """What one run of `fit` has learnt, and how it was judged.
+
+    share
+        Of the rows that were held out; 0 where all are learnt.
+    target_sha256
+        Digest of the target of every row, by which the table is known again.
+    title
+        Which rows judge it.
+    positive, rule
+        Of two classes: the positive one, and how to decide, if that was said.
+    base_rate
+        What the weights did to the shares of the classes, in a sentence; empty if nothing.
+    """
+
+    request: FitRequest
+    target: Target
+    method: str
+    estimator: Any
+    encoding: TableEncoding
+    train: Rows
+    judged: Judged
+    share: float
+    title: str
+    new_groups: NewGroups | None
+    warnings: list[str]
+    target_sha256: str
+    positive: Positive | None = None
+    rule: Rule | None = None
+    base_rate: str = ""
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many rows it has learnt, and how many judge it that it has not."""
+        judged = self.judged.rows
+        n = 0 if judged is None or len(judged.y) == len(self.train.y) else len(judged.y)
+        return {"train": len(self.train.y), "held_out": n}
+
+    def metadata(self, command: str) -> dict[str, Any]:
+        """Say what reproduces the model: the command, and every setting that it implied."""
+        request, judged = self.request, self.judged
+        own = request.test is None or isinstance(request.test, str)
+        return plain(
+            {
+                "command": command,
+                "source": request.table,
+                "target": self.target.name,
+                "task": self.encoding.task,
+                "unit": self.target.unit,
+                "seed": request.seed,
+                "config": {
+                    "method": self.method,
+                    "parameters": self.estimator.get_params(deep=False),
+                    "test_fraction": self.share,
+                    "weights": request.weights,
+                    "drop": request.drop,
+                    "group": request.group,
+                    "time": request.time,
+                    "test": request.test if own else table_name(request.test),
+                },
+                "rows": self.rows,
+                "target_sha256": self.target_sha256,
+                "held_out": judged.scores,
+                "standard_errors": dict(judged.errors),
+                "judged_by": self.title,
+                "warnings": self.warnings,
+                "baselines": judged.baselines and judged.baselines.to_dict(),
+                "positive": self.positive and self.positive.label,
+                "decision": self.rule and self.rule.to_dict(),
+                "base_rate": self.base_rate,
+                **_picture(request, self.encoding),
+            }
+        )
+
+    @property
+    def on_judging(self) -> list[str]:
+        """What the report page says of how the fit was judged, and what does as well."""
+        said = list(self.judged.remarks)
+        if self.title and self.title != f"{self.rows['held_out']} held-out rows":
+            said.insert(0, f"judged on {self.title}")
+        if self.new_groups is not None:
+            said.append(self.new_groups.remark)
+        return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in said]
+
+
+def fit_table(request: FitRequest, frame: pl.DataFrame, listener: Listener) -> Fitted:
+    """Divide a table, choose what its columns mean, fit, judge; InputError or TableError in a line.
+
+    listener
+        Is told what goes on; all that it is warned of is among the `warnings` of what is returned.
+    """
+    target = target_of(request, frame)
+    if request.unit is not None:
+        target = target._replace(unit=request.unit)
+    share = 0.0 if request.test is not None else request.test_fraction
+    task = request.task or target.task
+    parts = divided(replace(request, test_fraction=share), frame, target.name, task)
+    listener.warn(parts.remarks)
+    if request.unit and parts.task == CLASSIFICATION:
+        raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
+    method = method_of(request.method, parts.task, f"{one_line(target.name)} asks for {parts.task}")
+    make = partial(make_estimator, request.settings, method, parts.task, request.seed)
+    return _fit(request, method, make, parts, target, listener)
+
+
+def _fit(
+    request: FitRequest,
+    method: str,
+    make: Callable[[], Any],
+    parts: Division,
+    target: Target,
+    listener: Listener,
+) -> Fitted:
+    in_folds = _is_judged_in_folds(request, parts)
+    if in_folds:
+        parts = parts._replace(is_test=np.zeros(len(parts.frame), bool))
+    encoding = parts.encoding()
+    train, test = parts.encoded(encoding)
+    check_two_classes(encoding.classes, request.asked.option)
+    positive = positive_class(encoding.classes, request.positive, train.y)
+    moved = base_rate_moved(train, encoding.classes)
+    table = [
+        *encoding.report,
+        *moved,
+        *giveaways(encoding, parts.frame.filter(~parts.is_test), train),
+    ]
+    listener.warn(table)
+    if request.test is not None:
+        test = _own_rows(request.test, encoding, train)
+    make = _of_kind(request, encoding, train, make, listener)
+    estimator = make()
+    refusals = (ValueError, *([TypeError] if request.settings.by_name else []))
+    with (
+        listener.doing(f"fitting {len(train.y)} rows"),
+        refusals_of_estimator(*refusals),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
+        remarks = learn(estimator, train)
+    listener.warn(remarks)
+    place = None if positive is None else positive.place
+    if in_folds:
+        with listener.doing(f"judging {len(train.y)} rows in {N_FOLDS} folds"):
+            judged = cross_validated(parts, N_FOLDS, request.seed, make, method, place)
+    else:
+        judged = judge(estimator, encoding, train, test, method, place)
+    rule, unreached = _rule(request.asked, positive, judged)
+    known = [*test.remarks, *judged.remarks, *unreached]
+    new = _new_groups(request, parts, judged, make, listener)
+    if new is not None and new.is_worse:
+        known.append(new.remark)
+    listener.warn(known)
+    if new is not None and not new.is_worse:
+        listener.note(new.remark)
+    remarks = [*parts.remarks, *table, *remarks, *known]
+    share = parts.counts["held_out"] / len(parts.frame)
+    title = _title(request, judged, in_folds=in_folds)
+    return Fitted(
+        request,
+        target,
+        method,
+        estimator,
+        encoding,
+        train,
+        judged,
+        share,
+        title,
+        new,
+        remarks,
+        fingerprint(encoding.target(parts.target)),
+        positive,
+        rule,
+        "".join(moved),
+    )
+
+
+def _rule(asked: Asked, positive: Positive | None, judged: Judged) -> tuple[Rule | None, list[str]]:
+    """Return how to decide; where held-out rows do not reach a rate, none, and a sentence."""
+    predictive, y = None, np.empty(0)
+    if asked.rate is not None:
+        if judged.models is None or judged.rows is None:
+            raise InputError("--rate chooses a threshold on held-out rows: raise --test-fraction")
+        predictive, y = judged.models["model"], judged.rows.y
+    try:
+        return asked.rule(positive, predictive, y), []
+    except UnreachableError as error:
+        return None, [f"--rate: {error}; the model is saved without a decision"]
+
+
+def _of_kind(
+    request: FitRequest,
+    encoding: TableEncoding,
+    train: Rows,
+    make: Callable[[], Any],
+    listener: Listener,
+) -> Callable[[], Any]:
+    """Return what builds the estimator for the kind of its target."""
+    noise = make().get_params(deep=False).get("noise")
+    name = encoding.target_name
+    kind = kind_of(request, name, encoding.task, train, listener, noise=noise)
+    return make if kind is None else lambda: make().set_params(target_kind=kind)
+
+
+def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
+    """Whether a tenth of the rows would judge nothing, and nothing else was asked for."""
+    is_asked = any(a is not None for a in (request.test_fraction, request.test, request.time))
+    return not is_asked and len(parts.frame) < FEW_ROWS
+
+
+def _new_groups(
+    request: FitRequest,
+    parts: Division,
+    judged: Judged,
+    make: Callable[[], Any],
+    listener: Listener,
+) -> NewGroups | None:
+    """Judge once more on groups that were not learnt, where rows seem to have some."""
+    asked = (request.group, request.time, request.test)
+    if any(a is not None for a in asked) or judged.rows is None:
+        return None
+    with listener.doing("looking for rows that belong together"):
+        return of_new_groups(parts, request.seed, judged, make)
+
+
+def _title(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
+    """Say which rows judge a fit."""
+    rows = judged.rows
+    if rows is None:
+        return ""
+    if in_folds:
+        whole = f", divided by {one_line(request.group)}" if request.group else ""
+        return f"{len(rows.y)} rows, each judged by a fit to other folds{whole}"
+    if request.test is not None:
+        return f"{len(rows.y)} rows of {table_name(request.test)}"
+    if rows.group is not None:
+        n = len(np.unique(rows.group))
+        return f"{len(rows.y)} held-out rows, of {n} new values of {one_line(str(request.group))}"
+    late = f", the latest by {one_line(request.time)}" if request.time else ""
+    return f"{len(rows.y)} held-out rows{late}"
+
+
+def _own_rows(table: Any, encoding: TableEncoding, train: Rows) -> Rows:
+    """Read rows to judge by; InputError where there are none, or they are those learnt."""
+    frame = read_any(table, encoding.text_columns)
+    column(frame, encoding.target_name, table)
+    rows = encoding.rows(frame)
+    if not len(rows.y):
+        raise InputError(f"--test {table_name(table)}: no row has a value of the target")
+    if fingerprint(rows.y) == fingerprint(train.y):
+        raise InputError(f"--test {table_name(table)} holds the rows that are learnt: name others")
+    return rows
+
+
+def _picture(request: FitRequest, encoding: TableEncoding) -> dict[str, Any]:
+    """Say which pixel of a picture each input is, where the rows of a known set are pictures."""
+    known = registry.find(request.table)
+    if known is None or known.image_shape is None:
+        return {}
+    pixels = {name: place for place, name in enumerate(known.pixel_names)}
+    if not set(encoding.feature_names) <= set(pixels):
+        return {}
+    return {
+        "image_shape": list(known.image_shape),
+        "image_pixels": [pixels[name] for name in encoding.feature_names],
+    }

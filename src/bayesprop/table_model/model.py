@@ -1,0 +1,281 @@
+"""A model that knows its table: fitted just now or opened from a file, and asked by tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.store import SavedModel, load_model, save_model
+from bayesprop.table.encoding import Rows
+from bayesprop.table_model.answers import (
+    Answers,
+    ClassAnswers,
+    Decision,
+    NumberAnswers,
+    answers_of,
+    free_name,
+)
+from bayesprop.table_model.deciding import Positive
+from bayesprop.table_model.frames import like, read_any
+from bayesprop.table_model.judging import errors_of, scored
+from bayesprop.table_model.notes import Notes
+from bayesprop.table_model.predicting import predict_rows
+from bayesprop.table_model.python_words import in_python_words, python_words, warn_in_python
+from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.scores import Scores
+from bayesprop.table_model.sources import column, fingerprint, table_name
+from bayesprop.table_model.summary import as_html, as_text
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from bayesprop.table.encoded import Encoded
+    from bayesprop.table.encoding import TableEncoding
+    from bayesprop.table_model.learning import Fitted
+
+CHUNK_ROWS = 65_536
+
+
+class Chunk(NamedTuple):
+    """What is predicted for some rows; `start` is the place of the first."""
+
+    start: int
+    predictive: Any
+
+
+@dataclass(frozen=True, repr=False)
+class TableModel:
+    """A model that knows its table, and the notes of its fit.
+
+    saved
+        What its file holds, or would hold.
+    allow_absent
+        Whether tables may lack columns.
+    fitted
+        The fit that made it, with its rows; None where it was opened from a file.
+    """
+
+    saved: SavedModel
+    encoding: TableEncoding
+    notes: Notes
+    allow_absent: bool = False
+    fitted: Fitted | None = None
+
+    @classmethod
+    def of(cls, fitted: Fitted, command: str) -> TableModel:
+        """Note of a fit what reproduces it: the command."""
+        encoding = fitted.encoding
+        saved = SavedModel.of(fitted.estimator, encoding, fitted.metadata(command))
+        return cls(saved, encoding, Notes(saved), fitted=fitted)
+
+    @property
+    def estimator(self) -> Any:
+        """The fitted estimator."""
+        return self.saved.estimator
+
+    @property
+    def positive(self) -> Positive | None:
+        """The positive one of two classes."""
+        return self.notes.positive
+
+    @property
+    def remarks(self) -> list[str]:
+        """Sentences on what was decided about the table, and on the fit."""
+        return [python_words(sentence) for sentence in self.notes.warnings]
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+    def predict(
+        self,
+        table: Any,
+        interval: float | Sequence[float] | None = None,
+        quantiles: float | Sequence[float] = (),
+        *,
+        allow_missing_columns: bool = False,
+    ) -> Any:
+        """Predict every row: the columns of `bayesprop predict`, as a frame of the table's kind.
+
+        A number: `mean`, `std` in two parts, the bounds of intervals, quantiles. A class: the
+        likeliest one, the probability of each, doubt in nats; and of two classes the decision, if
+        the fit was told how. What is unlike the table of the fit comes as TableWarning.
+
+        table
+            A data frame, whose index is kept; or a file or data set, predicted into polars.
+        interval
+            Shares of new observations that intervals hold. None: 0.9; numbers only.
+        quantiles
+            Levels, 0 to 1; numbers only.
+        allow_missing_columns
+            Whether columns that the table lacks count as missing in every row.
+        """
+        with in_python_words():
+            answers = self._answers(interval, quantiles)
+            encoded = self._encoded(table, allow_missing_columns)
+            answers = replace(answers, has_gaps=bool(np.isnan(encoded.X).any()))
+            parts = [answers.columns(one.predictive) for one in self.predictives(encoded.X)]
+        warn_in_python(encoded.warnings)
+        return like(table, {k: np.concatenate([part[k] for part in parts]) for k in parts[0]})
+
+    def predict_dist(self, table: Any, *, allow_missing_columns: bool = False) -> Any:
+        """Return the predictive distribution of every row, a `Predictive` or `ClassPredictive`."""
+        with in_python_words():
+            encoded = self._encoded(table, allow_missing_columns)
+            numbers = range(1, 1 + len(encoded.X))
+            predictive = predict_rows(self.estimator, encoded.X, self.encoding, numbers)
+        warn_in_python(encoded.warnings)
+        return predictive
+
+    def evaluate(self, table: Any, *, allow_missing_columns: bool = False) -> Scores:
+        """Return the metrics of the model and its baselines on a table that holds the target.
+
+        `pandas.DataFrame` of it shows one column a model.
+        """
+        with in_python_words():
+            rows = self._rows_to_judge(table, allow_missing_columns)
+            scores = self.scores(self.predictive(rows), rows)
+        warn_in_python(rows.remarks)
+        return scores
+
+    def report(
+        self, path: str | Path, table: Any = None, *, allow_missing_columns: bool = False
+    ) -> None:
+        """Write one HTML page that judges the model, as `bayesprop report` does.
+
+        table
+            Holds the target. None: the rows that judged the fit, while these are in memory.
+        """
+        from bayesprop.table_model.page import write_page
+
+        if table is None:
+            self.report_fit(path)
+            return
+        with in_python_words():
+            rows = self._rows_to_judge(table, allow_missing_columns)
+            self.predictive(rows)  # refuses rows that have no finite prediction
+            about = {"command": self.notes.command, "source": table_name(table)}
+            write_page(path, self.saved, self.encoding, train=None, test=rows, about=about)
+        warn_in_python(rows.remarks)
+
+    def _encoded(self, table: Any, allow_absent: bool) -> Encoded:
+        return replace(self, allow_absent=allow_absent).encode(self.read(table))
+
+    def _rows_to_judge(self, table: Any, allow_absent: bool) -> Rows:
+        model = replace(self, allow_absent=allow_absent)
+        return model.rows_to_judge(self.read(table), table)
+
+    def _answers(self, interval: Any, quantiles: Any) -> Answers:
+        """Say how predictions are written; InputError where that is not for such a target."""
+        encoding = self.encoding
+        levels = np.atleast_1d(0.9 if interval is None else interval).tolist()
+        asked = tuple(np.atleast_1d(quantiles).tolist())
+        answers = answers_of(encoding, encoding.target_name, NumberAnswers(tuple(levels), asked))
+        if not isinstance(answers, ClassAnswers):
+            for name, values in (("interval", levels), ("quantiles", asked)):
+                if not all(0.0 < value < 1.0 for value in values):
+                    raise InputError(f"{name} must be between 0 and 1, such as 0.9; got {values}")
+            return answers
+        if interval is not None or asked:
+            raise InputError("interval and quantiles are for numbers; this model predicts classes")
+        rule = self.notes.rule
+        if self.positive is not None and rule is not None:
+            answers = replace(answers, decision=Decision(self.positive, rule))
+        return replace(answers, label=free_name(answers.label, answers.names[1:]))
+
+    def save(self, path: str | Path) -> None:
+        """Write it to one file that loads without running code."""
+        saved = self.saved
+        save_model(path, saved.estimator, table=self.encoding, metadata=saved.metadata)
+
+    def scores(self, predictive: Any, rows: Rows) -> Scores:
+        """Return the metrics of what was predicted for some rows, and those of the baselines."""
+        place = self.positive and self.positive.place
+        return scored(predictive, self.notes.baselines, rows, place)
+
+    def errors(self, predictive: Any, rows: Rows) -> dict[str, float]:
+        """Return standard errors of the model's metrics."""
+        return errors_of(predictive, rows, self.positive and self.positive.place)
+
+    def read(self, table: Any) -> pl.DataFrame:
+        """Take a frame, or read a table: what the model knows as text stays text."""
+        return read_any(table, self.encoding.text_columns)
+
+    def encode(self, frame: pl.DataFrame) -> Encoded:
+        """Return a table's rows as numbers."""
+        return self.encoding.encode(frame, allow_absent=self.allow_absent)
+
+    def rows_of(self, frame: pl.DataFrame, source: Any) -> Rows:
+        """Encode the rows that have a target; InputError if there are none."""
+        column(frame, self.encoding.target_name, source)
+        rows = self.encoding.rows(frame, allow_absent=self.allow_absent)
+        if not len(rows.y):
+            target = self.encoding.target_name
+            raise InputError(f"no row of {table_name(source)} has a value of {target}")
+        return rows
+
+    def rows_to_judge(self, frame: pl.DataFrame, source: Any) -> Rows:
+        """Encode the rows that have a target; remark on those that the model knows."""
+        rows = self.rows_of(frame, source)
+        seen = self.seen_before(rows.y, source)
+        if seen is None:
+            return rows
+        where = "; `bayesprop inspect` shows the held-out ones" if self.notes.held_out else ""
+        return rows._replace(remarks=[f"{seen}: the figures flatter it{where}", *rows.remarks])
+
+    def predictive(self, rows: Rows) -> Any:
+        """Predict some rows; InputError where the prediction is not finite."""
+        return predict_rows(self.estimator, rows.X, self.encoding, rows.numbers)
+
+    def predictives(self, X: Float[np.ndarray, "n k"]) -> Iterator[Chunk]:
+        """Predict the encoded rows of a table, some at a time, so that memory stays bounded."""
+        for start in range(0, len(X), CHUNK_ROWS):
+            part = X[start : start + CHUNK_ROWS]
+            numbers = range(start + 1, start + 1 + len(part))
+            yield Chunk(start, predict_rows(self.estimator, part, self.encoding, numbers))
+
+    def seen_before(self, target: np.ndarray, source: Any) -> str | None:
+        """Say what the model has learnt of a table, None where that is nothing that is known."""
+        notes, mark = self.notes, fingerprint(target)
+        these = f"these {len(target)} rows of {table_name(source)}"
+        if any(update.get("target_sha256") == mark for update in notes.updates):
+            return f"the model has learnt {these}"
+        if mark != notes.target_sha256:
+            return None
+        n_fitted = "some" if notes.updates else notes.rows.get("train", "some")
+        return f"the model was fitted on {n_fitted} of {these}"
+
+    def report_fit(self, path: str | Path) -> None:
+        """Write the page of the fit that made it."""
+        from bayesprop.table_model.page import write_page
+
+        fitted = self.fitted
+        if fitted is None:
+            raise InputError("the rows of the fit are gone: name a table to judge the model on")
+        write_page(
+            path,
+            self.saved,
+            self.encoding,
+            train=fitted.train,
+            test=fitted.judged.rows,
+            about={"command": self.notes.command, "remarks": fitted.on_judging},
+            models=fitted.judged.models,
+        )
+
+
+def open_model(path: Path, *, allow_absent: bool = False) -> TableModel:
+    """Load a model file; refuse one that does not know its table."""
+    saved = load_model(path)
+    if saved.table is None:
+        raise InputError(
+            f"{path} was saved from Python without the encoding of its table; "
+            "use bayesprop.load and its predict, or fit it with `bayesprop fit`"
+        )
+    return TableModel(saved, saved.table, Notes(saved), allow_absent)

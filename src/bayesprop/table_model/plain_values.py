@@ -1,0 +1,26 @@
+"""Values as JSON and people read them. Light, because `--help` imports it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Turn arrays, tuples and numpy scalars into what JSON knows, non-finite numbers into None."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def figure(value: float | None, digits: int = 4) -> str:
+    """Format a number for a person: so many significant digits, a dash where there is none."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{value:#.{digits}g}".rstrip(".")

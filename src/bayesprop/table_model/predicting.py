@@ -1,0 +1,60 @@
+"""What an estimator predicts for rows of a table; its refusals in the words of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.model.task import FarInputError
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.errors import one_line
+from bayesprop.table_model.refusals import InputError, refusals_of_estimator
+
+
+@contextmanager
+def refusals_by_name(
+    features: Float[np.ndarray, "n k"],
+    encoding: TableEncoding,
+    numbers: Sequence[Any] | np.ndarray,
+) -> Iterator[None]:
+    """Word an estimator's refusals as the table does, a far value not by places in a matrix."""
+    try:
+        with refusals_of_estimator(ValueError):
+            yield
+    except InputError as refusal:
+        error = refusal.__cause__
+        if not isinstance(error, FarInputError):
+            raise
+        # It may have seen a few of the rows, in another order.
+        places = np.flatnonzero(features[:, error.column] == error.value)
+        row = f"data row {numbers[places[0]]}: " if len(places) else ""
+        name = one_line(encoding.feature_names[error.column])
+        raise InputError(
+            f"{row}{name} must lie within {error.furthest:g} standard deviations of its mean in "
+            f"the training table, got {error.value:g}"
+        ) from error
+
+
+def predict_rows(
+    estimator: Any,
+    features: Float[np.ndarray, "n k"],
+    encoding: TableEncoding,
+    numbers: Sequence[Any] | np.ndarray,
+) -> Any:
+    """Predict some rows; refuse values too far from the training table for a finite answer.
+
+    numbers
+        What the table calls the rows, for the message.
+    """
+    with refusals_by_name(features, encoding, numbers):
+        predictive = estimator.predict_dist(features)
+    if not np.all(good := predictive.is_finite):
+        raise InputError(
+            f"data row {numbers[int(np.argmin(good))]}: the prediction is not finite; its values "
+            "lie too far from the training table"
+        )
+    return predictive

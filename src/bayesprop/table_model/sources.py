@@ -1,0 +1,94 @@
+"""Tables by file or by the name of a data set, and what messages call them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bayesprop.datasets import registry
+from bayesprop.table.division import Division, HoldOut, divide
+from bayesprop.table.errors import listing, one_line
+from bayesprop.table.read import read_table
+from bayesprop.table.values import column_of
+from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.request import RowRequest
+
+if TYPE_CHECKING:
+    import polars as pl
+
+USUAL_SHARE = 0.1
+"""Of the rows, held out to judge a fit."""
+
+
+def read_source(source: str, text: Collection[str] = ()) -> pl.DataFrame:
+    """Read a table, or a data set, whose name wins over a file of that name (then `./name`).
+
+    text
+        Columns that stay text, as `read_table` takes them.
+    """
+    if registry.find(source) is not None:
+        return registry.load(source).frame()
+    if source != "-" and not Path(source).suffix and not Path(source).exists():
+        sets = ", ".join(registry.names())
+        raise InputError(f"there is no file {one_line(source)!r}; data sets: {sets}")
+    return read_table(source, text)
+
+
+def fingerprint(target: np.ndarray) -> str:
+    """Return a digest by which the table of a fit is known again, whatever its file is called."""
+    return hashlib.sha256(np.ascontiguousarray(target).tobytes()).hexdigest()
+
+
+def table_name(source: Any) -> str:
+    """Return what messages call a table: by its file or name, or as a frame."""
+    if not isinstance(source, str):
+        return "the frame"
+    return "standard input" if source == "-" else one_line(source)
+
+
+def column(frame: pl.DataFrame, name: str, source: Any) -> pl.Series:
+    """Return a column of a table that came from somewhere."""
+    return column_of(frame, name, table_name(source))
+
+
+class Target(NamedTuple):
+    """The column to predict, its unit, and the task where a known data set says it."""
+
+    name: str
+    unit: str
+    task: str | None
+
+
+def target_of(request: RowRequest, frame: pl.DataFrame) -> Target:
+    """Find the column to predict: the one asked for, or a known data set's own."""
+    known = registry.find(request.table)
+    name = request.target or (known.target if known is not None else None)
+    if name is None:
+        raise InputError(
+            "--target is needed: the column to predict; columns: "
+            + one_line(listing(frame.columns))
+        )
+    column(frame, name, request.table)
+    own = known if known is not None and known.target == name else None
+    return Target(name, "", None) if own is None else Target(name, own.unit, own.task)
+
+
+def divided(request: RowRequest, frame: pl.DataFrame, target: str, task: str | None) -> Division:
+    """Divide a table into training and held-out rows, as asked."""
+    return divide(
+        frame,
+        target,
+        task,
+        HoldOut(_share(request), request.seed, request.group, request.time),
+        weights=request.weights,
+        drop=request.drop,
+        where=table_name(request.table),
+    )
+
+
+def _share(request: RowRequest) -> float:
+    return USUAL_SHARE if request.test_fraction is None else request.test_fraction

@@ -1,0 +1,111 @@
+"""What was understood of a table, and how good its model is: in about ten lines."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from bayesprop.table.classes import class_text
+from bayesprop.table.errors import counted, listed, one_line
+from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.python_words import python_words
+from bayesprop.table_model.scores import LABELS
+from bayesprop.table_model.target_kind import WORDS
+
+if TYPE_CHECKING:
+    from bayesprop.table_model.model import TableModel
+
+_METRICS = ("rmse", "accuracy", "average_precision", "log_likelihood", "coverage_90")
+_KINDS = {"numeric": "numbers", "category": "categories", "date": "dates"}
+_WIDTH, _INDENT = 80, 15
+
+
+class Line(NamedTuple):
+    """What is told, and what is to be said of it."""
+
+    label: str
+    text: str
+
+
+def summary(model: TableModel) -> list[Line]:
+    """Say what is predicted from what, what was dropped, and how good it is on rows not learnt."""
+    notes, encoding = model.notes, model.encoding
+    missing = [c.name for c in encoding.columns if getattr(c, "missing", False)]
+    lines = [
+        Line("target", _target(model)),
+        Line("method", model.saved.header["method"]),
+        Line("rows", _rows(model)),
+        Line("columns", _columns(model)),
+        Line("gaps", f"in {counted(len(missing), 'column')}: {listed(missing)}" if missing else ""),
+        *(Line("judged by", notes.judged_by) for _ in _scores(model)[:1]),
+        *_scores(model),
+        *(Line("table", sentence) for sentence in encoding.report),
+        *(Line("warning", text) for text in notes.warnings if text not in encoding.report),
+    ]
+    return [Line(label, python_words(one_line(text))) for label, text in lines if text]
+
+
+def as_text(model: TableModel) -> str:
+    """Return the summary in lines of at most 80 characters."""
+    lines, before = [], ""
+    for label, text in summary(model):
+        head = "" if label == before else label
+        wrapped = textwrap.wrap(text, _WIDTH - _INDENT) or [""]
+        lines += [f"{head:<{_INDENT}}{wrapped[0]}", *(" " * _INDENT + more for more in wrapped[1:])]
+        before = label
+    return "\n".join(lines)
+
+
+def as_html(model: TableModel) -> str:
+    """Return the summary as a table for a notebook; escaped."""
+    cells = (
+        f'<tr><th style="text-align:left">{html.escape(label)}</th>'
+        f'<td style="text-align:left">{html.escape(text)}</td></tr>'
+        for label, text in summary(model)
+    )
+    return f"<table>{''.join(cells)}</table>"
+
+
+def _target(model: TableModel) -> str:
+    encoding, unit = model.encoding, model.notes.unit
+    name = f"{encoding.target_name} ({unit})" if unit else encoding.target_name
+    if not encoding.classes:
+        kind = model.estimator.task_.kind
+        return f"{name}: {WORDS.get(kind, 'a number')}"
+    classes = listed([class_text(label) for label in encoding.classes])
+    positive = model.positive
+    return f"{name}: {classes}" + (f"; positive is {positive.name!r}" if positive else "")
+
+
+def _rows(model: TableModel) -> str:
+    rows = model.notes.rows
+    if "train" not in rows:
+        return ""
+    out = f", {rows['held_out']} held out" if rows.get("held_out") else ""
+    return f"{rows['train']} learnt{out}"
+
+
+def _columns(model: TableModel) -> str:
+    columns = model.encoding.columns
+    kinds = Counter(column.to_dict()["kind"] for column in columns)
+    parts = ", ".join(f"{_KINDS.get(kind, kind)} {n}" for kind, n in kinds.most_common())
+    n_inputs = len(model.encoding.feature_names)
+    return f"{len(columns)} used: {parts}; {counted(n_inputs, 'input')} of the model"
+
+
+def _scores(model: TableModel) -> list[Line]:
+    """Return the metrics that matter first, with their standard errors and the baselines'."""
+    held_out = model.notes.held_out
+    if held_out is None:
+        return []
+    own, errors = held_out["model"], model.notes.errors
+    others = {name: values for name, values in held_out.items() if name != "model"}
+    lines = []
+    for metric in (metric for metric in _METRICS if own.get(metric) is not None):
+        error = f" ± {figure(errors[metric], 2)}" if errors.get(metric) is not None else ""
+        beside = ", ".join(f"{name} {figure(one.get(metric))}" for name, one in others.items())
+        text = f"{LABELS[metric][0]} {figure(own[metric])}{error}"
+        lines.append(Line("held out", f"{text} ({beside})" if beside else text))
+    return lines

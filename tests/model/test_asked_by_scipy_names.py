@@ -1,0 +1,147 @@
+"""Every kind of prediction answers what scipy's distributions do: against scipy and integration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.completed_predictive import completed
+from bayesprop.model.noise_mixture import NoiseMixturePredictive
+from bayesprop.model.pooled import pooled
+from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, StudentTPredictive
+from bayesprop.model.target_kinds import CountScores, Logit, SoftplusInverse
+from bayesprop.model.transformed_predictive import transformed
+
+RNG = np.random.default_rng(0)
+N = 4
+M, E, V = RNG.normal(size=N), RNG.uniform(0.05, 0.3, N), RNG.uniform(0.1, 0.5, N)
+GAUSSIAN = GaussianPredictive(M, E, V)
+COUNTS = CountScores(np.array([0.5, 1.5, 2.5, 4.5, 9.5]), np.array([0.3, 0.9, 1.3, 1.8, 2.4]))
+DENSE = {
+    "gaussian": GAUSSIAN,
+    "student": StudentTPredictive(M, E, V, np.array([5.0, 8.0, 12.0, 40.0])),
+    "mixture": MixturePredictive.of(RNG.normal(size=(5, N)), RNG.uniform(0.05, 0.6, (5, N))),
+    "noise mixture": NoiseMixturePredictive.of(
+        f_mean=RNG.normal(size=(3, N)),
+        f_var=RNG.uniform(0.05, 0.3, (3, N)),
+        log_noise_mean=RNG.normal(size=(3, N)) - 2.0,
+        log_noise_var=RNG.uniform(0.05, 0.3, (3, N)),
+        dof=RNG.uniform(8.0, 30.0, (3, N)),
+    ),
+    "positive": transformed(GAUSSIAN, SoftplusInverse(1.5)),
+    "share": transformed(GAUSSIAN, Logit()),
+    "pooled": pooled([GAUSSIAN[:1], GAUSSIAN[1:]], [np.array([2]), np.array([0, 1, 3])]),
+    "completed": completed(GAUSSIAN, 2),
+}
+COUNTED = {
+    "count": transformed(GAUSSIAN, COUNTS),
+    "completed counts": completed(transformed(GAUSSIAN, COUNTS), 2),
+}
+EVERY = DENSE | COUNTED
+every = pytest.mark.parametrize("name", EVERY)
+LEVELS = np.array([0.01, 0.3, 0.5, 0.95])
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_the_distribution_is_the_integral_of_the_density(name):
+    p = DENSE[name]
+    low, high = p.ppf([1e-6, 1.0 - 1e-6])
+    y = low + (high - low) * np.linspace(0.0, 1.0, 2_001)[:, None]
+    below = integrate.cumulative_simpson(p.pdf(y), x=y, axis=0, initial=0.0)
+    np.testing.assert_allclose(p.cdf(y), below + 1e-6, atol=2e-6)
+    np.testing.assert_allclose(np.exp(p.logpdf(y[::500])), p.pdf(y[::500]))
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_the_distribution_of_counts_is_the_sum_of_their_probabilities(name):
+    p = COUNTED[name]
+    k = np.repeat(np.arange(40.0)[:, None], len(p), axis=1)
+    np.testing.assert_allclose(np.cumsum(p.pmf(k), axis=0), p.cdf(k), atol=2e-7)
+    np.testing.assert_allclose(np.sum(k * p.pmf(k), axis=0), p.mean, rtol=1e-4)
+    q = p.ppf(LEVELS)
+    level = LEVELS[:, None]
+    assert (q == np.rint(q)).all()
+    assert ((p.cdf(q) >= level) & (p.cdf(q - 1.0) < level)).all()  # scipy's rule for counts
+    with pytest.raises(TypeError, match="no density: ask for logpmf"):
+        p.pdf(k)
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_quantiles_invert_the_distribution(name):
+    p = DENSE[name]
+    np.testing.assert_allclose(p.cdf(p.ppf(LEVELS)), np.tile(LEVELS[:, None], len(p)), atol=1e-4)
+    with pytest.raises(TypeError, match="no probability: ask for logpdf"):
+        p.pmf(p.mean)
+
+
+@every
+def test_levels_of_any_shape(name):
+    p = EVERY[name]
+    square = LEVELS.reshape(2, 2)
+    assert p.quantile(square).shape == (len(p), 2, 2)
+    np.testing.assert_array_equal(p.ppf(square)[1, 0], p.quantile(LEVELS[2]))
+    np.testing.assert_allclose(p.quantile([0.05, 0.95]), p.interval(0.9), rtol=1e-12)
+    np.testing.assert_array_equal(p.cdf(1.0), p.cdf(np.ones(len(p))))
+
+
+@every
+def test_draws_have_the_moments(name):
+    p, n = EVERY[name], 20_000
+    drawn = p.rvs(n, random_state=1)
+    assert (drawn.shape, p.rvs().shape) == ((n, len(p)), (len(p),))
+    np.testing.assert_array_equal(drawn, p.rvs(n, np.random.default_rng(1)))
+    assert (np.abs(drawn.mean(axis=0) - p.mean) < 4.5 * drawn.std(axis=0) / np.sqrt(n)).all()
+    square = (drawn - p.mean) ** 2
+    assert (np.abs(square.mean(axis=0) - p.var) < 4.5 * square.std(axis=0) / np.sqrt(n)).all()
+
+
+def test_names_are_those_of_scipy():
+    ours, theirs = GAUSSIAN, stats.norm(M, np.sqrt(E + V))
+    y = M + RNG.normal(size=(3, N))
+    for name in ("pdf", "logpdf", "cdf"):
+        np.testing.assert_allclose(getattr(ours, name)(y), getattr(theirs, name)(y), rtol=1e-10)
+    np.testing.assert_allclose(ours.ppf(LEVELS), theirs.ppf(LEVELS[:, None]))
+    np.testing.assert_allclose(ours.interval(0.8), np.stack(theirs.interval(0.8), axis=-1))
+    with pytest.raises(ValueError, match=r"shape of the prediction, \(4,\), got \(1,\)"):
+        ours.pdf(np.zeros((4, 1)))  # which would be all pairs
+
+
+def classes(n):
+    proba = np.linspace(0.1, 0.8, n)[:, None] * [1.0, 0.0] + [0.0, 0.1]
+    proba = np.column_stack([proba, 1.0 - proba.sum(axis=1)])
+    return ClassPredictive(proba, np.zeros(n), np.array(["<a>", "b", "c"]))
+
+
+def test_classes_have_probabilities_and_draws():
+    p = classes(3)
+    np.testing.assert_allclose(p.pmf(np.array(["<a>", "b", "c"])), p.proba[range(3), range(3)])
+    drawn = p.rvs(20_000, random_state=0)
+    share = np.mean(drawn == "<a>", axis=0)
+    assert (np.abs(share - p.proba[:, 0]) < 4.5 * np.sqrt(0.25 / 20_000)).all()
+    assert p.rvs().shape == (3,)
+
+
+@pytest.mark.parametrize("p", [*EVERY.values(), classes(3), classes(30)])
+def test_it_shows_itself(p):
+    from matplotlib import pyplot
+
+    ax = p.plot()
+    assert ax.get_xlabel()
+    assert ax.get_legend() is not None
+    _, own = pyplot.subplots()
+    assert p.plot(own) is own
+    pyplot.close("all")
+    page = p._repr_html_()
+    assert page.count("<tr>") == 1 + min(len(p), 10)
+    assert "<a>" not in page
+
+
+def test_many_rows_and_several_targets_show_themselves():
+    many = GaussianPredictive(*RNG.uniform(0.5, 1.0, (3, 12, 2)))
+    assert "9, target 1" in many._repr_html_()
+    assert "first 10 of 12 rows" in many._repr_html_()
+    assert len(many.target(0).plot().collections) == 2
+    with pytest.raises(ValueError, match=r"one target: choose it by target\(k\)"):
+        many.plot()

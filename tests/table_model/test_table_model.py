@@ -1,0 +1,181 @@
+"""A table's model from Python: any frame in, the same kind out, as the command line does it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import bayesprop
+from bayesprop.cli import main
+from bayesprop.store import ModelFileError
+from bayesprop.table.columns import CategoryColumn, DateColumn, NumericColumn
+from bayesprop.table.errors import TableWarning
+
+N = 120
+RNG = np.random.default_rng(0)
+
+
+def flats() -> pd.DataFrame:
+    """A person's sheet: dates, percents, postal codes, an identifier, gaps, a named index."""
+    frame = pd.DataFrame(
+        {
+            "number": np.arange(1000, 1000 + N),
+            "zip": RNG.choice([10115, "01067", "80331"], N).astype(object),
+            "built": pd.Timestamp("1990-01-01") + pd.to_timedelta(RNG.integers(0, 9000, N), "D"),
+            "share": [f"{v}%" for v in RNG.integers(0, 20, N)],
+            "rooms": RNG.integers(1, 7, N).astype(float),
+            "heating": pd.Categorical(RNG.choice([1, 2, 3], N)),
+        },
+        index=pd.Index([f"flat {i}" for i in range(N)], name="flat"),
+    ).rename(columns={"number": "id"})
+    rent = 300.0 + 90.0 * frame["rooms"] + 80.0 * (frame["heating"] == 3) + RNG.normal(0, 20, N)
+    frame.loc[frame.index[::9], "rooms"] = np.nan
+    return frame.assign(rent=rent, dear=np.where(rent > 700.0, "yes", "no"))
+
+
+FLATS = flats()
+
+
+@pytest.fixture(scope="module")
+def model() -> bayesprop.TableModel:
+    return bayesprop.fit(FLATS.drop(columns="dear"), target="rent", method="linear", unit="EUR")
+
+
+def test_columns_are_what_their_owner_means(model: bayesprop.TableModel):
+    kinds = {column.name: type(column) for column in model.encoding.columns}
+    assert kinds == {
+        "zip": CategoryColumn,
+        "built": DateColumn,
+        "share": NumericColumn,
+        "rooms": NumericColumn,
+        "heating": CategoryColumn,
+    }
+    assert model.encoding.columns[0].levels == ("01067", "10115", "80331")
+
+
+def test_it_says_what_it_understood_in_few_lines(model: bayesprop.TableModel):
+    lines = str(model).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 25
+    for words in ("rent (EUR)", "120 learnt", "5 used", "'rooms'", "'id' dropped", "RMSE"):
+        assert words in str(model)
+    assert any("'id' dropped" in sentence for sentence in model.remarks)
+    named = bayesprop.fit(FLATS[["rooms"]], FLATS["rent"].rename("<b>"), method="linear")
+    assert "&lt;b&gt;" in named._repr_html_()
+    assert "<b>" not in named._repr_html_()
+
+
+def test_predictions_keep_kind_and_index(model: bayesprop.TableModel):
+    part = FLATS.iloc[::-7]
+    found = model.predict(part, interval=(0.5, 0.9), quantiles=0.1)
+    assert isinstance(found, pd.DataFrame)
+    pd.testing.assert_index_equal(found.index, part.index)
+    predictive = model.predict_dist(part)
+    np.testing.assert_array_equal(found["mean"], predictive.mean)
+    np.testing.assert_array_equal(found["upper_50"], predictive.interval(0.5)[:, 1])
+    np.testing.assert_array_equal(found["q_0.1"], predictive.quantile(0.1))
+    other = model.predict(pl.from_pandas(part.assign(zip=part["zip"].map(str))))
+    assert isinstance(other, pl.DataFrame)
+    np.testing.assert_array_equal(other["std"], found["std"])
+
+
+def test_the_command_line_and_python_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path, file = tmp_path / "flats.csv", tmp_path / "m.bayesprop"
+    FLATS.to_csv(path, index=False)
+    words = ["--target", "dear", "--drop", "rent", "--method", "logistic", "--cost", "fn=5,fp=1"]
+    assert main(["fit", str(path), *words, "--out", str(file), "--quiet"]) == 0
+    how = {"target": "dear", "drop": "rent", "method": "logistic", "cost": "fn=5,fp=1"}
+    own = bayesprop.fit(path, **how)
+    capsys.readouterr()
+    assert main(["predict", str(file), str(path), "--quiet"]) == 0
+    printed = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    found = own.predict(path)
+    assert list(printed[0]) == ["row", *found.columns]
+    assert [row["decision"] for row in printed] == found["decision"].to_list()
+    np.testing.assert_allclose([float(row["p(yes)"]) for row in printed], found["p(yes)"])
+    assert str(bayesprop.load(file)) == str(own)
+
+
+def test_a_file_gives_back_what_was_saved(model: bayesprop.TableModel, tmp_path: Path):
+    model.save(tmp_path / "table.bayesprop")
+    model.estimator.save(tmp_path / "bare.bayesprop")
+    again, bare = (bayesprop.load(tmp_path / f"{name}.bayesprop") for name in ("table", "bare"))
+    assert isinstance(again, bayesprop.TableModel)
+    assert isinstance(bare, bayesprop.BayesianLinearRegressor)
+    assert (str(again), again.remarks) == (str(model), model.remarks)
+    pd.testing.assert_frame_equal(again.predict(FLATS), model.predict(FLATS))
+    with pytest.raises(ValueError, match="the rows of the fit are gone: name a table"):
+        again.report(tmp_path / "page.html")
+    with pytest.raises(ModelFileError, match="there is no model file"):
+        bayesprop.load(tmp_path / "nothing")
+
+
+def test_it_is_judged_on_other_rows_and_reports(model: bayesprop.TableModel, tmp_path: Path):
+    later = FLATS.iloc[:50].assign(rent=FLATS["rent"].iloc[:50] + 1.0)
+    scores = model.evaluate(later)
+    error = model.predict(later)["mean"] - later["rent"]
+    assert scores["model"]["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
+    assert {"model", "constant", "linear"} <= set(scores)
+    with pytest.warns(TableWarning, match="fitted on 120 of these 120 rows of the frame"):
+        model.evaluate(FLATS)
+    model.report(tmp_path / "page.html")
+    assert "rent" in (tmp_path / "page.html").read_text()
+
+
+def test_what_is_new_to_the_model_is_a_warning_of_the_caller(model: bayesprop.TableModel):
+    with pytest.warns(TableWarning, match="a level that the training data did not have") as told:
+        model.predict(FLATS.iloc[:3].assign(zip="99999"))
+    assert told[0].filename == __file__
+    with pytest.warns(TableWarning, match="1 column that the model knows is absent"):
+        model.predict(FLATS.drop(columns="share"), allow_missing_columns=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "target is needed: the column to predict; columns: id, zip"),
+        ({"target": "rant"}, "no column 'rant' in the frame; did you mean 'rent'"),
+        ({"target": "rent", "y": FLATS["rent"]}, "y and target are two ways"),
+        ({"target": "rent", "n_epoch": 3}, "^n_epoch: mlp has no such parameter; did you mean"),
+        ({"target": "rent", "random_state": 3}, "this is what seed says"),
+        ({"target": "rent", "seed": 0.5}, "seed must be a whole number .* got 0.5"),
+        ({"target": "rent", "task": "ranking"}, "task must be 'regression' or"),
+        ({"target": "rent", "test_fraction": 2.0}, "^test_fraction must be 0 to 0.9, got 2.0"),
+        ({"target": "rent", "group": "rent"}, "^group rent: this column is the target"),
+        ({"target": "rent", "positive": "yes"}, "positive is for two classes"),
+        ({"target": "dear", "cost": "fn=5", "rate": "recall=0.5"}, "^cost and rate each choose"),
+        ({"y": FLATS["rent"]}, "X holds a column 'rent'"),
+        ({"y": np.zeros(3)}, "a value a row of X: 3 and 120"),
+    ],
+)
+def test_refusals_speak_python(given: dict, words: str):
+    with pytest.raises(ValueError, match=words):
+        bayesprop.fit(FLATS, **given)
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (FLATS.to_numpy(), r"must be a data frame .* got ndarray; estimators .* take arrays"),
+        (pl.from_pandas(FLATS[["rent"]]).lazy(), "must be a data frame"),
+        (FLATS[["rent", "rent"]], "more than one column called 'rent'"),
+        (FLATS.assign(z=1j), "column 'z' of type complex128 has no meaning"),
+    ],
+)
+def test_what_is_no_table_is_refused(frame: object, words: str):
+    with pytest.raises(ValueError, match=words):
+        bayesprop.fit(frame, target="rent")
+
+
+def test_questions_about_numbers_are_refused_for_classes(model: bayesprop.TableModel):
+    with pytest.raises(ValueError, match=r"interval must be between 0 and 1, such as 0.9; got"):
+        model.predict(FLATS, interval=90)
+    classes = bayesprop.fit(FLATS.drop(columns="rent"), target="dear", method="logistic")
+    with pytest.raises(ValueError, match="this model predicts classes"):
+        classes.predict(FLATS, interval=0.9)
