@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bayesprop.estimators.pruning import prune
     from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, Predictive
+    from bayesprop.model.progress import time_limit
     from bayesprop.store import load
 
 _HOMES = {
@@ -76,6 +77,7 @@ _HOMES = {
     "UpperConfidence": "bayesprop.decisions.bandits",
     "load": "bayesprop.store",
     "prune": "bayesprop.estimators.pruning",
+    "time_limit": "bayesprop.model.progress",
 }
 
 __all__ = [
@@ -118,6 +120,7 @@ __all__ = [
     "__version__",
     "load",
     "prune",
+    "time_limit",
 ]
 
 

@@ -7,36 +7,11 @@ imports it: the file that does the work is imported when it runs.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from typer import Argument, Option
-
-
-def option(help: str, *flags: str, default: Any = None, **about: Any) -> Any:
-    """Declare a field that is an option of its own name, or of other flags.
-
-    about
-        What else typer's `Option` takes: metavar, min, max.
-    """
-    return field(default=default, metadata={"parser": Option(*flags, help=help, **about)})
-
-
-def repeated(help: str, *flags: str, metavar: str) -> Any:
-    """Declare a field of all the values that an option was given."""
-    return option(help, *flags, default=(), metavar=metavar)
-
-
-def switch(help: str, *flags: str) -> Any:
-    """Declare a field that is true where one of the flags is given."""
-    return option(help, *flags, default=False)
-
-
-def argument(metavar: str, help: str, **default: Any) -> Any:
-    """Declare a field that has a place and no flag."""
-    parser = Argument(metavar=metavar, help=help, show_default=False)
-    return field(metadata={"parser": parser}, **default)
+from bayesprop.cli.options import argument, option, repeated, switch, time_limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +169,9 @@ class Fit(Learning, WithJson, WithRemarks):
         metavar="RATE",
     )
     report: Path | None = option("Also write a report (.html).", metavar="FILE")
+    time_limit: float | None = time_limit(
+        "Save the best model that fits into so much time: 60s, 5m, 1h, 90 (seconds)."
+    )
     unit: str | None = option("Unit of the target, shown in the report.", metavar="TEXT")
 
 
@@ -268,6 +246,7 @@ class Compare(Learning, WithJson, WithRemarks):
     method: tuple[str, ...] = repeated(
         "A method; repeatable. Default: all that are quick.", metavar="NAME"
     )
+    time_limit: float | None = time_limit("Of every fit: 60s, 5m, 90 (seconds).")
     splits: int = option("Random splits, the same for every method.", default=5, min=1, metavar="N")
     test_fraction: float = option(
         "Share of rows held out to judge the fit.", default=0.2, min=0.0, max=0.9, metavar="SHARE"

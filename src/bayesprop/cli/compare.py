@@ -24,6 +24,7 @@ from bayesprop.cli.console import (
     progress,
     warn,
 )
+from bayesprop.cli.in_time import limited
 from bayesprop.cli.judging import learn
 from bayesprop.cli.settings import (
     Settings,
@@ -151,7 +152,7 @@ def _trials(
         remarks: set[str] = set()
         for split, parts in enumerate(divisions):
             what = f"{name}, split {split + 1} of {len(divisions)}"
-            with progress(what, quiet=options.quiet):
+            with progress(what, quiet=options.quiet), limited(options.time_limit):
                 trial = _trial(name, kind, split, parts, options.seed + split, remarks)
             yield trial
         warn(sorted(f"{name}: {sentence}" for sentence in remarks))

@@ -14,8 +14,12 @@ import sys
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from threading import Event
 from typing import Any, NamedTuple
 
+from bayesprop.cli.bar import Display
+from bayesprop.model.progress import Progress, current, following
 from bayesprop.table.errors import TableWarning, one_line
 
 _PIPE_WIDTH = 120
@@ -78,16 +82,18 @@ def print_table(
 
 
 @contextmanager
-def progress(text: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show a spinner on stderr while something runs, if stderr is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield
+def progress(text: str, *, quiet: bool = False, time_share: float = 1.0) -> Iterator[Progress]:
+    """Show on stderr how far a computation is, and give it a share of the time that is left."""
+    going = replace(current().part(0.0, 1.0, time_share=time_share), stop=Event(), cuts=[])
+    if quiet:
+        with following(going):
+            yield going
         return
-    from rich.console import Console
-    from rich.text import Text
-
-    with Console(stderr=True).status(Text(one_line(text))):
-        yield
+    with (
+        Display(one_line(text), going.deadline) as display,
+        following(replace(going, show=display.show)),
+    ):
+        yield going
 
 
 def figure(value: float | None, digits: int = 4) -> str:

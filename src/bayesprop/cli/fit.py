@@ -26,24 +26,36 @@ from bayesprop.cli.console import (
 from bayesprop.cli.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.cli.deciding import positive_of as positive_class
 from bayesprop.cli.deciding import words as rule_in_words
+from bayesprop.cli.in_time import (
+    FITTING,
+    FITTING_BEFORE_FOLDS,
+    limited,
+    offer,
+    or_without,
+    stoppable,
+)
+from bayesprop.cli.judged_by import (
+    is_judged_in_folds,
+    judged_in_folds,
+    judged_on_new_groups,
+    own_rows,
+    title_of,
+)
 from bayesprop.cli.judging import (
+    UNJUDGED,
     Judged,
     NewGroups,
-    cross_validated,
     judge,
     learn,
-    of_new_groups,
 )
 from bayesprop.cli.settings import make_estimator, method_of, settings_of
 from bayesprop.cli.tables import (
     Target,
     check_output,
-    column,
     divided,
     fingerprint,
     print_scores,
     read_source,
-    table_name,
     target_of,
 )
 from bayesprop.cli.target_kind import kind_of
@@ -54,9 +66,6 @@ from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import one_line
 from bayesprop.table.giveaways import giveaways
-
-FEW_ROWS, N_FOLDS = 300, 5
-"""Rows below which a tenth of them judges nothing, and folds that judge instead."""
 
 
 class Fitted(NamedTuple):
@@ -96,6 +105,15 @@ class Fitted(NamedTuple):
 def run(options: Fit) -> None:
     """Read, split, fit, judge, save, report."""
     _check_paths(options)
+    with limited(options.time_limit):
+        fitted, metadata = _saved(options)
+    if options.report is not None:
+        _write_page(options.report, options, fitted, metadata["command"])
+    _show(options, fitted, metadata)
+
+
+def _saved(options: Fit) -> tuple[Fitted, dict[str, Any]]:
+    """Read, split, fit, judge and save; return what was learnt and what was noted of it."""
     settings, asked = settings_of(options), Asked.of(options)
     if options.task is not None:
         method_of(options.method, options.task, f"--task asks for {options.task}")
@@ -116,9 +134,7 @@ def run(options: Fit) -> None:
     fitted = _fit(options, method, make, parts, asked)
     metadata = _metadata(options, fitted, parts, target)
     save_model(options.out, fitted.estimator, table=fitted.encoding, metadata=metadata)
-    if options.report is not None:
-        _write_page(options.report, options, fitted, metadata["command"])
-    _show(options, fitted, metadata)
+    return fitted, metadata
 
 
 def _check_paths(options: Fit) -> None:
@@ -138,7 +154,7 @@ def _check_paths(options: Fit) -> None:
 def _fit(
     options: Fit, method: str, make: Callable[[], Any], parts: Division, asked: Asked
 ) -> Fitted:
-    in_folds = _is_judged_in_folds(options, parts)
+    in_folds = is_judged_in_folds(options, parts)
     if in_folds:
         parts = parts._replace(is_test=np.zeros(len(parts.frame), bool))
     encoding = parts.encoding()
@@ -153,27 +169,36 @@ def _fit(
     ]
     warn(table)
     if options.test is not None:
-        test = _own_rows(options.test, encoding, train)
+        test = own_rows(options.test, encoding, train)
     make = _of_kind(options, encoding, train, make)
     estimator = make()
     refusals = (ValueError, *([TypeError] if options.settings else []))
+    share = FITTING_BEFORE_FOLDS if in_folds else FITTING
     with (
-        progress(f"fitting {len(train.y)} rows", quiet=options.quiet),
+        progress(f"fitting {len(train.y)} rows", quiet=options.quiet, time_share=share) as going,
+        stoppable(going),
         refusals_of_estimator(*refusals),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         remarks = learn(estimator, train)
     warn(remarks)
+    if going.stop.is_set():
+        offer("the fit was interrupted")
     place = None if positive is None else positive.place
-    if in_folds:
-        with progress(f"judging {len(train.y)} rows in {N_FOLDS} folds", quiet=options.quiet):
-            judged = cross_validated(parts, N_FOLDS, options.seed, make, method, place)
-    else:
-        judged = judge(estimator, encoding, train, test, method, place)
+
+    def judge_it() -> Judged:
+        if not in_folds:
+            with progress(f"judging by {len(test.y)} rows", quiet=options.quiet):
+                return judge(estimator, encoding, train, test, method, place)
+        if going.stop.is_set():
+            return UNJUDGED
+        return judged_in_folds(options, len(train.y), parts, make, method, place)
+
+    judged = or_without(judge_it, UNJUDGED)
     rule, unreached = _rule(asked, positive, judged)
     known = [*test.remarks, *judged.remarks, *unreached]
-    new = _new_groups(options, parts, judged, make)
+    new = None if going.cuts else judged_on_new_groups(options, parts, judged, make)
     if new is not None and new.is_worse:
         known.append(new.remark)
     warn(known)
@@ -181,7 +206,7 @@ def _fit(
         note(new.remark, quiet=options.quiet)
     remarks = [*parts.remarks, *table, *remarks, *known]
     share = parts.counts["held_out"] / len(parts.frame)
-    title = _title(options, judged, in_folds=in_folds)
+    title = title_of(options, judged, in_folds=in_folds)
     return Fitted(
         method,
         estimator,
@@ -219,51 +244,6 @@ def _of_kind(
     name = encoding.target_name
     kind = kind_of(options, name, encoding.task, train, noise=noise, quiet=options.quiet)
     return make if kind is None else lambda: make().set_params(target_kind=kind)
-
-
-def _is_judged_in_folds(options: Fit, parts: Division) -> bool:
-    """Whether a tenth of the rows would judge nothing, and nothing else was asked for."""
-    asked = (options.test_fraction, options.test, options.time)
-    return asked == (None, None, None) and len(parts.frame) < FEW_ROWS
-
-
-def _new_groups(
-    options: Fit, parts: Division, judged: Judged, make: Callable[[], Any]
-) -> NewGroups | None:
-    """Judge once more on groups that were not learnt, where rows seem to have some."""
-    if (options.group, options.time, options.test) != (None, None, None) or judged.rows is None:
-        return None
-    with progress("looking for rows that belong together", quiet=options.quiet):
-        return of_new_groups(parts, options.seed, judged, make)
-
-
-def _title(options: Fit, judged: Judged, *, in_folds: bool) -> str:
-    """Say which rows judge a fit."""
-    rows = judged.rows
-    if rows is None:
-        return ""
-    if in_folds:
-        whole = f", divided by {one_line(options.group)}" if options.group else ""
-        return f"{len(rows.y)} rows, each judged by a fit to other folds{whole}"
-    if options.test is not None:
-        return f"{len(rows.y)} rows of {table_name(options.test)}"
-    if rows.group is not None:
-        n = len(np.unique(rows.group))
-        return f"{len(rows.y)} held-out rows, of {n} new values of {one_line(str(options.group))}"
-    late = f", the latest by {one_line(options.time)}" if options.time else ""
-    return f"{len(rows.y)} held-out rows{late}"
-
-
-def _own_rows(table: str, encoding: TableEncoding, train: Rows) -> Rows:
-    """Read rows to judge by; InputError where there are none, or they are those learnt."""
-    frame = read_source(table, encoding.text_columns)
-    column(frame, encoding.target_name, table)
-    rows = encoding.rows(frame)
-    if not len(rows.y):
-        raise InputError(f"--test {table_name(table)}: no row has a value of the target")
-    if fingerprint(rows.y) == fingerprint(train.y):
-        raise InputError(f"--test {table_name(table)} holds the rows that are learnt: name others")
-    return rows
 
 
 def _metadata(options: Fit, fitted: Fitted, parts: Division, target: Target) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from bayesprop.model.input_model import COMPLETIONS, NO_INPUT_MODEL, InputModel,
 from bayesprop.model.method import Learned, Method
 from bayesprop.model.pooled import pooled
 from bayesprop.model.predictive import Predictive
+from bayesprop.model.progress import current
 from bayesprop.model.target_kinds import NUMBERS, TargetMap, map_from_dict
 from bayesprop.model.transformed_predictive import transformed
 
@@ -318,6 +319,7 @@ class Fitted:
         for first in range(0, len(X), step):
             x = self.encoded(X[first : first + step], first)
             of_some = self._of_gaps(X[first : first + step], x) if has_gaps else self._of(x)
+            current().report(min(first + step, len(X)), len(X), "predictions")
             yield self.task.decode(of_some)
 
     def _of(self, x: Float[np.ndarray, "n d"]) -> Any:

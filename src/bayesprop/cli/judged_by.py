@@ -1,0 +1,88 @@
+"""Which rows judge a fit, and the fits that are made for no other end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bayesprop.cli.actions import Fit
+from bayesprop.cli.console import InputError, progress
+from bayesprop.cli.judging import UNJUDGED, Judged, NewGroups, cross_validated, of_new_groups
+from bayesprop.cli.tables import column, fingerprint, read_source, table_name
+from bayesprop.model.progress import NothingLearntError
+from bayesprop.table.division import Division
+from bayesprop.table.encoding import Rows, TableEncoding
+from bayesprop.table.errors import one_line
+
+FEW_ROWS, N_FOLDS = 300, 5
+"""Rows below which a tenth of them judges nothing, and folds that judge instead."""
+_FOLDS_TIME = 0.8
+"""Share of the time left after the fit that folds may take."""
+
+
+def is_judged_in_folds(options: Fit, parts: Division) -> bool:
+    """Whether a tenth of the rows would judge nothing, and nothing else was asked for."""
+    asked = (options.test_fraction, options.test, options.time)
+    return asked == (None, None, None) and len(parts.frame) < FEW_ROWS
+
+
+def own_rows(table: str, encoding: TableEncoding, train: Rows) -> Rows:
+    """Read rows to judge by; InputError where there are none, or they are those learnt."""
+    frame = read_source(table, encoding.text_columns)
+    column(frame, encoding.target_name, table)
+    rows = encoding.rows(frame)
+    if not len(rows.y):
+        raise InputError(f"--test {table_name(table)}: no row has a value of the target")
+    if fingerprint(rows.y) == fingerprint(train.y):
+        raise InputError(f"--test {table_name(table)} holds the rows that are learnt: name others")
+    return rows
+
+
+def title_of(options: Fit, judged: Judged, *, in_folds: bool) -> str:
+    """Say which rows judge a fit."""
+    rows = judged.rows
+    if rows is None:
+        return ""
+    if in_folds:
+        whole = f", divided by {one_line(options.group)}" if options.group else ""
+        return f"{len(rows.y)} rows, each judged by a fit to other folds{whole}"
+    if options.test is not None:
+        return f"{len(rows.y)} rows of {table_name(options.test)}"
+    if rows.group is not None:
+        n = len(np.unique(rows.group))
+        return f"{len(rows.y)} held-out rows, of {n} new values of {one_line(str(options.group))}"
+    late = f", the latest by {one_line(options.time)}" if options.time else ""
+    return f"{len(rows.y)} held-out rows{late}"
+
+
+def judged_in_folds(
+    options: Fit,
+    n_rows: int,
+    parts: Division,
+    make: Callable[[], Any],
+    method: str,
+    positive: int | None,
+) -> Judged:
+    """Judge all rows in folds; not at all where the time is too short for one of them."""
+    text = f"judging {n_rows} rows in {N_FOLDS} folds"
+    with progress(text, quiet=options.quiet, time_share=_FOLDS_TIME) as going:
+        try:
+            judged = cross_validated(parts, N_FOLDS, options.seed, make, method, positive)
+        except NothingLearntError as error:
+            return UNJUDGED._replace(remarks=(f"the fit is not judged: {error}",))
+    if not going.cuts:
+        return judged
+    remark = f"judged by fits of less time than the one that is saved: {going.cuts[0]}"
+    return judged._replace(remarks=(*judged.remarks, remark))
+
+
+def judged_on_new_groups(
+    options: Fit, parts: Division, judged: Judged, make: Callable[[], Any]
+) -> NewGroups | None:
+    """Judge once more on groups that were not learnt, where rows seem to have some."""
+    if (options.group, options.time, options.test) != (None, None, None) or judged.rows is None:
+        return None
+    with progress("looking for rows that belong together", quiet=options.quiet):
+        return of_new_groups(parts, options.seed, judged, make)
