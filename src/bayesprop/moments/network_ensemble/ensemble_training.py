@@ -127,8 +127,8 @@ class _Course:
         Members that are trained.
     least
         Numbers of those that get some steps even if the time is over.
-    reports
-        Steps after which one reported, of all.
+    steps
+        Of all members, as they are reported.
     is_abandoned
         Set where nothing is wanted any more.
     """
@@ -136,7 +136,7 @@ class _Course:
     progress: Progress
     n_jobs: int
     least: frozenset[int] = frozenset()
-    reports: list[int] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
     is_abandoned: Event = field(default_factory=Event)
 
     def ends(self, number: int, done: int) -> bool:
@@ -147,11 +147,11 @@ class _Course:
     def report(self, job: Job, done: int, losses: Float32[np.ndarray, "t 2"]) -> None:
         """Report a member after a stretch, and its mean losses in it."""
         n_members, n_steps = job.settings.n_members, job.settings.n_steps
-        self.reports.append(done)
+        self.steps.append(len(losses))
         loss, data_loss = losses.mean(axis=0, dtype=np.float64)
         self.progress.report(
-            len(self.reports),
-            self.n_jobs * _N_PROGRESS,
+            sum(self.steps),
+            self.n_jobs * n_steps,
             f"network {job.number + 1} of {n_members}",
             f"step {done} of {n_steps}  loss {loss:.5g}  data_loss {data_loss:.5g}",
         )
@@ -250,8 +250,8 @@ def n_complete(trained: Sequence[Trained], least: int, n_steps: int, progress: P
     n_whole = next((k for k, one in enumerate(trained) if not one.is_whole), len(trained))
     n, taken = max(n_whole, least), len(trained[0].losses)
     if n_whole < len(trained) or taken < n_steps:
-        of_steps = f" of {taken} instead of {n_steps} steps" if taken < n_steps else ""
-        progress.cut(f"{n} of {len(trained)} networks{of_steps}")
+        each = f" after {taken} of {n_steps} steps" if taken < n_steps else ""
+        progress.cut(f"{n} of {len(trained)} networks{each}")
     return n
 
 
