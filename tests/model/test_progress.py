@@ -44,7 +44,7 @@ def test_what_ends_early_is_noted_once_and_by_its_cause():
     (note,) = over.cuts
     assert note.startswith("stopped by the time limit after ")
     assert note.endswith(" s: round 1 of 2, 2 of 3 epochs")
-    with pytest.raises(NothingLearntError, match="stopped by the time limit after .*: no draws"):
+    with pytest.raises(NothingLearntError, match=r"stopped by the time limit after .*: no draws"):
         over.refuse("no draws")
     asked = Progress()
     asked.stop.set()

@@ -103,6 +103,14 @@ def figure(value: float | None, digits: int = 4) -> str:
     return f"{value:#.{digits}g}".rstrip(".")
 
 
+def figure_beside(value: float, std: float) -> str:
+    """Format a number for a person by its error bar, to the third significant digit of that."""
+    if not (math.isfinite(value) and math.isfinite(std) and std > 0.0):
+        return figure(value)
+    n_decimals = 2 - math.floor(math.log10(std))
+    return f"{round(value, n_decimals):.{max(n_decimals, 0)}f}"
+
+
 def command_line(words: Sequence[str]) -> str:
     """Return a command as it was typed."""
     return shlex.join(["bayesprop", *words])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
 from typer import Argument, Option
+
+from bayesprop.cli import completion
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -20,9 +23,14 @@ def option(help: str, *flags: str, default: Any = None, **about: Any) -> Any:
     return field(default=default, metadata={"parser": Option(*flags, help=help, **about)})
 
 
-def repeated(help: str, *flags: str, metavar: str) -> Any:
+def column(help: str, *flags: str, **about: Any) -> Any:
+    """Declare a field that names a column of the table."""
+    return option(help, *flags, metavar="COL", autocompletion=completion.columns, **about)
+
+
+def repeated(help: str, *flags: str, metavar: str, **about: Any) -> Any:
     """Declare a field of all the values that an option was given."""
-    return option(help, *flags, default=(), metavar=metavar)
+    return option(help, *flags, default=(), metavar=metavar, **about)
 
 
 def switch(help: str, *flags: str) -> Any:
@@ -30,9 +38,15 @@ def switch(help: str, *flags: str) -> Any:
     return option(help, *flags, default=False)
 
 
-def argument(metavar: str, help: str, **default: Any) -> Any:
-    """Declare a field that has a place and no flag."""
-    parser = Argument(metavar=metavar, help=help, show_default=False)
+def argument(
+    metavar: str, help: str, complete: Callable[[str], list[str]] | None = None, **default: Any
+) -> Any:
+    """Declare a field that has a place and no flag.
+
+    complete
+        What the shell completes it by.
+    """
+    parser = Argument(metavar=metavar, help=help, show_default=False, autocompletion=complete)
     return field(metadata={"parser": parser}, **default)
 
 
