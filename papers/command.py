@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from bayesprop.cli import add_command, new_app, run_app
-from bayesprop.cli.actions import WithJson, WithRemarks, argument, option, repeated, switch
+from bayesprop.cli.actions import WithJson, WithRemarks
 from bayesprop.cli.console import note, print_json, print_table
+from bayesprop.cli.options import argument, option, repeated, switch
 from bayesprop.table.errors import did_you_mean, listing, one_line
 from bayesprop.table_model.refusals import InputError
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bayesprop.estimators.pruning import prune
     from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, Predictive
+    from bayesprop.model.progress import time_limit
     from bayesprop.table_model.from_python import fit, load
     from bayesprop.table_model.model import TableModel
 
@@ -79,6 +80,7 @@ _HOMES = {
     "fit": "bayesprop.table_model.from_python",
     "load": "bayesprop.table_model.from_python",
     "prune": "bayesprop.estimators.pruning",
+    "time_limit": "bayesprop.model.progress",
 }
 
 __all__ = [
@@ -123,6 +125,7 @@ __all__ = [
     "fit",
     "load",
     "prune",
+    "time_limit",
 ]
 
 

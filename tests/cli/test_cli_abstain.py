@@ -48,8 +48,8 @@ def test_classes_beyond_are_left_empty(cli, tmp_path):
         assert row["predicted_abstained"] == ("" if d > 0.4 else known["abstained"])
         assert (row["p(a)"] == "") == (row["abstained"] != "") == (d > 0.4)
         assert row["entropy"] == known["entropy"]
-    kept = cli("predict", model, path, *words, "--keep")
-    assert "--keep: the table already has abstained" in kept.error
+    kept = cli("predict", model, path, *words, "--columns", "all")
+    assert "--columns: the table already has abstained" in kept.error
     out = tmp_path / "out.parquet"
     assert cli("predict", model, path, "--abstain-above", 0, "--out", out).code == 0
     assert pl.read_parquet(out)["predicted_abstained"].null_count() == 120

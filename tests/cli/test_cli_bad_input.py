@@ -178,9 +178,14 @@ def test_bad_ways_to_predict(cli, house_model, houses, monkeypatch, tmp_path, wo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_keep_refuses_a_clash_of_names(cli, house_model):
+def test_columns_beside_predictions_must_be_there_and_free(cli, house_model):
     rows = [row | {"mean": 1} for row in house_rows(n=3)]
-    assert "mean" in cli("predict", house_model, "-", "--keep", stdin=as_csv(rows)).refusal
+    words = ["predict", house_model, "-", "--columns"]
+    assert "already has mean" in cli(*words, "all", stdin=as_csv(rows)).refusal
+    assert cli(*words, "rooms", stdin=as_csv(rows)).code == 0
+    assert "no column 'rums', " in cli(*words, "rums,price", stdin=as_csv(rows)).refusal
+    refusal = cli("predict", house_model, "-", "--json", "--out", "p.csv").refusal
+    assert "one that ends in .jsonl holds JSON lines" in refusal
 
 
 @pytest.mark.parametrize("content", [None, b"", b"a,b\n1,2\n", pickle.dumps({"model": print})])

@@ -91,13 +91,13 @@ def test_predict_needs_no_target_and_keeps_columns_beside_it(cli, animals, tmp_p
     bare = tmp_path / "bare.csv"
     pl.read_csv(path).drop("kind").write_csv(bare)
     assert cli("predict", model, bare).out == plain.out
-    kept = cli("predict", model, path, "--keep").rows
+    kept = cli("predict", model, path, "--columns", "all").rows
     assert list(kept[0])[:4] == ["a", "b", "kind", "predicted_kind"]
     assert [row["predicted_kind"] for row in kept] == [row["kind"] for row in plain.rows]
-    assert "predicted_kind" not in cli("predict", model, bare, "--keep").out
+    assert "predicted_kind" not in cli("predict", model, bare, "--columns", "all").out
     taken = tmp_path / "taken.csv"
     pl.read_csv(path).with_columns(entropy=1.0).write_csv(taken)
-    assert "already has entropy" in cli("predict", model, taken, "--keep").error
+    assert "already has entropy" in cli("predict", model, taken, "--columns", "all").error
 
 
 @pytest.mark.parametrize("option", ["--interval", "--quantiles"])

@@ -80,7 +80,7 @@ def test_predict_in_chunks_is_predict_at_once(cli, house_model, houses, monkeypa
 
 def test_predict_to_parquet_keeps_columns(cli, house_model, houses, tmp_path):
     out = tmp_path / "p.parquet"
-    result = cli("predict", house_model, houses, "--keep", "--out", out)
+    result = cli("predict", house_model, houses, "--columns", "all", "--out", out)
     assert (result.code, result.out) == (0, "")
     frame = pl.read_parquet(out)
     assert frame.columns[:5] == ["area", "rooms", "town", "price", "mean"]

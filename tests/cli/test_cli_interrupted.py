@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import pty
+import re
 import resource
+import select
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 import pytest
+
+import bayesprop
 
 WRITERS = ("fit", "predict", "predict to parquet", "report")
 
@@ -69,6 +75,41 @@ def test_ctrl_c_in_mid_fit(houses, tmp_path):
     code, err = strike(MID_FIT, words, signal.SIGINT)
     assert (code, err) == (130, "error: interrupted\n")
     assert_untouched(out)
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 130)])
+def test_ctrl_c_in_a_terminal_offers_what_there_is(houses, tmp_path, answer, code):
+    out = tmp_path / "m.bayesprop"
+    words = [*fit_words(houses, out), "--epochs", "100000", "--test-fraction", "0.1"]
+    command = [sys.executable, "-c", MID_FIT, *map(str, words)]
+    ours, theirs = pty.openpty()
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    with subprocess.Popen(command, **streams) as process, open(ours, "r+b", buffering=0) as screen:
+        os.close(theirs)
+        until(screen, b"here")
+        process.send_signal(signal.SIGINT)
+        until(screen, b"save the model as it is?")
+        screen.write(f"{answer}\n".encode())
+        rest = until(screen, b"error: interrupted" if code else b"model: ")
+        assert process.wait(timeout=30) == code
+    if code:
+        assert not out.exists()
+        return
+    assert b"held-out rows" in rest
+    assert any(
+        re.fullmatch(r"stopped by an interrupt after .* s: round 1 of 2, \d+ of 100000 epochs", one)
+        for one in bayesprop.load(out).fit_report_.warnings
+    )
+
+
+def until(screen, text):
+    """Read a screen up to some text; what comes after a minute counts as nothing."""
+    seen, end = b"", time.monotonic() + 60.0
+    while text not in seen:
+        assert time.monotonic() < end, seen
+        if select.select([screen], [], [], 0.1)[0]:
+            seen += screen.read(4096)
+    return seen
 
 
 @pytest.mark.parametrize("writer", WRITERS, indirect=True)

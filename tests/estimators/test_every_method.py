@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -16,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 import bayesprop
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.model import trained_network
+from bayesprop.model.progress import Progress, following
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 
 REGRESSORS = [name for name, task in ALL if task == REGRESSION]
@@ -70,6 +72,27 @@ def test_an_epoch_is_compiled_once_for_any_number_of_rows(fitted, monkeypatch):
     for n_rows in (24, 23, 17):
         silently(sklearn.clone(model).fit, X[:n_rows], targets(task)[:n_rows])
     assert len(kinds) <= 1
+
+
+def test_a_fit_that_is_asked_to_end_keeps_what_it_has_and_says_so(fitted, tmp_path):
+    model, task, _ = fitted
+    shares, going, quick = [], Progress(), sklearn.clone(model)
+    if hasattr(model, "n_warmup"):
+        quick.set_params(n_warmup=2)  # so that there are draws before half of the steps
+
+    def ask(share, _where):
+        shares.append(share)
+        if 0.45 <= share < 0.95:
+            going.stop.set()
+
+    with following(replace(going, show=ask)):
+        part = silently(quick.fit, X, targets(task))
+    advice = part.fit_report_.warnings
+    assert any("stopped by an interrupt after" in one for one in advice) == going.stop.is_set()
+    assert going.stop.is_set() or len(set(shares)) < 3
+    part.save(tmp_path / "model")
+    loaded = bayesprop.load(tmp_path / "model")
+    np.testing.assert_array_equal(predicted(loaded, X), predicted(part, X))
 
 
 def test_a_saved_model_is_the_same_model_and_goes_on(fitted, tmp_path):

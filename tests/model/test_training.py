@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bayesprop.model.gradient_method import Draw, GradientMethod, Info
-from bayesprop.model.method import Progress
+from bayesprop.model.progress import Progress
 from bayesprop.model.trained_network import is_finite, train
 from bayesprop.numerics.loops import Rows
 

@@ -22,7 +22,7 @@ from bayesprop.model.networks import mlp_apply
 from bayesprop.model.posterior import Position, PosteriorModel
 from bayesprop.numerics.loops import Rows
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.mcmc import Chains
+from bayesprop.sampling.chain_course import Chains
 
 N_HIDDEN = 2
 RNG = np.random.default_rng(0)

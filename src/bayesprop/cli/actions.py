@@ -7,36 +7,12 @@ imports it: the file that does the work is imported when it runs.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from typer import Argument, Option
-
-
-def option(help: str, *flags: str, default: Any = None, **about: Any) -> Any:
-    """Declare a field that is an option of its own name, or of other flags.
-
-    about
-        What else typer's `Option` takes: metavar, min, max.
-    """
-    return field(default=default, metadata={"parser": Option(*flags, help=help, **about)})
-
-
-def repeated(help: str, *flags: str, metavar: str) -> Any:
-    """Declare a field of all the values that an option was given."""
-    return option(help, *flags, default=(), metavar=metavar)
-
-
-def switch(help: str, *flags: str) -> Any:
-    """Declare a field that is true where one of the flags is given."""
-    return option(help, *flags, default=False)
-
-
-def argument(metavar: str, help: str, **default: Any) -> Any:
-    """Declare a field that has a place and no flag."""
-    parser = Argument(metavar=metavar, help=help, show_default=False)
-    return field(metadata={"parser": parser}, **default)
+from bayesprop.cli import completion
+from bayesprop.cli.options import argument, column, option, repeated, switch, time_limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +54,7 @@ class WithSeed(Action):
 class OfModel(Action):
     """An action that opens a model."""
 
-    model: Path = argument("MODEL", "A file that `fit` wrote.")
+    model: Path = argument("MODEL", "A file that `fit` wrote.", completion.models)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +75,7 @@ class OfTable(Action):
         "TABLE",
         "A file (.csv, .parquet, .xlsx, .db::TABLE and others), the name of a known data set, or - "
         "for CSV on stdin.",
+        completion.tables,
     )
 
 
@@ -106,8 +83,8 @@ class OfTable(Action):
 class Learning(WithSeed, OfTable):
     """Which rows and columns of a table a fit learns from, and which judge it."""
 
-    target: str | None = option(
-        "Column to predict; a known data set has its own.", "--target", "-t", metavar="COL"
+    target: str | None = column(
+        "Column to predict; a known data set has its own.", "--target", "-t"
     )
     task: Literal["regression", "classification"] | None = option(
         "A number or a class. Default: text, true/false and whole numbers of two kinds are classes."
@@ -116,18 +93,16 @@ class Learning(WithSeed, OfTable):
         "What a number can be: any; above 0; between 0 and 1; a whole number from 0 on. "
         "Default: guessed, and said."
     )
-    weights: str | None = option(
-        "Column of row weights in the fit, not a feature; rows of weight 0 are left out.",
-        metavar="COL",
+    weights: str | None = column(
+        "Column of row weights in the fit, not a feature; rows of weight 0 are left out."
     )
-    drop: tuple[str, ...] = repeated("Column to leave out; repeatable.", metavar="COL")
-    group: str | None = option(
+    drop: tuple[str, ...] = column("Column to leave out; repeatable.", default=())
+    group: str | None = column(
         "Column of what belongs together (patient, site, machine), not a feature: whole groups are "
-        "held out, and error bars are those of new groups.",
-        metavar="COL",
+        "held out, and error bars are those of new groups."
     )
-    time: str | None = option(
-        "Column of numbers or dates (2024-01-31): the latest rows are held out.", metavar="COL"
+    time: str | None = column(
+        "Column of numbers or dates (2024-01-31): the latest rows are held out."
     )
     test_fraction: float | None = option(
         "Share of rows held out to judge the fit. Default: 0.1; below 300 rows they are judged in "
@@ -158,7 +133,9 @@ class Fit(Learning, WithJson, WithRemarks):
         "Where the model goes, e.g. m.bayesprop.", "--out", "-o", default=MISSING, metavar="FILE"
     )
     method: str | None = option(
-        "One of those that `bayesprop methods` lists. Default: one for the task.", metavar="NAME"
+        "One of those that `bayesprop methods` lists. Default: one for the task.",
+        metavar="NAME",
+        autocompletion=completion.methods,
     )
     hidden: tuple[str, ...] = repeated(
         "Units of each hidden layer: 50, or 50,50 for two. Default: the method's.",
@@ -194,6 +171,9 @@ class Fit(Learning, WithJson, WithRemarks):
         metavar="RATE",
     )
     report: Path | None = option("Also write a report (.html).", metavar="FILE")
+    time_limit: float | None = time_limit(
+        "Save the best model that fits into so much time: 60s, 5m, 1h, 90 (seconds)."
+    )
     unit: str | None = option("Unit of the target, shown in the report.", metavar="TEXT")
 
 
@@ -209,14 +189,19 @@ class Predict(OfTable, OfModel, WithAbsent, WithRemarks):
     examples: ClassVar = (
         "bayesprop predict m.bayesprop new.csv > predictions.csv",
         "bayesprop predict m.bayesprop new.csv --interval 0.5 --interval 0.9 --out p.parquet",
-        "bayesprop predict m.bayesprop new.csv --quantiles 0.05,0.5,0.95",
+        "bayesprop predict m.bayesprop new.csv --quantiles 0.05,0.5,0.95 --columns id,name",
+        "bayesprop predict m.bayesprop new.csv --json | jq .mean",
         "bayesprop predict m.bayesprop new.csv --calibrate held_out.csv",
         "bayesprop predict m.bayesprop new.csv --abstain-above 12.5 --by epistemic",
         "bayesprop predict m.bayesprop new.csv --cost fn=10,fp=1               (two classes)",
     )
 
     out: str = option(
-        "A .csv or .parquet file; - for stdout.", "--out", "-o", default="-", metavar="FILE"
+        "A .csv, .tsv, .jsonl or .parquet file; - for stdout.",
+        "--out",
+        "-o",
+        default="-",
+        metavar="FILE",
     )
     interval: tuple[float, ...] = repeated(
         "Share of new observations that the interval should hold; repeatable. Default: 0.9.",
@@ -248,7 +233,13 @@ class Predict(OfTable, OfModel, WithAbsent, WithRemarks):
         "Classes: entropy (default) or mutual-information, nats, or error-probability.",
         metavar="NAME",
     )
-    keep: bool = switch("Repeat the table's own columns instead of row numbers.", "--keep")
+    columns: tuple[str, ...] = repeated(
+        "Columns of the table to repeat beside the predictions, instead of row numbers: id,name; "
+        "all of them: all.",
+        metavar="COLS",
+        autocompletion=completion.columns,
+    )
+    as_json: bool = switch("Rows as JSON on stdout, an object a line.", "--json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,8 +257,11 @@ class Compare(Learning, WithJson, WithRemarks):
     )
 
     method: tuple[str, ...] = repeated(
-        "A method; repeatable. Default: all that are quick.", metavar="NAME"
+        "A method; repeatable. Default: all that are quick.",
+        metavar="NAME",
+        autocompletion=completion.methods,
     )
+    time_limit: float | None = time_limit("Of every fit: 60s, 5m, 90 (seconds).")
     splits: int = option("Random splits, the same for every method.", default=5, min=1, metavar="N")
     test_fraction: float = option(
         "Share of rows held out to judge the fit.", default=0.2, min=0.0, max=0.9, metavar="SHARE"
@@ -297,6 +291,7 @@ class Suggest(OfModel, WithAbsent, WithSeed, WithJson, WithRemarks):
     table: str = argument(
         "CANDIDATES",
         "Rows that could be measured: a file, or - for CSV on stdin.",
+        completion.tables,
     )
     n: int = option("Rows to choose.", "--n", "-n", default=5, min=1, metavar="N")
     why: bool = switch("Say of every row why, in words and numbers.", "--why")
@@ -311,7 +306,7 @@ class Suggest(OfModel, WithAbsent, WithSeed, WithJson, WithRemarks):
         default="auto",
         metavar="NAME",
     )
-    cost: str | None = option("Column of what a measurement costs; score per cost.", metavar="COL")
+    cost: str | None = column("Column of what a measurement costs; score per cost.")
     where: tuple[str, ...] = repeated(
         "Only such rows: 'temperature <= 80'; repeatable.", metavar="CONDITION"
     )

@@ -14,9 +14,11 @@ import numpy as np
 from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.cli.actions import Compare
-from bayesprop.cli.console import Told, describe, note, print_json, print_table, progress, warn
+from bayesprop.cli.console import describe, note, print_json, print_table, progress, warn
+from bayesprop.cli.in_time import limited
 from bayesprop.cli.settings import row_request
 from bayesprop.cli.tables import check_output
+from bayesprop.cli.told import Told
 from bayesprop.metrics import summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
 from bayesprop.table.division import Division
@@ -148,7 +150,7 @@ def _trials(
         remarks: set[str] = set()
         for split, parts in enumerate(divisions):
             what = f"{name}, split {split + 1} of {len(divisions)}"
-            with progress(what, quiet=options.quiet):
+            with progress(what, quiet=options.quiet), limited(options.time_limit):
                 trial = _trial(name, kind, split, parts, options.seed + split, remarks)
             yield trial
         warn(sorted(f"{name}: {sentence}" for sentence in remarks))

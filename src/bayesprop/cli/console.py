@@ -12,11 +12,13 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from bayesprop.cli.bar import Display
+from bayesprop.model.progress import Progress, begun, following
 from bayesprop.table.errors import TableWarning, one_line
-from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.plain_values import plain
 
 _PIPE_WIDTH = 120
@@ -66,16 +68,18 @@ def print_table(
 
 
 @contextmanager
-def progress(text: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show a spinner on stderr while something runs, if stderr is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield
+def progress(text: str, *, quiet: bool = False, time_share: float = 1.0) -> Iterator[Progress]:
+    """Show on stderr how far a computation is, and give it a share of the time that is left."""
+    going = begun(time_share)
+    if quiet:
+        with following(going):
+            yield going
         return
-    from rich.console import Console
-    from rich.text import Text
-
-    with Console(stderr=True).status(Text(one_line(text))):
-        yield
+    with (
+        Display(one_line(text), going.deadline) as display,
+        following(replace(going, show=display.show)),
+    ):
+        yield going
 
 
 def command_line(words: Sequence[str]) -> str:
@@ -86,25 +90,6 @@ def command_line(words: Sequence[str]) -> str:
 def continued(command: str, words: Sequence[str]) -> str:
     """Return the command of a model and one after it."""
     return " && ".join(line for line in (command, command_line(words)) if line)
-
-
-class Told(Listener):
-    """Tells a person at the terminal how a fit goes."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-
-    def doing(self, text: str) -> AbstractContextManager[Any]:
-        """Show a spinner."""
-        return progress(text, quiet=self._quiet)
-
-    def note(self, text: str) -> None:
-        """Print a line."""
-        note(text, quiet=self._quiet)
-
-    def warn(self, sentences: Iterable[str]) -> None:
-        """Print a line for each, quiet or not."""
-        warn(sentences)
 
 
 class Failure(NamedTuple):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from bayesprop.cli.actions import Fit
-from bayesprop.cli.console import Told, command_line, note, print_json
+from bayesprop.cli.console import command_line, note, print_json
+from bayesprop.cli.in_time import limited
 from bayesprop.cli.settings import fit_request
 from bayesprop.cli.tables import check_output, print_scores
+from bayesprop.cli.told import Told
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.learning import Fitted, fit_table
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.request import FitRequest
 from bayesprop.table_model.settings import method_of
 from bayesprop.table_model.sources import read_source
 
@@ -20,6 +23,16 @@ def run(options: Fit) -> None:
     """Read, split, fit, judge, save, report."""
     _check_paths(options)
     request, told = fit_request(options), Told(quiet=options.quiet)
+    with limited(options.time_limit):
+        fitted, model = _saved(options, request, told)
+    if options.report is not None:
+        with told.doing("writing the report"):
+            model.report_fit(options.report)
+    _show(options, fitted, model.saved.metadata)
+
+
+def _saved(options: Fit, request: FitRequest, told: Told) -> tuple[Fitted, TableModel]:
+    """Read, split, fit, judge and save."""
     if options.task is not None:
         method_of(options.method, options.task, f"--task asks for {options.task}")
     with told.doing(f"reading {options.table}"):
@@ -27,10 +40,7 @@ def run(options: Fit) -> None:
     fitted = fit_table(request, frame, told)
     model = TableModel.of(fitted, command_line(options.words))
     model.save(options.out)
-    if options.report is not None:
-        with told.doing("writing the report"):
-            model.report_fit(options.report)
-    _show(options, fitted, model.saved.metadata)
+    return fitted, model
 
 
 def _check_paths(options: Fit) -> None:

@@ -21,7 +21,7 @@ from bayesprop.decisions.conformal import ConformalRegressor
 from bayesprop.decisions.thresholds import UnreachableError
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean, listing, one_line
-from bayesprop.table.write import check_kind, write_table
+from bayesprop.table.write import PARQUET, check_kind, write_table
 from bayesprop.table_model.answers import (
     Answers,
     ClassAnswers,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from bayesprop.model.predictive import Predictive
 
 ABSTAINED = "abstained"
+_ALL = "all"
 
 
 def run(options: Predict) -> None:
@@ -55,27 +56,30 @@ def run(options: Predict) -> None:
         frame = model.read(options.table)
     encoding = model.encoding
     rule = Abstaining.asked_for(options.abstain_above, options.by, classes=bool(encoding.classes))
+    beside = _beside(frame, options.columns)
     answers = answers_of(encoding, encoding.target_name, numbers)
     reasons = () if rule is None else (ABSTAINED,)
     if isinstance(answers, ClassAnswers):
         _check_for_classes(options, asked)
         answers = replace(answers, decision=_decision(model, options, asked))
-        others = {"row", *answers.names[1:], *reasons, *(frame.columns if options.keep else ())}
+        others = {"row", *answers.names[1:], *reasons, *(() if beside is None else beside.columns)}
         answers = replace(answers, label=free_name(answers.label, others))
     elif asked.option:
         check_two_classes((), asked.option)
     elif options.calibrate is not None:
         learnt = _stretches(model, options.calibrate, numbers.intervals, quiet=options.quiet)
         answers = replace(answers, stretches=learnt)
-    if options.keep:
-        _check_names(frame, [*answers.names, *reasons])
+    if beside is not None:
+        _check_names(beside, [*answers.names, *reasons])
     encoded = model.encode(frame)  # whole, so that messages name rows of the table
     warn(encoded.warnings)
     answers = replace(answers, has_gaps=bool(np.isnan(encoded.X).any()))
     busy = options.quiet or (options.out == "-" and sys.stdout.isatty())
     with progress(f"predicting {len(frame)} rows", quiet=busy):
-        kept = frame if options.keep else None
-        write_table(_predictions(model, encoded.X, answers, kept, rule), options.out)
+        parts = _predictions(model, encoded.X, answers, beside, rule)
+        if Path(options.out).suffix.lower() not in PARQUET:
+            parts = map(answers.rounded, parts)
+        write_table(parts, options.out, ".jsonl" if options.as_json else ".csv")
     if rule is not None:
         rule.sum_up(quiet=options.quiet)
     if options.out != "-":
@@ -89,12 +93,34 @@ def _asked(options: Predict) -> NumberAnswers:
         raise InputError("--calibrate and TABLE cannot both be standard input; name a file")
     if options.calibrate is not None and words:
         raise InputError("--calibrate stretches intervals only; leave --quantiles out")
+    if options.as_json and options.out != "-":
+        raise InputError(f"--json prints rows on stdout, and --out {options.out} names a file: "
+                         "one that ends in .jsonl holds JSON lines")  # fmt: skip
     if options.out != "-":
         inputs = [options.table, options.model, options.calibrate]
         check_output(Path(options.out), "--out", inputs)
     check_kind(options.out)
     intervals = tuple(_level(str(level), "--interval") for level in options.interval)
     return NumberAnswers(intervals or (0.9,), tuple(_level(word, "--quantiles") for word in words))
+
+
+def _beside(frame: pl.DataFrame, asked: Sequence[str]) -> pl.DataFrame | None:
+    """Return the columns that predictions are to stand beside; None: row numbers instead."""
+    names = [
+        name.strip()
+        for text in asked
+        for name in ([text] if text in frame.columns else text.split(","))
+    ]
+    for name in names:
+        if name not in (*frame.columns, _ALL):
+            raise InputError(
+                f"--columns: there is no column {one_line(name)!r}"
+                f"{did_you_mean(name, frame.columns) or ';'} columns: "
+                f"{one_line(listing(frame.columns))}"
+            )
+    if _ALL in names:
+        return frame
+    return frame.select(list(dict.fromkeys(names))) if names else None
 
 
 def _level(word: str, option: str) -> float:
@@ -143,7 +169,7 @@ def _check_names(frame: pl.DataFrame, names: Sequence[str]) -> None:
     taken = [name for name in frame.columns if name in names]
     if taken:
         raise InputError(
-            f"--keep: the table already has {one_line(listing(taken))}; rename, or leave --keep out"
+            f"--columns: the table already has {one_line(listing(taken))}; rename, or leave it out"
         )
 
 
@@ -151,7 +177,7 @@ def _predictions(
     model: TableModel,
     x: Float[np.ndarray, "n k"],
     answers: Answers,
-    kept: pl.DataFrame | None,
+    beside: pl.DataFrame | None,
     rule: Abstaining | None,
 ) -> Iterator[pl.DataFrame]:
     """Yield the predictions of some rows at a time, so that memory stays bounded."""
@@ -159,10 +185,10 @@ def _predictions(
         predicted = pl.DataFrame(answers.columns(predictive))
         if rule is not None:
             predicted = rule.applied(predicted, predictive, answers.doubts)
-        if kept is None:
+        if beside is None:
             yield predicted.with_row_index("row", offset=start + 1)
         else:
-            yield kept.slice(start, len(predicted)).hstack(predicted)
+            yield beside.slice(start, len(predicted)).hstack(predicted)
 
 
 def _stretches(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +21,8 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, validat
 from bayesprop.estimators.training_gaps import filled_as_learnt, of_inputs
 from bayesprop.model.fit_report import CONSTANT_TARGET
 from bayesprop.model.input_model import KnownInputs
-from bayesprop.model.method import Learned, LeavesGroupsOut, Progress, TrainingRows
+from bayesprop.model.method import Learned, LeavesGroupsOut, TrainingRows
+from bayesprop.model.progress import NothingLearntError, current, following
 from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import COUNT, NUMBERS
 from bayesprop.model.task import Encoding, Numbers, Standardiser, with_log
@@ -28,6 +30,9 @@ from bayesprop.numerics.machine import forget_when_crowded
 
 FITS_A_LOOK = 8
 """Fits after which the memory maps of compiled programs are counted, which takes milliseconds."""
+ONE_ROUND = (
+    "the time was over before gaps could be drawn by what was learnt and a second round be fitted"
+)
 _LARGEST_SCALE = 1e150
 
 P = ParamSpec("P")
@@ -78,15 +83,33 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     rows = estimator.checked_rows(X, y, sample_weight, reset=before is None)
     numbers = None if groups is None else checked_groups(estimator, groups, len(rows.X))
     vars(estimator).pop("pruned_", None)
-    learned = _learned(estimator, rows, before, numbers)
-    if rows.gap is not None and before is None:
-        estimator.learned_ = learned
-        X = filled_as_learnt(estimator, rows)
-        again = _learned(estimator, rows._replace(X=X), None, numbers)
-        seconds = learned.report.seconds + again.report.seconds
-        learned = again._replace(report=replace(again.report, seconds=seconds))
+    if rows.gap is None or before is not None:
+        learned = _learned(estimator, rows, before, numbers)
+    else:
+        learned = _in_two_rounds(estimator, rows, numbers)
     estimator.learned_ = _advised(estimator, rows, learned, is_first=True)
     return estimator
+
+
+def _in_two_rounds(estimator: Any, rows: Rows, groups: Int[np.ndarray, " n"] | None) -> Learned:
+    """Learn from rows with gaps, and once more with these drawn by what was learnt, in time."""
+    progress, started = current(), time.monotonic()
+    with following(progress.part(0.0, 0.5, "round 1 of 2")):
+        first = _learned(estimator, rows, None, groups)
+    if progress.seconds_left < time.monotonic() - started or progress.is_over:
+        return _noted(first, [ONE_ROUND])
+    estimator.learned_ = first
+    with following(progress.part(0.5, 0.5, "gaps")):
+        X = filled_as_learnt(estimator, rows)
+    try:
+        with following(progress.part(0.5, 1.0, "round 2 of 2")):
+            again = _learned(estimator, rows._replace(X=X), None, groups)
+    except NothingLearntError:
+        return _noted(first, [ONE_ROUND])
+    if progress.is_over:  # what was cut short is no better than the whole round before it
+        return _noted(first, [ONE_ROUND])
+    seconds = first.report.seconds + again.report.seconds
+    return again._replace(report=replace(again.report, seconds=seconds))
 
 
 @unharmed
@@ -138,12 +161,22 @@ def _learned(
     x = encoding_of(estimator).encode(X, method.furthest_input)
     rng = check_random_state(estimator.random_state)
     data = TrainingRows(x, task.encode(y, rng, x), weight, groups)
-    how = rng, Progress(getattr(estimator, "verbose", 0))
+    progress = replace(current(), verbose=getattr(estimator, "verbose", 0), cuts=[])
+    how = rng, progress
     if streams:
-        return method.absorb(data, before, *how)
-    if before is not None:
-        return method.resume(data, before, *how)
-    return method.fit(data, *how)
+        learned = method.absorb(data, before, *how)
+    elif before is not None:
+        learned = method.resume(data, before, *how)
+    else:
+        learned = method.fit(data, *how)
+    current().cuts.extend(progress.cuts)
+    return _noted(learned, progress.cuts)
+
+
+def _noted(learned: Learned, sentences: list[str]) -> Learned:
+    """Put sentences before the advice of a fit."""
+    advice = [*sentences, *learned.report.warnings]
+    return learned._replace(report=replace(learned.report, warnings=advice))
 
 
 def _advised(estimator: Any, rows: Rows, learned: Learned, *, is_first: bool) -> Learned:

@@ -20,8 +20,9 @@ from bayesprop.linear.regression import (
     Statistics,
 )
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
-from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows, with_noise
+from bayesprop.model.method import MOST_ROWS, Learned, Stored, TrainingRows, with_noise
 from bayesprop.model.predictive import GaussianPredictive, Predictive, StudentTPredictive
+from bayesprop.model.progress import Progress
 
 _ROWS_AT_ONCE = 65_536
 LearnBasis = Callable[[np.ndarray, np.ndarray | None, np.random.RandomState], Basis | None]

@@ -17,14 +17,8 @@ from bayesprop.linear.logistic import FitInfo, Fitted, GaussianWeights, Maximise
 from bayesprop.linear.logistic_vi import variational
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import (
-    FURTHEST_INPUT,
-    MOST_ROWS,
-    Learned,
-    Progress,
-    Stored,
-    TrainingRows,
-)
+from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, Stored, TrainingRows
+from bayesprop.model.progress import Progress
 from bayesprop.numerics import gaussian_logits
 
 _VI, _MONTE_CARLO = "vi", "monte-carlo"

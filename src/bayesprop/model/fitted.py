@@ -13,6 +13,7 @@ from bayesprop.model.completed_predictive import completed, one_of_each
 from bayesprop.model.input_model import COMPLETIONS, NO_INPUT_MODEL, InputModel, KnownInputs
 from bayesprop.model.method import Learned, Method
 from bayesprop.model.pooled import pooled
+from bayesprop.model.progress import current
 from bayesprop.model.task import Encoding, Numbers, Task
 
 
@@ -42,6 +43,7 @@ class Fitted:
         for first in range(0, len(X), step):
             x = self.encoded(X[first : first + step], first)
             of_some = self._of_gaps(X[first : first + step], x) if has_gaps else self._of(x)
+            current().report(min(first + step, len(X)), len(X), "predictions")
             yield self.task.of_rows(X[first : first + step]).decode(of_some)
 
     def _of(self, x: Float[np.ndarray, "n d"]) -> Any:

@@ -6,8 +6,6 @@ pure functions of a state, in standardised units. It knows nothing of units, lab
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +14,7 @@ from jaxtyping import Float, Int
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.predictive import Predictive
+from bayesprop.model.progress import Progress
 
 MOST_ROWS = 131_072
 """Rows of a prediction at a time, at most: the memory of what lies between input and output."""
@@ -74,21 +73,6 @@ class Stored(NamedTuple):
         if not (array > 0.0).all():
             raise ValueError(f"array {name} must be positive")
         return array
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a method says how far it is."""
-
-    verbose: int = 0
-
-    def line(self, text: str) -> None:
-        """Write a line to stderr, if lines are wanted."""
-        if self.verbose:
-            print(text, file=sys.stderr)
-
-
-SILENT = Progress()
 
 
 @runtime_checkable

@@ -21,18 +21,11 @@ from bayesprop.model import draws
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply, GradientMethod, Info
-from bayesprop.model.method import (
-    MOST_ROWS,
-    SILENT,
-    Learned,
-    Progress,
-    Stored,
-    TrainingRows,
-    with_noise,
-)
+from bayesprop.model.method import MOST_ROWS, Learned, Stored, TrainingRows, with_noise
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.predictive import MixturePredictive, Predictive
+from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics import loops
 from bayesprop.numerics.filling import blocks, device_rows, padded, slots
 from bayesprop.numerics.loops import Rows
@@ -110,7 +103,10 @@ def train(
             elif patience is not None and epoch + 1 - (best_epoch or 0) >= patience:
                 break
         latest = "  ".join(f"{name} {series[-1]:.5g}" for name, series in trace.items())
-        progress.line(f"epoch {epoch + 1}  {latest}")
+        done = epoch + 1 - first_epoch
+        progress.report(done, n_epochs, f"epoch {epoch + 1}", latest)
+        if progress.is_cut(done, n_epochs, "epochs"):
+            break
     return Trained(state if validate is None else best, trace, 0, best_epoch)
 
 

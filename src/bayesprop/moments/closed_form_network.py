@@ -12,10 +12,11 @@ import numpy as np
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import MOST_ROWS, Progress, TrainingRows, WeightGaussians
+from bayesprop.model.method import MOST_ROWS, TrainingRows, WeightGaussians
 from bayesprop.model.network_likelihoods import GaussianNoise, of_output_moments
 from bayesprop.model.networks import plain_apply
 from bayesprop.model.predictive import Predictive
+from bayesprop.model.progress import Progress
 from bayesprop.model.pruning import NO_LOG_STD, zeroed
 from bayesprop.model.trained_network import Built, Trained, TrainedNetwork, is_finite
 from bayesprop.moments import closed_form_vi as vi
@@ -74,7 +75,12 @@ class ClosedFormNetwork(TrainedNetwork):
             return super().train(rows, start, first_epoch, progress)
         data, before = device_rows(*rows[:3], blocks(len(rows.x))), start.network
         optimum = vi.fit_lbfgs(
-            self.model, before.params, data, tol=LBFGS_TOLERANCE, max_steps=self.n_epochs
+            self.model,
+            before.params,
+            data,
+            tol=LBFGS_TOLERANCE,
+            max_steps=self.n_epochs,
+            progress=progress,
         )
         if not is_finite(optimum.params):
             return Trained(before, {"loss": []}, 1, None, optimum.gradient_norm)

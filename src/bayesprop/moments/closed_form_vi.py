@@ -22,6 +22,7 @@ from bayesprop.model.gradient_method import Draw, GradientMethod, Info
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import Weights, plain_propagate
 from bayesprop.model.priors import ClosedPrior, LaplacePrior, NormalPrior
+from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics import activation_moments, loops
 from bayesprop.numerics.gaussian import Gaussian
 from bayesprop.numerics.loops import Batch, Rows
@@ -220,7 +221,13 @@ def _loss_and_slope(model: Model, params: Params, rows: Rows) -> tuple[Array, Pa
 
 @in_float64
 def fit_lbfgs(
-    model: Model, params: Params, rows: Rows, *, tol: float = 1e-4, max_steps: int = 1000
+    model: Model,
+    params: Params,
+    rows: Rows,
+    *,
+    tol: float = 1e-4,
+    max_steps: int = 1000,
+    progress: Progress = SILENT,
 ) -> Optimum:
     """Minimise -ELBO on all rows at once, in float64; the result is in the parameters' precision.
 
@@ -245,12 +252,20 @@ def fit_lbfgs(
         return float(value), _flat(slope)
 
     trace: list[float] = []
+
+    def follow(intermediate_result: Any) -> None:
+        trace.append(float(intermediate_result.fun))
+        n = len(trace)
+        progress.report(n, max_steps, f"step {n}", f"loss {trace[-1]:.5g}")
+        if progress.is_cut(n, max_steps, "steps"):
+            raise StopIteration
+
     result = minimize(
         evaluated,
         np.asarray(flat_start),
         jac=True,
         method="L-BFGS-B",
-        callback=lambda intermediate_result: trace.append(float(intermediate_result.fun)),
+        callback=follow,
         options={"maxcor": _LBFGS_MEMORY, "maxiter": max_steps, "maxfun": 20 * max_steps,
                  "gtol": tol, "ftol": 0.0},
     )  # fmt: skip

@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Int
 
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, Progress, TrainingRows
+from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, TrainingRows
+from bayesprop.model.progress import Progress
 
 Orders = Iterable[Int[np.ndarray, " k"]]
 
@@ -72,7 +73,7 @@ class RowPasses(ABC):
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Learn from scratch in shuffled passes."""
         start = self.start(rng)
-        return self._learned(rows, start, 0, self._shuffled(rows, rng), progress)
+        return self._learned(rows, start, 0, self._shuffled(rows, rng), self.n_epochs, progress)
 
     def resume(
         self,
@@ -83,7 +84,7 @@ class RowPasses(ABC):
     ) -> Learned:
         """Learn on in as many passes again."""
         orders = self._shuffled(rows, rng)
-        return self._learned(rows, before.state, before.n_iter, orders, progress)
+        return self._learned(rows, before.state, before.n_iter, orders, self.n_epochs, progress)
 
     def absorb(
         self,
@@ -95,14 +96,20 @@ class RowPasses(ABC):
         """Absorb rows once, in their order."""
         state = self.start(rng) if before is None else self.before_new_rows(before.state)
         n_before = 0 if before is None else before.n_iter
-        return self._learned(rows, state, n_before, [np.arange(len(rows.x))], progress)
+        return self._learned(rows, state, n_before, [np.arange(len(rows.x))], 1, progress)
 
     def _shuffled(self, rows: TrainingRows, rng: np.random.RandomState) -> Orders:
         counted = np.flatnonzero(rows.weights)
         return (rng.permutation(counted) for _ in range(self.n_epochs))
 
     def _learned(
-        self, rows: TrainingRows, start: Any, n_before: int, orders: Orders, progress: Progress
+        self,
+        rows: TrainingRows,
+        start: Any,
+        n_before: int,
+        orders: Orders,
+        n_passes: int,
+        progress: Progress,
     ) -> Learned:
         started, state = time.perf_counter(), start
         n_rows, mass = int(np.count_nonzero(rows.weights)), float(np.sum(rows.weights))
@@ -113,7 +120,10 @@ class RowPasses(ABC):
             course = {"mean_log_z": info.log_z / mass} | self.course(state, info, n_rows)
             for name, value in course.items():
                 trace.setdefault(name, []).append(value)
-            progress.line(_line(n_before + len(infos), trace))
+            where = f"epoch {n_before + len(infos)}"
+            progress.report(len(infos), n_passes, where, _latest(trace))
+            if progress.is_cut(len(infos), n_passes, "epochs"):
+                break
         guards = self.guards(infos)
         n_updates = len(infos) * n_rows * self.n_weights
         report = FitReport(
@@ -129,6 +139,5 @@ class RowPasses(ABC):
         return self.settled(Learned(state, report, n_before + len(infos)), rows)
 
 
-def _line(n_iter: int, trace: dict[str, list[float]]) -> str:
-    latest = [f"{name.replace('_', ' ')} {values[-1]:.4g}" for name, values in trace.items()]
-    return "  ".join([f"epoch {n_iter}", *latest])
+def _latest(trace: dict[str, list[float]]) -> str:
+    return "  ".join(f"{name.replace('_', ' ')} {values[-1]:.4g}" for name, values in trace.items())

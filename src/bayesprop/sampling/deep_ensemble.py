@@ -20,10 +20,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from bayesprop.model import draws
 from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
-from bayesprop.model.method import Progress, TrainingRows
+from bayesprop.model.method import TrainingRows
 from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import init_weights
 from bayesprop.model.priors import NormalPrior
+from bayesprop.model.progress import Progress
 from bayesprop.model.trained_network import Built, NetworkState, Trained, TrainedNetwork, train
 from bayesprop.numerics.filling import blocks, device_rows, slots
 from bayesprop.numerics.loops import Batch, Rows, permutation

@@ -22,9 +22,10 @@ from bayesprop.model import draws
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply, Draw, GradientMethod, Info
-from bayesprop.model.method import MOST_ROWS, Learned, Progress, Stored, TrainingRows
+from bayesprop.model.method import MOST_ROWS, Learned, Stored, TrainingRows
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood, of_output_moments
 from bayesprop.model.predictive import Predictive
+from bayesprop.model.progress import Progress
 from bayesprop.model.trained_network import NetworkState, Trained, TrainedNetwork, from_named_leaves
 from bayesprop.numerics.filling import blocks, filled, padded
 from bayesprop.numerics.gaussian import LOG_2PI
@@ -38,6 +39,8 @@ from bayesprop.sampling.laplace_evidence import Evidence
 from bayesprop.sampling.point_network import PointState, point_network
 
 _FEW_STEPS, _STEPS = 5, 200
+_TRAINING_TIME = 0.7
+"""Share of the time left that epochs may take; the rest is for the curvature after them."""
 
 
 class ModeState(NamedTuple):
@@ -192,15 +195,19 @@ class LaplaceNetwork(TrainedNetwork):
         n_rounds = min(self.n_rounds, self.n_epochs)
         edges = [self.n_epochs * turn // n_rounds for turn in range(n_rounds + 1)]
         rounds: list[Round] = []
-        for n_epochs in np.diff(edges).tolist():
+        for turn, n_epochs in enumerate(np.diff(edges).tolist()):
             part = replace(self, n_epochs=n_epochs)
-            trained = part.train(rows, mode, epoch, progress)
+            within = f"round {turn + 1} of {n_rounds}" if n_rounds > 1 else ""
+            here = turn / n_rounds, (turn + 1) / n_rounds
+            in_time = progress.part(*here, within, time_share=_TRAINING_TIME)
+            trained = part.train(rows, mode, epoch, in_time)
             # What is to be trained further needs no exact maximum.
             max_steps = _FEW_STEPS if len(rounds) + 1 < n_rounds else _STEPS
             rounds.append(Round(trained, self._approximated(trained, rows, max_steps)))
             mode = mode._replace(network=self._at_evidence(*rounds[-1]))
             epoch += len(trained.trace["loss"])
-            if trained.n_undone:
+            if trained.n_undone or in_time.is_over:
+                in_time.is_cut(turn + 1, n_rounds, "rounds")
                 break
         state = LaplaceState(mode.network, rounds[-1].fitted.posterior.root)
         report = self._report(rounds, rows, time.perf_counter() - started)

@@ -19,11 +19,12 @@ from bayesprop.model import draws, posterior
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Draw
-from bayesprop.model.method import Learned, Progress, Stored, TrainingRows, with_noise
+from bayesprop.model.method import Learned, Stored, TrainingRows, with_noise
 from bayesprop.model.network_likelihoods import Categorical, GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import mlp_apply
 from bayesprop.model.posterior import GammaPrior, Position, PosteriorModel
 from bayesprop.model.predictive import MixturePredictive, Predictive
+from bayesprop.model.progress import Progress
 from bayesprop.model.trained_network import (
     FURTHEST_INPUT,
     from_named_leaves,
@@ -33,12 +34,14 @@ from bayesprop.model.trained_network import (
 )
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.sampling import diagnostics
+from bayesprop.sampling.chain_course import Chains
 from bayesprop.sampling.diagnostics import Diagnostics
-from bayesprop.sampling.mcmc import Chains, Plan, StochasticPlan, sample_chains
+from bayesprop.sampling.mcmc import Plan, StochasticPlan, sample_chains
 
 _LOOKED_AT = 8
 """Training rows whose predictions are part of the diagnostics."""
 
+_DIVERGED = ".diverged"  # its array in a file, by whose shape all others are checked
 _LEFT_THE_NUMBERS = (
     "the chains left the finite numbers: lower step_size, or choose sampler='nuts', which rejects "
     "such steps"
@@ -93,15 +96,14 @@ class MarkovChains:
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Run the chains; FloatingPointError where they leave the finite numbers."""
-        del progress
         started, plan = time.perf_counter(), self.plan
         seed = int(rng.randint(2**31))
-        chains = self._sampled(rows, seed)
+        chains = self._sampled(rows, seed, progress)
         found = self._diagnosed(chains, rows)
         n_iter = plan.n_warmup + plan.n_draws * plan.thin
         report = FitReport(
             n_rows=len(rows.x),
-            n_epochs=plan.n_draws,
+            n_epochs=chains.log_density.shape[1],
             seconds=time.perf_counter() - started,
             n_updates=self.n_chains * n_iter,
             guards={"diverged": int(chains.diverged.sum())},
@@ -112,7 +114,7 @@ class MarkovChains:
         )
         return Learned(ChainState(chains, found, seed), report, n_iter)
 
-    def _sampled(self, data: TrainingRows, seed: int) -> Chains:
+    def _sampled(self, data: TrainingRows, seed: int, progress: Progress) -> Chains:
         key_start, key = jax.random.split(jax.random.key(seed))
         keys = jax.random.split(key_start, self.n_chains)
         starts = [_start(self.model, self.sizes, key) for key in keys]
@@ -120,7 +122,7 @@ class MarkovChains:
         if isinstance(self.plan, StochasticPlan):
             density, n_slots = posterior.log_posterior_estimate, None
         rows, density = device_rows(*data[:3], n_slots), _of_model(density, self.model)
-        chains = sample_chains(density, starts, key, self.plan, data=(rows,))
+        chains = sample_chains(density, starts, key, self.plan, data=(rows,), progress=progress)
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(chains.draws)):
             raise FloatingPointError(_LEFT_THE_NUMBERS)
         # Files hold numbers, not truth values.
@@ -128,7 +130,8 @@ class MarkovChains:
 
     def _diagnosed(self, chains: Chains, rows: TrainingRows) -> Diagnostics | None:
         """Compare the chains by what is identified: weights can swap, predictions cannot."""
-        if self.n_chains < 2 or self.plan.n_draws < diagnostics.LEAST_DRAWS:
+        n_chains, n_draws = chains.log_density.shape
+        if n_chains < 2 or n_draws < diagnostics.LEAST_DRAWS:
             return None
         x = jnp.asarray(rows.x[:_LOOKED_AT], jnp.float32)
         outputs = np.asarray(_outputs(self.model, chains.pooled().weights, x))
@@ -187,7 +190,11 @@ class MarkovChains:
 
     def from_stored(self, stored: Stored) -> ChainState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit these chains."""
-        chains = from_named_leaves(self._shape_of_chains(), stored.arrays)
+        shape = stored.arrays[_DIVERGED].shape
+        most = self.n_chains, self.plan.n_draws
+        if len(shape) != 2 or not all(0 < n <= m for n, m in zip(shape, most, strict=True)):
+            raise ValueError(f"draws must be those of {most} chains and draws at most, got {shape}")
+        chains = from_named_leaves(self._shape_of_chains(shape), stored.arrays)
         found = stored.header["diagnostics"]
         return ChainState(
             jax.tree.map(np.asarray, chains),
@@ -195,9 +202,8 @@ class MarkovChains:
             int(stored.header["seed"]),
         )
 
-    def _shape_of_chains(self) -> Chains:
-        """Say what a file must hold."""
-        shape = (self.n_chains, self.plan.n_draws)
+    def _shape_of_chains(self, shape: tuple[int, ...]) -> Chains:
+        """Say what a file of so many chains and draws of each must hold."""
         one = jax.eval_shape(lambda: _start(self.model, self.sizes, jax.random.key(0)))
         many = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(shape + leaf.shape, leaf.dtype), one)
         a_draw, a_chain = (jax.ShapeDtypeStruct(s, jnp.float32) for s in (shape, shape[:1]))

@@ -13,6 +13,7 @@ zero; the noise of the gradient widens it.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,10 +24,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
+from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.loops import Batch, Rows
 from bayesprop.numerics.threefry import unrolled
+from bayesprop.sampling.chain_course import Chains, Course
 
 Sampler = Literal["nuts", "hmc", "random-walk"]
 SAMPLERS: tuple[Sampler, ...] = ("nuts", "hmc", "random-walk")
@@ -37,38 +40,6 @@ LogDensity = Callable[..., Float[Array, ""]]
 
 _WALK_ACCEPTANCE = 0.234
 _INNER_STEPS = 10
-
-
-class Chains(NamedTuple):
-    """What the chains drew after warm-up; c chains of s draws.
-
-    draws
-        The positions' pytree with two leading axes, (c, s, ...).
-    log_density
-        At every draw, (c, s).
-    diverged
-        Whether a trajectory left the finite numbers or lost its energy, (c, s); never for the
-        random walk.
-    acceptance
-        Mean acceptance rate of every chain, (c,).
-    step_size
-        Of every chain after warm-up; of the random walk the scale, (c,).
-    """
-
-    draws: Any
-    log_density: Float[np.ndarray, "c s"]
-    diverged: Bool[np.ndarray, "c s"]
-    acceptance: Float[np.ndarray, " c"]
-    step_size: Float[np.ndarray, " c"]
-
-    @property
-    def n_draws(self) -> int:
-        """Draws of all chains together."""
-        return self.log_density.size
-
-    def pooled(self) -> Any:
-        """Draws of all chains in one leading axis, (c * s, ...)."""
-        return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.draws)
 
 
 class Plan(NamedTuple):
@@ -121,8 +92,11 @@ def sample_chains(
     *,
     data: tuple[Any, ...] = (),
     n_threads: int | None = None,
+    progress: Progress = SILENT,
 ) -> Chains:
     """Run one chain from every start; what they draw does not depend on the number of threads.
+
+    Where the time is over, those that have drawn most stay, each with as many draws as all of them.
 
     log_density
         Called as log_density(position, *data). A finite value at every start is required. With a
@@ -133,31 +107,42 @@ def sample_chains(
     data
         Arrays that the density depends on: passed along, not compiled in.
     n_threads
-        Chains at a time; None: as many as there are cores. They are dealt out over the devices
-        of JAX in turn.
+        Chains at a time; None: as many as there are cores, but all of them where time is limited.
+        They are dealt out over the devices of JAX in turn.
 
-    Raises ValueError where the density of a start is not finite, naming the chain.
+    Raises ValueError where the density of a start is not finite, naming the chain, and
+    NothingLearntError where the time was over before there were draws.
     """
     positions = [jax.tree.map(jnp.asarray, start) for start in starts]
     if isinstance(plan, StochasticPlan):
-        run = partial(_stochastic_chain, log_density, plan)
+        warm_up, draw = _warm_batches, _draw_batches
     else:
         _check_starts(log_density, positions, data)
-        run = partial(_chain, log_density, plan)
+        warm_up, draw = _warm_up, _draw
     devices, is_wide = jax.devices(), jax.config.read("jax_enable_x64")
+    course = Course(progress, plan, len(starts))
 
-    def one(number: int) -> Chains:
+    def one(number: int) -> list[Any]:
         # The precision that the caller has set is a property of the thread.
         with jax.enable_x64(is_wide):
             here = devices[number % len(devices)]
             chain_key = unrolled(jax.random.fold_in(key, number))
-            chain = run(*jax.device_put((positions[number], chain_key, data), here))
-            return jax.tree.map(np.asarray, jax.block_until_ready(chain))
+            start, chain_key, rows = jax.device_put((positions[number], chain_key, data), here)
+            return course.run(
+                number,
+                partial(warm_up, log_density, plan, start, data=rows),
+                partial(draw, log_density, plan, start, data=rows),
+                chain_key,
+            )
 
-    workers = n_threads or min(len(starts), os.cpu_count() or 1)
-    with ThreadPoolExecutor(workers) as threads:
-        chains = list(threads.map(one, range(len(positions))))
-    return jax.tree.map(lambda *parts: np.stack(parts), *chains)
+    all_at_once = math.isfinite(progress.deadline)
+    n_cores = len(starts) if all_at_once else os.cpu_count() or 1
+    with ThreadPoolExecutor(n_threads or min(len(starts), n_cores)) as threads:
+        try:
+            blocks = list(threads.map(one, range(len(positions))))
+        finally:  # without which Ctrl-C would wait for all draws
+            course.is_abandoned.set()
+    return course.joined(blocks)
 
 
 def _check_starts(log_density: LogDensity, positions: list[Any], data: tuple[Any, ...]) -> None:
@@ -175,23 +160,45 @@ def _value(log_density: LogDensity, position: Any, data: tuple[Any, ...]) -> Arr
     return log_density(position, *data)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _chain(
-    log_density: LogDensity, plan: Plan, start: Any, key: Array, data: tuple[Any, ...]
-) -> Chains:
-    """Run one chain: `Chains` without their first axis."""
-    # One vector, not a tree: the sampler's own arithmetic is then one operation, not one a leaf.
+def _of_vector(
+    log_density: LogDensity, start: Any, data: tuple[Any, ...]
+) -> tuple[Array, Callable[[Array], Any], Callable[[Array], Array]]:
+    """Return a position as one vector, the way back, and the density of such vectors.
+
+    The sampler's own arithmetic is then one operation, not one a leaf.
+    """
     flat, unravel = ravel_pytree(start)
+    return flat, unravel, lambda flat: log_density(unravel(flat), *data)
 
-    def density(flat: Array) -> Array:
-        return log_density(unravel(flat), *data)
 
-    key_warm, key_draw = jax.random.split(key)
+@partial(jax.jit, static_argnums=(0, 1))
+def _warm_up(
+    log_density: LogDensity, plan: Plan, start: Any, key: Array, *, data: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    """Return the state of a chain after warm-up, and what its steps are taken by."""
+    flat, _, density = _of_vector(log_density, start, data)
     if plan.sampler == "random-walk":
-        state, scale = _warm_walk(density, flat, key_warm, plan.n_warmup)
-        step, step_size = _walk_step(density, scale), scale.size
+        return _warm_walk(density, flat, key, plan.n_warmup)
+    return _warm_hamiltonian(density, flat, key, plan)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _draw(
+    log_density: LogDensity,
+    plan: Plan,
+    start: Any,
+    warm: tuple[Any, Any],
+    keys: Array,
+    *,
+    data: tuple[Any, ...],
+) -> tuple[Any, Chains]:
+    """Draw once a key: the state after that, and `Chains` of one axis, that of the draws."""
+    _, unravel, density = _of_vector(log_density, start, data)
+    state, by = warm
+    if plan.sampler == "random-walk":
+        step, step_size = _walk_step(density, by), by.size
     else:
-        state, step, step_size = _warm_hamiltonian(density, flat, key_warm, plan)
+        step, step_size = _algorithm(plan)(density, **by, **_own(plan)).step, by["step_size"]
 
     def draw(state: Any, key: Array) -> tuple[Any, tuple[Any, ...]]:
         state, infos = jax.lax.scan(
@@ -201,34 +208,40 @@ def _chain(
         kept = (state.position, state.logdensity, diverged.any(), infos.acceptance_rate.mean())
         return state, kept
 
-    _, kept = jax.lax.scan(draw, state, jax.random.split(key_draw, plan.n_draws))
-    draws, *of_draws, acceptance = kept
-    fields: Any = jax.vmap(unravel)(draws), *of_draws, acceptance.mean(), jnp.asarray(step_size)
-    return Chains(*fields)
+    state, kept = jax.lax.scan(draw, state, keys)
+    draws, *of_draws = kept
+    fields: Any = jax.vmap(unravel)(draws), *of_draws, jnp.full(len(keys), step_size)
+    return (state, by), Chains(*fields)
+
+
+def _algorithm(plan: Plan) -> Any:
+    import blackjax
+
+    return getattr(blackjax, plan.sampler)
+
+
+def _own(plan: Plan) -> dict[str, int]:
+    return {} if plan.sampler == "nuts" else {"num_integration_steps": plan.n_leapfrog}
 
 
 def _warm_hamiltonian(
     density: Callable[[Array], Array], start: Array, key: Array, plan: Plan
-) -> tuple[Any, Callable[[Array, Any], tuple[Any, Any]], Array]:
-    """Adapt step size and mass matrix; return the state, the kernel's step and the step size."""
+) -> tuple[Any, dict[str, Array]]:
+    """Adapt step size and mass matrix; return the state, and these by name."""
     import blackjax
     from blackjax.adaptation.base import get_filter_adapt_info_fn
 
-    algorithm: Any = getattr(blackjax, plan.sampler)
-    own: Any = {} if plan.sampler == "nuts" else {"num_integration_steps": plan.n_leapfrog}
+    own: Any = _own(plan)
     warm_up = blackjax.window_adaptation(
-        algorithm,
+        _algorithm(plan),
         density,
         target_acceptance_rate=plan.target_acceptance,
         adaptation_info_fn=get_filter_adapt_info_fn(),
         **own,
     )
     adapted, _ = warm_up.run(key, start, plan.n_warmup)  # pyright: ignore[reportCallIssue]
-    return (
-        adapted.state,
-        algorithm(density, **adapted.parameters).step,
-        adapted.parameters["step_size"],
-    )
+    names = ("step_size", "inverse_mass_matrix")
+    return adapted.state, {name: adapted.parameters[name] for name in names}
 
 
 class _Scale(NamedTuple):
@@ -281,11 +294,18 @@ def _warm_walk(
     return state, _Scale(jnp.exp(log_size), _spread(mean, square))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _stochastic_chain(
-    estimate: LogDensity, plan: StochasticPlan, start: Any, key: Array, data: tuple[Rows]
-) -> Chains:
-    """Run one chain: `Chains` without their first axis."""
+class _Steps(NamedTuple):
+    """A step of a chain on mini-batches, (position, key) -> (position, None); draws of batches."""
+
+    step: Callable[[Any, Array], tuple[Any, None]]
+    batch_of: Callable[[Array], Batch]
+
+    def run(self, position: Any, n: int, key: Array) -> Any:
+        """Take n steps."""
+        return jax.lax.scan(self.step, position, jax.random.split(key, n))[0]
+
+
+def _steps(estimate: LogDensity, plan: StochasticPlan, data: tuple[Rows]) -> _Steps:
     import blackjax
 
     (rows,) = data
@@ -311,17 +331,36 @@ def _stochastic_chain(
         epsilon = plan.step_size / n_total**power
         return kernel.step(key_noise, position, batch_of(key_rows), epsilon), None
 
-    def steps(position: Any, n: int, key: Array) -> Any:
-        return jax.lax.scan(step, position, jax.random.split(key, n))[0]
+    return _Steps(step, batch_of)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _warm_batches(
+    estimate: LogDensity, plan: StochasticPlan, start: Any, key: Array, *, data: tuple[Rows]
+) -> Any:
+    """Return the position of a chain after steps that are thrown away."""
+    return _steps(estimate, plan, data).run(start, plan.n_warmup, key)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _draw_batches(
+    estimate: LogDensity,
+    plan: StochasticPlan,
+    start: Any,  # noqa: ARG001  (as `_draw` is called)
+    position: Any,
+    keys: Array,
+    *,
+    data: tuple[Rows],
+) -> tuple[Any, Chains]:
+    """Draw once a key: the position after that, and `Chains` of one axis, that of the draws."""
+    steps = _steps(estimate, plan, data)
 
     def draw(position: Any, key: Array) -> tuple[Any, tuple[Any, Array]]:
         key_steps, key_rows = jax.random.split(key)
-        position = steps(position, plan.thin, key_steps)
-        return position, (position, estimate(position, batch_of(key_rows)))
+        position = steps.run(position, plan.thin, key_steps)
+        return position, (position, estimate(position, steps.batch_of(key_rows)))
 
-    key_warm, key_draw = jax.random.split(key)
-    position = steps(start, plan.n_warmup, key_warm)
-    draws, log_p = jax.lax.scan(draw, position, jax.random.split(key_draw, plan.n_draws))[1]
-    one, never = jnp.ones((), log_p.dtype), jnp.zeros(log_p.shape, bool)
+    position, (draws, log_p) = jax.lax.scan(draw, position, keys)
+    one, never = jnp.ones(log_p.shape, log_p.dtype), jnp.zeros(log_p.shape, bool)
     fields: Any = draws, log_p, never, one, one * plan.step_size
-    return Chains(*fields)
+    return position, Chains(*fields)

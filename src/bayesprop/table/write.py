@@ -1,4 +1,4 @@
-"""Tables out: CSV, TSV and Parquet files that appear whole or not at all, and standard output."""
+"""Tables out: CSV, TSV, JSON and Parquet files, whole or not at all, and standard output."""
 
 from __future__ import annotations
 
@@ -8,26 +8,34 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import polars as pl
+import polars.selectors as cs
 
 from bayesprop.atomic import write_atomically
 from bayesprop.table.errors import TableError, quoted
 from bayesprop.table.read import SEPARATORS
 
 PARQUET = (".parquet", ".pq")
-KINDS = ".csv, .tsv or .parquet"
+JSON_LINES = (".jsonl", ".ndjson")
+KINDS = ".csv, .tsv, .jsonl or .parquet"
 
 
-def write_table(parts: pl.DataFrame | Iterable[pl.DataFrame], target: str) -> None:
-    """Write rows, whole or part by part, to a .csv, .tsv or .parquet file, or "-" for stdout.
+def write_table(
+    parts: pl.DataFrame | Iterable[pl.DataFrame], target: str, stdout: str = ".csv"
+) -> None:
+    """Write rows, whole or part by part, to a file by its ending (KINDS), or "-" for stdout.
 
-    A file that was there before stays until the new one is whole. TableError if it cannot be
-    written.
+    A file that was there before stays until the new one is whole. In JSON lines, an object a row,
+    a number that is not finite is null. TableError if it cannot be written.
+
+    stdout
+        Which kind of text "-" is.
     """
     check_kind(target)
     parts = [parts] if isinstance(parts, pl.DataFrame) else parts
     if target == "-":
-        _write_text(sys.stdout.buffer, parts, ",")
+        _write_text(sys.stdout.buffer, parts, stdout)
         return
     try:
         write_atomically(target, lambda file: _write_file(file, parts, target))
@@ -40,7 +48,7 @@ def write_table(parts: pl.DataFrame | Iterable[pl.DataFrame], target: str) -> No
 
 def check_kind(target: str) -> None:
     """Refuse a file that no table can be written to."""
-    if target != "-" and Path(target).suffix.lower() not in (*SEPARATORS, *PARQUET):
+    if target != "-" and Path(target).suffix.lower() not in (*SEPARATORS, *JSON_LINES, *PARQUET):
         raise TableError(f"{quoted(target, 200)} must end in {KINDS}, or be - for standard output")
 
 
@@ -51,10 +59,15 @@ def _write_file(file: BinaryIO, parts: Iterable[pl.DataFrame], target: str) -> N
         pl.concat(parts).write_parquet(whole)
         file.write(whole.getbuffer())
     else:
-        _write_text(file, parts, SEPARATORS[kind])
+        _write_text(file, parts, kind)
 
 
-def _write_text(file: BinaryIO, parts: Iterable[pl.DataFrame], separator: str) -> None:
+def _write_text(file: BinaryIO, parts: Iterable[pl.DataFrame], kind: str) -> None:
     for index, part in enumerate(parts):
-        file.write(part.write_csv(include_header=index == 0, separator=separator).encode())
+        if kind in JSON_LINES:
+            part = part.with_columns(cs.float().replace([np.nan, np.inf, -np.inf], None))
+            file.write(part.write_ndjson().encode())
+        else:
+            separator = SEPARATORS[kind]
+            file.write(part.write_csv(include_header=index == 0, separator=separator).encode())
     file.flush()

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.table.classes import class_text
-from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.plain_values import figure, figure_beside
 
 if TYPE_CHECKING:
     from bayesprop.decisions.thresholds import Rule
@@ -22,6 +23,26 @@ if TYPE_CHECKING:
 MAX_CLASS_COLUMNS, LIKELIEST_CLASSES = 20, 5
 _WORDED_CLASSES = 3
 GAP_SHARE = "gap_share"
+DIGITS, DIGITS_OF_STD = 7, 4
+"""Significant digits of predictions as text, and to which digit of its std a number is given."""
+
+
+def rounded(values: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """Round to DIGITS significant digits, or to the last of DIGITS_OF_STD of a std if finer."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
+        by_std = DIGITS_OF_STD - 1 - np.floor(np.log10(std))
+    own, by_std = (np.where(np.isfinite(one), one, 0.0) for one in (own, by_std))
+    n_decimals = np.maximum(own, by_std).astype(int)
+    result = np.array(values, np.float64)
+    for n in np.unique(n_decimals):
+        result[n_decimals == n] = np.round(result[n_decimals == n], n)
+    return result
+
+
+def _rounded(predicted: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+    floats = [name for name in names if predicted.schema[name].is_float()]
+    return predicted.with_columns(pl.col(floats).round_sig_figs(DIGITS))
 
 
 @dataclass(frozen=True)
@@ -65,13 +86,24 @@ class NumberAnswers:
         """Names of the columns."""
         return list(self.columns(GaussianPredictive(*np.ones((3, 1)))))
 
+    def rounded(self, predicted: pl.DataFrame) -> pl.DataFrame:
+        """Round predictions to digits that mean something: DIGITS, and more for small errors."""
+        own = set(predicted.columns) - {"std", "epistemic_std", "noise_std", GAP_SHARE}
+        own = [name for name in own if name in self.names]
+        std = predicted["std"].to_numpy()
+        return _rounded(predicted, self.names).with_columns(
+            pl.Series(name, rounded(predicted[name].to_numpy(), std)).fill_nan(None) for name in own
+        )
+
     def brief(self, target: str, one: Predictive) -> dict[str, str]:
         """Return the answer of one row as cells of a small table."""
-        return {target: figure(float(one.mean[0])), "±": figure(float(one.std[0]))}
+        mean, std = float(one.mean[0]), float(one.std[0])
+        return {target: figure_beside(mean, std), "±": figure(std, 3)}
 
     def words(self, one: Predictive, unit: str) -> str:
         """Word the answer of one row and its doubt, in two parts."""
-        mean, std, epistemic, noise = (figure(float(v[0])) for v in self.columns(one).values())
+        mean, *stds = (float(v[0]) for v in self.columns(one).values())
+        mean, (std, epistemic, noise) = figure_beside(mean, stds[0]), (figure(v, 3) for v in stds)
         return (
             f"{mean} ± {std}{' ' * bool(unit)}{unit}: ± {epistemic} is what the model does not "
             f"know, ± {noise} is noise"
@@ -143,6 +175,10 @@ class ClassAnswers:
         decided = () if self.decision is None else self.decision.columns(predictive)
         columns = (predictive.label, *decided, *shares, *entropies)
         return dict(zip(self.names, columns, strict=True))
+
+    def rounded(self, predicted: pl.DataFrame) -> pl.DataFrame:
+        """Round predictions to digits that mean something: DIGITS of them."""
+        return _rounded(predicted, self.names)
 
     def brief(self, target: str, one: ClassPredictive) -> dict[str, str]:
         """Return the answer of one row as a cell of a small table."""

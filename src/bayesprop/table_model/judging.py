@@ -12,6 +12,7 @@ import numpy as np
 from bayesprop import metrics
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
+from bayesprop.model.progress import current, following
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.scoring import Comparison, compare
 from bayesprop.table.division import Division, groups_of, whole_groups
@@ -49,6 +50,9 @@ class Judged(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
+UNJUDGED = Judged(None)
+
+
 def learn(estimator: Any, rows: Rows) -> list[str]:
     """Fit an estimator to rows, with their weights and groups; return what there is to say."""
     judges = issubclass(estimator.method_class, LeavesGroupsOut)
@@ -78,6 +82,7 @@ def judge(
     positive
         Place of the positive one of two classes.
     """
+    current().report(0.0, 1.0, "baselines")
     baselines = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
     if not len(test.y):
         return Judged(baselines)
@@ -138,15 +143,11 @@ def cross_validated(
     method, positive
         As `judge` takes them.
     """
-    parts: list[tuple[dict[str, Any], Rows]] = []
-    for part in division.in_folds(n_folds, seed):
-        encoding, estimator = part.encoding(), make()
-        train, test = part.encoded(encoding)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # the fit to all rows says the same
-            learn(estimator, train)
-        baselines = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
-        parts.append((_predicted(estimator, encoding, baselines, test), test))
+    going, parts = current(), []
+    for k, part in enumerate(division.in_folds(n_folds, seed)):
+        here, name = (k / n_folds, (k + 1) / n_folds), f"fold {k + 1} of {n_folds}"
+        with following(going.part(*here, name, time_share=1.0 / (n_folds - k))):
+            parts.append(_of_fold(part, make()))
     encoding = division.encoding()
     rows, _ = division.encoded(encoding)
     order = np.argsort(np.concatenate([test.numbers for _, test in parts]), kind="stable")
@@ -162,6 +163,17 @@ def cross_validated(
     classes = np.array(encoding.classes) if encoding.classes else None
     baselines = Baselines.fit(rows.X, rows.y, classes)
     return _judged(baselines, models, judged, method, positive)
+
+
+def _of_fold(part: Division, estimator: Any) -> tuple[dict[str, Any], Rows]:
+    """Predict the rows of a fold by a fit to the others, and by its baselines."""
+    encoding = part.encoding()
+    train, test = part.encoded(encoding)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the fit to all rows says the same
+        learn(estimator, train)
+    baselines = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
+    return _predicted(estimator, encoding, baselines, test), test
 
 
 class NewGroups(NamedTuple):

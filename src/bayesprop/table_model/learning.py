@@ -19,15 +19,14 @@ from bayesprop.table.errors import one_line
 from bayesprop.table.giveaways import giveaways
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
-from bayesprop.table_model.frames import read_any
-from bayesprop.table_model.judging import (
-    Judged,
-    NewGroups,
-    cross_validated,
-    judge,
-    learn,
-    of_new_groups,
+from bayesprop.table_model.judged_by import (
+    is_judged_in_folds,
+    judged_in_folds,
+    judged_on_new_groups,
+    own_rows,
+    title_of,
 )
+from bayesprop.table_model.judging import UNJUDGED, Judged, NewGroups, judge, learn
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
@@ -35,7 +34,6 @@ from bayesprop.table_model.request import FitRequest
 from bayesprop.table_model.settings import make_estimator, method_of
 from bayesprop.table_model.sources import (
     Target,
-    column,
     divided,
     fingerprint,
     table_name,
@@ -46,8 +44,8 @@ from bayesprop.table_model.target_kind import kind_of
 if TYPE_CHECKING:
     import polars as pl
 
-FEW_ROWS, N_FOLDS = 300, 5
-"""Rows below which a tenth of them judges nothing, and folds that judge instead."""
+FITTING, FITTING_BEFORE_FOLDS = 0.7, 0.4
+"""Shares of the time that the fit may take; folds, which judge a small table, are fits as well."""
 
 
 class Fitted(NamedTuple):
@@ -163,7 +161,7 @@ def _fit(
     target: Target,
     listener: Listener,
 ) -> Fitted:
-    in_folds = _is_judged_in_folds(request, parts)
+    in_folds = is_judged_in_folds(request, parts)
     if in_folds:
         parts = parts._replace(is_test=np.zeros(len(parts.frame), bool))
     encoding = parts.encoding()
@@ -178,27 +176,36 @@ def _fit(
     ]
     listener.warn(table)
     if request.test is not None:
-        test = _own_rows(request.test, encoding, train)
+        test = own_rows(request.test, encoding, train)
     make = _of_kind(request, encoding, train, make, listener)
     estimator = make()
     refusals = (ValueError, *([TypeError] if request.settings.by_name else []))
+    share = FITTING_BEFORE_FOLDS if in_folds else FITTING
     with (
-        listener.doing(f"fitting {len(train.y)} rows"),
+        listener.doing(f"fitting {len(train.y)} rows", time_share=share) as going,
+        listener.stoppable(going),
         refusals_of_estimator(*refusals),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         remarks = learn(estimator, train)
     listener.warn(remarks)
+    if going.stop.is_set():
+        listener.offer("the fit was interrupted")
     place = None if positive is None else positive.place
-    if in_folds:
-        with listener.doing(f"judging {len(train.y)} rows in {N_FOLDS} folds"):
-            judged = cross_validated(parts, N_FOLDS, request.seed, make, method, place)
-    else:
-        judged = judge(estimator, encoding, train, test, method, place)
+
+    def judge_it() -> Judged:
+        if not in_folds:
+            with listener.doing(f"judging by {len(test.y)} rows"):
+                return judge(estimator, encoding, train, test, method, place)
+        if going.stop.is_set():
+            return UNJUDGED
+        return judged_in_folds(request, len(train.y), parts, make, method, place, listener)
+
+    judged = _or_without(judge_it, listener)
     rule, unreached = _rule(request.asked, positive, judged)
     known = [*test.remarks, *judged.remarks, *unreached]
-    new = _new_groups(request, parts, judged, make, listener)
+    new = None if going.cuts else judged_on_new_groups(request, parts, judged, make, listener)
     if new is not None and new.is_worse:
         known.append(new.remark)
     listener.warn(known)
@@ -206,7 +213,7 @@ def _fit(
         listener.note(new.remark)
     remarks = [*parts.remarks, *table, *remarks, *known]
     share = parts.counts["held_out"] / len(parts.frame)
-    title = _title(request, judged, in_folds=in_folds)
+    title = title_of(request, judged, in_folds=in_folds)
     return Fitted(
         request,
         target,
@@ -224,6 +231,15 @@ def _fit(
         rule,
         "".join(moved),
     )
+
+
+def _or_without(judge: Callable[[], Judged], listener: Listener) -> Judged:
+    """Judge a model; where that is interrupted, offer to go on without."""
+    try:
+        return judge()
+    except KeyboardInterrupt:
+        listener.offer("interrupted while the fit was judged")
+        return UNJUDGED
 
 
 def _rule(asked: Asked, positive: Positive | None, judged: Judged) -> tuple[Rule | None, list[str]]:
@@ -251,56 +267,6 @@ def _of_kind(
     name = encoding.target_name
     kind = kind_of(request, name, encoding.task, train, listener, noise=noise)
     return make if kind is None else lambda: make().set_params(target_kind=kind)
-
-
-def _is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
-    """Whether a tenth of the rows would judge nothing, and nothing else was asked for."""
-    is_asked = any(a is not None for a in (request.test_fraction, request.test, request.time))
-    return not is_asked and len(parts.frame) < FEW_ROWS
-
-
-def _new_groups(
-    request: FitRequest,
-    parts: Division,
-    judged: Judged,
-    make: Callable[[], Any],
-    listener: Listener,
-) -> NewGroups | None:
-    """Judge once more on groups that were not learnt, where rows seem to have some."""
-    asked = (request.group, request.time, request.test)
-    if any(a is not None for a in asked) or judged.rows is None:
-        return None
-    with listener.doing("looking for rows that belong together"):
-        return of_new_groups(parts, request.seed, judged, make)
-
-
-def _title(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
-    """Say which rows judge a fit."""
-    rows = judged.rows
-    if rows is None:
-        return ""
-    if in_folds:
-        whole = f", divided by {one_line(request.group)}" if request.group else ""
-        return f"{len(rows.y)} rows, each judged by a fit to other folds{whole}"
-    if request.test is not None:
-        return f"{len(rows.y)} rows of {table_name(request.test)}"
-    if rows.group is not None:
-        n = len(np.unique(rows.group))
-        return f"{len(rows.y)} held-out rows, of {n} new values of {one_line(str(request.group))}"
-    late = f", the latest by {one_line(request.time)}" if request.time else ""
-    return f"{len(rows.y)} held-out rows{late}"
-
-
-def _own_rows(table: Any, encoding: TableEncoding, train: Rows) -> Rows:
-    """Read rows to judge by; InputError where there are none, or they are those learnt."""
-    frame = read_any(table, encoding.text_columns)
-    column(frame, encoding.target_name, table)
-    rows = encoding.rows(frame)
-    if not len(rows.y):
-        raise InputError(f"--test {table_name(table)}: no row has a value of the target")
-    if fingerprint(rows.y) == fingerprint(train.y):
-        raise InputError(f"--test {table_name(table)} holds the rows that are learnt: name others")
-    return rows
 
 
 def _picture(request: FitRequest, encoding: TableEncoding) -> dict[str, Any]:

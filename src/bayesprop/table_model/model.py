@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.model.progress import current, following
 from bayesprop.store import SavedModel, load_model, save_model
 from bayesprop.table.encoding import Rows
 from bayesprop.table_model.answers import (
@@ -236,10 +237,13 @@ class TableModel:
 
     def predictives(self, X: Float[np.ndarray, "n k"]) -> Iterator[Chunk]:
         """Predict the encoded rows of a table, some at a time, so that memory stays bounded."""
+        going = current()
         for start in range(0, len(X), CHUNK_ROWS):
             part = X[start : start + CHUNK_ROWS]
             numbers = range(start + 1, start + 1 + len(part))
-            yield Chunk(start, predict_rows(self.estimator, part, self.encoding, numbers))
+            with following(going.part(start / len(X), (start + len(part)) / len(X))):
+                chunk = Chunk(start, predict_rows(self.estimator, part, self.encoding, numbers))
+            yield chunk
 
     def seen_before(self, target: np.ndarray, source: Any) -> str | None:
         """Say what the model has learnt of a table, None where that is nothing that is known."""

@@ -24,3 +24,11 @@ def figure(value: float | None, digits: int = 4) -> str:
     if value is None or not math.isfinite(value):
         return "-"
     return f"{value:#.{digits}g}".rstrip(".")
+
+
+def figure_beside(value: float, std: float) -> str:
+    """Format a number for a person by its error bar, to the third significant digit of that."""
+    if not (math.isfinite(value) and math.isfinite(std) and std > 0.0):
+        return figure(value)
+    n_decimals = 2 - math.floor(math.log10(std))
+    return f"{round(value, n_decimals):.{max(n_decimals, 0)}f}"

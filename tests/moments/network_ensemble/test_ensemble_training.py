@@ -12,6 +12,7 @@ import pytest
 from ensemble_objective import Schedule, member_loss, member_output
 from scipy import special, stats
 
+from bayesprop.model.progress import Progress
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import ensemble_outputs
 from bayesprop.moments.network_ensemble import ensemble_training as engine
@@ -182,16 +183,18 @@ def test_neither_looks_nor_threads_nor_progress_change_anything(monkeypatch: pyt
     assert len({float(m.mean[0].w_m[0, 0]) for m in whole.members}) == 3
 
 
-def test_progress_is_told_ten_times_a_member():
+def test_progress_is_told_ten_times_a_member(capsys: pytest.CaptureFixture[str]):
     settings = settings_of(hidden_layer_sizes=(4,), noise_layer_sizes=(3,))
-    rows, heard = table(40, 2, 1), []
+    rows, shown = table(40, 2, 1), []
     start = init(3, 2, rows.y, settings)
-    _, losses = engine.train(start, rows, settings, progress=heard.append)
-    assert [(p.member, p.n_members, p.step, p.n_steps) for p in heard] == [
-        (0, 1, 100 * (i + 1), N_STEPS) for i in range(10)
-    ]
+    progress = Progress(1, show=lambda *at: shown.append(at))
+    _, losses = engine.train(start, rows, settings, progress=progress)
+    assert shown == [(pytest.approx(0.1 * (i + 1)), "network 1 of 1") for i in range(10)]
     want = losses[0].reshape(10, 100, 2).mean(axis=1)
-    np.testing.assert_allclose([p[-2:] for p in heard], want, rtol=1e-6)
+    lines = [line.split() for line in capsys.readouterr().err.splitlines()]
+    assert [line[5] for line in lines] == [str(100 * (i + 1)) for i in range(10)]
+    figures = [[float(line[place]) for place in (9, 11)] for line in lines]
+    np.testing.assert_allclose(figures, want, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

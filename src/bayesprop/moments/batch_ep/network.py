@@ -15,12 +15,12 @@ from bayesprop.model.method import (
     FURTHEST_INPUT,
     MOST_ROWS,
     Learned,
-    Progress,
     Stored,
     TrainingRows,
     with_noise,
 )
 from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.model.progress import Progress
 from bayesprop.moments.batch_ep import sites as ep
 from bayesprop.moments.batch_ep import sweeps as batch_ep
 from bayesprop.numerics.filling import padded
@@ -61,13 +61,18 @@ class BatchEPNetwork:
         started = time.perf_counter()
         x, y, weight = (padded(part, _LEAST_ROWS) for part in (*rows[:2], rows.weights[:, None]))
 
-        def fitted(seed: int) -> tuple[ep.Posterior, batch_ep.Sweeps]:
+        def fitted(seed: int, progress: Progress) -> tuple[ep.Posterior, batch_ep.Sweeps]:
             start = ep.init(jax.random.key(seed), self.prior, len(x), *self.sizes)
             rule = {"damping": self.damping, "tol": self.tol, "per_input": self.per_input}
             limits = {"max_sweeps": self.n_epochs, "progress": progress}
             return batch_ep.fit(start, self.prior, x, y, weight[:, 0], **rule, **limits)
 
-        fits = [fitted(rng.randint(2**31)) for _ in range(self.n_starts)]
+        fits, n = [], self.n_starts
+        for k in range(n):
+            within = f"start {k + 1} of {n}" if n > 1 else ""
+            fits.append(fitted(rng.randint(2**31), progress.part(k / n, (k + 1) / n, within)))
+            if progress.is_cut(k + 1, n, "starts"):
+                break
         q, sweeps = max(fits, key=lambda fit: fit[1].log_z[-1])
         report = self._report(sweeps, len(rows.x), time.perf_counter() - started)
         return Learned(jax.tree.map(np.asarray, q), report, report.n_epochs)

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesprop.model.method import SILENT, Progress
+from bayesprop.model.progress import SILENT, Progress
 from bayesprop.moments.batch_ep import tilted
 from bayesprop.moments.batch_ep.sites import (
     Posterior,
@@ -110,9 +110,10 @@ def fit(
         history.append(sweeps)
         done += _SWEEPS_AT_ONCE
         log_z, change = float(sweeps.log_z[-1]), float(sweeps.change[-1])
-        progress.line(f"sweep {done}  log Z {log_z:.4f} a row  change {change:.2g} std")
+        figures = f"log Z {log_z:.4f} a row  change {change:.2g} std"
+        progress.report(min(done, max_sweeps), max_sweeps, f"sweep {done}", figures)
         is_settled = done > N_START and sweeps.change.max() < tol
-        if is_settled or done >= max_sweeps:
+        if is_settled or done >= max_sweeps or progress.is_cut(done, max_sweeps, "sweeps"):
             return q, jax.tree.map(lambda *parts: np.concatenate(parts), *history)
 
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Learned, Progress, Stored, TrainingRows
+from bayesprop.model.method import Learned, Stored, TrainingRows
+from bayesprop.model.progress import Progress
 from bayesprop.moments.network_ensemble import class_ensemble
 from bayesprop.moments.network_ensemble.class_ensemble import ClassState
-from bayesprop.moments.network_ensemble.ensemble_method import Settable, shown, trace
+from bayesprop.moments.network_ensemble.ensemble_method import Settable, trace
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class ClassEnsemble(Settable):
             settings,
             weight=rows.weights[counted],
             groups=groups,
-            progress=shown(progress),
+            progress=progress,
         )
         report = FitReport(
             n_rows=n_rows,

@@ -7,7 +7,7 @@ recipe, what it was chosen from and what it does not do well: docs/records/mlp-n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +19,13 @@ from bayesprop.model.noise_mixture import (
     MOST_LOG_NOISE_VAR,
     NoiseMixturePredictive,
 )
+from bayesprop.model.progress import SILENT, Progress
 from bayesprop.moments.network_ensemble import replicates
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Groups, Rows
 from bayesprop.moments.network_ensemble.ensemble_outputs import moves, outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings, settings_for
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
-from bayesprop.moments.network_ensemble.ensemble_training import Progress, train
+from bayesprop.moments.network_ensemble.ensemble_training import train
 from bayesprop.moments.network_ensemble.gaussian_network import apply, draw
 from bayesprop.moments.network_ensemble.joint_covariance import with_deviations
 from bayesprop.moments.network_ensemble.left_out_rows import components, with_judged
@@ -36,7 +37,6 @@ __all__ = [
     "EnsembleSettings",
     "EnsembleState",
     "FitInfo",
-    "Progress",
     "fit",
     "predict",
     "sample_functions",
@@ -45,6 +45,8 @@ __all__ = [
 ]
 
 _NUMBERS_AT_A_TIME = 2 * 10**6
+_TRAINING = 0.8
+"""Share of the time, and of the bar, that training takes; the rest is for rows left out."""
 
 
 class FitInfo(NamedTuple):
@@ -83,7 +85,7 @@ def fit(
     *,
     weight: Float[np.ndarray, " n"] | None = None,
     groups: Int[np.ndarray, " n"] | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Progress = SILENT,
 ) -> tuple[EnsembleState, FitInfo]:
     """Train the members, restart those that gave up on some rows, and ask rows left out.
 
@@ -96,7 +98,7 @@ def fit(
         out of one member's training, and what that member says of it takes the place of what is
         said of rows left out.
     progress
-        Told of every member ten times, from the thread that trains it.
+        Where its time is over the members are those that are complete, without processes.
     """
     rows = Rows.of(x, y, weight)
     start = init(seed, x.shape[1], y, settings)
@@ -105,18 +107,31 @@ def fit(
         rng = np.random.default_rng([seed % 2**32, 6])
         parted = Groups.of(groups, settings.n_members, rng)
     fold = None if parted is None else parted.fold
-    state, losses = train(start, rows, settings, fold=fold, progress=progress)
-    restarted = gave_up(state, rows, fold)
+    training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
+    state, losses = train(start, rows, settings, fold=fold, progress=training)
+    restarted = [] if training.is_over else gave_up(state, rows, fold)
     for member in restarted:
         state = restart(state, rows, settings, member, fold)
+    if parted is not None and state.n_members < settings.n_members:
+        rows, parted = _left_out(rows, parted, state.n_members)
+    progress.report(_TRAINING, 1.0, "rows left out")
     distinct = Distinct.of(rows, parted)
     state, left_out = with_deviations(state, distinct, settings)
     if left_out is not None:
+        if training.is_over:
+            settings = replace(settings, learns_processes=False)
+            training.cut("no Gaussian processes")
         state, out = with_judged(state, distinct, left_out, settings)
         if settings.learns_replicates:
             state = _with_replicates(state, distinct, left_out.some, out)
     is_constant = not np.ptp(rows.y, axis=0).any()
     return state, _info(state, losses, settings, len(restarted), is_constant=is_constant)
+
+
+def _left_out(rows: Rows, parted: Groups, n_members: int) -> tuple[Rows, Groups]:
+    """Take the rows that one of fewer members has not seen; they stand for all of them."""
+    some = np.flatnonzero(parted.fold < n_members)
+    return rows.only(parted.fold < n_members)._replace(n_total=rows.n_total), parted.at(some)
 
 
 def _with_replicates(

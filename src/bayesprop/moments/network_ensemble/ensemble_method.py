@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import (
-    MOST_ROWS,
-    Learned,
-    LeavesGroupsOut,
-    Progress,
-    Stored,
-    TrainingRows,
-)
+from bayesprop.model.method import MOST_ROWS, Learned, LeavesGroupsOut, Stored, TrainingRows
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
+from bayesprop.model.progress import Progress
 from bayesprop.moments.network_ensemble import ensemble
 from bayesprop.moments.network_ensemble.ensemble import EnsembleSettings, EnsembleState
 
@@ -114,7 +107,7 @@ class NetworkEnsemble(Settable):
             settings,
             weight=rows.weight,
             groups=rows.groups,
-            progress=shown(progress),
+            progress=progress,
         )
         report = _report(info, len(rows.x), settings.n_steps, time.perf_counter() - started)
         return Learned(state, report, settings.n_steps)
@@ -148,18 +141,6 @@ class NetworkEnsemble(Settable):
                 f"header {(self.n_inputs, self.n_outputs)}"
             )
         return state
-
-
-def shown(progress: Progress) -> Callable[[ensemble.Progress], None] | None:
-    """Return what writes a line on how far a member has come; None where no lines are wanted."""
-
-    def show(at: ensemble.Progress) -> None:
-        progress.line(
-            f"network {at.member + 1} of {at.n_members}  step {at.step} of {at.n_steps}  "
-            f"loss {at.loss:.5g}  data_loss {at.data_loss:.5g}"
-        )
-
-    return show if progress.verbose else None
 
 
 def trace(losses: Float[np.ndarray, "k t 2"]) -> dict[str, list[float]]:

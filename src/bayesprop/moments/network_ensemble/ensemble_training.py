@@ -6,8 +6,11 @@ of threads.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
 from typing import NamedTuple
@@ -15,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int
 
+from bayesprop.model.progress import SILENT, Progress
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
@@ -28,20 +32,7 @@ from bayesprop.numerics.machine import n_cores
 _ORDERED_AT_A_TIME = 100_000  # row numbers: starting a generator takes as long as 2000 of them
 _STEPS_AT_A_TIME = 500  # between looks at whether to stop
 _N_PROGRESS = 10  # reports of each member
-
-
-class Progress(NamedTuple):
-    """How far a member has come, and its mean losses since the last report, nats a row.
-
-    Members are counted from 0, and may come in any order.
-    """
-
-    member: int
-    n_members: int
-    step: int
-    n_steps: int
-    loss: float
-    data_loss: float
+_N_TRIED, _SLOWER = 100, 1.4  # steps that tell how long one takes, and longer side by side
 
 
 class Batches(NamedTuple):
@@ -93,10 +84,15 @@ def rules_of(settings: EnsembleSettings, member: int, n_total: float) -> Rules:
 
 
 class Trained(NamedTuple):
-    """A member after its steps, and its losses (t, 2): total and data loss, nats a row."""
+    """A member after its steps, and its losses (t, 2): total and data loss, nats a row.
+
+    is_whole
+        Whether these are all of its steps.
+    """
 
     member: Member
     losses: Float32[np.ndarray, "t 2"]
+    is_whole: bool = True
 
 
 class Loop(NamedTuple):
@@ -123,14 +119,51 @@ class Job(NamedTuple):
     settings: EnsembleSettings
 
 
+@dataclass(frozen=True)
+class _Course:
+    """How far members have come that are trained side by side, and whether to end.
+
+    n_jobs
+        Members that are trained.
+    least
+        Numbers of those that get some steps even if the time is over.
+    steps
+        Of all members, as they are reported.
+    is_abandoned
+        Set where nothing is wanted any more.
+    """
+
+    progress: Progress
+    n_jobs: int
+    least: frozenset[int] = frozenset()
+    steps: list[int] = field(default_factory=list)
+    is_abandoned: Event = field(default_factory=Event)
+
+    def ends(self, number: int, done: int) -> bool:
+        """Whether to end a member that has made some steps."""
+        can_end = done > 0 or number not in self.least
+        return self.is_abandoned.is_set() or (can_end and self.progress.is_over)
+
+    def report(self, job: Job, done: int, losses: Float32[np.ndarray, "t 2"]) -> None:
+        """Report a member after a stretch, and its mean losses in it."""
+        n_members, n_steps = job.settings.n_members, job.settings.n_steps
+        self.steps.append(len(losses))
+        loss, data_loss = losses.mean(axis=0, dtype=np.float64)
+        self.progress.report(
+            sum(self.steps),
+            self.n_jobs * n_steps,
+            f"network {job.number + 1} of {n_members}",
+            f"step {done} of {n_steps}  loss {loss:.5g}  data_loss {data_loss:.5g}",
+        )
+
+
 def _train_one(
     job: Job,
     *,
     seed: int,
     log_floor: Float32[np.ndarray, " o"],
     loop: Loop,
-    stop: Event,
-    progress: Callable[[Progress], None] | None,
+    course: _Course,
 ) -> Trained:
     number, member, rows, settings = job
     n_steps, batches = settings.n_steps, Batches.of(len(rows.x), settings.batch_size)
@@ -143,17 +176,17 @@ def _train_one(
     done = reported = 0
     for order in row_orders(seed, number, len(rows.x), batches, n_steps):
         for at in range(0, len(order), at_a_time):
-            if stop.is_set():
+            if course.ends(number, done):
                 break
             part = order[at : at + at_a_time]
             now = slice(done, done + len(part) // batches.size)
             loop.advance(work, rules, *rows[:3], part, batches.size, done, losses[now])
             done = now.stop
-            if progress is not None and (done - reported >= stretch or done == n_steps):
-                means = losses[reported:done].mean(axis=0, dtype=np.float64).tolist()
-                progress(Progress(number, settings.n_members, done, n_steps, *means))
+            if done - reported >= stretch or done == n_steps:
+                course.report(job, done, losses[reported:done])
                 reported = done
-    return Trained(unflat(work.theta[plan.leaves], member), losses)
+    whole = done == n_steps
+    return Trained(unflat(work.theta[plan.leaves], member), losses[:done], whole)
 
 
 def train_all(
@@ -163,29 +196,63 @@ def train_all(
     log_floor: Float32[np.ndarray, " o"],
     loop: Loop,
     n_threads: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Progress = SILENT,
+    n_least: int = 1,
 ) -> list[Trained]:
-    """Train members from the start to the end, side by side.
+    """Train members from the start to the end, side by side; fewer steps where time is over.
 
     log_floor
         Of the noise of every output; of classes, zeros.
     n_threads
         Threads that share the members; None: one a core.
     progress
-        Told of every member ten times, from the thread that trains it.
+        Reported to ten times a member, from the thread that trains it.
+    n_least
+        Jobs, the first ones, that get some steps in any case.
     """
-    stop = Event()
-    train_one = partial(
-        _train_one, seed=seed, log_floor=log_floor, loop=loop, stop=stop, progress=progress
-    )
     n_threads = min(len(jobs), n_threads or n_cores())
+    course = _Course(progress, len(jobs), frozenset(job.number for job in jobs[:n_least]))
+    train = partial(_train_one, seed=seed, log_floor=log_floor, loop=loop)
+    if math.isfinite(progress.deadline):
+        one = partial(train, course=_Course(SILENT, 1))
+        jobs = _in_time(jobs, one, progress.seconds_left / -(-n_least // n_threads))
+    train_one = partial(train, course=course)
     if n_threads == 1:
         return list(map(train_one, jobs))
     with ThreadPoolExecutor(n_threads) as pool:
         try:
             return list(pool.map(train_one, jobs))
         finally:  # without which Ctrl-C would wait for the whole fit
-            stop.set()
+            course.is_abandoned.set()
+
+
+def _in_time(jobs: Sequence[Job], train: Callable[[Job], Trained], seconds: float) -> list[Job]:
+    """Shorten the training of members that would not be complete in some seconds.
+
+    A schedule of steps that comes to its end is better than a longer one that is cut.
+    """
+    settings = jobs[0].settings
+    trials = [jobs[0]._replace(settings=replace(settings, n_steps=n)) for n in (1, _N_TRIED)]
+    train(trials[0])  # which loads the compiled loop
+    started = time.perf_counter()
+    train(trials[1])
+    a_step = _SLOWER * (time.perf_counter() - started) / _N_TRIED
+    n_steps = min(settings.n_steps, max(_STEPS_AT_A_TIME, int(seconds / a_step)))
+    return [job._replace(settings=replace(job.settings, n_steps=n_steps)) for job in jobs]
+
+
+def n_complete(trained: Sequence[Trained], least: int, n_steps: int, progress: Progress) -> int:
+    """Count the first members that are complete; `least` of them stay even if they are not.
+
+    n_steps
+        As many as there would have been in time.
+    """
+    n_whole = next((k for k, one in enumerate(trained) if not one.is_whole), len(trained))
+    n, taken = max(n_whole, least), len(trained[0].losses)
+    if n_whole < len(trained) or taken < n_steps:
+        each = f" after {taken} of {n_steps} steps" if taken < n_steps else ""
+        progress.cut(f"{n} of {len(trained)} networks{each}")
+    return n
 
 
 def train(
@@ -196,9 +263,12 @@ def train(
     fold: Int[np.ndarray, " n"] | None = None,
     first_member: int = 0,
     n_threads: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Progress = SILENT,
 ) -> tuple[EnsembleState, Float32[np.ndarray, "k t 2"]]:
     """Train an ensemble of numbers; return the state, and every member's losses.
+
+    Where the time is over before all members are complete, those that are; at least one, and two
+    where there are folds.
 
     fold
         Number of the member that is not given the row; None: all are given all.
@@ -212,6 +282,7 @@ def train(
         Job(k, member, rows if fold is None else rows.only(fold != k), settings)
         for k, member in numbered
     ]
+    least = min(len(jobs), 1 if fold is None else 2)
     trained = train_all(
         jobs,
         seed=state.seed,
@@ -219,8 +290,14 @@ def train(
         loop=OF_NUMBERS,
         n_threads=n_threads,
         progress=progress,
+        n_least=least,
     )
+    trained = trained[: n_complete(trained, least, settings.n_steps, progress)]
     members = tuple(each.member for each in trained)
-    return EnsembleState.of(members, state.log_floor, state.seed), np.stack(
-        [each.losses for each in trained]
-    )
+    return EnsembleState.of(members, state.log_floor, state.seed), losses_of(trained)
+
+
+def losses_of(trained: Sequence[Trained]) -> Float32[np.ndarray, "k t 2"]:
+    """Return the losses of members, as many steps as all have made."""
+    n_steps = min(len(one.losses) for one in trained)
+    return np.stack([one.losses[:n_steps] for one in trained])

@@ -1,0 +1,88 @@
+"""What the shell completes: methods, data sets, columns of a table, model files.
+
+Whatever goes wrong completes nothing: there is nobody to tell.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import typer
+
+_TABLES = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq", ".xlsx", ".ods", ".db", ".jsonl")
+_HEADER_BYTES, _SEPARATORS = 2**20, ",;\t|"
+
+
+def methods(incomplete: str) -> list[str]:
+    """Complete the name of a method."""
+    from bayesprop.catalogue import METHODS
+
+    return _beginning(METHODS, incomplete)
+
+
+def models(incomplete: str) -> list[str]:
+    """Complete a model file, or a folder on the way to one."""
+    return _files(incomplete, (".bayesprop",))
+
+
+def tables(incomplete: str) -> list[str]:
+    """Complete the name of a data set, or a file that can be a table."""
+    from bayesprop.datasets import registry
+
+    return [*_beginning(registry.names(), incomplete), *_files(incomplete, _TABLES)]
+
+
+def columns(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete a column of the table that the command names, or the last one of a list of them."""
+    *before, last = incomplete.split(",")
+    prefix = "".join(f"{name}," for name in before)
+    names: list[str] = []
+    with suppress(Exception):
+        # An option without its value, yet, leaves the words before it among the other arguments.
+        names = column_names(str(ctx.params.get("table") or ctx.args[-1]))
+    return [prefix + name for name in _beginning(names, last)]
+
+
+def column_names(source: str) -> list[str]:
+    """Read the names of a table's columns; of text its first line alone."""
+    from bayesprop.datasets import registry
+
+    if registry.find(source) is not None:
+        return list(registry.load(source).frame().columns)
+    path = Path(source)
+    kinds = [one.lower() for one in path.suffixes[-2:]]
+    if kinds and kinds[-1] in (".parquet", ".pq"):
+        import polars as pl
+
+        return list(pl.read_parquet_schema(path))
+    if not {".csv", ".tsv", ".txt"} & set(kinds):
+        return []
+    opened: Callable = gzip.open if kinds[-1] == ".gz" else open
+    with opened(path, "rb") as file:
+        line = file.readline(_HEADER_BYTES).decode("utf-8-sig")
+    separator = max(_SEPARATORS, key=line.count)
+    return [name.strip() for name in next(csv.reader([line], delimiter=separator))]
+
+
+def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name and name.startswith(incomplete)]
+
+
+def _files(incomplete: str, endings: tuple[str, ...]) -> list[str]:
+    """List files of a folder that begin so and end so, and folders with a slash."""
+    folder, _, begun = incomplete.rpartition("/")
+    where = Path(f"{folder}/" if incomplete.startswith("/") or folder else ".")
+    listed: list[str] = []
+    with suppress(OSError):
+        for one in sorted(where.iterdir()):
+            if one.name.startswith(begun) and (begun or not one.name.startswith(".")):
+                name = f"{folder}/{one.name}" if "/" in incomplete else one.name
+                if one.is_dir():
+                    listed.append(f"{name}/")
+                elif one.name.lower().endswith(endings):
+                    listed.append(name)
+    return listed

@@ -1,0 +1,63 @@
+"""How the fields of an action are declared: an option, a switch, an argument; words into values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any
+
+from typer import Argument, Option
+
+from bayesprop.cli import completion
+
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def option(help: str, *flags: str, default: Any = None, **about: Any) -> Any:
+    """Declare a field that is an option of its own name, or of other flags.
+
+    about
+        What else typer's `Option` takes: metavar, min, max.
+    """
+    return field(default=default, metadata={"parser": Option(*flags, help=help, **about)})
+
+
+def column(help: str, *flags: str, **about: Any) -> Any:
+    """Declare a field that names a column of the table."""
+    return option(help, *flags, metavar="COL", autocompletion=completion.columns, **about)
+
+
+def repeated(help: str, *flags: str, metavar: str, **about: Any) -> Any:
+    """Declare a field of all the values that an option was given."""
+    return option(help, *flags, default=(), metavar=metavar, **about)
+
+
+def switch(help: str, *flags: str) -> Any:
+    """Declare a field that is true where one of the flags is given."""
+    return option(help, *flags, default=False)
+
+
+def argument(
+    metavar: str, help: str, complete: Callable[[str], list[str]] | None = None, **default: Any
+) -> Any:
+    """Declare a field that has a place and no flag.
+
+    complete
+        What the shell completes it by.
+    """
+    parser = Argument(metavar=metavar, help=help, show_default=False, autocompletion=complete)
+    return field(metadata={"parser": parser}, **default)
+
+
+def seconds_of(text: str) -> float:
+    """Read a time: "90", "60s", "5m", "1.5h"; ValueError unless it is one above 0."""
+    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|m|min|h|)", text.strip())
+    if match is None or not (seconds := float(match[1]) * _SECONDS[match[2]]):
+        raise ValueError(f"must be a time above 0, such as 60s, 5m or 90 (seconds), got {text!r}")
+    return seconds
+
+
+def time_limit(help: str) -> Any:
+    """Declare a field of seconds."""
+    return option(help, "--time-limit", metavar="TIME", parser=seconds_of)
