@@ -32,7 +32,7 @@ from bayesprop.cli.settings import (
     method_of,
     methods_for,
 )
-from bayesprop.cli.tables import check_output, divided, predict_rows, read_source, target_of
+from bayesprop.cli.tables import check_output, divided, predict_rows, read_to_learn, target_of
 from bayesprop.cli.target_kind import kind_of
 from bayesprop.metrics import summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
@@ -80,7 +80,7 @@ def run(options: Compare) -> None:
     """Fit every method to every split, show a table and draw a plot."""
     _check(options)
     with progress(f"reading {options.table}", quiet=options.quiet):
-        frame = read_source(options.table)
+        frame = read_to_learn(options)
     target = target_of(options, frame)
     divisions = _divisions(options, frame, target.name, options.task or target.task)
     names = _chosen(options.method, divisions[0].task)

@@ -43,6 +43,7 @@ from bayesprop.cli.tables import (
     fingerprint,
     print_scores,
     read_source,
+    read_to_learn,
     table_name,
     target_of,
 )
@@ -100,7 +101,7 @@ def run(options: Fit) -> None:
     if options.task is not None:
         method_of(options.method, options.task, f"--task asks for {options.task}")
     with progress(f"reading {options.table}", quiet=options.quiet):
-        frame = read_source(options.table)
+        frame = read_to_learn(options)
     target = target_of(options, frame)
     if options.unit is not None:
         target = target._replace(unit=options.unit)

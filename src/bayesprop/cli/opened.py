@@ -28,6 +28,7 @@ from bayesprop.decisions.thresholds import Rule
 from bayesprop.report.baselines import Baselines, FrequencyBaseline
 from bayesprop.store import load_model
 from bayesprop.table.encoding import Rows
+from bayesprop.table.read import Check
 
 if TYPE_CHECKING:
     import polars as pl
@@ -181,9 +182,13 @@ class OpenedModel:
         """Return standard errors of the model's metrics."""
         return errors_of(predictive, rows, self.positive and self.positive.place)
 
-    def read(self, source: str) -> pl.DataFrame:
-        """Read a table: what the model knows as text stays text."""
-        return read_source(source, self.encoding.text_columns)
+    def read(self, source: str, check: Check | None = None) -> pl.DataFrame:
+        """Read a table: what the model knows as text stays text.
+
+        check
+            What else refuses the table; None: `encode`.
+        """
+        return read_source(source, self.encoding.text_columns, check or self.encode)
 
     def encode(self, frame: pl.DataFrame) -> Encoded:
         """Return a table's rows as numbers."""
@@ -200,7 +205,7 @@ class OpenedModel:
 
     def rows_to_judge(self, source: str) -> Rows:
         """Read the rows of a table that have a target; remark on those that the model knows."""
-        rows = self.rows_of(self.read(source), source)
+        rows = self.rows_of(self.read(source, self.encoding.rows), source)
         seen = self.seen_before(rows.y, source)
         if seen is None:
             return rows
