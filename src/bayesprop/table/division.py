@@ -22,7 +22,7 @@ from bayesprop.table.classes import (
 from bayesprop.table.columns import CategoryColumn, fit_column, fit_columns
 from bayesprop.table.dates import form_of, read_dates
 from bayesprop.table.encoding import Rows, TableEncoding, left_out_rows
-from bayesprop.table.errors import TableError, counted, listed, quoted
+from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted
 from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of
 
 MOST_HELD_OUT = 0.9
@@ -259,10 +259,10 @@ def groups_of(column: pl.Series) -> Shaped[np.ndarray, " n"]:
     """Return a column's values as labels of groups; TableError where one is missing."""
     levels = as_levels(column)
     if levels.null_count():
-        row = int(levels.is_null().arg_max() or 0) + 1
         raise TableError(
-            f"--group {column.name} must have a value in every row; data row {row} has none: give"
-            " a row that belongs to no other a name of its own"
+            f"--group {column.name} must have a value in every row, got"
+            f" {at_rows(levels, levels.is_null())}: give a row that belongs to no other a name of"
+            " its own"
         )
     return levels.to_numpy().astype(str)
 
@@ -277,11 +277,9 @@ def moments_of(column: pl.Series) -> Float[np.ndarray, " n"]:
     else:
         times = as_numbers(column)
     if times.null_count():
-        row = int(times.is_null().arg_max() or 0)
-        got = "no value" if column[row] is None else quoted(column[row])
         raise TableError(
             f"--time {name} must hold numbers or dates such as 2024-01-31 or 2024-01-31 18:30:00 in"
-            f" every row; data row {row + 1} has {got}"
+            f" every row, got {at_rows(column, times.is_null())}"
         )
     return times.to_numpy()
 
@@ -308,9 +306,8 @@ def weights_of(
     weight = column.cast(float).fill_null(float("nan")).to_numpy().astype(np.float64)
     bad = ~(np.isfinite(weight) & (weight >= 0.0))
     if np.any(bad):
-        row = int(np.argmax(bad))
         raise TableError(
-            f"--weights {name} must hold finite numbers >= 0; row {row + 1} has {column[row]}"
+            f"--weights {name} must hold finite numbers >= 0, got {at_rows(column, pl.Series(bad))}"
         )
     if not np.any(weight > 0.0):
         raise TableError(f"--weights {name} must hold at least one number > 0")

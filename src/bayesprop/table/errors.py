@@ -72,7 +72,8 @@ def at_rows(values: pl.Series, wrong: pl.Series) -> str:
     rows: dict[str, list[int]] = {}
     places = wrong.fill_null(False).arg_true()
     for place, value in zip(places.to_list(), values.gather(places).to_list(), strict=True):
-        text = f"{value:g}" if isinstance(value, float) else quoted(value)
+        number = f"{value:g}" if isinstance(value, float) else quoted(value)
+        text = "no value" if value is None else number
         rows.setdefault(text, []).append(place + 1)
     shown = [f"{text} in data {_numbered('row', at)}" for text, at in rows.items()]
     n_more = sum(map(len, list(rows.values())[_SHOWN_VALUES:]))
