@@ -101,3 +101,9 @@ def test_rows_are_ordered_by_any_of_them():
     days = ["31.12.2023", "01.02.2024", "30.06.2023"]
     assert np.argsort(moments_of(pl.Series("d", days))).tolist() == [2, 0, 1]
     assert np.argsort(moments_of(pl.Series("d", ["3", "1", "2"]))).tolist() == [1, 2, 0]
+
+
+def test_days_of_one_digit_at_the_end_are_days():
+    days = [f"2024-1-{day}" for day in range(1, 31)]
+    assert form_of(pl.Series("at", days)) == "%Y-%m-%d"
+    assert form_of(pl.Series("at", ["1-2-3", "4-5-6"])) is None

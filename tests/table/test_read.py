@@ -64,7 +64,7 @@ def test_files_that_are_no_tables(tmp_path, name, content, message):
 def test_missing_files_and_folders(tmp_path):
     with pytest.raises(TableError, match=r"there is no file '.*nothing.csv'$"):
         read_table(str(tmp_path / "nothing.csv"))
-    with pytest.raises(TableError, match="Is a directory"):
+    with pytest.raises(TableError, match="is a folder without"):
         read_table(str(tmp_path))
     write_table(FRAME.head(0), str(tmp_path / "t.parquet"))
     with pytest.raises(TableError, match="has no rows"):

@@ -73,8 +73,8 @@ class OfTable(Action):
 
     table: str = argument(
         "TABLE",
-        "A file (.csv, .parquet, .xlsx, .db::TABLE and others), the name of a known data set, or - "
-        "for CSV on stdin.",
+        "A file (.csv, .csv.zst, .parquet or a folder of it, .xlsx, .db::TABLE and others), the "
+        "name of a known data set, or - for CSV on stdin.",
         completion.tables,
     )
 

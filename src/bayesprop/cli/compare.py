@@ -35,7 +35,7 @@ from bayesprop.table_model.settings import (
     method_of,
     methods_for,
 )
-from bayesprop.table_model.sources import divided, read_source, target_of
+from bayesprop.table_model.sources import divided, read_to_learn, target_of
 from bayesprop.table_model.target_kind import kind_of
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def run(options: Compare) -> None:
     """Fit every method to every split, show a table and draw a plot."""
     _check(options)
     with progress(f"reading {options.table}", quiet=options.quiet):
-        frame = read_source(options.table)
+        frame = read_to_learn(row_request(options))
     target = target_of(row_request(options), frame)
     divisions = _divisions(options, frame, target.name, options.task or target.task)
     names = _chosen(options.method, divisions[0].task)

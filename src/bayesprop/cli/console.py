@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from bayesprop.cli.bar import Display
 from bayesprop.model.progress import Progress, begun, following
-from bayesprop.table.errors import TableWarning, one_line
+from bayesprop.table.errors import TableError, TableWarning, one_line
 from bayesprop.table_model.plain_values import plain
 
 _PIPE_WIDTH = 120
@@ -93,14 +93,14 @@ def continued(command: str, words: Sequence[str]) -> str:
 
 
 class Failure(NamedTuple):
-    """What the shell and the user are told."""
+    """What the shell and the user are told, a line for each problem."""
 
     exit_code: int
     message: str
 
 
 def describe(error: BaseException) -> Failure:
-    """Say in one line what went wrong, and what the shell should be told."""
+    """Say what went wrong, in one line or one for each problem of a table, and the exit code."""
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return Failure(INTERRUPTED, "interrupted")
     if hasattr(error, "format_message"):  # how every usage error of the parser speaks
@@ -108,7 +108,9 @@ def describe(error: BaseException) -> Failure:
     if type(error).__module__.startswith(("bayesprop.", "papers.")):
         full = isinstance(error.__cause__, OSError) and error.__cause__.errno in _FULL
         is_bad_input = isinstance(error, ValueError) and not full
-        return Failure(BAD_INPUT if is_bad_input else UNEXPECTED, one_line(str(error)))
+        lines = error.lines if isinstance(error, TableError) else (str(error),)
+        message = "\n".join(map(one_line, lines))
+        return Failure(BAD_INPUT if is_bad_input else UNEXPECTED, message)
     if isinstance(error, OSError):
         return _os_failure(error)
     if isinstance(error, MemoryError):
@@ -124,7 +126,8 @@ def print_failure(error: BaseException, *, as_json: bool) -> int:
 
         traceback.print_exception(error)
     exit_code, message = describe(error)
-    print(f"error: {message}", file=sys.stderr)
+    for line in message.splitlines():
+        print(f"error: {line}", file=sys.stderr)
     if as_json:
         print(json.dumps({"error": message}))
     return exit_code

@@ -16,7 +16,7 @@ from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest
 from bayesprop.table_model.settings import method_of
-from bayesprop.table_model.sources import read_source
+from bayesprop.table_model.sources import read_to_learn
 
 
 def run(options: Fit) -> None:
@@ -36,7 +36,7 @@ def _saved(options: Fit, request: FitRequest, told: Told) -> tuple[Fitted, Table
     if options.task is not None:
         method_of(options.method, options.task, f"--task asks for {options.task}")
     with told.doing(f"reading {options.table}"):
-        frame = read_source(options.table)
+        frame = read_to_learn(request)
     fitted = fit_table(request, frame, told)
     model = TableModel.of(fitted, command_line(options.words))
     model.save(options.out)

@@ -209,7 +209,7 @@ def _stretches(
 
 def _unseen_rows(model: TableModel, table: str, what_else: str) -> Rows:
     """Read the rows that have a target; InputError if they are those that the model has learnt."""
-    rows = model.rows_of(model.read(table), table)
+    rows = model.rows_of(model.read(table, model.encoding.rows), table)
     seen = model.seen_before(rows.y, table)
     if seen is not None:
         raise InputError(

@@ -14,7 +14,7 @@ def run(options: Report) -> None:
     check_output(options.out, "--out", [options.table, options.model])
     model = open_model(options.model, allow_absent=options.allow_missing_columns)
     with progress(f"reading {options.table}", quiet=options.quiet):
-        rows = model.rows_to_judge(model.read(options.table), options.table)
+        rows = model.rows_to_judge(model.read(options.table, model.encoding.rows), options.table)
     warn(rows.remarks)
     model.predictive(rows)  # refuses rows that have no finite prediction
     about = {"command": continued(model.notes.command, options.words), "source": options.table}

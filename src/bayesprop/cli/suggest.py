@@ -277,7 +277,8 @@ def _unlike_training(
         else:
             z = float((row[first] - mean[first]) / scale[first])
             side = "above" if z > 0.0 else "below"
-            text = f"{known.name} {row[first]:.4g}, {abs(z):.1f} standard deviations {side}"
+            name = known.feature_names[0]
+            text = f"{name} {row[first]:.4g}, {abs(z):.1f} standard deviations {side}"
             apart += [(abs(z), f"{text} their mean")] if abs(z) >= FAR_STDS else []
         first = own.stop
     apart.sort(key=lambda one: -one[0])

@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bayesprop.cli.console import print_table
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.scores import LABELS, Scores
-
-if TYPE_CHECKING:
-    pass
 
 
 def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:

@@ -97,7 +97,7 @@ def run(options: Update) -> None:
 
 def _measured(table: str, model: TableModel) -> Measured:
     """Read the rows of a table that have a target, and their weights if the fit had any."""
-    frame = model.read(table)
+    frame = model.read(table, model.encoding.rows)
     rows = model.rows_of(frame, table)
     asked, target = model.notes.learning(table), model.encoding.target_name
     weight = weights_of(frame, asked.weights, target, table_name(table))

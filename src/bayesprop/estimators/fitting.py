@@ -6,7 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from itertools import count
 from numbers import Real
@@ -361,25 +361,6 @@ def check_labels(y: np.ndarray) -> None:
         raise ValueError(
             f"y must hold labels of one kind, got {kinds}: turn them all into text"
         ) from error
-
-
-@dataclass(frozen=True)
-class Pruned:
-    """What was removed from an estimator.
-
-    share, by_layer
-        As asked for.
-    n_weights, n_removed
-        Counts over the whole network.
-    threshold
-        Signal-to-noise, |mean| / std, below which the share of all weights lay.
-    """
-
-    share: float
-    by_layer: bool
-    n_weights: int
-    n_removed: int
-    threshold: float
 
 
 def validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:

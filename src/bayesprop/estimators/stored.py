@@ -11,10 +11,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.catalogue import METHODS, estimator_class
-from bayesprop.estimators.fitting import Pruned
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.input_model import InputModel, KnownInputs
 from bayesprop.model.method import Learned, Stored
+from bayesprop.model.pruning import Pruned
 from bayesprop.model.task import Classes, Numbers, Standardiser, task_from_dict
 
 _GONE: dict[str, dict[str, Any]] = {"PBPRegressor": {"reference": False}}

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from bayesprop.table.columns import FEW_LEVELS, MAX_KNOWN_LEVELS
+from bayesprop.table.columns import FEW_LEVELS
 from bayesprop.table.dates import form_of
 from bayesprop.table.errors import TableError, counted, listed, quoted
 from bayesprop.table.marked_numbers import unmarked
 from bayesprop.table.values import as_numbers, check_dtype, check_text, cleaned, typed
 
 Label = str | bool | int
+MAX_CLASSES = 1000  # beyond this a target is no class
 _EXACT = 2.0**53
 _FEWEST_BINARY = 4  # rows from which two different whole numbers are classes
 _OFTEN = 10  # rows for one from which a few values or words may well be classes
@@ -217,7 +218,7 @@ def _check_number_of_classes(name: str, n: int, known: pl.Series, *, has_fractio
             f"target {name} holds {n} different numbers, with fractions, so they are no classes:"
             " use --task regression, or group them"
         )
-    if n > MAX_KNOWN_LEVELS or (n > FEW_LEVELS and n > len(known) / 2):
+    if n > MAX_CLASSES or (n > FEW_LEVELS and n > len(known) / 2):
         remedy = "choose another column" if known.dtype == pl.String else "use --task regression"
         raise TableError(
             f"target {name} has {n} different values in {len(known)} rows, which name the rows"

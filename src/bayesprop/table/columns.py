@@ -7,7 +7,9 @@ and row it had to interpret or refuses; what is left for an encoder are two oper
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,12 +17,9 @@ import polars as pl
 
 from bayesprop.table.dates import DateColumn, fit_dates
 from bayesprop.table.encoded import Encoded, with_gaps
-from bayesprop.table.errors import (
-    counted,
-    listed,
-    quoted,
-)
+from bayesprop.table.errors import TableError, counted, listed, quoted, together
 from bayesprop.table.marked_numbers import WRITTEN, Unmarked, reading, unmarked
+from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.values import (
     are_codes,
     as_levels,
@@ -33,10 +32,10 @@ from bayesprop.table.values import (
     typed,
 )
 
-MAX_LEVELS = 50  # columns that one category column may become
-MAX_KNOWN_LEVELS = 1000  # beyond this a text column is dropped
+MOSTLY_UNIQUE = 0.8  # levels a row beyond which text names the rows
 FEW_LEVELS = 10  # text with so few different values is a category whatever it looks like
 _ID_NAME = re.compile(r"(unnamed.*|index|idx|id|row|row_?(id|no|nr|number)|.*[_ ]id)", re.I)
+_POST_NAME = re.compile(r"(zip|post(al)?)[_ ]?(code)?s?|plz|postleitzahl", re.I)
 _STAND_INS = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
 
 
@@ -45,12 +44,15 @@ class FittedColumn(NamedTuple):
 
     is_constant
         Whether it is the same wherever it has a value: of use only if its gaps tell something.
+    is_question
+        Whether the sentence asks its owner something.
     """
 
     name: str
     column: Column | None
     sentence: str | None = None
     is_constant: bool = False
+    is_question: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class CategoryColumn:
         Those with a column of their own, sorted. A row whose level is missing, or was not in the
         training data, is NaN in all of them.
     rare
-        Known levels without one: a row that holds one is zero in every column.
+        Of older encodings: levels without one, zero in every column.
     missing, marked, fill
         As those of numbers.
     """
@@ -144,17 +146,22 @@ class CategoryColumn:
         return {"kind": "category", **asdict(self), **lists}
 
 
-Column = NumericColumn | CategoryColumn | DateColumn
+Column = NumericColumn | CategoryColumn | DateColumn | TargetEncodedColumn
 
 
 def column_from_dict(stored: dict[str, Any]) -> Column:
     """Rebuild a column from `to_dict`; ValueError, KeyError or TypeError if it is not one."""
     fields: Any = dict(stored)
     kind, levels = fields.pop("kind"), ()
-    if kind != "date" and "marked" not in fields:  # an older encoding, which filled gaps
+    if (
+        kind in ("numeric", "category") and "marked" not in fields
+    ):  # an older encoding, which filled gaps
         fields |= {"marked": fields["missing"], "fill": fields.get("fill", 0.0)}
     if kind == "date":
         column = DateColumn(**fields | {"parts": tuple(fields["parts"])})
+        is_good = column.is_good
+    elif kind == "target-encoded":
+        column = TargetEncodedColumn.from_stored(fields)
         is_good = column.is_good
     elif kind == "numeric":
         column = NumericColumn(**fields)
@@ -175,6 +182,31 @@ def column_from_dict(stored: dict[str, Any]) -> Column:
     return column
 
 
+def fit_columns(
+    frame: pl.DataFrame, *steps: Callable[[], Any], words: Collection[str] = ()
+) -> list[FittedColumn]:
+    """Choose the encodings of all columns; one TableError for all that there is no honest one of.
+
+    It asks, too, what would be asked of the others.
+
+    steps
+        What else may refuse the table.
+    words
+        Names of columns that are text.
+    """
+    fitted: list[FittedColumn] = []
+
+    def fit(name: str) -> None:
+        fitted.append(fit_column(frame[name], is_text=name in words))
+
+    try:
+        together(*steps, *(partial(fit, name) for name in frame.columns))
+    except TableError as error:
+        questions = [one.sentence for one in fitted if one.is_question and one.sentence]
+        raise TableError(*error.problems, *questions) from None
+    return fitted
+
+
 def fit_column(series: pl.Series, *, is_text: bool = False) -> FittedColumn:
     """Choose the encoding of a column from training data; TableError if there is no honest one.
 
@@ -189,6 +221,10 @@ def fit_column(series: pl.Series, *, is_text: bool = False) -> FittedColumn:
     if not is_text and (dates := fit_dates(series)) is not None:
         column, sentence = dates
         return FittedColumn(series.name, column, sentence, is_constant=column is None)
+    if _are_post_codes(series):
+        fitted = _fit_text(as_levels(series))
+        as_text = f"column {quoted(series.name)} holds codes of post: used as text"
+        return fitted if fitted.column is None else fitted._replace(sentence=as_text)
     if series.dtype != pl.String:
         return _fit_numbers(series)
     found = None if is_text or are_codes(series.drop_nulls()) else unmarked(series)
@@ -215,7 +251,7 @@ def _fit_numbers(series: pl.Series) -> FittedColumn:
         return _constant(column, f"{known[0]:g}")
     if _is_row_number(name, known):
         return _dropped(name, "it numbers the rows (rename it to keep it)")
-    return FittedColumn(name, column, sentence)
+    return FittedColumn(name, column, sentence, is_question=sentence is not None)
 
 
 def _stand_in(numbers: pl.Series) -> str | None:
@@ -245,6 +281,14 @@ def _dropped(name: str, reason: str, *, is_constant: bool = False) -> FittedColu
     return FittedColumn(name, None, f"column {quoted(name)} dropped: {reason}", is_constant)
 
 
+def _are_post_codes(series: pl.Series) -> bool:
+    """Whether a column of such a name holds whole numbers of four digits or more."""
+    if not series.dtype.is_numeric() or not _POST_NAME.fullmatch(series.name.strip()):
+        return False
+    known = as_numbers(series).drop_nulls()
+    return len(known) > 0 and bool(((known >= 1000.0) & (known == known.round())).all())
+
+
 def _is_row_number(name: str, known: pl.Series) -> bool:
     """Say whether a column named like an identifier holds a different whole number in each row."""
     if not _ID_NAME.fullmatch(name) or len(known) <= FEW_LEVELS:
@@ -263,38 +307,30 @@ def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
     missing = len(text) - len(known)
     if n_levels == 1:
         return _constant(CategoryColumn(name, (known[0],), missing=missing > 0), quoted(known[0]))
-    is_free = n_levels > FEW_LEVELS and n_levels > len(known) / 2
-    if is_free or n_levels > MAX_KNOWN_LEVELS:
+    if n_levels > FEW_LEVELS and n_levels > MOSTLY_UNIQUE * len(known):
         return _dropped(
             name,
             f"{n_levels} different texts in {len(known)} rows name the rows rather than describe"
-            " them",
+            " them; make columns of what they say, if it tells of the target",
         )
-    counts = known.alias("level").value_counts()  # a column may itself be called "count"
-    ordered = counts.sort(["count", "level"], descending=[True, False])["level"].to_list()
-    column = CategoryColumn(
-        name, tuple(sorted(ordered[:MAX_LEVELS])), tuple(sorted(ordered[MAX_LEVELS:])), missing > 0
-    )
-    return FittedColumn(name, column, _category_sentence(column, known))
+    column = CategoryColumn(name, tuple(known.unique().sort()), missing=missing > 0)
+    return _questioned(column, known)
 
 
-def _category_sentence(column: CategoryColumn, known: pl.Series) -> str | None:
+def _questioned(column: CategoryColumn, known: pl.Series) -> FittedColumn:
+    """Say, or ask, why text that looks like numbers is categories."""
     name, plain = quoted(column.name), is_number(known)
+    used = f"used as {len(column.levels)} categories"
     if plain.sum() >= len(known) / 2 and not plain.all():
         stray = known.filter(~plain)
-        return (
+        sentence = (
             f"column {name} holds numbers, but {quoted(stray[0])} in"
-            f" {counted(len(stray), 'row')}: used as {len(column.levels)} categories; leave the"
-            " field empty if the number is missing"
+            f" {counted(len(stray), 'row')}: {used}; leave the field empty if the number is missing"
         )
-    if column.rare:
-        return (
-            f"column {name}: its {len(column.levels)} commonest levels have a column each, the"
-            f" other {len(column.rare)} share one code"
-        )
+        return FittedColumn(column.name, column, sentence, is_question=True)
+    sentence = None
     if looks_like_number(known).all():
-        return (
-            f"column {name} is text such as {quoted(column.levels[0])}: used as"
-            f" {len(column.levels)} categories, not as numbers"
+        sentence = (
+            f"column {name} is text such as {quoted(column.levels[0])}: {used}, not as numbers"
         )
-    return None
+    return FittedColumn(column.name, column, sentence)

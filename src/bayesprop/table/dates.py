@@ -12,7 +12,7 @@ import polars as pl
 from jaxtyping import Float
 
 from bayesprop.table.encoded import Encoded, with_gaps
-from bayesprop.table.errors import TableError, quoted
+from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, quoted
 
 _DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
@@ -21,8 +21,10 @@ _DATES = (
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S%.f")
 _OTHERS = ("%Y-%m", "%H:%M", "%H:%M:%S")
 FORMS = (*(date + time for date in _DATES for time in _TIMES), *_OTHERS)
-_TIME_OF_DAY = r"^\d{1,2}:\d{2}(:\d{2})?$"
-_LOOKS = r"^(\d{4}|\d{1,2})[-/.]\d{1,2}([-/.](\d{4}|\d{2}))?([T ]\d{1,2}:.*)?$"
+_TIME_OF_DAY = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$"
+_DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
+_MOSTLY = 0.9  # of the values of a column of dates are dates, as they may be misspelt
+_LOOKS = r"^(\d{4}|\d{1,2})[-/.]\d{1,2}([-/.](\d{4}|\d{1,2}))?([T ]\d{1,2}:.*)?$"
 _DAY, _YEAR = 86_400.0, 365.2425 * 86_400.0
 _SEASONS, _ROWS_A_WEEKDAY = 180.0 * _DAY, 3
 YEARS, SEASON, WEEKDAY, HOUR = "years", "season", "weekday", "hour"
@@ -129,6 +131,25 @@ def form_of(series: pl.Series) -> str | None:
     return fits[0]
 
 
+def check_dates(text: pl.Series) -> None:
+    """Refuse text that holds dates but for some values, or dates of several forms."""
+    looks = text.str.contains(_DATE) | text.str.contains(_TIME_OF_DAY)
+    n_known, n = len(text) - text.null_count(), int(looks.sum())
+    if n < 2 or n < _MOSTLY * n_known:
+        return
+    form = max(FORMS, key=lambda form: text.str.contains(_pattern(form)).sum())
+    moments = _parsed(text, form)
+    usual = quoted(text.filter(moments.is_not_null()).first() or text.filter(looks)[0])
+    odd = at_rows(text, moments.is_null() & text.is_not_null())
+    name = quoted(text.name)
+    if n < n_known:
+        raise TableError(f"column {name} holds dates such as {usual}, but {odd}: {CORRECT_IT}")
+    raise TableError(
+        f"column {name} holds dates of several forms, such as {usual}, but {odd}: write them all"
+        " as 2024-01-31, or take the column out"
+    )
+
+
 def read_dates(series: pl.Series, form: str) -> pl.Series:
     """Return moments, null where missing; TableError names a row that holds none."""
     if series.dtype == pl.Time:
@@ -140,11 +161,9 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
     moments = _parsed(text, form)
     wrong = moments.is_null() & text.is_not_null()
     if wrong.any():
-        row = int(wrong.arg_max() or 0)
         raise TableError(
             f"column {quoted(series.name)} must hold dates or times as {_in_words(form)}, got"
-            f" {quoted(text[row])} in data row {row + 1}: correct it, or leave it empty if it is"
-            " missing"
+            f" {at_rows(text, wrong)}: {CORRECT_IT}"
         )
     return moments
 

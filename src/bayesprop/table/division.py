@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,10 +19,10 @@ from bayesprop.table.classes import (
     known_values,
     target_numbers,
 )
-from bayesprop.table.columns import CategoryColumn, fit_column
+from bayesprop.table.columns import CategoryColumn, fit_column, fit_columns
 from bayesprop.table.dates import form_of, read_dates
 from bayesprop.table.encoding import Rows, TableEncoding, left_out_rows
-from bayesprop.table.errors import TableError, counted, listed, quoted
+from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted
 from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of
 
 MOST_HELD_OUT = 0.9
@@ -77,8 +78,14 @@ class Division(NamedTuple):
         return {"train": int(np.sum(~self.is_test)), "held_out": int(np.sum(self.is_test))}
 
     def encoded(self, encoding: TableEncoding) -> tuple[Rows, Rows]:
-        """Return the rows to learn from and those held out as numbers."""
+        """Return the rows to learn from and those held out as numbers.
+
+        The former as `cross_fitted` has them.
+        """
         features, remarks = encoding.encode(self.frame)
+        train = ~self.is_test
+        groups = None if self.group is None else self.group[train]
+        features[train] = encoding.cross_fitted(features[train], self.frame.filter(train), groups)
         target = encoding.target(self.frame)
         rows = Rows(features, target, self.numbers, self.weight, remarks, self.group)
         return rows.of(~self.is_test), rows.of(self.is_test)
@@ -148,6 +155,7 @@ def divide(
     """
     _check_columns(frame, target, hold_out, weights, drop, where)
     frame = frame.drop(set(drop))
+    _check_values(frame, target, task, hold_out, weights, where)
     series = column_of(frame, target)
     task, remark = choose_task(series, task)
     values = target_numbers(series) if task == "regression" else known_values(series)
@@ -156,9 +164,6 @@ def divide(
     weight = weights_of(frame, weights, target, where)
     aside = [hold_out.group, weights]
     frame = frame.drop([name for name in aside if name is not None])
-    for name in frame.columns:
-        if name != target:
-            fit_column(frame[name])
     places = np.flatnonzero(values.is_not_null().to_numpy())
     remarks = [
         *([] if remark is None else [remark]),
@@ -185,6 +190,33 @@ def divide(
     if task == "classification":
         _check_classes(frame[target], is_test)
     return Division(task, frame, places + 1, weight, group, is_test, target_of_all, remarks)
+
+
+def _check_values(
+    frame: pl.DataFrame,
+    target: str,
+    task: str | None,
+    hold_out: HoldOut,
+    weights: str | None,
+    where: str,
+) -> None:
+    """Refuse whatever a fit to a part of the table would, all of it at once."""
+    series = column_of(frame, target)
+    steps: list[Callable[[], Any]] = [partial(_check_target, series, task)]
+    if hold_out.group is not None:
+        steps.append(partial(groups_of, frame[hold_out.group]))
+    if hold_out.time is not None:
+        steps.append(partial(moments_of, frame[hold_out.time]))
+    steps.append(partial(weights_of, frame, weights, target, where))
+    others = [name for name in frame.columns if name not in (target, hold_out.group, weights)]
+    fit_columns(frame.select(others), *steps)
+
+
+def _check_target(series: pl.Series, task: str | None) -> None:
+    if choose_task(series, task).task == "regression":
+        target_numbers(series)
+    elif len(series) > 1:
+        fit_classes(series)
 
 
 def _check_columns(
@@ -227,10 +259,10 @@ def groups_of(column: pl.Series) -> Shaped[np.ndarray, " n"]:
     """Return a column's values as labels of groups; TableError where one is missing."""
     levels = as_levels(column)
     if levels.null_count():
-        row = int(levels.is_null().arg_max() or 0) + 1
         raise TableError(
-            f"--group {column.name} must have a value in every row; data row {row} has none: give"
-            " a row that belongs to no other a name of its own"
+            f"--group {column.name} must have a value in every row, got"
+            f" {at_rows(levels, levels.is_null())}: give a row that belongs to no other a name of"
+            " its own"
         )
     return levels.to_numpy().astype(str)
 
@@ -245,11 +277,9 @@ def moments_of(column: pl.Series) -> Float[np.ndarray, " n"]:
     else:
         times = as_numbers(column)
     if times.null_count():
-        row = int(times.is_null().arg_max() or 0)
-        got = "no value" if column[row] is None else quoted(column[row])
         raise TableError(
             f"--time {name} must hold numbers or dates such as 2024-01-31 or 2024-01-31 18:30:00 in"
-            f" every row; data row {row + 1} has {got}"
+            f" every row, got {at_rows(column, times.is_null())}"
         )
     return times.to_numpy()
 
@@ -276,9 +306,8 @@ def weights_of(
     weight = column.cast(float).fill_null(float("nan")).to_numpy().astype(np.float64)
     bad = ~(np.isfinite(weight) & (weight >= 0.0))
     if np.any(bad):
-        row = int(np.argmax(bad))
         raise TableError(
-            f"--weights {name} must hold finite numbers >= 0; row {row + 1} has {column[row]}"
+            f"--weights {name} must hold finite numbers >= 0, got {at_rows(column, pl.Series(bad))}"
         )
     if not np.any(weight > 0.0):
         raise TableError(f"--weights {name} must hold at least one number > 0")

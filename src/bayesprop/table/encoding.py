@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +25,21 @@ from bayesprop.table.columns import (
     Column,
     FittedColumn,
     column_from_dict,
-    fit_column,
+    fit_columns,
 )
 from bayesprop.table.encoded import Encoded
-from bayesprop.table.errors import TableError, TableWarning, counted, did_you_mean, listed, quoted
+from bayesprop.table.errors import (
+    TableError,
+    TableWarning,
+    counted,
+    did_you_mean,
+    listed,
+    quoted,
+    together,
+)
 from bayesprop.table.gaps import marked_where_telling
+from bayesprop.table.many_levels import folds_of, numbers_of, target_encoded_if_many
+from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.values import column_of
 
 VERSION = 1
@@ -80,11 +91,11 @@ class TableEncoding:
     """How the columns of a training table become numbers; the same way for every later table.
 
     Numbers stay as they are, and true and false become 1 and 0. Text becomes one 0/1 column a
-    level (the 50 commonest), dates become years, season, weekday and hour. A missing value is NaN
-    in the columns of its own, and so is a level that the training table did not have: an estimator
-    draws what they may be. Gaps that tell of the target are marked in a column beside. Columns that
-    are constant or that number or name the rows are dropped. Infinities and numbers written with
-    units are refused.
+    level, or where they are more than 50 what each tells of the target; dates become years, season,
+    weekday and hour. A missing value is NaN in the columns of its own, and so is a level that the
+    training table did not have, of those with a column: an estimator draws what they may be. Gaps
+    that tell of the target are marked in a column beside. Columns that are constant or that number
+    or name the rows are dropped. Infinities and numbers written with units are refused.
 
     columns
         The columns that are used, in the order of the training table.
@@ -119,16 +130,12 @@ class TableEncoding:
         classes = fit_classes(series) if is_class else ()
         codes = class_codes(series, classes) if is_class else target_numbers(series)
         fitted = [
-            marked_where_telling(
-                fit_column(frame[name], is_text=name in words),
-                frame[name],
-                codes,
-                is_class=is_class,
-            )
-            for name in frame.columns
-            if name != target
+            marked_where_telling(one, frame[one.name], codes, is_class=is_class)
+            for one in fit_columns(frame.drop(target), words=words)
         ]
         fitted = _without_doubles(fitted, frame)
+        labels, y = numbers_of(target, codes, classes)
+        fitted = [target_encoded_if_many(one, frame[one.name], y, labels) for one in fitted]
         columns = tuple(one.column for one in fitted if one.column is not None)
         report = _sentences(fitted)
         if not columns:
@@ -163,7 +170,8 @@ class TableEncoding:
         words = [
             column.name
             for column in self.columns
-            if isinstance(column, CategoryColumn) or getattr(column, "written", None) is not None
+            if isinstance(column, CategoryColumn | TargetEncodedColumn)
+            or getattr(column, "written", None) is not None
         ]
         is_word = bool(self.classes) and all(isinstance(label, str) for label in self.classes)
         return (*words, *([self.target_name] if is_word else []))
@@ -171,18 +179,44 @@ class TableEncoding:
     def encode(self, frame: pl.DataFrame, *, allow_absent: bool = False) -> Encoded:
         """Return a table's rows as numbers, with sentences on unseen levels and filled gaps.
 
-        Columns are found by name; others are ignored. TableError if one is absent or unusable.
+        Columns are found by name; others are ignored. TableError names all that are absent or
+        unusable.
         Gaps are NaN, and with `allow_absent` so are columns that the table lacks.
         """
         absent = [column.name for column in self.columns if column.name not in frame.columns]
+        lacks: list[str] = []
         if absent and not (allow_absent and len(absent) < len(self.columns)):
-            raise TableError(_lacks(absent, frame, n_columns=len(self.columns)))
+            lacks = [_lacks(absent, frame, n_columns=len(self.columns))]
         frame = frame.with_columns(pl.lit(None).alias(name) for name in absent)
-        encoded = [column.encode(frame[column.name]) for column in self.columns]
+        steps = (partial(column.encode, frame[column.name]) for column in self.columns)
+        encoded: list[Encoded] = together(*steps, first=lacks)
         matrix = np.ascontiguousarray(np.column_stack([one.X for one in encoded]))
         pairs = zip(self.columns, encoded, strict=True)
         said = [text for own, one in pairs if own.name not in absent for text in one.warnings]
         return Encoded(matrix, [*_without(absent), *said])
+
+    def cross_fitted(
+        self,
+        X: Float[np.ndarray, "n k"],
+        frame: pl.DataFrame,
+        groups: Shaped[np.ndarray, " n"] | None,
+    ) -> Float[np.ndarray, "n k"]:
+        """Return the encoded rows of a fit, where levels stand for what other rows tell of them.
+
+        X, frame
+            The rows as `encode` returns them, by which a row's own target would reach it, and as
+            they are.
+        groups
+            What belongs together, and stays in one fold.
+        """
+        X, first = X.copy(), 0
+        _, y = numbers_of(self.target_name, self._targets(frame), self.classes)
+        fold = folds_of(len(frame), groups)
+        for column in self.columns:
+            own = slice(first, first := first + len(column.feature_names))
+            if isinstance(column, TargetEncodedColumn):
+                X[:, own] = column.cross_fitted(frame[column.name], y, fold)
+        return X
 
     def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
         """Do the same as `encode`, with its sentences as TableWarning."""
@@ -206,12 +240,13 @@ class TableEncoding:
 
     def rows(self, frame: pl.DataFrame, *, allow_absent: bool = False) -> Rows:
         """Encode the rows of a whole table that have a target; `encode` says how."""
-        encoded = self.encode(
-            frame, allow_absent=allow_absent
-        )  # whole, so that messages name rows of the table
+        # Whole, so that messages name rows of the table.
+        encoded, target = together(
+            lambda: self.encode(frame, allow_absent=allow_absent), lambda: self.target(frame)
+        )
         places = np.flatnonzero(self._targets(frame).is_not_null().to_numpy())
         remarks = [*left_out_rows(len(frame) - len(places), self.target_name), *encoded.warnings]
-        return Rows(encoded.X[places], self.target(frame), places + 1, None, remarks)
+        return Rows(encoded.X[places], target, places + 1, None, remarks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""

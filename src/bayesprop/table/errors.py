@@ -3,15 +3,56 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_PROBLEMS = 20
+"""That one error lists; of more it says how many."""
+CORRECT_IT = "correct it, or leave it empty if it is missing"
+_SHOWN_VALUES, _SHOWN_ROWS = 3, 5
 
 
 class TableError(ValueError):
-    """A table or data set that cannot be used: where, the rule, what was found, the remedy."""
+    """A table or data set that cannot be used: where, the rule, what was found, the remedy.
+
+    problems
+        All that is wrong, a line each.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = tuple(dict.fromkeys(problems))
+        super().__init__("\n".join(self.lines))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The first problems, and how many more there are."""
+        n_more = len(self.problems) - MOST_PROBLEMS
+        shown = self.problems[:MOST_PROBLEMS]
+        return (*shown, f"and {counted(n_more, 'more problem')}") if n_more > 0 else shown
 
 
 class TableWarning(UserWarning):
     """Something was decided about a table that its owner should know."""
+
+
+def together(*steps: Callable[[], Any], first: Iterable[str] = ()) -> list[Any]:
+    """Return the results of all steps, or raise one TableError with the problems of all.
+
+    first
+        Problems that are known before.
+    """
+    results, problems = [], list(first)
+    for step in steps:
+        try:
+            results.append(step())
+        except TableError as error:
+            problems += error.problems
+    if problems:
+        raise TableError(*problems)
+    return results
 
 
 def quoted(name: object, at_most: int = 60) -> str:
@@ -24,6 +65,29 @@ def listed(names: list[str], at_most: int = 5) -> str:
     """Join a few names for a message and count the others."""
     shown = ", ".join(quoted(name) for name in names[:at_most])
     return f"{shown} and {len(names) - at_most} more" if len(names) > at_most else shown
+
+
+def at_rows(values: pl.Series, wrong: pl.Series) -> str:
+    """Return "'x' in data row 3, 'y' in data rows 5, 8 and 2 more" of the values that are wrong."""
+    rows: dict[str, list[int]] = {}
+    places = wrong.fill_null(False).arg_true()
+    for place, value in zip(places.to_list(), values.gather(places).to_list(), strict=True):
+        number = f"{value:g}" if isinstance(value, float) else quoted(value)
+        text = "no value" if value is None else number
+        rows.setdefault(text, []).append(place + 1)
+    shown = [f"{text} in data {_numbered('row', at)}" for text, at in rows.items()]
+    n_more = sum(map(len, list(rows.values())[_SHOWN_VALUES:]))
+    more = [f"other values in {counted(n_more, 'row')}"] if n_more else []
+    return ", ".join([*shown[:_SHOWN_VALUES], *more])
+
+
+def _numbered(singular: str, numbers: Sequence[int]) -> str:
+    """Return "row 3", "rows 3, 5 and 8 more"."""
+    if len(numbers) == 1:
+        return f"{singular} {numbers[0]}"
+    shown = ", ".join(map(str, numbers[:_SHOWN_ROWS]))
+    n_more = len(numbers) - _SHOWN_ROWS
+    return f"{singular}s {shown}" + (f" and {n_more} more" if n_more > 0 else "")
 
 
 def counted(n: int, singular: str) -> str:

@@ -1,4 +1,4 @@
-"""Tables in files that are not text: Parquet, Feather, JSON lines, Excel, SQLite; and packed text.
+"""Tables in files that are not text: Parquet, Feather, JSON lines, Excel; and packed text.
 
 Polars reads them, and fastexcel sheets; what they complain of is said in one line.
 """
@@ -9,26 +9,34 @@ import bz2
 import gzip
 import io
 import lzma
-import sqlite3
+import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
-from bayesprop.table.errors import TableError, listed, one_line, quoted
+from bayesprop.table.databases import DATABASES, database
+from bayesprop.table.errors import TableError, listed, listing, one_line, quoted
 
 PART = "::"
 """Between a file and the sheet or table in it."""
+FOLDER = "folder"
+"""Kind of what is no file."""
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 UNPACK: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.decompress,
     ".bz2": bz2.decompress,
     ".xz": lzma.decompress,
+    ".zst": zstd.decompress,
 }
-SQLITE = (".db", ".sqlite", ".sqlite3")
-"""Read in place: what else is in the base is not opened."""
+_DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zstd.ZstdError)
 
 
 class Place(NamedTuple):
@@ -52,7 +60,7 @@ def unpacked(content: bytes, path: Path, where: str) -> tuple[bytes, str]:
         return content, path.suffix.lower()
     try:
         content = UNPACK[suffixes[-1]](content)
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+    except _DAMAGED as error:
         raise TableError(f"{where} is damaged: {one_line(str(error))[:120]}") from error
     return content, suffixes[-2] if len(suffixes) > 1 else ""
 
@@ -82,32 +90,35 @@ def excel(content: bytes, part: str | None, path: Path) -> pl.DataFrame:
     return book.load_sheet(0 if part is None else part).to_polars()
 
 
-def sqlite(content: bytes, part: str | None, path: Path) -> pl.DataFrame:  # noqa: ARG001
-    """Read a table of an SQLite database, whole; it is opened for reading only."""
-    base = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-    try:
-        known = base.execute("select name from sqlite_master where type in ('table', 'view')")
-        names = [str(name) for (name,) in known]
-        if part is None and len(names) != 1:
-            raise TableError(f"{quoted(path)} holds {listed(names)}: name one, as in FILE::TABLE")
-        if part is not None and part not in names:
-            raise TableError(f"{quoted(path)} has no table {quoted(part)}: {listed(names)}")
-        name = (part or names[0]).replace('"', '""')
-        found = base.execute(f'select * from "{name}"')
-        columns = [column[0] for column in found.description]
-        rows = found.fetchall()
-        # A column may hold numbers and text; what is text anywhere is text, to be looked at.
-        values = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
-        return pl.DataFrame([_series(*pair) for pair in zip(columns, values, strict=True)])
-    finally:
-        base.close()
+def folder_of_parquet(content: bytes, part: str | None, path: Path) -> pl.DataFrame:  # noqa: ARG001
+    """Read all .parquet files in a folder as one table, with the columns that folders name."""
+    files = sorted(path.rglob("*.parquet"))
+    if not files:
+        raise TableError(f"{quoted(path)} is a folder without .parquet files: name a file")
+    schemas = {file: pl.read_parquet_schema(file) for file in files}
+    first, schema = next(iter(schemas.items()))
+    where = f"{quoted(path)}: {quoted(first.relative_to(path))}"
+    problems = [
+        f"{where} and {quoted(file.relative_to(path))} differ in their columns:"
+        f" {_differences(schema, other)}"
+        for file, other in schemas.items()
+        if dict(other) != dict(schema)
+    ]
+    if problems:
+        raise TableError(*problems)
+    folders = [part for file in files for part in file.relative_to(path).parent.parts]
+    names = dict.fromkeys(folder.partition("=")[0] for folder in folders if "=" in folder)
+    frame = pl.read_parquet(files, hive_partitioning=bool(names))
+    return frame.select(*dict.fromkeys((*schema, *names)))
 
 
-def _series(name: str, values: list[Any]) -> pl.Series:
-    kinds = {type(value) for value in values} - {type(None)}
-    if str in kinds and len(kinds) > 1:
-        values = [None if value is None else str(value) for value in values]
-    return pl.Series(name, values, strict=kinds != {int, float})
+def _differences(one: Mapping[str, pl.DataType], other: Mapping[str, pl.DataType]) -> str:
+    either = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    kinds = [
+        f"{quoted(name)} ({one.get(name, 'absent')}, {other.get(name, 'absent')})"
+        for name in either
+    ]
+    return listing(kinds, 5)
 
 
 READERS: dict[str, Callable[[bytes, str | None, Path], pl.DataFrame]] = {
@@ -122,25 +133,46 @@ READERS: dict[str, Callable[[bytes, str | None, Path], pl.DataFrame]] = {
     ".xlsm": excel,
     ".xls": excel,
     ".ods": excel,
-    **dict.fromkeys(SQLITE, sqlite),
+    **dict.fromkeys(DATABASES, database),
+    FOLDER: folder_of_parquet,
 }
 
 
-def read_file(content: bytes, kind: str, place: Place, where: str) -> pl.DataFrame:
-    """Read what is not text; TableError, in one line, for what cannot be read."""
+def read_file(
+    content: bytes, kind: str, place: Place, where: str
+) -> tuple[pl.DataFrame, list[str]]:
+    """Read what is not text, and say what is wrong with its names; TableError if unreadable."""
     try:
         frame = READERS[kind](content, place.part, place.path)
     except TableError:
         raise
     except ImportError as error:
-        raise TableError(f"{where} needs a package that is not there: {error}") from error
+        package = error.name or str(error)
+        raise TableError(f"{where} needs the package {package}: pip install {package}") from error
     except Exception as error:  # the readers of strangers' files fail in ways of their own
         reason = " ".join(str(error).split())[:120]
         raise TableError(f"{where} is not a readable {kind} file: {reason}") from error
     if frame.is_empty():
         raise TableError(f"{where} has no rows")
-    names = [str(name).strip() or f"unnamed_{k + 1}" for k, name in enumerate(frame.columns)]
-    if len(set(names)) < len(names):
-        double = sorted({name for name in names if names.count(name) > 1})
-        raise TableError(f"{where} has more than one column called {listed(double)}: rename them")
-    return frame.rename(dict(zip(frame.columns, names, strict=True)))
+    names = [str(name).strip() for name in frame.columns]
+    frame = frame.rename(dict(zip(frame.columns, unique_names(names), strict=True)))
+    return frame, of_repeated(names, where)
+
+
+def of_repeated(names: Sequence[str], where: str) -> list[str]:
+    """Return a complaint of columns of one name."""
+    double = sorted({name for name in names if name and names.count(name) > 1})
+    if not double:
+        return []
+    return [f"{where} has more than one column called {listed(double)}: rename them"]
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return a name for every column, made up where it has none or repeats one."""
+    taken: dict[str, None] = {}
+    for i, name in enumerate(names, start=1):
+        unique = name or f"unnamed_{i}"
+        while unique in taken or (not name and unique in names):
+            unique += "_"
+        taken[unique] = None
+    return list(taken)

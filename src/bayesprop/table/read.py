@@ -13,52 +13,84 @@ import io
 import re
 import sys
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
-from bayesprop.table.errors import TableError, TableWarning, counted, listed, quoted
-from bayesprop.table.files import READERS, SQLITE, Place, read_file, unpacked
+from bayesprop.table.databases import DATABASES
+from bayesprop.table.errors import (
+    TableError,
+    TableWarning,
+    counted,
+    listed,
+    quoted,
+    together,
+)
+from bayesprop.table.files import (
+    FOLDER,
+    READERS,
+    Place,
+    of_repeated,
+    read_file,
+    unique_names,
+    unpacked,
+)
 from bayesprop.table.values import cleaned, typed
 
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
-KINDS = ".csv, .tsv, .parquet, .feather, .jsonl, .xlsx, .ods or .db, or .csv.gz"
+KINDS = ".csv, .tsv, .parquet, .feather, .jsonl, .xlsx, .ods, .db or .duckdb, or .csv.gz"
 _NAMED_SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$"
 _DECIMAL_COMMA = r"^[+-]?\d*,?\d+([eE][+-]?\d+)?$"
 _CHUNK = 50_000  # rows held as Python strings at a time
+_SHOWN_LINES = 5
+_START, _MOSTLY_ASCII = 1000, 0.5  # bytes looked at for an encoding, and letters so that it shows
+
+Check = Callable[[pl.DataFrame], object]
+"""Raises TableError for a table that is not to be used."""
 
 
-def read_table(source: str, text: Collection[str] = ()) -> pl.DataFrame:
+def read_table(source: str, text: Collection[str] = (), check: Check | None = None) -> pl.DataFrame:
     """Read a table from a file, or "-" for CSV from standard input.
 
-    Text (.csv, .tsv, .txt), Parquet, Feather, JSON lines, Excel and OpenDocument sheets and SQLite;
-    text may be packed (.gz, .bz2, .xz). "book.xlsx::prices" and "base.db::prices" name a sheet or
-    table.
+    Text (.csv, .tsv, .txt), Parquet, a folder of it, Feather, JSON lines, Excel and OpenDocument
+    sheets, SQLite and DuckDB; text may be packed (.gz, .bz2, .xz, .zst). "book.xlsx::prices" and
+    "base.db::prices" name a sheet or table.
 
-    In text, the separator of a CSV is found in its header line; empty fields, NA, NaN and null are
-    missing; a column is numbers or true/false if every value is, unless it is one of `text`: a
-    column whose levels a model knows means the same whatever the other rows of this table hold.
-    What had to be guessed comes as TableWarning. Raises TableError, in one line.
+    Text is UTF-8, UTF-16 or else Windows-1252. The separator of a CSV is found in its header line;
+    empty fields, NA, NaN and null are missing; a column is numbers or true/false if every value is,
+    unless it is one of `text`: a column whose levels a model knows means the same whatever the
+    other rows of this table hold.
+    What had to be guessed comes as TableWarning. Raises TableError, a line for every problem.
+
+    check
+        What refuses a table: asked about one that cannot be read as it stands, so that the error
+        names, beside lines that are broken, what is wrong with the others.
     """
     if source == "-":
-        return parse(sys.stdin.buffer.read(), "standard input", text=text)
+        return parse(sys.stdin.buffer.read(), "standard input", text=text, check=check)
     place, where = Place.of(source), quoted(source, 200)
-    content = _content(place.path, where)
-    content, kind = unpacked(content, place.path, where)
+    if place.path.is_dir():
+        content, kind = b"", FOLDER
+    else:
+        content, kind = unpacked(_content(place.path, where), place.path, where)
     if kind in READERS:
-        return read_file(content, kind, place, where)
+        frame, problems = read_file(content, kind, place, where)
+        return checked(frame, problems, check)
     if kind not in SEPARATORS:
         raise TableError(f"{where} must end in {KINDS}: save the table as one of these")
-    return parse(content, where, "\t" if SEPARATORS[kind] == "\t" else None, text=text)
+    separator = "\t" if SEPARATORS[kind] == "\t" else None
+    return parse(content, where, separator, text=text, check=check)
 
 
 def _content(path: Path, where: str) -> bytes:
     try:
         with path.open("rb") as file:
-            return b"" if path.suffix.lower() in SQLITE else file.read()
+            return b"" if path.suffix.lower() in DATABASES else file.read()
     except FileNotFoundError as error:
         raise TableError(f"there is no file {where}") from error
     except (OSError, ValueError) as error:
@@ -67,7 +99,12 @@ def _content(path: Path, where: str) -> bytes:
 
 
 def parse(
-    content: bytes, where: str, separator: str | None = None, *, text: Collection[str] = ()
+    content: bytes,
+    where: str,
+    separator: str | None = None,
+    *,
+    text: Collection[str] = (),
+    check: Check | None = None,
 ) -> pl.DataFrame:
     """Read delimited text with a header line into typed columns.
 
@@ -77,45 +114,72 @@ def parse(
         None: the one that the header line has most of, or that a first line such as "sep=;" names.
     text
         Columns that stay text, as it stands in the file.
+    check
+        As `read_table` takes it.
 
-    TableError on an empty or ragged table, a header without rows, two columns of one name.
+    TableError on an empty or ragged table, a header without rows, columns of one name.
     """
     body = _decoded(content, where)
     if not body.strip():
         raise TableError(f"{where} is empty: it needs a header line and rows")
     body = body.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n")
-    if named := _NAMED_SEPARATOR.match(body):  # as spreadsheets write it
-        body, separator = body[named.end() :], separator or named[1]
+    if sign := _NAMED_SEPARATOR.match(body):  # as spreadsheets write it
+        body, separator = body[sign.end() :], separator or sign[1]
     separator = separator or _separator(body)
-    header = [name.strip() for name in next(_rows(body, separator, where))[1]]
-    names = _column_names(header, where)
+    header = [name.strip() for name in next(_rows(body, separator, where)).fields]
+    _check_header(header, where)
+    problems = of_repeated(header, where)
     frame = _fast(body, separator, len(header))
-    frame = _exact(body, separator, len(header), where) if frame is None else frame
-    if frame.is_empty():
-        raise TableError(f"{where} has a header line but no rows")
+    if frame is None:
+        frame, broken = _exact(body, separator, len(header), where)
+        problems += broken
+    if frame.is_empty() and not problems:
+        problems.append(f"{where} has a header line but no rows")
+    named = zip(unique_names(header), header, map(cleaned, frame), strict=True)
     columns = [
         column.alias(name)
-        for name, own_name, column in zip(names, header, map(cleaned, frame), strict=True)
+        for name, own_name, column in named
         if own_name or column.null_count() < len(frame)
     ]
     others = [column for column in columns if column.name not in text]
-    numbers = {column.name: column for column in _all_typed(others, separator)}
-    return pl.DataFrame([numbers.get(column.name, column) for column in columns])
+    numbers, mixed = _all_typed(others, separator)
+    frame = pl.DataFrame([numbers.get(column.name, column) for column in columns])
+    return checked(frame, problems + mixed, check)
+
+
+def checked(frame: pl.DataFrame, problems: Sequence[str], check: Check | None) -> pl.DataFrame:
+    """Return a table; or raise the problems of reading it, and those of what could be read."""
+    if problems:
+        steps = [] if check is None or frame.is_empty() else [partial(check, frame)]
+        together(*steps, first=problems)
+    return frame
 
 
 def _decoded(content: bytes, where: str) -> str:
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        try:
-            return content.decode("utf-16")
-        except UnicodeDecodeError as error:
-            raise TableError(f"{where} is damaged UTF-16 text: save it as UTF-8") from error
-    if b"\0" in content[:100_000]:
+    codec = _utf_16(content)
+    if codec is None and b"\0" in content[:100_000]:
         raise TableError(f"{where} is not text: write it as CSV, TSV or Parquet")
     try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        _warn(f"{where} is not UTF-8: read as Latin-1, so look at letters with accents")
+        return content.decode(codec or "utf-8-sig")
+    except UnicodeDecodeError as error:
+        if codec is not None:
+            raise TableError(f"{where} is damaged UTF-16 text: save it as UTF-8") from error
+    _warn(f"{where} is not UTF-8: read as Windows-1252, so look at letters with accents")
+    try:
+        return content.decode("cp1252")
+    except UnicodeDecodeError:  # five bytes that it does not have
         return content.decode("latin-1")
+
+
+def _utf_16(content: bytes) -> str | None:
+    """Return the form of UTF-16 that text has, by its mark or the zeros of its ASCII letters."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    start = content[:_START]
+    zeros = [start[side::2].count(0) / max(len(start) / 2, 1) for side in (0, 1)]
+    if min(zeros) > 0.0 or max(zeros) < _MOSTLY_ASCII:
+        return None
+    return "utf-16-be" if zeros[0] else "utf-16-le"
 
 
 def _separator(text: str) -> str:
@@ -139,23 +203,15 @@ def _count_fields(line: str, separator: str) -> int:
         return 0
 
 
-def _column_names(header: list[str], where: str) -> list[str]:
-    """Return a name for every column, made up where the header has none."""
-    double = sorted({name for name in header if name and header.count(name) > 1})
-    if double:
-        raise TableError(f"{where} has more than one column called {listed(double)}: rename them")
+def _check_header(header: Sequence[str], where: str) -> None:
     if len(header) > 1 and _are_numbers(header):
         raise TableError(
-            f"{where} has no header line: its first line holds numbers ({listed(header, 3)}); put"
-            " column names there"
+            f"{where} has no header line: its first line holds numbers ({listed([*header], 3)});"
+            " put column names there"
         )
-    names = [name or f"unnamed_{i + 1}" for i, name in enumerate(header)]
-    if len(set(names)) < len(names):
-        raise TableError(f"{where} has columns without a name: name them")
-    return names
 
 
-def _are_numbers(header: list[str]) -> bool:
+def _are_numbers(header: Sequence[str]) -> bool:
     """Say whether a header is a row of numbers; whole numbers alone can be names."""
     try:
         return any(float(name) % 1.0 != 0.0 for name in header)
@@ -184,49 +240,86 @@ def _fast(text: str, separator: str, n_columns: int) -> pl.DataFrame | None:
     return frame if is_even and frame.shape == (lines - 1, n_columns) else None
 
 
-def _exact(text: str, separator: str, n_columns: int, where: str) -> pl.DataFrame:
-    """Read row by row, so that quotes are followed and a ragged row is named by its line."""
-    rows, names = islice(_rows(text, separator, where), 1, None), _places(n_columns)
-    chunks = [pl.DataFrame(schema=dict.fromkeys(names, pl.String))]
-    while chunk := list(islice(rows, _CHUNK)):
-        for line, row in chunk:
-            if len(row) != n_columns:
-                raise TableError(
-                    f"{where}, line {line}: {counted(len(row), 'field')}, but the header has"
-                    f" {n_columns}: put text that holds {quoted(separator)} in quotation marks, or"
-                    " complete the row"
-                )
-        fields = map(list, zip(*(row for _, row in chunk), strict=True))
-        chunks.append(pl.DataFrame(dict(zip(names, fields, strict=True))))
-    return pl.concat(chunks)
+def _exact(text: str, separator: str, n_columns: int, where: str) -> tuple[pl.DataFrame, list[str]]:
+    """Read row by row, so that quotes are followed; also what is wrong with lines.
+
+    Ragged rows become empty ones, so that the others keep their numbers.
+    """
+    names, ragged, problems = _places(n_columns), [], []
+
+    def even() -> Iterator[list[str]]:
+        for row in islice(_rows(text, separator, where), 1, None):
+            is_even = len(row.fields) == n_columns
+            ragged.extend([] if is_even else [row])
+            yield row.fields if is_even else [""] * n_columns
+
+    rows, chunks = even(), [pl.DataFrame(schema=dict.fromkeys(names, pl.String))]
+    try:
+        while chunk := list(islice(rows, _CHUNK)):
+            fields = map(list, zip(*chunk, strict=True))
+            chunks.append(pl.DataFrame(dict(zip(names, fields, strict=True))))
+    except TableError as error:
+        problems += error.problems
+    if ragged:
+        problems.insert(0, _of_ragged(ragged, separator, n_columns, where))
+    return pl.concat(chunks), problems
+
+
+def _of_ragged(ragged: list[_Row], separator: str, n_columns: int, where: str) -> str:
+    shown = [f"{row.lines}: {counted(len(row.fields), 'field')}" for row in ragged[:_SHOWN_LINES]]
+    n_more = len(ragged) - len(shown)
+    lines = ", ".join(shown) + (f" and {counted(n_more, 'more row')}" if n_more else "")
+    rows = "row" if len(ragged) == 1 else "rows"
+    is_long = any(row.first < row.last for row in ragged)
+    return (
+        f"{where}, {lines}, but the header has {n_columns}: put text that holds"
+        f" {quoted(separator)} in quotation marks, {'close them, ' if is_long else ''}or complete"
+        f" the {rows}"
+    )
 
 
 def _places(n_columns: int) -> list[str]:
     return [f"{i}" for i in range(n_columns)]
 
 
-def _rows(text: str, separator: str, where: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the fields of every row that is not blank, with its line number."""
+class _Row(NamedTuple):
+    """The fields of a row that is not blank, and its first and last line."""
+
+    fields: list[str]
+    first: int
+    last: int
+
+    @property
+    def lines(self) -> str:
+        is_one = self.first == self.last
+        return f"line {self.first}" if is_one else f"lines {self.first} to {self.last}"
+
+
+def _rows(text: str, separator: str, where: str) -> Iterator[_Row]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    first = 1
     try:
-        for row in reader:
-            if row:
-                yield reader.line_num, row
+        for fields in reader:
+            if fields:
+                yield _Row(fields, first, reader.line_num)
+            first = reader.line_num + 1
     except csv.Error as error:
         raise TableError(
             f"{where}, line {reader.line_num}: {error}; is a quotation mark left open?"
         ) from error
 
 
-def _all_typed(columns: list[pl.Series], separator: str) -> list[pl.Series]:
-    """Give columns their types, with decimal points for commas where semicolons separate."""
+def _all_typed(columns: list[pl.Series], separator: str) -> tuple[dict[str, pl.Series], list[str]]:
+    """Give columns their types, with decimal points for commas where semicolons separate.
+
+    Also what is wrong with them.
+    """
     pointed = [_with_decimal_points(c) if separator == ";" else c for c in columns]
     with_commas = [c.name for c, p in zip(columns, pointed, strict=True) if c is not p]
+    problems = [*filter(None, map(_of_thousands, columns))] if with_commas else []
     if with_commas:
-        for column in columns:
-            _refuse_thousands(column)
         _warn(f"decimal commas read as decimal points in {listed(with_commas)}")
-    return [typed(column) for column in pointed]
+    return {column.name: typed(column) for column in pointed}, problems
 
 
 def _with_decimal_points(text: pl.Series) -> pl.Series:
@@ -237,18 +330,19 @@ def _with_decimal_points(text: pl.Series) -> pl.Series:
     return text.str.replace(",", ".", literal=True)
 
 
-def _refuse_thousands(text: pl.Series) -> None:
-    """Raise TableError where a dot among decimal commas would be taken for a decimal point.
+def _of_thousands(text: pl.Series) -> str | None:
+    """Return a complaint where a dot among decimal commas would be taken for a decimal point.
 
     It parts thousands if every number with dots looks as "2.593" does.
     """
     known = text.drop_nulls()
     dotted = known.filter(known.str.contains(r"^[+-]?[\d.]*\.[\d.]*$"))
-    if len(dotted) and dotted.str.contains(_THOUSANDS).all():
-        raise TableError(
-            f"column {quoted(text.name)} holds {quoted(dotted[0])} in a table with decimal"
-            " commas, where a dot parts thousands: write it without the dot"
-        )
+    if dotted.is_empty() or not dotted.str.contains(_THOUSANDS).all():
+        return None
+    return (
+        f"column {quoted(text.name)} holds {quoted(dotted[0])} in a table with decimal commas,"
+        " where a dot parts thousands: write it without the dot"
+    )
 
 
 def _warn(sentence: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import polars as pl
 
+from bayesprop.table.dates import check_dates
 from bayesprop.table.errors import (
+    CORRECT_IT,
     TableError,
+    at_rows,
     counted,
     did_you_mean,
     listing,
@@ -21,11 +22,8 @@ MISSING = (
     "None", "?", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?",
 )  # fmt: skip
 _CODE = r"^\d{4,}$"
-_DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
-_TIME = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$"
 _MARKED_NUMBER = r"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*[^\d\s]{0,6}$"
 _CENSORED = r"^\s*[<>]=?\s*[+-]?[\d.]"
-_DATE_ADVICE = "write them all as 2024-01-31, or take the column out"
 
 
 def column_of(frame: pl.DataFrame, name: str, where: str = "the table") -> pl.Series:
@@ -54,23 +52,18 @@ def check_dtype(series: pl.Series) -> None:
 def check_text(text: pl.Series, *, allow_numbers: bool) -> None:
     """Refuse dates of several forms, and (unless allowed) text that is mostly or nearly numbers."""
     name, known = quoted(text.name), text.drop_nulls()
-    if len(known) and (known.str.contains(_DATE) | known.str.contains(_TIME)).all():
-        raise TableError(
-            f"column {name} holds dates of several forms, such as {quoted(known[0])}:"
-            f" {_DATE_ADVICE}"
-        )
+    check_dates(text)
     if allow_numbers:
         return
     plain = is_number(text)
     if plain.sum() >= len(known) / 2:
-        row = _first_row(~plain & text.is_not_null())
-        n_stray = len(known) - int(plain.sum())
+        stray = ~plain & text.is_not_null()
         raise TableError(
-            f"column {name} holds numbers, but text in {counted(n_stray, 'row')}, first"
-            f" {quoted(text[row])} in data row {row + 1}: {_remedy(text[row])}"
+            f"column {name} holds numbers, but text in {counted(int(stray.sum()), 'row')},"
+            f" {at_rows(text, stray)}: {_remedy(text, stray)}"
         )
     if (looks_like_number(text) | plain).sum() >= 0.9 * len(known):
-        row = _first_row(looks_like_number(text))
+        row = int(looks_like_number(text).arg_max() or 0)
         raise TableError(
             f"column {name} holds numbers written as text, such as {quoted(text[row])} in data row"
             f" {row + 1}: write plain numbers without units or thousands separators"
@@ -93,29 +86,28 @@ def as_numbers(series: pl.Series, written: str | None = None) -> pl.Series:
         if series.dtype == pl.String and (found := unmarked(text, written)) is not None:
             series = found.numbers.alias(text.name)
         if series.dtype == pl.String and series.null_count() < len(series):
-            row = _first_row(~is_number(text) & text.is_not_null())
+            stray = ~is_number(text) & text.is_not_null()
             raise TableError(
-                f"column {name} must hold numbers, got {quoted(text[row])} in data row {row + 1}:"
-                f" {_remedy(text[row])}"
+                f"column {name} must hold numbers, got {at_rows(text, stray)}:"
+                f" {_remedy(text, stray)}"
             )
     numbers = series.cast(pl.Float64, strict=False).fill_nan(None)
     if numbers.is_infinite().any():
-        row = _first_row(numbers.is_infinite())
         raise TableError(
-            f"column {name} must be finite, got {numbers[row]:g} in data row {row + 1}: correct it,"
-            " or leave it empty if it is missing"
+            f"column {name} must be finite, got {at_rows(numbers, numbers.is_infinite())}:"
+            f" {CORRECT_IT}"
         )
     return numbers
 
 
-def _remedy(text: str) -> str:
+def _remedy(text: pl.Series, stray: pl.Series) -> str:
     """Say what to do about text among numbers."""
-    if re.match(_CENSORED, text):
+    if text.filter(stray).str.contains(_CENSORED).any():
         return (
             "it is censored, known to lie beyond a bound only, which is not done yet: put a number,"
             " or leave it empty, and both bend the fit"
         )
-    return "correct it, or leave it empty if it is missing"
+    return CORRECT_IT
 
 
 def as_levels(series: pl.Series) -> pl.Series:
@@ -127,10 +119,6 @@ def as_levels(series: pl.Series) -> pl.Series:
         if (known.is_finite() & (known == known.round()) & (known.abs() < 2**53)).all():
             series = series.cast(pl.Int64)
     return cleaned(series.cast(pl.String))
-
-
-def _first_row(mask: pl.Series) -> int:
-    return int(mask.fill_null(False).arg_max() or 0)
 
 
 def cleaned(text: pl.Series) -> pl.Series:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from bayesprop.table.errors import listed, quoted
+from bayesprop.table.read import Check
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import read_source
 
@@ -43,13 +44,15 @@ def _of_pandas(frame: Any, name: str) -> pl.DataFrame:
     return pl.DataFrame([_column(frame.iloc[:, k], own) for k, own in enumerate(names)])
 
 
-def read_any(table: Any, text: Collection[str] = ()) -> pl.DataFrame:
+def read_any(table: Any, text: Collection[str] = (), check: Check | None = None) -> pl.DataFrame:
     """Read a file or data set, or take a frame as it is.
 
-    text
-        Columns of a file that stay text.
+    text, check
+        Columns of a file that stay text, and what else refuses it.
     """
-    return read_source(str(table), text) if isinstance(table, str | Path) else from_frame(table)
+    if isinstance(table, str | Path):
+        return read_source(str(table), text, check)
+    return from_frame(table)
 
 
 def _column(column: Any, name: str) -> pl.Series:

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from bayesprop.model.progress import current, following
 from bayesprop.store import SavedModel, load_model, save_model
 from bayesprop.table.encoding import Rows
+from bayesprop.table.read import Check
 from bayesprop.table_model.answers import (
     Answers,
     ClassAnswers,
@@ -205,9 +206,13 @@ class TableModel:
         """Return standard errors of the model's metrics."""
         return errors_of(predictive, rows, self.positive and self.positive.place)
 
-    def read(self, table: Any) -> pl.DataFrame:
-        """Take a frame, or read a table: what the model knows as text stays text."""
-        return read_any(table, self.encoding.text_columns)
+    def read(self, table: Any, check: Check | None = None) -> pl.DataFrame:
+        """Take a frame, or read a table: what the model knows as text stays text.
+
+        check
+            What else refuses the table; None: `encode`.
+        """
+        return read_any(table, self.encoding.text_columns, check or self.encode)
 
     def encode(self, frame: pl.DataFrame) -> Encoded:
         """Return a table's rows as numbers."""

@@ -12,7 +12,7 @@ import numpy as np
 from bayesprop.datasets import registry
 from bayesprop.table.division import Division, HoldOut, divide
 from bayesprop.table.errors import listing, one_line
-from bayesprop.table.read import read_table
+from bayesprop.table.read import Check, read_table
 from bayesprop.table.values import column_of
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import RowRequest
@@ -24,18 +24,20 @@ USUAL_SHARE = 0.1
 """Of the rows, held out to judge a fit."""
 
 
-def read_source(source: str, text: Collection[str] = ()) -> pl.DataFrame:
+def read_source(
+    source: str, text: Collection[str] = (), check: Check | None = None
+) -> pl.DataFrame:
     """Read a table, or a data set, whose name wins over a file of that name (then `./name`).
 
-    text
-        Columns that stay text, as `read_table` takes them.
+    text, check
+        Columns that stay text, and what else refuses a table, as `read_table` takes them.
     """
     if registry.find(source) is not None:
         return registry.load(source).frame()
     if source != "-" and not Path(source).suffix and not Path(source).exists():
         sets = ", ".join(registry.names())
         raise InputError(f"there is no file {one_line(source)!r}; data sets: {sets}")
-    return read_table(source, text)
+    return read_table(source, text, check)
 
 
 def fingerprint(target: np.ndarray) -> str:
@@ -53,6 +55,16 @@ def table_name(source: Any) -> str:
 def column(frame: pl.DataFrame, name: str, source: Any) -> pl.Series:
     """Return a column of a table that came from somewhere."""
     return column_of(frame, name, table_name(source))
+
+
+def read_to_learn(request: RowRequest) -> pl.DataFrame:
+    """Read the table of a fit; where lines of it are broken, name what else would be refused."""
+
+    def check(frame: pl.DataFrame) -> None:
+        target = target_of(request, frame)
+        divided(request, frame, target.name, request.task or target.task)
+
+    return read_source(request.table, check=check)
 
 
 class Target(NamedTuple):

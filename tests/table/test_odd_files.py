@@ -1,0 +1,267 @@
+"""Damaged and odd files: each gives the table, or one error that names all that is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import partial
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from backports import zstd
+
+from bayesprop.table.division import HoldOut, divide
+from bayesprop.table.errors import MOST_PROBLEMS, TableError
+from bayesprop.table.read import read_table
+
+N = 24
+ROWS = [(f"{1.5 + k}", ["Köln", "Genève"][k % 2], f"{k * k}") for k in range(N)]
+FRAME = pl.DataFrame(
+    {
+        "area": [1.5 + k for k in range(N)],
+        "town": ["Köln", "Genève"] * (N // 2),
+        "y": [k * k for k in range(N)],
+    }
+)
+
+
+def text(separator=",", end="\n", header=("area", "town", "y"), **changed):
+    """Write the table, with other lines where some are given by their number."""
+    lines = [separator.join(row) for row in (header, *ROWS)]
+    for number, line in changed.items():
+        lines[int(number.removeprefix("line")) - 1] = line
+    return end.join([*lines, ""])
+
+
+def with_column(name, values):
+    return "\n".join(f"{name if k == 0 else values[k - 1]},{line}" for k, line in LINES)
+
+
+LINES = list(enumerate(text().splitlines()))
+TABLES = {
+    "utf-8 with a mark.csv": text().encode("utf-8-sig"),
+    "utf-16 with a mark.csv": text().encode("utf-16"),
+    "utf-16, big end first.csv": text().encode("utf-16-be"),
+    "utf-16, little end first.csv": text().encode("utf-16-le"),
+    "latin-1.csv": text().encode("latin-1"),
+    "windows-1252.csv": text().encode("cp1252"),
+    "semicolons.csv": text(";"),
+    "decimal commas.csv": text(";").replace(".", ","),
+    "tabs.csv": text("\t"),
+    "bars.txt": text("|"),
+    "tabs.tsv": text("\t"),
+    "a named separator.csv": "sep=;\n" + text(";"),
+    "windows lines.csv": text(end="\r\n"),
+    "old lines.csv": text(end="\r"),
+    "blank lines.csv": "\n\n" + text(end="\n\n") + "\n",
+    "spaces.csv": text(" , "),
+    "all in quotes.csv": '"' + text('","', '"\n"')[:-1],
+    "a column without a name.csv": text(header=("area", "town", "y,"), end=",\n").replace(
+        "y,,\n", "y,\n"
+    ),
+    "packed.csv.gz": gzip.compress(text().encode()),
+    "packed.csv.zst": zstd.compress(text().encode()),
+    "two packed frames.csv.zst": zstd.compress(text().encode()[:50])
+    + zstd.compress(text().encode()[50:]),
+    "lines.jsonl": "".join(json.dumps(row) + "\n" for row in FRAME.iter_rows(named=True)),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.filterwarnings("ignore::bayesprop.table.errors.TableWarning")
+def test_odd_files_give_the_table(name, tmp_path):
+    content = TABLES[name]
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    assert read_table(str(path)).equals(FRAME)
+
+
+def test_letters_that_latin_1_lacks_are_read(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("price,note\n1,€ 5 – “new”\n".encode("cp1252"))
+    with pytest.warns(UserWarning, match="is not UTF-8: read as Windows-1252"):
+        assert read_table(str(path))["note"].to_list() == ["€ 5 – “new”"]
+
+
+def test_ends_of_lines_in_quotes_stay(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('a,b\n"two\nlines, and ""quotes""",1\nx,2\n')
+    assert read_table(str(path))["a"].to_list() == ['two\nlines, and "quotes"', "x"]
+
+
+def test_ten_thousand_columns_are_read(tmp_path):
+    path = tmp_path / "t.csv"
+    lines = [",".join(f"{k}{j}" for j in range(10_000)) for k in ("c", "1", "2")]
+    path.write_text("\n".join(lines))
+    assert read_table(str(path)).shape == (2, 10_000)
+    path.write_text("\n".join([*lines, "1,2", lines[1] + ",3"]))
+    with pytest.raises(TableError, match=r"line 4: 2 fields, line 5: 10001 fields, but the header"):
+        read_table(str(path))
+
+
+def test_a_folder_of_parquet_is_one_table(tmp_path):
+    for name, rows in (("b.parquet", FRAME[5:]), ("a.parquet", FRAME[:5])):
+        rows.write_parquet(tmp_path / name)
+    (tmp_path / "_SUCCESS").write_text("")
+    assert read_table(f"{tmp_path}/").equals(FRAME)
+    years = tmp_path / "run=7"
+    for year in (2023, 2024):
+        (years / f"year={year}").mkdir(parents=True)
+        FRAME.write_parquet(years / f"year={year}" / "part.parquet")
+    frame = read_table(str(years))
+    assert frame.columns == ["area", "town", "y", "year"]
+    assert frame["year"].to_list() == [2023] * N + [2024] * N
+
+
+def test_parts_of_a_folder_that_do_not_fit_are_all_named(tmp_path):
+    FRAME.write_parquet(tmp_path / "a.parquet")
+    FRAME.drop("town").write_parquet(tmp_path / "b.parquet")
+    FRAME.select("y", "town", "area").write_parquet(tmp_path / "c.parquet")
+    FRAME.cast({"y": pl.String}).write_parquet(tmp_path / "d.parquet")
+    with pytest.raises(TableError) as found:
+        read_table(str(tmp_path))
+    assert [problem.split(": ", 1)[1] for problem in found.value.problems] == [
+        "'a.parquet' and 'b.parquet' differ in their columns: 'town' (String, absent)",
+        "'a.parquet' and 'd.parquet' differ in their columns: 'y' (Int64, String)",
+    ]
+
+
+def test_duckdb(tmp_path):
+    path = tmp_path / "base.db"  # whatever it is called
+    with duckdb.connect(str(path)) as base:
+        base.register("frame", FRAME.to_arrow())
+        base.execute("create table houses as select * from frame")
+        base.execute("create schema old; create table old.flats as select 1 as a")
+        base.execute("create view hosts as select * from read_text('/etc/hosts')")
+    assert read_table(f"{path}::houses").equals(FRAME)
+    assert read_table(f"{path}::old.flats")["a"].to_list() == [1]
+    with pytest.raises(TableError, match=r"holds 'hosts', 'houses', 'old\.flats': name one"):
+        read_table(str(path))
+    with pytest.raises(TableError, match="disabled by configuration"):
+        read_table(f"{path}::hosts")
+
+
+def test_duckdb_says_what_it_needs(tmp_path, monkeypatch):
+    path = tmp_path / "base.duckdb"
+    duckdb.connect(str(path)).close()
+    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
+    with pytest.raises(TableError, match="needs the package duckdb: pip install duckdb"):
+        read_table(str(path))
+
+
+DATES = ["2024-01-31", "31.1.2024", "Jan 31 2024", *["2024-02-01"] * (N - 3)]
+BROKEN = {
+    "an empty file": ("", ["is empty: it needs a header line and rows"]),
+    "a header only": ("area,town,y\n", ["has a header line but no rows"]),
+    "zeros": (b"a\0\x01b,\0\0\n1,2\n", ["is not text"]),
+    "a header of numbers": (text(header=("1.5", "2", "3")), ["has no header line"]),
+    "ragged rows": (
+        text(line3="1", line5="1,2,3,4"),
+        ["line 3: 1 field, line 5: 4 fields, but the header has 3"],
+    ),
+    "more ragged rows than are listed": (
+        text(**{f"line{k}": "1" for k in range(3, 11)}),
+        ["line 3: 1 field, line 4: 1 field, line 5: 1 field, line 6: 1 field, line 7: 1 field and"
+         " 3 more rows, but the header has 3"],
+    ),
+    "a quotation mark left open": (
+        text(line9='"1,Köln,4'),
+        [f"lines 9 to {N + 1}: 1 field, but the header has 3: put text that holds ',' in quotation"
+         " marks, close them, or complete the row"],
+    ),
+    "one left open in a long file": (
+        text(line5="1", line9='"1,Köln,4') + "1,2,3\n" * 30_000,
+        ["line 5: 1 field", "is a quotation mark left open?"],
+    ),
+    "names that repeat": (
+        text(header=("y", "town", "y"), line3="1"),
+        ["more than one column called 'y'", "line 3: 1 field"],
+    ),
+    "words among numbers": (
+        text(line3="about 3,Köln,1", line5="n.b.,Köln,x", line6="about 3,Köln,x"),
+        ["column 'y' must hold numbers, got 'x' in data rows 4, 5: correct it",
+         "column 'area' holds numbers, but text in 3 rows, 'about 3' in data rows 2, 5, 'n.b.' in"
+         " data row 4: correct it"],
+    ),
+    "infinite numbers": (
+        text(line3="inf,Köln,-inf"),
+        ["column 'y' must be finite, got -inf in data row 2", "'area' must be finite, got inf in"],
+    ),
+    "dates in three forms": (
+        with_column("when", DATES),
+        ["column 'when' holds dates such as '2024-01-31', but '31.1.2024' in data row 2, 'Jan 31"
+         " 2024' in data row 3: correct it"],
+    ),
+    "days and months": (
+        with_column("when", [f"{k % 9 + 1}/{k % 7 + 1}/2024" for k in range(N)]),
+        ["column 'when' holds dates such as '1/1/2024', in which day and month could be exchanged"],
+    ),
+    "thousands among decimal commas": (
+        "a;b;y\n" + "".join(f"{k},5;{k + 1}.250;{k}\n" for k in range(N)),
+        ["column 'b' holds '1.250' in a table with decimal commas, where a dot parts thousands"],
+    ),
+    "lists": (
+        "".join(json.dumps({"x": k, "l": [k], "d": {"a": k}, "y": k}) + "\n" for k in range(N)),
+        ["column 'l' must hold numbers, true/false or text, got List(Int64)",
+         "column 'd' must hold numbers, true/false or text, got Struct"],
+    ),
+    "all at once": (
+        text(header=("town", "town", "y"), line3="1", line4="x,Köln,?", line5="2,Köln,-999",
+             line6="inf,Köln,much", line7="-999,Köln,4", line8="-999,Köln,4"),
+        ["more than one column called 'town'", "line 3: 1 field, but the header has 3",
+         "'y' must hold numbers, got 'much' in data row 5",
+         "column 'town' holds numbers, but text in 1 row, 'x' in data row 3"],
+    ),
+    "what is asked of other columns": (
+        text(line4="-999,Köln,x", line5="-999,Köln,4"),
+        ["'y' must hold numbers, got 'x' in data row 3", "column 'area' holds -999 in 2 rows"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.filterwarnings("ignore::bayesprop.table.errors.TableWarning")
+def test_all_that_is_wrong_is_named_at_once(name, tmp_path):
+    content, messages = BROKEN[name]
+    path = tmp_path / ("t.jsonl" if name == "lists" else "t.csv")
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    check = partial(divide, target="y", task=None, hold_out=HoldOut(0.0))
+    with pytest.raises(TableError) as found:
+        check(read_table(str(path), check=check))
+    lines = str(found.value).splitlines()
+    assert len(lines) == len(found.value.problems)
+    told = iter(lines)
+    for message in messages:
+        assert any(message in line for line in told), (message, lines)
+    assert len(lines) == len(messages)
+
+
+@pytest.mark.parametrize("packer", [gzip.compress, zstd.compress])
+def test_packed_text_that_ends_too_soon_is_said_to(packer, tmp_path):
+    path = tmp_path / f"t.csv.{'gz' if packer is gzip.compress else 'zst'}"
+    path.write_bytes(packer(text().encode())[:-5])
+    with pytest.raises(TableError, match="is damaged"):
+        read_table(str(path))
+
+
+def test_what_does_not_fit_a_model_is_named_at_once():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({f"x{k}": rng.normal(size=30) for k in range(30)}).with_columns(
+        y=pl.Series(rng.normal(size=30))
+    )
+    encoding = divide(frame, "y", None, HoldOut(0.0)).encoding()
+    words = pl.DataFrame({name: ["1.5", "x", "?", "inf"] for name in frame.columns})
+    with pytest.raises(TableError) as found:
+        encoding.rows(words.drop("x0").with_columns(x2=pl.Series([1.0, 2.0, np.inf, 4.0])))
+    problems = found.value.problems
+    assert problems[0].startswith("the table lacks 1 column that the model needs: 'x0'")
+    assert problems[1] == (
+        "column 'x1' must hold numbers, got 'x' in data row 2: correct it, or leave it empty if it"
+        " is missing"
+    )
+    assert "'x2' must be finite, got inf in data row 3" in problems[2]
+    assert len(problems) == 1 + 29 + 1
+    lines = str(found.value).splitlines()
+    assert lines == [*problems[:MOST_PROBLEMS], "and 11 more problems"]
