@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.cli.actions import Learning
-from bayesprop.cli.console import InputError, figure, print_table, refusals_of_estimator
+from bayesprop.cli.console import InputError, figure, print_table, refusals_of_estimator, width
 from bayesprop.datasets import registry
 from bayesprop.model.task import FarInputError
 from bayesprop.table.division import Division, HoldOut, divide
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Scores = dict[str, dict[str, float]]
 USUAL_SHARE = 0.1
 """Of the rows, held out to judge a fit."""
+_WIDE = 100
+"""Columns below which scores stand without what they mean."""
 _LABELS = {
     "rmse": ("RMSE", "typical error; lower is better"),
     "mae": ("MAE", "mean error, either way"),
@@ -189,6 +191,8 @@ def print_scores(
         error = None if errors is None else errors.get(metric)
         spread = () if errors is None else ("" if error is None else figure(error, 2),)
         rows.append((label, model, *spread, *others, meaning))
+    if (width() or _WIDE) < _WIDE:
+        rows = [(*row[:-1], "") for row in rows]
     first, *others = scores
     names = (first, *(() if errors is None else ("± s.e.",)), *others)
     heading = f"{title} (in {unit})" if unit else title
