@@ -183,7 +183,8 @@ def test_columns_beside_predictions_must_be_there_and_free(cli, house_model):
     words = ["predict", house_model, "-", "--columns"]
     assert "already has mean" in cli(*words, "all", stdin=as_csv(rows)).refusal
     assert cli(*words, "rooms", stdin=as_csv(rows)).code == 0
-    assert "no column 'rums', " in cli(*words, "rums,price", stdin=as_csv(rows)).refusal
+    refusal = cli(*words, "rums,price", stdin=as_csv(rows)).refusal
+    assert "no column 'rums'; did you mean 'rooms'?" in refusal
     refusal = cli("predict", house_model, "-", "--json", "--out", "p.csv").refusal
     assert "one that ends in .jsonl holds JSON lines" in refusal
 

@@ -74,15 +74,16 @@ def test_predict_gives_labels_probabilities_and_doubt_in_two_parts(cli, animals)
     right = 0
     for row, actual in zip(rows, ["cat", "dog", "emu"] * 40, strict=True):
         shares = {label: float(row[f"p({label})"]) for label in ("cat", "dog", "emu")}
-        assert math.isclose(sum(shares.values()), 1.0, rel_tol=1e-9)
+        assert math.isclose(sum(shares.values()), 1.0, rel_tol=1e-6)
         assert row["kind"] == max(shares, key=lambda label: shares[label])
         entropy = -sum(p * math.log(p) for p in shares.values() if p > 0.0)
-        assert math.isclose(float(row["entropy"]), entropy, rel_tol=1e-6, abs_tol=1e-12)
+        assert math.isclose(float(row["entropy"]), entropy, rel_tol=1e-5, abs_tol=1e-6)
         right += row["kind"] == actual
     assert right > 90
     x = pl.read_csv(path).select("a", "b").to_numpy()
     information = bayesprop.load(model).estimator.predict_dist(x).mutual_information
-    np.testing.assert_allclose([float(row["mutual_information"]) for row in rows], information)
+    written = [float(row["mutual_information"]) for row in rows]
+    np.testing.assert_allclose(written, information, rtol=1e-6)
 
 
 def test_predict_needs_no_target_and_keeps_columns_beside_it(cli, animals, tmp_path):

@@ -90,7 +90,7 @@ def test_ctrl_c_in_a_terminal_offers_what_there_is(houses, tmp_path, answer, cod
         process.send_signal(signal.SIGINT)
         until(screen, b"save the model as it is?")
         screen.write(f"{answer}\n".encode())
-        rest = until(screen, b"error: interrupted" if code else b"model: ")
+        rest = until(screen, b"error: interrupted" if code else b"model:")
         assert process.wait(timeout=30) == code
     if code:
         assert not out.exists()

@@ -141,9 +141,10 @@ def test_every_sampler_fits_a_network(sampler):
 @pytest.mark.filterwarnings("ignore")
 def test_a_row_more_is_no_new_program():
     MCMCRegressor((2,), **FEW).fit(X[:33], Y[:33])
-    n_programs = mcmc._chain._cache_size()
+    programs = mcmc._warm_up, mcmc._draw
+    before = [one._cache_size() for one in programs]
     MCMCRegressor((2,), **FEW).fit(X[:34], Y[:34])
-    assert mcmc._chain._cache_size() == n_programs
+    assert [one._cache_size() for one in programs] == before
 
 
 def test_one_chain_says_what_it_cannot_tell():

@@ -10,7 +10,9 @@ import dataclasses
 import hashlib
 import os
 import platform
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from inspect import Parameter, Signature
@@ -112,7 +114,19 @@ def _parameters(action: type[actions.Action]) -> list[Parameter]:
 
 
 def _examples(*lines: str) -> str:
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+    """Word examples; a command longer than the terminal goes on in the next line."""
+    most = shutil.get_terminal_size().columns - 6
+    how = {"subsequent_indent": "    ", "break_long_words": False, "break_on_hyphens": False}
+    parts = [textwrap.wrap(line, max(most, 20), **how) for line in lines]
+    return "\b\nExamples:\n" + "\n".join(f"  {_joined(part)}" for part in parts)
+
+
+def _joined(parts: list[str]) -> str:
+    """Join the lines of a command as a shell would; what stands in brackets is a remark."""
+    text = parts[0]
+    for part in parts[1:]:
+        text += "\n  " + part if part.lstrip().startswith("(") else " \\\n  " + part
+    return text
 
 
 def keep_programs() -> Path | None:

@@ -9,12 +9,14 @@ import errno
 import json
 import os
 import shlex
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from bayesprop.cli.bar import Display
 from bayesprop.model.progress import Progress, begun, following
@@ -31,16 +33,50 @@ def print_json(value: Any) -> None:
     print(json.dumps(plain(value), ensure_ascii=False, allow_nan=False))
 
 
+def is_terminal(stream: TextIO) -> bool:
+    """Whether what is printed there is read at once, and by a person."""
+    return stream.isatty()
+
+
+def width(stream: TextIO | None = None) -> int | None:
+    """Return the columns of a terminal, or as the variable COLUMNS says; None if it is none.
+
+    stream
+        Default: stdout.
+    """
+    is_one = is_terminal(sys.stdout if stream is None else stream)
+    return shutil.get_terminal_size().columns if is_one else None
+
+
+def wrapped(text: str, hanging: int = 4, stream: TextIO | None = None) -> str:
+    """Break a line between words where a terminal ends; no word is broken.
+
+    hanging
+        Blanks before all lines but the first.
+    """
+    most = width(stream)
+    if most is None or len(text) <= most:
+        return text
+    return textwrap.fill(
+        text,
+        most,
+        subsequent_indent=" " * hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def warn(sentences: Iterable[str]) -> None:
     """Print each sentence as one "warning: ..." line on stderr."""
     for sentence in sentences:
-        print(f"warning: {one_line(sentence)}", file=sys.stderr)
+        line = f"warning: {one_line(sentence)}"
+        print(wrapped(line, stream=sys.stderr), file=sys.stderr)
 
 
 def note(text: str, *, quiet: bool = False) -> None:
     """Print a line for a person on stderr."""
     if not quiet:
-        print(one_line(text), file=sys.stderr, flush=True)
+        print(wrapped(one_line(text), stream=sys.stderr), file=sys.stderr, flush=True)
 
 
 def print_table(
@@ -56,15 +92,17 @@ def print_table(
     from rich.text import Text
 
     if title:
-        print(one_line(title))
+        print(wrapped(one_line(title)))
     table = Table(box=None, pad_edge=False)
     for index, name in enumerate(columns):
         justify = "right" if index in right else "left"
         table.add_column(Text(one_line(name)), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*(Text(one_line(cell)) for cell in row))
-    width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    Console(markup=False, highlight=False, emoji=False, width=width).print(table)
+    console = Console(markup=False, highlight=False, emoji=False, width=width() or _PIPE_WIDTH)
+    with console.capture() as lines:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in lines.get().splitlines()))
 
 
 @contextmanager
@@ -127,7 +165,7 @@ def print_failure(error: BaseException, *, as_json: bool) -> int:
         traceback.print_exception(error)
     exit_code, message = describe(error)
     for line in message.splitlines():
-        print(f"error: {line}", file=sys.stderr)
+        print(wrapped(f"error: {line}", stream=sys.stderr), file=sys.stderr)
     if as_json:
         print(json.dumps({"error": message}))
     return exit_code
@@ -150,7 +188,7 @@ def quiet_pipe() -> int:
 
 
 def _show_warning(message: Warning | str, *_args: object, **_kwargs: object) -> None:
-    print(f"warning: {one_line(str(message))}", file=sys.stderr)
+    warn([str(message)])
 
 
 def _usage(error: BaseException) -> str:

@@ -7,8 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bayesprop.cli.actions import Datasets
-from bayesprop.cli.console import print_json, print_table
+from bayesprop.cli.console import print_json, print_table, width, wrapped
 from bayesprop.datasets import registry
+
+_WIDE = 100
+"""Columns below which licences are left to --json."""
 
 
 def run(options: Datasets) -> None:
@@ -35,8 +38,11 @@ def run(options: Datasets) -> None:
         )
         for data in known
     ]
-    print_table("", ("name", "n", "d", "target", "task", "from", "licence"), rows, right=(1, 2))
-    print(f"\nfrom: the folder {registry.FOLDER_VARIABLE} names, scikit-learn, openml.org, or you")
+    names = ("name", "n", "d", "target", "task", "from", "licence")
+    shown = len(names) if (width() or _WIDE) >= _WIDE else -1
+    print_table("", names[:shown], [row[:shown] for row in rows], right=(1, 2))
+    where = f"the folder {registry.FOLDER_VARIABLE} names, scikit-learn, openml.org, or you"
+    print(f"\n{wrapped(f'from: {where}')}")
 
 
 def _source(data: registry.DataSet) -> str | None:

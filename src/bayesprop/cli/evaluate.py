@@ -6,7 +6,7 @@ from typing import Any
 
 from bayesprop import metrics
 from bayesprop.cli.actions import Evaluate
-from bayesprop.cli.console import print_json, print_table, progress, warn
+from bayesprop.cli.console import print_json, print_table, progress, warn, wrapped
 from bayesprop.cli.tables import print_scores
 from bayesprop.decisions.thresholds import AtThreshold
 from bayesprop.table.classes import class_text
@@ -57,7 +57,7 @@ def run(options: Evaluate) -> None:
         print_table("", ("actual, predicted:", *labels), cells, right=range(1, 1 + len(labels)))
     if decided is not None:
         print()
-        print(_in_words(model, decided))
+        print(wrapped(_in_words(model, decided)))
 
 
 def _decided(model: TableModel, predictive: Any, rows: Rows) -> dict[str, Any] | None:

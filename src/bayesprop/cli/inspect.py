@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesprop.cli.actions import Inspect
-from bayesprop.cli.console import print_json, print_table
+from bayesprop.cli.console import print_json, print_table, wrapped
 from bayesprop.cli.tables import print_scores
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.store import load_model
@@ -113,7 +113,7 @@ def _show(facts: dict[str, Any]) -> None:
     }
     lines = [(name, text) for name, text in rows.items() if text]
     for name, text in [*lines, *(("warning", sentence) for sentence in fit["warnings"])]:
-        print(f"{name:<11}{one_line(text)}")
+        print(wrapped(f"{name:<11}{one_line(text)}", 11))
     print()
     _show_features(facts["features"])
     if facts["held_out"]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from bayesprop.catalogue import METHODS
 from bayesprop.cli.actions import Methods
-from bayesprop.cli.console import print_json
+from bayesprop.cli.console import print_json, wrapped
 
 
 def run(options: Methods) -> None:
@@ -16,8 +16,11 @@ def run(options: Methods) -> None:
         print_json({"methods": known})
         return
     for method in METHODS.values():
-        print(f"{method.name}  {method.summary}")
-        print(f"    tasks  {method.task}")
-        print(f"    paper  {method.paper}")
-        print(f"    cost   {method.cost}")
-        print(f"    when   {method.when}")
+        print(wrapped(f"{method.name}  {method.summary}"))
+        for name, text in (
+            ("tasks", method.task),
+            ("paper", method.paper),
+            ("cost", method.cost),
+            ("when", method.when),
+        ):
+            print(wrapped(f"    {name:<7}{text}", 11))

@@ -12,7 +12,7 @@ import polars as pl
 from jaxtyping import Bool, Float
 
 from bayesprop.cli.actions import Suggest
-from bayesprop.cli.console import note, print_json, print_table, progress, warn
+from bayesprop.cli.console import note, print_json, print_table, progress, warn, wrapped
 from bayesprop.cli.tables import check_output
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
@@ -30,7 +30,7 @@ from bayesprop.table_model.sources import column
 
 MAX_SHOWN_COLUMNS = 5
 FAR_STDS, FEW = 2.0, 0.05
-_SHOWN_INPUTS = 3
+_SHOWN_INPUTS, _CELL_DIGITS = 3, 5
 _CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
 _COMPARE = {
     "<=": operator.le,
@@ -104,7 +104,8 @@ def run(options: Suggest) -> None:
         title = f"{len(suggestions)} of {n} candidates; score: {about}"
         _show(title, model, answers, candidates.frame, suggestions)
         for record in records if options.why else []:
-            print(f"\nrow {record['row']}: {one_line(record['why'])}")
+            sentence = f"row {record['row']}: {one_line(record['why'])}"
+            print(f"\n{wrapped(sentence)}")
 
 
 def _check(options: Suggest) -> None:
@@ -222,6 +223,13 @@ def _as_frame(
     )
 
 
+def _cell(value: Any) -> str:
+    """Return what a candidate holds as a person reads it."""
+    if value is None:
+        return ""
+    return f"{value:.{_CELL_DIGITS}g}" if isinstance(value, float) else str(value)
+
+
 def _show(
     title: str,
     model: TableModel,
@@ -233,7 +241,7 @@ def _show(
     columns, cells = [], []
     for one in suggestions:
         own = frame.row(one.row - 1, named=True)
-        values = ["" if own[name] is None else str(own[name]) for name in names]
+        values = [_cell(own[name]) for name in names]
         answer = answers.brief(model.encoding.target_name, one.predicted)
         cells.append([str(one.row), *values, *answer.values(), figure(one.score)])
         columns = ["row", *names, *answer, "score"]

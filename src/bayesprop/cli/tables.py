@@ -6,10 +6,13 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bayesprop.cli.console import print_table
+from bayesprop.cli.console import print_table, width
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.scores import LABELS, Scores
+
+_WIDE = 100
+"""Columns below which scores stand without what they mean."""
 
 
 def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:
@@ -41,6 +44,8 @@ def print_scores(
         error = None if errors is None else errors.get(metric)
         spread = () if errors is None else ("" if error is None else figure(error, 2),)
         rows.append((label, model, *spread, *others, meaning))
+    if (width() or _WIDE) < _WIDE:
+        rows = [(*row[:-1], "") for row in rows]
     first, *others = scores
     names = (first, *(() if errors is None else ("± s.e.",)), *others)
     heading = f"{title} (in {unit})" if unit else title

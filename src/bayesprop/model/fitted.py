@@ -43,7 +43,8 @@ class Fitted:
         for first in range(0, len(X), step):
             x = self.encoded(X[first : first + step], first)
             of_some = self._of_gaps(X[first : first + step], x) if has_gaps else self._of(x)
-            current().report(min(first + step, len(X)), len(X), "predictions")
+            if step < len(X):
+                current().report(min(first + step, len(X)), len(X), "predictions")
             yield self.task.of_rows(X[first : first + step]).decode(of_some)
 
     def _of(self, x: Float[np.ndarray, "n d"]) -> Any:

@@ -16,6 +16,7 @@ from matplotlib import rc_context
 
 from bayesprop import __version__
 from bayesprop.atomic import write_atomically
+from bayesprop.model.progress import current, following
 from bayesprop.report import fit_course, words
 from bayesprop.report.calibration import MIN_ROWS
 from bayesprop.report.contents import collect
@@ -26,6 +27,8 @@ from bayesprop.report.svg import STYLE
 
 if TYPE_CHECKING:
     from bayesprop.table.encoding import Rows, TableEncoding
+
+_COLLECTED = 0.5
 
 
 def write_report(
@@ -69,14 +72,18 @@ def write_report(
 
     Raises ValueError if a prediction is not finite; OSError if the file cannot be written.
     """
-    contents = collect(
-        estimator=estimator,
-        encoding=encoding,
-        train=train,
-        test=test,
-        metadata=metadata,
-        models=models,
-    )
+    progress = current()
+    progress.report(0.0, 1.0, "predictions")
+    with following(progress.part(0.0, _COLLECTED)):
+        contents = collect(
+            estimator=estimator,
+            encoding=encoding,
+            train=train,
+            test=test,
+            metadata=metadata,
+            models=models,
+        )
+    progress.report(_COLLECTED, 1.0, "pictures")
     with rc_context(STYLE):
         figures = draw(contents) | fit_course.draw_fit(contents)
     templates = environment()

@@ -1,0 +1,54 @@
+"""How predictions are written: digits by their own error bars."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bayesprop.table_model.answers import rounded
+
+from bayesprop.cli.bar import duration
+from bayesprop.table_model.plain_values import figure_beside
+from bayesprop.cli.options import seconds_of
+
+
+@pytest.mark.parametrize(
+    ("value", "std", "written"),
+    [
+        (123.456789, 12.34, "123.5"),
+        (123.456789, 0.01234, "123.4568"),
+        (123456.789, 1234.0, "123460"),
+        (0.0, 0.5, "0.000"),
+        (1.5, 0.0, "1.500"),
+        (1.5, np.inf, "1.500"),
+    ],
+)
+def test_a_number_is_as_exact_as_the_third_digit_of_its_error_bar(value, std, written):
+    assert figure_beside(value, std) == written
+
+
+def test_text_keeps_seven_digits_and_more_beside_a_small_error_bar():
+    values = np.array([1234567.891234, 1234567.891234, 1.2345678912e-9, 0.0, np.nan])
+    std = np.array([10.0, 1.234e-3, 1.0, 1.0, 1.0])
+    want = [1234567.89, 1234567.891234, 1.234568e-9, 0.0, np.nan]
+    np.testing.assert_array_equal(rounded(values, std), want)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90.0), ("60s", 60.0), ("5m", 300.0), ("1.5h", 5400.0), (".5 min", 30.0)],
+)
+def test_times_are_read(text, seconds):
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "-5", "5d", "s", "1e3", "five"])
+def test_what_is_no_time_is_refused(cli, text):
+    refusal = cli("fit", "iris", "--out", "m.bayesprop", f"--time-limit={text}").refusal
+    assert "must be a time above 0, such as 60s, 5m or 90 (seconds)" in refusal
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.2, "0 s"), (99.4, "99 s"), (100.0, "2 min"), (7200.0, "2.0 h")]
+)
+def test_durations_are_worded(seconds, words):
+    assert duration(seconds) == words
