@@ -166,11 +166,14 @@ def _fit(
         remarks = learn(estimator, train)
     warn(remarks)
     place = None if positive is None else positive.place
+    with_peers = options.report is not None
     if in_folds:
         with progress(f"judging {len(train.y)} rows in {N_FOLDS} folds", quiet=options.quiet):
-            judged = cross_validated(parts, N_FOLDS, options.seed, make, method, place)
+            judged = cross_validated(
+                parts, N_FOLDS, options.seed, make, method, place, with_peers=with_peers
+            )
     else:
-        judged = judge(estimator, encoding, train, test, method, place)
+        judged = judge(estimator, encoding, train, test, method, place, with_peers=with_peers)
     rule, unreached = _rule(asked, positive, judged)
     known = [*test.remarks, *judged.remarks, *unreached]
     new = _new_groups(options, parts, judged, make)
@@ -319,6 +322,8 @@ def _write_page(path: Path, options: Fit, fitted: Fitted, command: str) -> None:
     with progress("writing the report", quiet=options.quiet):
         saved = load_model(options.out)
         about = {"command": command, "remarks": _on_judging(fitted)}
+        if fitted.judged.baselines is not None:
+            about["peer_notes"] = fitted.judged.baselines.peer_notes
         test, models = fitted.judged.rows, fitted.judged.models
         write_page(
             path, saved, fitted.encoding, train=fitted.train, test=test, about=about, models=models
