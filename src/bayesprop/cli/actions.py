@@ -255,9 +255,8 @@ class Predict(OfTable, OfModel, WithAbsent, WithRemarks):
 class Compare(Learning, WithJson, WithRemarks):
     """Fit several methods with their defaults and judge them on the same held-out rows.
 
-    Best first: by log loss, by CRPS where numbers are predicted. scikit-learn's gradient boosting
-    and, on small tables, its Gaussian process stand beside them. A method that fails does not stop
-    the others.
+    Best first, by log loss or, of numbers, by CRPS; scikit-learn's boosting and, on small tables,
+    its Gaussian process stand beside them. A method that fails does not stop the others.
     """
 
     summary: ClassVar = "Fit several methods to a table and judge them on the same held-out rows."

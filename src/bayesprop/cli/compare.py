@@ -96,7 +96,7 @@ class Table(NamedTuple):
 
     @property
     def columns(self) -> dict[str, str]:
-        """The metrics that are shown beside the score; no accuracy where nearly all are of a class."""
+        """The metrics shown beside the score; no accuracy where nearly all are of a class."""
         is_two = self.parts.task == CLASSIFICATION and len(np.unique(self.y)) == 2
         if is_two and is_mostly_one_class(self.y):
             return _OF_A_RARE_CLASS

@@ -1,7 +1,4 @@
-"""Fits of several methods to the same splits, summarised: the best first, and how far behind others.
-
-Light of what is compared: a trial is a name, a split and figures.
-"""
+"""Fits of several methods to the same splits, summarised: best first, and how far behind others."""
 
 from __future__ import annotations
 
