@@ -24,12 +24,13 @@
   });
   document.querySelector("header").append(button);
 
-  // "−1,234.5", "< 1 %" and "3 of 4" are ordered by their first number.
+  // "−1,234.5", "< 1 %" and "3 to 4" are ordered by the number that they begin with.
   const number = text => {
-    const digits = text.replace(/,(?=\d{3})/g, "").replace(/\u2212/g, "-").match(/-?\d+(\.\d+)?/);
-    return digits ? parseFloat(digits[0]) : NaN;
+    const plain = text.replace(/,(?=\d{3})/g, "").replace(/\u2212/g, "-");
+    const digits = plain.match(/^[<>\s]*(-?\d+(\.\d+)?)/);
+    return digits ? parseFloat(digits[1]) : NaN;
   };
-  const valueOf = (row, at) => row.cells[at].dataset.value ?? row.cells[at].textContent.trim();
+  const valueOf = (row, at) => row.cells[at].textContent.trim();
   const compare = (a, b) => {
     const [x, y] = [number(a), number(b)];
     if (!isNaN(x) && !isNaN(y)) return x - y;
