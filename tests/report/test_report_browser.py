@@ -32,7 +32,8 @@ document.getElementById("page").onload = event => {{
     }}
   }}
   const root = inside.documentElement, look = event.target.contentWindow.getComputedStyle;
-  const shade = colour => colour.match(/\d+/g).slice(0, 3).reduce((sum, part) => sum + +part, 0) / 3;
+  const shade = colour =>
+    colour.match(/\d+/g).slice(0, 3).reduce((sum, part) => sum + +part, 0) / 3;
   for (const theme of ["light", "dark"]) {{
     while (root.dataset.theme !== theme) inside.querySelector(".theme").click();
     found[theme] = [inside.body, inside.querySelector("svg text")].map(
