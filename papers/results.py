@@ -1,14 +1,16 @@
-"""Put the sections of all experiments that have rows into one page, and their rows beside it.
+"""Write a page for every experiment that has rows, their rows beside it, and the index of pages.
 
 `python -m papers.results --rows results --docs docs/records/results.md`
 
-Published rows are read like any others: `--rows docs/records/rows` writes the page anew after its
-words have changed, and `docs/records/rows/NAME.jsonl` copied into `results` is a run to go on with.
+Published rows are read like any others: `--rows docs/records/rows` writes the pages anew after
+their words have changed, and `docs/records/rows/NAME.jsonl` copied into `results` is a run to go on
+with.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,29 +21,55 @@ from papers.registry import EXPERIMENTS
 
 _TITLE = """# Results: the papers' figures beside ours
 
-Every section is written from the rows of the command that it names, by
-`python -m papers.results`; do not edit it by hand.
+Every page is written from the rows of the command that it names, by
+`python -m papers.results`, and so is this list; do not edit them by hand.
 """
+_HEAD = """| experiment | what is measured | cells | last run |
+| --- | --- | ---: | --- |
+"""
+_RUN = re.compile(r"; ([\d,]+) cells?, the last on ([\d-]+)")
 
-_ROWS = "rows"  # folder beside the page
+_ROWS = "rows"  # folder beside the pages
 
 
-def write_results(rows_folder: Path, page: Path) -> list[str]:
-    """Replace the section of every experiment that has rows below a folder; return their names.
+def write_results(rows_folder: Path, index: Path) -> list[str]:
+    """Write the page of every experiment that has rows below a folder; return their names.
 
-    Other sections stay as they are. Pictures are copied beside the page, rows to `rows` there.
+    Other pages stay as they are. Pages and pictures go beside the index, rows to `rows` there.
     """
-    text = page.read_text("utf-8") if page.exists() else _TITLE
     written = []
     for name, found in _found(rows_folder):
-        experiment = EXPERIMENTS[name].load()
-        section = experiment.section(row_files.read(found))
-        text = _with_section(text, name, f"{section}\n\n[All rows]({_ROWS}/{found.name}).")
-        _copy(found, page.parent / _ROWS)
-        _copy(found.with_suffix(".svg"), page.parent)
+        section = EXPERIMENTS[name].load().section(row_files.read(found))
+        text = f"{page_of(section)}\n\n[All rows]({_ROWS}/{found.name}).\n"
+        _write(index.parent / f"{name}.md", text)
+        _copy(found, index.parent / _ROWS)
+        _copy(found.with_suffix(".svg"), index.parent)
         written.append(name)
-    write_atomically(page, lambda file: file.write(text.encode()))
+    _write(index, _index(index.parent))
     return written
+
+
+def page_of(section: str) -> str:
+    """Make a page of a section: its headings one level up."""
+    return re.sub(r"^#(#+ )", r"\1", section, flags=re.MULTILINE)
+
+
+def _index(folder: Path) -> str:
+    """List the pages in a folder, paper by paper."""
+    papers: dict[str, list[str]] = {}
+    for name, entry in EXPERIMENTS.items():
+        page = folder / f"{name}.md"
+        if page.exists():
+            run = _RUN.search(page.read_text("utf-8"))
+            cells, last = run.groups() if run else ("", "")
+            line = f"| [{name}]({page.name}) | {entry.summary} | {cells} | {last} |\n"
+            papers.setdefault(entry.paper, []).append(line)
+    tables = [f"\n## {paper}\n\n{_HEAD}{''.join(lines)}" for paper, lines in papers.items()]
+    return _TITLE + "".join(tables)
+
+
+def _write(path: Path, text: str) -> None:
+    write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def _found(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -59,22 +87,12 @@ def _copy(file: Path, folder: Path) -> None:
         shutil.copyfile(file, folder / file.name)
 
 
-def _with_section(text: str, name: str, section: str) -> str:
-    """Put a section between its markers, at the end of the text if it has none yet."""
-    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    block = f"{begin}\n{section}\n{end}"
-    if begin in text and end in text:
-        before, _, rest = text.partition(begin)
-        return before + block + rest.partition(end)[2]
-    return f"{text.rstrip()}\n\n{block}\n"
-
-
 def main(arguments: list[str] | None = None) -> None:
-    """Read the command line and write the page."""
+    """Read the command line and write the pages."""
     parser = argparse.ArgumentParser(prog="python -m papers.results")
     parser.add_argument("--rows", type=Path, default=Path("results"), help="folder of the rows")
     page = Path("docs/records/results.md")
-    parser.add_argument("--docs", type=Path, default=page, help="the page")
+    parser.add_argument("--docs", type=Path, default=page, help="the index of pages")
     chosen = parser.parse_args(arguments)
     print("\n".join(write_results(chosen.rows, chosen.docs)))
 

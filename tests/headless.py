@@ -22,7 +22,6 @@ FLAGS = (
     "--enable-logging=stderr",
     "--hide-scrollbars",
     "--v=0",
-    "--dump-dom",
 )
 
 
@@ -38,6 +37,7 @@ def opened(url: str, profile: Path, *, seconds: float) -> tuple[str, list[str]]:
     """The document after its scripts ran for so long, and what the console said."""
     flags = [
         *FLAGS,
+        "--dump-dom",
         f"--virtual-time-budget={round(1000 * seconds)}",
         f"--user-data-dir={profile}",
     ]
@@ -45,3 +45,12 @@ def opened(url: str, profile: Path, *, seconds: float) -> tuple[str, list[str]]:
         [browser(), *flags, url], capture_output=True, text=True, timeout=300, check=False
     )
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+def printed(url: str, folder: Path) -> bytes:
+    """The document as it is printed, a PDF file."""
+    pdf = folder / "printed.pdf"
+    flags = [*FLAGS, "--no-pdf-header-footer", f"--print-to-pdf={pdf}"]
+    profile = f"--user-data-dir={folder / 'profile'}"
+    subprocess.run([browser(), *flags, profile, url], capture_output=True, timeout=300, check=False)
+    return pdf.read_bytes()

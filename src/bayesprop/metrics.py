@@ -182,7 +182,9 @@ def summary(
     is_class = isinstance(pred, ClassPredictive)
     each, others = _of_classes(pred, y) if is_class else _of_numbers(pred, y)
     values = {name: float(np.mean(rows)) for name, rows in each.items()}
-    errors = {name: _error(rows, group) for name, rows in each.items() if np.isfinite(rows).all()}
+    errors = {
+        name: clustered_error(rows, group) for name, rows in each.items() if np.isfinite(rows).all()
+    }
     if "rmse" in values:
         values["rmse"] = root = float(np.sqrt(values["rmse"]))
         errors["rmse"] *= 0.5 / root if root > 0.0 else 0.0
@@ -205,8 +207,12 @@ def _ranked(pred: ClassPredictive, y: np.ndarray, found: Summary, positive: int 
     return Summary(values | ranks, errors)
 
 
-def _error(rows: Float[np.ndarray, " n"], group: np.ndarray | None) -> float:
-    """Return the standard error of a mean; NaN of a single group."""
+def clustered_error(rows: Float[np.ndarray, " n"], group: np.ndarray | None) -> float:
+    """Return the standard error of a mean; NaN of a single group.
+
+    group
+        Labels of rows that are not independent (Liang & Zeger 1986); None: all are.
+    """
     away = rows - np.mean(rows)
     if group is not None:
         away = np.bincount(np.unique(group, return_inverse=True)[1], away)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bayesprop.table_model.answers import rounded
 
 from bayesprop.cli.bar import duration
-from bayesprop.table_model.plain_values import figure_beside
 from bayesprop.cli.options import seconds_of
+from bayesprop.table_model.answers import rounded
+from bayesprop.table_model.plain_values import figure_beside
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from bayesprop import catalogue
 from bayesprop.cli import compare
-from bayesprop.cli.compare import Trial, summarise_trials
+from bayesprop.cli.trials import Trial, summarise_trials
 from bayesprop.estimators.logistic_regression import BayesianLogisticClassifier
 
 
@@ -25,7 +25,7 @@ def line(tmp_path_factory):
 
 def test_a_line_is_told_from_a_constant(cli, line, tmp_path):
     plot = tmp_path / "line.svg"
-    words = ("compare", line, "--target", "y", "--method", "linear", "--splits", "3")
+    words = ("compare", line, "--target", "y", "--method", "linear", "--splits", "3", "--no-peers")
     found = cli(*words, "--weights", "w", "--plot", plot, "--json").json
     assert (found["task"], found["rows"]) == ("regression", {"train": 240, "held_out": 60})
     best, constant = found["methods"]
@@ -33,10 +33,13 @@ def test_a_line_is_told_from_a_constant(cli, line, tmp_path):
     # The truth is N(2 x, 0.25): its expected log density and that of N(0, 4.25).
     for summary, var in ((best, 0.25), (constant, 4.25)):
         expected = -0.5 * np.log(2.0 * np.pi * np.e * var)
-        assert abs(summary["log_likelihood"] - expected) < 4.0 * np.sqrt(0.5 / 60)
+        found_here = summary["metrics"]["log_likelihood"]
+        assert abs(found_here - expected) < 4.0 * np.sqrt(0.5 / 60)
     values = [t["metrics"]["log_likelihood"] for t in found["trials"] if t["method"] == "linear"]
-    assert best["log_likelihood"] == pytest.approx(np.mean(values))
-    assert best["standard_error"] == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
+    assert best["metrics"]["log_likelihood"] == pytest.approx(np.mean(values))
+    error = best["standard_errors"]["log_likelihood"]
+    assert error == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
+    assert best["score"] == best["metrics"]["crps"] < constant["score"]
     assert "linear" in plot.read_text()
     assert found["plot"] == str(plot)
 
@@ -61,7 +64,7 @@ def test_every_method_sees_the_same_rows_and_one_that_fails_stops_no_other(
     plot = tmp_path / "iris.png"
     result = cli(
         "compare", "iris", "--method", "network", "--method", "logistic", "--splits", "2",
-        "--plot", plot,
+        "--plot", plot, "--no-peers",
     )  # fmt: skip
     assert result.code == 0, result.err
     assert seen[:2] == seen[2:]
@@ -119,17 +122,54 @@ def test_an_interruption_shows_what_is_done(cli, line, monkeypatch, tmp_path):
     assert "pbp" not in result.out
 
 
-def test_best_first_and_failures_last():
+def trial(method, split, loss, seconds=1.0):
+    metrics = None if loss is None else {"log_likelihood": -loss, "crps": 9.0 - loss}
+    return Trial(method, split, metrics, seconds, "no" if loss is None else None)
+
+
+def test_best_first_by_its_score_and_failures_last():
     trials = [
-        Trial("a", 0, {"log_likelihood": -2.0}, 1.0, None),
-        Trial("a", 1, {"log_likelihood": -4.0}, 3.0, None),
-        Trial("b", 0, None, 1.0, "no"),
-        Trial("c", 0, {"log_likelihood": -1.0}, 1.0, None),
+        *(trial("a", k, loss, 1.0 + 2 * k) for k, loss in enumerate((2.0, 4.0))),
+        trial("b", 0, None),
+        *(trial("c", k, loss) for k, loss in enumerate((1.0, 3.5))),
     ]
-    found = summarise_trials(trials, ["a", "b", "c"])
-    assert [summary.method for summary in found] == ["c", "a", "b"]
-    assert found[1].log_likelihood == -3.0
-    assert found[1].standard_error == pytest.approx(1.0)
-    assert found[1].seconds == 2.0
-    assert found[0].standard_error is None
-    assert found[2].failures == ["no"]
+    best, second, last = summarise_trials(trials, ["a", "b", "c"], "classification", 0.25)
+    assert [best.method, second.method, last.method] == ["c", "a", "b"]
+    assert (best.score, second.score, second.seconds) == (2.25, 3.0, 2.0)
+    assert second.standard_errors["log_likelihood"] == pytest.approx(1.0)
+    assert last.failures == ["no"]
+    assert (best.behind, last.behind) == (None, None)
+    # Differences of 1 and 0.5, whose variance is 0.125: Nadeau & Bengio take it (1/2 + 1/4) times.
+    assert second.behind == pytest.approx((0.75, np.sqrt(0.75 * 0.125)))
+    found = summarise_trials(trials, ["a", "c"], "regression", 0.25)
+    assert [summary.method for summary in found] == ["a", "c"], "numbers go by CRPS"
+    alone = summarise_trials([trial("a", 0, 1.0)], ["a"], "regression", 0.25)[0]
+    assert alone.standard_errors == {}
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory):
+    """Labels of one in twenty, and numbers, by a step that no line follows."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(size=(900, 2))
+    inside = (np.abs(x[:, 0] - 0.5) < 0.05) & (x[:, 1] > 0.3)
+    path = tmp_path_factory.mktemp("tables") / "steps.csv"
+    noise = 0.1 * rng.normal(size=900)
+    columns = {"u": x[:, 0], "v": x[:, 1], "size": 9.0 * inside + noise}
+    pl.DataFrame(columns | {"label": np.where(inside, "hit", "rest")}).write_csv(path)
+    return path
+
+
+def test_boosting_that_wins_is_named(cli, steps, tmp_path):
+    words = ("--splits", "3", "--plot", tmp_path / "a.svg")
+    numbers = cli(
+        "compare", steps, "--target", "size", "--drop", "label", "--method", "linear", *words
+    )
+    assert "warning: scikit-learn's HistGradientBoosting predicts better" in numbers.err
+    assert "GaussianProcess" in numbers.out
+    head = ("compare", steps, "--target", "label", "--drop", "size", "--method", "logistic", *words)
+    rare = cli(*head)
+    assert "accuracy" not in rare.out
+    assert "average precision" in rare.out
+    assert [line.split()[0] for line in rare.out.splitlines()[2:3]] == ["HistGradientBoosting"]
+    assert "HistGradientBoosting" not in cli(*head, "--no-peers").out

@@ -9,9 +9,10 @@ from scipy import integrate, stats
 
 from bayesprop import metrics
 from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.model.quantile_predictive import QuantilePredictive
+from bayesprop.report.peers import GaussianProcess, QuantileBoosting
 from papers.contestants import CONTESTANTS, OURS
-from papers.peers import PEERS, GaussianProcess, QuantileBoosting
-from papers.quantile_predictive import QuantilePredictive
+from papers.peers import PEERS
 from papers.standing import (
     Field,
     Score,
@@ -70,12 +71,10 @@ def curve():
     return X, np.sin(2.0 * X[:, 0]) * 50.0 + 50.0 * spread * rng.standard_normal(400)
 
 
-def test_gaussian_process_against_its_equations(curve, monkeypatch):
+def test_gaussian_process_against_its_equations(curve):
     """Its mean and variance from the kernel that it found, by plain linear algebra."""
     X, y = curve
-    monkeypatch.setattr(GaussianProcess, "n_learning", 60)
-    monkeypatch.setattr(GaussianProcess, "n_kept", 120)
-    found = GaussianProcess(0).fit(X[:300], y[:300])
+    found = GaussianProcess(0, n_learning=60, n_kept=120).fit(X[:300], y[:300])
     predicted = found.predict_dist(X[300:])
     product, white = found.model_.kernel_.k1, found.model_.kernel_.k2
     kept = np.random.default_rng(0).permutation(300)[:120]
@@ -95,10 +94,9 @@ def test_gaussian_process_against_its_equations(curve, monkeypatch):
     np.testing.assert_allclose(predicted.noise_var, std**2 * white.noise_level)
 
 
-def test_quantile_boosting_sees_the_noise_change(curve, monkeypatch):
+def test_quantile_boosting_sees_the_noise_change(curve):
     X, y = curve
-    monkeypatch.setattr(QuantileBoosting, "levels", np.array([0.05, 0.5, 0.95]))
-    predicted = QuantileBoosting(0).fit(X[:300], y[:300]).predict_dist(X[300:])
+    predicted = QuantileBoosting(0, (0.05, 0.5, 0.95)).fit(X[:300], y[:300]).predict_dist(X[300:])
     width = np.diff(predicted.interval(0.9)).ravel()
     assert width[X[300:, 0] > 0.2].mean() > 1.5 * width[X[300:, 0] < -0.2].mean()
     assert 0.5 < metrics.coverage(predicted, y[300:], 0.9) < 1.0

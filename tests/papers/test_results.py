@@ -1,4 +1,4 @@
-"""The page of results: one section an experiment, and the rows that it was written from."""
+"""The pages of results: one an experiment, written from its rows, and the list of them."""
 
 from __future__ import annotations
 
@@ -8,37 +8,42 @@ import pytest
 
 from papers import closed_form_relu, rows
 from papers.registry import EXPERIMENTS
-from papers.results import main, write_results
+from papers.results import main, page_of, write_results
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs" / "records"
 PUBLISHED = sorted(path.stem for path in (DOCS / "rows").glob("*.jsonl"))
 
 
-def test_sections_are_put_in_and_replaced(reproduce, tmp_path):
+def test_pages_are_written_and_listed(reproduce, tmp_path):
     reproduce(closed_form_relu.EXPERIMENT)
-    page = tmp_path / "docs" / "results.md"
-    page.parent.mkdir()
-    stale = "<!-- closed-form-relu -->\nstale text\n<!-- /closed-form-relu -->\n"
-    page.write_text(f"# Ours\n\n<!-- other -->\nkept\n<!-- /other -->\n\n{stale}")
-    main(["--rows", str(tmp_path), "--docs", str(page)])
-    once = page.read_text()
-    assert once.startswith("# Ours\n\n<!-- other -->\nkept\n<!-- /other -->\n")
-    assert "## A Gaussian through the ReLU" in once
-    assert "stale text" not in once
-    assert (page.parent / "closed-form-relu.svg").exists()
-    published = page.parent / "rows" / "closed-form-relu.jsonl"
+    index = tmp_path / "docs" / "results.md"
+    index.parent.mkdir()
+    (index.parent / "pbp-toy.md").write_text(
+        "# Kept\n\n`x`; 1,203 cells, the last on 2026-11-20; y\n"
+    )
+    (index.parent / "closed-form-relu.md").write_text("stale text")
+    main(["--rows", str(tmp_path), "--docs", str(index)])
+    page = (index.parent / "closed-form-relu.md").read_text()
+    assert page.startswith("# A Gaussian through the ReLU")
+    assert "[All rows](rows/closed-form-relu.jsonl)" in page
+    assert (index.parent / "closed-form-relu.svg").exists()
+    published = index.parent / "rows" / "closed-form-relu.jsonl"
     assert published.read_bytes() == (tmp_path / "closed-form-relu.jsonl").read_bytes()
-    assert "(rows/closed-form-relu.jsonl)" in once
+    listed = index.read_text()
+    assert "| [closed-form-relu](closed-form-relu.md) | moments of a Gaussian" in listed
+    assert "[pbp-toy](pbp-toy.md)" in listed
+    assert "| 1,203 | 2026-11-20 |" in listed
 
-    assert write_results(page.parent / "rows", page) == ["closed-form-relu"]
-    assert page.read_text() == once
+    assert write_results(index.parent / "rows", index) == ["closed-form-relu"]
+    assert (index.parent / "closed-form-relu.md").read_text() == page
+    assert index.read_text() == listed
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_our_page_says_what_its_rows_say(name):
     section = EXPERIMENTS[name].load().section(rows.read(DOCS / "rows" / f"{name}.jsonl"))
-    assert section in (DOCS / "results.md").read_text("utf-8")
+    assert page_of(section) in (DOCS / f"{name}.md").read_text("utf-8")
 
 
 def test_every_experiment_has_its_words():

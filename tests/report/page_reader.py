@@ -20,7 +20,7 @@ VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
 class Page(HTMLParser):
-    """Element counts, ids, references, attributes and text; raises on a tag left open."""
+    """Element counts, ids, references, attributes, scripts, text; raises on a tag left open."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Page(HTMLParser):
         self.ids: list[str] = []
         self.references: set[str] = set()
         self.attributes: set[str] = set()
-        self.text = ""
+        self.text, self.scripts = "", []
         self.feed(text)
         self.close()
         assert self.open == []
@@ -54,7 +54,10 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.text += data
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
+        else:
+            self.text += data
 
 
 def plain(text: str) -> str:

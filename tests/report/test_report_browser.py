@@ -12,10 +12,10 @@ import pytest
 from report_fakes import DIGITS, FRAUD, METADATA, NUMBERS, given, halves
 
 from bayesprop.report.page import write_report
-from headless import opened
+from headless import opened, printed
 
 pytestmark = pytest.mark.browser
-# Runs outside the page, whose own policy forbids scripts.
+# Runs outside the page, whose own policy forbids all scripts but its own.
 PROBE = """<!doctype html><iframe id="page" style="border:0;width:{width}px;height:900px"
 src="{page}"></iframe><pre id="found">nothing</pre><script>
 document.getElementById("page").onload = event => {{
@@ -31,6 +31,26 @@ document.getElementById("page").onload = event => {{
         found.small.push(text.textContent);
     }}
   }}
+  const root = inside.documentElement, look = event.target.contentWindow.getComputedStyle;
+  const shade = colour =>
+    colour.match(/\d+/g).slice(0, 3).reduce((sum, part) => sum + +part, 0) / 3;
+  for (const theme of ["light", "dark"]) {{
+    while (root.dataset.theme !== theme) inside.querySelector(".theme").click();
+    found[theme] = [inside.body, inside.querySelector("svg text")].map(
+      (one, k) => shade(look(one)[k ? "fill" : "backgroundColor"]));
+  }}
+  found.nav = look(inside.querySelector("nav")).position;
+  found.dead = [...inside.querySelectorAll("nav a")].filter(
+    link => !inside.querySelector(link.getAttribute("href"))).length;
+  const table = [...inside.querySelectorAll("table.sortable")].pop();
+  table.querySelector("button.sort").click();
+  table.querySelector("button.sort").click();
+  found.sorted = [...table.tBodies[0].rows].map(row => +row.cells[0].textContent);
+  found.order = table.querySelector("th").getAttribute("aria-sort");
+  const field = table.parentElement.previousElementSibling.firstElementChild;
+  field.value = "no such text";
+  field.dispatchEvent(new Event("input"));
+  found.left = [...table.tBodies[0].rows].filter(row => !row.hidden).length;
   document.getElementById("found").textContent = JSON.stringify(found);
 }};</script>"""
 
@@ -72,7 +92,7 @@ def test_console_errors_would_be_seen(tmp_path):
     assert len(console) == 2
 
 
-@pytest.mark.parametrize("width", [360, 700, 1000])
+@pytest.mark.parametrize("width", [360, 700, 1000, 1400])
 def test_nothing_is_cut_or_tiny_and_the_page_does_not_scroll_sideways(page, tmp_path, width):
     path, _ = page
     probe = path.with_name(f"probe{width}.html")
@@ -84,3 +104,19 @@ def test_nothing_is_cut_or_tiny_and_the_page_does_not_scroll_sideways(page, tmp_
     assert found["width"] <= width
     assert found["cut"] == []
     assert found["small"] == []
+    (paper, ink), (dark_paper, light_ink) = found["light"], found["dark"]
+    assert paper - ink > 100
+    assert light_ink - dark_paper > 100
+    assert dark_paper < 60
+    assert found["nav"] == ("sticky" if width >= 1240 else "static")
+    assert found["dead"] == 0
+    assert found["order"] == "descending"
+    assert found["sorted"] == sorted(found["sorted"], reverse=True)
+    assert found["left"] == 0
+
+
+def test_it_prints_on_few_pages(page, tmp_path):
+    path, _ = page
+    pdf = printed(path.as_uri(), tmp_path)
+    assert pdf.startswith(b"%PDF")
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 25

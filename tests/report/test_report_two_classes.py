@@ -24,7 +24,7 @@ def test_the_positive_class_and_the_rule_are_those_of_the_model():
     assert (two.positive, two.other) == ("clean", "fraud")
     assert two.at.found == np.sum(flagged & positive)
     assert two.at.false_alarms == np.sum(flagged & ~positive)
-    assert contents.score("Average precision").values[-1] == pytest.approx(np.mean(positive))
+    assert contents.score("Average precision").values[1] == pytest.approx(np.mean(positive))
     assert "1 / (1" in two.how.replace(".00", "")
 
 

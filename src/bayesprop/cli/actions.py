@@ -97,6 +97,9 @@ class Learning(WithSeed, OfTable):
         "Column of row weights in the fit, not a feature; rows of weight 0 are left out."
     )
     drop: tuple[str, ...] = column("Column to leave out; repeatable.", default=())
+    exposure: str | None = column(
+        "Column that counts grow with: how long, or on how many, each row was counted."
+    )
     group: str | None = column(
         "Column of what belongs together (patient, site, machine), not a feature: whole groups are "
         "held out, and error bars are those of new groups."
@@ -246,7 +249,8 @@ class Predict(OfTable, OfModel, WithAbsent, WithRemarks):
 class Compare(Learning, WithJson, WithRemarks):
     """Fit several methods with their defaults and judge them on the same held-out rows.
 
-    Best log-likelihood first. A method that fails does not stop the others.
+    Best first, by log loss or, of numbers, by CRPS; scikit-learn's boosting and, on small tables,
+    its Gaussian process stand beside them. A method that fails does not stop the others.
     """
 
     summary: ClassVar = "Fit several methods to a table and judge them on the same held-out rows."
@@ -262,6 +266,9 @@ class Compare(Learning, WithJson, WithRemarks):
         autocompletion=completion.methods,
     )
     time_limit: float | None = time_limit("Of every fit: 60s, 5m, 90 (seconds).")
+    no_peers: bool = switch(
+        "Leave out scikit-learn's gradient boosting and Gaussian process.", "--no-peers"
+    )
     splits: int = option("Random splits, the same for every method.", default=5, min=1, metavar="N")
     test_fraction: float = option(
         "Share of rows held out to judge the fit.", default=0.2, min=0.0, max=0.9, metavar="SHARE"

@@ -19,8 +19,10 @@ from bayesprop.cli.in_time import limited
 from bayesprop.cli.settings import row_request
 from bayesprop.cli.tables import check_output
 from bayesprop.cli.told import Told
-from bayesprop.metrics import summarise
+from bayesprop.cli.trials import SCORES, Summary, Trial, gap, summarise_trials
+from bayesprop.metrics import is_mostly_one_class, summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
+from bayesprop.report.peers import Plans, plans
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean
@@ -36,7 +38,7 @@ from bayesprop.table_model.settings import (
     methods_for,
 )
 from bayesprop.table_model.sources import divided, read_to_learn, target_of
-from bayesprop.table_model.target_kind import kind_of
+from bayesprop.table_model.target_kind import settings_of_kind
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,34 +46,13 @@ if TYPE_CHECKING:
 CONSTANT = "constant"
 PICTURES = (".svg", ".png")
 _METRICS = {
-    CLASSIFICATION: {"accuracy": "accuracy", "calibration_error": "calibration error"},
-    REGRESSION: {"rmse": "RMSE", "coverage_90": "inside 90 %"},
+    CLASSIFICATION: {"calibration_error": "calibration error", "accuracy": "accuracy"},
+    REGRESSION: {"rmse": "RMSE", "log_likelihood": "log-likelihood", "coverage_90": "inside 90 %"},
 }
-
-
-class Trial(NamedTuple):
-    """One method on one split: its metrics and seconds, or why there are none."""
-
-    method: str
-    split: int
-    metrics: dict[str, float] | None
-    seconds: float
-    failure: str | None
-
-
-class Summary(NamedTuple):
-    """One method over its splits: means, of the seconds the median, of those that went well.
-
-    None where none did; the standard error of the log-likelihood takes two.
-    """
-
-    method: str
-    n_splits: int
-    log_likelihood: float | None
-    standard_error: float | None
-    metrics: dict[str, float]
-    seconds: float | None
-    failures: list[str]
+_OF_A_RARE_CLASS = {
+    "average_precision": "average precision",
+    "calibration_error": "calibration error",
+}
 
 
 def run(options: Compare) -> None:
@@ -83,20 +64,49 @@ def run(options: Compare) -> None:
     divisions = _divisions(options, frame, target.name, options.task or target.task)
     names = _chosen(options.method, divisions[0].task)
     first = divisions[0]
-    train, _ = first.encoded(first.encoding())
-    kind = kind_of(row_request(options), target.name, first.task, train, Told(quiet=options.quiet))
+    encoding = first.encoding()
+    train, _ = first.encoded(encoding)
+    told = Told(quiet=options.quiet)
+    kind = settings_of_kind(row_request(options), encoding, train, told)
+    peers = Plans((), ()) if options.no_peers else _plans(train, first.task)
+    asked = [CONSTANT, *names, *(plan.peer.name for plan in peers.each)]
+    of = Table(options, target.name, first, kind, train.y, peers)
     trials: list[Trial] = []
     try:
-        for trial in _trials(options, divisions, names, kind):
+        for trial in _trials(options, divisions, asked, kind):
             trials.append(trial)
     except KeyboardInterrupt:
         if trials and not options.as_json:
-            done = dict.fromkeys(trial.method for trial in trials)
-            _conclude(options, target.name, divisions[0], trials, list(done), kind)
+            _conclude(of, trials, list(dict.fromkeys(trial.method for trial in trials)))
         raise
-    summaries = _conclude(options, target.name, divisions[0], trials, [CONSTANT, *names], kind)
-    if all(summary.log_likelihood is None for summary in summaries if summary.method != CONSTANT):
+    summaries = _conclude(of, trials, asked)
+    if all(summary.score is None for summary in summaries if summary.method in names):
         raise InputError("every method failed; the reasons stand above")
+
+
+class Table(NamedTuple):
+    """What is compared: the command, the target, a division, and the targets of its rows learnt."""
+
+    options: Compare
+    target: str
+    parts: Division
+    kind: dict[str, Any]
+    y: np.ndarray
+    peers: Plans
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The metrics shown beside the score; no accuracy where nearly all are of a class."""
+        is_two = self.parts.task == CLASSIFICATION and len(np.unique(self.y)) == 2
+        if is_two and is_mostly_one_class(self.y):
+            return _OF_A_RARE_CLASS
+        return _METRICS[self.parts.task]
+
+
+def _plans(train: Rows, task: str) -> Plans:
+    """Choose the peers; those of classes know the classes of the rows that they are given."""
+    classes = np.unique(train.y) if task == CLASSIFICATION else None
+    return plans(len(train.X), train.X.shape[1], classes)
 
 
 def _check(options: Compare) -> None:
@@ -143,10 +153,10 @@ def _divisions(
 
 
 def _trials(
-    options: Compare, divisions: Sequence[Division], names: Sequence[str], kind: str | None
+    options: Compare, divisions: Sequence[Division], names: Sequence[str], kind: dict[str, Any]
 ) -> Iterator[Trial]:
     """Fit method after method, so that what is common to its fits is compiled once."""
-    for name in (CONSTANT, *names):
+    for name in names:
         remarks: set[str] = set()
         for split, parts in enumerate(divisions):
             what = f"{name}, split {split + 1} of {len(divisions)}"
@@ -157,7 +167,7 @@ def _trials(
 
 
 def _trial(
-    name: str, kind: str | None, split: int, parts: Division, seed: int, remarks: set[str]
+    name: str, kind: dict[str, Any], split: int, parts: Division, seed: int, remarks: set[str]
 ) -> Trial:
     started = time.perf_counter()
     try:
@@ -176,11 +186,14 @@ def _trial(
 
 
 def _fitted(
-    name: str, task: str, kind: str | None, train: Rows, seed: int, remarks: set[str]
+    name: str, task: str, kind: dict[str, Any], train: Rows, seed: int, remarks: set[str]
 ) -> Any:
-    """Fit a method, or the constant that any should beat."""
+    """Fit a method, a peer, or the constant that any should beat."""
+    peer = [one for one in _plans(train, task).each if one.peer.name == name]
+    if peer:
+        return peer[0].fitted(train.X, train.y)
     if name != CONSTANT:
-        settings = Settings({} if kind is None else {"target_kind": kind})
+        settings = Settings(kind)
         estimator = make_estimator(settings, name, task, seed)
         remarks.update(learn(estimator, train))
         return estimator
@@ -189,36 +202,12 @@ def _fitted(
     return ConstantBaseline.fit(train.y)
 
 
-def summarise_trials(trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:
-    """Average over splits; the best log-likelihood first, what failed last."""
-    every = [_summary(name, [trial for trial in trials if trial.method == name]) for name in names]
-    return sorted(every, key=lambda summary: -summary.metrics.get("log_likelihood", -np.inf))
-
-
-def _summary(name: str, trials: Sequence[Trial]) -> Summary:
-    good = [trial.metrics for trial in trials if trial.metrics is not None]
-    seconds = [trial.seconds for trial in trials if trial.metrics is not None]
-    failures = [trial.failure for trial in trials if trial.failure is not None]
-    if not good:
-        return Summary(name, 0, None, None, {}, None, failures)
-    means = {key: float(np.mean([metrics[key] for metrics in good])) for key in good[0]}
-    spread = np.std([metrics["log_likelihood"] for metrics in good], ddof=1) if good[1:] else None
-    error = None if spread is None else float(spread / np.sqrt(len(good)))
-    mean, median = means["log_likelihood"], float(np.median(seconds))
-    return Summary(name, len(good), mean, error, means, median, failures)
-
-
-def _conclude(
-    options: Compare,
-    target: str,
-    parts: Division,
-    trials: Sequence[Trial],
-    names: Sequence[str],
-    kind: str | None,
-) -> list[Summary]:
+def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[Summary]:
     """Draw the plot, warn of failures, print the summaries."""
-    summaries = summarise_trials(trials, names)
-    plot = str(options.plot) if _draw(options.plot, summaries, target) else None
+    options, parts = of.options, of.parts
+    ratio = parts.counts["held_out"] / parts.counts["train"]
+    summaries = summarise_trials(trials, names, parts.task, ratio)
+    plot = str(options.plot) if _draw(options.plot, summaries, of.target) else None
     for summary in summaries:
         if summary.failures:
             warn([f"{summary.method} failed on {len(summary.failures)} of {options.splits} "
@@ -227,20 +216,25 @@ def _conclude(
         print_json(
             {
                 "table": options.table,
-                "target": target,
+                "target": of.target,
                 "task": parts.task,
-                "target_kind": kind,
+                "target_kind": of.kind.get("target_kind"),
                 "splits": options.splits,
                 "rows": parts.counts,
-                "methods": [summary._asdict() for summary in summaries],
+                "score": SCORES[parts.task][0],
+                "methods": [
+                    summary._asdict() | {"behind": summary.behind and summary.behind._asdict()}
+                    for summary in summaries
+                ],
                 "trials": [trial._asdict() for trial in trials],
                 "plot": plot,
             }
         )
-    else:
-        _show(options, target, parts, summaries)
-        if plot is not None:
-            note(f"plot: {plot}", quiet=options.quiet)
+        return summaries
+    _show(of, summaries)
+    _show_winner(of, trials, summaries, ratio)
+    if plot is not None:
+        note(f"plot: {plot}", quiet=options.quiet)
     return summaries
 
 
@@ -249,9 +243,14 @@ def _draw(path: Path, summaries: Sequence[Summary], target: str) -> bool:
     from bayesprop.report.comparison_figure import Point, draw
 
     points = {
-        s.method: Point(s.method, s.seconds, s.log_likelihood, s.standard_error)
+        s.method: Point(
+            s.method,
+            s.seconds,
+            s.metrics["log_likelihood"],
+            s.standard_errors.get("log_likelihood"),
+        )
         for s in summaries
-        if s.seconds is not None and s.log_likelihood is not None
+        if s.seconds is not None and np.isfinite(s.metrics["log_likelihood"])
     }
     constant = points.pop(CONSTANT, None)
     if points:
@@ -260,22 +259,54 @@ def _draw(path: Path, summaries: Sequence[Summary], target: str) -> bool:
     return bool(points)
 
 
-def _show(options: Compare, target: str, parts: Division, summaries: Sequence[Summary]) -> None:
-    columns = _METRICS[parts.task]
-    rows = [_line(summary, columns) for summary in summaries]
-    n_train, n_test = parts.counts.values()
-    title = f"{target}: {options.splits} splits, {n_train} rows to learn from and {n_test} held out"
-    names = ("", "log-likelihood", "± s.e.", *columns.values(), "seconds a fit")
+def _show(of: Table, summaries: Sequence[Summary]) -> None:
+    options, task = of.options, of.parts.task
+    n_train, n_test = of.parts.counts.values()
+    title = (
+        f"{of.target}: {options.splits} splits, {n_train} rows to learn from and {n_test} held out"
+    )
+    names = ("", SCORES[task][1], "behind", "± s.e.", *of.columns.values(), "seconds a fit")
+    rows = [_line(summary, of.columns) for summary in summaries]
     print_table(title, names, rows, right=range(1, len(names)))
-    note("log-likelihood: nats a held-out row, higher is better; splits share rows, so that the "
-         "standard errors are a guide", quiet=options.quiet)  # fmt: skip
-    slow = [name for name in methods_for(parts.task) if _is_slow(name) and not options.method]
+    unit = (
+        "log loss: nats a held-out row" if task == CLASSIFICATION else "CRPS: in the target's unit"
+    )
+    note(f"{unit}, lower is better; behind: the best, on the same rows; its standard error allows "
+         "for splits that share rows", quiet=options.quiet)  # fmt: skip
+    for sentence in of.peers.notes:
+        note(sentence, quiet=options.quiet)
+    slow = [name for name in methods_for(task) if _is_slow(name) and not options.method]
     if slow:
         note(f"left out, because slow: {', '.join(slow)}; name them with --method",
              quiet=options.quiet)  # fmt: skip
 
 
+def _show_winner(
+    of: Table, trials: Sequence[Trial], summaries: Sequence[Summary], ratio: float
+) -> None:
+    """Say whether the best peer of scikit-learn or the best method is better, or neither."""
+    peers = {plan.peer.name for plan in of.peers.each}
+    good = [summary.method for summary in summaries if summary.score is not None]
+    peer = next((name for name in good if name in peers), None)
+    own = next((name for name in good if name not in {*peers, CONSTANT}), None)
+    if peer is None or own is None:
+        return
+    of_own, of_peer = ([t for t in trials if t.method == name] for name in (own, peer))
+    ahead, score = gap(of_own, of_peer, of.parts.task, ratio), SCORES[of.parts.task][1]
+    if ahead is None or ahead.error is None:
+        return
+    by = f"by {score}: {figure(abs(ahead.mean), 2)} ± {figure(ahead.error, 2)}"
+    if not ahead.is_clear:
+        note(f"{own} and scikit-learn's {peer} cannot be told apart {by}", quiet=of.options.quiet)
+    elif ahead.mean > 0.0:
+        warn([f"scikit-learn's {peer} predicts better than every method here, {by} below {own}"])
+    else:
+        note(f"{own} predicts better than scikit-learn's {peer}, {by}", quiet=of.options.quiet)
+
+
 def _line(summary: Summary, columns: dict[str, str]) -> tuple[str, ...]:
-    metrics = (summary.metrics.get(key) for key in columns)
-    figures = (summary.log_likelihood, summary.standard_error, *metrics, summary.seconds)
-    return (summary.method, *map(figure, figures))
+    gap = () if summary.behind is None else summary.behind
+    behind = [figure(value, 2) for value in gap] or ["", ""]
+    metrics = (figure(summary.metrics.get(key)) for key in columns)
+    score, seconds = figure(summary.score), figure(summary.seconds, 3)
+    return (summary.method, score, *behind, *metrics, seconds)

@@ -24,7 +24,7 @@ def fit_request(options: Fit) -> FitRequest:
     """Return what is asked of a fit; check what can be checked without a table."""
     shared = _shared(options, FitRequest)
     asked = {"settings": settings_of(options), "asked": Asked.of(options.cost, options.rate)}
-    return FitRequest(**shared | asked)
+    return FitRequest(**shared | asked, with_peers=options.report is not None)
 
 
 def _shared(options: Learning, kind: type) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def settings_of(fit: Fit) -> Settings:
     by_option = {name: value for name, value in asked.items() if value is not None}
     by_name = _assigned(fit.settings)
     for name in by_name:
-        if name in by_option or name in (SEED, "target_kind"):
+        if name in by_option or name in (SEED, "target_kind", "exposure"):
             raise InputError(f"--set {name}: this is what {OPTIONS[name]} says; give that alone")
     return Settings(by_option, by_name)
 

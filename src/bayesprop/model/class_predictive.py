@@ -38,6 +38,15 @@ class ClassPredictive:
         return cls(proba, entropy, np.arange(proba.shape[1]))
 
     @classmethod
+    def of_sure_weights(
+        cls, proba: Float[np.ndarray, "n c"], classes: np.ndarray
+    ) -> ClassPredictive:
+        """Wrap probabilities of a model that is sure of its weights, scaled to sum to one."""
+        proba = proba / np.sum(proba, axis=1, keepdims=True)
+        plain = cls(proba, np.zeros(len(proba)), classes)
+        return replace(plain, expected_entropy=plain.entropy)
+
+    @classmethod
     def joined(cls, parts: Sequence[ClassPredictive]) -> ClassPredictive:
         """Put the rows of several predictions of the same classes one after another."""
         proba = np.concatenate([part.proba for part in parts])

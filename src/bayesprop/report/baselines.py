@@ -1,8 +1,9 @@
-"""What any model should beat: the same prediction for every row, and a straight line."""
+"""What a model is judged beside: the same prediction for every row, a straight line, and peers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import special
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.task import Standardiser
+from bayesprop.report.peers import Peer, fit_peers
 
 MAX_FEATURES = 1000
 MAX_STORED_FEATURES = 64
@@ -19,6 +21,8 @@ MAX_WEIGHTS = 20_000
 _MAX_VALUES = 10_000_000
 _CLASSES = "classification"
 _DAMAGED = "the stored baselines are damaged: fit the model again"
+SIMPLE = ("constant", "linear", "logistic")
+"""Names of what any model should beat; others are those of peers."""
 _Line = TypeVar("_Line", "LinearBaseline", "LogisticBaseline")
 
 
@@ -63,7 +67,7 @@ class FrequencyBaseline:
 
     def predict_dist(self, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Predict every row alike."""
-        return _of_sure_weights(np.tile(self.share, (len(x), 1)), self.classes)
+        return ClassPredictive.of_sure_weights(np.tile(self.share, (len(x), 1)), self.classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,42 +149,51 @@ class LogisticBaseline:
     def predict_dist(self, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Predict the probabilities of every class."""
         logits = _standardised(self.x_scaler, x) @ self.weight + self.intercept
-        return _of_sure_weights(special.softmax(logits, axis=1), self.classes)
+        return ClassPredictive.of_sure_weights(special.softmax(logits, axis=1), self.classes)
 
 
 @dataclass(frozen=True)
 class Baselines:
-    """The baselines of one training table; `line` is None where `note` says why."""
+    """The baselines of one training table; `line` is None where `note` says why.
+
+    peers, peer_notes
+        By name, and sentences on what was left out or sampled; empty where they were not asked
+        for. They are not stored with a model.
+    """
 
     constant: ConstantBaseline | FrequencyBaseline
     line: LinearBaseline | LogisticBaseline | None = None
     note: str = ""
+    peers: Mapping[str, Peer] = field(default_factory=dict)
+    peer_notes: tuple[str, ...] = ()
 
     @classmethod
     def fit(
-        cls, x: Float[np.ndarray, "n d"], y: np.ndarray, classes: np.ndarray | None = None
+        cls,
+        x: Float[np.ndarray, "n d"],
+        y: np.ndarray,
+        classes: np.ndarray | None = None,
+        *,
+        with_peers: bool = False,
     ) -> Baselines:
-        """Fit both on the training rows; `classes` are all that the labels `y` may be."""
+        """Fit them on the training rows; `classes` are all that the labels `y` may be."""
         if classes is not None:
-            return _of_classes(x, np.asarray(y), np.asarray(classes))
-        constant = ConstantBaseline.fit(y)
-        if x.shape[1] > MAX_FEATURES:
-            note = (
-                f"The linear baseline is left out beyond {MAX_FEATURES:,} encoded features "
-                f"(this table has {x.shape[1]:,})."
-            )
-            return cls(constant, note=note)
-        return cls(constant, LinearBaseline.fit(x, y))
+            y, classes = np.asarray(y), np.asarray(classes)
+        simple = _of_numbers(x, y) if classes is None else _of_classes(x, y, classes)
+        if not with_peers:
+            return simple
+        peers = fit_peers(x, y, classes)
+        return replace(simple, peers=peers.models, peer_notes=peers.notes)
 
     def predict(
         self, x: Float[np.ndarray, "n d"]
     ) -> dict[str, GaussianPredictive | ClassPredictive]:
-        """Predict rows by "linear" or "logistic", if it is there, and by "constant"."""
-        predictions: dict[str, GaussianPredictive | ClassPredictive] = {}
+        """Predict rows by "constant", by "linear" or "logistic", if it is there, and by peers."""
+        models: dict[str, Any] = {"constant": self.constant}
         if self.line is not None:
             name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
-            predictions[name] = self.line.predict_dist(x)
-        return predictions | {"constant": self.constant.predict_dist(x)}
+            models[name] = self.line
+        return {name: one.predict_dist(x) for name, one in (models | dict(self.peers)).items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values; a linear one only while its covariance stays small."""
@@ -209,6 +222,18 @@ class Baselines:
             raise ValueError(_DAMAGED)
         line = _from_dict(LogisticBaseline, stored["logistic"], classes=classes)
         return cls(FrequencyBaseline(classes, share), line, note)
+
+
+def _of_numbers(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> Baselines:
+    """Fit both, the line unless the table is too wide for it."""
+    constant = ConstantBaseline.fit(y)
+    if x.shape[1] <= MAX_FEATURES:
+        return Baselines(constant, LinearBaseline.fit(x, y))
+    note = (
+        f"The linear baseline is left out beyond {MAX_FEATURES:,} encoded features "
+        f"(this table has {x.shape[1]:,})."
+    )
+    return Baselines(constant, note=note)
 
 
 def _of_classes(x: Float[np.ndarray, "n d"], y: np.ndarray, classes: np.ndarray) -> Baselines:
@@ -271,9 +296,3 @@ def _numbers(stored: Any) -> np.ndarray:
     if not np.all(np.isfinite(values)):
         raise ValueError(_DAMAGED)
     return values
-
-
-def _of_sure_weights(proba: Float[np.ndarray, "n c"], classes: np.ndarray) -> ClassPredictive:
-    """Wrap probabilities of a model that is sure of its weights."""
-    entropy = ClassPredictive(proba, np.zeros(len(proba)), classes).entropy
-    return ClassPredictive(proba, entropy, classes)

@@ -12,14 +12,15 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.target_maps import COUNT, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes, of_numbers
-from bayesprop.report.baselines import Baselines
+from bayesprop.report.baselines import SIMPLE, Baselines
 from bayesprop.report.effects import Effects, effects, features_of
 from bayesprop.report.linear_weights import Weights, weights_of
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
 from bayesprop.report.pictures import Pictures
+from bayesprop.report.rivals import Rival, rivals
 from bayesprop.report.scoring import Comparison, Score, compare
-from bayesprop.report.unsure import UnsureRow, describe
+from bayesprop.report.unsure import UnsureRow, describe, sample
 from bayesprop.report.verdict import Verdict, verdict
 from bayesprop.report.words import percent
 
@@ -53,15 +54,17 @@ class Contents(Generic[Details]):
     remarks
         Sentences on how it was judged, and the warnings of the fit.
     models
-        The fitted model and its baselines, in the order of the values of `scores`.
+        The fitted model, its baselines and peers, in the order of the values of `scores`.
     comparison
         With the linear or logistic baseline; None where there is none, or nothing was held out.
+    rivals
+        The model against each baseline and peer on the rows held out; empty where there are none.
     epistemic_share
         Share of the predictive variance, or of the predictive entropy, that is epistemic.
     conformal
         What the judged rows would make of the error bars, in a sentence; empty where they cannot.
-    unsure, wrong
-        Rows of most doubt, and wrong answers of least doubt.
+    unsure, wrong, listed
+        Rows of most doubt, wrong answers of least doubt, and a sample of all.
     pictures
         By place among the judged rows, those that are shown, where rows are pictures.
     is_standardised
@@ -85,6 +88,7 @@ class Contents(Generic[Details]):
     models: tuple[str, ...]
     scores: tuple[Score, ...]
     comparison: Comparison | None
+    rivals: tuple[Rival, ...]
     baseline_note: str
     epistemic_share: float
     verdict: Verdict
@@ -92,6 +96,7 @@ class Contents(Generic[Details]):
     effects: Effects
     unsure: tuple[UnsureRow, ...]
     wrong: tuple[UnsureRow, ...]
+    listed: tuple[UnsureRow, ...]
     pictures: Mapping[int, str]
     fit: FitReport
     is_standardised: bool
@@ -103,8 +108,14 @@ class Contents(Generic[Details]):
         return next(score for score in self.scores if score.name == name)
 
     def beside(self, name: str) -> list[tuple[str, float]]:
-        """Name every baseline, with its value of a metric."""
-        return list(zip(self.models, self.score(name).values, strict=True))[1:]
+        """Name every baseline, with its value of a metric; peers have a section of their own."""
+        pairs = zip(self.models, self.score(name).values, strict=True)
+        return [(model, value) for model, value in pairs if model in SIMPLE]
+
+    @property
+    def peers(self) -> tuple[Rival, ...]:
+        """The rivals that are more than what any model should beat."""
+        return tuple(rival for rival in self.rivals if rival.is_peer)
 
 
 def collect(
@@ -149,8 +160,14 @@ def collect(
         )
         for at in (task.least_sure(predicted), task.most_wrong(predicted, y))
     )
+    drawn = sample(len(y), seed)
+    plain = task.answers(predicted[drawn], y[drawn])
+    listed = tuple(
+        UnsureRow(int(row), int(judged.numbers[row]), answer, ())
+        for row, answer in zip(drawn, plain, strict=True)
+    )
     rule = {} if classes is None else {"rule": metadata.get("rule")}
-    details = task.details(predicted, y, seed, **about, **rule)
+    details = task.details(predicted, y, drawn, **about, **rule)
     shown = {row.place for row in (*unsure, *wrong)} | set(details.examples)
     smooth = getattr(estimator, "without_replicates", lambda: estimator)()
     return Contents(
@@ -172,7 +189,10 @@ def collect(
         scores=task.scores(models, y, **about),
         # On training rows the more flexible model wins, whatever it is worth.
         comparison=None if test is None else _compared(models, y),
-        baseline_note=_MISSING if baselines is None else baselines.note,
+        rivals=() if test is None else rivals(models, y, judged.group),
+        baseline_note=_MISSING
+        if baselines is None
+        else " ".join((baselines.note, *metadata.get("peer_notes", ()))).strip(),
         epistemic_share=predicted.epistemic_share,
         verdict=verdict(predicted, y, **about),
         conformal="" if test is None else task.conformal(predicted, y),
@@ -181,6 +201,7 @@ def collect(
         ),
         unsure=unsure,
         wrong=wrong,
+        listed=listed,
         pictures={row: pictures.uri(judged.X[row]) for row in sorted(shown)} if pictures else {},
         fit=estimator.fit_report_,
         is_standardised=is_standardised,

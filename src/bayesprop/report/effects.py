@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
+from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
 from bayesprop.report.words import join, label, number, value
 
@@ -25,6 +26,7 @@ _MAX_CANDIDATES = 40
 _MAX_ROWS = 200
 _GRID_SIZE = 25
 _FEW_VALUES, _TWO_VALUES = 12, 2
+_N_BINS = 24
 _VALUE_BUDGET = 40_000_000
 _CHUNK_VALUES = 4_000_000
 _SCREENING_QUANTILES = (0.05, 0.5, 0.95)
@@ -98,7 +100,8 @@ class Curve(NamedTuple):
     """The average prediction at each setting of a feature, all but `of` in its units.
 
     epistemic_std, std
-        Root of the mean variance of the rows at each setting; None where there is none.
+        Root of the mean variance of the rows at each setting; None where there is none (a
+        probability has no other variance than the epistemic one).
     of
         What the average is of, where it is not the target itself.
     """
@@ -132,12 +135,23 @@ def probabilities(classes: np.ndarray, positive: int = 1) -> View:
     """Average the probability of the positive one of two classes, or of that which moves most."""
     names = list(map(str, classes))
 
-    def curve(averages: Float[np.ndarray, "c g"]) -> Curve:
-        moved = np.max(averages, axis=1) - np.min(averages, axis=1)
+    def curve(averages: Float[np.ndarray, "k g"]) -> Curve:
+        means, variances = np.split(averages, 2)
+        moved = np.max(means, axis=1) - np.min(means, axis=1)
         chosen = positive if len(names) == 2 else int(np.argmax(moved))
-        return Curve(averages[chosen], of=names[chosen])
+        return Curve(means[chosen], np.sqrt(variances[chosen]), of=names[chosen])
 
-    return View(lambda rows: rows.proba.T, curve)
+    return View(lambda rows: np.concatenate([rows.proba.T, _epistemic_var(rows).T]), curve)
+
+
+def _epistemic_var(rows: ClassPredictive) -> Float[np.ndarray, "n c"]:
+    """Return the variance of every probability over the posterior, 2 p (1 - p) I.
+
+    I is the mutual information of class and weights. Of two classes it is I to second order; of
+    more a bound, to the same order: that the class is k or not tells less than which it is.
+    """
+    p = np.asarray(rows.proba, np.float64)
+    return 2.0 * p * (1.0 - p) * rows.mutual_information[:, None]
 
 
 class Effect(NamedTuple):
@@ -149,8 +163,9 @@ class Effect(NamedTuple):
         Names of the levels, or empty for a number of more than two values.
     curve
         The average prediction at each value.
-    deciles
-        The nine deciles of the feature, so that thin data can be seen; empty for levels.
+    edges, n_rows
+        Rows between neighbouring edges, so that thin data can be seen; those of each level, whose
+        edges are empty.
     hidden_levels
         Levels left out because there are too many.
     """
@@ -159,7 +174,8 @@ class Effect(NamedTuple):
     grid: Float[np.ndarray, " g"]
     levels: tuple[str, ...]
     curve: Curve
-    deciles: Float[np.ndarray, " k"]
+    edges: Float[np.ndarray, " b"]
+    n_rows: Int[np.ndarray, " k"]
     hidden_levels: int = 0
 
 
@@ -242,7 +258,11 @@ def _grid(column: np.ndarray) -> np.ndarray:
     low, high = np.quantile(column, (0.025, 0.975), method="inverted_cdf")
     if low == high:
         low, high = values[0], values[-1]
-    share = np.linspace(0.0, 1.0, _GRID_SIZE)
+    return _steps(low, high, _GRID_SIZE)
+
+
+def _steps(low: float, high: float, n: int) -> np.ndarray:
+    share = np.linspace(0.0, 1.0, n)
     # Not low + share (high - low): the difference may overflow.
     return low * (1.0 - share) + high * share
 
@@ -250,18 +270,23 @@ def _grid(column: np.ndarray) -> np.ndarray:
 def _effect(
     predict: Predict, background: np.ndarray, x: np.ndarray, feature: Feature, view: View
 ) -> Effect:
+    hidden = 0
     if feature.settings is None:
-        column = x[:, feature.columns[0]]
-        grid = _grid(column)
-        settings, hidden = grid[:, None], 0
+        grid = _grid(x[:, feature.columns[0]])
+        settings = grid[:, None]
         levels = tuple(value(float(v)) for v in grid) if len(grid) <= _TWO_VALUES else ()
-        deciles = np.quantile(column, np.arange(1, 10) / 10, method="inverted_cdf")
     else:
         hidden = max(len(feature.settings) - MAX_LEVELS, 0)
         settings, levels = feature.settings[:MAX_LEVELS], feature.levels[:MAX_LEVELS]
-        grid, deciles = np.arange(float(len(settings))), np.empty(0)
+        grid = np.arange(float(len(settings)))
+    values, edges = x[:, list(feature.columns)], np.empty(0)
+    if levels:
+        n_rows = np.array([np.sum(np.all(values == setting, axis=1)) for setting in settings])
+    else:
+        edges = _steps(grid[0], grid[-1], _N_BINS + 1)
+        n_rows = np.histogram(values[:, 0], edges)[0]
     curve = _curve(predict, background, feature, settings, view)
-    return Effect(feature.name, grid, levels, curve, deciles, hidden)
+    return Effect(feature.name, grid, levels, curve, edges, n_rows, hidden)
 
 
 def _curve(

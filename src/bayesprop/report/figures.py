@@ -1,6 +1,6 @@
-"""The pictures that judge a model, and those of what moves it; those of the fit: `fit_course.py`.
+"""The pictures that judge a model; those of what moves it: `effect_figures.py`.
 
-Ink is data, blue the model, orange a warning.
+Those of the fit: `fit_course.py`. Ink is data, blue the model, orange a warning.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bayesprop.report.calibration import Promise
 from bayesprop.report.contents import Contents
 from bayesprop.report.drawing import (
     SMALL,
@@ -23,12 +24,12 @@ from bayesprop.report.drawing import (
     set_names,
     times,
 )
-from bayesprop.report.effects import Effect
+from bayesprop.report.effect_figures import effect_figures
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
-from bayesprop.report.svg import BLUE, INK, ORANGE, PAPER, inline_svg
+from bayesprop.report.svg import BLUE, INK, ORANGE, PAPER, inline_svg, with_values
 from bayesprop.report.two_class_figures import FIGURES as OF_TWO_CLASSES
-from bayesprop.report.words import label, number
+from bayesprop.report.words import label, number, percent, plural
 
 MAX_BALANCED = 12
 
@@ -41,11 +42,8 @@ def draw(contents: Contents[Any]) -> dict[str, str]:
         figure = make(contents)
         if figure is not None:
             drawn[name] = inline_svg(figure, name, title, text)
-    shown = contents.effects.shown
-    limits = _effect_limits(shown)
-    for i, effect in enumerate(shown):
+    for i, (effect, figure) in enumerate(effect_figures(contents)):
         text = f"The mean prediction moves by {number(effect.curve.movement)}."
-        figure = partial_dependence(effect, limits, _effect_name(contents, effect))
         title = f"Effect of {label(effect.name)}"
         drawn[f"effect-{i}"] = inline_svg(figure, f"effect-{i}", title, text)
     return drawn
@@ -63,15 +61,7 @@ def actual(contents: Contents[NumberDetails]) -> Figure:
         ax.vlines(
             truth[at], low[at], high[at], color=colour, alpha=0.16 if thin else 0.28, linewidth=0.9
         )
-        ax.plot(
-            truth[at],
-            mean[at],
-            "D" if colour == ORANGE else "o",
-            color=colour,
-            markersize=2.6 if thin else 3.6,
-            alpha=0.85,
-            markeredgewidth=0.0,
-        )
+    _mark(ax, truth, mean, missed, size=2.6 if thin else 3.6, texts=_rows(contents), alpha=0.85)
     span = np.concatenate([truth, mean])
     ends = np.quantile(np.concatenate([low, high]), (0.01, 0.99))
     set_limits(ax, truth, np.concatenate([span, ends]))
@@ -89,7 +79,7 @@ def pit(contents: Contents[NumberDetails]) -> Figure | None:
         return None
     figure, ax = new_axes(WIDE)
     outside = (histogram.counts < histogram.low) | (histogram.counts > histogram.high)
-    ax.bar(
+    bars = ax.bar(
         histogram.edges[:-1],
         histogram.counts,
         width=np.diff(histogram.edges),
@@ -99,6 +89,11 @@ def pit(contents: Contents[NumberDetails]) -> Figure | None:
         alpha=0.5,
         linewidth=1.0,
     )
+    chance = f"chance: {histogram.low:.0f} to {histogram.high:.0f}"
+    for bar, low, high, n in zip(
+        bars, histogram.edges[:-1], histogram.edges[1:], histogram.counts, strict=True
+    ):
+        with_values(bar, [f"{low:.2f} to {high:.2f}: {plural(int(n), 'row')} ({chance})"])
     ax.axhspan(histogram.low, histogram.high, color=BLUE, alpha=0.2, linewidth=0, zorder=3)
     ax.axhline(histogram.expected, color=BLUE, linewidth=1.4, zorder=3)
     ax.set_xlim(0.0, 1.0)
@@ -120,7 +115,8 @@ def coverage(contents: Contents[NumberDetails]) -> Figure | None:
     ax.plot([0, 100], [0, 100], color=BLUE, linewidth=1.2)
     ax.plot(100 * curve.promised, 100 * curve.actual, color=INK, linewidth=1.2, alpha=0.8)
     outside = (curve.actual < curve.low) | (curve.actual > curve.high)
-    _mark(ax, 100 * curve.promised, 100 * curve.actual, outside, size=3.2)
+    texts = _shares(curve, "{} intervals held {}")
+    _mark(ax, 100 * curve.promised, 100 * curve.actual, outside, size=3.2, texts=texts)
     ax.set_xlim(0, 100)
     ax.set_ylim(0, 100)
     set_names(ax, "Nominal level of the interval, %", "Rows inside, %")
@@ -147,7 +143,7 @@ def residual(contents: Contents[NumberDetails]) -> Figure:
     fan = np.maximum(np.array(ax.get_xlim()), 0.0)
     ax.fill_between(fan, -half * fan, half * fan, color=BLUE, alpha=0.16, linewidth=0)
     ax.axhline(0.0, color=BLUE, linewidth=1.2)
-    _mark(ax, std, error, outside, size=3, alpha=0.7)
+    _mark(ax, std, error, outside, size=3, texts=_rows(contents), alpha=0.7)
     for low, high, size in values[2].reshape(-1, 3):
         ax.hlines([-size, size], low, high, color=INK, linewidth=1.8)
     set_names(ax, times("Predicted std", power), times("Actual − predicted", power))
@@ -166,7 +162,8 @@ def reliability(contents: Contents[ClassDetails]) -> Figure | None:
     ax.plot([0, 100], [0, 100], color=BLUE, linewidth=1.2)
     ax.bar(x, high - low, bottom=low, width=2.4, color=BLUE, alpha=0.25)
     outside = (y < low) | (y > high)
-    _mark(ax, x, y, outside, size=5)
+    texts = _shares(groups, "probability {}: came true in {}")
+    _mark(ax, x, y, outside, size=5, texts=texts)
     ax.set_xlim(0, 102)
     ax.set_ylim(0, 104)
     if details.positive:
@@ -236,7 +233,12 @@ def balance(contents: Contents[ClassDetails]) -> Figure:
     ax.axvline(0.0, color=BLUE, linewidth=1.2)
     ax.hlines(at, -half, half, color=BLUE, alpha=0.25, linewidth=9)
     outside = np.abs(excess) > half
-    _mark(ax, excess, at, outside, size=6, markeredgewidth=1.2, markeredgecolor=PAPER)
+    texts = [
+        f"{label(one.name, 40)}: {plural(one.n_actual, 'row')}, {number(one.expected)} expected"
+        for one in shown
+    ]
+    style = {"markeredgewidth": 1.2, "markeredgecolor": PAPER}
+    _mark(ax, excess, at, outside, size=6, texts=texts, **style)
     reach = float(np.max(np.concatenate([np.abs(excess), half, [0.5]])))
     set_limits(ax, np.array([-reach, reach]), at)
     ax.set_ylim(-0.6, len(shown) - 0.4)
@@ -246,79 +248,45 @@ def balance(contents: Contents[ClassDetails]) -> Figure:
     return fitted(figure, ax)
 
 
-def partial_dependence(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
-    """Mean prediction over a feature's values: epistemic band dark, total band light."""
-    if effect.levels:
-        return _levels(effect, limits, y_name)
-    curve = effect.curve
-    (mean, *bands, ends), power = scaled(
-        curve.mean, *_bands(effect), np.array(limits), by=np.array(limits)
-    )
-    (grid, deciles), x_power = scaled(effect.grid, effect.deciles)
-    figure, ax = new_axes(SMALL)
-    for half, alpha in zip(bands, (0.13, 0.3), strict=False):
-        ax.fill_between(grid, mean - half, mean + half, color=BLUE, alpha=alpha, linewidth=0)
-    ax.plot(grid, mean, color=BLUE, linewidth=1.8)
-    set_limits(ax, grid, ends, margin=0.02)
-    bottom, top = ax.get_ylim()
-    inside = deciles[(deciles >= grid[0]) & (deciles <= grid[-1])]
-    ax.vlines(inside, bottom, bottom + 0.05 * (top - bottom), color=INK, linewidth=1.0, alpha=0.6)
-    set_names(ax, times("", x_power), times(y_name, power))
-    return fitted(figure, ax)
-
-
-def _levels(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
-    order = np.argsort(effect.curve.mean, kind="stable")
-    (mean, *bands, ends), power = scaled(
-        *(values[order] for values in (effect.curve.mean, *_bands(effect))),
-        np.array(limits),
-        by=np.array(limits),
-    )
-    figure, ax = new_axes((SMALL[0], max(SMALL[1], 70.0 + 21.0 * len(order))))
-    at = np.arange(len(order))
-    for half, alpha in zip(bands, (0.2, 0.45), strict=False):
-        ax.hlines(at, mean - half, mean + half, color=BLUE, alpha=alpha, linewidth=7)
-    ax.plot(mean, at, "o", color=BLUE, markersize=6, markeredgewidth=1.2, markeredgecolor=PAPER)
-    set_limits(ax, ends, at, margin=0.02)
-    ax.set_ylim(-0.6, len(order) - 0.4)
-    ax.grid(False, axis="y")
-    set_names(ax, times(y_name, power), "")
-    ax.set_yticks(at, [label(effect.levels[i], 18) for i in order])
-    return fitted(figure, ax)
-
-
-def _bands(effect: Effect) -> list[np.ndarray]:
-    """Half widths of the total and the epistemic band, two standard deviations; empty if none."""
-    stds = (effect.curve.std, effect.curve.epistemic_std)
-    return [2.0 * std for std in stds if std is not None]
-
-
-def _effect_limits(shown: Sequence[Effect]) -> tuple[float, float]:
-    """One range for all effects, so that their sizes can be compared by eye."""
-    if not shown:
-        return (0.0, 1.0)
-    halves = [(_bands(effect) or [np.zeros_like(effect.curve.mean)])[0] for effect in shown]
-    means = [effect.curve.mean for effect in shown]
-    return (
-        float(min(np.min(m - half) for m, half in zip(means, halves, strict=True))),
-        float(max(np.max(m + half) for m, half in zip(means, halves, strict=True))),
-    )
-
-
-def _effect_name(contents: Contents[Any], effect: Effect) -> str:
-    of = effect.curve.of
-    if of:
-        return f"Probability of {label(of, 16)}"
-    return f"Predicted {label(contents.target, 20)}"
-
-
 def _mark(
-    ax: Axes, x: np.ndarray, y: np.ndarray, outside: np.ndarray, *, size: float, **style: Any
+    ax: Axes,
+    x: np.ndarray,
+    y: np.ndarray,
+    outside: np.ndarray,
+    *,
+    size: float,
+    texts: Sequence[str],
+    **style: Any,
 ) -> None:
-    """Dots in ink; orange diamonds where chance does not explain the difference."""
+    """Dots in ink; orange diamonds where chance does not explain the difference.
+
+    texts
+        What the pointer shows over each.
+    """
     style = {"markersize": size, "markeredgewidth": 0} | style
     for at, colour, marker in ((~outside, INK, "o"), (outside, ORANGE, "D")):
-        ax.plot(x[at], y[at], marker, color=colour, **style)
+        (marks,) = ax.plot(x[at], y[at], marker, color=colour, **style)
+        with_values(marks, [text for text, here in zip(texts, at, strict=True) if here])
+
+
+def _rows(contents: Contents[NumberDetails]) -> list[str]:
+    """Say of each row drawn what was predicted and what came."""
+    return [
+        f"row {row.number}: predicted {row.answer.text[0]} ({row.answer.text[1]}), "
+        f"actual {row.answer.actual}"
+        for row in contents.listed
+    ]
+
+
+def _shares(promise: Promise, words: str) -> list[str]:
+    """Say of each level, or group, what came true, and the range that chance explains."""
+    return [
+        f"{words.format(percent(promised), percent(actual))} "
+        f"(chance: {percent(low)} to {percent(high)})"
+        for promised, actual, low, high in zip(
+            promise.promised, promise.actual, promise.low, promise.high, strict=True
+        )
+    ]
 
 
 Figures = dict[str, tuple[Callable[[Contents[Any]], Figure | None], str, str]]

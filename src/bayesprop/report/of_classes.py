@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Int, Shaped
 
 from bayesprop import metrics
 from bayesprop.decisions import conformal as split_conformal
@@ -22,15 +22,16 @@ from bayesprop.report.calibration import (
     histogram,
 )
 from bayesprop.report.effects import View, probabilities
+from bayesprop.report.rivals import losses
 from bayesprop.report.scoring import Score
 from bayesprop.report.two_classes import TwoClasses, two_classes
 from bayesprop.report.unsure import N_ROWS, Answer
 from bayesprop.report.words import label, number, percent
 
 ACCURACY, PRECISION = "Accuracy", "Average precision"
-MAX_CLASSES = 30
+MAX_MATRIX, MAX_CLASSES = 30, 200
 LEFT_OUT = 0.1
-_MAX_PAIRS = 8
+_MAX_PAIRS = 20
 _N_EXAMPLES = 3
 _N_TOP = 3
 _CONFORMAL = 0.9
@@ -82,7 +83,7 @@ class ClassDetails:
     diagram
         Of the positive one of two classes; of the answers, where there are more.
     class_scores
-        Of every class; of more than 30, of those whose rows are found worst.
+        Of every class; of more than 200, of those whose rows are found worst.
     counts
         Rows by actual class (first axis) and answer; None where there are too many to look at.
     confused
@@ -142,7 +143,7 @@ class ClassDetails:
 def details(
     predicted: ClassPredictive,
     y: np.ndarray,
-    _seed: int,
+    _drawn: Int[np.ndarray, " p"],
     positive: int = 1,
     rule: Rule | None = None,
 ) -> ClassDetails:
@@ -164,7 +165,7 @@ def details(
         histogram=histogram(predicted.confidence, right, len(predicted.classes)),
         abstaining=abstaining(predicted.confidence, right),
         class_scores=_class_scores(predicted, counts),
-        counts=counts if len(predicted.classes) <= MAX_CLASSES else None,
+        counts=counts if len(predicted.classes) <= MAX_MATRIX else None,
         confused=_most_confused(predicted, y),
         is_mostly_one=metrics.is_mostly_one_class(y),
         largest=(float(np.sum(counts[commonest]) / len(y)), str(predicted.classes[commonest])),
@@ -210,21 +211,24 @@ def _most_confused(predicted: ClassPredictive, y: np.ndarray) -> tuple[Confused,
 def scores(
     predictives: Mapping[str, ClassPredictive], y: np.ndarray, positive: int = 1
 ) -> tuple[Score, ...]:
-    """Compute every metric of every model on the same rows; accuracy last where it says little."""
+    """Compute every metric of every model on the same rows, proper scores first.
+
+    Accuracy comes last where it says little.
+    """
     models = list(predictives.values())
     right = Score.mean(ACCURACY, "share", "higher", [p.label == y for p in models])
     balanced = [_balanced_accuracy(p, y) for p in models]
     calibration = [metrics.expected_calibration_error(p, y) for p in models]
-    rest = (
+    proper = (
         Score.mean("Mean log-likelihood", "nats", "higher", [p.log_prob(y) for p in models]),
-        Score.mean("Brier score", "", "lower", [_squares(p, y) for p in models]),
-        Score.of("Calibration error", "share", "lower", calibration),
+        Score.mean("Brier score", "", "lower", [losses(p, y)[1].rows for p in models]),
     )
+    gap = Score.of("Calibration error", "share", "lower", calibration)
     found = Score.of("Balanced accuracy", "share", "higher", balanced)
     ranks = _ranks(models, y, positive)
     if metrics.is_mostly_one_class(y):
-        return (*ranks, *rest, found, right)
-    return (right, found, *ranks, *rest)
+        return (*ranks, *proper, gap, found, right)
+    return (*proper, right, found, *ranks, gap)
 
 
 def _ranks(models: Sequence[ClassPredictive], y: np.ndarray, positive: int) -> tuple[Score, ...]:
@@ -246,12 +250,6 @@ def _balanced_accuracy(predicted: ClassPredictive, y: np.ndarray) -> float:
     rows = np.sum(counts, axis=1)
     occurs = rows > 0
     return float(np.mean(np.diag(counts)[occurs] / rows[occurs]))
-
-
-def _squares(predicted: ClassPredictive, y: np.ndarray) -> Float[np.ndarray, " n"]:
-    """Brier score of every row: squared distance from the one-hot label."""
-    p_actual = predicted.proba[np.arange(len(y)), predicted.codes(y)]
-    return np.sum(predicted.proba**2, axis=1) - 2.0 * p_actual + 1.0
 
 
 def view(predicted: ClassPredictive, positive: int = 1) -> View:

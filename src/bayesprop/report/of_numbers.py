@@ -14,20 +14,21 @@ from bayesprop.decisions import conformal as split_conformal
 from bayesprop.model.predictive import Predictive
 from bayesprop.report.calibration import PitHistogram, Promise, coverage_curve, pit_histogram
 from bayesprop.report.effects import MOMENTS, View
+from bayesprop.report.rivals import interval_score
 from bayesprop.report.scoring import Score, mean_error
 from bayesprop.report.unsure import N_ROWS, Answer
 from bayesprop.report.words import alike, number, percent
 
 LEVELS = (0.5, 0.9, 0.95)
-MAX_POINTS = 300
 _GROUPED_ROWS = 100
 _GROUPS = 5
 _CONFORMAL = 0.9
 
 
 class Cloud(NamedTuple):
-    """Rows to draw, at most `MAX_POINTS`; all in y. `low` and `high` bound the 90 % interval."""
+    """Rows to draw, by place; all else in y. `low` and `high` bound the 90 % interval."""
 
+    places: Int[np.ndarray, " p"]
     actual: Float[np.ndarray, " p"]
     mean: Float[np.ndarray, " p"]
     low: Float[np.ndarray, " p"]
@@ -66,26 +67,26 @@ class NumberDetails:
     examples: ClassVar[tuple[int, ...]] = ()
 
 
-def details(predicted: Predictive, y: Float[np.ndarray, " n"], seed: int) -> NumberDetails:
-    """Compute them; the seed draws the rows of the figures."""
+def details(
+    predicted: Predictive, y: Float[np.ndarray, " n"], drawn: Int[np.ndarray, " p"]
+) -> NumberDetails:
+    """Compute them; `drawn` are the places of the rows of the figures."""
     pit, is_even = metrics.pit(predicted, y), _is_even(predicted)
     return NumberDetails(
         median_error=float(np.median(np.abs(y - predicted.mean))),
         calibration_error=metrics.calibration_error(predicted, y),
         pit=pit_histogram(pit),
         coverage=coverage_curve(pit),
-        cloud=_cloud(predicted, y, seed),
+        cloud=_cloud(predicted, y, drawn),
         groups=() if is_even or len(y) < _GROUPED_ROWS else _groups(predicted, y),
         is_even=is_even,
     )
 
 
-def _cloud(predicted: Predictive, y: np.ndarray, seed: int) -> Cloud:
-    n = len(y)
-    drawn = np.sort(np.random.default_rng(seed).choice(n, min(n, MAX_POINTS), replace=False))
+def _cloud(predicted: Predictive, y: np.ndarray, drawn: np.ndarray) -> Cloud:
     chosen = predicted[drawn]
     interval = chosen.interval(0.9)
-    return Cloud(y[drawn], chosen.mean, interval[:, 0], interval[:, 1], chosen.std)
+    return Cloud(drawn, y[drawn], chosen.mean, interval[:, 0], interval[:, 1], chosen.std)
 
 
 def _groups(predicted: Predictive, y: np.ndarray) -> tuple[ErrorGroup, ...]:
@@ -125,6 +126,12 @@ def scores(predictives: Mapping[str, Predictive], y: Float[np.ndarray, " n"]) ->
                 level,
             )
             for level in LEVELS
+        ),
+        Score.mean(
+            f"Score of {percent(0.9)} intervals",
+            "y",
+            "lower",
+            [interval_score(p.interval(0.9), y, 0.9) for p in models],
         ),
         *(
             Score.of(

@@ -5,6 +5,8 @@ Not even a network. Everything in it is escaped but the figures, which are SVG a
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -21,7 +23,8 @@ from bayesprop.report import fit_course, words
 from bayesprop.report.calibration import MIN_ROWS
 from bayesprop.report.contents import collect
 from bayesprop.report.figures import MAX_BALANCED, draw
-from bayesprop.report.of_classes import LEFT_OUT
+from bayesprop.report.of_classes import LEFT_OUT, MAX_MATRIX
+from bayesprop.report.rivals import in_words, wins_in_words
 from bayesprop.report.scoring import Score
 from bayesprop.report.svg import STYLE
 
@@ -64,11 +67,10 @@ def write_report(
         the weights of the fit did to the shares of the classes (default: nothing). Where its rows
         are pictures, "image_shape" is [height, width], and "image_pixels" says which value
         of the picture each column is. "remarks", where there are any, are sentences on how it was
-        judged.
-
+        judged, "peer_notes" on how the peers among `models` were fitted.
     models
-        Predictions of the rows to judge on, "model" and its baselines, where others than the
-        fitted estimator made them: the fits to other folds. None: those of the estimator.
+        Predictions of the rows to judge on: "model", its baselines and peers. None: those of the
+        estimator and of the baselines alone.
 
     Raises ValueError if a prediction is not finite; OSError if the file cannot be written.
     """
@@ -94,6 +96,9 @@ def write_report(
         "fit": fit_course,
         "min_rows": MIN_ROWS,
         "max_balanced": MAX_BALANCED,
+        "max_matrix": MAX_MATRIX,
+        "in_words": in_words,
+        "wins_in_words": wins_in_words,
         "left_out": LEFT_OUT,
         "cell": _cell,
         "spread": _spread,
@@ -104,18 +109,25 @@ def write_report(
 
 
 def environment() -> Environment:
-    """Return what fills templates: everything is escaped, style and version are known."""
+    """Return what fills the templates of one page: everything is escaped, the style is known."""
     templates = Environment(
         loader=PackageLoader("bayesprop.report"),
-        autoescape=True,
+        autoescape=lambda name: name is None or name.endswith(".html"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     names = ("label", "number", "percent", "plural", "with_unit", "alike")
     templates.filters |= {name: getattr(words, name) for name in names} | {"listed": words.join}
-    style = templates.get_template("style.css").render()
-    templates.globals |= {"style": Markup(style), "version": __version__}
+    style, script = (templates.get_template(name).render() for name in ("style.css", "page.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    templates.globals |= {
+        "style": Markup(style),
+        "script": Markup(script),
+        "script_digest": f"sha256-{digest}",
+        "sections": [],
+        "version": __version__,
+    }
     return templates
 
 

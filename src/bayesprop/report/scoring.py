@@ -57,16 +57,21 @@ class Score:
     def best(self) -> tuple[bool, ...]:
         """Which model is best; none where the metric does not say, or alone, or among equals."""
         values = np.array(self.values)
+        if np.isnan(values[0]):
+            return (False,) * len(values)
         losses = {"higher": -values, "nominal": np.abs(values - self.nominal)}
         loss = losses.get(self.better, values)
-        if self.better == "" or np.max(loss) == np.min(loss):
+        if self.better == "" or np.nanmax(loss) == np.nanmin(loss):
             return (False,) * len(loss)
-        return tuple((loss == np.min(loss)).tolist())
+        return tuple((loss == np.nanmin(loss)).tolist())
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Mean log-likelihood of the model minus that of a baseline, nats a row, and its s.e."""
+    """How far a mean score of the model is ahead of a baseline's on the same rows, and its s.e.
+
+    Of `compare` in mean log-likelihood, nats a row.
+    """
 
     gain: float
     error: float

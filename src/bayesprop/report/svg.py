@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from matplotlib import rc_context
+from matplotlib.artist import Artist
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -58,9 +61,15 @@ _VARIABLES = {
 }
 _METADATA = {".png": {"Software": None}, ".svg": {"Date": None}}
 _DROPPED = {"metadata", "style"}
+_VALUES = "values:"
 _COLOUR = re.compile("|".join(_VARIABLES))
 _LONG_DECIMAL = re.compile(r"-?\d+\.\d{3,}")
 _REFERENCE = re.compile(r"#([\w.-]+)")
+
+
+def with_values(artist: Artist, texts: Sequence[str]) -> None:
+    """Say of each mark of an artist, in order, what the pointer shows over it."""
+    artist.set_gid(_VALUES + json.dumps(list(texts)))
 
 
 def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
@@ -77,6 +86,7 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
         )
         FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None})
     root = ElementTree.fromstring(buffer.getvalue())
+    _name_marks(root)
     referred = set(_REFERENCE.findall(" ".join(_references(root))))
     _clean(root, name, referred)
     size = root.attrib["viewBox"].split()
@@ -93,6 +103,19 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
+def _name_marks(root: ElementTree.Element) -> None:
+    """Put the texts of `with_values` into the marks that they are of."""
+    for group in list(root.iter()):
+        if not group.get("id", "").startswith(_VALUES):
+            continue
+        texts = json.loads(group.attrib.pop("id").removeprefix(_VALUES))
+        marks = [mark for mark in group.iter() if mark.tag.endswith("}use")]
+        marks = marks or [mark for mark in group.iter() if mark.tag.endswith("}path")]
+        # Marks outside the figure are not drawn: then none can be told from another.
+        for mark, text in zip(marks, texts if len(marks) == len(texts) else (), strict=False):
+            ElementTree.SubElement(mark, "title").text = text
+
+
 def _references(root: ElementTree.Element) -> list[str]:
     values = [value for element in root.iter() for value in element.attrib.values()]
     return [value for value in values if value.startswith("#") or "url(#" in value]
@@ -107,7 +130,7 @@ def _clean(element: ElementTree.Element, name: str, referred: set[str]) -> None:
     }
     element.attrib = {key: value for key, value in kept.items() if value}
     element.tail = None
-    if element.tag != "text":
+    if element.tag not in ("text", "title"):
         element.text = None
     for child in list(element):
         if child.tag.partition("}")[2] in _DROPPED:

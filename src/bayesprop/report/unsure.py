@@ -14,7 +14,7 @@ from bayesprop.report.words import join, label, number, percent, value
 if TYPE_CHECKING:
     from bayesprop.table.encoding import Rows
 
-N_ROWS = 10
+N_ROWS, MAX_DRAWN = 10, 300
 _N_VALUES = 3
 _NBSP = "\N{NO-BREAK SPACE}"
 
@@ -50,6 +50,11 @@ class UnsureRow(NamedTuple):
     number: int
     answer: Answer
     unusual: tuple[str, ...]
+
+
+def sample(n: int, seed: int) -> Int[np.ndarray, " p"]:
+    """Draw the places of the rows to draw and to list, in order; all where they are few."""
+    return np.sort(np.random.default_rng(seed).choice(n, min(n, MAX_DRAWN), replace=False))
 
 
 def describe(

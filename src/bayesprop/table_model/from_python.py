@@ -36,6 +36,7 @@ def fit(
     method: str | None = None,
     task: str | None = None,
     target_kind: str | None = None,
+    exposure: str | None = None,
     seed: int = 0,
     weights: str | None = None,
     drop: str | Sequence[str] = (),
@@ -47,6 +48,7 @@ def fit(
     cost: str | None = None,
     rate: str | None = None,
     unit: str | None = None,
+    with_peers: bool = False,
     **settings: Any,
 ) -> TableModel:
     """Fit a model to a person's table, and judge it on rows that it has not seen.
@@ -69,6 +71,8 @@ def fit(
         two kinds are classes.
     target_kind
         "numbers", "positive", "share" or "count": what a number can be. None: guessed.
+    exposure
+        Column that counts grow with: how long, or on how many, each row was counted.
     seed
         Fixes every random draw.
     weights
@@ -89,6 +93,8 @@ def fit(
         How two classes are decided: "fn=10,fp=1"; or "recall=0.9", "precision=0.8", "flagged=0.1".
     unit
         Of the target, for the summary and the report.
+    with_peers
+        Whether scikit-learn's boosting and Gaussian process are fitted beside it, for the report.
     settings
         Hyper-parameters of the method, such as `n_epochs=40`.
 
@@ -108,6 +114,7 @@ def fit(
             target=target,
             task=_checked_task(task),
             target_kind=target_kind,
+            exposure=exposure,
             weights=weights,
             drop=(drop,) if isinstance(drop, str) else tuple(drop),
             group=group,
@@ -120,6 +127,7 @@ def fit(
             positive=None if positive is None else class_text(positive),
             asked=Asked.of(cost, rate),
             unit=unit,
+            with_peers=with_peers,
         )
         fitted = fit_table(request, frame, Listener())
     fitted.warnings[:0] = [str(one.message) for one in caught]

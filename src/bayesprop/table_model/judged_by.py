@@ -78,7 +78,9 @@ def judged_in_folds(
     text = f"judging {n_rows} rows in {N_FOLDS} folds"
     with listener.doing(text, time_share=_FOLDS_TIME) as going:
         try:
-            judged = cross_validated(parts, N_FOLDS, request.seed, make, method, positive)
+            judged = cross_validated(
+                parts, N_FOLDS, request.seed, make, method, positive, with_peers=request.with_peers
+            )
         except NothingLearntError as error:
             return UNJUDGED._replace(remarks=(f"the fit is not judged: {error}",))
     if not going.cuts:

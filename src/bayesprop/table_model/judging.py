@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -13,7 +14,8 @@ from bayesprop import metrics
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import current, following
-from bayesprop.report.baselines import Baselines
+from bayesprop.report.baselines import SIMPLE, Baselines
+from bayesprop.report.rivals import rivals, wins_in_words
 from bayesprop.report.scoring import Comparison, compare
 from bayesprop.table.division import Division, groups_of, whole_groups
 from bayesprop.table.encoding import Rows, TableEncoding
@@ -23,7 +25,6 @@ from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predicting import predict_rows
 from bayesprop.table_model.scores import Scores
 
-_SIMPLE = ("linear", "logistic")
 _CLEAR = 2.0  # standard errors
 
 
@@ -35,9 +36,9 @@ class Judged(NamedTuple):
     rows
         Those judged; None where none are held out, and so are the others.
     models
-        Predictions of these rows, by name: "model" and its baselines, the constant first.
+        Predictions of these rows, by name: "model", its baselines, the constant first, and peers.
     scores, errors
-        Figures of each, and standard errors of the model's.
+        Figures of all but the peers, and standard errors of the model's.
     remarks
         Sentences on what does as well.
     """
@@ -74,6 +75,8 @@ def judge(
     test: Rows,
     method: str = "",
     positive: int | None = None,
+    *,
+    with_peers: bool = False,
 ) -> Judged:
     """Fit the baselines of an estimator's task to its training rows, score all on the others.
 
@@ -81,9 +84,12 @@ def judge(
         Name of the estimator's, which nothing simpler is advised to replace if it is simple itself.
     positive
         Place of the positive one of two classes.
+    with_peers
+        Whether scikit-learn's boosting and Gaussian process are fitted beside them.
     """
     current().report(0.0, 1.0, "baselines")
-    baselines = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
+    classes = getattr(estimator, "classes_", None)
+    baselines = Baselines.fit(train.X, train.y, classes, with_peers=with_peers and len(test.y) > 0)
     if not len(test.y):
         return Judged(baselines)
     models = _predicted(estimator, encoding, baselines, test)
@@ -99,7 +105,7 @@ def _predicted(
 
 def beside(baselines: Baselines | None, rows: Rows) -> dict[str, Any]:
     """Predict rows by each baseline; the constant one first: the more it can, the further right."""
-    return {} if baselines is None else dict(sorted(baselines.predict(rows.X).items()))
+    return {} if baselines is None else baselines.predict(rows.X)
 
 
 def scored(
@@ -122,9 +128,10 @@ def _judged(
     method: str,
     positive: int | None,
 ) -> Judged:
-    scores = {name: metrics.summarise(model, rows.y, positive) for name, model in models.items()}
+    simple = {name: model for name, model in models.items() if name in ("model", *SIMPLE)}
+    scores = {name: metrics.summarise(model, rows.y, positive) for name, model in simple.items()}
     errors = errors_of(models["model"], rows, positive)
-    remarks = tuple(_what_does_as_well(models, rows, method))
+    remarks = (*_what_does_as_well(simple, rows, method), *_which_peers_win(models, rows))
     return Judged(baselines, rows, models, scores, errors, remarks)
 
 
@@ -135,19 +142,23 @@ def cross_validated(
     make: Callable[[], Any],
     method: str = "",
     positive: int | None = None,
+    *,
+    with_peers: bool = False,
 ) -> Judged:
     """Judge every row by a fit to the other folds.
 
     make
         Builds the estimator.
-    method, positive
+    method, positive, with_peers
         As `judge` takes them.
     """
     going, parts = current(), []
+    notes: tuple[str, ...] = ()
     for k, part in enumerate(division.in_folds(n_folds, seed)):
         here, name = (k / n_folds, (k + 1) / n_folds), f"fold {k + 1} of {n_folds}"
         with following(going.part(*here, name, time_share=1.0 / (n_folds - k))):
-            parts.append(_of_fold(part, make()))
+            models, test, notes = _of_fold(part, make(), with_peers=with_peers)
+        parts.append((models, test))
     encoding = division.encoding()
     rows, _ = division.encoded(encoding)
     order = np.argsort(np.concatenate([test.numbers for _, test in parts]), kind="stable")
@@ -161,19 +172,28 @@ def cross_validated(
     }
     judged = rows.of(np.isin(rows.numbers, np.concatenate([test.numbers for _, test in parts])))
     classes = np.array(encoding.classes) if encoding.classes else None
-    baselines = Baselines.fit(rows.X, rows.y, classes)
+    baselines = replace(Baselines.fit(rows.X, rows.y, classes), peer_notes=notes)
     return _judged(baselines, models, judged, method, positive)
 
 
-def _of_fold(part: Division, estimator: Any) -> tuple[dict[str, Any], Rows]:
+class OfFold(NamedTuple):
+    """Predictions of the rows of a fold, by name, the rows, and notes on the peers."""
+
+    models: dict[str, Any]
+    rows: Rows
+    peer_notes: tuple[str, ...]
+
+
+def _of_fold(part: Division, estimator: Any, *, with_peers: bool) -> OfFold:
     """Predict the rows of a fold by a fit to the others, and by its baselines."""
     encoding = part.encoding()
     train, test = part.encoded(encoding)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the fit to all rows says the same
         learn(estimator, train)
-    baselines = Baselines.fit(train.X, train.y, getattr(estimator, "classes_", None))
-    return _predicted(estimator, encoding, baselines, test), test
+    classes = getattr(estimator, "classes_", None)
+    baselines = Baselines.fit(train.X, train.y, classes, with_peers=with_peers)
+    return OfFold(_predicted(estimator, encoding, baselines, test), test, baselines.peer_notes)
 
 
 class NewGroups(NamedTuple):
@@ -252,14 +272,23 @@ def _what_does_as_well(models: Mapping[str, Any], rows: Rows, method: str) -> li
     constant = gains.get("constant")
     if constant is not None and not (constant.is_clear and constant.gain > 0.0):
         return [_constant(constant, len(rows.y))]
-    if method in _SIMPLE:
+    if method in SIMPLE:
         return []
-    for name in _SIMPLE:
+    for name in SIMPLE[1:]:
         line = gains.get(name)
         if line is not None and not (line.is_clear and line.gain > 0.0):
             better = "better" if line.is_clear else "as well, as far as these rows can tell"
             return [f"a {name} model predicts {better} ({_gap(line)}): consider --method {name}"]
     return []
+
+
+def _which_peers_win(models: Mapping[str, Any], rows: Rows) -> list[str]:
+    """Say which peers of scikit-learn are better than the model, and by how much."""
+    return [
+        f"scikit-learn's {rival.name} predicts these rows better ({wins_in_words(rival)})"
+        for rival in rivals(models, rows.y, rows.group)
+        if rival.is_peer and rival.wins
+    ]
 
 
 def _constant(gain: Comparison, n: int) -> str:

@@ -39,7 +39,7 @@ from bayesprop.table_model.sources import (
     table_name,
     target_of,
 )
-from bayesprop.table_model.target_kind import kind_of
+from bayesprop.table_model.target_kind import settings_of_kind
 
 if TYPE_CHECKING:
     import polars as pl
@@ -197,7 +197,15 @@ def _fit(
     def judge_it() -> Judged:
         if not in_folds:
             with listener.doing(f"judging by {len(test.y)} rows"):
-                return judge(estimator, encoding, train, test, method, place)
+                return judge(
+                    estimator,
+                    encoding,
+                    train,
+                    test,
+                    method,
+                    place,
+                    with_peers=request.with_peers,
+                )
         if going.stop.is_set():
             return UNJUDGED
         return judged_in_folds(request, len(train.y), parts, make, method, place, listener)
@@ -264,9 +272,8 @@ def _of_kind(
 ) -> Callable[[], Any]:
     """Return what builds the estimator for the kind of its target."""
     noise = make().get_params(deep=False).get("noise")
-    name = encoding.target_name
-    kind = kind_of(request, name, encoding.task, train, listener, noise=noise)
-    return make if kind is None else lambda: make().set_params(target_kind=kind)
+    settings = settings_of_kind(request, encoding, train, listener, noise=noise)
+    return lambda: make().set_params(**settings)
 
 
 def _picture(request: FitRequest, encoding: TableEncoding) -> dict[str, Any]:

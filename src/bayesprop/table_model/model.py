@@ -268,13 +268,18 @@ class TableModel:
         fitted = self.fitted
         if fitted is None:
             raise InputError("the rows of the fit are gone: name a table to judge the model on")
+        baselines = fitted.judged.baselines
         write_page(
             path,
             self.saved,
             self.encoding,
             train=fitted.train,
             test=fitted.judged.rows,
-            about={"command": self.notes.command, "remarks": fitted.on_judging},
+            about={
+                "command": self.notes.command,
+                "remarks": fitted.on_judging,
+                "peer_notes": baselines.peer_notes if baselines else (),
+            },
             models=fitted.judged.models,
         )
 

@@ -18,6 +18,8 @@ class RowRequest:
         What it is called: a file, a data set, or any name.
     target, task, target_kind
         None: the data set's own, or as the column looks.
+    exposure
+        Column that counts grow with.
     weights, group, time, drop
         Columns.
     test_fraction
@@ -28,6 +30,7 @@ class RowRequest:
     target: str | None = None
     task: str | None = None
     target_kind: str | None = None
+    exposure: str | None = None
     weights: str | None = None
     drop: tuple[str, ...] = ()
     group: str | None = None
@@ -42,6 +45,8 @@ class FitRequest(RowRequest):
 
     test
         Rows of one's own to judge by: a table as `table` is named, or a frame.
+    with_peers
+        Whether scikit-learn's boosting and Gaussian process are fitted beside it, for the report.
     """
 
     method: str | None = None
@@ -50,6 +55,7 @@ class FitRequest(RowRequest):
     positive: str | None = None
     asked: Asked = field(default_factory=Asked)
     unit: str | None = None
+    with_peers: bool = False
 
     def __post_init__(self) -> None:
         if self.test is None:

@@ -24,6 +24,7 @@ OPTIONS = {
     "batch_size": "--batch-size",
     "inference": "--inference",
     "target_kind": "--target-kind",
+    "exposure": "--exposure",
     SEED: "--seed",
 }
 

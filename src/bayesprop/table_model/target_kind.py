@@ -9,13 +9,13 @@ from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.model.kind_guess import guessed_kind
 from bayesprop.model.target_maps import COUNT, NUMBERS, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
-from bayesprop.table.errors import one_line
+from bayesprop.table.errors import listing, one_line
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import RowRequest
 
 if TYPE_CHECKING:
-    from bayesprop.table.encoding import Rows
+    from bayesprop.table.encoding import Rows, TableEncoding
 
 WORDS = {
     POSITIVE: "numbers above 0",
@@ -25,27 +25,49 @@ WORDS = {
 """What targets of a kind are, in words."""
 
 
-def kind_of(
+def settings_of_kind(
+    request: RowRequest,
+    encoding: TableEncoding,
+    train: Rows,
+    listener: Listener,
+    *,
+    noise: Any = None,
+) -> dict[str, Any]:
+    """Return the hyper-parameters that say what a target can be; none for classes.
+
+    noise
+        What the fit was told of the noise: a variance goes with numbers as they are only.
+    """
+    kind = _kind_of(request, encoding.target_name, encoding.task, train, listener, noise)
+    if request.exposure is None:
+        return {} if kind is None else {"target_kind": kind}
+    if kind is None or request.target_kind not in (None, COUNT):
+        raise InputError("--exposure is for counts: it takes a target of numbers, of kind count")
+    names = encoding.feature_names
+    if request.exposure not in names:
+        raise InputError(
+            f"--exposure must be a column of numbers that the fit may use, got "
+            f"{one_line(request.exposure)!r}; inputs: {one_line(listing(names))}"
+        )
+    return {"target_kind": COUNT, "exposure": names.index(request.exposure)}
+
+
+def _kind_of(
     request: RowRequest,
     target: str,
     task: str,
     train: Rows,
     listener: Listener,
-    *,
-    noise: Any = None,
+    noise: Any,
 ) -> str | None:
-    """Return the kind of a target of numbers, and say where it was guessed; None for classes.
-
-    noise
-        What the fit was told of the noise: a variance goes with numbers as they are only.
-    """
+    """Return the kind of a target of numbers, and say where it was guessed; None for classes."""
     name = one_line(target)
     if task == CLASSIFICATION:
         if request.target_kind is not None:
             raise InputError(f"--target-kind is for numbers, and {name} holds classes")
         return None
-    if request.target_kind is not None:
-        return request.target_kind
+    if request.target_kind is not None or request.exposure is not None:
+        return request.target_kind or COUNT
     if isinstance(noise, Real):
         return NUMBERS
     x = train.filled

@@ -1,0 +1,131 @@
+"""The pictures of what moves a prediction: a curve or levels, with doubt, and how many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bayesprop.report.contents import Contents
+from bayesprop.report.drawing import SMALL, fitted, new_axes, scaled, set_limits, set_names, times
+from bayesprop.report.effects import Effect
+from bayesprop.report.svg import BLUE, INK, PAPER, with_values
+from bayesprop.report.words import label, number, plural, value
+
+_FOOT = 0.13
+"""Share of a picture that the histogram of the data takes."""
+
+
+def effect_figures(contents: Contents[Any]) -> Iterator[tuple[Effect, Figure]]:
+    """Draw every effect that is shown, all on one scale."""
+    shown = contents.effects.shown
+    limits = _limits(shown)
+    for effect in shown:
+        of = effect.curve.of
+        name = (
+            f"Probability of {label(of, 16)}" if of else f"Predicted {label(contents.target, 20)}"
+        )
+        yield effect, partial_dependence(effect, limits, name)
+
+
+def partial_dependence(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
+    """Mean prediction over a feature's values: epistemic band dark, total band light."""
+    if effect.levels:
+        return _levels(effect, limits, y_name)
+    (mean, ends, *bands), power = scaled(
+        effect.curve.mean, np.array(limits), *_bands(effect), by=np.array(limits)
+    )
+    (grid, edges), x_power = scaled(effect.grid, effect.edges)
+    figure, ax = new_axes(SMALL)
+    for band, alpha in zip(_pairs(bands), _alphas(bands, 0.13, 0.3), strict=True):
+        ax.fill_between(grid, *band, color=BLUE, alpha=alpha, linewidth=0)
+    ax.plot(grid, mean, color=BLUE, linewidth=1.8)
+    set_limits(ax, grid, ends, margin=0.02)
+    _draw_rows(ax, edges, effect.n_rows)
+    # Marks that nobody sees, for the pointer.
+    (marks,) = ax.plot(grid, mean, "o", color=BLUE, markersize=9, alpha=0.0)
+    with_values(marks, _texts(effect, [value(float(at)) for at in effect.grid]))
+    set_names(ax, times("", x_power), times(y_name, power))
+    return fitted(figure, ax)
+
+
+def _draw_rows(ax: Axes, edges: np.ndarray, n_rows: np.ndarray) -> None:
+    """Draw a histogram of the data at the foot, and make room for it."""
+    bottom, top = ax.get_ylim()
+    height = _FOOT * (top - bottom)
+    foot = bottom - height
+    ax.set_ylim(foot, top)
+    tops = foot + height * n_rows / max(np.max(n_rows), 1)
+    bars = ax.stairs(tops, edges, baseline=foot, fill=True, color=INK, alpha=0.3, linewidth=0)
+    bars.sticky_edges.y.clear()
+
+
+def _levels(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
+    order = np.argsort(effect.curve.mean, kind="stable")
+    (mean, ends, *bands), power = scaled(
+        effect.curve.mean[order],
+        np.array(limits),
+        *(bound[order] for bound in _bands(effect)),
+        by=np.array(limits),
+    )
+    figure, ax = new_axes((SMALL[0], max(SMALL[1], 70.0 + 21.0 * len(order))))
+    at = np.arange(len(order))
+    for (low, high), alpha in zip(_pairs(bands), _alphas(bands, 0.2, 0.45), strict=True):
+        ax.hlines(at, low, high, color=BLUE, alpha=alpha, linewidth=7)
+    set_limits(ax, ends, at, margin=0.02)
+    left, right = ax.get_xlim()
+    share = effect.n_rows[order] / max(np.max(effect.n_rows), 1)
+    ax.barh(at - 0.4, 2.0 * _FOOT * share * (right - left), 0.16, left, color=INK, alpha=0.3)
+    ax.set_xlim(left, right)
+    (marks,) = ax.plot(
+        mean, at, "o", color=BLUE, markersize=6, markeredgewidth=1.2, markeredgecolor=PAPER
+    )
+    texts = _texts(effect, [label(level, 30) for level in effect.levels])
+    with_values(marks, [f"{texts[k]}; {plural(int(effect.n_rows[k]), 'row')}" for k in order])
+    ax.set_ylim(-0.6, len(order) - 0.4)
+    ax.grid(False, axis="y")
+    set_names(ax, times(y_name, power), "")
+    ax.set_yticks(at, [label(effect.levels[i], 18) for i in order])
+    return fitted(figure, ax)
+
+
+def _bands(effect: Effect) -> list[np.ndarray]:
+    """Bounds of the total and of the epistemic band, two standard deviations; empty if none."""
+    curve = effect.curve
+    bounds = [
+        curve.mean + sign * std
+        for std in (curve.std, curve.epistemic_std)
+        if std is not None
+        for sign in (-2.0, 2.0)
+    ]
+    return [np.clip(bound, 0.0, 1.0) for bound in bounds] if curve.of else bounds
+
+
+def _pairs(bounds: Sequence[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    return list(zip(bounds[::2], bounds[1::2], strict=True))
+
+
+def _alphas(bounds: Sequence[np.ndarray], *alphas: float) -> tuple[float, ...]:
+    """Return the shades of the bands; the last is that of the epistemic one."""
+    return alphas[len(alphas) - len(bounds) // 2 :]
+
+
+def _limits(shown: Sequence[Effect]) -> tuple[float, float]:
+    """One range for all effects, so that their sizes can be compared by eye."""
+    if not shown:
+        return (0.0, 1.0)
+    bounds = [bound for effect in shown for bound in (_bands(effect) or [effect.curve.mean])]
+    return float(min(map(np.min, bounds))), float(max(map(np.max, bounds)))
+
+
+def _texts(effect: Effect, settings: Sequence[str]) -> list[str]:
+    """Say of each setting what is predicted on average, and two epistemic standard deviations."""
+    curve, name = effect.curve, label(effect.name, 30)
+    stds = np.zeros(len(settings)) if curve.epistemic_std is None else curve.epistemic_std
+    return [
+        f"{name} = {setting}: {number(float(mean))} ± {number(2.0 * float(std), 2)}"
+        for setting, mean, std in zip(settings, curve.mean, stds, strict=True)
+    ]

@@ -1,0 +1,235 @@
+"""What a table would be given to otherwise: scikit-learn's gradient boosting and Gaussian process.
+
+Each at its defaults, or with what its documentation tells a user to do; nothing tuned to a table.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+import numpy as np
+from jaxtyping import Float
+from threadpoolctl import threadpool_limits
+
+from bayesprop.model.class_predictive import ClassPredictive
+from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.model.quantile_predictive import QuantilePredictive
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+MAX_ROWS, MAX_VALUES, MAX_HISTOGRAMS, MAX_CLASSES = 50_000, 24_000_000, 3000, 30
+MAX_PROCESS_ROWS = 1000
+_MAX_SCALES = 30
+Inputs = Float[np.ndarray, "n d"]
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """Run on one core, without advice: threads of OpenMP that wait for others cost more."""
+    with warnings.catch_warnings(), threadpool_limits(1), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+class Peer(Protocol):
+    """A model of another library; `name` is its class there, less the task."""
+
+    name: ClassVar[str]
+
+    def fit(self, X: Inputs, y: np.ndarray) -> Any:
+        """Learn from rows and their targets."""
+        ...
+
+    def predict_dist(self, X: Inputs) -> Any:
+        """Predict new rows."""
+        ...
+
+
+@dataclass
+class GaussianProcess:
+    """A Gaussian process whose hyper-parameters and predictions come from so many rows at most.
+
+    A squared-exponential kernel, a length scale an input (one for all beyond 30 inputs), and noise;
+    inputs and target standardised, gaps at the mean.
+    """
+
+    seed: int = 0
+    n_learning: int = 300
+    n_kept: int = MAX_PROCESS_ROWS
+    name: ClassVar = "GaussianProcess"
+
+    @_single_threaded()
+    def fit(self, X: Inputs, y: Float[np.ndarray, " n"]) -> Self:
+        """Maximise the evidence of some rows, then condition on more of them."""
+        from sklearn.gaussian_process import GaussianProcessRegressor, kernels
+
+        self.shift_, self.scale_ = _moments(X)
+        self.mean_, self.std_ = float(y.mean()), float(y.std()) or 1.0
+        order = np.random.default_rng(self.seed).permutation(len(y))
+        inputs, targets = self._scaled(X), (y - self.mean_) / self.std_
+        scales: Any = np.ones(X.shape[1]) if X.shape[1] <= _MAX_SCALES else 1.0
+        kernel = kernels.ConstantKernel() * kernels.RBF(scales) + kernels.WhiteKernel()
+        learnt = GaussianProcessRegressor(kernel, random_state=self.seed)
+        few, kept = order[: self.n_learning], order[: self.n_kept]
+        learnt.fit(inputs[few], targets[few])
+        self.model_: Any = learnt
+        if len(kept) > len(few):
+            plain: dict[str, Any] = {"optimizer": None}
+            self.model_ = GaussianProcessRegressor(learnt.kernel_, **plain)
+            self.model_.fit(inputs[kept], targets[kept])
+        return self
+
+    @_single_threaded()
+    def predict_dist(self, X: Inputs) -> GaussianPredictive:
+        """Predict; the noise is the white part of the kernel."""
+        mean, std = self.model_.predict(self._scaled(X), return_std=True)
+        noise = np.full(len(X), self.model_.kernel_.k2.noise_level)
+        standardised = GaussianPredictive(mean, np.maximum(std**2 - noise, 0.0), noise)
+        return standardised.rescaled(self.mean_, self.std_)
+
+    def _scaled(self, X: Inputs) -> Inputs:
+        return np.nan_to_num((X - self.shift_) / self.scale_)
+
+
+@dataclass
+class QuantileBoosting:
+    """Histogram boosting of some quantiles, and once more of the mean; it takes gaps as they are.
+
+    levels
+        Of the quantiles, ascending; between them and beyond, pieces of normal distributions.
+    """
+
+    seed: int = 0
+    levels: tuple[float, ...] = LEVELS
+    name: ClassVar = "HistGradientBoosting"
+
+    @_single_threaded()
+    def fit(self, X: Inputs, y: Float[np.ndarray, " n"]) -> Self:
+        """Fit one model more than there are levels."""
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        self.mean_ = HistGradientBoostingRegressor(random_state=self.seed).fit(X, y)
+        self.models_ = [
+            HistGradientBoostingRegressor(
+                loss="quantile", quantile=float(level), random_state=self.seed
+            ).fit(X, y)
+            for level in self.levels
+        ]
+        return self
+
+    @_single_threaded()
+    def predict_dist(self, X: Inputs) -> QuantilePredictive:
+        """Predict the mean and the quantiles."""
+        quantiles = np.stack([model.predict(X) for model in self.models_], axis=1)
+        return QuantilePredictive.of(self.mean_.predict(X), np.asarray(self.levels), quantiles)
+
+
+@dataclass
+class ClassBoosting:
+    """Histogram boosting of the log loss; a class without a row has the odds of half a row."""
+
+    classes: np.ndarray
+    seed: int = 0
+    name: ClassVar = "HistGradientBoosting"
+
+    @_single_threaded()
+    def fit(self, X: Inputs, y: np.ndarray) -> Self:
+        """Fit one model to the codes of the labels."""
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        codes = np.searchsorted(self.classes, y)
+        self.n_ = len(y)
+        self.model_ = HistGradientBoostingClassifier(random_state=self.seed).fit(X, codes)
+        return self
+
+    @_single_threaded()
+    def predict_dist(self, X: Inputs) -> ClassPredictive:
+        """Predict the probabilities of every class."""
+        proba = np.full((len(X), len(self.classes)), 0.5 / self.n_)
+        proba[:, self.model_.classes_] = self.model_.predict_proba(X)
+        return ClassPredictive.of_sure_weights(proba, self.classes)
+
+
+class Plan(NamedTuple):
+    """A peer, unfitted, and the most rows that it is fitted to."""
+
+    peer: Peer
+    n_rows: int
+
+    def fitted(self, X: Inputs, y: np.ndarray) -> Peer:
+        """Fit it, to a sample where there are more rows."""
+        if len(y) > self.n_rows:
+            chosen = np.random.default_rng(0).choice(len(y), self.n_rows, replace=False)
+            X, y = X[np.sort(chosen)], y[np.sort(chosen)]
+        return self.peer.fit(X, y)
+
+
+class Plans(NamedTuple):
+    """What is fitted to a table, and sentences on what is left out or sampled."""
+
+    each: tuple[Plan, ...]
+    notes: tuple[str, ...]
+
+
+def plans(n: int, d: int, classes: np.ndarray | None = None) -> Plans:
+    """Choose the peers of a task, and rows for each that keep the time of a report.
+
+    n, d
+        Training rows and encoded columns.
+    classes
+        All that the labels may be; None for numbers.
+    """
+    boosting = _boosting(n, d, classes)
+    if classes is not None:
+        return boosting
+    if n <= MAX_PROCESS_ROWS:
+        return Plans((*boosting.each, Plan(GaussianProcess(), n)), boosting.notes)
+    note = f"GaussianProcess is left out beyond {MAX_PROCESS_ROWS:,} training rows."
+    return Plans(boosting.each, (*boosting.notes, note))
+
+
+def _boosting(n: int, d: int, classes: np.ndarray | None) -> Plans:
+    peer: Peer = QuantileBoosting() if classes is None else ClassBoosting(classes)
+    n_models = len(LEVELS) + 1 if classes is None else len(classes) if len(classes) > 2 else 1
+    if n_models > MAX_CLASSES or n_models * d > MAX_HISTOGRAMS:
+        what = "quantiles" if classes is None else "classes"
+        return Plans((), (
+            f"{peer.name} is left out beyond {MAX_CLASSES} classes and beyond "
+            f"{MAX_HISTOGRAMS:,} features times {what} (here: {d:,} times {n_models}).",
+        ))  # fmt: skip
+    most = min(MAX_ROWS, MAX_VALUES // (n_models * max(d, 1)))
+    note = f"{peer.name} was fitted to {most:,} of the {n:,} training rows."
+    return Plans((Plan(peer, most),), (note,) * (most < n))
+
+
+class Fitted(NamedTuple):
+    """Peers by name, fitted, and sentences on those that saw fewer rows, or that are left out."""
+
+    models: dict[str, Peer]
+    notes: tuple[str, ...]
+
+
+def fit_peers(X: Inputs, y: np.ndarray, classes: np.ndarray | None = None) -> Fitted:
+    """Fit the peers of the task; one that cannot learn or predict the rows is left out."""
+    planned = plans(len(X), X.shape[1], classes)
+    models, notes = {}, list(planned.notes)
+    for plan in planned.each:
+        try:
+            peer = plan.fitted(X, y)
+            if not np.all(peer.predict_dist(X[:1]).is_finite):
+                raise ValueError("its predictions are not finite")
+            models[peer.name] = peer
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            notes.append(f"{plan.peer.name} is left out: {str(error).splitlines()[0]}.")
+    return Fitted(models, tuple(notes))
+
+
+def _moments(X: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and std of every column's values; 0 and 1 where there are none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        mean, std = np.nan_to_num(np.nanmean(X, axis=0)), np.nan_to_num(np.nanstd(X, axis=0))
+    return mean, np.where(std > 0.0, std, 1.0)
