@@ -16,7 +16,7 @@ from headless import opened, printed
 
 pytestmark = pytest.mark.browser
 # Runs outside the page, whose own policy forbids all scripts but its own.
-PROBE = """<!doctype html><iframe id="page" style="border:0;width:{width}px;height:900px"
+PROBE = r"""<!doctype html><iframe id="page" style="border:0;width:{width}px;height:900px"
 src="{page}"></iframe><pre id="found">nothing</pre><script>
 document.getElementById("page").onload = event => {{
   const inside = event.target.contentDocument, found = {{cut: [], small: []}};

@@ -32,7 +32,7 @@ from bayesprop.model.predictive import MixturePredictive
 from bayesprop.model.task import Standardiser
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.page import write_report
-from bayesprop.report.words import number
+from bayesprop.report.words import number, percent
 from bayesprop.table.encoding import TableEncoding
 
 SCRIPT = (resources.files("bayesprop.report") / "templates/page.js").read_text("utf-8").rstrip("\n")
@@ -377,3 +377,21 @@ def test_baselines_are_compared_by_name_whatever_their_order(tmp_path):
         of_line, of_mean = (rmse(models[name], judged.y) for name in ("linear", "constant"))
         said = f"a Bayesian linear model by {number(of_line)} and the training mean alone by"
         assert f"{said} {number(of_mean)}" in text
+
+
+def test_the_right_answers_of_baselines_go_by_name(tmp_path):
+    """In the order in which a fit judges them, and in the other."""
+    train, test = WINE
+    about = given(train, test)
+    line = Baselines.fit(train.X, train.y, np.unique(train.y)).predict(test.X)
+    of_line, of_most = (
+        percent(np.mean(line[name].label == test.y), 1) for name in ("logistic", "constant")
+    )
+    assert of_line != of_most
+    model = about["estimator"].predict_dist(test.X)
+    for names in (("constant", "logistic"), ("logistic", "constant")):
+        models = {"model": model, **{name: line[name] for name in names}}
+        write_report(tmp_path / "r.html", **about, models=models)
+        text = plain((tmp_path / "r.html").read_text())
+        assert plain(f"a logistic regression is right in {of_line} and") in text
+        assert plain(f"of the training rows is right in {of_most}.") in text

@@ -106,7 +106,8 @@ class Table(NamedTuple):
 def _plans(train: Rows, task: str) -> Plans:
     """Choose the peers; those of classes know the classes of the rows that they are given."""
     classes = np.unique(train.y) if task == CLASSIFICATION else None
-    return plans(len(train.X), train.X.shape[1], classes)
+    n, d = train.X.shape
+    return plans(n, d, classes)
 
 
 def _check(options: Compare) -> None:

@@ -214,7 +214,8 @@ class Fitted(NamedTuple):
 
 def fit_peers(X: Inputs, y: np.ndarray, classes: np.ndarray | None = None) -> Fitted:
     """Fit the peers of the task; one that cannot learn or predict the rows is left out."""
-    planned = plans(len(X), X.shape[1], classes)
+    n, d = X.shape
+    planned = plans(n, d, classes)
     models, notes = {}, list(planned.notes)
     for plan in planned.each:
         try:
