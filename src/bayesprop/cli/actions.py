@@ -313,7 +313,9 @@ class Suggest(OfModel, WithAbsent, WithSeed, WithJson, WithRemarks):
     reference: str | None = option(
         "Rows whose predictions matter: expected-entropy-reduction.", metavar="TABLE"
     )
-    out: Path | None = option("A .csv, .tsv, .jsonl or .parquet file.", "--out", "-o", metavar="FILE")
+    out: Path | None = option(
+        "A .csv, .tsv, .jsonl or .parquet file.", "--out", "-o", metavar="FILE"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
