@@ -49,6 +49,10 @@ _TRAINING = 0.8
 """Share of the time, and of the bar, that training takes; the rest is for rows left out."""
 
 
+_PROCESS_SECONDS, _PROCESS_ROWS = 8.0, 2_000
+"""What processes of an output take at so many rows or more."""
+
+
 class FitInfo(NamedTuple):
     """What training met.
 
@@ -118,7 +122,8 @@ def fit(
     distinct = Distinct.of(rows, parted)
     state, left_out = with_deviations(state, distinct, settings)
     if left_out is not None:
-        if training.is_over:
+        is_short = progress.is_over or progress.seconds_left < _process_seconds(rows)
+        if settings.learns_processes and is_short:
             settings = replace(settings, learns_processes=False)
             training.cut("no Gaussian processes")
         state, out = with_judged(state, distinct, left_out, settings)
@@ -126,6 +131,12 @@ def fit(
             state = _with_replicates(state, distinct, left_out.some, out)
     is_constant = not np.ptp(rows.y, axis=0).any()
     return state, _info(state, losses, settings, len(restarted), is_constant=is_constant)
+
+
+def _process_seconds(rows: Rows) -> float:
+    """Return how long Gaussian processes may take to learn, on a slow machine."""
+    n_rows, n_outputs = len(rows.x), rows.y.shape[1]
+    return n_outputs * (1.0 + _PROCESS_SECONDS * min(1.0, n_rows / _PROCESS_ROWS))
 
 
 def _left_out(rows: Rows, parted: Groups, n_members: int) -> tuple[Rows, Groups]:

@@ -32,7 +32,7 @@ from bayesprop.numerics.machine import n_cores
 _ORDERED_AT_A_TIME = 100_000  # row numbers: starting a generator takes as long as 2000 of them
 _STEPS_AT_A_TIME = 500  # between looks at whether to stop
 _N_PROGRESS = 10  # reports of each member
-_N_TRIED, _SLOWER = 100, 1.4  # steps that tell how long one takes, and longer side by side
+_N_TRIED, _SLOWER = 300, 1.4  # steps that tell how long one takes, and longer side by side
 
 
 class Batches(NamedTuple):
