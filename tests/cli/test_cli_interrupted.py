@@ -98,7 +98,7 @@ def test_ctrl_c_in_a_terminal_offers_what_there_is(houses, tmp_path, answer, cod
     assert b"held-out rows" in rest
     assert any(
         re.fullmatch(r"stopped by an interrupt after .* s: round 1 of 2, \d+ of 100000 epochs", one)
-        for one in bayesprop.load(out).fit_report_.warnings
+        for one in bayesprop.load(out).estimator.fit_report_.warnings
     )
 
 

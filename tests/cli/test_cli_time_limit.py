@@ -25,7 +25,7 @@ def test_the_best_model_that_fits_in_the_time(cli, houses, tmp_path):
     assert "stopped by the time limit after" in advice
     assert "and a second round be fitted" in advice
     assert "judged by fits of less time than the one that is saved" in advice
-    report = bayesprop.load(out).fit_report_
+    report = bayesprop.load(out).estimator.fit_report_
     assert any("of 1000000 epochs" in one for one in report.warnings)
 
 

@@ -98,7 +98,9 @@ def test_the_command_line_and_python_agree(tmp_path: Path, capsys: pytest.Captur
     found = own.predict(path)
     assert list(printed[0]) == ["row", *found.columns]
     assert [row["decision"] for row in printed] == found["decision"].to_list()
-    np.testing.assert_allclose([float(row["p(yes)"]) for row in printed], found["p(yes)"])
+    np.testing.assert_allclose(
+        [float(row["p(yes)"]) for row in printed], found["p(yes)"], rtol=1e-6
+    )
     assert str(bayesprop.load(file)) == str(own)
 
 

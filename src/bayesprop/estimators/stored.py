@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from bayesprop.catalogue import METHODS, estimator_class
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.input_model import InputModel, KnownInputs
 from bayesprop.model.method import Learned, Stored
-from bayesprop.model.pruning import Pruned
 from bayesprop.model.task import Classes, Numbers, Standardiser, task_from_dict
 
 _GONE: dict[str, dict[str, Any]] = {"PBPRegressor": {"reference": False}}
@@ -28,6 +27,25 @@ _RENAMED: dict[str, dict[str, str]] = {
 
 _ADDED = {"target_kind": "numbers", "exposure": None}
 """Hyper-parameters that older files do not have, each with the value that stands for them."""
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What was removed from an estimator.
+
+    share, by_layer
+        As asked for.
+    n_weights, n_removed
+        Counts over the whole network.
+    threshold
+        Signal-to-noise, |mean| / std, below which the share of all weights lay.
+    """
+
+    share: float
+    by_layer: bool
+    n_weights: int
+    n_removed: int
+    threshold: float
 
 
 def stored_params(estimator: Any) -> dict[str, Any]:

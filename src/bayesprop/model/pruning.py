@@ -6,7 +6,6 @@ of arrays of any shapes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -14,25 +13,6 @@ import numpy as np
 
 NO_LOG_STD = -200.0
 """Of a weight that is gone: softplus and exp of it are 0 in float32, and it can be stored."""
-
-
-@dataclass(frozen=True)
-class Pruned:
-    """What was removed from an estimator.
-
-    share, by_layer
-        As asked for.
-    n_weights, n_removed
-        Counts over the whole network.
-    threshold
-        Signal-to-noise, |mean| / std, below which the share of all weights lay.
-    """
-
-    share: float
-    by_layer: bool
-    n_weights: int
-    n_removed: int
-    threshold: float
 
 
 def signal_to_noise(m: Any, std: Any) -> Any:
