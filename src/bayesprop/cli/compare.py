@@ -49,7 +49,7 @@ CONSTANT = "constant"
 PICTURES = (".svg", ".png")
 _METRICS = {
     CLASSIFICATION: {"calibration_error": "calibration error", "accuracy": "accuracy"},
-    REGRESSION: {"rmse": "RMSE", "log_likelihood": "log-lik.", "coverage_90": "inside 90 %"},
+    REGRESSION: {"rmse": "RMSE", "log_likelihood": "log-lik.", "coverage_90": "in 90 %"},
 }
 _OF_A_RARE_CLASS = {
     "average_precision": "average precision",
