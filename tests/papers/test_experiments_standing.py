@@ -8,6 +8,7 @@ from made_rows import row_of_today as row
 from scipy import integrate, stats
 
 from bayesprop import metrics
+from bayesprop.model import quantile_predictive
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.quantile_predictive import QuantilePredictive
 from bayesprop.report.peers import GaussianProcess, QuantileBoosting
@@ -25,7 +26,8 @@ LEVELS = np.linspace(0.05, 0.95, 19)
 CRPS = Score("crps", "CRPS", -1)
 
 
-def test_quantiles_of_a_normal_distribution_are_that_distribution():
+def test_quantiles_of_a_normal_distribution_are_that_distribution(monkeypatch):
+    monkeypatch.setattr(quantile_predictive, "_BLOCK", 2)
     mean, std = np.array([0.3, -2.0, 5.0]), np.array([0.5, 1.0, 3.0])
     normal = GaussianPredictive(mean, np.zeros(3), std**2)
     found = QuantilePredictive.of(mean, LEVELS, stats.norm.ppf(LEVELS, mean[:, None], std[:, None]))

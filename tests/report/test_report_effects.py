@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 from report_fakes import FRAUD, WINE, classifier, given, regressor, rows, slopes
 
+from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.report.contents import collect
-from bayesprop.report.effects import MOMENTS, Feature, effects, features_of
+from bayesprop.report.effects import MOMENTS, Feature, effects, features_of, probabilities
 from bayesprop.table.encoding import TableEncoding
 
 TWO = (Feature("a", (0,)), Feature("b", (1,)))
@@ -127,3 +128,35 @@ def test_a_weekday_is_one_feature():
     assert features[2].levels[:2] == ("Monday", "Tuesday")
     names = [encoding.feature_names[k] for k in features[2].columns]
     assert names[0] == "day=Monday"
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_doubt_about_a_probability_is_its_variance_over_the_posterior(n_classes):
+    """Two networks that disagree a little: exact of two classes, a bound of more."""
+    rng = np.random.default_rng(0)
+    mean = rng.dirichlet(np.full(n_classes, 5.0), 50)
+    away = 0.02 * mean * rng.choice([-1.0, 1.0], mean.shape)
+    away -= mean * np.sum(away, axis=1, keepdims=True)
+    members = np.stack([mean + away, mean - away])
+    entropy = -np.mean(np.sum(members * np.log(members), axis=2), axis=0)
+    predicted = ClassPredictive(mean, entropy, np.arange(n_classes))
+    found = probabilities(predicted.classes).quantities(predicted)[n_classes:].T
+    exact = members.var(axis=0)
+    if n_classes == 2:
+        np.testing.assert_allclose(found, exact, rtol=2e-3)
+    else:
+        assert np.all(found >= 0.998 * exact)
+
+
+def test_the_density_counts_the_rows():
+    x = rows(150, d=2, seed=4).X
+    x[:, 1] = np.arange(150) % 3 == 0
+    number, level = sorted(
+        effects(regressor(d=2).predict_dist, x, TWO, MOMENTS).shown, key=lambda one: one.name
+    )
+    assert level.levels == ("0", "1")
+    assert list(level.n_rows) == [100, 50]
+    inside = (x[:, 0] >= number.grid[0]) & (x[:, 0] <= number.grid[-1])
+    assert number.n_rows.sum() == inside.sum()
+    first = (x[:, 0] >= number.edges[0]) & (x[:, 0] < number.edges[1])
+    assert number.n_rows[0] == first.sum()

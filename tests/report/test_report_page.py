@@ -140,6 +140,10 @@ def test_everything_that_was_promised_is_there(page, task):
     text = plain(Page(page).text)
     for part in (*ALIKE, *PROMISED[task]):
         assert part in text, part
+    if task == "numbers":
+        assert page.count(": predicted ") == 2 * 120, "each row in two pictures, under the pointer"
+        assert re.search(r"<use [^>]*><title>row \d+: predicted \S+ \(\S+ to \S+\), actual", page)
+        assert re.search(r"<title>x1 = [^<]*: [^<]* ± [^<]*</title></use>", page)
     if task == "classes":
         places = [text.rindex(part) for part in ("It expects", "How good the", "Reliability d")]
         assert places == sorted(places), "the verdict comes first"

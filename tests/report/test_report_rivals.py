@@ -14,7 +14,8 @@ from bayesprop.report import peers
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.page import write_report
 from bayesprop.report.peers import fit_peers, plans
-from bayesprop.report.rivals import interval_score, rivals
+from bayesprop.report.rivals import Lead, Rival, interval_score, rivals, verdict_in_words
+from bayesprop.report.scoring import Comparison
 
 
 def judged(task, estimator):
@@ -48,6 +49,23 @@ def test_differences_are_those_of_a_paired_test(numbers):
     by_group = rivals(models, y, np.arange(len(y)) // 2)
     assert by_group[0].leads[0].by.error != found["constant"].leads[0].by.error
     assert rivals({k: p[:9] for k, p in models.items()}, y[:9]) == ()
+
+
+def test_the_verdict_follows_from_the_figures():
+    def lead(name, gain):
+        return Lead(name, "y", Comparison(gain, 0.1))
+
+    def text(crps, rmse):
+        return verdict_in_words(Rival("Peer", (lead("CRPS", crps), lead("RMSE", rmse))), "m")
+
+    better = "Peer (scikit-learn) predicts these rows better, beyond two standard errors"
+    assert text(-0.3, 0.9) == f"{better}: CRPS by 0.3 ± 0.1 m"
+    assert text(-0.3, -0.4) == f"{better}: CRPS by 0.3 ± 0.1 m and RMSE by 0.4 ± 0.1 m"
+    assert text(0.3, -0.4).endswith(": CRPS by 0.3 ± 0.1 m; Peer is better in RMSE by 0.4 ± 0.1 m")
+    assert text(0.3, 0.4).startswith("this model predicts these rows better than Peer")
+    for close in (-0.19, 0.0, 0.19):
+        apart = "by CRPS, this model and Peer (scikit-learn) cannot be told apart on these rows"
+        assert text(close, 0.1) == apart
 
 
 def test_the_interval_score_by_hand():
@@ -103,8 +121,10 @@ def test_a_page_says_who_is_better(tmp_path, numbers):
         page = (tmp_path / "r.html").read_text("utf-8")
         assert '<a href="#peers">Your data against boosting</a>' in page
         found[name] = plain(Page(page).text)
-    assert "This model predicts these rows better than scikit-learn's HistGrad" in found["line"]
-    assert "scikit-learn's HistGradientBoosting predicts these rows better" in found["steps"]
+    assert (
+        "This model predicts these rows better than HistGradientBoosting (scikit" in found["line"]
+    )
+    assert "HistGradientBoosting (scikit-learn) predicts these rows better" in found["steps"]
 
 
 def test_a_page_of_classes_compares_log_loss(tmp_path):

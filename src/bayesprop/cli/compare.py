@@ -47,7 +47,7 @@ CONSTANT = "constant"
 PICTURES = (".svg", ".png")
 _METRICS = {
     CLASSIFICATION: {"calibration_error": "calibration error", "accuracy": "accuracy"},
-    REGRESSION: {"rmse": "RMSE", "log_likelihood": "log-likelihood", "coverage_90": "inside 90 %"},
+    REGRESSION: {"rmse": "RMSE", "log_likelihood": "log-lik.", "coverage_90": "in 90 %"},
 }
 _OF_A_RARE_CLASS = {
     "average_precision": "average precision",
@@ -266,7 +266,7 @@ def _show(of: Table, summaries: Sequence[Summary]) -> None:
     title = (
         f"{of.target}: {options.splits} splits, {n_train} rows to learn from and {n_test} held out"
     )
-    names = ("", SCORES[task][1], "behind", "± s.e.", *of.columns.values(), "seconds a fit")
+    names = ("", SCORES[task][1], "behind", "± s.e.", *of.columns.values(), "seconds")
     rows = [_line(summary, of.columns) for summary in summaries]
     print_table(title, names, rows, right=range(1, len(names)))
     unit = (
@@ -309,5 +309,5 @@ def _line(summary: Summary, columns: dict[str, str]) -> tuple[str, ...]:
     gap = () if summary.behind is None else summary.behind
     behind = [figure(value, 2) for value in gap] or ["", ""]
     metrics = (figure(summary.metrics.get(key)) for key in columns)
-    score, seconds = figure(summary.score), figure(summary.seconds, 3)
+    score, seconds = figure(summary.score), figure(summary.seconds, 2)
     return (summary.method, score, *behind, *metrics, seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ from scipy import special
 
 from bayesprop.model.predictive import Function, Moments, Predictive
 
+_BLOCK = 10_000
+"""Rows at a time, where each takes as many numbers as there are shares."""
 _N_SHARES = 200
 """Equal shares of probability that stand for the distribution in its CRPS and variance."""
 
@@ -45,8 +48,9 @@ class QuantilePredictive(Predictive):
             Of every row, from a model of its own; the variance is that of the quantiles.
         """
         ordered = np.sort(quantiles, axis=1)
-        shares = _at(special.ndtri(_midpoints()), special.ndtri(levels), ordered)
-        return cls(mean, np.zeros_like(mean), shares.var(axis=0), np.asarray(levels), ordered)
+        at, knots = special.ndtri(_midpoints()), special.ndtri(levels)
+        var = _in_blocks(lambda rows: _at(at, knots, rows).var(axis=0), ordered)
+        return cls(mean, np.zeros_like(mean), var, np.asarray(levels), ordered)
 
     def __getitem__(self, rows: Any) -> QuantilePredictive:
         """Select rows (a slice, mask or index array)."""
@@ -85,9 +89,13 @@ class QuantilePredictive(Predictive):
     def _crps(self, y: Moments) -> Moments:
         """Twice the mean quantile (pinball) loss over equal shares of probability, y."""
         levels = _midpoints()
-        shares = _at(special.ndtri(levels), special.ndtri(self.levels), self.quantiles)
-        short = y - shares
-        return 2.0 * np.mean(np.maximum(levels[:, None] * short, (levels[:, None] - 1) * short), 0)
+        at, knots = special.ndtri(levels), special.ndtri(self.levels)
+
+        def loss(y: Moments, rows: Float[np.ndarray, "n q"]) -> Moments:
+            short = y - _at(at, knots, rows)
+            return np.mean(np.maximum(levels[:, None] * short, (levels[:, None] - 1) * short), 0)
+
+        return 2.0 * _in_blocks(loss, y, self.quantiles)
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n)."""
@@ -97,6 +105,12 @@ class QuantilePredictive(Predictive):
             [_at(scores[:, i], knots, self.quantiles[i : i + 1])[:, 0] for i in range(len(self))],
             axis=1,
         )
+
+
+def _in_blocks(function: Callable[..., Moments], *arrays: np.ndarray) -> Moments:
+    """Apply a function of rows to some rows at a time."""
+    starts = range(0, max(len(arrays[0]), 1), _BLOCK)
+    return np.concatenate([function(*(a[k : k + _BLOCK] for a in arrays)) for k in starts])
 
 
 def _midpoints() -> Float[np.ndarray, " s"]:

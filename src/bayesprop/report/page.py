@@ -24,7 +24,7 @@ from bayesprop.report.calibration import MIN_ROWS
 from bayesprop.report.contents import collect
 from bayesprop.report.figures import MAX_BALANCED, draw
 from bayesprop.report.of_classes import LEFT_OUT, MAX_MATRIX
-from bayesprop.report.rivals import in_words, wins_in_words
+from bayesprop.report.rivals import verdict_in_words
 from bayesprop.report.scoring import Score
 from bayesprop.report.svg import STYLE
 
@@ -97,8 +97,7 @@ def write_report(
         "min_rows": MIN_ROWS,
         "max_balanced": MAX_BALANCED,
         "max_matrix": MAX_MATRIX,
-        "in_words": in_words,
-        "wins_in_words": wins_in_words,
+        "verdict_in_words": verdict_in_words,
         "left_out": LEFT_OUT,
         "cell": _cell,
         "spread": _spread,

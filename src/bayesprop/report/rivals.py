@@ -134,6 +134,17 @@ def in_words(lead: Lead, unit: str = "") -> str:
     return f"{lead.loss} by {gap} ± {error}{suffix}"
 
 
-def wins_in_words(rival: Rival, unit: str = "") -> str:
-    """List where a rival is better: "CRPS by 0.12 ± 0.05 and RMSE by 0.2 ± 0.1"."""
-    return join([in_words(lead, unit) for lead in rival.wins])
+def verdict_in_words(rival: Rival, unit: str = "") -> str:
+    """Say who is better by the first lead, and where the other is, each beyond two errors."""
+    peer, first = f"{rival.name} (scikit-learn)", rival.leads[0]
+    wins = join([in_words(lead, unit) for lead in rival.wins])
+    if rival.winner == "rival":
+        return f"{peer} predicts these rows better, beyond two standard errors: {wins}"
+    if rival.winner == "model":
+        text = (
+            f"this model predicts these rows better than {peer}, beyond two standard errors: "
+            f"{in_words(first, unit)}"
+        )
+    else:
+        text = f"by {first.loss}, this model and {peer} cannot be told apart on these rows"
+    return f"{text}; {rival.name} is better in {wins}" if wins else text

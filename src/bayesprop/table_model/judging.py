@@ -15,7 +15,7 @@ from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import current, following
 from bayesprop.report.baselines import SIMPLE, Baselines
-from bayesprop.report.rivals import rivals, wins_in_words
+from bayesprop.report.rivals import rivals, verdict_in_words
 from bayesprop.report.scoring import Comparison, compare
 from bayesprop.table.division import Division, groups_of, whole_groups
 from bayesprop.table.encoding import Rows, TableEncoding
@@ -285,7 +285,7 @@ def _what_does_as_well(models: Mapping[str, Any], rows: Rows, method: str) -> li
 def _which_peers_win(models: Mapping[str, Any], rows: Rows) -> list[str]:
     """Say which peers of scikit-learn are better than the model, and by how much."""
     return [
-        f"scikit-learn's {rival.name} predicts these rows better ({wins_in_words(rival)})"
+        verdict_in_words(rival)
         for rival in rivals(models, rows.y, rows.group)
         if rival.is_peer and rival.wins
     ]
