@@ -179,7 +179,8 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
             Rows in the original units, columns as in `fit`; NaN where a value is missing: the
             prediction is then a mixture over what it may be.
         """
-        return self.fitted_.predict(_checked_inputs(self, X))
+        X = _checked_inputs(self, X)
+        return self.fitted_.predict(X)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
@@ -370,7 +371,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
             Rows in the original units, columns as in `fit`; NaN where a value is missing: the
             prediction is then a mixture over what it may be.
         """
-        return self.fitted_.predict(_checked_inputs(self, X))
+        X = _checked_inputs(self, X)
+        return self.fitted_.predict(X)
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n c"]:
         """Predictive probability of every class, in the order of `classes_`; rows sum to one."""
