@@ -96,3 +96,24 @@ def test_methods_are_compared_on_one_kind(cli, tmp_path):
     assert result.json["target_kind"] == "count"
     plain = cli(*words, "--plot", tmp_path / "p.svg", "--json", "--target-kind", "numbers")
     assert plain.json["target_kind"] == "numbers"
+
+
+def test_counts_grow_with_the_column_that_is_named(cli, tmp_path):
+    rng = np.random.default_rng(2)
+    age, years = rng.normal(size=200), rng.uniform(0.5, 4.0, 200)
+    visits = rng.poisson(years * np.exp(0.4 * age))
+    table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
+    lines = [f"{a:.4f},{b:.3f},{c}" for a, b, c in zip(age, years, visits, strict=True)]
+    table.write_text("\n".join(["age,years,visits", *lines]))
+    asked = ["fit", table, "--target", "visits", "--method", "linear", "--out", model]
+    assert cli(*asked, "--exposure", "years").code == 0
+    facts = cli("inspect", model, "--json").json
+    assert facts["target_kind"] == "count"
+    assert facts["parameters"]["exposure"] == 1
+    later = tmp_path / "later.csv"
+    later.write_text("age,years\n0,1\n0,3\n")
+    short, long = (float(row["mean"]) for row in cli("predict", model, later).rows)
+    assert 2.0 < long / short < 4.5
+    assert "column of numbers" in cli(*asked, "--exposure", "year").refusal
+    numbers = cli(*asked, "--exposure", "years", "--target-kind", "numbers")
+    assert "--exposure is for counts" in numbers.refusal

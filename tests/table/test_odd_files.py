@@ -105,6 +105,8 @@ def test_a_folder_of_parquet_is_one_table(tmp_path):
     for name, rows in (("b.parquet", FRAME[5:]), ("a.parquet", FRAME[:5])):
         rows.write_parquet(tmp_path / name)
     (tmp_path / "_SUCCESS").write_text("")
+    (tmp_path / ".cache").mkdir()
+    FRAME.drop("town").write_parquet(tmp_path / ".cache" / "other.parquet")
     assert read_table(f"{tmp_path}/").equals(FRAME)
     years = tmp_path / "run=7"
     for year in (2023, 2024):

@@ -91,8 +91,15 @@ def excel(content: bytes, part: str | None, path: Path) -> pl.DataFrame:
 
 
 def folder_of_parquet(content: bytes, part: str | None, path: Path) -> pl.DataFrame:  # noqa: ARG001
-    """Read all .parquet files in a folder as one table, with the columns that folders name."""
-    files = sorted(path.rglob("*.parquet"))
+    """Read all .parquet files in a folder as one table, with the columns that folders name.
+
+    Folders whose names begin with "." or "_" are those of programs, and left out.
+    """
+    files = [
+        file
+        for file in sorted(path.rglob("*.parquet"))
+        if not any(part[0] in "._" for part in file.relative_to(path).parts)
+    ]
     if not files:
         raise TableError(f"{quoted(path)} is a folder without .parquet files: name a file")
     schemas = {file: pl.read_parquet_schema(file) for file in files}
