@@ -214,6 +214,7 @@ def test_rows_with_exposures_are_predicted_each_by_its_own(of_rates):
         ({"exposure": "years"}, None, "must be a column of X"),
         ({"exposure": 2}, 0.0, "got 0 in row 5"),
         ({"exposure": 2}, np.nan, "got nan in row 5"),
+        ({"exposure": 2}, 1e-300, "got 1e-300 in row 5"),
         ({"exposure": 2, "target_kind": "numbers"}, None, "must be 'count'"),
     ],
 )
@@ -224,3 +225,15 @@ def test_exposures_are_checked(of_rates, change, value, rule):
         x[5, 2] = value
     with pytest.raises(ValueError, match=rule):
         BayesianLinearRegressor(**({"target_kind": "count"} | change)).fit(x, y)
+
+
+@pytest.mark.parametrize("change", [{"y_exposure": 3}, {"y_exposure": True}, {"y_map": "slopes"}])
+def test_a_file_with_another_exposure_or_tendency_is_refused(of_rates, change):
+    header, arrays = of_rates[0].to_stored()
+    header = copy.deepcopy(header)
+    if "y_map" in change:
+        header["y_map"]["slopes"].append(0.0)
+    else:
+        header |= change
+    with pytest.raises(ValueError, match=r"y_exposure must be|a slope an input"):
+        BayesianLinearRegressor.from_stored(header, arrays)

@@ -10,7 +10,8 @@ from scipy import optimize, stats
 from sklearn.linear_model import Ridge
 
 from bayesprop.model.count_scores import CountScores, Tendency
-from bayesprop.model.left_out import PRECISIONS, left_out_errors
+from bayesprop.model.left_out import PRECISIONS
+from bayesprop.model.left_out import Ridge as WeightedRows
 from bayesprop.model.target_kinds import learnt_map, map_from_dict
 from bayesprop.model.target_maps import COUNT, POSITIVE, SHARE, Logit, SoftplusInverse
 
@@ -33,6 +34,9 @@ PLACES = {
     ),
     "one score": (CountScores(np.array([0.5]), np.array([1.0])), np.array([-0.4, 0.2, 3.0])),
 }
+TENDENCY = {
+    "kind": COUNT, "knots": [0.5], "scores": [0.0], "slopes": [1.0], "intercept": 0.0, "std": 1.0,
+}  # fmt: skip
 EVERY = pytest.mark.parametrize(("map", "y"), PLACES.values(), ids=PLACES)
 
 
@@ -85,6 +89,10 @@ def test_maps_are_read_as_they_were_written(map, y):
         {"kind": COUNT, "knots": [0.5, 1.5], "scores": [0.0, 1e9]},
         {"kind": COUNT, "knots": [0.5, float("inf")], "scores": [0.0, 1.0]},
         {"kind": COUNT, "knots": [[0.5]], "scores": [[0.5]]},
+        {"kind": COUNT, "knots": [0.5], "scores": [0.0], "slopes": [1.0], "intercept": 0.0},
+        TENDENCY | {"std": 0.0},
+        TENDENCY | {"slopes": [float("nan")]},
+        TENDENCY | {"slopes": [[1.0]]},
     ],
 )
 def test_hostile_maps_are_refused(stored):
@@ -151,7 +159,7 @@ def test_what_is_drawn_has_the_slopes_of_an_ordered_probit():
 def test_left_out_errors_are_those_of_fits_without_the_row():
     rng = np.random.default_rng(1)
     x, z, weight = rng.normal(size=(12, 3)), rng.normal(size=(12, 1)), rng.uniform(0.5, 2.0, 12)
-    errors = left_out_errors(x, z, weight)[:, :, 0]
+    errors = WeightedRows.of(x, weight).left_out_errors(z)[:, :, 0]
     for precision, of_rows in zip(PRECISIONS, errors, strict=True):
         for row in range(12):
             others = np.arange(12) != row
@@ -159,6 +167,10 @@ def test_left_out_errors_are_those_of_fits_without_the_row():
             model = Ridge(alpha=precision).fit(x[others], z[others, 0], weight[others])
             gap = z[row, 0] - model.predict(x[[row]])[0]
             assert of_rows[row] == pytest.approx(gap, rel=1e-6)
+        slopes, intercept = WeightedRows.of(x, weight).line(z[:, 0], precision)
+        model = Ridge(alpha=precision).fit(x, z[:, 0], weight)
+        np.testing.assert_allclose(slopes, model.coef_, rtol=1e-7)
+        assert intercept == pytest.approx(model.intercept_)
 
 
 @pytest.mark.parametrize("is_log", [True, False])

@@ -31,6 +31,12 @@ SMOOTH = {"positive": SoftplusInverse(1.5), "share": Logit()}
 COUNTS = {
     "few": CountScores(np.array([0.5, 1.5, 2.5, 4.5, 9.5]), np.array([0.3, 0.9, 1.3, 1.8, 2.4])),
     "many": CountScores(np.array([100.5, 900.5, 4000.5]), np.array([-2.0, 0.0, 2.0])),
+    "rates": CountScores(
+        np.array([-0.2, 0.7, 3.1]),
+        np.array([-1.0, 0.2, 1.8]),
+        None,
+        np.array([0.3, 1.0, 4.0, 20.0]),
+    ),
 }
 T = np.sinh(np.linspace(-7.0, 7.0, 40_001))[:, None]
 
@@ -128,7 +134,7 @@ def test_quantiles_are_the_least_counts_that_hold_their_level(latent, map):
 
 @pairs(COUNTS)
 def test_the_randomised_pit_of_draws_is_uniform(latent, map):
-    one = transformed(LATENTS[latent][[1]], COUNTS[map])
+    one = transformed(LATENTS[latent], COUNTS[map])[[1]]
     draws = one.sample(np.random.default_rng(1), 3000)[:, 0]
     many = type(one).joined([one] * 3000)
     assert stats.kstest(many.pit(draws), "uniform").pvalue > 1e-4

@@ -18,7 +18,7 @@ from bayesprop.cli.console import describe, note, print_json, print_table, progr
 from bayesprop.cli.in_time import limited
 from bayesprop.cli.settings import row_request
 from bayesprop.cli.tables import check_output
-from bayesprop.cli.told import Told
+from bayesprop.cli.terminal_listener import TerminalListener
 from bayesprop.cli.trials import SCORES, Summary, Trial, gap, summarise_trials
 from bayesprop.metrics import is_mostly_one_class, summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
@@ -66,8 +66,8 @@ def run(options: Compare) -> None:
     first = divisions[0]
     encoding = first.encoding()
     train, _ = first.encoded(encoding)
-    told = Told(quiet=options.quiet)
-    kind = settings_of_kind(row_request(options), encoding, train, told)
+    listener = TerminalListener(quiet=options.quiet)
+    kind = settings_of_kind(row_request(options), encoding, train, listener)
     peers = Plans((), ()) if options.no_peers else _plans(train, first.task)
     asked = [CONSTANT, *names, *(plan.peer.name for plan in peers.each)]
     of = Table(options, target.name, first, kind, train.y, peers)

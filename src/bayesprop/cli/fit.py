@@ -9,7 +9,7 @@ from bayesprop.cli.console import command_line, note, print_json
 from bayesprop.cli.in_time import limited
 from bayesprop.cli.settings import fit_request
 from bayesprop.cli.tables import check_output, print_scores
-from bayesprop.cli.told import Told
+from bayesprop.cli.terminal_listener import TerminalListener
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.learning import Fitted, fit_table
 from bayesprop.table_model.model import TableModel
@@ -22,22 +22,24 @@ from bayesprop.table_model.sources import read_to_learn
 def run(options: Fit) -> None:
     """Read, split, fit, judge, save, report."""
     _check_paths(options)
-    request, told = fit_request(options), Told(quiet=options.quiet)
+    request, listener = fit_request(options), TerminalListener(quiet=options.quiet)
     with limited(options.time_limit):
-        fitted, model = _saved(options, request, told)
+        fitted, model = _saved(options, request, listener)
     if options.report is not None:
-        with told.doing("writing the report"):
+        with listener.doing("writing the report"):
             model.report_fit(options.report)
     _show(options, fitted, model.saved.metadata)
 
 
-def _saved(options: Fit, request: FitRequest, told: Told) -> tuple[Fitted, TableModel]:
+def _saved(
+    options: Fit, request: FitRequest, listener: TerminalListener
+) -> tuple[Fitted, TableModel]:
     """Read, split, fit, judge and save."""
     if options.task is not None:
         method_of(options.method, options.task, f"--task asks for {options.task}")
-    with told.doing(f"reading {options.table}"):
+    with listener.doing(f"reading {options.table}"):
         frame = read_to_learn(request)
-    fitted = fit_table(request, frame, told)
+    fitted = fit_table(request, frame, listener)
     model = TableModel.of(fitted, command_line(options.words))
     model.save(options.out)
     return fitted, model

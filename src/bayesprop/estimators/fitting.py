@@ -229,13 +229,16 @@ def exposure_column(estimator: Any) -> int | None:
 
 
 def checked_exposure(estimator: Any, X: Any) -> Float[np.ndarray, "n d"]:
-    """Return rows; ValueError names the first whose exposure is not a number > 0."""
+    """Return rows; ValueError names the first whose exposure is no number > 0, or a wild one."""
     X, column = np.asarray(X), exposure_column(estimator)
-    if column is not None and not (is_good := X[:, column] > 0.0).all():
+    if column is None:
+        return X
+    is_good = (X[:, column] > 1e-100) & (X[:, column] < 1e100)
+    if not is_good.all():
         row = int(np.argmin(is_good))
         raise ValueError(
-            f"exposure must be a number > 0 in every row, got {X[row, column]:g} in row {row}: "
-            "leave the row out, or say for how long it was counted"
+            f"exposure must be a number > 0 (1e-100 to 1e100) in every row, got {X[row, column]:g}"
+            f" in row {row}: leave the row out, or say for how long it was counted"
         )
     return X
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.left_out import PRECISIONS, left_out_errors, some_rows
+from bayesprop.model.left_out import PRECISIONS, Ridge, some_rows
 from bayesprop.model.target_maps import COUNT, TargetMap
 
 _LEAST_STEP, _LEAST_ROWS = 0.1, 5.0
@@ -188,9 +188,9 @@ def learnt_scores(
     at = some_rows(*x.shape)
     own = replace(scores, exposure=None if exposure is None else exposure[at, None])
     x, y, weight = x[at], y[at, None], weight[at]
-    rng = np.random.RandomState(0)
+    ridge, rng = Ridge.of(x, weight), np.random.RandomState(0)
     for _ in range(_ROUNDS):
-        own = replace(own, tendency=_tendency(x, own.encode(y, rng, x)[:, 0], weight))
+        own = replace(own, tendency=_tendency(ridge, own.encode(y, rng, x), weight))
     return replace(own, exposure=None)
 
 
@@ -213,18 +213,13 @@ def _marginal_scores(y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | N
     return CountScores(values[kept] + 0.5, scores[kept])
 
 
-def _tendency(x: np.ndarray, z: np.ndarray, weight: np.ndarray) -> Tendency:
+def _tendency(ridge: Ridge, z: Float[np.ndarray, "n 1"], weight: np.ndarray) -> Tendency:
     """Fit a ridge, its precision the best for rows left out, which say how far scores scatter."""
-    errors = left_out_errors(x, z[:, None], weight)[..., 0]
+    errors = ridge.left_out_errors(z)[..., 0]
     mean_square = np.average(errors**2, axis=1, weights=weight)
     best = int(np.argmin(mean_square))
-    share = weight / np.sum(weight)
-    root, mean_x, mean_z = np.sqrt(weight), share @ x, float(share @ z)
-    basis, size, axes = np.linalg.svd(root[:, None] * (x - mean_x), full_matrices=False)
-    along = basis.T @ (root * (z - mean_z)) * size / (size**2 + PRECISIONS[best])
-    slopes = axes.T @ along
     std = max(float(np.sqrt(mean_square[best])), _LEAST_STD)
-    return Tendency(slopes, mean_z - float(mean_x @ slopes), std)
+    return Tendency(*ridge.line(z[:, 0], PRECISIONS[best]), std)
 
 
 def _drawn_between(

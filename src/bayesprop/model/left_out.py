@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
 
@@ -23,31 +25,53 @@ def left_out_log_likelihood(
     """
     at = some_rows(*x.shape)
     x, z, weight = x[at], z[at], weight[at]
-    errors = left_out_errors(x, z, weight)
+    errors = Ridge.of(x, weight).left_out_errors(z)
     mean_error = np.average(np.abs(errors), axis=1, weights=weight)
     least = 1e-12 * np.maximum(np.abs(z).max(axis=0), 1e-290)
     return np.max(-np.log(2.0 * np.maximum(mean_error, least)) - 1.0, axis=0)
 
 
-def left_out_errors(
-    x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "n k"], weight: Float[np.ndarray, " n"]
-) -> Float[np.ndarray, "p n k"]:
-    """Error of every row by a ridge fitted without it, for each precision of the ridge.
+class Ridge(NamedTuple):
+    """Standardised inputs of weighted rows, decomposed once for every target and precision.
 
-    (z_i - f_i) / (1 - H_ii) with the hat matrix H of weighted rows (Allen 1974).
+    The intercept has no prior.
     """
-    share = weight / np.sum(weight)
-    root = np.sqrt(weight)[:, None]
-    basis, size, _ = np.linalg.svd(root * (x - share @ x), full_matrices=False)
-    centred = root * (z - share @ z)
-    along, square = basis.T @ centred, size**2
-    errors = []
-    for precision in PRECISIONS:
-        shrink = square / (square + precision)
-        fitted = basis @ (shrink[:, None] * along)
-        leverage = (basis**2) @ shrink + share
-        errors.append((centred - fitted) / root / np.maximum(1.0 - leverage, 1e-6)[:, None])
-    return np.stack(errors)
+
+    share: Float[np.ndarray, " n"]
+    mean: Float[np.ndarray, " d"]
+    root: Float[np.ndarray, "n 1"]
+    basis: Float[np.ndarray, "n r"]
+    size: Float[np.ndarray, " r"]
+    axes: Float[np.ndarray, "r d"]
+
+    @classmethod
+    def of(cls, x: Float[np.ndarray, "n d"], weight: Float[np.ndarray, " n"]) -> Ridge:
+        """Decompose the centred rows."""
+        share, root = weight / np.sum(weight), np.sqrt(weight)[:, None]
+        mean = share @ x
+        return cls(share, mean, root, *np.linalg.svd(root * (x - mean), full_matrices=False))
+
+    def left_out_errors(self, z: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "p n k"]:
+        """Error of every row by a ridge fitted without it, for each precision of the ridge.
+
+        (z_i - f_i) / (1 - H_ii) with the hat matrix H of weighted rows (Allen 1974).
+        """
+        centred, square = self.root * (z - self.share @ z), self.size**2
+        along, errors = self.basis.T @ centred, []
+        for precision in PRECISIONS:
+            shrink = square / (square + precision)
+            predicted = self.basis @ (shrink[:, None] * along)
+            leverage = (self.basis**2) @ shrink + self.share
+            residual = (centred - predicted) / self.root
+            errors.append(residual / np.maximum(1.0 - leverage, 1e-6)[:, None])
+        return np.stack(errors)
+
+    def line(self, z: Float[np.ndarray, " n"], precision: float) -> tuple[np.ndarray, float]:
+        """Return slopes and intercept for one target and precision."""
+        mean = float(self.share @ z)
+        along = self.basis.T @ (self.root[:, 0] * (z - mean))
+        slopes = self.axes.T @ (along * self.size / (self.size**2 + precision))
+        return slopes, mean - float(self.mean @ slopes)
 
 
 def some_rows(n: int, d: int) -> np.ndarray:

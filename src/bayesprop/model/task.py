@@ -253,6 +253,9 @@ def task_from_dict(stored: dict[str, Any]) -> Task:
         if learnt is not None and len(scaler.mean) != 1:
             raise ValueError(f"y_map is of one target, and y_scaler of {len(scaler.mean)}")
         exposure = stored.get("y_exposure")
+        tendency = getattr(learnt, "tendency", None)
+        if tendency is not None and len(tendency.slopes) != int(stored["n_features_in"]):
+            raise ValueError("the tendency of counts must have a slope an input")
         is_column = type(exposure) is int and 0 <= exposure < int(stored["n_features_in"])
         if exposure is not None and not (is_column and isinstance(learnt, CountScores)):
             raise ValueError(f"y_exposure must be a column, of counts, got {exposure!r}")

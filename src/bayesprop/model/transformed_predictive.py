@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Float
+from scipy import special
 
 from bayesprop.model.count_scores import CountScores
 from bayesprop.model.crps import integrated_crps
@@ -26,6 +27,7 @@ _MOST_COUNTS, _COUNT_TAIL = 96, 1e-7
 _LEAST_PROBABILITY = 1e-7
 _TINY = float(np.finfo(np.float64).tiny)
 _ROUNDING = 1e-14
+_LEGENDRE = np.polynomial.legendre.leggauss(12)
 
 
 @dataclass(frozen=True)
@@ -165,14 +167,23 @@ class CountPredictive(TransformedPredictive):
         is_count = self.map.holds(y)
         k = np.where(is_count, y, 0.0)
         below, at = self._below(k - 1.0), self._below(k)
-        low, high = self.map.forward(k - 0.5), self.map.forward(k + 0.5)
-        # Far in a tail the difference is rounding: the density between takes its place.
+        is_exact = (at - below > _LEAST_PROBABILITY) | ((k == 0.0) & (at > 0.0))
         with np.errstate(divide="ignore"):
-            low = np.where(k == 0.0, high - 1.0, low)
-            tail = self.latent.log_prob(0.5 * (low + high)) + np.log(high - low)
-            is_exact = (at - below > _LEAST_PROBABILITY) | ((k == 0.0) & (at > 0.0))
-            log_prob = np.where(is_exact, np.log(at - below), tail)
+            log_prob = np.log(np.where(is_exact, at - below, 1.0))
+        # Far in a tail the difference is rounding: an integral of the density takes its place.
+        if not is_exact.all():
+            log_prob = np.where(is_exact, log_prob, self._log_integral(k))
         return np.where(is_count, log_prob, -np.inf)
+
+    def _log_integral(self, k: Moments) -> Moments:
+        """Integrate the density of z over the interval of a count; of 0 over its last unit."""
+        high = self.map.forward(k + 0.5)
+        low = np.where(k == 0.0, high - 1.0, self.map.forward(np.maximum(k - 0.5, 0.0)))
+        parts = [
+            self.latent.log_prob(low + 0.5 * (node + 1.0) * (high - low)) + np.log(0.5 * weight)
+            for node, weight in zip(*_LEGENDRE, strict=True)
+        ]
+        return special.logsumexp(parts, axis=0) + np.log(high - low)
 
     def _cdf(self, y: Moments) -> Moments:
         return self._below(np.floor(y))

@@ -11,7 +11,7 @@ from bayesprop.model.progress import Progress
 from bayesprop.table_model.listener import Listener
 
 
-class Told(Listener):
+class TerminalListener(Listener):
     """Tells a person at the terminal how a fit goes."""
 
     def __init__(self, *, quiet: bool) -> None:
