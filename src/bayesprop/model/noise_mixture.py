@@ -46,7 +46,8 @@ NO_TAIL = 1e6
 """Degrees of freedom of a Gaussian."""
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_N_NODES, _N_INNER = 16, 8
+_N_NODES = 16
+_INNER, _INNER_WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 _LOWEST, _HIGHEST, _STRETCH = -2.6, 2.9, 0.8
 _LEAST_VAR = 1e-12  # of a log noise variance: no longer seen, and safe to divide by
 _CHUNK_ELEMENTS = 2**21
@@ -104,9 +105,8 @@ def _scale_nodes(l_v: np.ndarray, dof: np.ndarray) -> _Nodes:
     shape = 0.5 * dof[..., None]
     z_v, l_v = special.polygamma(1, shape), np.maximum(l_v, _LEAST_VAR)[..., None]
     at = special.digamma(shape) - np.log(shape) + np.sqrt(z_v + l_v) * _PLACE
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_N_INNER)
-    shifted = at[..., None] + np.sqrt(l_v)[..., None] * nodes
-    over_l = np.log(weights) + shape[..., None] * (shifted - np.exp(shifted))
+    shifted = at[..., None] + np.sqrt(l_v)[..., None] * _INNER
+    over_l = np.log(_INNER_WEIGHTS) + shape[..., None] * (shifted - np.exp(shifted))
     z = _precision_nodes(dof)
     distance = at[..., None] - z.at[..., None, :]
     over_z = z.log_share[..., None, :] - 0.5 * distance**2 / l_v[..., None]

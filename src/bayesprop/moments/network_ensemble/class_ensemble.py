@@ -31,6 +31,7 @@ from bayesprop.moments.network_ensemble.ensemble_training import (
 )
 from bayesprop.moments.network_ensemble.input_views import N_QUANTILES, Ramps, bounded
 from bayesprop.moments.network_ensemble.kernel_layout import layout
+from bayesprop.moments.network_ensemble.kernel_network import BLOCK
 from bayesprop.moments.network_ensemble.kernel_softmax import (
     N_PAIRS,
     advance_classes,
@@ -38,7 +39,7 @@ from bayesprop.moments.network_ensemble.kernel_softmax import (
 )
 from bayesprop.moments.network_ensemble.member import Member, flat, init_classes, is_part
 from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units
-from bayesprop.simd.lanes import aligned_zeros
+from bayesprop.simd.lanes import aligned_zeros, round_up
 
 _N_NORMALS, _STEPS_OF_NORMALS, _N_PAIRS = 2**13, 16, 64
 _ROWS_AT_A_TIME = 128
@@ -315,11 +316,12 @@ def evaluate(
 ) -> Doubtful:
     """Predict by one network; rows are given as it is given them."""
     n_pairs, n_classes = points.shape
-    plan = layout(member, _ROWS_AT_A_TIME, Priors())  # of which outputs do not depend
+    size = min(_ROWS_AT_A_TIME, round_up(len(x), BLOCK))
+    plan = layout(member, size, Priors())  # of which outputs do not depend
     work = plan.work(flat(member), np.zeros(n_classes, np.float32), _aligned(points))
     x = np.ascontiguousarray(x, np.float32)
     proba, entropy = np.empty((len(x), n_classes)), np.empty((len(x), 1))
-    evaluate_classes(work, x, _ROWS_AT_A_TIME, n_pairs, proba, entropy)
+    evaluate_classes(work, x, size, n_pairs, proba, entropy)
     return Doubtful(proba, entropy[:, 0])
 
 

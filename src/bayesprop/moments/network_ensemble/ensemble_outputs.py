@@ -11,13 +11,13 @@ from jaxtyping import Float, Float32
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.kernel_deviations import Aside
 from bayesprop.moments.network_ensemble.kernel_layout import layout
-from bayesprop.moments.network_ensemble.kernel_network import PADDING
+from bayesprop.moments.network_ensemble.kernel_network import BLOCK, PADDING
 from bayesprop.moments.network_ensemble.kernel_outputs import evaluate
 from bayesprop.moments.network_ensemble.member import LEAST_DOF, flat
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
 from bayesprop.moments.network_ensemble.weight_priors import Priors
 from bayesprop.numerics.machine import n_cores
-from bayesprop.simd.lanes import aligned_zeros
+from bayesprop.simd.lanes import aligned_parts, round_up
 
 _ROWS_AT_A_TIME, _ROWS_A_TASK = 128, 16_384  # a multiple of the rows in a block
 _NOT_ASKED = np.empty((0, 0), np.float32)
@@ -36,6 +36,8 @@ def outputs(
         _evaluate(state, member, x[rows], moments[:, member, rows])
 
     tasks = list(product(range(state.n_members), range(0, len(x), _ROWS_A_TASK)))
+    if len(x) < _ROWS_AT_A_TIME:
+        n_threads = 1  # to start another takes longer
     n_threads = min(len(tasks), n_threads or n_cores())
     if n_threads <= 1:
         for task in tasks:
@@ -82,14 +84,16 @@ def _evaluate(
 ) -> None:
     """Write what is asked for of one member."""
     one, n_outputs = state.members[member], state.n_outputs
-    plan = layout(one, _ROWS_AT_A_TIME, Priors())  # of which outputs do not depend
+    size = min(_ROWS_AT_A_TIME, round_up(len(x), BLOCK))
+    plan = layout(one, size, Priors())  # of which outputs do not depend
     n_deviations, n_weights = state.deviations.shape[1:]
-    values = aligned_zeros(n_deviations * n_weights + PADDING, np.float32)
-    values[: n_deviations * n_weights] = state.deviations[member].ravel()
-    n_units = sum(one.sizes[0][1:-1])
-    back, moved = (aligned_zeros(n * n_outputs * _ROWS_AT_A_TIME, np.float32) for n in (n_units, 1))
+    n_values, n_units = n_deviations * n_weights, sum(one.sizes[0][1:-1])
+    values, back, moved = aligned_parts(
+        n_values + PADDING, n_units * n_outputs * size, n_outputs * size
+    )
+    values[:n_values] = state.deviations[member].ravel()
     aside = Aside(values, n_deviations, n_weights, n_outputs, back, moved, far, z, gains)
     if moments is None:
         moments = np.empty((4, len(x), n_outputs))
     x = np.ascontiguousarray(x, np.float32)
-    evaluate(plan.work(flat(one), state.log_floor), aside, x, _ROWS_AT_A_TIME, *moments)
+    evaluate(plan.work(flat(one), state.log_floor), aside, x, size, *moments)

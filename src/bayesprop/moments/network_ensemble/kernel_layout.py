@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from bayesprop.moments.network_ensemble.kernel_network import (
 )
 from bayesprop.moments.network_ensemble.member import Member
 from bayesprop.moments.network_ensemble.weight_priors import Priors
-from bayesprop.simd.lanes import aligned_zeros, round_up
+from bayesprop.simd.lanes import aligned_parts, aligned_zeros, round_up
 
 Vector = Float32[np.ndarray, " p"]
 NO_NORMALS = aligned_zeros(BLOCK, np.float32)
@@ -42,22 +43,23 @@ class Layout(NamedTuple):
 
     def work(self, parameters: Vector, log_floor: Vector, normals: Vector = NO_NORMALS) -> Work:
         """Make the arrays of a member."""
-        n_out = len(log_floor)
-        arrays = (aligned_zeros(self.n_theta, np.float32) for _ in range(5))
-        theta, slope, slope_square, derived, pull = arrays
+        sizes = *(self.n_theta,) * 5, 2 * self.n_theta, self.n_room, BLOCK
+        *of_weights, gradient, room, few, numbers = aligned_parts(
+            *sizes, N_NUMBERS * len(log_floor)
+        )
+        theta, slope, slope_square, derived, pull = of_weights
         theta[self.leaves] = parameters
-        room = aligned_zeros(self.n_room, np.float32)
         room[self.ones : self.ones + BLOCK] = 1.0
         return Work(
             theta=theta,
             slope=slope,
             slope_square=slope_square,
             derived=derived,
-            gradient=aligned_zeros(2 * self.n_theta, np.float32),
+            gradient=gradient,
             pull=pull,
             room=room,
-            few=aligned_zeros(BLOCK, np.float32),
-            numbers=aligned_zeros(N_NUMBERS * n_out, np.float32),
+            few=few,
+            numbers=numbers,
             log_floor=np.ascontiguousarray(log_floor, np.float32),
             normals=normals,
             layers=self.layers,
@@ -86,7 +88,18 @@ def _step(n_units: int) -> int:
 
 def layout(member: Member, batch_size: int, priors: Priors) -> Layout:
     """Lay out a member for so many rows at a time."""
-    (mean_sizes, noise_sizes), is_direct = member.sizes, member.is_direct
+    return _layout(*member.sizes, batch_size, priors, is_direct=member.is_direct)
+
+
+@lru_cache(maxsize=16)
+def _layout(
+    mean_sizes: tuple[int, ...],
+    noise_sizes: tuple[int, ...],
+    batch_size: int,
+    priors: Priors,
+    *,
+    is_direct: bool,
+) -> Layout:
     n_in, n_out, n_blocks = mean_sizes[0], mean_sizes[-1], -(-batch_size // BLOCK)
     theta, room = _Places(), _Places()
     leaves, layers, spreads = [], [], []
@@ -113,16 +126,14 @@ def layout(member: Member, batch_size: int, priors: Priors) -> Layout:
             of_widths = -1 if is_noise or is_last else rows(n_above, 1)[0]
             layers.append([n_below, n_above, *numbers, n_units, -1, of_widths])
             spreads.append(spread)
-    named = [
-        leaf(len(values)) for values in (member.log_noise, member.own_log_noise, member.raw_dof)
-    ]
+    of_noise = [leaf(n_out if noise_sizes[1:] else 0) for _ in range(3)]
     for layer in layers[: len(mean_sizes) - 2]:
         layer[WIDTHS] = leaf(layer[N_OUT])
     theta.take(4 * max(*mean_sizes, *noise_sizes) + BLOCK)  # looked at, never used
     ones = room.take(BLOCK)
     places = Places(
         len(mean_sizes) - 1,
-        *named,
+        *of_noise,
         y=room.take(n_out * BLOCK * n_blocks),
         weight=room.take(BLOCK * n_blocks),
         sums=room.take(n_out * BLOCK * N_SUMS),

@@ -148,8 +148,11 @@ def shapes(member: Member) -> dict[str, tuple[int, ...]]:
 
 
 def flat(member: Member) -> Float32[np.ndarray, " p"]:
-    """Put all parameters in one vector."""
-    return np.concatenate([np.ravel(a) for a in named(member).values()])
+    """Put all parameters in one vector, in the order of `named`."""
+    of_layers = [part for layer in (*member.mean, *member.noise) for part in layer]
+    others = (getattr(member, name) for name in _VECTORS)
+    parts = *of_layers, *others, *member.log_widths
+    return np.concatenate([part.reshape(-1) for part in parts])
 
 
 def unflat(values: Float32[np.ndarray, " p"], like: Member) -> Member:
