@@ -12,7 +12,7 @@ import optax
 from bayesprop.model.gradient_method import GradientMethod
 from bayesprop.model.network_likelihoods import Categorical
 from bayesprop.model.networks import init_weights, plain_apply
-from bayesprop.model.priors import ClosedPrior, NormalPrior, Prior, ScaleMixturePrior
+from bayesprop.model.priors import NormalPrior, Prior, ScaleMixturePrior
 from bayesprop.moments.closed_form_vi import Model, closed_form_vi
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Rows
@@ -79,7 +79,6 @@ def back_prop(prior: Prior, *, local: bool = False) -> GradientMethod:
         _LIKELIHOOD,
         prior,
         optax.sgd(LEARNING_RATE),
-        kl="closed" if isinstance(prior, ClosedPrior) else "sampled",
         local_reparameterisation=local,
     )
 

@@ -63,7 +63,7 @@ def main(arguments=None):
 
     method = bayes_by_backprop(
         apply, Categorical(10), ScaleMixturePrior(0.5, 1.0, 0.0025), optax.adam(3e-3),
-        kl="sampled", kl_weights="geometric",
+        kl_weights="geometric",
     )  # fmt: skip
     state = method.init(jax.random.key(1), start)
     n = len(images.train_x)

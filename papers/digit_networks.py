@@ -301,7 +301,6 @@ def _method(config: Config, kind: str, n_rows: int) -> GradientMethod:
         mixture if is_mixture else NormalPrior(config.prior_std**2),
         optax.adam(optax.cosine_decay_schedule(config.bbb_step, n_steps)),
         n_samples=config.n_samples,
-        kl="sampled" if is_mixture else "closed",
         kl_weights=config.kl_weights,
         init_std=config.init_std,
         local_reparameterisation=kind == LOCAL,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf, isfinite
 from typing import Any
 
-from bayesprop.estimators.descriptions import described
+from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.params import COUNT, POSITIVE, SIZES, as_sizes, numbers
 from bayesprop.estimators.shell import BayesianRegressor
 from bayesprop.model.task import Numbers
@@ -19,8 +19,7 @@ _PRIOR = numbers(
 _SHARE_OF_WAY = numbers("a number > 0 and at most 1", lambda share: 0.0 < share <= 1.0)
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
+@hyper_parameters
 class BatchEPRegressor(BayesianRegressor):
     """Network of one hidden layer, fitted by batch expectation propagation, for small tables.
 

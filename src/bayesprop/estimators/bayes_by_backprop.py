@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 import optax
 
-from bayesprop.estimators.descriptions import described
-from bayesprop.estimators.network_params import layer_sizes, likelihood_of, make_optimizer
-from bayesprop.estimators.params import (
-    ACTIVATION,
-    COUNT,
-    NOISE,
-    POSITIVE,
-    SIZES,
-    check_choice,
-    numbers,
-    one_of,
-    rule,
+from bayesprop.estimators.descriptions import hyper_parameters
+from bayesprop.estimators.network_params import (
+    NetworkClassifier,
+    NetworkRegressor,
+    TrainedParams,
+    make_optimizer,
 )
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.estimators.params import COUNT, POSITIVE, check_choice, numbers, one_of, rule
 from bayesprop.model.gradient_method import GradientMethod
-from bayesprop.model.priors import ClosedPrior, NormalPrior, ScaleMixturePrior
+from bayesprop.model.priors import NormalPrior, ScaleMixturePrior
 from bayesprop.model.task import Task
-from bayesprop.model.trained_network import built
 from bayesprop.sampling.bayes_by_backprop import bayes_by_backprop
 from bayesprop.sampling.mean_field import PrunableNetwork, mean
 
@@ -53,8 +46,8 @@ def _check_optimizer(name: str, value: Any) -> None:
         check_choice(name, value, OPTIMIZERS)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class _Params:
+@hyper_parameters
+class _Params(TrainedParams):
     """What both have.
 
     Parameters
@@ -86,10 +79,7 @@ class _Params:
     """
 
     method_class: ClassVar[type] = PrunableNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=400, kw_only=False, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    activation: str = field(default="relu", metadata=ACTIVATION)
     learning_rate: float = field(default=3e-3, metadata=POSITIVE)
     optimizer: Any = field(default="adam", metadata=rule(_check_optimizer))
     prior: Literal["normal", "mixture"] = field(
@@ -105,13 +95,9 @@ class _Params:
     local_reparameterisation: bool = False
     prediction: Literal["draws", "mean"] = field(default="draws", metadata=one_of("draws", "mean"))
     n_draws: int = field(default=100, metadata=COUNT)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
     def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
         """Return the method that the hyper-parameters describe."""
-        likelihood = likelihood_of(task, self)
         prior = NormalPrior(float(self.prior_std) ** 2)
         if self.prior == "mixture":
             prior = ScaleMixturePrior(*map(float, self.prior_mixture))
@@ -119,40 +105,30 @@ class _Params:
         if isinstance(optimizer, str):
             optimizer = make_optimizer(optimizer, float(self.learning_rate))
         is_mean = self.prediction == "mean"
-        return PrunableNetwork(
-            built(
-                _by_mean if is_mean else bayes_by_backprop,
-                likelihood,
-                self.activation,
-                prior,
-                optimizer,
-                n_samples=int(self.n_samples),
-                kl="closed" if isinstance(prior, ClosedPrior) else "sampled",
-                kl_weights=self.kl_weights,
-                init_std=float(self.init_std),
-                local_reparameterisation=bool(self.local_reparameterisation),
-            ),
-            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
-            self.n_epochs,
-            self.batch_size,
+        return self.network(
+            task,
+            n_inputs,
             1 if is_mean else self.n_draws,
+            _by_mean if is_mean else bayes_by_backprop,
+            prior,
+            optimizer,
+            n_samples=int(self.n_samples),
+            kl_weights=self.kl_weights,
+            init_std=float(self.init_std),
+            local_reparameterisation=bool(self.local_reparameterisation),
         )
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
-class BayesByBackpropRegressor(_Params, BayesianRegressor):
+@hyper_parameters
+class BayesByBackpropRegressor(_Params, NetworkRegressor):
     """A Gaussian over every weight by unbiased gradients, for regression (Blundell et al. 2015).
 
     A prediction is the mixture of what networks drawn from the posterior predict.
     """
 
-    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
 
-
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
-class BayesByBackpropClassifier(_Params, BayesianClassifier):
+@hyper_parameters
+class BayesByBackpropClassifier(_Params, NetworkClassifier):
     """A Gaussian over every weight by unbiased gradients, to classify (Blundell et al. 2015).
 
     A prediction is the average of the probabilities of networks drawn from the posterior.
@@ -166,5 +142,3 @@ class BayesByBackpropClassifier(_Params, BayesianClassifier):
     >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
     ((169, 2), True)
     """
-
-    standardise: bool = True

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
 
-from bayesprop.estimators.descriptions import described
+from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.params import (
     BELOW_ONE,
     COUNT,
@@ -26,7 +26,7 @@ from bayesprop.moments.network_ensemble.class_method import ClassEnsemble
 from bayesprop.moments.network_ensemble.ensemble_method import NetworkEnsemble
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@hyper_parameters
 class _Params:
     """What both have.
 
@@ -74,8 +74,7 @@ class _Params:
         }
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
+@hyper_parameters
 class BayesianMLPRegressor(_Params, BayesianRegressor):
     """Ensemble of networks with Gaussian weights, for regression, that learns its noise.
 
@@ -162,8 +161,7 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
         return other
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
+@hyper_parameters
 class BayesianMLPClassifier(_Params, BayesianClassifier):
     """Ensemble of networks with Gaussian weights, for classes, weighed by rows left out.
 

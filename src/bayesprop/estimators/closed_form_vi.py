@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Literal
 
-from bayesprop.estimators.descriptions import described
-from bayesprop.estimators.network_params import layer_sizes, likelihood_of
+from bayesprop.estimators.descriptions import hyper_parameters
+from bayesprop.estimators.network_params import (
+    NetworkClassifier,
+    NetworkRegressor,
+    TrainedParams,
+    layer_sizes,
+    likelihood_of,
+)
 from bayesprop.estimators.params import (
-    ACTIVATION,
     COUNT,
-    NOISE,
     NOT_NEGATIVE,
     POSITIVE,
-    SIZES,
     check_fields,
     number_or,
     one_of,
 )
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Task
 from bayesprop.moments import closed_form_vi as vi
 from bayesprop.moments.closed_form_network import ClosedFormNetwork, built
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class _Params:
+@hyper_parameters
+class _Params(TrainedParams):
     """What both have.
 
     Parameters
@@ -74,11 +76,7 @@ class _Params:
     """
 
     method_class: ClassVar[type] = ClosedFormNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-    activation: str = field(default="relu", metadata=ACTIVATION)
     prior: Literal["normal", "laplace"] = field(
         default="normal", metadata=one_of("normal", "laplace")
     )
@@ -92,9 +90,6 @@ class _Params:
         default="expected", metadata=one_of("expected", "mean", "draws")
     )
     n_draws: int = field(default=100, metadata=COUNT)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
     @property
     def gradient_norm_(self) -> float:
@@ -135,9 +130,8 @@ class _Params:
         )
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
-class ClosedFormVIRegressor(_Params, BayesianRegressor):
+@hyper_parameters
+class ClosedFormVIRegressor(_Params, NetworkRegressor):
     """Network with Gaussian weights for regression, fitted and used without drawing any.
 
     Means and variances pass through the network once; the objective is in closed form. Roth &
@@ -154,12 +148,9 @@ class ClosedFormVIRegressor(_Params, BayesianRegressor):
     ((42,), True)
     """
 
-    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
 
-
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
-class ClosedFormVIClassifier(_Params, BayesianClassifier):
+@hyper_parameters
+class ClosedFormVIClassifier(_Params, NetworkClassifier):
     """Network with Gaussian weights for classification, fitted and used without drawing any.
 
     Means and variances pass through the network once; the objective and the predicted
@@ -183,4 +174,3 @@ class ClosedFormVIClassifier(_Params, BayesianClassifier):
     expectation: Literal["exact", "taylor"] = field(
         default="exact", metadata=one_of("exact", "taylor")
     )
-    standardise: bool = True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import fields
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, cast, dataclass_transform
 
 SHARED = """
 Parameters
@@ -84,7 +84,19 @@ _ENTRY = re.compile(r"\n(?=\S)")
 T = TypeVar("T")
 
 
-def described(cls: type[T]) -> type[T]:
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+def hyper_parameters(cls: type[T]) -> type[T]:
+    """Turn annotated fields into keyword-only hyper-parameters; an estimator describes them.
+
+    Estimators are compared by identity, and shown as scikit-learn shows its own.
+    """
+    made = dataclass(eq=False, repr=False, kw_only=True)(cls)
+    if hasattr(made, "fit"):
+        _describe(made)
+    return made
+
+
+def _describe(cls: type) -> None:
     """Complete an estimator's docstring: `Parameters` in their order, `Attributes`, `Examples`.
 
     What the class does not say, the classes above it do, or else `SHARED` and `EXAMPLES`.
@@ -107,7 +119,6 @@ def described(cls: type[T]) -> type[T]:
     order = ("Parameters", "Attributes", "Examples")
     titled = [f"{name}\n{'-' * len(name)}\n{whole[name]}" for name in order if whole.get(name)]
     cls.__doc__ = "\n\n".join([whole[""], *titled, ""])
-    return cls
 
 
 def _sections(text: str) -> dict[str, str]:

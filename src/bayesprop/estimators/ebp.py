@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import field
+from typing import Literal
 
-from bayesprop.estimators.descriptions import described
-from bayesprop.estimators.params import COUNT, SIZES, as_sizes, one_of
+from bayesprop.estimators.descriptions import hyper_parameters
+from bayesprop.estimators.params import COUNT, NetworkParams, as_sizes, one_of
 from bayesprop.estimators.shell import BayesianClassifier
 from bayesprop.model.task import Classes
 from bayesprop.moments.ebp import KINDS, EBPNetwork
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
-class EBPClassifier(BayesianClassifier):
+@hyper_parameters
+class EBPClassifier(NetworkParams, BayesianClassifier):
     """Network of sign units, with binary or real weights, fitted by expectation backpropagation.
 
     Soudry, Hubara & Meir (2014). Every weight has a distribution, which one row after the other
@@ -54,15 +53,11 @@ class EBPClassifier(BayesianClassifier):
     """
 
     method_class = EBPNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
     weights: Literal["binary", "real"] = field(default="real", metadata=one_of(*KINDS))
     prediction: Literal["posterior", "map"] = field(
         default="posterior", metadata=one_of("posterior", "map")
     )
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
     def build_method(self, task: Classes, n_inputs: int) -> EBPNetwork:
         """Return the method that the hyper-parameters describe."""

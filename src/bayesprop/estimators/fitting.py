@@ -367,7 +367,11 @@ def check_labels(y: np.ndarray) -> None:
 
 
 def validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:
-    """Do what `validate_data` of scikit-learn does; ValueError names a column of text or dates."""
+    """Do what `validate_data` of scikit-learn does, NaN allowed, float64 in C order.
+
+    ValueError names a column of text or dates.
+    """
+    how = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"} | how
     try:
         if any(str(kind).lower().startswith("date") for kind in set(getattr(X, "dtypes", ()))):
             raise TypeError("dates would be taken for nanoseconds")

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.descriptions import described
+from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.params import COUNT, GAMMA, POSITIVE, number_or, optional, rule
 from bayesprop.estimators.shell import BayesianRegressor, of_state
 from bayesprop.estimators.weight_table import Columns, input_columns, weight_table
@@ -46,8 +46,7 @@ def _check_basis(name: str, value: Any) -> None:
         )
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
+@hyper_parameters
 class BayesianLinearRegressor(BayesianRegressor):
     """Bayesian linear regression: posterior, predictions and evidence without approximation.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.descriptions import described
+from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.params import COUNT, POSITIVE, number_or, one_of
 from bayesprop.estimators.shell import BayesianClassifier, of_state
 from bayesprop.estimators.weight_table import input_columns, weight_table
@@ -22,8 +22,7 @@ from bayesprop.model.task import Classes
 _MOST_WEIGHTS = 20_000
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
+@hyper_parameters
 class BayesianLogisticClassifier(BayesianClassifier):
     """Bayesian logistic regression, of two classes or of more, with doubt that grows off the data.
 

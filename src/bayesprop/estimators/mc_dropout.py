@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import field
+from typing import ClassVar
 
-from bayesprop.estimators.descriptions import described
-from bayesprop.estimators.network_params import layer_sizes, likelihood_of, make_optimizer
-from bayesprop.estimators.params import ACTIVATION, COUNT, NOISE, POSITIVE, SHARE, SIZES, one_of
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
+from bayesprop.estimators.descriptions import hyper_parameters
+from bayesprop.estimators.network_params import DescentParams, NetworkClassifier, NetworkRegressor
+from bayesprop.estimators.params import COUNT, POSITIVE, SHARE
 from bayesprop.model.task import Task
-from bayesprop.model.trained_network import TrainedNetwork, built
+from bayesprop.model.trained_network import TrainedNetwork
 from bayesprop.sampling.mc_dropout import Rates, mc_dropout
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class _Params:
+@hyper_parameters
+class _Params(DescentParams):
     """What both have.
 
     Parameters
@@ -41,60 +40,38 @@ class _Params:
     """
 
     method_class: ClassVar[type] = TrainedNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
-    momentum: float = field(default=0.9, metadata=SHARE)
     dropout: float = field(default=0.05, metadata=SHARE)
     input_dropout: float = field(default=0.0, metadata=SHARE)
     length_scale: float = field(default=3.0, metadata=POSITIVE)
     n_draws: int = field(default=100, metadata=COUNT)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
     def build_method(self, task: Task, n_inputs: int) -> TrainedNetwork:
         """Return the method that the hyper-parameters describe."""
-        likelihood = likelihood_of(task, self)
-        return TrainedNetwork(
-            built(
-                mc_dropout,
-                likelihood,
-                self.activation,
-                make_optimizer(self.optimizer, float(self.learning_rate), float(self.momentum)),
-                rates=Rates(float(self.input_dropout), float(self.dropout)),
-                length_scale=float(self.length_scale),
-                activation_name=self.activation,
-            ),
-            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
-            self.n_epochs,
-            self.batch_size,
+        return self.network(
+            task,
+            n_inputs,
             self.n_draws,
+            mc_dropout,
+            self.make_optimizer(),
+            rates=Rates(float(self.input_dropout), float(self.dropout)),
+            length_scale=float(self.length_scale),
+            activation_name=self.activation,
         )
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
-class MCDropoutRegressor(_Params, BayesianRegressor):
+@hyper_parameters
+class MCDropoutRegressor(_Params, NetworkRegressor):
     """Dropout in training and in prediction, for regression (Gal & Ghahramani 2016).
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
     the mixture of what they predict, its variance the noise plus the variance of their means.
     """
 
-    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
 
-
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
-class MCDropoutClassifier(_Params, BayesianClassifier):
+@hyper_parameters
+class MCDropoutClassifier(_Params, NetworkClassifier):
     """Dropout in training and in prediction, for classification (Gal & Ghahramani 2016).
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
     the average of their probabilities.
     """
-
-    standardise: bool = True

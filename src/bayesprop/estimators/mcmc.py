@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.descriptions import described
-from bayesprop.estimators.network_params import layer_sizes, likelihood_of
+from bayesprop.estimators.descriptions import hyper_parameters
+from bayesprop.estimators.network_params import (
+    NetworkClassifier,
+    NetworkRegressor,
+    layer_sizes,
+    likelihood_of,
+)
 from bayesprop.estimators.params import (
     ACTIVATION,
     BELOW_ONE,
     COUNT,
-    NOISE,
     POSITIVE,
     SIZES,
     check_fields,
@@ -23,7 +27,7 @@ from bayesprop.estimators.params import (
     numbers,
     one_of,
 )
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor, of_state
+from bayesprop.estimators.shell import of_state
 from bayesprop.model.posterior import SIX
 from bayesprop.model.task import Task
 from bayesprop.sampling import diagnostics
@@ -52,7 +56,7 @@ def _floats(value: Any) -> Any:
     return float(value) if np.ndim(value) == 0 else (float(value[0]), float(value[1]))
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@hyper_parameters
 class _Params:
     """What both have.
 
@@ -165,9 +169,8 @@ class _Params:
         return diagnostics.to_inference_data(state.chains)
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
-class MCMCRegressor(_Params, BayesianRegressor):
+@hyper_parameters
+class MCMCRegressor(_Params, NetworkRegressor):
     """Draws of a network's weights from their exact posterior, for regression.
 
     The model of probabilistic backpropagation with nothing approximated but the number of draws:
@@ -183,13 +186,11 @@ class MCMCRegressor(_Params, BayesianRegressor):
     (42,)
     """
 
-    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
     noise_prior: tuple[float, float] = field(default=SIX, metadata=_PRIOR)
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
-class MCMCClassifier(_Params, BayesianClassifier):
+@hyper_parameters
+class MCMCClassifier(_Params, NetworkClassifier):
     """Draws of a network's weights from their exact posterior, for classification.
 
     A prediction averages the probabilities of all draws. For small networks and tables.
@@ -203,5 +204,3 @@ class MCMCClassifier(_Params, BayesianClassifier):
     >>> model.fit(X[::2], y[::2]).predict_proba(X[1::2]).shape
     (75, 3)
     """
-
-    standardise: bool = True

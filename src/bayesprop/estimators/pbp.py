@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.estimators.descriptions import described
-from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, SIZES, as_sizes, one_of
+from bayesprop.estimators.descriptions import hyper_parameters
+from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, NetworkParams, as_sizes, one_of
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
 from bayesprop.moments.pbp.state import GammaPrior
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class _Params:
+@hyper_parameters
+class _Params(NetworkParams):
     """What both have.
 
     Parameters
@@ -50,7 +50,6 @@ class _Params:
         Guards that fired, course of training, evidence, advice.
     """
 
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=40, kw_only=False, metadata=COUNT)
     inference: Literal["adf", "sep"] = field(default="adf", metadata=one_of("adf", "sep"))
     activation: str = field(default="relu", metadata=ACTIVATION)
@@ -58,13 +57,9 @@ class _Params:
         default="auto", metadata=one_of("auto", "kernel", "jax")
     )
     weight_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
+@hyper_parameters
 class PBPRegressor(_Params, BayesianRegressor):
     """Bayesian neural network for regression, fitted by probabilistic backpropagation.
 
@@ -126,8 +121,7 @@ class PBPRegressor(_Params, BayesianRegressor):
         return evidence - len(x) * self.task_.log_unit
 
 
-@described
-@dataclass(eq=False, repr=False, kw_only=True)
+@hyper_parameters
 class PBPClassifier(_Params, BayesianClassifier):
     """Bayesian neural network for classes, fitted by probabilistic backpropagation.
 

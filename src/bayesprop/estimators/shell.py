@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -30,6 +30,8 @@ from bayesprop.model.predictive import Predictive
 from bayesprop.model.task import Classes, Numbers, Standardiser
 from bayesprop.model.transformed_predictive import TransformedPredictive
 
+P = TypeVar("P", Predictive, ClassPredictive)
+
 
 def of_learned(name: str) -> Any:
     """Attribute of a fitted estimator that is part of what learning left."""
@@ -46,21 +48,109 @@ def has(ability: type) -> Callable[[Any], bool]:
     return lambda estimator: issubclass(estimator.method_class, ability)
 
 
-def _fitted(estimator: Any) -> Fitted:
-    """Join method, task, encoding and state; the method as the hyper-parameters are now."""
-    method = estimator.build_method(estimator.task_, estimator.n_features_in_)
-    encoding, inputs = fitting.encoding_of(estimator), getattr(estimator, "inputs_", None)
-    return Fitted(method, estimator.task_, encoding, estimator.learned_, inputs)
+class BayesianEstimator(BaseEstimator, ABC, Generic[P]):
+    """Fits a method to rows, and predicts in the user's units or by labels.
+
+    A subclass declares hyper-parameters, `method_class` and `build_method`.
+
+    Attributes
+    ----------
+    fit_report_ : FitReport
+        Guards that fired, course of training, advice.
+    x_scaler_ : Standardiser
+        How inputs were standardised.
+    n_iter_ : int
+        Epochs seen since the last reset.
+    """
+
+    method_class: ClassVar[type]
+    random_state: Any
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    task_: Any
+    x_scaler_: Standardiser
+    inputs_: KnownInputs
+    learned_: Learned
+
+    state_: Any = of_learned("state")
+    fit_report_: FitReport = of_learned("report")
+    n_iter_: int = of_learned("n_iter")
+
+    @abstractmethod
+    def build_method(self, task: Any, n_inputs: int) -> Method:
+        """Return the method that the hyper-parameters describe."""
+
+    def check_params(self) -> None:
+        """Raise ValueError for a hyper-parameter out of its range; a subclass adds what relates."""
+        check_fields(self)
+
+    @property
+    def standardises_inputs(self) -> bool:
+        """Whether inputs are brought to mean 0 and variance 1."""
+        return bool(getattr(self, "standardise", True))
+
+    @property
+    def fitted_(self) -> Fitted:
+        """Method, as the hyper-parameters are now, task, encoding and state in one."""
+        method = self.build_method(self.task_, self.n_features_in_)
+        inputs = getattr(self, "inputs_", None)
+        return Fitted(method, self.task_, fitting.encoding_of(self), self.learned_, inputs)
+
+    def __sklearn_tags__(self) -> Any:
+        """Missing inputs are supported; sparse input is not."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit from scratch; with `warm_start`, where there is one, go on.
+
+        X
+            (n, d) numbers, NaN where one is missing: it is drawn from what is known of its row. A
+            frame's column names are remembered and checked later.
+        y
+            Of a regressor (n,) or (n, o) numbers, in any unit; of a classifier (n,) labels of any
+            type, two classes at least.
+        sample_weight
+            (n,), not negative: each row's log-likelihood is multiplied by it.
+        groups
+            (n,) labels of what belongs together, such as the patient of every row: error bars are
+            then those of new groups. For methods that judge themselves by rows left out.
+        """
+        return fitting.fit(self, X, y, sample_weight, groups)
+
+    def checked_inputs(self, X: Any) -> Float[np.ndarray, "n d"]:
+        """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""
+        check_is_fitted(self)
+        return fitting.checked_exposure(self, fitting.validated(self, X, reset=False))
+
+    def predict_dist(self, X: Any) -> P:
+        """Predictive distribution of every row, what more data would remove apart from the rest.
+
+        A `Predictive` of a regressor, with epistemic and noise variance; a `ClassPredictive` of a
+        classifier, with probabilities and entropies.
+
+        X
+            Rows in the original units, columns as in `fit`; NaN where a value is missing: the
+            prediction is then a mixture over what it may be.
+        """
+        return self.fitted_.predict(self.checked_inputs(X))
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file that loads without running code."""
+        save(self, path)
+
+    def to_stored(self) -> Stored:
+        """Return the fitted estimator as a header for JSON and named arrays."""
+        return to_stored(self)
+
+    @classmethod
+    def from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        """Rebuild a fitted estimator from what `to_stored` gave; any error where it is not that."""
+        return from_stored(cls, header, arrays)
 
 
-def _checked_inputs(estimator: Any, X: Any) -> Float[np.ndarray, "n d"]:
-    """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""
-    check_is_fitted(estimator)
-    how = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
-    return fitting.checked_exposure(estimator, fitting.validated(estimator, X, reset=False, **how))
-
-
-class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
+class BayesianRegressor(TargetKind, RegressorMixin, BayesianEstimator[Predictive]):
     """Fits a method to rows of numbers, and predicts in their units.
 
     A subclass declares hyper-parameters, `method_class` and `build_method`.
@@ -71,36 +161,9 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
         Guards that fired, course of training, advice. Log evidences are of the mapped target.
     x_scaler_, y_scaler_ : Standardiser
         How inputs and (mapped) targets were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
     """
 
-    method_class: ClassVar[type]
-    random_state: Any
-    n_features_in_: int
-    feature_names_in_: np.ndarray
     task_: Numbers
-    x_scaler_: Standardiser
-    inputs_: KnownInputs
-    learned_: Learned
-
-    state_: Any = of_learned("state")
-    fit_report_: FitReport = of_learned("report")
-    n_iter_: int = of_learned("n_iter")
-    fitted_: Fitted = cast(Any, property(_fitted))
-
-    @abstractmethod
-    def build_method(self, task: Numbers, n_inputs: int) -> Method:
-        """Return the method that the hyper-parameters describe."""
-
-    def check_params(self) -> None:
-        """Raise ValueError for a hyper-parameter out of its range; a subclass adds what relates."""
-        check_fields(self)
-
-    @property
-    def standardises_inputs(self) -> bool:
-        """Whether inputs are brought to mean 0 and variance 1."""
-        return True
 
     @property
     def y_scaler_(self) -> Standardiser:
@@ -113,28 +176,11 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
         return self.task_.n_outputs
 
     def __sklearn_tags__(self) -> Any:
-        """Several outputs and missing inputs are supported; sparse input is not."""
+        """Several outputs are supported, too."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Fit from scratch; with `warm_start`, where there is one, go on.
-
-        X
-            (n, d) numbers, NaN where one is missing: it is drawn from what is known of its row. A
-            frame's column names are remembered and checked later.
-        y
-            (n,) or (n, o), in any unit.
-        sample_weight
-            (n,), not negative: each row's log-likelihood is multiplied by it.
-        groups
-            (n,) labels of what belongs together, such as the patient of every row: error bars are
-            then those of new groups. For methods that judge themselves by rows left out.
-        """
-        return fitting.fit(self, X, y, sample_weight, groups)
 
     @available_if(has(Streams))
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -150,12 +196,9 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
             self,
             X,
             y,
-            dtype=np.float64,
             multi_output=True,
             y_numeric=True,
             reset=reset,
-            order="C",
-            ensure_all_finite="allow-nan",
             ensure_min_samples=2 if reset else 1,
         )
         y, weight = fitting.checked_numbers(y), fitting.checked_weight(sample_weight, X)
@@ -172,19 +215,9 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
             self.task_.map.check(y)
         return fitting.Rows(X, y, weight, gap)
 
-    def predict_dist(self, X: Any) -> Predictive:
-        """Predictive distribution of y at every row: epistemic and noise variance apart.
-
-        X
-            Rows in the original units, columns as in `fit`; NaN where a value is missing: the
-            prediction is then a mixture over what it may be.
-        """
-        X = _checked_inputs(self, X)
-        return self.fitted_.predict(X)
-
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
-        X = _checked_inputs(self, X)
+        X = self.checked_inputs(X)
         moments = [(part.mean, part.std) for part in self.fitted_.parts(X)]
         mean, std = (np.concatenate(column) for column in zip(*moments, strict=True))
         return (mean, std) if return_std else mean
@@ -209,7 +242,7 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
         processes of scikit-learn return them. Of a `target_kind` other than numbers a function is
         the median of y given its weights, of counts before it is rounded; observations are counts.
         """
-        X, rng = _checked_inputs(self, X), check_random_state(random_state)
+        X, rng = self.checked_inputs(X), check_random_state(random_state)
         check_int("n_samples", n_samples)
         y = np.moveaxis(self.fitted_.draw(X, rng, n_samples, include_noise=include_noise), 0, -1)
         return y[:, 0] if self.task_.is_vector else y
@@ -220,7 +253,7 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
 
         Of a `target_kind` other than numbers to first order: times the slope of its map.
         """
-        X, fitted = _checked_inputs(self, X), self.fitted_
+        X, fitted = self.checked_inputs(X), self.fitted_
         features = fitted.features(X) * self.y_scaler_.scale[:, None]
         if self.task_.map is None:
             return features
@@ -236,21 +269,8 @@ class BayesianRegressor(TargetKind, RegressorMixin, BaseEstimator, ABC):
         y = y.reshape(shape)
         return float(np.sum(predictive.log_prob(y)) / len(y))
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file that loads without running code."""
-        save(self, path)
 
-    def to_stored(self) -> Stored:
-        """Return the fitted estimator as a header for JSON and named arrays."""
-        return to_stored(self)
-
-    @classmethod
-    def from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        """Rebuild a fitted estimator from what `to_stored` gave; any error where it is not that."""
-        return from_stored(cls, header, arrays)
-
-
-class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
+class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive]):
     """Fits a method to rows with labels, and predicts their probabilities.
 
     A subclass declares hyper-parameters, `method_class` and `build_method`.
@@ -259,66 +279,14 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
     ----------
     classes_ : ndarray of shape (c,)
         Labels, sorted, in the order of the columns of `predict_proba`.
-    fit_report_ : FitReport
-        Guards that fired, course of training, advice.
-    x_scaler_ : Standardiser
-        How inputs were standardised.
-    n_iter_ : int
-        Epochs seen since the last reset.
     """
 
-    method_class: ClassVar[type]
-    random_state: Any
-    n_features_in_: int
-    feature_names_in_: np.ndarray
     task_: Classes
-    x_scaler_: Standardiser
-    learned_: Learned
-
-    state_: Any = of_learned("state")
-    fit_report_: FitReport = of_learned("report")
-    n_iter_: int = of_learned("n_iter")
-    fitted_: Fitted = cast(Any, property(_fitted))
-
-    @abstractmethod
-    def build_method(self, task: Classes, n_inputs: int) -> Method:
-        """Return the method that the hyper-parameters describe."""
-
-    def check_params(self) -> None:
-        """Raise ValueError for a hyper-parameter out of its range; a subclass adds what relates."""
-        check_fields(self)
-
-    def __sklearn_tags__(self) -> Any:
-        """Missing inputs are supported; sparse input is not."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-    @property
-    def standardises_inputs(self) -> bool:
-        """Whether inputs are brought to mean 0 and variance 1."""
-        return bool(getattr(self, "standardise", True))
 
     @property
     def classes_(self) -> np.ndarray:
         """Labels, in the order of the columns of `predict_proba`."""
         return self.task_.labels
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Fit from scratch; with `warm_start`, where there is one, go on.
-
-        X
-            (n, d) numbers, NaN where one is missing: it is drawn from what is known of its row. A
-            frame's column names are remembered and checked later.
-        y
-            (n,) labels of any type, two classes at least.
-        sample_weight
-            (n,), not negative: each row's log-likelihood is multiplied by it.
-        groups
-            (n,) labels of what belongs together, such as the patient of every row: error bars are
-            then those of new groups. For methods that judge themselves by rows left out.
-        """
-        return fitting.fit(self, X, y, sample_weight, groups)
 
     @available_if(has(Streams))
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -335,8 +303,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, classes: Any = None
     ) -> fitting.Rows:
         """Return checked rows and weights; with `reset`, learn columns, labels and scaling."""
-        how = {"dtype": np.float64, "order": "C", "ensure_all_finite": "allow-nan"}
-        X, y = fitting.validated(self, X, y, reset=reset, **how)
+        X, y = fitting.validated(self, X, y, reset=reset)
         fitting.check_labels(y)
         weight = fitting.checked_weight(sample_weight, X)
         if classes is not None:
@@ -364,16 +331,6 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
             raise ValueError(f"classes must be two labels at least, got {classes!r}")
         return labels
 
-    def predict_dist(self, X: Any) -> ClassPredictive:
-        """Class probabilities of every row, and the entropy that more data would not remove.
-
-        X
-            Rows in the original units, columns as in `fit`; NaN where a value is missing: the
-            prediction is then a mixture over what it may be.
-        """
-        X = _checked_inputs(self, X)
-        return self.fitted_.predict(X)
-
     def predict_proba(self, X: Any) -> Float[np.ndarray, "n c"]:
         """Predictive probability of every class, in the order of `classes_`; rows sum to one."""
         return self.predict_dist(X).proba
@@ -385,16 +342,3 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator, ABC):
     def log_likelihood(self, X: Any, y: Any) -> float:
         """Mean log probability of the labels, nats a row."""
         return float(np.mean(self.predict_dist(X).log_prob(np.asarray(y))))
-
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file that loads without running code."""
-        save(self, path)
-
-    def to_stored(self) -> Stored:
-        """Return the fitted estimator as a header for JSON and named arrays."""
-        return to_stored(self)
-
-    @classmethod
-    def from_stored(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        """Rebuild a fitted estimator from what `to_stored` gave; any error where it is not that."""
-        return from_stored(cls, header, arrays)

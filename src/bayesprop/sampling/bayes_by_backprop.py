@@ -92,7 +92,6 @@ def bayes_by_backprop(
     optimizer: optax.GradientTransformation,
     *,
     n_samples: int = 1,
-    kl: KL = "closed",
     kl_weights: KLWeights = "uniform",
     init_std: float = INIT_STD,
     local_reparameterisation: bool = False,
@@ -102,11 +101,10 @@ def bayes_by_backprop(
     apply
         (weights, one input) -> outputs, for weights of any pytree of float32 arrays.
     prior
-        Of single weights.
+        Of single weights; its KL is taken in closed form where there is one (`ClosedPrior`), else
+        at the drawn weights.
     n_samples
         Draws of the weights over which a step's gradient is averaged.
-    kl
-        "closed", where the prior has it, or "sampled" at the drawn weights, for every prior.
     kl_weights
         How the batches of an epoch share the KL: "uniform", or "geometric", the paper's, by which
         the first few batches pay nearly all of it (section 3.4).
@@ -119,10 +117,7 @@ def bayes_by_backprop(
     The gradient does not need the value of the KL, which is costly: `update` computes it once an
     epoch. Raises ValueError for a combination that does not exist.
     """
-    if kl == "closed" and not isinstance(prior, ClosedPrior):
-        raise ValueError(
-            f"kl must be 'sampled' for {type(prior).__name__}, which has no closed KL; got {kl!r}"
-        )
+    kl: KL = "closed" if isinstance(prior, ClosedPrior) else "sampled"
     nonlinearity = plain_activation(apply) if local_reparameterisation else None
     if local_reparameterisation and nonlinearity is None:
         raise ValueError(
