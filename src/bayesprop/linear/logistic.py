@@ -19,7 +19,7 @@ prior widens: there is a least precision.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -312,12 +312,15 @@ def maximise(
     k, c = data.phi.shape[1], data.n_logits
     number = np.tile(groups, c)
     enough = tolerance * np.max(np.unique(number[number != FIXED], return_counts=True)[1])
-    shared = Groups(number, np.full(k * c, LEAST), np.full(k * c, _MOST))
-    problem = _Evidence(data, approximate, shared)
-    start = problem.at(np.where(groups == FIXED, prior_prec, _START_PREC), None)
-    slack = _SLACK if is_bound else np.inf
-    ascent = evidence.ascend(problem, start, max_steps=max_steps, tolerance=enough, slack=slack)
-    fitted, prec = ascent.point
+    ascent = evidence.ascend(
+        partial(_at, data, approximate),
+        np.tile(np.where(groups == FIXED, prior_prec, _START_PREC), c),
+        Groups(number, np.full(k * c, LEAST), np.full(k * c, _MOST)),
+        max_steps=max_steps,
+        tolerance=enough,
+        slack=_SLACK if is_bound else np.inf,
+    )
+    fitted, prec = ascent.point.fitted, ascent.point.prec[:k]
     return Maximised(
         fitted=fitted,
         prior_prec=prec,
@@ -330,8 +333,10 @@ def maximise(
 
 
 class _Point(NamedTuple):
+    """A posterior, and the prior precisions of its weights, one logit's after another."""
+
     fitted: Fitted
-    prec: Float[np.ndarray, " k"]
+    prec: Float[np.ndarray, " p"]
 
     @property
     def log_evidence(self) -> float:
@@ -339,34 +344,15 @@ class _Point(NamedTuple):
 
     @property
     def weights(self) -> Weights:
-        """What is believed of the weights, one logit's after another."""
         mean, root = self.fitted.posterior
-        prec = np.tile(self.prec, len(mean) // len(self.prec))
-        return Weights(prec, mean**2, np.sum(root**2, axis=1))
+        return Weights(self.prec, mean**2, np.sum(root**2, axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class _Evidence:
-    """The evidence as a function of the precisions."""
-
-    data: Rows
-    approximate: Approximation
-    shared: Groups
-
-    def at(self, prec: np.ndarray, start: GaussianWeights | None) -> _Point:
-        prior = isotropic_prior(prec, self.data.n_logits)
-        return _Point(self.approximate(self.data, prior, start=start), prec)
-
-    def gradient(self, point: _Point) -> float:
-        return evidence.gradient(point.weights, self.shared)
-
-    def mackay(self, point: _Point) -> _Point:
-        prec = evidence.mackay(point.weights, self.shared)
-        return self.at(prec[: len(point.prec)], point.fitted.posterior)
-
-    def em(self, point: _Point) -> _Point:
-        prec = evidence.em(point.weights, self.shared)
-        return self.at(prec[: len(point.prec)], point.fitted.posterior)
+def _at(data: Rows, approximate: Approximation, prec: np.ndarray, before: _Point | None) -> _Point:
+    """Approximate the posterior under prior precisions, from near the one before."""
+    prior = GaussianPrior(np.zeros(len(prec)), np.diag(prec))
+    start = None if before is None else before.fitted.posterior
+    return _Point(approximate(data, prior, start=start), prec)
 
 
 def logit_moments(q: GaussianWeights, phi: Float[np.ndarray, "n k"], n_logits: int) -> Logits:

@@ -18,7 +18,7 @@ expectation maximisation, eqs. 9.63, 9.67, 9.68 (`numerics/evidence.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -295,81 +295,43 @@ def maximise(
     tolerance
         Largest derivative of the log evidence by a log precision at the end, nats.
     """
-    points, infos = [], []
+    weight_precs, noise_vars, infos = [], [], []
     for output in range(state.target.shape[1]):
         known = None if noise_var is None else float(noise_var[output])
-        problem, start = _started(state, output, np.asarray(prior_prec, np.float64), groups, known)
-        ascent = evidence.ascend(problem, start, max_steps=max_steps, tolerance=tolerance)
-        at_bound = known is None and ascent.point.noise_var <= problem.least_noise
+        start, bounds = _started(state, output, np.asarray(prior_prec, np.float64), groups, known)
+        ascent = evidence.ascend(
+            partial(_at, state, output), start, bounds, max_steps=max_steps, tolerance=tolerance
+        )
+        *precs, noise_prec = ascent.point.weights.prec
+        at_bound = known is None and bool(noise_prec >= bounds.most[-1])
         is_converged = ascent.gradient < tolerance
-        points.append(ascent.point)
+        weight_precs.append(precs)
+        noise_vars.append(1.0 / noise_prec if known is None else known)
         infos.append(
             EvidenceInfo(ascent.trace, ascent.gradient, is_converged, ascent.n_repaired, at_bound)
         )
-    precs = np.stack([point.weights.prec for point in points])
-    noise = np.array([point.noise_var for point in points])
-    return Maximised(known_noise(state, precs, noise), precs, tuple(infos))
+    precs = np.array(weight_precs)
+    return Maximised(known_noise(state, precs, np.array(noise_vars)), precs, tuple(infos))
 
 
 class _Point(NamedTuple):
-    """Values of the hyper-parameters of one output, and all that follows from them.
-
-    error
-        Sum of squared residuals of the mean.
-    """
+    """What is believed of the weights of one output, and last of the noise precision."""
 
     weights: Weights
-    noise_var: float
     log_evidence: float
-    error: float
-
-    @property
-    def n_well_determined(self) -> float:
-        """MacKay's gamma of all weights together."""
-        return float(np.sum(self.weights.well_determined))
 
 
-@dataclass(frozen=True, eq=False)
-class _Evidence:
-    """The evidence of one output, as a function of precisions and noise."""
-
-    state: Statistics
-    output: int
-    groups: Groups
-    noise_is_free: bool
-    least_noise: float
-
-    def at(self, prec: np.ndarray, noise_var: float) -> _Point:
-        solved = solve(self.state, self.output, prec * noise_var)
-        weights = Weights(prec, solved.mean**2, noise_var * np.sum(solved.root**2, axis=1))
-        return _Point(
-            weights=weights,
-            noise_var=noise_var,
-            log_evidence=gaussian_log_evidence(self.state, solved, prec * noise_var, noise_var),
-            error=max(solved.penalised - noise_var * float(np.sum(prec * weights.square)), 0.0),
-        )
-
-    def gradient(self, point: _Point) -> float:
-        largest = evidence.gradient(point.weights, self.groups)
-        if self.noise_is_free and point.noise_var > self.least_noise:
-            undetermined = self.state.weight_sum - point.n_well_determined
-            largest = max(largest, 0.5 * abs(undetermined - point.error / point.noise_var))
-        return largest
-
-    def mackay(self, point: _Point) -> _Point:
-        """Prior precision gamma / m², noise variance error / (n - gamma)."""
-        undetermined = self.state.weight_sum - point.n_well_determined
-        noise = point.error / undetermined if undetermined > 0.0 else self.least_noise
-        return self.at(evidence.mackay(point.weights, self.groups), self._noise(point, noise))
-
-    def em(self, point: _Point) -> _Point:
-        """Prior precision 1 / E[w²], noise variance E[residual²]."""
-        spent = point.noise_var * point.n_well_determined
-        noise = (point.error + spent) / max(self.state.weight_sum, 1.0)
-        return self.at(evidence.em(point.weights, self.groups), self._noise(point, noise))
-
-    def _noise(self, point: _Point, noise_var: float) -> float:
-        return max(noise_var, self.least_noise) if self.noise_is_free else point.noise_var
+def _at(state: Statistics, output: int, prec: np.ndarray, before: _Point | None) -> _Point:
+    """Return the evidence of one output at precisions of the weights and, last, of the noise."""
+    del before
+    prec, noise_var = prec[:-1], 1.0 / float(prec[-1])
+    solved = solve(state, output, prec * noise_var)
+    weights = Weights(prec, solved.mean**2, noise_var * np.sum(solved.root**2, axis=1))
+    error = max(solved.penalised - noise_var * float(np.sum(prec * weights.square)), 0.0)
+    return _Point(
+        weights.with_noise(1.0 / noise_var, state.weight_sum, error),
+        gaussian_log_evidence(state, solved, prec * noise_var, noise_var),
+    )
 
 
 def _started(
@@ -378,8 +340,11 @@ def _started(
     prior_prec: np.ndarray,
     groups: np.ndarray,
     noise_var: float | None,
-) -> tuple[_Evidence, _Point]:
-    """Start where the prior of the function has the mean square of y, whatever the units."""
+) -> tuple[np.ndarray, Groups]:
+    """Start where the prior of the function has the mean square of y, whatever the units.
+
+    Precisions of the weights and, last, of the noise; and their bounds.
+    """
     n = max(state.weight_sum, 1.0)
     target = np.vstack([state.target, state.residual])[:, output]
     square_y = float(np.sum(target**2)) / n
@@ -388,13 +353,13 @@ def _started(
     is_free = groups != FIXED
     total = float(np.sum(square_phi[is_free]))
     usual = np.where(square_phi > 0.0, square_phi, total if total > 0.0 else 1.0) / square_y
+    noise_group = FIXED if noise_var is not None else int(np.max(groups)) + 1
     bounds = Groups(
-        groups,
-        least=np.where(is_free, _LEAST * usual, 0.0),
-        most=np.where(is_free, _MOST * n * usual, np.inf),
+        np.append(groups, noise_group),
+        least=np.append(np.where(is_free, _LEAST * usual, 0.0), _LEAST / square_y),
+        most=np.append(np.where(is_free, _MOST * n * usual, np.inf), 1.0 / (_LEAST * square_y)),
     )
-    problem = _Evidence(state, output, bounds, noise_var is None, _LEAST * square_y)
     start = np.where(is_free, (total if total > 0.0 else 1.0) / square_y, prior_prec)
     if np.unique(groups[is_free]).size > 1:
         start = np.where(is_free, np.sum(is_free) * usual, start)
-    return problem, problem.at(start, square_y if noise_var is None else noise_var)
+    return np.append(start, 1.0 / (square_y if noise_var is None else noise_var)), bounds

@@ -12,7 +12,8 @@ cannot (Neal & Hinton 1998).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -40,6 +41,25 @@ class Weights(NamedTuple):
     def well_determined(self) -> Float[np.ndarray, " k"]:
         """MacKay's gamma: a weight counts 1 where the data decide, 0 where the prior does."""
         return np.clip(self.size - self.prec * self.var, 0.0, self.size)
+
+    def with_noise(self, prec: float, n_values: float, error: float) -> Weights:
+        """Append the precision b of the noise as one more part, of N values with Q = error.
+
+        Its derivative (N - gamma - b Q) / 2, with gamma of all weights together, and its steps
+        (N - gamma) / Q (MacKay) and N / (Q + gamma / b) are those of a part of N weights whose
+        squared means add up to Q and whose variances to gamma / b.
+
+        error
+            Sum of the squared residuals of the mean, in the units of 1 / prec.
+        """
+        spent = float(np.sum(self.well_determined)) / prec
+        sizes = np.broadcast_to(self.size, self.prec.shape)
+        return Weights(
+            np.append(self.prec, prec),
+            np.append(self.square, error),
+            np.append(self.var, spent),
+            np.append(sizes, n_values),
+        )
 
 
 class Groups(NamedTuple):
@@ -94,22 +114,6 @@ def _per_group(
     return prec
 
 
-class Problem(Protocol):
-    """An evidence as a function: points have `log_evidence`, and lead to others."""
-
-    def gradient(self, point: Any) -> float:
-        """Largest derivative at a point, nats."""
-        ...
-
-    def mackay(self, point: Any) -> Any:
-        """Point after a step that may overshoot."""
-        ...
-
-    def em(self, point: Any) -> Any:
-        """Point after a step that cannot."""
-        ...
-
-
 class Ascent(NamedTuple):
     """Where a search ended.
 
@@ -128,21 +132,31 @@ class Ascent(NamedTuple):
 
 
 def ascend(
-    problem: Problem, point: Any, *, max_steps: int, tolerance: float, slack: float = 1e-10
+    at: Callable[[Float[np.ndarray, " k"], Any], Any],
+    prec: Float[np.ndarray, " k"],
+    groups: Groups,
+    *,
+    max_steps: int,
+    tolerance: float,
+    slack: float = 1e-10,
 ) -> Ascent:
-    """Go uphill until the gradient is below the tolerance.
+    """Go uphill from given precisions until the gradient is below the tolerance.
 
+    at
+        From precisions, and the point before (None at first), to a point: its `log_evidence`,
+        nats but for a constant, and the `weights` that `Groups` number.
     slack
         What a step may lose, relative to the log evidence; infinite where it need not rise.
     """
+    point = at(prec, None)
     trace, n_repaired = [point.log_evidence], 0
     for _ in range(max_steps):
-        if problem.gradient(point) < tolerance:
+        if gradient(point.weights, groups) < tolerance:
             break
-        ahead = problem.mackay(point)
+        ahead = at(mackay(point.weights, groups), point)
         if not ahead.log_evidence >= trace[-1] - slack * (1.0 + abs(trace[-1])):
-            ahead = problem.em(point)
+            ahead = at(em(point.weights, groups), point)
             n_repaired += 1
         point = ahead
         trace.append(point.log_evidence)
-    return Ascent(point, trace, problem.gradient(point), n_repaired)
+    return Ascent(point, trace, gradient(point.weights, groups), n_repaired)

@@ -15,6 +15,7 @@ what lies below the evidence and touches it here, because log |b H + P| is conca
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -98,69 +99,43 @@ def maximise(
     squares
         Sum of squares of the weights of every leaf.
     """
-    n_leaves, tolerance = len(squares), evidence.tolerance
-    bounds = np.full(n_leaves, _LEAST), np.full(n_leaves, _MOST)
-    groups = Groups(evidence.groups(n_leaves), *bounds)
-    problem = _Evidence(curvature, fit, squares, groups, evidence.noise and fit.misfit > 0.0)
-    ascent = numerics.ascend(
-        problem, problem.at(prior_prec, 1.0), max_steps=evidence.max_steps, tolerance=tolerance
+    n_leaves, noise_is_free = len(squares), evidence.noise and fit.misfit > 0.0
+    number = evidence.groups(n_leaves)
+    noise_group = int(np.max(number)) + 1 if noise_is_free else FIXED
+    groups = Groups(
+        np.append(number, noise_group), np.full(n_leaves + 1, _LEAST), np.full(n_leaves + 1, _MOST)
     )
-    prec, noise_factor = ascent.point.weights.prec, 1.0 / ascent.point.b
-    is_found = ascent.gradient < tolerance
-    return Maximised(prec, noise_factor, ascent.trace, is_found, ascent.n_repaired)
+    ascent = numerics.ascend(
+        partial(_at, curvature, fit, squares),
+        np.append(prior_prec, 1.0),
+        groups,
+        max_steps=evidence.max_steps,
+        tolerance=evidence.tolerance,
+    )
+    *precs, b = ascent.point.weights.prec
+    is_converged = ascent.gradient < evidence.tolerance
+    return Maximised(np.array(precs), 1.0 / b, ascent.trace, is_converged, ascent.n_repaired)
 
 
 class _Point(NamedTuple):
+    """What is believed of the weights of every leaf, and last of the noise precision."""
+
     weights: Weights
-    b: float
     log_evidence: float
 
-    @property
-    def n_well_determined(self) -> float:
-        return float(self.weights.well_determined.sum())
 
-
-@dataclass(frozen=True, eq=False)
-class _Evidence:
-    """The evidence as a function of the precisions and of b."""
-
-    curvature: Curvature
-    fit: Fit
-    squares: Float[np.ndarray, " l"]
-    groups: Groups
-    noise_is_free: bool
-
-    def at(self, prec: np.ndarray, b: float) -> _Point:
-        sizes, fit = self.curvature.sizes, self.fit
-        log_det, traces = self.curvature.spread(prec, b)
-        likelihood = fit.log_likelihood + 0.5 * (
-            fit.misfit * (1.0 - b) + fit.n_values * float(np.log(b))
-        )
-        prior = float(np.sum(sizes * np.log(prec) - prec * self.squares))
-        weights = Weights(prec, self.squares, traces, sizes)
-        return _Point(weights, b, likelihood + 0.5 * (prior - log_det))
-
-    def gradient(self, point: _Point) -> float:
-        largest = numerics.gradient(point.weights, self.groups)
-        if not self.noise_is_free:
-            return largest
-        slope = 0.5 * (self.fit.n_values - point.n_well_determined - point.b * self.fit.misfit)
-        is_bound = (point.b >= _MOST and slope > 0.0) or (point.b <= _LEAST and slope < 0.0)
-        return largest if is_bound else max(largest, abs(slope))
-
-    def mackay(self, point: _Point) -> _Point:
-        """Take MacKay's step; of the noise not where more is determined than was observed."""
-        undetermined = self.fit.n_values - point.n_well_determined
-        b = undetermined / self.fit.misfit if undetermined > 0.0 and self.noise_is_free else None
-        return self._moved(point, numerics.mackay(point.weights, self.groups), b)
-
-    def em(self, point: _Point) -> _Point:
-        return self._moved(point, numerics.em(point.weights, self.groups), None)
-
-    def _moved(self, point: _Point, prec: np.ndarray, b: float | None) -> _Point:
-        """Go to precisions and b; None: to what never lowers the evidence."""
-        if not self.noise_is_free:
-            return self.at(prec, point.b)
-        if b is None:
-            b = self.fit.n_values / (self.fit.misfit + point.n_well_determined / point.b)
-        return self.at(prec, float(np.clip(b, _LEAST, _MOST)))
+def _at(
+    curvature: Curvature, fit: Fit, squares: np.ndarray, prec: np.ndarray, before: _Point | None
+) -> _Point:
+    """Return the evidence at the precisions of the leaves and, last, b."""
+    del before
+    prec, b = prec[:-1], float(prec[-1])
+    log_det, traces = curvature.spread(prec, b)
+    likelihood = fit.log_likelihood + 0.5 * (
+        fit.misfit * (1.0 - b) + fit.n_values * float(np.log(b))
+    )
+    prior = float(np.sum(curvature.sizes * np.log(prec) - prec * squares))
+    weights = Weights(prec, squares, traces, curvature.sizes)
+    return _Point(
+        weights.with_noise(b, fit.n_values, fit.misfit), likelihood + 0.5 * (prior - log_det)
+    )
