@@ -14,8 +14,14 @@ from bayesprop.report import peers
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.page import write_report
 from bayesprop.report.peers import fit_peers, plans
-from bayesprop.report.rivals import Lead, Rival, interval_score, rivals, verdict_in_words
-from bayesprop.report.scoring import Comparison
+from bayesprop.report.rivals import (
+    Comparison,
+    Lead,
+    Rival,
+    interval_score,
+    rivals,
+    verdict_in_words,
+)
 
 
 def judged(task, estimator):
