@@ -21,7 +21,6 @@ from bayesprop.model.ranking import Areas, areas
 Observed = Float[np.ndarray, " n"] | Float[np.ndarray, "n o"]
 _LEVELS = np.linspace(0.05, 0.95, 19)
 _MOSTLY_ONE_CLASS = 0.9
-_ROUNDING = 1e-12
 
 
 def rmse(pred: Predictive, y: Observed) -> float:
@@ -200,16 +199,15 @@ def summary(
     if isinstance(pred, ClassPredictive) and len(pred.classes) == 2:
         of = ranking(pred, y, 1 if positive is None else positive)
         values |= {"average_precision": of.average_precision, "roc_auc": of.roc_auc}
-        errors |= {"average_precision": of.average_precision_se, "roc_auc": of.roc_auc_se}
+        errors |= {
+            "average_precision": _beyond_rounding(of.average_precision_se, 1.0),
+            "roc_auc": _beyond_rounding(of.roc_auc_se, 1.0),
+        }
     if isinstance(pred, ClassPredictive) and is_mostly_one_class(y):
         accuracy = values.pop("accuracy")
         ranks = {name: values[name] for name in ("average_precision", "roc_auc") if name in values}
         values = ranks | values | {"accuracy": accuracy}
-    # An error below rounding is none: every draw of a perfect ranking is as good.
-    return Summary(values, {
-        name: error if error > _ROUNDING * abs(values[name]) else 0.0
-        for name, error in errors.items() if np.isfinite(error)
-    })  # fmt: skip
+    return Summary(values, {name: error for name, error in errors.items() if np.isfinite(error)})
 
 
 def clustered_error(rows: Float[np.ndarray, " n"], group: np.ndarray | None) -> float:
@@ -225,7 +223,13 @@ def clustered_error(rows: Float[np.ndarray, " n"], group: np.ndarray | None) -> 
     if n_groups < 2:
         return float("nan")
     ratio = np.sum((away / unit) ** 2) * n_groups / (n_groups - 1)
-    return unit * float(np.sqrt(ratio)) / len(rows)
+    error = unit * float(np.sqrt(ratio)) / len(rows)
+    return _beyond_rounding(error, float(np.max(np.abs(rows))))
+
+
+def _beyond_rounding(error: float, size: float) -> float:
+    """Return 0 for the error of numbers of a size that are equal: of a perfect ranking, say."""
+    return 0.0 if error <= 1e-12 * size else error
 
 
 def _of_numbers(pred: Predictive, y: Observed) -> dict[str, np.ndarray]:

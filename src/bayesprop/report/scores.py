@@ -43,7 +43,7 @@ _OF_NUMBERS = (
         for at in LEVELS
     ),
     Metric("interval_score", f"Score of {percent(0.9)} intervals", "y", "lower"),
-    *(Metric(f"width_{100 * at:g}", f"Width of {percent(at)} intervals", "y", "") for at in LEVELS),
+    *(Metric(f"mean_width_{at}", f"Width of {percent(at)} intervals", "y", "") for at in LEVELS),
 )
 _PROPER = (
     Metric("log_likelihood", "Mean log-likelihood", "nats", "higher"),
@@ -113,7 +113,7 @@ def _of_numbers(predicted: Predictive, y: np.ndarray) -> metrics.Summary:
     distance = np.abs(2.0 * metrics.pit(predicted, y) - 1.0)
     losses = interval_score(predicted.interval(0.9), y, 0.9)
     values |= {f"inside_{at}": float(np.mean(distance <= at)) for at in LEVELS}
-    values |= {f"width_{100 * at:g}": metrics.mean_width(predicted, at) for at in (0.5, 0.95)}
+    values |= {f"mean_width_{at}": metrics.mean_width(predicted, at) for at in LEVELS}
     values["interval_score"] = float(np.mean(losses))
     if len(y) > 1:
         errors["interval_score"] = metrics.clustered_error(losses, None)
