@@ -184,7 +184,7 @@ def summary(
     positive
         Place of the class that average precision is of, where there are two; None: the second.
     """
-    each = (_of_classes if isinstance(pred, ClassPredictive) else _of_numbers)(pred, y)
+    each = _of_classes(pred, y) if isinstance(pred, ClassPredictive) else _of_numbers(pred, y)
     values = {name: float(np.mean(rows)) for name, rows in each.items()}
     errors = {
         name: clustered_error(rows, group) for name, rows in each.items() if np.isfinite(rows).all()
