@@ -20,7 +20,7 @@ from bayesprop.model.ranking import Areas, areas
 
 Observed = Float[np.ndarray, " n"] | Float[np.ndarray, "n o"]
 _LEVELS = np.linspace(0.05, 0.95, 19)
-MOSTLY_ONE_CLASS = 0.9
+_MOSTLY_ONE_CLASS = 0.9
 
 
 def rmse(pred: Predictive, y: Observed) -> float:
@@ -91,8 +91,13 @@ def brier(pred: ClassPredictive, y: np.ndarray) -> float:
 
     0 to 2, lower is better (Brier 1950).
     """
+    return float(np.mean(brier_of_rows(pred, y)))
+
+
+def brier_of_rows(pred: ClassPredictive, y: np.ndarray) -> Float[np.ndarray, " n"]:
+    """Return every row's squared distance of the probabilities from its one-hot label."""
     truth = np.eye(pred.proba.shape[1])[_codes(pred, y)]
-    return float(np.mean(np.sum((pred.proba - truth) ** 2, axis=1)))
+    return np.sum((pred.proba - truth) ** 2, axis=1)
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,7 @@ def confusion(pred: ClassPredictive, y: np.ndarray) -> Int[np.ndarray, "c c"]:
 
 def is_mostly_one_class(y: np.ndarray) -> bool:
     """Say whether a class has more than 90 % of the rows, so that accuracy says little."""
-    return bool(np.max(np.unique(y, return_counts=True)[1]) > MOSTLY_ONE_CLASS * len(y))
+    return bool(np.max(np.unique(y, return_counts=True)[1]) > _MOSTLY_ONE_CLASS * len(y))
 
 
 def ranking(pred: ClassPredictive, y: np.ndarray, positive: int = 1) -> Areas:
@@ -179,32 +184,30 @@ def summary(
     positive
         Place of the class that average precision is of, where there are two; None: the second.
     """
-    is_class = isinstance(pred, ClassPredictive)
-    each, others = _of_classes(pred, y) if is_class else _of_numbers(pred, y)
+    each = _of_classes(pred, y) if isinstance(pred, ClassPredictive) else _of_numbers(pred, y)
     values = {name: float(np.mean(rows)) for name, rows in each.items()}
     errors = {
         name: clustered_error(rows, group) for name, rows in each.items() if np.isfinite(rows).all()
     }
-    if "rmse" in values:
+    if isinstance(pred, ClassPredictive):
+        values["calibration_error"] = expected_calibration_error(pred, y)
+    else:
         values["rmse"] = root = float(np.sqrt(values["rmse"]))
         errors["rmse"] *= 0.5 / root if root > 0.0 else 0.0
-    values |= others | {"epistemic_share": pred.epistemic_share}
-    if isinstance(pred, ClassPredictive):
-        values, errors = _ranked(pred, y, Summary(values, errors), positive)
-    return Summary(values, {name: error for name, error in errors.items() if np.isfinite(error)})
-
-
-def _ranked(pred: ClassPredictive, y: np.ndarray, found: Summary, positive: int | None) -> Summary:
-    """Add how well two classes are told apart; accuracy last where nearly all rows are of one."""
-    values, errors, ranks = dict(found.values), dict(found.errors), {}
-    if len(pred.classes) == 2:
+        values["calibration_error"] = calibration_error(pred, y)
+    values["epistemic_share"] = pred.epistemic_share
+    if isinstance(pred, ClassPredictive) and len(pred.classes) == 2:
         of = ranking(pred, y, 1 if positive is None else positive)
-        ranks = {"average_precision": of.average_precision, "roc_auc": of.roc_auc}
-        errors |= {"average_precision": of.average_precision_se, "roc_auc": of.roc_auc_se}
-    if is_mostly_one_class(y):
+        values |= {"average_precision": of.average_precision, "roc_auc": of.roc_auc}
+        errors |= {
+            "average_precision": _beyond_rounding(of.average_precision_se, 1.0),
+            "roc_auc": _beyond_rounding(of.roc_auc_se, 1.0),
+        }
+    if isinstance(pred, ClassPredictive) and is_mostly_one_class(y):
         accuracy = values.pop("accuracy")
-        return Summary(ranks | values | {"accuracy": accuracy}, errors)
-    return Summary(values | ranks, errors)
+        ranks = {name: values[name] for name in ("average_precision", "roc_auc") if name in values}
+        values = ranks | values | {"accuracy": accuracy}
+    return Summary(values, {name: error for name, error in errors.items() if np.isfinite(error)})
 
 
 def clustered_error(rows: Float[np.ndarray, " n"], group: np.ndarray | None) -> float:
@@ -220,14 +223,17 @@ def clustered_error(rows: Float[np.ndarray, " n"], group: np.ndarray | None) -> 
     if n_groups < 2:
         return float("nan")
     ratio = np.sum((away / unit) ** 2) * n_groups / (n_groups - 1)
-    return unit * float(np.sqrt(ratio)) / len(rows)
+    error = unit * float(np.sqrt(ratio)) / len(rows)
+    return _beyond_rounding(error, float(np.max(np.abs(rows))))
 
 
-_Rows = tuple[dict[str, np.ndarray], dict[str, float]]
-"""Figures of every row, whose means are shown (of the RMSE its root), and figures of all rows."""
+def _beyond_rounding(error: float, size: float) -> float:
+    """Return 0 for the error of numbers of a size that are equal: of a perfect ranking, say."""
+    return 0.0 if error <= 1e-12 * size else error
 
 
-def _of_numbers(pred: Predictive, y: Observed) -> _Rows:
+def _of_numbers(pred: Predictive, y: Observed) -> dict[str, np.ndarray]:
+    """Return figures of every row, whose means are shown; of the RMSE its root."""
     y = _checked(pred, y)
     narrow, wide = (pred.interval(level) for level in (0.5, 0.9))
     each = {
@@ -239,25 +245,21 @@ def _of_numbers(pred: Predictive, y: Observed) -> _Rows:
         "coverage_90": _inside(wide, y),
         "width_90": wide[..., 1] - wide[..., 0],
     }
-    by_row = {name: a.reshape(len(y), -1).mean(axis=1) for name, a in each.items()}
-    return by_row, {"calibration_error": calibration_error(pred, y)}
+    return {name: a.reshape(len(y), -1).mean(axis=1) for name, a in each.items()}
 
 
 def _inside(interval: np.ndarray, y: Observed) -> np.ndarray:
     return (interval[..., 0] <= y) & (y <= interval[..., 1])
 
 
-def _of_classes(pred: ClassPredictive, y: np.ndarray) -> _Rows:
-    codes = _codes(pred, y)
-    truth = np.eye(pred.proba.shape[1])[codes]
-    each = {
-        "accuracy": codes == pred.proba.argmax(axis=1),
+def _of_classes(pred: ClassPredictive, y: np.ndarray) -> dict[str, np.ndarray]:
+    return {
+        "accuracy": _codes(pred, y) == pred.proba.argmax(axis=1),
         "log_likelihood": pred.log_prob(y),
-        "brier": np.sum((pred.proba - truth) ** 2, axis=1),
+        "brier": brier_of_rows(pred, y),
         "mean_confidence": pred.confidence,
         "mean_entropy": pred.entropy,
     }
-    return each, {"calibration_error": expected_calibration_error(pred, y)}
 
 
 def _checked(pred: Predictive, y: Observed) -> Observed:

@@ -145,8 +145,8 @@ def test_wide_tables_and_many_classes_say_why_there_is_no_line():
     for made, reason in (
         (Baselines.fit(np.zeros((5, 1001)), y), "1,001"),
         (Baselines.fit(np.zeros((10, 1001)), labels, np.unique(labels)), "1,001 features"),
-        (many, "300 classes"),
-        (Baselines.from_dict(many.to_dict()), "300 classes"),
+        (many, "30,000 weights"),
+        (Baselines.from_dict(many.to_dict()), "30,000 weights"),
     ):
         assert made.line is None
         assert reason in made.note

@@ -38,7 +38,9 @@ def collected(task=NUMBERS, **changes):
 
 
 def score(contents, name):
-    return next(s for s in contents.scores if s.name.replace("\N{NO-BREAK SPACE}", " ") == name)
+    return next(
+        s for s in contents.scores if s.metric.name.replace("\N{NO-BREAK SPACE}", " ") == name
+    )
 
 
 def std_of(x):
@@ -82,7 +84,7 @@ def test_metrics_of_classes_equal_scikit_learn(train, test):
     truth = (test.y[:, None] == model.classes).astype(float)
     brier = np.mean(np.sum((model.proba - truth) ** 2, axis=1))
     assert score(contents, "Brier score").values[0] == pytest.approx(brier)
-    names = [one.name for one in contents.scores]
+    names = [one.metric.name for one in contents.scores]
     if len(model.classes) == 2:
         p, positive = model.proba[:, 1], test.y == model.classes[1]
         apart = p[positive][:, None] - p[~positive]
@@ -110,10 +112,13 @@ def test_the_standard_error_of_the_rmse_is_that_of_resampling():
 def test_best_follows_the_direction_of_the_metric(task):
     for found in collected(task).scores:
         values = np.array(found.values)
-        loss = {"lower": values, "higher": -values, "nominal": np.abs(values - found.nominal)}
-        if found.better:
-            least = loss[found.better].min()
-            assert found.best == tuple(loss[found.better] == least)
+        loss = {
+            "lower": values,
+            "higher": -values,
+            "nominal": np.abs(values - found.metric.nominal),
+        }
+        if better := found.metric.better:
+            assert found.best == tuple(loss[better] == loss[better].min())
         else:
             assert not any(found.best)
 

@@ -14,8 +14,14 @@ from bayesprop.report import peers
 from bayesprop.report.baselines import Baselines
 from bayesprop.report.page import write_report
 from bayesprop.report.peers import fit_peers, plans
-from bayesprop.report.rivals import Lead, Rival, interval_score, rivals, verdict_in_words
-from bayesprop.report.scoring import Comparison
+from bayesprop.report.rivals import (
+    Comparison,
+    Lead,
+    Rival,
+    interval_score,
+    rivals,
+    verdict_in_words,
+)
 
 
 def judged(task, estimator):
@@ -75,7 +81,7 @@ def test_the_interval_score_by_hand():
 
 def test_boosting_of_classes_is_that_of_scikit_learn():
     train, test = FRAUD
-    found = fit_peers(train.X, train.y, np.array(["absent", "clean", "fraud"])).models
+    found = fit_peers(train.X, train.y, np.array(["absent", "clean", "fraud"]))[0]
     model = HistGradientBoostingClassifier(random_state=0).fit(train.X, train.y)
     predicted = found["HistGradientBoosting"].predict_dist(test.X)
     expected = log_loss(test.y, model.predict_proba(test.X))
@@ -87,11 +93,11 @@ def test_gaps_are_taken_and_extremes_leave_a_peer_out():
     train, test = rows(200), rows(50, seed=1)
     train.X[::3, 1] = np.nan
     test.X[0] = np.nan
-    for peer in fit_peers(train.X, train.y).models.values():
+    for peer in fit_peers(train.X, train.y)[0].values():
         assert np.all(peer.predict_dist(test.X).is_finite)
-    one = fit_peers(train.X, np.repeat("a", 200), np.array(["a", "b"]))
-    assert one.models == {}
-    assert "HistGradientBoosting is left out" in one.notes[0]
+    models, notes = fit_peers(train.X, np.repeat("a", 200), np.array(["a", "b"]))
+    assert models == {}
+    assert "HistGradientBoosting is left out" in notes[0]
 
 
 def test_time_is_bounded_and_what_is_left_out_is_stated():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy import special
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.task import Standardiser
-from bayesprop.report.peers import Peer, fit_peers
+from bayesprop.report.peers import Peer, fit_peers, sampled
 
 MAX_FEATURES = 1000
 MAX_STORED_FEATURES = 64
@@ -177,23 +177,21 @@ class Baselines:
         with_peers: bool = False,
     ) -> Baselines:
         """Fit them on the training rows; `classes` are all that the labels `y` may be."""
-        if classes is not None:
+        if classes is None:
+            constant: Any = ConstantBaseline.fit(y)
+        else:
             y, classes = np.asarray(y), np.asarray(classes)
-        simple = _of_numbers(x, y) if classes is None else _of_classes(x, y, classes)
-        if not with_peers:
-            return simple
-        peers = fit_peers(x, y, classes)
-        return replace(simple, peers=peers.models, peer_notes=peers.notes)
+            constant = FrequencyBaseline.fit(y, classes)
+        peers, peer_notes = fit_peers(x, y, classes) if with_peers else ({}, ())
+        return cls(constant, *_line(x, y, classes), peers, peer_notes)
 
     def predict(
         self, x: Float[np.ndarray, "n d"]
     ) -> dict[str, GaussianPredictive | ClassPredictive]:
         """Predict rows by "constant", by "linear" or "logistic", if it is there, and by peers."""
-        models: dict[str, Any] = {"constant": self.constant}
-        if self.line is not None:
-            name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
-            models[name] = self.line
-        return {name: one.predict_dist(x) for name, one in (models | dict(self.peers)).items()}
+        name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
+        models: dict[str, Any] = {"constant": self.constant, name: self.line, **self.peers}
+        return {name: one.predict_dist(x) for name, one in models.items() if one is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values; a linear one only while its covariance stays small."""
@@ -203,10 +201,10 @@ class Baselines:
             head = {"task": _CLASSES, "classes": classes, "share": share}
             return {**head, "logistic": _to_dict(line), "note": note}
         if line is not None and len(line.x_scaler.mean) > MAX_STORED_FEATURES:
-            line, note = (
-                None,
+            line = None
+            note = (
                 "The linear baseline was not stored with the model, which has more than "
-                f"{MAX_STORED_FEATURES} encoded features.",
+                f"{MAX_STORED_FEATURES} encoded features."
             )
         return {"constant": [constant.mean, constant.var], "linear": _to_dict(line), "note": note}
 
@@ -224,34 +222,24 @@ class Baselines:
         return cls(FrequencyBaseline(classes, share), line, note)
 
 
-def _of_numbers(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]) -> Baselines:
-    """Fit both, the line unless the table is too wide for it."""
-    constant = ConstantBaseline.fit(y)
-    if x.shape[1] <= MAX_FEATURES:
-        return Baselines(constant, LinearBaseline.fit(x, y))
-    note = (
-        f"The linear baseline is left out beyond {MAX_FEATURES:,} encoded features "
-        f"(this table has {x.shape[1]:,})."
-    )
-    return Baselines(constant, note=note)
-
-
-def _of_classes(x: Float[np.ndarray, "n d"], y: np.ndarray, classes: np.ndarray) -> Baselines:
-    """Fit both, the logistic one on as many rows as are quick to fit."""
-    constant = FrequencyBaseline.fit(y, classes)
-    (n, d), c = x.shape, len(classes)
+def _line(
+    x: Float[np.ndarray, "n d"], y: np.ndarray, classes: np.ndarray | None
+) -> tuple[LinearBaseline | LogisticBaseline | None, str]:
+    """Fit a line, the logistic one on as many rows as are quick to fit; say where it is not."""
+    (n, d), c = x.shape, 1 if classes is None else len(classes)
+    name = "linear" if classes is None else "logistic"
     if d > MAX_FEATURES or (d + 1) * c > MAX_WEIGHTS:
-        note = (
-            f"The logistic baseline is left out beyond {MAX_FEATURES:,} encoded features or "
-            f"{MAX_WEIGHTS:,} weights (here: {d:,} features, {c:,} classes)."
+        return None, (
+            f"The {name} baseline is left out beyond {MAX_FEATURES:,} encoded features or "
+            f"{MAX_WEIGHTS:,} weights (here: {d:,} features, {(d + 1) * c:,} weights)."
         )
-        return Baselines(constant, note=note)
+    if classes is None:
+        return LinearBaseline.fit(x, y), ""
     most = max(_MAX_VALUES // (d + 1), 1)
     if n <= most:
-        return Baselines(constant, LogisticBaseline.fit(x, y, classes))
-    chosen = np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+        return LogisticBaseline.fit(x, y, classes), ""
     note = f"The logistic baseline was fitted to {most:,} of the {n:,} training rows."
-    return Baselines(constant, LogisticBaseline.fit(x[chosen], y[chosen], classes), note)
+    return LogisticBaseline.fit(*sampled(most, x, y), classes), note
 
 
 def _filled(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:

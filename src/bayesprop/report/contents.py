@@ -18,8 +18,8 @@ from bayesprop.report.linear_weights import Weights, weights_of
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
 from bayesprop.report.pictures import Pictures
-from bayesprop.report.rivals import Rival, rivals
-from bayesprop.report.scoring import Comparison, Score, compare
+from bayesprop.report.rivals import Comparison, Rival, compare, rivals
+from bayesprop.report.scores import Score, scores
 from bayesprop.report.unsure import UnsureRow, describe, sample
 from bayesprop.report.verdict import Verdict, verdict
 from bayesprop.report.words import percent
@@ -105,7 +105,7 @@ class Contents(Generic[Details]):
 
     def score(self, name: str) -> Score:
         """Find a metric."""
-        return next(score for score in self.scores if score.name == name)
+        return next(score for score in self.scores if score.metric.name == name)
 
     def beside(self, name: str) -> list[tuple[str, float]]:
         """Name every baseline, with its value of a metric; peers have a section of their own."""
@@ -186,7 +186,7 @@ def collect(
         ),
         n_rows=len(y),
         models=tuple(models),
-        scores=task.scores(models, y, **about),
+        scores=scores(models, y, **about),
         # On training rows the more flexible model wins, whatever it is worth.
         comparison=None if test is None else _compared(models, y),
         rivals=() if test is None else rivals(models, y, judged.group),

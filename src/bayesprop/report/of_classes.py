@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -22,13 +21,10 @@ from bayesprop.report.calibration import (
     histogram,
 )
 from bayesprop.report.effects import View, probabilities
-from bayesprop.report.rivals import losses
-from bayesprop.report.scoring import Score
 from bayesprop.report.two_classes import TwoClasses, two_classes
 from bayesprop.report.unsure import N_ROWS, Answer
 from bayesprop.report.words import label, number, percent
 
-ACCURACY, PRECISION = "Accuracy", "Average precision"
 MAX_MATRIX, MAX_CLASSES = 30, 200
 LEFT_OUT = 0.1
 _MAX_PAIRS = 20
@@ -206,50 +202,6 @@ def _most_confused(predicted: ClassPredictive, y: np.ndarray) -> tuple[Confused,
             Confused(names[actual], names[answer], int(count[k]), share, tuple(surest.tolist()))
         )
     return tuple(confused)
-
-
-def scores(
-    predictives: Mapping[str, ClassPredictive], y: np.ndarray, positive: int = 1
-) -> tuple[Score, ...]:
-    """Compute every metric of every model on the same rows, proper scores first.
-
-    Accuracy comes last where it says little.
-    """
-    models = list(predictives.values())
-    right = Score.mean(ACCURACY, "share", "higher", [p.label == y for p in models])
-    balanced = [_balanced_accuracy(p, y) for p in models]
-    calibration = [metrics.expected_calibration_error(p, y) for p in models]
-    proper = (
-        Score.mean("Mean log-likelihood", "nats", "higher", [p.log_prob(y) for p in models]),
-        Score.mean("Brier score", "", "lower", [losses(p, y)[1].rows for p in models]),
-    )
-    gap = Score.of("Calibration error", "share", "lower", calibration)
-    found = Score.of("Balanced accuracy", "share", "higher", balanced)
-    ranks = _ranks(models, y, positive)
-    if metrics.is_mostly_one_class(y):
-        return (*ranks, *proper, gap, found, right)
-    return (*proper, right, found, *ranks, gap)
-
-
-def _ranks(models: Sequence[ClassPredictive], y: np.ndarray, positive: int) -> tuple[Score, ...]:
-    """Compute how well each model ranks the positive one of two classes."""
-    if len(models[0].classes) != 2:
-        return ()
-    areas = [metrics.ranking(one, y, positive) for one in models]
-    precise = [(one.average_precision, one.average_precision_se) for one in areas]
-    apart = [(one.roc_auc, one.roc_auc_se) for one in areas]
-    return (
-        Score.with_errors(PRECISION, "", "higher", precise),
-        Score.with_errors("Area under the ROC curve", "", "higher", apart),
-    )
-
-
-def _balanced_accuracy(predicted: ClassPredictive, y: np.ndarray) -> float:
-    """Return the mean over the classes that occur of the share of their rows that is found."""
-    counts = metrics.confusion(predicted, y)
-    rows = np.sum(counts, axis=1)
-    occurs = rows > 0
-    return float(np.mean(np.diag(counts)[occurs] / rows[occurs]))
 
 
 def view(predicted: ClassPredictive, positive: int = 1) -> View:

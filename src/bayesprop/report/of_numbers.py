@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -14,12 +13,9 @@ from bayesprop.decisions import conformal as split_conformal
 from bayesprop.model.predictive import Predictive
 from bayesprop.report.calibration import PitHistogram, Promise, coverage_curve, pit_histogram
 from bayesprop.report.effects import MOMENTS, View
-from bayesprop.report.rivals import interval_score
-from bayesprop.report.scoring import Score, mean_error
 from bayesprop.report.unsure import N_ROWS, Answer
 from bayesprop.report.words import alike, number, percent
 
-LEVELS = (0.5, 0.9, 0.95)
 _GROUPED_ROWS = 100
 _GROUPS = 5
 _CONFORMAL = 0.9
@@ -103,56 +99,6 @@ def _is_even(predicted: Predictive) -> bool:
     """Whether 95 % of the predicted standard deviations lie within 5 % of each other."""
     low, high = np.quantile(predicted.std, (0.025, 0.975))
     return bool(high <= 1.05 * low)
-
-
-def scores(predictives: Mapping[str, Predictive], y: Float[np.ndarray, " n"]) -> tuple[Score, ...]:
-    """Compute every metric of every model on the same rows."""
-    models = list(predictives.values())
-    errors = [np.abs(y - p.mean) for p in models]
-    # A PIT costs one evaluation, the interval of a mixture a hundred.
-    distances = [np.abs(2.0 * metrics.pit(p, y) - 1.0) for p in models]
-    rmse = tuple(metrics.rmse(p, y) for p in models)
-    return (
-        Score("RMSE", "y", "lower", rmse, tuple(map(_rmse_error, errors))),
-        Score.mean("MAE", "y", "lower", errors),
-        Score.mean("CRPS", "y", "lower", [p.crps(y) for p in models]),
-        Score.mean("Mean log-likelihood", "nats", "higher", [p.log_prob(y) for p in models]),
-        *(
-            Score.of(
-                f"Coverage of {percent(level)} intervals",
-                "share",
-                "nominal",
-                [float(np.mean(distance <= level)) for distance in distances],
-                level,
-            )
-            for level in LEVELS
-        ),
-        Score.mean(
-            f"Score of {percent(0.9)} intervals",
-            "y",
-            "lower",
-            [interval_score(p.interval(0.9), y, 0.9) for p in models],
-        ),
-        *(
-            Score.of(
-                f"Width of {percent(level)} intervals",
-                "y",
-                "",
-                [metrics.mean_width(p, level) for p in models],
-            )
-            for level in LEVELS
-        ),
-    )
-
-
-def _rmse_error(errors: np.ndarray) -> float | None:
-    """Return the standard error of a root mean square, by the delta method."""
-    # In units of the largest error, whose fourth power might overflow.
-    unit = float(np.max(errors))
-    if len(errors) < 2 or unit == 0.0:
-        return None
-    squared = (errors / unit) ** 2
-    return unit * (mean_error(squared) or 0.0) / (2.0 * float(np.sqrt(np.mean(squared))))
 
 
 def view(_predicted: Predictive) -> View:

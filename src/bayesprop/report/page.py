@@ -25,7 +25,7 @@ from bayesprop.report.contents import collect
 from bayesprop.report.figures import MAX_BALANCED, draw
 from bayesprop.report.of_classes import LEFT_OUT, MAX_MATRIX
 from bayesprop.report.rivals import verdict_in_words
-from bayesprop.report.scoring import Score
+from bayesprop.report.scores import Score
 from bayesprop.report.svg import STYLE
 
 if TYPE_CHECKING:
@@ -132,13 +132,13 @@ def environment() -> Environment:
 
 def _cell(score: Score, at: int) -> str:
     value = score.values[at]
-    if score.unit == "share":
+    if score.metric.unit == "share":
         return words.percent(value, 1)
     error = score.errors[at]
     scale = error if error else abs(value) / 10.0
-    return words.alike([value], scale)[0] if score.unit == "nats" else words.number(value)
+    return words.alike([value], scale)[0] if score.metric.unit == "nats" else words.number(value)
 
 
 def _spread(score: Score, at: int) -> str:
     error = score.errors[at] or 0.0
-    return words.percent(error, 1) if score.unit == "share" else words.number(error, 2)
+    return words.percent(error, 1) if score.metric.unit == "share" else words.number(error, 2)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -32,20 +32,6 @@ def _single_threaded() -> Iterator[None]:
     with warnings.catch_warnings(), threadpool_limits(1), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
-
-
-class Peer(Protocol):
-    """A model of another library; `name` is its class there, less the task."""
-
-    name: ClassVar[str]
-
-    def fit(self, X: Inputs, y: np.ndarray) -> Any:
-        """Learn from rows and their targets."""
-        ...
-
-    def predict_dist(self, X: Inputs) -> Any:
-        """Predict new rows."""
-        ...
 
 
 @dataclass
@@ -72,14 +58,12 @@ class GaussianProcess:
         inputs, targets = self._scaled(X), (y - self.mean_) / self.std_
         scales: Any = np.ones(X.shape[1]) if X.shape[1] <= _MAX_SCALES else 1.0
         kernel = kernels.ConstantKernel() * kernels.RBF(scales) + kernels.WhiteKernel()
-        learnt = GaussianProcessRegressor(kernel, random_state=self.seed)
-        few, kept = order[: self.n_learning], order[: self.n_kept]
-        learnt.fit(inputs[few], targets[few])
-        self.model_: Any = learnt
-        if len(kept) > len(few):
-            plain: dict[str, Any] = {"optimizer": None}
-            self.model_ = GaussianProcessRegressor(learnt.kernel_, **plain)
-            self.model_.fit(inputs[kept], targets[kept])
+        few, most = order[: self.n_learning], order[: self.n_kept]
+        model: Any = GaussianProcessRegressor(kernel, random_state=self.seed)
+        self.model_ = model.fit(inputs[few], targets[few])
+        if len(most) > len(few):
+            model = GaussianProcessRegressor(model.kernel_, optimizer=None)  # type: ignore[arg-type]
+            self.model_ = model.fit(inputs[most], targets[most])
         return self
 
     @_single_threaded()
@@ -153,6 +137,9 @@ class ClassBoosting:
         return ClassPredictive.of_sure_weights(proba, self.classes)
 
 
+Peer = GaussianProcess | QuantileBoosting | ClassBoosting
+
+
 class Plan(NamedTuple):
     """A peer, unfitted, and the most rows that it is fitted to."""
 
@@ -162,9 +149,14 @@ class Plan(NamedTuple):
     def fitted(self, X: Inputs, y: np.ndarray) -> Peer:
         """Fit it, to a sample where there are more rows."""
         if len(y) > self.n_rows:
-            chosen = np.random.default_rng(0).choice(len(y), self.n_rows, replace=False)
-            X, y = X[np.sort(chosen)], y[np.sort(chosen)]
+            X, y = sampled(self.n_rows, X, y)
         return self.peer.fit(X, y)
+
+
+def sampled(n_rows: int, X: Inputs, y: np.ndarray) -> tuple[Inputs, np.ndarray]:
+    """Draw so many rows, always the same ones, in their order."""
+    chosen = np.sort(np.random.default_rng(0).choice(len(y), n_rows, replace=False))
+    return X[chosen], y[chosen]
 
 
 class Plans(NamedTuple):
@@ -192,7 +184,7 @@ def plans(n: int, d: int, classes: np.ndarray | None = None) -> Plans:
 
 
 def _boosting(n: int, d: int, classes: np.ndarray | None) -> Plans:
-    peer: Peer = QuantileBoosting() if classes is None else ClassBoosting(classes)
+    peer = QuantileBoosting() if classes is None else ClassBoosting(classes)
     n_models = len(LEVELS) + 1 if classes is None else len(classes) if len(classes) > 2 else 1
     if n_models > MAX_CLASSES or n_models * d > MAX_HISTOGRAMS:
         what = "quantiles" if classes is None else "classes"
@@ -205,17 +197,14 @@ def _boosting(n: int, d: int, classes: np.ndarray | None) -> Plans:
     return Plans((Plan(peer, most),), (note,) * (most < n))
 
 
-class Fitted(NamedTuple):
-    """Peers by name, fitted, and sentences on those that saw fewer rows, or that are left out."""
+def fit_peers(
+    X: Inputs, y: np.ndarray, classes: np.ndarray | None = None
+) -> tuple[dict[str, Peer], tuple[str, ...]]:
+    """Fit the peers of the task, by name; one that cannot learn or predict the rows is left out.
 
-    models: dict[str, Peer]
-    notes: tuple[str, ...]
-
-
-def fit_peers(X: Inputs, y: np.ndarray, classes: np.ndarray | None = None) -> Fitted:
-    """Fit the peers of the task; one that cannot learn or predict the rows is left out."""
-    n, d = X.shape
-    planned = plans(n, d, classes)
+    Returned beside are sentences on those that saw fewer rows, or that are left out.
+    """
+    planned = plans(len(X), X.shape[1], classes)
     models, notes = {}, list(planned.notes)
     for plan in planned.each:
         try:
@@ -225,7 +214,7 @@ def fit_peers(X: Inputs, y: np.ndarray, classes: np.ndarray | None = None) -> Fi
             models[peer.name] = peer
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             notes.append(f"{plan.peer.name} is left out: {str(error).splitlines()[0]}.")
-    return Fitted(models, tuple(notes))
+    return models, tuple(notes)
 
 
 def _moments(X: Inputs) -> tuple[np.ndarray, np.ndarray]:

@@ -11,14 +11,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from bayesprop.metrics import clustered_error
+from bayesprop.metrics import brier_of_rows, clustered_error
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.report.baselines import SIMPLE
-from bayesprop.report.scoring import Comparison
 from bayesprop.report.words import alike, join
 
 _MIN_ROWS = 10
 _COVERAGE = 0.9
+
+
+class Comparison(NamedTuple):
+    """How far a mean score of the model is ahead of another's on the same rows, and its s.e."""
+
+    gain: float
+    error: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the difference exceeds two standard errors."""
+        return abs(self.gain) > 2.0 * self.error
 
 
 class Loss(NamedTuple):
@@ -89,12 +100,23 @@ def rivals(
     return tuple(compared)
 
 
+def compare(model: Any, baseline: Any, y: np.ndarray) -> Comparison | None:
+    """Compare the mean log-likelihood of two predictives, nats a row; None below ten rows."""
+    if len(y) < _MIN_ROWS:
+        return None
+    gain = model.log_prob(y) - baseline.log_prob(y)
+    if not np.all(np.isfinite(gain)):
+        return None
+    return Comparison(float(np.mean(gain)), clustered_error(gain, None))
+
+
 def losses(predicted: Any, y: np.ndarray) -> tuple[Loss, ...]:
     """Return the losses of the task, that of the whole distribution first."""
     if isinstance(predicted, ClassPredictive):
-        truth = predicted.classes == y[:, None]
-        brier = np.sum((predicted.proba - truth) ** 2, axis=1)
-        return Loss("log loss", "nats", -predicted.log_prob(y)), Loss("Brier score", "", brier)
+        return (
+            Loss("log loss", "nats", -predicted.log_prob(y)),
+            Loss("Brier score", "", brier_of_rows(predicted, y)),
+        )
     return (
         Loss("CRPS", "y", predicted.crps(y)),
         Loss("RMSE", "y", (y - predicted.mean) ** 2, is_root=True),

@@ -18,7 +18,7 @@ from bayesprop.report.calibration import (
     pit_histogram,
     temperature,
 )
-from bayesprop.report.of_numbers import LEVELS
+from bayesprop.report.scores import LEVELS
 from bayesprop.report.words import label, number, percent
 
 _HINT, _CLEAR = 0.025, 0.01

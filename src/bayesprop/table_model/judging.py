@@ -15,8 +15,7 @@ from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import current, following
 from bayesprop.report.baselines import SIMPLE, Baselines
-from bayesprop.report.rivals import rivals, verdict_in_words
-from bayesprop.report.scoring import Comparison, compare
+from bayesprop.report.rivals import Comparison, compare, rivals, verdict_in_words
 from bayesprop.table.division import Division, groups_of, whole_groups
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import counted, one_line, quoted
