@@ -6,7 +6,7 @@ import time
 from typing import NamedTuple
 
 from bayesprop.moments.pbp import updates
-from bayesprop.moments.pbp.engine import Run
+from bayesprop.moments.pbp.engine import Run, refresh_prior
 from bayesprop.moments.pbp.state import Inference
 from benchmarks.floor import floor_us, flop_rate
 from benchmarks.problems import SHAPES, Shape, best_seconds, problem, trained
@@ -65,7 +65,7 @@ def measure(shape: Shape) -> SingleRows:
     settled = trained(Run(data.state, *rows), data.orders[:3])
 
     def jax_epoch() -> None:
-        updates.refresh_prior(updates.data_pass(settled, *rows, data.orders[3])[0])
+        refresh_prior(updates.data_pass(settled, *rows, data.orders[3])[0])
 
     jax_epoch()
     jax = best_seconds(jax_epoch, n_runs=3)

@@ -32,13 +32,6 @@ def data_pass(state, x, y, order, weight=None, **rule):
     return run.state, info
 
 
-def refresh_prior(state, **rule):
-    """Refresh the prior factors; return the new state and the info."""
-    run = Run(state, *(np.empty((0, state.layer_sizes[k])) for k in (0, -1)), **rule)
-    info = run.refresh()
-    return run.state, info
-
-
 def train(state, x, y, orders, weight=None, **rule):
     """Run epochs; return the last state and the info of each."""
     run = Run(state, x, y, weight, **rule)

@@ -11,7 +11,6 @@ from compiled_passes import (
     data_pass,
     linear_state,
     problem,
-    refresh_prior,
     train,
 )
 from scipy.special import erfc
@@ -210,24 +209,24 @@ def plain_refresh(state, least_information):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "n", "guarded"),
+    ("sizes", "n", "targets", "guarded"),
     [
-        ((3, 1), 200, False),
-        ((2, 5, 1), 200, False),
-        ((2, 9, 8, 2), 200, False),
-        ((2, 9, 8, 2), 200, True),
-        ((2, 5, 1), 6, True),
+        ((3, 1), 200, "numbers", False),
+        ((2, 9, 8, 2), 200, "numbers", False),
+        ((2, 9, 8, 2), 200, "numbers", True),
+        ((2, 5, 1), 6, "numbers", True),
+        ((2, 5, 1), 6, "classes", True),
     ],
 )
-def test_refresh_equals_plain_form(sizes, n, guarded):
+def test_refresh_equals_plain_form(sizes, n, targets, guarded):
     """Guarded, weights that the data hardly inform keep their factor: with few rows, many."""
     state, x, y = problem(sizes, n)
     for epoch in range(2):
         state, _ = data_pass(state, x, y, np.random.default_rng(epoch).permutation(n))
         expected, expected_info = plain_refresh(
-            state, LEAST_INFORMATION["numbers"] if guarded else 0.0
+            state, LEAST_INFORMATION[targets] if guarded else 0.0
         )
-        state, info = refresh_prior(state, guarded=guarded)
+        state, info = engine.refresh_prior(state, targets=targets, guarded=guarded)
         assert info == expected_info
         assert (info.prior_uninformed > 0) == guarded
         assert_states_close(state, expected, rtol=1e-8, atol=1e-9)
@@ -238,7 +237,7 @@ def test_refresh_leaves_what_has_no_cavity(guarded):
     state, x, y = problem((2, 5, 1), 300)
     state, _ = data_pass(state, x, y, np.arange(300))
     state.site_prec[0][1, 3] = 2.0 / state.v[0][1, 3]
-    got, info = refresh_prior(state, guarded=guarded)
+    got, info = engine.refresh_prior(state, guarded=guarded)
     assert info.prior_kept == 1
     for name in ("m", "v", "site_prec", "site_rate"):
         assert getattr(got, name)[0][1, 3] == getattr(state, name)[0][1, 3]

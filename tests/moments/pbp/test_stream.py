@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from compiled_passes import assert_states_close, data_pass, problem, refresh_prior
+from compiled_passes import assert_states_close, data_pass, problem
 
 from bayesprop.moments.pbp import engine
 from bayesprop.moments.pbp.stream import PBPStream
@@ -15,7 +15,7 @@ from bayesprop.moments.pbp.updates import sample_functions
 def test_rows_one_at_a_time_are_a_pass(sizes):
     state, x, y = problem(sizes, 12)
     wanted, info = data_pass(state, x, y, np.arange(len(x)))
-    wanted, refreshed = refresh_prior(wanted)
+    wanted, refreshed = engine.refresh_prior(wanted)
     stream = PBPStream(state)
     infos = [stream.absorb(*row) for row in zip(x, y, strict=True)]
     assert stream.refresh() == refreshed

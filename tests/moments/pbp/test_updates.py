@@ -71,19 +71,15 @@ def test_a_batch_of_one_is_the_paper():
     assert_states_close(one, batched, rtol=1e-8, atol=1e-13)
 
 
-def test_outliers_fire_the_noise_guard():
+def test_outliers_fire_the_noise_guard_and_precision_is_a_call_s_own():
     x, y = np.zeros((1, 1)), np.array([[40.0]])
     start = pbp_state.init(np.random.default_rng(0), (1, 3, 1))
+    before = jax.config.jax_enable_x64
     guarded, info = updates.data_pass(start, x, y, np.array([0]))
+    assert jax.config.jax_enable_x64 == before
+    assert guarded.m[0].dtype == np.float64
     assert info.noise_kept == 1
     assert guarded.noise_shape == start.noise_shape
-
-
-def test_global_precision_is_left_alone():
-    before = jax.config.jax_enable_x64
-    state, _ = updates.refresh_prior(linear_state(1.7, noise_var=0.4))
-    assert jax.config.jax_enable_x64 == before
-    assert state.m[0].dtype == np.float64
 
 
 def learnable(sizes, n, seed=0, targets="numbers"):
@@ -119,7 +115,7 @@ def test_epochs_agree(sizes, inference, targets):
     for epoch in range(3):
         order = np.random.default_rng(epoch).permutation(60)
         one, absorbed = updates.data_pass(one, x, y, order, weight, **rule)
-        one, refreshed = updates.refresh_prior(one, targets=targets)
+        one, refreshed = engine.refresh_prior(one, targets=targets)
         infos[0] += absorbed + refreshed
         other, (info,) = train(other, x, y, [order], weight, **rule)
         infos[1] += info

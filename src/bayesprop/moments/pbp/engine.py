@@ -251,7 +251,8 @@ class Run:
         self._rows = tuple(_contiguous(a) for a in (x, y, weight))
         self._has_absent_rows = not np.all(weight)
         self._start, self._packed = state, pack(state, with_average=inference == "sep")
-        self._least, self._guarded = LEAST_INFORMATION[targets], guarded
+        self._targets: Targets = targets
+        self._guarded = guarded
         is_class = targets == "classes"
         self._scratch = kernel_probit.scratch_for(state.layer_sizes[-1]) if is_class else None
 
@@ -272,7 +273,7 @@ class Run:
 
     def refresh(self) -> PBPInfo:
         """Refine every weight's prior factor by expectation propagation (supplement section 6)."""
-        return refreshed(self._packed, self._least, guarded=self._guarded)
+        return refreshed(self._packed, self._targets, guarded=self._guarded)
 
     def epochs(self, orders: Iterable[Int[np.ndarray, " k"]]) -> Iterator[PBPInfo]:
         """Yield the info of each epoch: one pass over a row of `orders`, one prior refresh."""
@@ -285,11 +286,20 @@ class Run:
         return unpack(self._packed, self._start)
 
 
-def refreshed(packed: Packed, least_information: float, *, guarded: bool = True) -> PBPInfo:
+def refreshed(packed: Packed, targets: Targets = "numbers", *, guarded: bool = True) -> PBPInfo:
     """Refine the prior factors in place."""
-    rule = least_information, guarded
-    kept, uninformed = refresh(packed.work.weights, packed.sites, *rule)
+    least = LEAST_INFORMATION[targets]
+    kept, uninformed = refresh(packed.work.weights, packed.sites, least, guarded)
     return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)
+
+
+def refresh_prior(
+    state: PBPState, *, targets: Targets = "numbers", guarded: bool = True
+) -> tuple[PBPState, PBPInfo]:
+    """One full EP update of the weight-prior factors, whatever code absorbed the rows."""
+    packed = pack(state)
+    info = refreshed(packed, targets, guarded=guarded)
+    return unpack(packed, state), info
 
 
 def predict_moments(

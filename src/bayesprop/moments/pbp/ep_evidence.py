@@ -59,7 +59,7 @@ def _ep_log_evidence(state: PBPState, data: Rows, *, activation: str) -> Float[A
     cavity = minus(q, average)
 
     def of_one(total: tuple[Factor, Array], datum: Rows) -> tuple[tuple[Factor, Array], None]:
-        new, info = absorb(_q_of(cavity), datum, activation=activation)
+        new, info = absorb(_q_of(cavity), datum, activation=activation, targets="numbers")
         tilted = factor_of(new)
         log_scale = info.log_z - _log_partition(tilted) + _log_partition(cavity)
         product = jax.tree.map(lambda p, t, c: p + t - c, total[0], tilted, cavity)

@@ -1,7 +1,6 @@
-"""Factors of probabilistic backpropagation: cavities, the undo rule, mini-batches, the prior's.
+"""Factors of probabilistic backpropagation: cavities, the undo rule, mini-batches.
 
-Hernández-Lobato & Adams (2015), section 3; the weight prior by expectation propagation in section
-3.4 and supplement section 6.
+Hernández-Lobato & Adams (2015), section 3.
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from bayesprop.model.networks import mlp_propagate
-from bayesprop.moments.pbp.state import LARGEST_CAVITY_VAR, PBPInfo, PBPState
+from bayesprop.moments.pbp.state import PBPInfo, PBPState
 from bayesprop.numerics import gaussian
 from bayesprop.numerics.gaussian import Gaussian, Natural
 
 _SMALLEST_VAR = 1e-100
-_SITES = ("site_prec", "site_prec_mean", "site_shape", "site_rate")
 
 
 class Rows(NamedTuple):
@@ -264,66 +262,3 @@ def _longest_step(room: Array, change: Array) -> Array:
     """Longest step, at most 1, that uses up no more than half of the room."""
     falling = change < 0.0
     return jnp.where(falling, jnp.minimum(1.0, 0.5 * room / jnp.where(falling, -change, 1.0)), 1.0)
-
-
-class _Site(NamedTuple):
-    """One weight, and its prior factor in natural parameters."""
-
-    w: Gaussian
-    prec: Array
-    prec_mean: Array
-    shape: Array
-    rate: Array
-
-
-def _refresh_one(
-    prior: Gamma, site: _Site, *, least_information: Array
-) -> tuple[Gamma, tuple[_Site, Array, Array]]:
-    """Remove one prior factor, match moments, put it back (supplement section 6, eq. 35-39)."""
-    prec = 1.0 / site.w.v - site.prec
-    prec_mean = site.w.m / site.w.v - site.prec_mean
-    cavity = Gaussian(prec_mean / prec, 1.0 / prec)
-    cavity_prior = Gamma(prior.shape - site.shape, prior.rate - site.rate)
-    proper = (cavity_prior.rate > 0.0) & (cavity_prior.shape > 1.0)
-    valid = proper & (cavity.v > 0.0) & (cavity.v < LARGEST_CAVITY_VAR)
-    site_var = expected_variance(cavity_prior)
-    uninformed = proper & (jnp.abs(prec) * site_var < least_information)
-    marginal_var = cavity.v + site_var
-    dlogz_dm = -cavity.m / marginal_var
-    dlogz_dv = 0.5 * (dlogz_dm**2 - 1.0 / marginal_var)
-    new = gaussian.match_moments(cavity, dlogz_dm, dlogz_dv)
-    new_prior = matched_gamma(cavity_prior, cavity.v, cavity.m)
-    finite = jnp.isfinite(new.m) & jnp.isfinite(new.v)
-    valid &= finite & (new.v > 0.0) & is_gamma(new_prior)
-    refreshed = _Site(
-        new,
-        1.0 / new.v - prec,
-        new.m / new.v - prec_mean,
-        new_prior.shape - cavity_prior.shape,
-        new_prior.rate - cavity_prior.rate,
-    )
-    prior, site = where(valid & ~uninformed, (new_prior, refreshed), (prior, site))
-    return prior, (site, ~valid & ~uninformed, uninformed)
-
-
-@jax.jit
-def refresh(state: PBPState, least_information: Array) -> tuple[PBPState, PBPInfo]:
-    """Refresh weight by weight: layer, then unit, then input, lambda moving with every one.
-
-    least_information
-        What the data must say about a weight, as a share of its prior.
-    """
-    refresh_one = partial(_refresh_one, least_information=least_information)
-    prior, info, layers = Gamma(state.prior_shape, state.prior_rate), PBPInfo(), []
-    fields = (state.m, state.v, *(getattr(state, name) for name in _SITES))
-    for m, v, *site in zip(*fields, strict=True):
-        flat = jax.tree.map(lambda w: w.T.ravel(), _Site(Gaussian(m, v), *site))
-        prior, (flat, kept, uninformed) = jax.lax.scan(refresh_one, prior, flat)
-        info += PBPInfo(prior_kept=jnp.sum(kept), prior_uninformed=jnp.sum(uninformed))
-        layers.append(jax.tree.map(lambda w, n=m.shape[1]: w.reshape(n, -1).T, flat))
-    new = {
-        name: tuple(getattr(site, name.removeprefix("site_")) for site in layers) for name in _SITES
-    }
-    m, v = (tuple(part) for part in zip(*(site.w for site in layers), strict=True))
-    new |= {"prior_shape": prior.shape, "prior_rate": prior.rate}
-    return state._replace(m=m, v=v, **new), info

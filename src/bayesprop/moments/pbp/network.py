@@ -75,9 +75,9 @@ class Engine:
     ) -> Iterator[tuple[PBPState, PBPInfo]]:
         """Yield state and info after each epoch: one pass over the rows, one prior refresh."""
         rule: dict[str, Any] = {"inference": self.inference, "targets": self.targets}
-        if self.is_compiled:
-            from bayesprop.moments.pbp import engine
+        from bayesprop.moments.pbp import engine
 
+        if self.is_compiled:
             run = engine.Run(state, x, y, sample_weight, **rule)
             yield from ((run.state, info) for info in run.epochs(orders))
             return
@@ -86,7 +86,7 @@ class Engine:
         rule |= {"activation": self.activation, "batch_size": self.batch_size}
         for order in orders:
             state, info = updates.data_pass(state, x, y, order, sample_weight, **rule)
-            state, refreshed = updates.refresh_prior(state, targets=self.targets)
+            state, refreshed = engine.refresh_prior(state, targets=self.targets)
             yield state, info + refreshed
 
     def predict_moments(

@@ -94,22 +94,17 @@ class PBPState(NamedTuple):
         """Rebuild from `to_arrays`; ValueError unless compiled code may run on these arrays."""
         n_layers = sum(name.startswith("m.") for name in arrays)
         widths = [arrays[f"m.{layer}"].shape[-1] for layer in range(n_layers)]
-        sizes = (len(arrays["m.0"]) - 1, *widths)
-
-        def part(name: str, *shape: int) -> np.ndarray:
-            array = arrays.get(name)
-            if array is None or array.shape != shape or array.dtype != np.float64:
-                must = f"must be float64 of shape {shape} to fit the network"
+        like = init(np.random.default_rng(0), (len(arrays["m.0"]) - 1, *widths))
+        for name, array in like.to_arrays().items():
+            stored = arrays.get(name)
+            if stored is None or stored.shape != array.shape or stored.dtype != np.float64:
+                must = f"must be float64 of shape {array.shape} to fit the network"
                 raise ValueError(f"the array {name} {must}")
-            return array
 
         def field(name: str) -> Any:
-            if name in _SCALAR:
-                return part(name)
-            if name in _PER_OUTPUT:
-                return part(name, sizes[-1])
-            layers = enumerate(pairwise(sizes))
-            return tuple(part(f"{name}.{layer}", a + 1, b) for layer, (a, b) in layers)
+            if name in arrays:
+                return arrays[name]
+            return tuple(arrays[f"{name}.{layer}"] for layer in range(n_layers))
 
         state = cls(*map(field, cls._fields))
         for m, v in zip(state.m, state.v, strict=True):
@@ -131,10 +126,6 @@ class PBPState(NamedTuple):
     def layer_sizes(self) -> tuple[int, ...]:
         """Inputs, hidden units of every layer, outputs."""
         return (self.m[0].shape[0] - 1, *(m.shape[1] for m in self.m))
-
-
-_SCALAR = ("prior_shape", "prior_rate")
-_PER_OUTPUT = ("lik_noise_shape", "lik_noise_rate", "noise_shape", "noise_rate")
 
 
 class PBPInfo(NamedTuple):

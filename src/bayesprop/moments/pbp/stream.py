@@ -33,7 +33,7 @@ from bayesprop.moments.pbp.kernel_workspace import (
     read_only,
     unpack,
 )
-from bayesprop.moments.pbp.state import LEAST_INFORMATION, PBPInfo, PBPState
+from bayesprop.moments.pbp.state import PBPInfo, PBPState
 from bayesprop.simd.lanes import (
     compiled,
     inlined,
@@ -108,7 +108,7 @@ class PBPStream:
 
     def refresh(self) -> PBPInfo:
         """Refine the prior factors."""
-        return refreshed(self._packed, LEAST_INFORMATION["numbers"])
+        return refreshed(self._packed)
 
     def moments(
         self, x: Float[np.ndarray, "k d"]

@@ -29,36 +29,41 @@ from bayesprop.moments.pbp.factors import (
     minus,
     moved,
     q_of,
-    refresh,
     where,
     with_average_factor,
     with_q,
 )
-from bayesprop.moments.pbp.state import LEAST_INFORMATION, Inference, PBPInfo, PBPState, Targets
+from bayesprop.moments.pbp.state import Inference, PBPInfo, PBPState, Targets
 from bayesprop.numerics.gaussian import Gaussian, log_cdf, log_pdf
 from bayesprop.numerics.machine import in_float64
 
 _N_STEPS, _ROWS_AT_ONCE = 256, 8192
 
 
-def absorb(q: Q, datum: Rows, *, activation: str) -> tuple[Q, PBPInfo]:
-    """Absorb one likelihood factor (section 3.3): eq. 13-17 and 12 forward, then 6, 7, 9 and 10.
+def absorb(q: Q, datum: Rows, *, activation: str, targets: Targets) -> tuple[Q, PBPInfo]:
+    """Absorb one likelihood factor (section 3.3): eq. 13-17 and log Z forward, then 6, 7, 9 and 10.
 
-    A sample weight tempers the factor: its noise variance is divided by the weight, and the change
-    of q(gamma) is multiplied by it.
+    Of numbers log Z is eq. 12; of classes, the paper's future work, it is that of a probit, and
+    there is no noise to learn. A sample weight is a power of the factor, and the change of q(gamma)
+    is multiplied by it.
     """
-    noise_var = expected_variance(q.noise)
 
-    def log_z(m: tuple, v: tuple) -> tuple[Array, Gaussian]:
-        f = mlp_propagate(m, v, datum.x, activation_name=activation)
-        return jnp.sum(log_pdf(datum.y, f.m, f.v + noise_var / datum.weight)), f
+    def propagate(m: tuple, v: tuple) -> Gaussian:
+        return mlp_propagate(m, v, datum.x, activation_name=activation)
 
-    slopes, f = jax.grad(log_z, argnums=(0, 1), has_aux=True)(*q.moments)
-    weights, undone = moved(q, slopes)
-    noise, noise_kept = _weighted_noise(q.noise, f, datum)
-    log_z_now = datum.weight * jnp.sum(log_pdf(datum.y, f.m, f.v + noise_var))
-    share = jnp.mean(f.v / (f.v + noise_var))
-    return Q(weights, noise), PBPInfo(log_z_now, share, undone, noise_kept)
+    def log_z_of(m: Array, v: Array) -> Array:
+        if targets == "classes":
+            return _class_log_z(m, v, datum.y)
+        return jnp.sum(log_pdf(datum.y, m, v + expected_variance(q.noise)))
+
+    f, pull_back = jax.vjp(propagate, *q.moments)
+    log_z, grad = jax.value_and_grad(log_z_of, argnums=(0, 1))(*f)
+    tempered, removed = _tempered(f, Gaussian(*grad), datum.weight)
+    weights, undone = moved(q, pull_back(tempered))
+    noise, noise_kept = q.noise, jnp.asarray(0)
+    if targets == "numbers":
+        noise, noise_kept = _weighted_noise(q.noise, f, datum)
+    return Q(weights, noise), PBPInfo(datum.weight * log_z, jnp.mean(removed), undone, noise_kept)
 
 
 def _weighted_noise(old: Gamma, f: Gaussian, datum: Rows) -> tuple[Gamma, Array]:
@@ -106,20 +111,6 @@ def _class_log_z(
     return multinomial_probit_log_z(m, v, y[0].astype(int))
 
 
-def absorb_class(q: Q, datum: Rows, *, activation: str) -> tuple[Q, PBPInfo]:
-    """Absorb the factor of a label, the paper's future work: only log Z changes in eq. 6 and 7."""
-
-    def propagate(m: tuple, v: tuple) -> Gaussian:
-        return Gaussian(*mlp_propagate(m, v, datum.x, activation_name=activation))
-
-    f, pull_back = jax.vjp(propagate, *q.moments)
-    log_z, grad = jax.value_and_grad(_class_log_z, argnums=(0, 1))(f.m, f.v, datum.y)
-    tempered, removed = _tempered(f, Gaussian(*grad), datum.weight)
-    weights, undone = moved(q, pull_back(tempered))
-    info = PBPInfo(datum.weight * log_z, jnp.mean(removed), undone, jnp.asarray(0))
-    return Q(weights, q.noise), info
-
-
 def _tempered(f: Gaussian, grad: Gaussian, weight: Array) -> tuple[Gaussian, Array]:
     """Gradient for the power `weight` of a factor, and the share of the variance it removes.
 
@@ -154,8 +145,7 @@ def _pass(
     def absorbed(q: Q, part: Rows) -> tuple[Q, PBPInfo]:
         if part.weight.ndim:
             return absorb_batch(q, part, activation=activation)
-        one = absorb_class if targets == "classes" else absorb
-        return one(q, part, activation=activation)
+        return absorb(q, part, activation=activation, targets=targets)
 
     def filtering(state: PBPState, part: Rows) -> tuple[PBPState, PBPInfo]:
         q, info = absorbed(q_of(state), part)
@@ -225,13 +215,6 @@ def _in_batches(rows: np.ndarray, size: int) -> np.ndarray:
     n_missing = -len(rows) % size
     rows = np.concatenate([rows, np.zeros((n_missing, *rows.shape[1:]))])
     return rows.reshape(len(rows) // size, size, *rows.shape[1:])
-
-
-@in_float64
-def refresh_prior(state: PBPState, *, targets: Targets = "numbers") -> tuple[PBPState, PBPInfo]:
-    """One full EP update of the weight-prior factors (section 3.4, supplement section 6)."""
-    least = jnp.asarray(LEAST_INFORMATION[targets])
-    return _to_host(*refresh(jax.tree.map(jnp.asarray, state), least))
 
 
 @partial(jax.jit, static_argnames="activation")
