@@ -218,9 +218,11 @@ class BayesianRegressor(TargetKind, RegressorMixin, BayesianEstimator[Predictive
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive mean of y, and with `return_std` also the total predictive std, in y."""
         X = self.checked_inputs(X)
+        if not return_std:
+            return np.concatenate([part.mean for part in self.fitted_.parts(X)])
         moments = [(part.mean, part.std) for part in self.fitted_.parts(X)]
         mean, std = (np.concatenate(column) for column in zip(*moments, strict=True))
-        return (mean, std) if return_std else mean
+        return mean, std
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Float[np.ndarray, "n ... 2"]:
         """Central interval that holds a new y with probability `coverage`; (n, [o,] 2)."""
