@@ -117,7 +117,7 @@ class ClosedFormNetwork(TrainedNetwork):
         """Predict in closed form, or by draws."""
         if self.prediction == "draws":
             return super().predict(state, x)
-        params, rows = state.network.params, jnp.asarray(padded(x), jnp.float32)
+        params, rows = state.network.params, np.float32(padded(x))
         f = _moments(self.model, params.q, rows, by_mean=self.prediction == "mean")
         if not isinstance(self.built.likelihood, GaussianNoise):
             proba, entropy = (np.asarray(part, np.float64) for part in _class_moments(*f))
