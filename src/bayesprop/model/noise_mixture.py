@@ -8,7 +8,7 @@ an exact sum over the members, quadrature over the one number l - z.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -247,7 +247,13 @@ class NoiseMixturePredictive(Predictive):
         return np.clip(self._elementwise(_distribution, y), 0.0, 1.0)
 
     def _quantile(self, level: float) -> Moments:
-        return self._elementwise(_quantile, np.full(np.shape(self.mean), float(level)))
+        return self._quantiles(np.array([level]))[0]
+
+    def _quantiles(self, levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q ..."]:
+        y = np.empty((len(levels), self.mean.size))
+        for at, parts in self._pieces():
+            y[:, at] = _quantiles(parts, levels)
+        return y.reshape(len(levels), *self.mean.shape)
 
     def _crps(self, y: Moments) -> Moments:
         """E|x - y| in closed form less the integral of F (1 - F), by quadrature."""
@@ -265,14 +271,18 @@ class NoiseMixturePredictive(Predictive):
             return np.empty(np.shape(values))
         flat = np.reshape(values, (-1, self.mean.size))
         result = np.empty(flat.shape)
+        for at, parts in self._pieces():
+            result[:, at] = [function(parts, some[at]) for some in flat]
+        return result.reshape(np.shape(values))
+
+    def _pieces(self) -> Iterator[tuple[slice, _Components]]:
+        """Give the components of some elements at a time, and where these are."""
         of_members = [getattr(self, name).reshape(len(self.f_mean), -1) for name in _OF_MEMBERS]
         broad = (self.broad_mean.ravel(), self.broad_var.ravel())
         room = max(1, _CHUNK_ELEMENTS // (len(self.f_mean) * _N_NODES * _N_NODES))
         for first in range(0, self.mean.size, room):
             at = slice(first, first + room)
-            parts = _components(*(a[:, at] for a in of_members), *(b[at] for b in broad))
-            result[:, at] = [function(parts, some[at]) for some in flat]
-        return result.reshape(np.shape(values))
+            yield at, _components(*(a[:, at] for a in of_members), *(b[at] for b in broad))
 
 
 _OF_MEMBERS = ("f_mean", "f_var", "log_noise_mean", "log_noise_var", "dof", "share")
@@ -317,10 +327,15 @@ def _distribution(parts: _Components, y: np.ndarray) -> np.ndarray:
     )
 
 
-def _quantile(parts: _Components, level: np.ndarray) -> np.ndarray:
-    """Newton steps on the cdf between bounds that close in; bisection where a step leaves them."""
-    share = np.exp(parts.log_share)
-    edges = parts.m + parts.std * special.ndtri(level)[:, None]
+def _quantiles(parts: _Components, levels: np.ndarray) -> np.ndarray:
+    """Newton steps on the cdf between bounds that close in; bisection where a step leaves them.
+
+    All levels of all elements at once, (q, n).
+    """
+    shape = len(levels), len(parts.m)
+    log_share, m, std = (np.tile(part, (len(levels), 1)) for part in parts)
+    level, share = np.repeat(levels, len(parts.m)), np.exp(log_share)
+    edges = m + std * special.ndtri(level)[:, None]
     low, high = edges.min(axis=1), edges.max(axis=1)
     y = np.sum(share * edges, axis=1)
     open_rows = np.flatnonzero(high > low)
@@ -328,9 +343,9 @@ def _quantile(parts: _Components, level: np.ndarray) -> np.ndarray:
         if open_rows.size == 0:
             break
         at = open_rows
-        z = (y[at, None] - parts.m[at]) / parts.std[at]
+        z = (y[at, None] - m[at]) / std[at]
         excess = np.sum(share[at] * special.ndtr(z), axis=1) - level[at]
-        slope = np.sum(share[at] * np.exp(-0.5 * (_LOG_2PI + z * z)) / parts.std[at], axis=1)
+        slope = np.sum(share[at] * np.exp(-0.5 * (_LOG_2PI + z * z)) / std[at], axis=1)
         is_open = np.abs(excess) > _TOLERANCE * np.minimum(level[at], 1.0 - level[at])
         at, excess, slope = at[is_open], excess[is_open], slope[is_open]
         low[at] = np.where(excess < 0.0, y[at], low[at])
@@ -340,7 +355,7 @@ def _quantile(parts: _Components, level: np.ndarray) -> np.ndarray:
         inside = (proposed > low[at]) & (proposed < high[at])
         y[at] = np.where(inside, proposed, 0.5 * (low[at] + high[at]))
         open_rows = at
-    return y
+    return y.reshape(shape)
 
 
 def _crps(parts: _Components, y: np.ndarray) -> np.ndarray:
@@ -354,10 +369,9 @@ def _crps(parts: _Components, y: np.ndarray) -> np.ndarray:
     distance = np.sum(
         share * parts.std * (z * (2.0 * special.ndtr(z) - 1.0) + 2.0 * density), axis=1
     )
-    tail = np.full(len(y), _FURTHEST_LEVEL)
-    middle = _quantile(parts, np.full(len(y), 0.5))
-    unit = _quantile(parts, np.full(len(y), 0.75)) - _quantile(parts, np.full(len(y), 0.25))
-    low, high = _quantile(parts, tail), _quantile(parts, 1.0 - tail)
+    levels = np.array([_FURTHEST_LEVEL, 0.25, 0.5, 0.75, 1.0 - _FURTHEST_LEVEL])
+    low, quarter, middle, upper, high = _quantiles(parts, levels)
+    unit = upper - quarter
     left = np.arcsinh((low - middle) / unit)
     grid = np.linspace(left, np.arcsinh((high - middle) / unit), _N_CRPS)
     heights = []

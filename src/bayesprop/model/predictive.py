@@ -146,8 +146,8 @@ class Predictive(AskedByScipyNames, ABC):
         levels = np.asarray(level, np.float64)
         if not np.all((levels > 0.0) & (levels < 1.0)):
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
-        each = [self._quantile(float(one)) for one in levels.ravel()]
-        return np.stack(each, axis=-1).reshape(*np.shape(self.mean), *levels.shape)
+        each = np.moveaxis(self._quantiles(levels.ravel()), 0, -1)
+        return each.reshape(*np.shape(self.mean), *levels.shape)
 
     def interval(self, coverage: float = 0.9) -> Float[np.ndarray, "n ... 2"]:
         """Central interval that holds a new observation with probability `coverage`."""
@@ -195,6 +195,10 @@ class Predictive(AskedByScipyNames, ABC):
 
     @abstractmethod
     def _quantile(self, level: float) -> Moments: ...
+
+    def _quantiles(self, levels: Float[np.ndarray, " q"]) -> Float[np.ndarray, "q ..."]:
+        """Return quantiles level by level; over it where several at once are cheaper."""
+        return np.stack([self._quantile(float(level)) for level in levels])
 
 
 @dataclass(frozen=True)
