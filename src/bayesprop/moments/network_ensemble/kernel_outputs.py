@@ -58,8 +58,8 @@ def evaluate(work, aside, x, size, m, v, l_m, l_v):
     """
     layers, places, room, n_mean = work.layers, work.places, work.room, work.places.n_mean_layers
     mean, noise = layers[n_mean - 1], layers[layers.shape[0] - 1]
-    n_units = 0
-    for depth in range(1, n_mean):
+    n_units = layers[1][N_UNITS]  # not 0, of which numba would make a program of its own
+    for depth in range(2, n_mean):
         n_units += layers[depth][N_UNITS]
     for depth in range(layers.shape[0]):
         derive(work, layers[depth])
