@@ -7,7 +7,7 @@ import platform
 import numpy as np
 
 from bayesprop.cli.console import note, print_table
-from benchmarks import networks, pbp_fits, single_rows, split_fits
+from benchmarks import calls, networks, pbp_fits, single_rows, split_fits
 
 
 def main() -> None:
@@ -19,6 +19,7 @@ def main() -> None:
     print_times(
         pbp_fits.measure_fits(), pbp_fits.measure_cold_start(), pbp_fits.measure_prediction()
     )
+    calls.main()
     networks.main([])
     split_fits.main()
 

@@ -105,6 +105,7 @@ def init(
 
 
 @in_float64
+@jax.jit
 def predict(q: Posterior, x: Float[np.ndarray, "n d"]) -> Gaussian:
     """Mean and variance of the network's outputs, (n, o) each, exact for this posterior."""
     return outputs(q, with_one(x))
