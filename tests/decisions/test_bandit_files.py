@@ -51,7 +51,7 @@ POLICIES = {
 def state(bandit):
     header, arrays = bandit_files.to_stored(bandit)
     if isinstance(bandit.rewards, RefittedRewards) and bandit.rewards.model_ is not None:
-        header["rewards"]["model"]["model"].pop("fit_report")  # which has the seconds
+        header["rewards"]["state"]["model"]["model"].pop("fit_report")  # which has the seconds
     return json.dumps(header, sort_keys=True), {k: v.tobytes() for k, v in arrays.items()}
 
 
@@ -149,7 +149,7 @@ def test_an_unchanged_copy_loads(tmp_path):
         put("arms", "removed", value=[0, 1, 2]),
         put("arms", "features", value=[[1.0], [2.0], [3.0]]),
         put("rewards", "settings", value={"prior_prec": -1.0}),
-        put("rewards", "arms", value=[0, 5]),
+        lambda header, arrays: arrays.update({"rewards.5.mean": np.zeros(3)}),
         array("pending.id", lambda a: a + 100),
         array("pending.id", lambda a: a * 0),
         array("pending.id", lambda a: a.astype(np.float64)),

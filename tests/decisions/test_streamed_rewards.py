@@ -54,7 +54,7 @@ def test_stored_arrays_that_do_not_fit_are_refused():
         ("state.m.0", arrays["state.m.0"][:, :3]),
     ):
         with pytest.raises(ValueError, match=r"fit|numbers"):
-            StreamedRewards.from_stored(Stored(header, arrays | {name: wrong}), 2, NAMES)
+            StreamedRewards.from_stored(Stored(header, arrays | {name: wrong}), 2, NAMES, 0)
 
 
 def test_it_learns_which_class_is_which_sooner_than_without_recalling():

@@ -39,7 +39,7 @@ def test_no_other_precision_has_a_higher_bound(c, covariance):
     )
     assert found.converged
     assert found.prior_prec[0] == 0.01
-    assert (np.diff(found.trace) > -1e-5).all()
+    assert (np.diff(found.ascent.trace) > -1e-5).all()
 
     def loss(log_prec):
         return -bound(data, [0.01, *[np.exp(log_prec)] * 2], **how)
@@ -75,7 +75,7 @@ def test_idle_columns_lose_their_weight():
     mean = found.fitted.posterior.mean
     assert np.abs(mean[2:]).max() < 0.2 * np.abs(mean[1])
     together = logistic.maximise(data, np.full(5, 0.01), np.r_[-1, 0, 0, 0, 0], variational)
-    assert found.trace[-1] > together.trace[-1]
+    assert found.ascent.trace[-1] > together.ascent.trace[-1]
 
 
 @pytest.mark.parametrize("approximate", [variational, logistic.laplace])

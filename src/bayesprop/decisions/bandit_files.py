@@ -110,7 +110,9 @@ def _rebuilt(policy: Any, header: dict[str, Any], arrays: dict[str, np.ndarray])
     arms, n_features = Arms.from_stored(header["arms"]), header["n_features"]
     check_int("n_features", n_features)
     learnt = Stored(header["rewards"], below("rewards.", arrays))
-    rewards = kind_class(header["kind"]).from_stored(learnt, n_features, arms)
+    rewards = kind_class(header["kind"]).from_stored(
+        learnt, n_features, arms, header["random_state"]
+    )
     bandit = policy(rewards, ["-"], random_state=header["random_state"], **header["settings"])
     bandit.arms, bandit.n_features_ = arms, n_features
     for name in ("n_selected", "n_learnt"):

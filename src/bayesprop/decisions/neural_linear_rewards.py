@@ -10,7 +10,7 @@ in another is learnt at once where they are certain.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -61,6 +61,7 @@ class NeuralLinearRewards(ReplayedRewards):
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Draw the start of the network; all regressions are at their prior."""
         super().begin(n_features, arms, seed)
+        self._n_arms = len(arms.names)
         self._heads = Regressions(
             self._seen(np.zeros((1, self.model_.n_features_in_))).features.shape[1],
             prior_prec=self.prior_prec,
@@ -87,19 +88,15 @@ class NeuralLinearRewards(ReplayedRewards):
         """Draw the regressions of arms, which are independent given what the network sees."""
         return self.reward_scale * self._student_t(choices).draw(rng, n_draws)
 
-    def to_stored(self) -> Stored:
+    def state(self) -> Stored:
         """Return network, memory and regressions."""
-        header, arrays = super().to_stored()
-        heads = above("head.", self._heads.to_arrays())
-        return Stored(header | {"heads": sorted(self._heads.learnt)}, arrays | heads)
+        header, arrays = super().state()
+        return Stored(header, arrays | above("head.", self._heads.to_arrays()))
 
-    @classmethod
-    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
-        """Rebuild what `to_stored` gave."""
-        rewards = super().from_stored(stored, n_features, arms)
-        heads = below("head.", stored.arrays)
-        rewards._heads.restore(heads, stored.header["heads"], len(arms.names))
-        return rewards
+    def restore(self, state: Stored) -> None:
+        """Take back what `state` gave."""
+        super().restore(state)
+        self._heads.restore(below("head.", state.arrays), self._n_arms)
 
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""

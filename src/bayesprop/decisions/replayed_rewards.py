@@ -7,12 +7,11 @@ interaction.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import clone
 
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.pool import bounded, finite
@@ -92,31 +91,26 @@ class ReplayedRewards(Rewards):
         """Times of practice that left the finite numbers, and were undone."""
         return {"practice_undone": int(self._undone)}
 
-    def to_stored(self) -> Stored:
+    def state(self) -> Stored:
         """Return the network with its optimiser, and the memory."""
         model, arrays = estimator_to_stored(self.model_)
-        about = {"settings": self.settings(), "model": model, "guards": self.guards_}
         x, y, n_seen = self._memory
         memory = {"memory.x": np.asarray(x), "memory.y": np.asarray(y)}
-        return Stored(about | {"n_seen": n_seen}, above("model.", arrays) | memory)
+        about = {"model": model, "undone": int(self._undone), "n_seen": n_seen}
+        return Stored(about, above("model.", arrays) | memory)
 
-    @classmethod
-    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
-        """Rebuild what `to_stored` gave."""
-        header, arrays = stored
+    def restore(self, state: Stored) -> None:
+        """Take back what `state` gave."""
+        header, arrays = state
         model = estimator_from_stored(header["model"], below("model.", arrays))
-        rewards = cls(clone(model), **header["settings"])
-        rewards.begin(n_features, arms, online_network.seed_of(model))
-        if model.n_features_in_ != rewards.model_.n_features_in_:
+        if model.n_features_in_ != self.model_.n_features_in_:
             raise ValueError("the stored model has another number of inputs")
         x, y = (
             jnp.asarray(finite(name, arrays[f"memory.{name}"], like.shape), like.dtype)
-            for name, like in zip("xy", rewards._memory[:2], strict=True)
+            for name, like in zip("xy", self._memory[:2], strict=True)
         )
-        rewards.model_ = model
-        rewards._memory = online_network.Memory(x, y, int(header["n_seen"]))
-        rewards._undone = int(header["guards"]["practice_undone"])
-        return rewards
+        self.model_, self._undone = model, int(header["undone"])
+        self._memory = online_network.Memory(x, y, int(header["n_seen"]))
 
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""

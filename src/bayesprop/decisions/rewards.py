@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.estimators.params import check_fields
+from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
 from bayesprop.store import Stored
 
 Draws = Float[np.ndarray, "s k"]
@@ -72,13 +73,34 @@ class Rewards(ABC):
         """Draw expected rewards of arms in a context, jointly: each draw is one function."""
 
     @abstractmethod
+    def state(self) -> Stored:
+        """Return what was learnt: a header for JSON, and named arrays."""
+
+    @abstractmethod
+    def restore(self, state: Stored) -> None:
+        """Take back what `state` gave, once begun; any error where it is something else."""
+
     def to_stored(self) -> Stored:
-        """Return settings and what was learnt: a header for JSON, and named arrays."""
+        """Return settings and what was learnt; TypeError for an estimator that is not ours."""
+        estimator, state = getattr(self, "estimator", None), self.state()
+        header = {
+            "settings": self.settings(),
+            "estimator": None if estimator is None else unfitted_to_stored(estimator),
+            "state": state.header,
+        }
+        return Stored(header, state.arrays)
 
     @classmethod
-    @abstractmethod
-    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
+    def from_stored(cls, stored: Stored, n_features: int, arms: Arms, seed: int) -> Self:
         """Rebuild what `to_stored` gave; any error where it is something else."""
+        header, arrays = stored
+        settings = dict(header["settings"])
+        if header["estimator"] is not None:
+            settings["estimator"] = unfitted_from_stored(header["estimator"])
+        rewards = cls(**settings)
+        rewards.begin(n_features, arms, seed)
+        rewards.restore(Stored(header["state"], arrays))
+        return rewards
 
     def settings(self) -> dict[str, Any]:
         """Return the settings other than an estimator, for JSON."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -24,7 +24,6 @@ from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.params import COUNT, POSITIVE, check_int, rule
 from bayesprop.estimators.pbp import PBPRegressor
-from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
 from bayesprop.model.target_maps import NUMBERS
 from bayesprop.model.task import Numbers, Standardiser
 from bayesprop.store import Stored
@@ -116,32 +115,23 @@ class StreamedRewards(Rewards):
         drawn = self.stream_.draw(rng, self._asked(choices), n_draws)
         return self.reward_scale * _of_arms(drawn, choices)
 
-    def to_stored(self) -> Stored:
+    def state(self) -> Stored:
         """Return the posterior, and the rows that will be recalled."""
         about = {
-            "settings": self.settings(),
-            "estimator": unfitted_to_stored(self.estimator),
             "guards": self.guards_,
             "n_seen": self._n_seen,
             "mean_square": float(self._square),
         }
         return Stored(about, self.stream_.to_arrays())
 
-    @classmethod
-    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
-        """Rebuild what `to_stored` gave."""
-        header, arrays = stored
-        rewards = cls(unfitted_from_stored(header["estimator"]), **header["settings"])
-        rewards.begin(n_features, arms, 0)
-        rewards._n_seen = int(header["n_seen"])
-        rewards.stream_ = rewards.stream_.restored(
-            arrays, n_seen=rewards._n_seen, **rewards._recall()
-        )
-        rewards._square = float(header["mean_square"])
-        if not 0.0 <= rewards._square < float("inf"):
+    def restore(self, state: Stored) -> None:
+        """Take back what `state` gave."""
+        header, arrays = state
+        self._n_seen, self._square = int(header["n_seen"]), float(header["mean_square"])
+        self.stream_ = self.stream_.restored(arrays, n_seen=self._n_seen, **self._recall())
+        if not 0.0 <= self._square < float("inf"):
             raise ValueError("the stored scale of the inputs is not a finite number >= 0")
-        rewards.guards_ = {name: int(header["guards"][name]) for name in _GUARDS}
-        return rewards
+        self.guards_ = {name: int(header["guards"][name]) for name in _GUARDS}
 
     def _recall(self) -> dict[str, Any]:
         return {"n_recalled": self.n_recalled, "recall_weight": self.recall_weight}
