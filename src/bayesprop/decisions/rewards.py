@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
-from bayesprop.estimators.params import check_fields
+from bayesprop.estimators.params import check_choice, check_fields
 from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
 from bayesprop.store import Stored
 
@@ -149,9 +149,7 @@ def rewards_of(model: Any) -> Rewards:
 
     if isinstance(model, str):
         regressors = [m.name for m in catalogue.METHODS.values() if catalogue.REGRESSION in m.homes]
-        known = list(dict.fromkeys([*_ON_THEIR_OWN, *regressors]))
-        if model not in known:
-            raise ValueError(f"rewards must be one of {', '.join(known)}; got {model!r}")
+        check_choice("rewards", model, tuple(dict.fromkeys([*_ON_THEIR_OWN, *regressors])))
         model = catalogue.make(model)
     if isinstance(model, type):
         raise ValueError(f"rewards must be an estimator, not its class: {model.__name__}()")

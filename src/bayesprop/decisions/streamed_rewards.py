@@ -75,7 +75,7 @@ class StreamedRewards(Rewards):
         n_inputs = n_features + (0 if arms.features is None else arms.width)
         n_outputs = arms.width if arms.features is None else 1
         method = _method(self.estimator, n_inputs, n_outputs)
-        self.stream_ = method.stream(np.random.default_rng(seed), **self._recall())
+        self.stream_ = method.stream(np.random.default_rng(seed), **self._recall)
         self.guards_: dict[str, int] = dict.fromkeys(_GUARDS, 0)
         self._n_seen, self._square = 0, 0.0
 
@@ -95,9 +95,9 @@ class StreamedRewards(Rewards):
     def _absorb(self, x: np.ndarray, output: int, y: float) -> None:
         if self._n_seen < _SCALED_BY:
             self._square += (float(x @ x) / len(x) - self._square) / (self._n_seen + 1)
-        seen = np.full(self.stream_.layer_sizes[-1], np.nan)
-        seen[output] = y
-        info = self.stream_.absorb(self._scaled(x), seen)
+        target = np.full(self.stream_.layer_sizes[-1], np.nan)
+        target[output] = y
+        info = self.stream_.absorb(self._scaled(x), target)
         self._n_seen += 1
         if self._n_seen % self.refresh_every == 0:
             info += self.stream_.refresh()
@@ -106,13 +106,13 @@ class StreamedRewards(Rewards):
 
     def believe(self, choices: Choices) -> Belief:
         """Moments of the network's outputs, by assumed density filtering."""
-        moments = self.stream_.moments(self._asked(choices))
+        moments = self.stream_.moments(self._network_inputs(choices))
         belief = Belief(*(_of_arms(part, choices) for part in moments))
         return belief.scaled(self.reward_scale)
 
     def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Evaluate networks drawn from the posterior."""
-        drawn = self.stream_.draw(rng, self._asked(choices), n_draws)
+        drawn = self.stream_.draw(rng, self._network_inputs(choices), n_draws)
         return self.reward_scale * _of_arms(drawn, choices)
 
     def state(self) -> Stored:
@@ -128,15 +128,16 @@ class StreamedRewards(Rewards):
         """Take back what `state` gave."""
         header, arrays = state
         self._n_seen, self._square = int(header["n_seen"]), float(header["mean_square"])
-        self.stream_ = self.stream_.restored(arrays, n_seen=self._n_seen, **self._recall())
+        self.stream_ = self.stream_.restored(arrays, n_seen=self._n_seen, **self._recall)
         if not 0.0 <= self._square < float("inf"):
             raise ValueError("the stored scale of the inputs is not a finite number >= 0")
         self.guards_ = {name: int(header["guards"][name]) for name in _GUARDS}
 
+    @property
     def _recall(self) -> dict[str, Any]:
         return {"n_recalled": self.n_recalled, "recall_weight": self.recall_weight}
 
-    def _asked(self, choices: Choices) -> np.ndarray:
+    def _network_inputs(self, choices: Choices) -> np.ndarray:
         """Return the inputs of the network: one row of which arms are outputs, or one an arm."""
         x = _inputs(choices)
         return self._scaled(x[:1] if choices.arms.features is None else x)

@@ -221,8 +221,8 @@ class Rule:
         costs, rate, new = stored["costs"], stored["rate"], stored["among_new"]
         rule = cls(
             _share(stored["threshold"]),
-            None if costs is None else Costs(float(costs["fn"]), float(costs["fp"])),
-            None if rate is None else Rate(str(rate["kind"]), float(rate["share"])),
+            None if costs is None else Costs(**costs),
+            None if rate is None else Rate(**rate),
             _interval(stored["spread"]),
             None if new is None else _interval(new),
             int(stored["n_rows"]),

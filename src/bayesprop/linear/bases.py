@@ -252,8 +252,8 @@ def _checked(phi: Any, n_rows: int) -> Float[np.ndarray, "n k"]:
 
 
 def _products(x: np.ndarray, powers: np.ndarray) -> np.ndarray:
-    found = np.ones((len(x), len(powers)))
+    products = np.ones((len(x), len(powers)))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for column in range(x.shape[1]):
-            found *= x[:, column : column + 1] ** powers[:, column]
-    return found
+            products *= x[:, column : column + 1] ** powers[:, column]
+    return products

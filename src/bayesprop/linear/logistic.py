@@ -176,13 +176,13 @@ def gradient(data: Rows, residual: Float[np.ndarray, "n l"]) -> Float[np.ndarray
 def information(data: Rows, curvature: Float[np.ndarray, "n l l"]) -> Float[np.ndarray, "p p"]:
     """Sum of weight times curvature (of a row's logits) times phi phi', block by block."""
     k, n_logits = data.phi.shape[1], data.n_logits
-    found = np.empty((n_logits, k, n_logits, k))
+    total = np.empty((n_logits, k, n_logits, k))
     for i in range(n_logits):
         for j in range(i + 1):
             block = data.phi.T @ ((data.weight * curvature[:, i, j])[:, None] * data.phi)
-            found[i, :, j, :] = block
-            found[j, :, i, :] = block.T
-    return found.reshape(n_logits * k, n_logits * k)
+            total[i, :, j, :] = block
+            total[j, :, i, :] = block.T
+    return total.reshape(n_logits * k, n_logits * k)
 
 
 def class_probabilities(f: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l"]:
