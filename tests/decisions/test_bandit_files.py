@@ -21,9 +21,8 @@ from bayesprop import (
 from bayesprop.decisions import bandit_files
 from bayesprop.decisions.bandits import Bandit
 from bayesprop.decisions.linear_rewards import LinearRewards
-from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.decisions.refitted_rewards import RefittedRewards
-from bayesprop.decisions.replayed_rewards import ReplayedRewards
+from bayesprop.decisions.replayed_rewards import NeuralLinearRewards, ReplayedRewards
 from bayesprop.decisions.streamed_rewards import StreamedRewards
 from bayesprop.estimators.linear_regression import BayesianLinearRegressor
 from bayesprop.store import ModelFileError, save_model, write_sealed

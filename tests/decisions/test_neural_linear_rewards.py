@@ -8,7 +8,7 @@ from scipy import stats
 
 from bayesprop import PointNetworkRegressor
 from bayesprop.decisions.arms import Arms, Choices, choices_in
-from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
+from bayesprop.decisions.replayed_rewards import NeuralLinearRewards
 from bayesprop.estimators import online_network
 
 SCALE = 5.0

@@ -25,7 +25,7 @@ Draws = Float[np.ndarray, "s k"]
 _HOME = "bayesprop.decisions"
 KINDS = {
     "linear": "linear_rewards:LinearRewards",
-    "neural-linear": "neural_linear_rewards:NeuralLinearRewards",
+    "neural-linear": "replayed_rewards:NeuralLinearRewards",
     "streamed": "streamed_rewards:StreamedRewards",
     "refitted": "refitted_rewards:RefittedRewards",
     "replayed": "replayed_rewards:ReplayedRewards",
