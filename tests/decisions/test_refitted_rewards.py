@@ -63,7 +63,7 @@ def test_the_last_fit_is_one_to_the_last_rows():
 def test_the_memory_is_an_even_sample_of_all_rows():
     n, size, counts = 60, 6, np.zeros(60)
     paid = np.arange(n, dtype=float)
-    rows, numbers, n_runs = np.zeros((n, 2)), np.zeros(n, int), 400
+    rows, numbers, n_runs = np.zeros((n, 2)), np.zeros(n, int), 150
     for seed in range(n_runs):
         rewards = RefittedRewards(BayesianLinearRegressor(), first=6, growth=1e9, buffer_size=size)
         rewards.begin(2, ARMS, seed)

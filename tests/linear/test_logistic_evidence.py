@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -50,19 +52,29 @@ def test_no_other_precision_has_a_higher_bound(c, covariance):
     assert found.prior_prec[1] == found.prior_prec[2]
 
 
-@pytest.mark.parametrize(("approximate", "apart"), [(variational, 0.1), (logistic.laplace, 0.2)])
-def test_is_near_the_maximum_of_the_evidence_by_quadrature(approximate, apart):
+class ByQuadrature(NamedTuple):
+    data: logistic.Rows
+    loss: Callable[[float], float]
+    best: optimize.OptimizeResult
+
+
+@pytest.fixture(scope="module")
+def by_quadrature():
     data = table(n=200)
     data = data._replace(phi=data.phi[:, 1:])
-    found = logistic.maximise(
-        data, np.ones(2), np.array([0, 0]), approximate, is_bound=approximate is variational
-    )
 
     def loss(log_prec):
         prior = logistic.isotropic_prior(np.full(2, np.exp(log_prec)), 1)
         return -grid_log_evidence(data, prior)[0]
 
-    best = optimize.minimize_scalar(loss, bounds=(-5, 5), method="bounded")
+    return ByQuadrature(data, loss, optimize.minimize_scalar(loss, bounds=(-5, 5)))
+
+
+@pytest.mark.parametrize(("approximate", "apart"), [(variational, 0.1), (logistic.laplace, 0.2)])
+def test_is_near_the_maximum_of_the_evidence_by_quadrature(by_quadrature, approximate, apart):
+    data, loss, best = by_quadrature
+    is_bound = approximate is variational
+    found = logistic.maximise(data, np.ones(2), np.array([0, 0]), approximate, is_bound=is_bound)
     assert np.log(found.prior_prec[0]) == pytest.approx(best.x, abs=apart)
     assert loss(np.log(found.prior_prec[0])) < best.fun + 0.01
 
