@@ -8,7 +8,7 @@ import pytest
 from bayesprop import PBPRegressor, ThompsonSampler
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.streamed_rewards import StreamedRewards
-from bayesprop.store import Stored
+from bayesprop.model.method import Stored
 
 NAMES = Arms(["a", "b"], room=3)
 KNOWN = [[0.0, 1.0], [1.0, 0.5], [1.0, -1.0]]

@@ -111,7 +111,7 @@ def test_separable_classes_have_the_widest_prior_and_noise_a_narrow_one(approxim
 def test_where_a_search_starts_does_not_matter(approximate, c):
     data = table(c=c)
     one, other = (logistic.isotropic_prior(np.array([0.01, a, a]), data.n_logits) for a in (1, 9))
-    settings = {"tolerance": 1e-10}
+    settings = {"tolerance": 1e-10} if approximate is variational else {}
     cold = approximate(data, one, **settings)
     warm = approximate(data, one, start=approximate(data, other).posterior, **settings)
     assert warm.info.log_evidence == pytest.approx(cold.info.log_evidence, abs=1e-5)

@@ -19,7 +19,7 @@ from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.params import check_positive
-from bayesprop.store import Stored
+from bayesprop.model.method import Stored
 
 _REFRESH = 512
 

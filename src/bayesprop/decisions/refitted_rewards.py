@@ -19,7 +19,8 @@ from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Draws, Rewards, above, below
 from bayesprop.estimators.params import COUNT, POSITIVE, one_of
-from bayesprop.store import Stored, estimator_from_stored, estimator_to_stored
+from bayesprop.model.method import Stored
+from bayesprop.store import estimator_from_stored, estimator_to_stored
 
 _SEEDS = 2**32
 

@@ -26,9 +26,10 @@ from bayesprop.decisions.rewards import Belief, Draws, Rewards, above, below
 from bayesprop.estimators import online_network
 from bayesprop.estimators.params import COUNT, POSITIVE
 from bayesprop.estimators.point_network import PointNetworkRegressor
+from bayesprop.model.method import Stored
 from bayesprop.model.trained_network import FURTHEST_INPUT
 from bayesprop.numerics.filling import padded
-from bayesprop.store import Stored, estimator_from_stored, estimator_to_stored
+from bayesprop.store import estimator_from_stored, estimator_to_stored
 
 
 @dataclass(eq=False, kw_only=True)

@@ -34,6 +34,7 @@ from bayesprop.numerics.machine import chunks
 _ARMIJO, _HALVINGS, _ROUNDING = 1e-4, 60, 1e-13
 LEAST, _MOST = 1e-2, 1e6
 _START_PREC, _SLACK = 1.0, 1e-6
+_TOLERANCE = 1e-10
 
 
 class Rows(NamedTuple):
@@ -203,14 +204,13 @@ def find_mode(
     *,
     start: GaussianWeights | None = None,
     max_steps: int = 200,
-    tolerance: float = 1e-10,
 ) -> Mode:
     """Maximise the log joint density by Newton's method with a backtracking line search.
 
+    It ends where the Newton decrement g' H^-1 g is at most 1e-10 nats.
+
     start
         Begins at its mean; None: at the prior's.
-    tolerance
-        Largest Newton decrement g' H^-1 g at the end, nats.
     """
     w = (prior if start is None else start).mean.copy()
     value = log_joint(data, prior, w)
@@ -222,7 +222,7 @@ def find_mode(
         prec = prior.prec + information(data, curvature(p, f))
         step = linalg.cho_solve(linalg.cho_factor(prec), slope)
         decrement = float(slope @ step)
-        if decrement <= tolerance or len(trace) > max_steps:
+        if decrement <= _TOLERANCE or len(trace) > max_steps:
             break
         for share in 0.5 ** np.arange(_HALVINGS):
             ahead = log_joint(data, prior, w + share * step)
@@ -233,7 +233,7 @@ def find_mode(
         w, value = w + share * step, ahead
         trace.append(value)
     log_evidence = _laplace_log_evidence(value, prior, prec)
-    return Mode(w, prec, FitInfo(trace, decrement, decrement <= tolerance, log_evidence))
+    return Mode(w, prec, FitInfo(trace, decrement, decrement <= _TOLERANCE, log_evidence))
 
 
 def _laplace_log_evidence(log_joint: float, prior: GaussianPrior, prec: np.ndarray) -> float:
@@ -250,13 +250,12 @@ def laplace(
     covariance: str = "full",
     start: GaussianWeights | None = None,
     max_steps: int = 200,
-    tolerance: float = 1e-10,
 ) -> Fitted:
     """Laplace's approximation N(w_map, H^-1), or with "diagonal" N(w_map, diag(H)^-1).
 
     The evidence is that of the structure chosen.
     """
-    mode = find_mode(data, prior, start=start, max_steps=max_steps, tolerance=tolerance)
+    mode = find_mode(data, prior, start=start, max_steps=max_steps)
     prec = structured(mode.prec, covariance)
     log_evidence = _laplace_log_evidence(mode.info.trace[-1], prior, prec)
     info = mode.info._replace(log_evidence=log_evidence)

@@ -30,6 +30,7 @@ from bayesprop.numerics.evidence import FIXED, Ascent, Groups, Weights
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _MOST, _LEAST = 1e12, 1e-12  # of a precision, times what the data say; of a noise variance
+_TOLERANCE = 1e-6
 
 
 class Statistics(NamedTuple):
@@ -75,10 +76,6 @@ class NoisePrior(NamedTuple):
 
     shape: float
     rate: float
-
-    def shape_after(self, weight_sum: float) -> float:
-        """Shape of the posterior of the noise variance; weights have twice as many dof."""
-        return self.shape + 0.5 * weight_sum
 
 
 class Moments(NamedTuple):
@@ -214,7 +211,7 @@ def conjugate(
     prior_prec
         Precision of every weight, times the noise variance; positive.
     """
-    shape = noise_prior.shape_after(state.weight_sum)
+    shape = noise_prior.shape + 0.5 * state.weight_sum
     solved = [solve(state, i, p) for i, p in enumerate(prior_prec)]
     rate = noise_prior.rate + 0.5 * np.array([one.penalised for one in solved])
     complexity = [
@@ -270,9 +267,10 @@ def maximise(
     *,
     noise_var: Float[np.ndarray, " o"] | None = None,
     max_steps: int = 1000,
-    tolerance: float = 1e-6,
 ) -> Maximised:
     """Maximise the log evidence of every output over precisions and noise, each on its own.
+
+    Its derivatives by log precisions are below 1e-6 nats at the end.
 
     prior_prec
         Of weights whose precision is `FIXED`; elsewhere it is not looked at.
@@ -281,15 +279,13 @@ def maximise(
         broad prior should be. 0, 0, 0, ...: one precision; 0, 1, 2, ...: relevance of each.
     noise_var
         y², where it is known; None: ascent with the precisions.
-    tolerance
-        Largest derivative of the log evidence by a log precision at the end, nats.
     """
     ascents, n_noiseless = [], 0
     for output in range(state.target.shape[1]):
         known = None if noise_var is None else float(noise_var[output])
         start, bounds = _started(state, output, np.asarray(prior_prec, np.float64), groups, known)
         ascent = evidence.ascend(
-            partial(_at, state, output), start, bounds, max_steps=max_steps, tolerance=tolerance
+            partial(_at, state, output), start, bounds, max_steps=max_steps, tolerance=_TOLERANCE
         )
         ascents.append(ascent)
         n_noiseless += known is None and ascent.point.weights.prec[-1] >= bounds.most[-1]
