@@ -173,10 +173,11 @@ class LinearModel:
     def to_stored(self, state: LinearState) -> Stored:
         """Return a state as a header and named arrays; TypeError for a basis that is code."""
         basis = bases.to_stored(state.basis)
-        arrays = state.statistics._asdict()
-        header = {"log_evidence": state.log_evidence, "weight_sum": arrays.pop("weight_sum")}
-        arrays |= {"prior_prec": state.prior_prec, "noise_var": state.posterior.noise_var}
-        return Stored(header | {"basis": basis.header}, basis.arrays | arrays)
+        named = state.statistics._asdict() | state.posterior._asdict()
+        weight_sum, _ = named.pop("weight_sum"), named.pop("dof")
+        header = {"log_evidence": state.log_evidence, "weight_sum": weight_sum}
+        arrays = basis.arrays | named | {"prior_prec": state.prior_prec}
+        return Stored(header | {"basis": basis.header}, arrays)
 
     def from_stored(self, stored: Stored) -> LinearState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this method."""
@@ -189,12 +190,17 @@ class LinearModel:
             stored.floats("residual", o, o),
             float(header["weight_sum"]),
         )
-        prior_prec = stored.positive_floats("prior_prec", o, k)
+        dof = np.inf
         if isinstance(self.noise, NoisePrior):
-            posterior = regression.conjugate(statistics, prior_prec, self.noise)
-        else:
-            noise_var = stored.positive_floats("noise_var", o)
-            posterior = regression.known_noise(statistics, prior_prec, noise_var)
+            dof = 2.0 * self.noise.shape_after(statistics.weight_sum)
+        posterior = LinearPosterior(
+            stored.floats("mean", o, k),
+            stored.floats("root", o, k, k),
+            stored.positive_floats("noise_var", o),
+            np.full(o, dof),
+            stored.floats("log_evidence", o),
+        )
+        prior_prec = stored.floats("prior_prec", o, k)
         return LinearState(basis, statistics, posterior, prior_prec, float(header["log_evidence"]))
 
 

@@ -77,6 +77,10 @@ class NoisePrior(NamedTuple):
     shape: float
     rate: float
 
+    def shape_after(self, weight_sum: float) -> float:
+        """Shape of the posterior of the noise variance; weights have twice as many dof."""
+        return self.shape + 0.5 * weight_sum
+
 
 class Moments(NamedTuple):
     """Mean and epistemic variance of the function at every row, in y and y²."""
@@ -211,7 +215,7 @@ def conjugate(
     prior_prec
         Precision of every weight, times the noise variance; positive.
     """
-    shape = noise_prior.shape + 0.5 * state.weight_sum
+    shape = noise_prior.shape_after(state.weight_sum)
     solved = [solve(state, i, p) for i, p in enumerate(prior_prec)]
     rate = noise_prior.rate + 0.5 * np.array([one.penalised for one in solved])
     complexity = [
