@@ -25,8 +25,7 @@ from bayesprop import (
 )
 from bayesprop.cli.console import print_table
 from bayesprop.decisions.bandits import Bandit
-from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
-from bayesprop.decisions.replayed_rewards import ReplayedRewards
+from bayesprop.decisions.replayed_rewards import NeuralLinearRewards, ReplayedRewards
 
 N_ATTRIBUTES, N_LETTERS, N_COLUMNS, N_MEMORY, N_INTERACTIONS = 22, 6, 117, 4096, 200
 ARMS, SIZES = ("eat", "leave"), (100, 100)

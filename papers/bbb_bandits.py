@@ -13,9 +13,8 @@ from jaxtyping import Float
 from bayesprop.catalogue import make
 from bayesprop.decisions.bandits import Bandit, EpsilonGreedy, ThompsonSampler
 from bayesprop.decisions.linear_rewards import LinearRewards
-from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.decisions.refitted_rewards import RefittedRewards
-from bayesprop.decisions.replayed_rewards import ReplayedRewards
+from bayesprop.decisions.replayed_rewards import NeuralLinearRewards, ReplayedRewards
 from bayesprop.decisions.streamed_rewards import StreamedRewards
 from papers import markdown
 from papers.bandit_environments import Mushroom

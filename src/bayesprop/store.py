@@ -32,13 +32,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesprop import catalogue
 from bayesprop.atomic import write_atomically
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.model.method import Stored
 from bayesprop.old_files import in_todays_words
 
 if TYPE_CHECKING:
@@ -184,13 +185,6 @@ def _naming(source: str) -> Iterator[None]:
         yield
     except _Refused as refusal:
         raise ModelFileError(f"{source} {refusal}") from refusal.__cause__
-
-
-class Stored(NamedTuple):
-    """A header for JSON, and named arrays."""
-
-    header: dict[str, Any]
-    arrays: dict[str, np.ndarray]
 
 
 def _method_of(estimator: Any) -> str:

@@ -98,19 +98,6 @@ def test_files_that_hold_something_else_are_refused(monkeypatch, tmp_path, chang
     assert "\n" not in str(caught.value)
 
 
-def test_absent_pictures_are_told_with_the_remedy(monkeypatch):
-    def refuse(**_):
-        raise OSError("no network in tests")
-
-    monkeypatch.delenv("BAYESPROP_DATA", raising=False)
-    monkeypatch.setattr("sklearn.datasets.fetch_openml", refuse)
-    with pytest.raises(TableError) as caught:
-        load_images("mnist")
-    message = str(caught.value)
-    assert "BAYESPROP_DATA is not set; openml.org data 554 is out of reach" in message
-    assert "set BAYESPROP_DATA to a folder that holds mnist/mnist.npz" in message
-
-
 def test_openml_gives_text_and_is_read_all_the_same(monkeypatch, tmp_path):
     arrays = few_pictures()
     pictures_in(tmp_path, monkeypatch, **arrays)

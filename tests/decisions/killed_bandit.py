@@ -144,7 +144,7 @@ def work_together(path, n_processes=3, n_each=40):
 
 
 WORK = {
-    "everywhere": lambda path: kill_everywhere(path, 3),
+    "everywhere": lambda path: kill_everywhere(path, 2),
     "together": work_together,
 }
 

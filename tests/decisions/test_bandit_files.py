@@ -21,9 +21,8 @@ from bayesprop import (
 from bayesprop.decisions import bandit_files
 from bayesprop.decisions.bandits import Bandit
 from bayesprop.decisions.linear_rewards import LinearRewards
-from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.decisions.refitted_rewards import RefittedRewards
-from bayesprop.decisions.replayed_rewards import ReplayedRewards
+from bayesprop.decisions.replayed_rewards import NeuralLinearRewards, ReplayedRewards
 from bayesprop.decisions.streamed_rewards import StreamedRewards
 from bayesprop.estimators.linear_regression import BayesianLinearRegressor
 from bayesprop.store import ModelFileError, save_model, write_sealed
@@ -51,7 +50,7 @@ POLICIES = {
 def state(bandit):
     header, arrays = bandit_files.to_stored(bandit)
     if isinstance(bandit.rewards, RefittedRewards) and bandit.rewards.model_ is not None:
-        header["rewards"]["model"]["model"].pop("fit_report")  # which has the seconds
+        header["rewards"]["state"]["model"]["model"].pop("fit_report")  # which has the seconds
     return json.dumps(header, sort_keys=True), {k: v.tobytes() for k, v in arrays.items()}
 
 
@@ -149,7 +148,7 @@ def test_an_unchanged_copy_loads(tmp_path):
         put("arms", "removed", value=[0, 1, 2]),
         put("arms", "features", value=[[1.0], [2.0], [3.0]]),
         put("rewards", "settings", value={"prior_prec": -1.0}),
-        put("rewards", "arms", value=[0, 5]),
+        lambda header, arrays: arrays.update({"rewards.5.mean": np.zeros(3)}),
         array("pending.id", lambda a: a + 100),
         array("pending.id", lambda a: a * 0),
         array("pending.id", lambda a: a.astype(np.float64)),

@@ -63,7 +63,7 @@ def test_the_last_fit_is_one_to_the_last_rows():
 def test_the_memory_is_an_even_sample_of_all_rows():
     n, size, counts = 60, 6, np.zeros(60)
     paid = np.arange(n, dtype=float)
-    rows, numbers, n_runs = np.zeros((n, 2)), np.zeros(n, int), 400
+    rows, numbers, n_runs = np.zeros((n, 2)), np.zeros(n, int), 150
     for seed in range(n_runs):
         rewards = RefittedRewards(BayesianLinearRegressor(), first=6, growth=1e9, buffer_size=size)
         rewards.begin(2, ARMS, seed)
@@ -91,7 +91,7 @@ def test_a_full_memory_goes_on_from_a_file_to_the_last_bit(keep, seed):
     one = RefittedRewards(BayesianLinearRegressor(), first=5, buffer_size=10, keep=keep)
     one.begin(2, ARMS, seed)
     one.learn(Choices(rows[:25], ARMS, numbers[:25]), paid[:25])
-    other = RefittedRewards.from_stored(one.to_stored(), 2, ARMS)
+    other = RefittedRewards.from_stored(one.to_stored(), 2, ARMS, seed)
     for rewards in (one, other):
         rewards.learn(Choices(rows[25:], ARMS, numbers[25:]), paid[25:])
     np.testing.assert_array_equal(one._x, other._x)

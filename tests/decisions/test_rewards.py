@@ -20,9 +20,8 @@ from bayesprop import (
 )
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.linear_rewards import LinearRewards
-from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
 from bayesprop.decisions.refitted_rewards import RefittedRewards
-from bayesprop.decisions.replayed_rewards import ReplayedRewards
+from bayesprop.decisions.replayed_rewards import NeuralLinearRewards, ReplayedRewards
 from bayesprop.decisions.rewards import kind_of, rewards_of
 from bayesprop.decisions.streamed_rewards import StreamedRewards
 

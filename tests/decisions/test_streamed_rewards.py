@@ -8,7 +8,7 @@ import pytest
 from bayesprop import PBPRegressor, ThompsonSampler
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.streamed_rewards import StreamedRewards
-from bayesprop.store import Stored
+from bayesprop.model.method import Stored
 
 NAMES = Arms(["a", "b"], room=3)
 KNOWN = [[0.0, 1.0], [1.0, 0.5], [1.0, -1.0]]
@@ -54,7 +54,7 @@ def test_stored_arrays_that_do_not_fit_are_refused():
         ("state.m.0", arrays["state.m.0"][:, :3]),
     ):
         with pytest.raises(ValueError, match=r"fit|numbers"):
-            StreamedRewards.from_stored(Stored(header, arrays | {name: wrong}), 2, NAMES)
+            StreamedRewards.from_stored(Stored(header, arrays | {name: wrong}), 2, NAMES, 0)
 
 
 def test_it_learns_which_class_is_which_sooner_than_without_recalling():

@@ -32,9 +32,9 @@ def test_is_the_maximum_of_the_dense_log_density():
     phi, y = table()
     fixed = np.array([1e-2, 1, 1, 1, 1, 1])
     found = regression.maximise(statistics(phi, y), fixed, np.array([-1, 0, 0, 0, 0, 0]))
-    (info,) = found.info
-    assert info.converged
-    assert info.gradient < 1e-6
+    (ascent,) = found.ascents
+    assert ascent.converged
+    assert ascent.gradient < 1e-6
 
     def loss(log_precs):
         prec = np.exp(np.array([0, *[log_precs[0]] * 5])) * np.array([1e-2, 1, 1, 1, 1, 1])
@@ -44,7 +44,7 @@ def test_is_the_maximum_of_the_dense_log_density():
     assert found.posterior.log_evidence[0] == pytest.approx(-best.fun, abs=1e-8)
     assert np.log(found.prior_prec[0, 1]) == pytest.approx(best.x[0], abs=1e-4)
     assert -np.log(found.posterior.noise_var[0]) == pytest.approx(best.x[1], abs=1e-4)
-    assert (np.diff(info.trace) > -1e-7).all()
+    assert (np.diff(ascent.trace) > -1e-7).all()
 
 
 def test_relevance_is_the_maximum_of_the_dense_log_density():
@@ -52,7 +52,7 @@ def test_relevance_is_the_maximum_of_the_dense_log_density():
     groups = np.array([-1, 0, 1, 2, 3, 4])
     fixed = np.array([1e-2, 1, 1, 1, 1, 1])
     found = regression.maximise(statistics(phi, y), fixed, groups)
-    assert found.info[0].converged
+    assert found.ascents[0].converged
 
     def loss(log_precs):
         prec = np.array([1e-2, *np.exp(log_precs[:5])])
@@ -133,7 +133,7 @@ def test_units_do_not_matter(scale, relevance):
         rtol=1e-4,
         atol=1e-6,
     )
-    assert moved.info[0].converged
+    assert moved.ascents[0].converged
 
 
 @pytest.mark.parametrize("case", ["no noise", "constant", "more columns", "one row", "idle column"])
@@ -157,4 +157,4 @@ def test_degenerate_tables_end_finite(case):
         assert np.isfinite(found.posterior.log_evidence).all()
         assert found.posterior.noise_var[0] > 0
         if case in ("no noise", "constant"):
-            assert found.info[0].at_bound
+            assert found.n_noiseless == 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -39,7 +41,7 @@ def test_no_other_precision_has_a_higher_bound(c, covariance):
     )
     assert found.converged
     assert found.prior_prec[0] == 0.01
-    assert (np.diff(found.trace) > -1e-5).all()
+    assert (np.diff(found.ascent.trace) > -1e-5).all()
 
     def loss(log_prec):
         return -bound(data, [0.01, *[np.exp(log_prec)] * 2], **how)
@@ -50,19 +52,29 @@ def test_no_other_precision_has_a_higher_bound(c, covariance):
     assert found.prior_prec[1] == found.prior_prec[2]
 
 
-@pytest.mark.parametrize(("approximate", "apart"), [(variational, 0.1), (logistic.laplace, 0.2)])
-def test_is_near_the_maximum_of_the_evidence_by_quadrature(approximate, apart):
+class ByQuadrature(NamedTuple):
+    data: logistic.Rows
+    loss: Callable[[float], float]
+    best: optimize.OptimizeResult
+
+
+@pytest.fixture(scope="module")
+def by_quadrature():
     data = table(n=200)
     data = data._replace(phi=data.phi[:, 1:])
-    found = logistic.maximise(
-        data, np.ones(2), np.array([0, 0]), approximate, is_bound=approximate is variational
-    )
 
     def loss(log_prec):
         prior = logistic.isotropic_prior(np.full(2, np.exp(log_prec)), 1)
         return -grid_log_evidence(data, prior)[0]
 
-    best = optimize.minimize_scalar(loss, bounds=(-5, 5), method="bounded")
+    return ByQuadrature(data, loss, optimize.minimize_scalar(loss, bounds=(-5, 5)))
+
+
+@pytest.mark.parametrize(("approximate", "apart"), [(variational, 0.1), (logistic.laplace, 0.2)])
+def test_is_near_the_maximum_of_the_evidence_by_quadrature(by_quadrature, approximate, apart):
+    data, loss, best = by_quadrature
+    is_bound = approximate is variational
+    found = logistic.maximise(data, np.ones(2), np.array([0, 0]), approximate, is_bound=is_bound)
     assert np.log(found.prior_prec[0]) == pytest.approx(best.x, abs=apart)
     assert loss(np.log(found.prior_prec[0])) < best.fun + 0.01
 
@@ -75,7 +87,7 @@ def test_idle_columns_lose_their_weight():
     mean = found.fitted.posterior.mean
     assert np.abs(mean[2:]).max() < 0.2 * np.abs(mean[1])
     together = logistic.maximise(data, np.full(5, 0.01), np.r_[-1, 0, 0, 0, 0], variational)
-    assert found.trace[-1] > together.trace[-1]
+    assert found.ascent.trace[-1] > together.ascent.trace[-1]
 
 
 @pytest.mark.parametrize("approximate", [variational, logistic.laplace])
@@ -99,7 +111,7 @@ def test_separable_classes_have_the_widest_prior_and_noise_a_narrow_one(approxim
 def test_where_a_search_starts_does_not_matter(approximate, c):
     data = table(c=c)
     one, other = (logistic.isotropic_prior(np.array([0.01, a, a]), data.n_logits) for a in (1, 9))
-    settings = {"tolerance": 1e-10}
+    settings = {"tolerance": 1e-10} if approximate is variational else {}
     cold = approximate(data, one, **settings)
     warm = approximate(data, one, start=approximate(data, other).posterior, **settings)
     assert warm.info.log_evidence == pytest.approx(cold.info.log_evidence, abs=1e-5)

@@ -12,7 +12,7 @@ from bayesprop.linear.logistic import GaussianWeights
 from .test_logistic import problem
 
 
-def grid_log_evidence(data, prior, reach=9.0, n=241):
+def grid_log_evidence(data, prior, reach=9.0, n=101):
     """Integrate over two weights on a grid; the trapezoidal rule converges exponentially."""
     mode = logistic.find_mode(data, prior)
     root = logistic.inverse_root(mode.prec)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesprop import PointNetworkRegressor, ThompsonSampler
-from bayesprop.decisions.neural_linear_rewards import NeuralLinearRewards
+from bayesprop.decisions.replayed_rewards import NeuralLinearRewards
 from papers import bandit_simulation as simulation
 from papers import bbb_bandits, runner
 from papers.bandit_environments import Mushroom, expected_regret

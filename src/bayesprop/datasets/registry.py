@@ -20,7 +20,7 @@ def _read_sets() -> dict[str, DataSet]:
 
 
 def _data_set(name: str, fields: dict[str, Any]) -> DataSet:
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
     return DataSet(name=name, **values)
 
 

@@ -76,9 +76,9 @@ class Arms:
 
     def number(self, name: Hashable, *, removed_too: bool = False) -> int:
         """Return the number of an arm; ValueError names those that there are."""
-        known = self.names if removed_too else [self.names[i] for i in self.active]
-        if name not in known or isinstance(name, bool):
-            shown = ", ".join(map(repr, known[:20])) + (", ..." if len(known) > 20 else "")
+        names = self.names if removed_too else [self.names[i] for i in self.active]
+        if name not in names or isinstance(name, bool):
+            shown = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
             raise ValueError(f"no arm {name!r}; there are {shown}")
         return self.names.index(name)
 

@@ -27,7 +27,8 @@ from bayesprop.decisions.bandits import (
 from bayesprop.decisions.offline import Log
 from bayesprop.decisions.rewards import above, below, kind_class, kind_of
 from bayesprop.estimators.params import check_int
-from bayesprop.store import ModelFileError, Stored, seal, unseal
+from bayesprop.model.method import Stored
+from bayesprop.store import ModelFileError, seal, unseal
 
 SCHEMA = 1
 _POLICIES: dict[str, Any] = {
@@ -100,34 +101,31 @@ def from_stored(stored: Stored, kind: type, source: str) -> Any:
     if policy is None or not issubclass(policy, kind):
         raise ModelFileError(f"{source} holds a {str(header.get('policy'))[:40]}")
     try:
-        return _rebuilt(policy, *stored)
+        return _rebuilt(policy, stored)
     except Exception as error:  # contents chosen by a stranger can fail in any way
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
         raise ModelFileError(f"{source} does not describe a bandit ({reason})") from error
 
 
-def _rebuilt(policy: Any, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+def _rebuilt(policy: Any, stored: Stored) -> Any:
+    header, arrays = stored
     arms, n_features = Arms.from_stored(header["arms"]), header["n_features"]
-    check_int("n_features", n_features)
-    learnt = Stored(header["rewards"], below("rewards.", arrays))
-    rewards = kind_class(header["kind"]).from_stored(learnt, n_features, arms)
-    bandit = policy(rewards, ["-"], random_state=header["random_state"], **header["settings"])
+    for name in ("n_features", "n_selected", "n_learnt"):
+        check_int(name, header[name], least=name == "n_features")
+    seed, learnt = header["random_state"], Stored(header["rewards"], below("rewards.", arrays))
+    rewards = kind_class(header["kind"]).from_stored(learnt, n_features, arms, seed)
+    bandit = policy(rewards, ["-"], random_state=seed, **header["settings"])
     bandit.arms, bandit.n_features_ = arms, n_features
-    for name in ("n_selected", "n_learnt"):
-        check_int(name, header[name], least=0)
     bandit.n_selected_, bandit.n_learnt_ = header["n_selected"], header["n_learnt"]
-    ids, numbers, contexts = (arrays[f"pending.{name}"] for name in ("id", "arm", "context"))
-    if ids.dtype != np.int64 or numbers.dtype != np.int64 or contexts.dtype != np.float64:
-        raise ValueError("the pending decisions are of other types")
-    if contexts.shape != (len(ids), n_features) or not np.isfinite(contexts).all():
-        raise ValueError("the pending decisions have damaged contexts")
+    ids, numbers = arrays["pending.id"], arrays["pending.arm"]
+    contexts = stored.floats("pending.context", len(ids), n_features)
+    if not ids.dtype == numbers.dtype == np.int64 or len(np.unique(ids)) != len(ids):
+        raise ValueError("the pending decisions have damaged ids or arms")
+    for of_ids, end in ((ids, bandit.n_selected_), (numbers, len(arms.names))):
+        if not ((of_ids >= 0) & (of_ids < end)).all():
+            raise ValueError("there are pending decisions that were never taken")
     pending = zip(contexts, numbers.tolist(), strict=True)
     bandit.pending_ = dict(zip(ids.tolist(), pending, strict=True))
-    taken, known = range(bandit.n_selected_), range(len(arms.names))
-    if len(bandit.pending_) != len(ids) or not all(name in taken for name in bandit.pending_):
-        raise ValueError("there are pending decisions that were never taken")
-    if not all(number in known for _, number in bandit.pending_.values()):
-        raise ValueError("there are pending decisions for unknown arms")
     return bandit
 
 

@@ -114,38 +114,36 @@ class Bandit(ABC):
 
     def select(self, context: Float[Any, " d"]) -> Decision:
         """Choose an arm in a context, a vector of finite numbers."""
-        row = self._checked_context(context)
-        self._begin_with(row)
+        row = self._row(context)
         choices = choices_in(row, self.arms, self.arms.active)
         place, probability = self._choose(self._rng(_SELECT, self.n_selected_), choices)
         return self._taken(row, int(choices.numbers[place]), probability)
 
     def note(self, context: Float[Any, " d"], action: Hashable) -> Decision:
         """Take down that an arm was chosen, by whoever, to be settled when its reward comes."""
-        row, number = self._checked_context(context), self.arms.number(action)
-        self._begin_with(row)
-        return self._taken(row, number, None)
+        number = self.arms.number(action)
+        return self._taken(self._row(context), number, None)
 
     def update(self, context: Float[Any, " d"], action: Hashable, reward: float) -> Self:
         """Learn what an arm paid in a context; whoever chose it, and whenever.
 
         Rewards of this bandit's own decisions are better given to `settle`, which counts each once.
         """
-        row, number = self._checked_context(context), self.arms.number(action, removed_too=True)
-        return self._learn(row[None], [number], [_checked_reward(reward)])
+        number, paid = self.arms.number(action, removed_too=True), finite("reward", reward, ())
+        return self._learn(self._row(context)[None], [number], paid[None])
 
     def settle(self, decision: Decision | int, reward: float) -> Self:
         """Learn the reward of a decision, which may come late and out of order, once.
 
         Raises ValueError for a decision that was never taken, is settled already, or was forgotten.
         """
-        name, paid = decision_id(decision), _checked_reward(reward)
+        name, paid = decision_id(decision), finite("reward", reward, ())
         if name not in self.pending_:
             taken = 0 <= name < self.n_selected_
             why = "has its reward already, or is forgotten" if taken else "was never taken"
             raise ValueError(f"decision {name} {why}: its reward was not learnt")
         row, number = self.pending_[name]
-        self._learn(row[None], [number], [paid])
+        self._learn(row[None], [number], paid[None])
         del self.pending_[name]
         return self
 
@@ -160,6 +158,7 @@ class Bandit(ABC):
         paid = finite("rewards", rewards, (len(rows),))
         if len(numbers) != len(rows):
             raise ValueError(f"actions must name an arm a row, {len(rows)}, got {len(numbers)}")
+        self._row(rows[0])
         return self._learn(rows, numbers, paid)
 
     def action_probabilities(self, context: Float[Any, " d"], n_draws: int = 1000) -> Shares:
@@ -170,9 +169,8 @@ class Bandit(ABC):
             and without a trace.
         """
         check_int("n_draws", n_draws)
-        row, rng = self._checked_context(context), self._rng(_TRY, self.n_selected_)
-        self._begin_with(row)
-        return self._probabilities(rng, choices_in(row, self.arms, self.arms.active), n_draws)
+        choices = choices_in(self._row(context), self.arms, self.arms.active)
+        return self._probabilities(self._rng(_TRY, self.n_selected_), choices, n_draws)
 
     @property
     def actions(self) -> list[Any]:
@@ -216,9 +214,8 @@ class Bandit(ABC):
         del n_draws
         return shared(self._scores(rng, choices))
 
-    def _learn(self, rows: np.ndarray, numbers: Any, paid: Any) -> Self:
-        self._begin_with(rows[0])
-        self.rewards.learn(Choices(rows, self.arms, np.array(numbers, int)), np.array(paid))
+    def _learn(self, rows: np.ndarray, numbers: list[int], paid: np.ndarray) -> Self:
+        self.rewards.learn(Choices(rows, self.arms, np.array(numbers, int)), paid)
         self.n_learnt_ += len(paid)
         return self
 
@@ -230,13 +227,13 @@ class Bandit(ABC):
         self.n_selected_ += 1
         return Decision(self.n_selected_ - 1, self.arms.names[number], chance)
 
-    def _checked_context(self, context: Any) -> Float[np.ndarray, " d"]:
+    def _row(self, context: Any) -> Float[np.ndarray, " d"]:
+        """Return a checked copy of a context; the first one begins the bandit."""
         row = finite("context", context, (self.n_features_,)).copy()
-        return bounded("context", row, FURTHEST_INPUT)
-
-    def _begin_with(self, row: Float[np.ndarray, " d"]) -> None:
+        bounded("context", row, FURTHEST_INPUT)
         if self.n_features_ is None:
             self.begin(len(row))
+        return row
 
     def _rng(self, purpose: int, place: int) -> Generator:
         """Return the generator of one decision: no earlier one moves it.
@@ -384,13 +381,3 @@ def decision_id(decision: Any) -> int:
     if isinstance(name, bool) or not isinstance(name, Integral):
         raise ValueError(f"decision must be a Decision or its id, got {name!r}")
     return int(name)
-
-
-def _checked_reward(reward: Any) -> float:
-    try:
-        value = float(reward)
-    except (TypeError, ValueError):
-        value = float("nan")
-    if not np.isfinite(value):
-        raise ValueError(f"reward must be a finite number, got {reward!r}: nothing was learnt")
-    return value

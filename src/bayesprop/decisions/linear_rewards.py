@@ -9,7 +9,7 @@ has the same posterior by QR, whose condition is not squared; here a row costs p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,7 +19,7 @@ from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.params import check_positive
-from bayesprop.store import Stored
+from bayesprop.model.method import Stored
 
 _REFRESH = 512
 
@@ -172,9 +172,9 @@ class Regressions:
             for name, part in posterior._asdict().items()
         }
 
-    def restore(self, arrays: dict[str, np.ndarray], numbers: list[Any], n_arms: int) -> None:
+    def restore(self, arrays: dict[str, np.ndarray], n_arms: int) -> None:
         """Take back what `to_arrays` gave; ValueError where it is something else."""
-        for number in map(int, numbers):
+        for number in sorted({int(name.partition(".")[0]) for name in arrays}):
             if not 0 <= number < n_arms:
                 raise ValueError("there is a regression for an unknown arm")
             parts = {
@@ -209,6 +209,7 @@ class LinearRewards(Rewards):
         """Stand at the prior; no random number is needed."""
         del seed
         first = Choices(np.zeros((1, n_features)), arms, np.zeros(1, int))
+        self._n_arms = len(arms.names)
         self._regressions = Regressions(_columns(first).shape[1], **self.settings())
 
     def learn(self, choices: Choices, rewards: Float[np.ndarray, " n"]) -> None:
@@ -232,18 +233,13 @@ class LinearRewards(Rewards):
         moved = linalg.solve_triangular(root, normals.T, lower=True, trans=1)
         return (posterior.mean + moved.T) @ x.T
 
-    def to_stored(self) -> Stored:
+    def state(self) -> Stored:
         """Return the sums and posteriors of all arms that have rows."""
-        header = {"settings": self.settings(), "arms": sorted(self._regressions.learnt)}
-        return Stored(header, self._regressions.to_arrays())
+        return Stored({}, self._regressions.to_arrays())
 
-    @classmethod
-    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
-        """Rebuild what `to_stored` gave."""
-        rewards = cls(**stored.header["settings"])
-        rewards.begin(n_features, arms, 0)
-        rewards._regressions.restore(stored.arrays, stored.header["arms"], len(arms.names))
-        return rewards
+    def restore(self, state: Stored) -> None:
+        """Take back what `state` gave."""
+        self._regressions.restore(state.arrays, self._n_arms)
 
 
 def _owners(choices: Choices) -> Int[np.ndarray, " n"]:

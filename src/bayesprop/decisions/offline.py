@@ -82,11 +82,9 @@ class Log:
         context = None if self.context is None else checked_rows("context", self.context)
         if context is not None and len(context) != n:
             raise ValueError(f"context must have a row for each of {n} actions, got {len(context)}")
-        reward = finite("reward", self.reward, (n,))
-        checked = {"reward": reward, "propensity": chance, "arms": arms, "context": context}
-        checked |= {"action": np.asarray(self.action), "code": code}
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        reward, action = finite("reward", self.reward, (n,)), np.asarray(self.action)
+        self.__dict__.update(action=action, reward=reward, propensity=chance)
+        self.__dict__.update(arms=arms, context=context, code=code)
 
     def __len__(self) -> int:
         return len(self.code)

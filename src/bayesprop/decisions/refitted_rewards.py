@@ -8,7 +8,7 @@ fits grow with the memory, so that n rewards cost about log n fits.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,8 +19,8 @@ from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Draws, Rewards, above, below
 from bayesprop.estimators.params import COUNT, POSITIVE, one_of
-from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
-from bayesprop.store import Stored, estimator_from_stored, estimator_to_stored
+from bayesprop.model.method import Stored
+from bayesprop.store import estimator_from_stored, estimator_to_stored
 
 _SEEDS = 2**32
 
@@ -129,42 +129,31 @@ class RefittedRewards(Rewards):
         normals = rng.standard_normal((n_draws, len(belief.mean)))
         return belief.mean + np.sqrt(belief.var) * normals
 
-    def to_stored(self) -> Stored:
+    def state(self) -> Stored:
         """Return the last fit and the memory; TypeError if the estimator is not of this library."""
         model, arrays = None, {}
         if self.model_ is not None:
             model, arrays = estimator_to_stored(self.model_)
-        about = {
-            "settings": self.settings(),
-            "estimator": unfitted_to_stored(self.estimator),
-            "model": model,
-            "guards": self.guards_,
-            "seed": self._seed,
-            "counts": [self._n_seen, self._n_fitted, self._n_fits],
-        }
+        counts = [self._n_seen, self._n_fitted, self._n_fits]
         n = min(self._n_seen, self.buffer_size)
         memory = {"memory.x": self._x[:n], "memory.y": self._y[:n]}
+        about = {"model": model, "guards": self.guards_, "counts": counts}
         return Stored(about, memory | above("model.", arrays))
 
-    @classmethod
-    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
-        """Rebuild what `to_stored` gave."""
-        header, arrays = stored
-        rewards = cls(unfitted_from_stored(header["estimator"]), **header["settings"])
-        rewards.begin(n_features, arms, int(header["seed"]))
-        counts = [int(count) for count in header["counts"]]
-        rewards._n_seen, rewards._n_fitted, rewards._n_fits = counts
-        if min(counts) < 0 or counts[1] > counts[0]:
+    def restore(self, state: Stored) -> None:
+        """Take back what `state` gave."""
+        header, arrays = state
+        counts = self._n_seen, self._n_fitted, self._n_fits = [int(n) for n in header["counts"]]
+        if min(counts) < 0 or self._n_fitted > self._n_seen:
             raise ValueError("there are fewer rows than were fitted")
-        if n := min(counts[0], rewards.buffer_size):
-            rewards._x[:n] = finite("memory.x", arrays["memory.x"], (n, rewards._x.shape[1]))
-            rewards._y[:n] = finite("memory.y", arrays["memory.y"], (n,))
+        if n := min(self._n_seen, self.buffer_size):
+            self._x[:n] = finite("memory.x", arrays["memory.x"], (n, self._x.shape[1]))
+            self._y[:n] = finite("memory.y", arrays["memory.y"], (n,))
         if header["model"] is not None:
-            rewards.model_ = estimator_from_stored(header["model"], below("model.", arrays))
-            if rewards.model_.n_features_in_ != rewards._x.shape[1]:
+            self.model_ = estimator_from_stored(header["model"], below("model.", arrays))
+            if self.model_.n_features_in_ != self._x.shape[1]:
                 raise ValueError("the stored model has another number of inputs")
-        rewards.guards_ = {str(name): int(n) for name, n in header["guards"].items()}
-        return rewards
+        self.guards_ = {str(name): int(n) for name, n in header["guards"].items()}
 
     def check(self) -> None:
         """Raise ValueError for settings that cannot be."""

@@ -15,8 +15,9 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
-from bayesprop.estimators.params import check_fields
-from bayesprop.store import Stored
+from bayesprop.estimators.params import check_choice, check_fields
+from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
+from bayesprop.model.method import Stored
 
 Draws = Float[np.ndarray, "s k"]
 """Functions drawn from the posterior, evaluated for k arms."""
@@ -24,7 +25,7 @@ Draws = Float[np.ndarray, "s k"]
 _HOME = "bayesprop.decisions"
 KINDS = {
     "linear": "linear_rewards:LinearRewards",
-    "neural-linear": "neural_linear_rewards:NeuralLinearRewards",
+    "neural-linear": "replayed_rewards:NeuralLinearRewards",
     "streamed": "streamed_rewards:StreamedRewards",
     "refitted": "refitted_rewards:RefittedRewards",
     "replayed": "replayed_rewards:ReplayedRewards",
@@ -72,13 +73,34 @@ class Rewards(ABC):
         """Draw expected rewards of arms in a context, jointly: each draw is one function."""
 
     @abstractmethod
+    def state(self) -> Stored:
+        """Return what was learnt: a header for JSON, and named arrays."""
+
+    @abstractmethod
+    def restore(self, state: Stored) -> None:
+        """Take back what `state` gave, once begun; any error where it is something else."""
+
     def to_stored(self) -> Stored:
-        """Return settings and what was learnt: a header for JSON, and named arrays."""
+        """Return settings and what was learnt; TypeError for an estimator that is not ours."""
+        estimator, state = getattr(self, "estimator", None), self.state()
+        header = {
+            "settings": self.settings(),
+            "estimator": None if estimator is None else unfitted_to_stored(estimator),
+            "state": state.header,
+        }
+        return Stored(header, state.arrays)
 
     @classmethod
-    @abstractmethod
-    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
+    def from_stored(cls, stored: Stored, n_features: int, arms: Arms, seed: int) -> Self:
         """Rebuild what `to_stored` gave; any error where it is something else."""
+        header, arrays = stored
+        settings = dict(header["settings"])
+        if header["estimator"] is not None:
+            settings["estimator"] = unfitted_from_stored(header["estimator"])
+        rewards = cls(**settings)
+        rewards.begin(n_features, arms, seed)
+        rewards.restore(Stored(header["state"], arrays))
+        return rewards
 
     def settings(self) -> dict[str, Any]:
         """Return the settings other than an estimator, for JSON."""
@@ -127,9 +149,7 @@ def rewards_of(model: Any) -> Rewards:
 
     if isinstance(model, str):
         regressors = [m.name for m in catalogue.METHODS.values() if catalogue.REGRESSION in m.homes]
-        known = list(dict.fromkeys([*_ON_THEIR_OWN, *regressors]))
-        if model not in known:
-            raise ValueError(f"rewards must be one of {', '.join(known)}; got {model!r}")
+        check_choice("rewards", model, tuple(dict.fromkeys([*_ON_THEIR_OWN, *regressors])))
         model = catalogue.make(model)
     if isinstance(model, type):
         raise ValueError(f"rewards must be an estimator, not its class: {model.__name__}()")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -24,10 +24,9 @@ from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.rewards import Belief, Draws, Rewards
 from bayesprop.estimators.params import COUNT, POSITIVE, check_int, rule
 from bayesprop.estimators.pbp import PBPRegressor
-from bayesprop.estimators.stored import unfitted_from_stored, unfitted_to_stored
+from bayesprop.model.method import Stored
 from bayesprop.model.target_maps import NUMBERS
 from bayesprop.model.task import Numbers, Standardiser
-from bayesprop.store import Stored
 
 _GUARDS = ("weights_undone", "noise_kept", "prior_kept", "prior_uninformed")
 _LARGEST = 1e30
@@ -76,7 +75,7 @@ class StreamedRewards(Rewards):
         n_inputs = n_features + (0 if arms.features is None else arms.width)
         n_outputs = arms.width if arms.features is None else 1
         method = _method(self.estimator, n_inputs, n_outputs)
-        self.stream_ = method.stream(np.random.default_rng(seed), **self._recall())
+        self.stream_ = method.stream(np.random.default_rng(seed), **self._recall)
         self.guards_: dict[str, int] = dict.fromkeys(_GUARDS, 0)
         self._n_seen, self._square = 0, 0.0
 
@@ -96,9 +95,9 @@ class StreamedRewards(Rewards):
     def _absorb(self, x: np.ndarray, output: int, y: float) -> None:
         if self._n_seen < _SCALED_BY:
             self._square += (float(x @ x) / len(x) - self._square) / (self._n_seen + 1)
-        seen = np.full(self.stream_.layer_sizes[-1], np.nan)
-        seen[output] = y
-        info = self.stream_.absorb(self._scaled(x), seen)
+        target = np.full(self.stream_.layer_sizes[-1], np.nan)
+        target[output] = y
+        info = self.stream_.absorb(self._scaled(x), target)
         self._n_seen += 1
         if self._n_seen % self.refresh_every == 0:
             info += self.stream_.refresh()
@@ -107,46 +106,38 @@ class StreamedRewards(Rewards):
 
     def believe(self, choices: Choices) -> Belief:
         """Moments of the network's outputs, by assumed density filtering."""
-        moments = self.stream_.moments(self._asked(choices))
+        moments = self.stream_.moments(self._network_inputs(choices))
         belief = Belief(*(_of_arms(part, choices) for part in moments))
         return belief.scaled(self.reward_scale)
 
     def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
         """Evaluate networks drawn from the posterior."""
-        drawn = self.stream_.draw(rng, self._asked(choices), n_draws)
+        drawn = self.stream_.draw(rng, self._network_inputs(choices), n_draws)
         return self.reward_scale * _of_arms(drawn, choices)
 
-    def to_stored(self) -> Stored:
+    def state(self) -> Stored:
         """Return the posterior, and the rows that will be recalled."""
         about = {
-            "settings": self.settings(),
-            "estimator": unfitted_to_stored(self.estimator),
             "guards": self.guards_,
             "n_seen": self._n_seen,
             "mean_square": float(self._square),
         }
         return Stored(about, self.stream_.to_arrays())
 
-    @classmethod
-    def from_stored(cls, stored: Stored, n_features: int, arms: Arms) -> Self:
-        """Rebuild what `to_stored` gave."""
-        header, arrays = stored
-        rewards = cls(unfitted_from_stored(header["estimator"]), **header["settings"])
-        rewards.begin(n_features, arms, 0)
-        rewards._n_seen = int(header["n_seen"])
-        rewards.stream_ = rewards.stream_.restored(
-            arrays, n_seen=rewards._n_seen, **rewards._recall()
-        )
-        rewards._square = float(header["mean_square"])
-        if not 0.0 <= rewards._square < float("inf"):
+    def restore(self, state: Stored) -> None:
+        """Take back what `state` gave."""
+        header, arrays = state
+        self._n_seen, self._square = int(header["n_seen"]), float(header["mean_square"])
+        self.stream_ = self.stream_.restored(arrays, n_seen=self._n_seen, **self._recall)
+        if not 0.0 <= self._square < float("inf"):
             raise ValueError("the stored scale of the inputs is not a finite number >= 0")
-        rewards.guards_ = {name: int(header["guards"][name]) for name in _GUARDS}
-        return rewards
+        self.guards_ = {name: int(header["guards"][name]) for name in _GUARDS}
 
+    @property
     def _recall(self) -> dict[str, Any]:
         return {"n_recalled": self.n_recalled, "recall_weight": self.recall_weight}
 
-    def _asked(self, choices: Choices) -> np.ndarray:
+    def _network_inputs(self, choices: Choices) -> np.ndarray:
         """Return the inputs of the network: one row of which arms are outputs, or one an arm."""
         x = _inputs(choices)
         return self._scaled(x[:1] if choices.arms.features is None else x)

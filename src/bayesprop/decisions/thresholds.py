@@ -48,7 +48,6 @@ class Costs:
     fp: float
 
     def __post_init__(self) -> None:
-        """Check."""
         for name, value in asdict(self).items():
             if not (math.isfinite(value) and value > 0.0):
                 raise ValueError(f"the cost {name} must be a finite number above 0, got {value:g}")
@@ -80,7 +79,6 @@ class Costs:
         return (self.fn * missed + self.fp * counts.false_alarms) / n
 
     def __str__(self) -> str:
-        """Return what `parse` reads."""
         return f"fn={self.fn:g},fp={self.fp:g}"
 
 
@@ -100,7 +98,6 @@ class Rate:
     share: float
 
     def __post_init__(self) -> None:
-        """Check."""
         if self.kind not in RATES:
             raise ValueError(f"a rate must be one of {', '.join(RATES)}, got {self.kind!r}")
         if not 0.0 < self.share < 1.0:
@@ -126,7 +123,6 @@ class Rate:
         return int(np.flatnonzero(good)[-1]) if np.any(good) else None
 
     def __str__(self) -> str:
-        """Return what `parse` reads."""
         return f"{self.kind}={self.share:g}"
 
 
@@ -221,8 +217,8 @@ class Rule:
         costs, rate, new = stored["costs"], stored["rate"], stored["among_new"]
         rule = cls(
             _share(stored["threshold"]),
-            None if costs is None else Costs(float(costs["fn"]), float(costs["fp"])),
-            None if rate is None else Rate(str(rate["kind"]), float(rate["share"])),
+            None if costs is None else Costs(**costs),
+            None if rate is None else Rate(**rate),
             _interval(stored["spread"]),
             None if new is None else _interval(new),
             int(stored["n_rows"]),

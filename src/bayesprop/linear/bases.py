@@ -16,11 +16,11 @@ from jaxtyping import Float, Int
 from scipy.spatial.distance import cdist
 
 from bayesprop.model.method import Stored
+from bayesprop.model.task import Standardiser
 from bayesprop.numerics.evidence import FIXED
 
 EVIDENCE, ARD = "evidence", "ard"
 _LARGEST = 1e100
-_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -176,19 +176,9 @@ def given(
 def _mean_and_std(
     x: Float[np.ndarray, "n k"], weight: Float[np.ndarray, " n"] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation (ddof 0); a column constant up to rounding has its value and 1.
-
-    Rows of weight zero count as absent.
-    """
-    if weight is not None:
-        x, weight = x[weight > 0.0], weight[weight > 0.0]
-    largest = np.max(np.abs(x), axis=0)
-    unit = np.where(largest > 0.0, largest, 1.0)
-    scaled = x / unit
-    mean = np.average(scaled, axis=0, weights=weight)
-    std = np.sqrt(np.average((scaled - mean) ** 2, axis=0, weights=weight))
-    is_constant = (np.ptp(scaled, axis=0) <= _ROUNDING) | (std == 0.0)
-    return np.where(is_constant, x[0], mean * unit), np.where(is_constant, 1.0, std * unit)
+    """Mean and standard deviation as `Standardiser` learns them, in the units of x."""
+    scaler = Standardiser.fit(x, weight)
+    return scaler.inverse_mean(np.zeros(x.shape[1])), scaler.scale
 
 
 def design(basis: Basis | None, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k+1"]:
@@ -262,8 +252,8 @@ def _checked(phi: Any, n_rows: int) -> Float[np.ndarray, "n k"]:
 
 
 def _products(x: np.ndarray, powers: np.ndarray) -> np.ndarray:
-    found = np.ones((len(x), len(powers)))
+    products = np.ones((len(x), len(powers)))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for column in range(x.shape[1]):
-            found *= x[:, column : column + 1] ** powers[:, column]
-    return found
+            products *= x[:, column : column + 1] ** powers[:, column]
+    return products

@@ -13,7 +13,6 @@ from jaxtyping import Float
 from bayesprop.linear import bases, regression
 from bayesprop.linear.bases import Basis, PriorChoice
 from bayesprop.linear.regression import (
-    EvidenceInfo,
     LinearPosterior,
     Maximised,
     NoisePrior,
@@ -97,11 +96,11 @@ class LinearModel:
             weight = None if rows.weight is None else rows.weight[part]
             phi = bases.design(basis, rows.x[part])
             statistics = regression.update(statistics, phi, rows.y[part], weight)
-        posterior, prior_prec, infos = self._infer(statistics)
+        best = self._infer(statistics)
         log_scale = statistics.weight_sum * self.log_unit
-        log_evidence = float(np.sum(posterior.log_evidence)) - log_scale
-        state = LinearState(basis, statistics, posterior, prior_prec, log_evidence)
-        report = self._report(state, infos, len(rows.x), time.perf_counter() - started)
+        log_evidence = float(np.sum(best.posterior.log_evidence)) - log_scale
+        state = LinearState(basis, statistics, best.posterior, best.prior_prec, log_evidence)
+        report = self._report(state, best, len(rows.x), time.perf_counter() - started)
         return Learned(state, report, report.n_epochs)
 
     def _infer(self, statistics: Statistics) -> Maximised:
@@ -110,9 +109,9 @@ class LinearModel:
         prec = self.prior.start(k)
         precs = np.tile(prec, (o, 1))
         if isinstance(self.noise, NoisePrior):
-            return Maximised(regression.conjugate(statistics, precs, self.noise), precs, ())
+            return Maximised(regression.conjugate(statistics, precs, self.noise), precs)
         if self.noise is not None and self.prior.is_known:
-            return Maximised(regression.known_noise(statistics, precs, self.noise), precs, ())
+            return Maximised(regression.known_noise(statistics, precs, self.noise), precs)
         return regression.maximise(
             statistics,
             prec,
@@ -122,9 +121,9 @@ class LinearModel:
         )
 
     def _report(
-        self, state: LinearState, infos: tuple[EvidenceInfo, ...], n_rows: int, seconds: float
+        self, state: LinearState, best: Maximised, n_rows: int, seconds: float
     ) -> FitReport:
-        traces = [info.trace for info in infos]
+        traces = [ascent.trace for ascent in best.ascents]
         log_scale = state.statistics.weight_sum * self.log_unit
         return FitReport(
             n_rows=n_rows,
@@ -132,13 +131,13 @@ class LinearModel:
             seconds=seconds,
             n_updates=sum(map(len, traces)) or 1,
             guards={
-                "steps_repaired": sum(info.n_repaired for info in infos),
-                "noise_at_bound": sum(info.at_bound for info in infos),
-                "not_converged": sum(not info.converged for info in infos),
+                "steps_repaired": sum(ascent.n_repaired for ascent in best.ascents),
+                "noise_at_bound": best.n_noiseless,
+                "not_converged": sum(not ascent.converged for ascent in best.ascents),
             },
             trace={"log_evidence": _summed(traces, log_scale)} if traces else {},
             log_evidence={"exact": state.log_evidence},
-            warnings=_advice(state.statistics, infos, self.max_steps),
+            warnings=_advice(state.statistics, best, self.max_steps),
             step="step",
         )
 
@@ -205,19 +204,19 @@ class LinearModel:
         return LinearState(basis, statistics, posterior, prior_prec, float(header["log_evidence"]))
 
 
-def _advice(state: Statistics, infos: tuple[EvidenceInfo, ...], max_steps: int) -> list[str]:
+def _advice(state: Statistics, best: Maximised, max_steps: int) -> list[str]:
     """Say what a person should know about a fit, in sentences."""
     advice = []
     is_constant = ~np.any(np.vstack([state.target, state.residual]), axis=0)
     if is_constant.any():
         advice.append(CONSTANT_TARGET)
-    elif any(info.at_bound for info in infos):
+    elif best.n_noiseless:
         advice.append(
             "the columns explain the target without noise: there are too few rows for them, or "
             "the target was computed from them; give noise a number"
         )
-    if not all(info.converged for info in infos):
-        worst = max(info.gradient for info in infos)
+    if not all(ascent.converged for ascent in best.ascents):
+        worst = max(ascent.gradient for ascent in best.ascents)
         advice.append(
             f"the evidence was not maximised in {max_steps} steps (it still rises by "
             f"{worst:.2g} nats a unit of log precision): raise max_steps"

@@ -23,17 +23,18 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy import linalg, special
 
 from bayesprop.numerics import evidence
-from bayesprop.numerics.evidence import FIXED, Groups, Weights
+from bayesprop.numerics.evidence import FIXED, Ascent, Groups, Weights
 from bayesprop.numerics.gaussian_logits import ClassMoments, Logits, with_both
 from bayesprop.numerics.machine import chunks
 
 _ARMIJO, _HALVINGS, _ROUNDING = 1e-4, 60, 1e-13
 LEAST, _MOST = 1e-2, 1e6
 _START_PREC, _SLACK = 1.0, 1e-6
+_TOLERANCE = 1e-10
 
 
 class Rows(NamedTuple):
@@ -43,6 +44,11 @@ class Rows(NamedTuple):
     codes: Int[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"]
     n_logits: int
+
+    @property
+    def observed(self) -> Bool[np.ndarray, "n l"]:
+        """Whether a row is of the class of each logit."""
+        return self.codes[:, None] == np.arange(self.n_logits) + (self.n_logits == 1)
 
 
 class GaussianPrior(NamedTuple):
@@ -140,11 +146,16 @@ def logits(weights: Float[np.ndarray, " p"], phi: Float[np.ndarray, "n k"]) -> n
 def log_likelihood(data: Rows, weights: Float[np.ndarray, " p"]) -> float:
     """Sum of weight times log p(y | x, w), nats."""
     f = logits(weights, data.phi)
-    if data.n_logits == 1:
-        signed = np.where(data.codes == 1, f[:, 0], -f[:, 0])
-        return -float(data.weight @ np.logaddexp(0.0, -signed))
-    log_p = f[np.arange(len(f)), data.codes] - special.logsumexp(f, axis=1)
-    return float(data.weight @ log_p)
+    several = f.shape[1] > 1
+    log_normaliser = special.logsumexp(f, axis=1) if several else np.logaddexp(0.0, f[:, 0])
+    return expected_log_likelihood(data, f, log_normaliser)
+
+
+def expected_log_likelihood(
+    data: Rows, f: Float[np.ndarray, "n l"], log_normaliser: Float[np.ndarray, " n"]
+) -> float:
+    """Add up the log-likelihoods of rows from their (expected) logits and normalisers, nats."""
+    return float(data.weight @ (np.sum(data.observed * f, axis=1) - log_normaliser))
 
 
 def log_joint(data: Rows, prior: GaussianPrior, weights: Float[np.ndarray, " p"]) -> float:
@@ -155,10 +166,7 @@ def log_joint(data: Rows, prior: GaussianPrior, weights: Float[np.ndarray, " p"]
 
 def residuals(data: Rows, proba: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l"]:
     """Weighted differences of observed and expected classes: the gradient by the logits."""
-    if data.n_logits == 1:
-        return data.weight[:, None] * ((data.codes == 1)[:, None] - proba)
-    observed = data.codes[:, None] == np.arange(data.n_logits)
-    return data.weight[:, None] * (observed - proba)
+    return data.weight[:, None] * (data.observed - proba)
 
 
 def gradient(data: Rows, residual: Float[np.ndarray, "n l"]) -> Float[np.ndarray, " p"]:
@@ -169,13 +177,13 @@ def gradient(data: Rows, residual: Float[np.ndarray, "n l"]) -> Float[np.ndarray
 def information(data: Rows, curvature: Float[np.ndarray, "n l l"]) -> Float[np.ndarray, "p p"]:
     """Sum of weight times curvature (of a row's logits) times phi phi', block by block."""
     k, n_logits = data.phi.shape[1], data.n_logits
-    found = np.empty((n_logits, k, n_logits, k))
+    total = np.empty((n_logits, k, n_logits, k))
     for i in range(n_logits):
         for j in range(i + 1):
             block = data.phi.T @ ((data.weight * curvature[:, i, j])[:, None] * data.phi)
-            found[i, :, j, :] = block
-            found[j, :, i, :] = block.T
-    return found.reshape(n_logits * k, n_logits * k)
+            total[i, :, j, :] = block
+            total[j, :, i, :] = block.T
+    return total.reshape(n_logits * k, n_logits * k)
 
 
 def class_probabilities(f: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l"]:
@@ -196,14 +204,13 @@ def find_mode(
     *,
     start: GaussianWeights | None = None,
     max_steps: int = 200,
-    tolerance: float = 1e-10,
 ) -> Mode:
     """Maximise the log joint density by Newton's method with a backtracking line search.
 
+    It ends where the Newton decrement g' H^-1 g is at most 1e-10 nats.
+
     start
         Begins at its mean; None: at the prior's.
-    tolerance
-        Largest Newton decrement g' H^-1 g at the end, nats.
     """
     w = (prior if start is None else start).mean.copy()
     value = log_joint(data, prior, w)
@@ -215,7 +222,7 @@ def find_mode(
         prec = prior.prec + information(data, curvature(p, f))
         step = linalg.cho_solve(linalg.cho_factor(prec), slope)
         decrement = float(slope @ step)
-        if decrement <= tolerance or len(trace) > max_steps:
+        if decrement <= _TOLERANCE or len(trace) > max_steps:
             break
         for share in 0.5 ** np.arange(_HALVINGS):
             ahead = log_joint(data, prior, w + share * step)
@@ -225,11 +232,15 @@ def find_mode(
             break
         w, value = w + share * step, ahead
         trace.append(value)
+    log_evidence = _laplace_log_evidence(value, prior, prec)
+    return Mode(w, prec, FitInfo(trace, decrement, decrement <= _TOLERANCE, log_evidence))
+
+
+def _laplace_log_evidence(log_joint: float, prior: GaussianPrior, prec: np.ndarray) -> float:
+    """Bishop (2006), eq. 4.137, nats."""
     _, log_det_prior = np.linalg.slogdet(prior.prec)
     _, log_det = np.linalg.slogdet(prec)
-    log_evidence = value + 0.5 * float(log_det_prior - log_det)
-    info = FitInfo(trace, decrement, decrement <= tolerance, log_evidence)
-    return Mode(w, prec, info)
+    return log_joint + 0.5 * float(log_det_prior - log_det)
 
 
 def laplace(
@@ -239,20 +250,21 @@ def laplace(
     covariance: str = "full",
     start: GaussianWeights | None = None,
     max_steps: int = 200,
-    tolerance: float = 1e-10,
 ) -> Fitted:
     """Laplace's approximation N(w_map, H^-1), or with "diagonal" N(w_map, diag(H)^-1).
 
-    The evidence is that of the structure chosen; Bishop (2006), eq. 4.137.
+    The evidence is that of the structure chosen.
     """
-    mode = find_mode(data, prior, start=start, max_steps=max_steps, tolerance=tolerance)
-    if covariance == "full":
-        return Fitted(GaussianWeights(mode.weights, inverse_root(mode.prec)), mode.info)
-    diagonal = np.diag(mode.prec)
-    _, log_det_prior = np.linalg.slogdet(prior.prec)
-    log_evidence = mode.info.trace[-1] + 0.5 * float(log_det_prior - np.sum(np.log(diagonal)))
+    mode = find_mode(data, prior, start=start, max_steps=max_steps)
+    prec = structured(mode.prec, covariance)
+    log_evidence = _laplace_log_evidence(mode.info.trace[-1], prior, prec)
     info = mode.info._replace(log_evidence=log_evidence)
-    return Fitted(GaussianWeights(mode.weights, np.diag(diagonal**-0.5)), info)
+    return Fitted(GaussianWeights(mode.weights, inverse_root(prec)), info)
+
+
+def structured(prec: Float[np.ndarray, "p p"], covariance: str) -> Float[np.ndarray, "p p"]:
+    """Return a precision whole, or of a "diagonal" covariance its diagonal alone."""
+    return prec if covariance == "full" else np.diag(np.diag(prec))
 
 
 def inverse_root(prec: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
@@ -270,21 +282,19 @@ class Maximised(NamedTuple):
 
     prior_prec
         Precision of the weights of every column, the same for every logit.
-    trace, gradient, n_repaired
-        As of `evidence.Ascent`.
     n_widest
         Columns whose prior has the least precision there is.
-    converged
-        Whether posterior and precisions were found.
     """
 
     fitted: Fitted
     prior_prec: Float[np.ndarray, " k"]
-    trace: list[float]
-    gradient: float
-    n_repaired: int
+    ascent: Ascent
     n_widest: int
-    converged: bool
+
+    @property
+    def converged(self) -> bool:
+        """Whether posterior and precisions were found."""
+        return self.fitted.info.converged and self.ascent.converged
 
 
 def maximise(
@@ -321,15 +331,7 @@ def maximise(
         slack=_SLACK if is_bound else np.inf,
     )
     fitted, prec = ascent.point.fitted, ascent.point.prec[:k]
-    return Maximised(
-        fitted=fitted,
-        prior_prec=prec,
-        trace=ascent.trace,
-        gradient=ascent.gradient,
-        n_repaired=ascent.n_repaired,
-        n_widest=int(np.sum((groups != FIXED) & (prec <= LEAST))),
-        converged=fitted.info.converged and ascent.gradient < enough,
-    )
+    return Maximised(fitted, prec, ascent, int(np.sum((groups != FIXED) & (prec <= LEAST))))
 
 
 class _Point(NamedTuple):

@@ -122,13 +122,13 @@ class LogisticModel:
         seconds: float,
     ) -> FitReport:
         """Say how a posterior was found."""
-        trace = info.trace if best is None else best.trace
+        trace = info.trace if best is None else best.ascent.trace
         n_steps, is_vi = max(len(trace) - 1, 1), self.posterior == _VI
         name = "elbo" if is_vi else "log_joint" if best is None else "log_evidence"
         is_found = info.converged if best is None else best.converged
         guards = {"not_converged": int(not is_found)}
         if best is not None:
-            guards |= {"steps_repaired": best.n_repaired, "priors_at_widest": best.n_widest}
+            guards |= {"steps_repaired": best.ascent.n_repaired, "priors_at_widest": best.n_widest}
         return FitReport(
             n_rows=n_rows,
             n_epochs=n_steps,
@@ -175,7 +175,7 @@ def _advice(info: FitInfo, best: Maximised | None, max_steps: int) -> list[str]:
     if best is not None and not best.converged:
         return [
             f"the evidence was not maximised in {max_steps} steps (it still rises by "
-            f"{best.gradient:.2g} nats a unit of log precision): raise max_steps, or give "
+            f"{best.ascent.gradient:.2g} nats a unit of log precision): raise max_steps, or give "
             "prior_prec a number"
         ]
     return []

@@ -25,12 +25,14 @@ from bayesprop.linear.logistic import (
     GaussianPrior,
     GaussianWeights,
     Rows,
+    expected_log_likelihood,
     find_mode,
     gradient,
     information,
     inverse_root,
     logit_moments,
     residuals,
+    structured,
 )
 from bayesprop.numerics.gaussian_logits import Logits, logistic_moments, logit_nodes
 from bayesprop.numerics.machine import chunks
@@ -95,7 +97,7 @@ def expectations(at: Logits) -> Expected:
 def elbo(data: Rows, prior: GaussianPrior, q: GaussianWeights) -> float:
     """Lower bound of log p(y | X), nats: expected log-likelihood less the divergence."""
     at = logit_moments(q, data.phi, data.n_logits)
-    return _expected_log_likelihood(data, at, expectations(at)) - kl(q, prior)
+    return expected_log_likelihood(data, at.mean, expectations(at).log_normaliser) - kl(q, prior)
 
 
 def kl(q: GaussianWeights, prior: GaussianPrior) -> float:
@@ -128,13 +130,12 @@ def variational(
         tolerance = (
             _EXACT if data.n_logits == 1 else max(_EXACT, _NODES_EXACT * float(data.weight.sum()))
         )
-    is_full = covariance == "full"
-    point = _start(data, prior, start, is_full, max_steps)
+    point = _start(data, prior, start, covariance, max_steps)
     slack = _SLACK if data.n_logits == 1 else _NODES_SLACK
     trace, residual, share = [point.elbo], np.inf, 1.0
     before: _Move | None = None
     for _ in range(max_steps + 1):
-        move = _move(point, is_full)
+        move = _move(point, covariance)
         residual = float(move.whitened @ move.whitened)
         if residual <= tolerance or len(trace) > max_steps:
             break
@@ -157,19 +158,19 @@ def _start(
     data: Rows,
     prior: GaussianPrior,
     start: GaussianWeights | None,
-    is_full: bool,
+    covariance: str,
     max_steps: int,
 ) -> _Point:
     if start is None:
         mode = find_mode(data, prior, max_steps=max_steps)
-        return _at(data, prior, mode.weights, _structured(mode.prec, is_full))
+        return _at(data, prior, mode.weights, structured(mode.prec, covariance))
     inverse = np.linalg.inv(start.root)
-    return _at(data, prior, start.mean, _structured(inverse.T @ inverse, is_full))
+    return _at(data, prior, start.mean, structured(inverse.T @ inverse, covariance))
 
 
-def _move(point: _Point, is_full: bool) -> _Move:
+def _move(point: _Point, covariance: str) -> _Move:
     """Newton's step for the mean, the natural gradient for the precision."""
-    gap = _structured(point.target, is_full) - point.prec
+    gap = structured(point.target, covariance) - point.prec
     step = linalg.cho_solve(linalg.cho_factor(point.target), point.slope)
     of_mean = linalg.solve(point.q.root, step)
     of_prec = point.q.root.T @ gap @ point.q.root
@@ -195,10 +196,6 @@ def _moved(
         return None
 
 
-def _structured(prec: np.ndarray, is_full: bool) -> np.ndarray:
-    return prec if is_full else np.diag(np.diag(prec))
-
-
 def _at(data: Rows, prior: GaussianPrior, mean: np.ndarray, prec: np.ndarray) -> _Point:
     q = GaussianWeights(mean, inverse_root(prec))
     at = logit_moments(q, data.phi, data.n_logits)
@@ -206,15 +203,7 @@ def _at(data: Rows, prior: GaussianPrior, mean: np.ndarray, prec: np.ndarray) ->
     return _Point(
         q=q,
         prec=prec,
-        elbo=_expected_log_likelihood(data, at, found) - kl(q, prior),
+        elbo=expected_log_likelihood(data, at.mean, found.log_normaliser) - kl(q, prior),
         slope=gradient(data, residuals(data, found.proba)) - prior.prec @ (mean - prior.mean),
         target=prior.prec + information(data, found.curvature),
     )
-
-
-def _expected_log_likelihood(data: Rows, at: Logits, found: Expected) -> float:
-    if data.n_logits == 1:
-        observed = np.where(data.codes == 1, at.mean[:, 0], 0.0)
-    else:
-        observed = at.mean[np.arange(len(at.mean)), data.codes]
-    return float(data.weight @ (observed - found.log_normaliser))

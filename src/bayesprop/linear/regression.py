@@ -26,10 +26,11 @@ from jaxtyping import Float, Int
 from scipy import linalg, special
 
 from bayesprop.numerics import evidence
-from bayesprop.numerics.evidence import FIXED, Groups, Weights
+from bayesprop.numerics.evidence import FIXED, Ascent, Groups, Weights
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _MOST, _LEAST = 1e12, 1e-12  # of a precision, times what the data say; of a noise variance
+_TOLERANCE = 1e-6
 
 
 class Statistics(NamedTuple):
@@ -248,30 +249,19 @@ def sample(rng: np.random.RandomState, posterior: LinearPosterior, n_draws: int)
     return Draws(posterior.mean + np.einsum("okl,sol->sok", posterior.root, z), noise_var)
 
 
-class EvidenceInfo(NamedTuple):
-    """How the maximisation of one output went.
-
-    trace, gradient, n_repaired
-        As of `evidence.Ascent`.
-    converged
-        Whether the gradient is below the tolerance.
-    at_bound
-        Whether the noise variance reached 1e-12 of the mean square of y: no noise was found.
-    """
-
-    trace: list[float]
-    gradient: float
-    converged: bool
-    n_repaired: int
-    at_bound: bool
-
-
 class Maximised(NamedTuple):
-    """Posterior at the maximum, what maximises, and how it was found."""
+    """Posterior at the maximum, what maximises, and how it was found.
+
+    ascents
+        One an output; none where there was nothing to find.
+    n_noiseless
+        Outputs whose noise variance reached 1e-12 of the mean square of y: no noise was found.
+    """
 
     posterior: LinearPosterior
     prior_prec: Float[np.ndarray, "o k"]
-    info: tuple[EvidenceInfo, ...]
+    ascents: tuple[Ascent, ...] = ()
+    n_noiseless: int = 0
 
 
 def maximise(
@@ -281,9 +271,10 @@ def maximise(
     *,
     noise_var: Float[np.ndarray, " o"] | None = None,
     max_steps: int = 1000,
-    tolerance: float = 1e-6,
 ) -> Maximised:
     """Maximise the log evidence of every output over precisions and noise, each on its own.
+
+    Its derivatives by log precisions are below 1e-6 nats at the end.
 
     prior_prec
         Of weights whose precision is `FIXED`; elsewhere it is not looked at.
@@ -292,26 +283,20 @@ def maximise(
         broad prior should be. 0, 0, 0, ...: one precision; 0, 1, 2, ...: relevance of each.
     noise_var
         y², where it is known; None: ascent with the precisions.
-    tolerance
-        Largest derivative of the log evidence by a log precision at the end, nats.
     """
-    weight_precs, noise_vars, infos = [], [], []
+    ascents, n_noiseless = [], 0
     for output in range(state.target.shape[1]):
         known = None if noise_var is None else float(noise_var[output])
         start, bounds = _started(state, output, np.asarray(prior_prec, np.float64), groups, known)
         ascent = evidence.ascend(
-            partial(_at, state, output), start, bounds, max_steps=max_steps, tolerance=tolerance
+            partial(_at, state, output), start, bounds, max_steps=max_steps, tolerance=_TOLERANCE
         )
-        *precs, noise_prec = ascent.point.weights.prec
-        at_bound = known is None and bool(noise_prec >= bounds.most[-1])
-        is_converged = ascent.gradient < tolerance
-        weight_precs.append(precs)
-        noise_vars.append(1.0 / noise_prec if known is None else known)
-        infos.append(
-            EvidenceInfo(ascent.trace, ascent.gradient, is_converged, ascent.n_repaired, at_bound)
-        )
-    precs = np.array(weight_precs)
-    return Maximised(known_noise(state, precs, np.array(noise_vars)), precs, tuple(infos))
+        ascents.append(ascent)
+        n_noiseless += known is None and ascent.point.weights.prec[-1] >= bounds.most[-1]
+    precs = np.stack([ascent.point.weights.prec for ascent in ascents])
+    noise_var = 1.0 / precs[:, -1] if noise_var is None else noise_var
+    posterior = known_noise(state, precs[:, :-1], noise_var)
+    return Maximised(posterior, precs[:, :-1], tuple(ascents), int(n_noiseless))
 
 
 class _Point(NamedTuple):

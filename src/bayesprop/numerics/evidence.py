@@ -121,6 +121,8 @@ class Ascent(NamedTuple):
         Log evidence after every step, nats.
     gradient
         Largest derivative at the end, nats.
+    converged
+        Whether that is below the tolerance.
     n_repaired
         Steps that lowered the evidence, and were replaced.
     """
@@ -128,6 +130,7 @@ class Ascent(NamedTuple):
     point: Any
     trace: list[float]
     gradient: float
+    converged: bool
     n_repaired: int
 
 
@@ -159,4 +162,5 @@ def ascend(
             n_repaired += 1
         point = ahead
         trace.append(point.log_evidence)
-    return Ascent(point, trace, gradient(point.weights, groups), n_repaired)
+    slope = gradient(point.weights, groups)
+    return Ascent(point, trace, slope, slope < tolerance, n_repaired)

@@ -113,8 +113,7 @@ def maximise(
         tolerance=evidence.tolerance,
     )
     *precs, b = ascent.point.weights.prec
-    is_converged = ascent.gradient < evidence.tolerance
-    return Maximised(np.array(precs), 1.0 / b, ascent.trace, is_converged, ascent.n_repaired)
+    return Maximised(np.array(precs), 1.0 / b, ascent.trace, ascent.converged, ascent.n_repaired)
 
 
 class _Point(NamedTuple):
