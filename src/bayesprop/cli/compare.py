@@ -30,7 +30,7 @@ from bayesprop.table_model.judging import learn
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predicting import predict_rows
 from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.settings import (
+from bayesprop.table_model.request import (
     Settings,
     check_method,
     make_estimator,

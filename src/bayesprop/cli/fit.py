@@ -14,8 +14,7 @@ from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.learning import Fitted, fit_table
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.request import FitRequest
-from bayesprop.table_model.settings import method_of
+from bayesprop.table_model.request import FitRequest, method_of
 from bayesprop.table_model.sources import read_to_learn
 
 

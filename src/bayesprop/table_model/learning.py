@@ -30,8 +30,7 @@ from bayesprop.table_model.judging import UNJUDGED, Judged, NewGroups, judge, le
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
-from bayesprop.table_model.request import FitRequest
-from bayesprop.table_model.settings import make_estimator, method_of
+from bayesprop.table_model.request import FitRequest, make_estimator, method_of
 from bayesprop.table_model.sources import (
     Target,
     divided,
