@@ -122,7 +122,7 @@ def page(task, tmp_path_factory) -> str:
 
 def test_a_page_is_well_formed_alone_and_the_same_each_time(page, tmp_path, task):
     parsed = Page(page)
-    assert parsed.tags["svg"] == parsed.tags["desc"] == N_FIGURES[task]
+    assert parsed.tags["svg"] == parsed.tags["figcaption"] == N_FIGURES[task]
     assert len(set(parsed.ids)) == len(parsed.ids)
     assert parsed.references <= set(parsed.ids)
     assert "http://" not in page

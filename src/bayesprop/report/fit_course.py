@@ -182,8 +182,11 @@ def fit_sentence(fit: FitReport) -> str:
 
 def traces(fit: FitReport) -> list[tuple[str, str]]:
     """Title and explanation of every diagnostic of training; its own name where it is unknown."""
-    known = (_TRACES.get(name, (_in_words(name), "", "")) for name in fit.trace)
-    return [(title, text) for title, _, text in known]
+    return [
+        (title, f"{text} {_ends(values)}".strip())
+        for name, values in fit.trace.items()
+        for title, _, text in [_TRACES.get(name, (_in_words(name), "", ""))]
+    ]
 
 
 def guards(fit: FitReport) -> list[Guard]:
@@ -224,15 +227,11 @@ def draw_fit(contents: Contents[Any]) -> dict[str, str]:
     """Draw trace-0, ..., and chain-0, rank-0, chain-1, ... in the order of the contents."""
     drawn = {}
     for i, (name, values) in enumerate(contents.fit.trace.items()):
-        title = f"{label(name).replace('_', ' ')} in the course of training"
-        figure = trace(contents, name, values)
-        drawn[f"trace-{i}"] = inline_svg(figure, f"trace-{i}", title, _ends(values))
-    for i, (key, chains) in enumerate(contents.fit.chains.items()):
+        drawn[f"trace-{i}"] = inline_svg(trace(contents, name, values), f"trace-{i}")
+    for i, chains in enumerate(contents.fit.chains.values()):
         values = np.asarray(chains.values, dtype=np.float64)
-        title = f"{name_of(key)} in the course of {len(values)} chains"
-        drawn[f"chain-{i}"] = inline_svg(course(values), f"chain-{i}", title, caption(chains))
-        title = f"{name_of(key)}: how the draws of every chain rank among all"
-        drawn[f"rank-{i}"] = inline_svg(ranks(values), f"rank-{i}", title, caption(chains))
+        drawn[f"chain-{i}"] = inline_svg(course(values), f"chain-{i}")
+        drawn[f"rank-{i}"] = inline_svg(ranks(values), f"rank-{i}", labels=f"chain-{i}")
     return drawn
 
 
