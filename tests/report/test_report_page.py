@@ -163,7 +163,7 @@ def test_few_rows_are_stated(tmp_path, task, n):
 
 def test_no_held_out_rows_is_stated(tmp_path, task):
     text = text_of(tmp_path, (TASKS[task][0], None))
-    assert "No rows were held out" in text
+    assert "No other rows judge the model" in text
     assert "more than chance explains" not in text
 
 

@@ -81,9 +81,9 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
             }
         )
         return
-    if fitted.judged.scores is None:
+    if fitted.judged.scores is None and not fitted.judged.remarks:
         note(f"no rows were held out of {rows['train']}: the fit is not judged")
-    else:
+    elif fitted.judged.scores is not None:
         title, errors = f"{metadata['target']}: {fitted.title}", fitted.judged.errors
         print_scores(title, fitted.judged.scores, metadata["unit"], errors)
     if fitted.positive is not None:

@@ -50,6 +50,7 @@ class Judged(NamedTuple):
 
 
 UNJUDGED = Judged(None)
+INTERRUPTED = UNJUDGED._replace(remarks=("the fit is not judged, because it was interrupted",))
 
 
 def learn(estimator: Any, rows: Rows) -> list[str]:
