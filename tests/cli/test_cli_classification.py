@@ -14,7 +14,7 @@ from bayesprop import PBPClassifier
 from bayesprop.cli import main
 from bayesprop.store import load_model
 from bayesprop.table_model.notes import Notes
-from bayesprop.table_model.settings import DEFAULT_METHOD
+from bayesprop.table_model.request import DEFAULT_METHOD
 
 NAMES = ["plain", "with, comma", 'with "quote"', "日本 é", " <b>bold</b>", "[red]", "a;b|c"]
 FAST = ("--method", "pbp", "--hidden", "5", "--epochs", "10")
@@ -307,9 +307,8 @@ def test_known_sets_bring_their_task(cli, tmp_path, name, n_classes, rows):
 
 def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeypatch):
     seen = {}
-    monkeypatch.setattr(
-        "bayesprop.table_model.page.write_report", lambda _path, **given: seen.update(given)
-    )
+    monkeypatch.setattr("bayesprop.report.contents.collect", lambda **given: seen.update(given))
+    monkeypatch.setattr("bayesprop.report.page.write_report", lambda *_: None)
     out = tmp_path / "m"
     words = ("--report", tmp_path / "r.html", "--quiet")
     assert cli("fit", "digits", "-o", out, *FAST, *words).code == 0

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from report_fakes import DIGITS, FRAUD, METADATA, NUMBERS, given, halves
 
+from bayesprop.report.contents import collect
 from bayesprop.report.page import write_report
 from headless import opened, printed
 
@@ -73,7 +74,7 @@ MADE = {
 def page(request, tmp_path_factory) -> tuple[Path, int]:
     path = tmp_path_factory.mktemp("browser") / "r.html"
     task, shapes, n_figures = MADE[request.param]
-    write_report(path, **given(*task, metadata=METADATA | shapes))
+    write_report(path, collect(**given(*task, metadata=METADATA | shapes)))
     return path, n_figures
 
 

@@ -9,6 +9,7 @@ from page_reader import HOSTILE, Page, plain
 from report_fakes import given, table
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier
+from bayesprop.report.contents import collect
 from bayesprop.report.linear_weights import MAX_LINES, weights_of
 from bayesprop.report.page import write_report
 
@@ -20,7 +21,7 @@ Y = 7.0 + X @ SLOPES + RNG.normal(size=200)
 
 def text_of(path, model, y, x=X):
     part = table(x, y)
-    write_report(path / "r.html", **given(part, None, estimator=model))
+    write_report(path / "r.html", collect(**given(part, None, estimator=model)))
     return plain(Page((path / "r.html").read_text()).text)
 
 

@@ -31,6 +31,7 @@ from bayesprop.metrics import rmse
 from bayesprop.model.predictive import MixturePredictive
 from bayesprop.model.task import Standardiser
 from bayesprop.report.baselines import Baselines
+from bayesprop.report.contents import collect
 from bayesprop.report.page import write_report
 from bayesprop.report.words import number, percent
 from bayesprop.table.encoding import TableEncoding
@@ -101,7 +102,7 @@ ALIKE = (
 
 
 def written(path, task=NUMBERS, **changes) -> str:
-    write_report(path / "r.html", **given(*task, **changes))
+    write_report(path / "r.html", collect(**given(*task, **changes)))
     return (path / "r.html").read_text(encoding="utf-8")
 
 
@@ -121,7 +122,7 @@ def page(task, tmp_path_factory) -> str:
 
 def test_a_page_is_well_formed_alone_and_the_same_each_time(page, tmp_path, task):
     parsed = Page(page)
-    assert parsed.tags["svg"] == parsed.tags["desc"] == N_FIGURES[task]
+    assert parsed.tags["svg"] == parsed.tags["figcaption"] == N_FIGURES[task]
     assert len(set(parsed.ids)) == len(parsed.ids)
     assert parsed.references <= set(parsed.ids)
     assert "http://" not in page
@@ -162,7 +163,7 @@ def test_few_rows_are_stated(tmp_path, task, n):
 
 def test_no_held_out_rows_is_stated(tmp_path, task):
     text = text_of(tmp_path, (TASKS[task][0], None))
-    assert "No rows were held out" in text
+    assert "No other rows judge the model" in text
     assert "more than chance explains" not in text
 
 
@@ -201,7 +202,7 @@ def hostile(y: np.ndarray) -> dict:
 def test_hostile_text_stays_text(tmp_path, kind):
     labels = np.array([*HOSTILE[:6], "fine"])[np.arange(140) % 7]
     numbers = np.random.default_rng(1).standard_normal(140)
-    write_report(tmp_path / "r.html", **hostile(numbers if kind == "numbers" else labels))
+    write_report(tmp_path / "r.html", collect(**hostile(numbers if kind == "numbers" else labels)))
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     parsed = Page(page)
     assert not {"img", "raw"} & set(parsed.tags)
@@ -376,7 +377,7 @@ def test_baselines_are_compared_by_name_whatever_their_order(tmp_path):
     models = {"model": about["estimator"].predict_dist(judged.X), **line}
     for names in (("model", "constant", "linear"), ("model", "linear", "constant")):
         ordered = {name: models[name] for name in names}
-        write_report(tmp_path / "r.html", **about, models=ordered)
+        write_report(tmp_path / "r.html", collect(**about, models=ordered))
         text = plain((tmp_path / "r.html").read_text())
         of_line, of_mean = (rmse(models[name], judged.y) for name in ("linear", "constant"))
         said = f"a Bayesian linear model by {number(of_line)} and the training mean alone by"
@@ -395,7 +396,7 @@ def test_the_right_answers_of_baselines_go_by_name(tmp_path):
     model = about["estimator"].predict_dist(test.X)
     for names in (("constant", "logistic"), ("logistic", "constant")):
         models = {"model": model, **{name: line[name] for name in names}}
-        write_report(tmp_path / "r.html", **about, models=models)
+        write_report(tmp_path / "r.html", collect(**about, models=models))
         text = plain((tmp_path / "r.html").read_text())
         assert plain(f"a logistic regression is right in {of_line} and") in text
         assert plain(f"of the training rows is right in {of_most}.") in text

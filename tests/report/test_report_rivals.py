@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss
 
 from bayesprop.report import peers
 from bayesprop.report.baselines import Baselines
+from bayesprop.report.contents import collect
 from bayesprop.report.page import write_report
 from bayesprop.report.peers import fit_peers, plans
 from bayesprop.report.rivals import (
@@ -123,7 +124,7 @@ def test_a_page_says_who_is_better(tmp_path, numbers):
     found = {}
     for name, task in (("line", NUMBERS), ("steps", stepped)):
         models, _ = numbers if name == "line" else judged(task, regressor())
-        write_report(tmp_path / "r.html", **given(*task, models=models))
+        write_report(tmp_path / "r.html", collect(**given(*task, models=models)))
         page = (tmp_path / "r.html").read_text("utf-8")
         assert '<a href="#peers">Your data against boosting</a>' in page
         found[name] = plain(Page(page).text)
@@ -136,7 +137,7 @@ def test_a_page_says_who_is_better(tmp_path, numbers):
 def test_a_page_of_classes_compares_log_loss(tmp_path):
     estimator = classifier(FRAUD[0])
     models, _ = judged(FRAUD, estimator)
-    write_report(tmp_path / "r.html", **given(*FRAUD, estimator=estimator, models=models))
+    write_report(tmp_path / "r.html", collect(**given(*FRAUD, estimator=estimator, models=models)))
     text = plain(Page((tmp_path / "r.html").read_text("utf-8")).text)
     assert "This model is better by Log loss, nats" in text
     assert "than HistGradientBoosting" in text

@@ -16,6 +16,9 @@ from bayesprop.cli import main
 from bayesprop.store import ModelFileError
 from bayesprop.table.columns import CategoryColumn, DateColumn, NumericColumn
 from bayesprop.table.errors import TableWarning
+from bayesprop.table_model.learning import fit_table
+from bayesprop.table_model.listener import Listener
+from bayesprop.table_model.request import FitRequest
 
 N = 120
 RNG = np.random.default_rng(0)
@@ -173,6 +176,22 @@ def test_refusals_speak_python(given: dict, words: str):
 def test_what_is_no_table_is_refused(frame: object, words: str):
     with pytest.raises(ValueError, match=words):
         bayesprop.fit(frame, target="rent")
+
+
+def test_an_interrupted_fit_of_a_small_table_says_why_nothing_judges_it():
+    class Interrupting(Listener):
+        def stoppable(self, progress):
+            progress.stop.set()
+            return super().stoppable(progress)
+
+        def offer(self, why):
+            """Go on."""
+
+    frame = pl.from_pandas(FLATS[["rooms", "rent"]])
+    request = FitRequest(table="the frame", target="rent", method="linear")
+    fitted = fit_table(request, frame, Interrupting())
+    assert fitted.judged.scores is None
+    assert "the fit is not judged, because it was interrupted" in fitted.warnings
 
 
 def test_questions_about_numbers_are_refused_for_classes(model: bayesprop.TableModel):

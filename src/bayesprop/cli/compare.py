@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ from bayesprop.table_model.judging import learn
 from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predicting import predict_rows
 from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.settings import (
+from bayesprop.table_model.request import (
     Settings,
     check_method,
     make_estimator,
@@ -208,7 +207,7 @@ def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[
     options, parts = of.options, of.parts
     ratio = parts.counts["held_out"] / parts.counts["train"]
     summaries = summarise_trials(trials, names, parts.task, ratio)
-    plot = str(options.plot) if _draw(options.plot, summaries, of.target) else None
+    plot = str(options.plot) if _draw(of, summaries) else None
     for summary in summaries:
         if summary.failures:
             warn([f"{summary.method} failed on {len(summary.failures)} of {options.splits} "
@@ -239,24 +238,22 @@ def _conclude(of: Table, trials: Sequence[Trial], names: Sequence[str]) -> list[
     return summaries
 
 
-def _draw(path: Path, summaries: Sequence[Summary], target: str) -> bool:
-    """Draw what has a log-likelihood; say whether anything has."""
+def _draw(of: Table, summaries: Sequence[Summary]) -> bool:
+    """Draw what has a score; say whether anything has."""
     from bayesprop.report.comparison_figure import Point, draw
 
+    is_class = of.parts.task == CLASSIFICATION
+    key, unit = ("log_likelihood", ", nats a row") if is_class else ("crps", "")
     points = {
-        s.method: Point(
-            s.method,
-            s.seconds,
-            s.metrics["log_likelihood"],
-            s.standard_errors.get("log_likelihood"),
-        )
+        s.method: Point(s.method, s.seconds, s.score, s.standard_errors.get(key))
         for s in summaries
-        if s.seconds is not None and np.isfinite(s.metrics["log_likelihood"])
+        if s.seconds is not None and s.score is not None and np.isfinite(s.score)
     }
     constant = points.pop(CONSTANT, None)
     if points:
-        level = None if constant is None else constant.log_likelihood
-        draw(path, list(points.values()), constant=level, title=target)
+        title = f"{of.target}: held-out {SCORES[of.parts.task][1]}{unit}"
+        level = None if constant is None else constant.score
+        draw(of.options.plot, list(points.values()), constant=level, title=title)
     return bool(points)
 
 

@@ -14,8 +14,7 @@ from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.learning import Fitted, fit_table
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.request import FitRequest
-from bayesprop.table_model.settings import method_of
+from bayesprop.table_model.request import FitRequest, method_of
 from bayesprop.table_model.sources import read_to_learn
 
 
@@ -82,9 +81,9 @@ def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:
             }
         )
         return
-    if fitted.judged.scores is None:
+    if fitted.judged.scores is None and not fitted.judged.remarks:
         note(f"no rows were held out of {rows['train']}: the fit is not judged")
-    else:
+    elif fitted.judged.scores is not None:
         title, errors = f"{metadata['target']}: {fitted.title}", fitted.judged.errors
         print_scores(title, fitted.judged.scores, metadata["unit"], errors)
     if fitted.positive is not None:

@@ -6,7 +6,6 @@ from bayesprop.cli.actions import Report
 from bayesprop.cli.console import continued, note, print_json, progress, warn
 from bayesprop.cli.tables import check_output
 from bayesprop.table_model.model import open_model
-from bayesprop.table_model.page import write_page
 
 
 def run(options: Report) -> None:
@@ -16,10 +15,9 @@ def run(options: Report) -> None:
     with progress(f"reading {options.table}", quiet=options.quiet):
         rows = model.rows_to_judge(model.read(options.table, model.encoding.rows), options.table)
     warn(rows.remarks)
-    model.predictive(rows)  # refuses rows that have no finite prediction
-    about = {"command": continued(model.notes.command, options.words), "source": options.table}
+    command = continued(model.notes.command, options.words)
     with progress("writing the report", quiet=options.quiet):
-        write_page(options.out, model.saved, model.encoding, train=None, test=rows, about=about)
+        model.report_rows(options.out, rows, command, options.table)
     if options.as_json:
         print_json({"report": str(options.out), "rows": len(rows.y), "warnings": rows.remarks})
     else:

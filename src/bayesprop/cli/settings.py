@@ -10,9 +10,8 @@ from typing import Any
 from bayesprop.cli.actions import Fit, Learning
 from bayesprop.table.errors import one_line
 from bayesprop.table_model.deciding import Asked
-from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.request import FitRequest, RowRequest
-from bayesprop.table_model.settings import OPTIONS, SEED, Settings, check_method
+from bayesprop.table_model.refusals import OPTIONS, SEED, InputError
+from bayesprop.table_model.request import FitRequest, RowRequest, Settings, check_method
 
 
 def row_request(options: Learning) -> RowRequest:

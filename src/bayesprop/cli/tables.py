@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bayesprop.cli.console import print_table, width
-from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.plain_values import LABELS, Scores, figure
 from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.scores import LABELS, Scores
 
 _WIDE = 100
 """Columns below which scores stand without what they mean."""

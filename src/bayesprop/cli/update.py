@@ -18,9 +18,8 @@ from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import listing, one_line
 from bayesprop.table_model.judging import Judged, judge, learn
 from bayesprop.table_model.model import TableModel, open_model
-from bayesprop.table_model.plain_values import plain
+from bayesprop.table_model.plain_values import Scores, plain
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
-from bayesprop.table_model.scores import Scores
 from bayesprop.table_model.sources import column, divided, fingerprint, table_name
 
 

@@ -127,7 +127,34 @@ def collect(
     metadata: Mapping[str, Any],
     models: Mapping[str, Any] | None = None,
 ) -> Contents[Any]:
-    """Compute the contents; arguments as in `write_report`."""
+    """Judge a fitted regressor of one output, or a classifier.
+
+    estimator
+        Fitted: `predict_dist`, `fit_report_`, `x_scaler_` and `get_params` are used, and
+        `classes_`, which makes it a classifier.
+    encoding
+        How the table became numbers; it groups encoded columns and names them.
+    train
+        The rows it was fitted to: what the baselines are fitted to and the effects averaged over.
+        None for a model whose training rows are gone; then the effects are those over `test`.
+    test
+        The rows to judge it on. None if there are no others: then it is judged on `train`, and
+        the page says how little that means.
+    metadata
+        Text: "unit", "source" (name of the table), "command", "created". "seed", which also draws
+        the rows of the figures; "versions", a dict of library versions; "baselines" as noted at
+        the fit, or None. "positive", the place of the positive one of two classes (default: the
+        second), and "rule", the `Rule` by which it is decided (default: none); "base_rate", what
+        the weights of the fit did to the shares of the classes (default: nothing). Where its rows
+        are pictures, "image_shape" is [height, width], and "image_pixels" says which value
+        of the picture each column is. "remarks", where there are any, are sentences on how it was
+        judged, "peer_notes" on how the peers among `models` were fitted.
+    models
+        Predictions of the rows to judge on: "model", its baselines and peers. None: those of the
+        estimator and of the baselines alone.
+
+    Raises ValueError if a prediction is not finite.
+    """
     classes = getattr(estimator, "classes_", None)
     task: Any = of_numbers if classes is None else of_classes
     about = {} if classes is None else {"positive": _place(metadata, classes)}

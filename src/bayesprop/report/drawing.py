@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +12,9 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from bayesprop.report.svg import STYLE
+from bayesprop.report.calibration import Promise
+from bayesprop.report.svg import BLUE, INK, ORANGE, STYLE, with_values
+from bayesprop.report.words import percent
 
 WIDE, SMALL = (360.0, 276.0), (270.0, 170.0)
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -97,3 +101,40 @@ def times(text: str, power: int) -> str:
     if not power:
         return text
     return f"{text}{', ' if text else ''}× 10{str(power).translate(_SUPERSCRIPT)}"
+
+
+def mark(
+    ax: Axes,
+    x: np.ndarray,
+    y: np.ndarray,
+    outside: np.ndarray,
+    *,
+    size: float,
+    texts: Sequence[str],
+    **style: Any,
+) -> None:
+    """Dots in ink; orange diamonds where chance does not explain the difference.
+
+    texts
+        What the pointer shows over each.
+    """
+    style = {"markersize": size, "markeredgewidth": 0} | style
+    for at, colour, marker in ((~outside, INK, "o"), (outside, ORANGE, "D")):
+        (marks,) = ax.plot(x[at], y[at], marker, color=colour, **style)
+        with_values(marks, [text for text, here in zip(texts, at, strict=True) if here])
+
+
+def banded(ax: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    """Draw what chance, or the model, explains."""
+    ax.fill_between(x, low, high, color=BLUE, alpha=0.16, linewidth=0)
+
+
+def shares(promise: Promise, words: str) -> list[str]:
+    """Say of each level, or group, what came true, and the range that chance explains."""
+    return [
+        f"{words.format(percent(promised), percent(actual))} "
+        f"(chance: {percent(low)} to {percent(high)})"
+        for promised, actual, low, high in zip(
+            promise.promised, promise.actual, promise.low, promise.high, strict=True
+        )
+    ]

@@ -19,7 +19,7 @@ _FOOT = 0.13
 """Share of a picture that the histogram of the data takes."""
 
 
-def effect_figures(contents: Contents[Any]) -> Iterator[tuple[Effect, Figure]]:
+def effect_figures(contents: Contents[Any]) -> Iterator[Figure]:
     """Draw every effect that is shown, all on one scale."""
     shown = contents.effects.shown
     limits = _limits(shown)
@@ -28,7 +28,7 @@ def effect_figures(contents: Contents[Any]) -> Iterator[tuple[Effect, Figure]]:
         name = (
             f"Probability of {label(of, 16)}" if of else f"Predicted {label(contents.target, 20)}"
         )
-        yield effect, partial_dependence(effect, limits, name)
+        yield partial_dependence(effect, limits, name)
 
 
 def partial_dependence(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:

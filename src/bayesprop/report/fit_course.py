@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
+from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,139 +18,9 @@ from bayesprop.report.drawing import SMALL, fitted, new_axes, scaled, set_limits
 from bayesprop.report.svg import BLUE, INK, MUTED, ORANGE, inline_svg
 from bayesprop.report.words import join, label, number, percent, plural
 
-# Name, and what it means.
-_GUARDS = {
-    "weights_undone": (
-        "Weight updates undone",
-        "An update would have made a variance negative or non-finite, so that weight kept its "
-        "previous mean and variance. A few are harmless; more than 1 % point to extreme values "
-        "in the table.",
-    ),
-    "noise_kept": (
-        "Noise updates skipped",
-        "A row would have left the noise without a finite variance, so the noise estimate was "
-        "kept. It takes a row far from its prediction, many standard deviations: an outlier.",
-    ),
-    "prior_kept": (
-        "Prior refreshes skipped",
-        "After an epoch, a weight's share of the prior could not be recomputed within its valid "
-        "region and was kept. This slows the adaptation of the prior, not that of the weights.",
-    ),
-    "steps_damped": (
-        "Mini-batch steps shortened",
-        "A mini-batch would have more than halved what is known of the noise, so its step was "
-        "shortened. If this is frequent, take a smaller batch.",
-    ),
-    "prior_uninformed": (
-        "Prior refreshes put off",
-        "After an epoch, the data said next to nothing about a weight, so it kept its share of the "
-        "prior. No trouble: it counts weights that the table cannot determine, many of them with "
-        "several hidden layers.",
-    ),
-    "dead_units": (
-        "Hidden units asleep",
-        "What leaves such a unit kept its prior: the table gave it nothing to say. No trouble: it "
-        "is how a network that is larger than its table needs stays simple. Below 150 rows a "
-        "linear model beside the network may say it all.",
-    ),
-    "members_restarted": (
-        "Networks restarted",
-        "A network of the ensemble had given up on rows that the others fit, and was trained from "
-        "another start. No trouble, if they are few.",
-    ),
-    "residual_rows": (
-        "Rows that the networks left",
-        "At rows that the networks had not seen, their errors had a pattern, which a Gaussian "
-        "process of so many rows adds to their mean. No trouble: the table holds more detail than "
-        "networks of this size.",
-    ),
-    "replicated_inputs": (
-        "Inputs remembered",
-        "Rows of the same inputs agree more closely than the noise allows for, so that the next "
-        "target at inputs of the table is expected like the last; new inputs gain nothing from it. "
-        "Copies made by mistake would look the same: if there are any, remove them.",
-    ),
-    "epochs_undone": (
-        "Epochs undone",
-        "An epoch left the finite numbers, so the weights are those from before it, and training "
-        "stopped there. Lower the learning rate.",
-    ),
-    "rows_refused": (
-        "Rows refused",
-        "An update was not finite, so the row changed nothing. Look for extreme values in the "
-        "table.",
-    ),
-    "steps_shortened": (
-        "Steps shortened",
-        "A row asked for a change of a binary weight too large to be trusted, so its step was "
-        "shortened. Frequent where few inputs meet, and no hidden units.",
-    ),
-    "weights_at_bound": (
-        "Weights as good as certain",
-        "Binary weights that can learn no more. If they are most, take fewer epochs or more units.",
-    ),
-    "diverged": (
-        "Draws that diverged",
-        "A trajectory ran off, so that a part of the posterior may be missing from the draws. "
-        "Raise target_acceptance, or give the weights a narrower prior.",
-    ),
-    "not_converged": (
-        "Not converged",
-        "The search stopped before its optimum. Raise max_steps.",
-    ),
-}
-# Name, unit (that of the target where it is empty), and what it means.
-_TRACES = {
-    "mean_log_z": (
-        "Log Z",
-        "nats a row",
-        "Mean log probability of a row just before the model absorbed it, in standardised units. "
-        "It should rise and level off; still rising means that more epochs would help.",
-    ),
-    "noise_std": (
-        "Noise std",
-        "",
-        "The scatter that the model attributes to noise, in the units of the target.",
-    ),
-    "epistemic_share": (
-        "Epistemic share",
-        "% of variance",
-        "Share of the predicted variance, on training rows, that more data would remove.",
-    ),
-    "variance_removed": (
-        "Variance removed",
-        "variance removed",
-        "Share of the outputs' variance that a row removes: what there is still to learn from it.",
-    ),
-    "loss": (
-        "Loss",
-        "nats a row",
-        "What the fit minimises. It should fall and level off; still falling means that more "
-        "epochs would help. It rises where the price of complexity enters by degrees.",
-    ),
-    "data_loss": (
-        "Loss of the data",
-        "nats a row",
-        "The part of it that the training rows make. It rises as the price of complexity enters: "
-        "the model lets go of what it had learnt by heart.",
-    ),
-    "kl": (
-        "KL divergence",
-        "nats",
-        "How far the weights have moved from their prior: what the model has learnt, and pays for.",
-    ),
-    "mean_log_likelihood": (
-        "Mean log-likelihood",
-        "nats a row",
-        "Of the training rows, in standardised units. It should rise and level off.",
-    ),
-    "validation_loss": (
-        "Validation loss",
-        "validation loss",
-        "On rows that the fit did not train on. The weights kept are those at its lowest point; "
-        "rising after it is overfitting.",
-    ),
-}
+_TEXTS = tomllib.loads(
+    (resources.files("bayesprop.report") / "templates/fit_course.toml").read_text("utf-8")
+)
 _EVIDENCE = {"prequential": "prequential (every row predicted before it was absorbed)"}
 _COLOURS = (BLUE, ORANGE, INK, MUTED)
 _MOST_BINS, _DRAWS_A_BIN = 20, 10
@@ -182,18 +54,21 @@ def fit_sentence(fit: FitReport) -> str:
 
 def traces(fit: FitReport) -> list[tuple[str, str]]:
     """Title and explanation of every diagnostic of training; its own name where it is unknown."""
-    known = (_TRACES.get(name, (_in_words(name), "", "")) for name in fit.trace)
-    return [(title, text) for title, _, text in known]
+    return [
+        (text["name"], f"{text['meaning']} {_ends(values)}".strip())
+        for name, values in fit.trace.items()
+        for text in [_text("traces", name)]
+    ]
 
 
 def guards(fit: FitReport) -> list[Guard]:
     """Put every guard count in words."""
     words = []
     for key, count in fit.guards.items():
-        name, meaning = _GUARDS.get(key, (_in_words(key), ""))
+        text = _text("guards", key)
         attempts = _attempts(fit, key)
         share = f" ({percent(count / attempts, 1)} of {attempts:,})" if count and attempts else ""
-        words.append(Guard(name, f"{count:,}{share}", meaning, count > 0))
+        words.append(Guard(text["name"], f"{count:,}{share}", text["meaning"], count > 0))
     return words
 
 
@@ -205,6 +80,11 @@ def guard_sentence(fit: FitReport) -> str:
     if not fired:
         return "No numerical guard fired: every update was applied as computed."
     return f"Numerical guards fired: {join(fired)}."
+
+
+def _text(kind: str, name: str) -> dict[str, str]:
+    """Return what is said of a guard or diagnostic; its own name where it is not known."""
+    return _TEXTS[kind].get(name, {"name": _in_words(name), "meaning": ""})
 
 
 def _in_words(name: str) -> str:
@@ -224,15 +104,11 @@ def draw_fit(contents: Contents[Any]) -> dict[str, str]:
     """Draw trace-0, ..., and chain-0, rank-0, chain-1, ... in the order of the contents."""
     drawn = {}
     for i, (name, values) in enumerate(contents.fit.trace.items()):
-        title = f"{label(name).replace('_', ' ')} in the course of training"
-        figure = trace(contents, name, values)
-        drawn[f"trace-{i}"] = inline_svg(figure, f"trace-{i}", title, _ends(values))
-    for i, (key, chains) in enumerate(contents.fit.chains.items()):
+        drawn[f"trace-{i}"] = inline_svg(trace(contents, name, values), f"trace-{i}")
+    for i, chains in enumerate(contents.fit.chains.values()):
         values = np.asarray(chains.values, dtype=np.float64)
-        title = f"{name_of(key)} in the course of {len(values)} chains"
-        drawn[f"chain-{i}"] = inline_svg(course(values), f"chain-{i}", title, caption(chains))
-        title = f"{name_of(key)}: how the draws of every chain rank among all"
-        drawn[f"rank-{i}"] = inline_svg(ranks(values), f"rank-{i}", title, caption(chains))
+        drawn[f"chain-{i}"] = inline_svg(course(values), f"chain-{i}")
+        drawn[f"rank-{i}"] = inline_svg(ranks(values), f"rank-{i}", labels=f"chain-{i}")
     return drawn
 
 
@@ -252,8 +128,8 @@ def trace(contents: Contents[Any], name: str, values: Sequence[float]) -> Figure
         ax.plot(steps, course, "o", color=BLUE, markersize=3.5, markeredgewidth=0)
     set_limits(ax, steps, course[np.isfinite(course)])
     unit = label(name, 30).replace("_", " ")
-    if name in _TRACES:
-        unit = _TRACES[name][1] or _unit_of_target(contents)
+    if name in _TEXTS["traces"]:
+        unit = _TEXTS["traces"][name].get("unit") or _unit_of_target(contents)
     set_names(ax, contents.fit.step.capitalize(), times(unit, power))
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     return fitted(figure, ax)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -18,74 +17,24 @@ from matplotlib import rc_context
 
 from bayesprop import __version__
 from bayesprop.atomic import write_atomically
-from bayesprop.model.progress import current, following
+from bayesprop.model.progress import current
 from bayesprop.report import fit_course, words
 from bayesprop.report.calibration import MIN_ROWS
-from bayesprop.report.contents import collect
-from bayesprop.report.figures import MAX_BALANCED, draw
+from bayesprop.report.class_figures import MAX_BALANCED
+from bayesprop.report.contents import Contents
+from bayesprop.report.figures import draw
 from bayesprop.report.of_classes import LEFT_OUT, MAX_MATRIX
 from bayesprop.report.rivals import verdict_in_words
 from bayesprop.report.scores import Score
 from bayesprop.report.svg import STYLE
 
-if TYPE_CHECKING:
-    from bayesprop.table.encoding import Rows, TableEncoding
 
-_COLLECTED = 0.5
+def write_report(path: str | PathLike[str], contents: Contents[Any]) -> None:
+    """Draw the contents and write the page, which appears whole or not at all.
 
-
-def write_report(
-    path: str | PathLike[str],
-    *,
-    estimator: Any,
-    encoding: TableEncoding,
-    train: Rows | None,
-    test: Rows | None,
-    metadata: Mapping[str, Any],
-    models: Mapping[str, Any] | None = None,
-) -> None:
-    """Judge a fitted regressor of one output, or a classifier, and write the page.
-
-    The page appears whole or not at all.
-
-    estimator
-        Fitted: `predict_dist`, `fit_report_`, `x_scaler_` and `get_params` are used, and
-        `classes_`, which makes it a classifier.
-    encoding
-        How the table became numbers; it groups encoded columns and names them.
-    train
-        The rows it was fitted to: what the baselines are fitted to and the effects averaged over.
-        None for a model whose training rows are gone; then the effects are those over `test`.
-    test
-        The rows to judge it on. None if there are no others: then it is judged on `train`, and
-        the page says how little that means.
-    metadata
-        Text: "unit", "source" (name of the table), "command", "created". "seed", which also draws
-        the rows of the figures; "versions", a dict of library versions; "baselines" as noted at
-        the fit, or None. "positive", the place of the positive one of two classes (default: the
-        second), and "rule", the `Rule` by which it is decided (default: none); "base_rate", what
-        the weights of the fit did to the shares of the classes (default: nothing). Where its rows
-        are pictures, "image_shape" is [height, width], and "image_pixels" says which value
-        of the picture each column is. "remarks", where there are any, are sentences on how it was
-        judged, "peer_notes" on how the peers among `models` were fitted.
-    models
-        Predictions of the rows to judge on: "model", its baselines and peers. None: those of the
-        estimator and of the baselines alone.
-
-    Raises ValueError if a prediction is not finite; OSError if the file cannot be written.
+    Raises OSError if the file cannot be written.
     """
-    progress = current()
-    progress.report(0.0, 1.0, "predictions")
-    with following(progress.part(0.0, _COLLECTED)):
-        contents = collect(
-            estimator=estimator,
-            encoding=encoding,
-            train=train,
-            test=test,
-            metadata=metadata,
-            models=models,
-        )
-    progress.report(_COLLECTED, 1.0, "pictures")
+    current().report(0.0, 1.0, "pictures")
     with rc_context(STYLE):
         figures = draw(contents) | fit_course.draw_fit(contents)
     templates = environment()

@@ -72,8 +72,11 @@ def with_values(artist: Artist, texts: Sequence[str]) -> None:
     artist.set_gid(_VALUES + json.dumps(list(texts)))
 
 
-def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
-    """Draw a figure; `name` makes its ids unique on the page, the rest is read to the blind.
+def inline_svg(figure: Figure, name: str, labels: str = "") -> str:
+    """Draw a figure; `name` makes its ids unique on the page.
+
+    To the blind are read the elements NAME-title and NAME-caption of the page, or those of
+    another name, `labels`.
 
     What is left has no namespace, no style sheet (it would apply to the whole page) and no id that
     nothing refers to.
@@ -93,13 +96,9 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     root.attrib = {
         "viewBox": root.attrib["viewBox"],
         "role": "img",
-        "aria-labelledby": f"{name}-title {name}-desc",
+        "aria-labelledby": f"{labels or name}-title {labels or name}-caption",
         "style": f"max-width: {1.5 * float(size[2]):.0f}px",
     }
-    for at, (tag, text) in enumerate((("title", title), ("desc", description))):
-        element = ElementTree.Element(tag, {"id": f"{name}-{tag}"})
-        element.text = text
-        root.insert(at, element)
     return ElementTree.tostring(root, encoding="unicode")
 
 

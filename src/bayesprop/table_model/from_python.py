@@ -20,10 +20,8 @@ from bayesprop.table_model.learning import fit_table
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.notes import Notes
-from bayesprop.table_model.python_words import in_python_words
-from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.request import FitRequest
-from bayesprop.table_model.settings import SEED, Settings, check_method
+from bayesprop.table_model.refusals import SEED, InputError, in_python_words
+from bayesprop.table_model.request import FitRequest, Settings, check_method
 
 _FRAME = "the frame"
 

@@ -20,9 +20,8 @@ from bayesprop.table.division import Division, groups_of, whole_groups
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import counted, one_line, quoted
 from bayesprop.table.likely_groups import Likely, likely_group
-from bayesprop.table_model.plain_values import figure
+from bayesprop.table_model.plain_values import Scores, figure
 from bayesprop.table_model.predicting import predict_rows
-from bayesprop.table_model.scores import Scores
 
 _CLEAR = 2.0  # standard errors
 
@@ -51,6 +50,7 @@ class Judged(NamedTuple):
 
 
 UNJUDGED = Judged(None)
+INTERRUPTED = UNJUDGED._replace(remarks=("the fit is not judged, because it was interrupted",))
 
 
 def learn(estimator: Any, rows: Rows) -> list[str]:

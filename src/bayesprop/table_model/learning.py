@@ -26,12 +26,11 @@ from bayesprop.table_model.judged_by import (
     own_rows,
     title_of,
 )
-from bayesprop.table_model.judging import UNJUDGED, Judged, NewGroups, judge, learn
+from bayesprop.table_model.judging import INTERRUPTED, Judged, NewGroups, judge, learn
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
-from bayesprop.table_model.request import FitRequest
-from bayesprop.table_model.settings import make_estimator, method_of
+from bayesprop.table_model.request import FitRequest, make_estimator, method_of
 from bayesprop.table_model.sources import (
     Target,
     divided,
@@ -207,7 +206,7 @@ def _fit(
                     with_peers=request.with_peers,
                 )
         if going.stop.is_set():
-            return UNJUDGED
+            return INTERRUPTED
         return judged_in_folds(request, len(train.y), parts, make, method, place, listener)
 
     judged = _or_without(judge_it, listener)
@@ -247,7 +246,7 @@ def _or_without(judge: Callable[[], Judged], listener: Listener) -> Judged:
         return judge()
     except KeyboardInterrupt:
         listener.offer("interrupted while the fit was judged")
-        return UNJUDGED
+        return INTERRUPTED
 
 
 def _rule(asked: Asked, positive: Positive | None, judged: Judged) -> tuple[Rule | None, list[str]]:

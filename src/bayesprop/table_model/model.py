@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,10 +26,9 @@ from bayesprop.table_model.deciding import Positive
 from bayesprop.table_model.frames import like, read_any
 from bayesprop.table_model.judging import errors_of, scored
 from bayesprop.table_model.notes import Notes
+from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.predicting import predict_rows
-from bayesprop.table_model.python_words import in_python_words, python_words, warn_in_python
-from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.scores import Scores
+from bayesprop.table_model.refusals import InputError, in_python_words, python_words, warn_in_python
 from bayesprop.table_model.sources import column, fingerprint, table_name
 from bayesprop.table_model.summary import as_html, as_text
 
@@ -155,16 +154,12 @@ class TableModel:
         table
             Holds the target. None: the rows that judged the fit, while these are in memory.
         """
-        from bayesprop.table_model.page import write_page
-
         if table is None:
             self.report_fit(path)
             return
         with in_python_words():
             rows = self._rows_to_judge(table, allow_missing_columns)
-            self.predictive(rows)  # refuses rows that have no finite prediction
-            about = {"command": self.notes.command, "source": table_name(table)}
-            write_page(path, self.saved, self.encoding, train=None, test=rows, about=about)
+            self.report_rows(path, rows, self.notes.command, table_name(table))
         warn_in_python(rows.remarks)
 
     def _encoded(self, table: Any, allow_absent: bool) -> Encoded:
@@ -263,25 +258,50 @@ class TableModel:
 
     def report_fit(self, path: str | Path) -> None:
         """Write the page of the fit that made it."""
-        from bayesprop.table_model.page import write_page
-
-        fitted = self.fitted
-        if fitted is None:
+        if self.fitted is None:
             raise InputError("the rows of the fit are gone: name a table to judge the model on")
-        baselines = fitted.judged.baselines
-        write_page(
-            path,
-            self.saved,
-            self.encoding,
-            train=fitted.train,
-            test=fitted.judged.rows,
-            about={
-                "command": self.notes.command,
-                "remarks": fitted.on_judging,
-                "peer_notes": baselines.peer_notes if baselines else (),
-            },
-            models=fitted.judged.models,
-        )
+        judged, baselines = self.fitted.judged, self.fitted.judged.baselines
+        about = {
+            "command": self.notes.command,
+            "remarks": self.fitted.on_judging,
+            "peer_notes": baselines.peer_notes if baselines else (),
+        }
+        self._write_page(path, about, self.fitted.train, judged.rows, judged.models)
+
+    def report_rows(self, path: str | Path, rows: Rows, command: str, source: str) -> None:
+        """Write the page that judges it on other rows; InputError where one cannot be predicted.
+
+        command, source
+            What reproduces the page, and what it calls the table.
+        """
+        self.predictive(rows)
+        self._write_page(path, {"command": command, "source": source}, None, rows)
+
+    def _write_page(
+        self,
+        path: str | Path,
+        about: dict[str, Any],
+        train: Rows | None,
+        test: Rows | None,
+        models: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Collect the contents and write the page; `about` goes over the notes of the fit."""
+        from bayesprop.report.contents import collect
+        from bayesprop.report.page import write_report
+
+        going = current()
+        going.report(0.0, 1.0, "predictions")
+        with following(going.part(0.0, 0.5)):
+            contents = collect(
+                estimator=self.estimator,
+                encoding=self.encoding,
+                train=train,
+                test=test,
+                metadata=self.notes.for_report() | about,
+                models=models,
+            )
+        with following(going.part(0.5, 1.0)):
+            write_report(path, contents)
 
 
 def open_model(path: Path, *, allow_absent: bool = False) -> TableModel:

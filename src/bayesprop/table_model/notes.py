@@ -5,6 +5,7 @@ The notes may come from anybody: whatever is not of the expected kind counts as 
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import numpy as np
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.report.baselines import Baselines, FrequencyBaseline
 from bayesprop.table_model.deciding import stored_positive
+from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.request import RowRequest
-from bayesprop.table_model.scores import Scores
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel
@@ -45,7 +46,7 @@ class Notes:
     """
 
     def __init__(self, saved: SavedModel) -> None:
-        notes = saved.metadata
+        notes, self.versions = saved.metadata, saved.header["versions"]
 
         def noted(key: str, kind: Any) -> Any:
             return notes[key] if isinstance(notes.get(key), kind) else kind()
@@ -71,8 +72,10 @@ class Notes:
         self.picture = _picture(shape, pixels, saved.estimator.n_features_in_)
 
     def for_report(self) -> dict[str, Any]:
-        """Return the notes that the report page shows."""
+        """Return the notes that the report page shows, dated today."""
         return {
+            "created": datetime.date.today().isoformat(),
+            "versions": self.versions,
             "source": self.source,
             "unit": self.unit,
             "seed": self.seed,

@@ -1,11 +1,26 @@
-"""Refusals of what a user asked for or gave. Light, because `--help` imports it."""
+"""Refusals and remarks, in words of the command line or of Python. Light: `--help` imports it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import warnings
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from bayesprop.table.errors import one_line
+from bayesprop.table.errors import TableError, TableWarning, one_line
+
+SEED = "random_state"
+OPTIONS = {
+    "hidden_layer_sizes": "--hidden",
+    "n_epochs": "--epochs",
+    "batch_size": "--batch-size",
+    "inference": "--inference",
+    "target_kind": "--target-kind",
+    "exposure": "--exposure",
+    SEED: "--seed",
+}
+"""Options of hyper-parameters, by which messages name them."""
+_ARGUMENTS = {flag: name for name, flag in OPTIONS.items()} | {"--seed": "seed"}
 
 
 class InputError(ValueError):
@@ -19,3 +34,29 @@ def refusals_of_estimator(*kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         raise InputError(one_line(str(error))) from error
+
+
+def python_words(text: str) -> str:
+    """Name arguments instead of options: "--test-fraction" is `test_fraction`."""
+    text = text.replace("--set ", "")
+    return re.sub(
+        r"--[a-z][a-z-]*", lambda m: _ARGUMENTS.get(m[0], m[0][2:].replace("-", "_")), text
+    )
+
+
+@contextmanager
+def in_python_words() -> Iterator[None]:
+    """Word refusals so."""
+    try:
+        yield
+    except (InputError, TableError) as error:
+        words = python_words(str(error))
+        if words == str(error):
+            raise
+        raise type(error)(words) from error
+
+
+def warn_in_python(sentences: Iterable[str]) -> None:
+    """Say each as a TableWarning of whoever called the caller."""
+    for sentence in sentences:
+        warnings.warn(python_words(sentence), TableWarning, stacklevel=3)

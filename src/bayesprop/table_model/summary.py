@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bayesprop.table.classes import class_text
 from bayesprop.table.errors import counted, listed, one_line
-from bayesprop.table_model.plain_values import figure
-from bayesprop.table_model.python_words import python_words
-from bayesprop.table_model.scores import LABELS
+from bayesprop.table_model.plain_values import LABELS, figure
+from bayesprop.table_model.refusals import python_words
 from bayesprop.table_model.target_kind import WORDS
 
 if TYPE_CHECKING:

@@ -1,0 +1,204 @@
+"""The pictures that judge predicted classes; of two also of the positive one, and of costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from bayesprop.model.ranking import Curve
+from bayesprop.report.contents import Contents
+from bayesprop.report.drawing import (
+    SMALL,
+    WIDE,
+    banded,
+    fitted,
+    mark,
+    new_axes,
+    set_limits,
+    set_names,
+    shares,
+)
+from bayesprop.report.of_classes import ClassDetails
+from bayesprop.report.svg import BLUE, INK, LINE, MUTED, ORANGE, PAPER
+from bayesprop.report.two_classes import TwoClasses
+from bayesprop.report.words import label, number, plural
+
+MAX_BALANCED = 12
+
+
+def reliability(contents: Contents[ClassDetails]) -> Figure | None:
+    """Shares against probabilities, with 95 % bands; orange outside. At the foot, the counts."""
+    details, groups = contents.details, contents.details.diagram
+    if groups is None:
+        return None
+    figure, ax = new_axes(WIDE)
+    x, y = 100 * groups.promised, 100 * groups.actual
+    low, high = 100 * groups.low, 100 * groups.high
+    ax.bar(x, 14.0 * groups.n_rows / np.max(groups.n_rows), width=3.0, color=INK, alpha=0.18)
+    ax.plot([0, 100], [0, 100], color=BLUE, linewidth=1.2)
+    ax.bar(x, high - low, bottom=low, width=2.4, color=BLUE, alpha=0.25)
+    outside = (y < low) | (y > high)
+    texts = shares(groups, "probability {}: came true in {}")
+    mark(ax, x, y, outside, size=5, texts=texts)
+    ax.set_xlim(0, 102)
+    ax.set_ylim(0, 104)
+    if details.positive:
+        name = label(details.positive, 24)
+        set_names(ax, f"Predicted probability of {name}, %", f"Rows that are {name}, %")
+    else:
+        set_names(ax, "Probability of the answer, %", "Answers that are right, %")
+    return fitted(figure, ax)
+
+
+def confidence(contents: Contents[ClassDetails]) -> Figure:
+    """Histogram of the confidence of right answers (ink) and of wrong ones (orange)."""
+    histogram = contents.details.histogram
+    figure, ax = new_axes(WIDE)
+    tops = [0.0]
+    for counts, colour, fill in ((histogram.right, INK, True), (histogram.wrong, ORANGE, False)):
+        total = int(np.sum(counts))
+        if total:
+            share = 100.0 * counts / total
+            tops.append(float(np.max(share)))
+            ax.stairs(
+                share,
+                100 * histogram.edges,
+                fill=fill,
+                color=colour,
+                alpha=0.35 if fill else 1.0,
+                linewidth=2.0,
+            )
+    ax.set_xlim(100 * histogram.edges[0], 100)
+    ax.set_ylim(0.0, 1.08 * max(tops))
+    ax.grid(False, axis="x")
+    set_names(
+        ax, "Probability of the answer, %", "Right (filled) and wrong (line) answers, % of each"
+    )
+    return fitted(figure, ax)
+
+
+def abstaining(contents: Contents[ClassDetails]) -> Figure | None:
+    """Errors among the rest (ink) as the least sure are left out, and those expected (blue)."""
+    curve = contents.details.abstaining
+    if curve is None:
+        return None
+    figure, ax = new_axes(WIDE)
+    left_out = 100 * (1.0 - curve.answered)
+    error, expected, half = 100 * curve.error, 100 * curve.expected, 200 * curve.std
+    low, high = np.maximum(expected - half, 0.0), expected + half
+    banded(ax, left_out, low, high)
+    ax.plot(left_out, expected, color=BLUE, linewidth=1.4)
+    ax.plot(left_out, error, color=INK, linewidth=1.8)
+    ax.set_xlim(0, 100)
+    ax.set_ylim(0.0, 1.05 * max(float(np.max(error)), float(np.max(expected)), 1e-3))
+    set_names(ax, "Least sure rows left out, %", "Wrong answers among the rest, %")
+    return fitted(figure, ax)
+
+
+def balance(contents: Contents[ClassDetails]) -> Figure:
+    """Rows of each class beyond those expected, ±2 std of chance; of the least expected twelve."""
+    scores = contents.details.class_scores[::-1]
+    excess = np.array([one.n_actual - one.expected for one in scores])
+    half = 2.0 * np.array([one.band for one in scores])
+    surprise = np.abs(excess) / np.maximum(half, 1e-12)
+    kept = np.sort(np.argsort(-surprise, kind="stable")[:MAX_BALANCED])
+    shown, excess, half = [scores[k] for k in kept], excess[kept], half[kept]
+    size = (WIDE[0], max(SMALL[1], 70.0 + 21.0 * len(shown)))
+    figure, ax = new_axes(size)
+    at = np.arange(len(shown))
+    ax.axvline(0.0, color=BLUE, linewidth=1.2)
+    ax.hlines(at, -half, half, color=BLUE, alpha=0.25, linewidth=9)
+    outside = np.abs(excess) > half
+    texts = [
+        f"{label(one.name, 40)}: {plural(one.n_actual, 'row')}, {number(one.expected)} expected"
+        for one in shown
+    ]
+    style = {"markeredgewidth": 1.2, "markeredgecolor": PAPER}
+    mark(ax, excess, at, outside, size=6, texts=texts, **style)
+    reach = float(np.max(np.concatenate([np.abs(excess), half, [0.5]])))
+    set_limits(ax, np.array([-reach, reach]), at)
+    ax.set_ylim(-0.6, len(shown) - 0.4)
+    ax.grid(False, axis="y")
+    set_names(ax, "Actual − expected rows", "")
+    ax.set_yticks(at, [label(one.name, 18) for one in shown])
+    return fitted(figure, ax)
+
+
+def precision_recall(contents: Contents[Any]) -> Figure | None:
+    """Precision against recall, with its band; the share of the class, and the threshold."""
+    two = contents.details.two
+    if two is None or two.curves is None:
+        return None
+    figure, ax = new_axes(WIDE)
+    ax.axhline(100 * two.share, color=MUTED, linewidth=1.0, dashes=(3, 3))
+    _curve(ax, two.curves.precision_recall, 100.0)
+    _dot(ax, 100 * two.at.recall[0], 100 * two.at.precision[0])
+    _percentages(ax)
+    name = label(two.positive, 24)
+    set_names(ax, f"Recall: rows of {name} that are flagged, %", "Precision: flagged rows right, %")
+    return fitted(figure, ax)
+
+
+def roc(contents: Contents[Any]) -> Figure | None:
+    """Recall against the share of false alarms, with its band; chance, and the threshold."""
+    two = contents.details.two
+    if two is None or two.curves is None:
+        return None
+    figure, ax = new_axes(WIDE)
+    ax.plot([0, 100], [0, 100], color=MUTED, linewidth=1.0, dashes=(3, 3))
+    _curve(ax, two.curves.roc, 100.0)
+    _dot(ax, 100 * _fallout(two), 100 * two.at.recall[0])
+    _percentages(ax)
+    name = label(two.other, 24)
+    set_names(ax, f"False alarms: rows of {name} that are flagged, %", "Recall, %")
+    return fitted(figure, ax)
+
+
+def costs(contents: Contents[Any]) -> Figure | None:
+    """Cost of a hundred rows against the threshold, with its band; never flagging, the chosen."""
+    two = contents.details.two
+    if two is None or two.costs is None:
+        return None
+    spent = two.costs
+    figure, ax = new_axes(WIDE)
+    ax.set_xscale("log")
+    ax.axhline(spent.never, color=MUTED, linewidth=1.0, dashes=(3, 3))
+    curve = spent.curve
+    _curve(ax, curve._replace(x=100.0 * curve.x), 1.0)
+    ax.axvline(100 * two.threshold, color=BLUE, linewidth=1.0)
+    _dot(ax, 100 * two.threshold, spent.chosen)
+    ax.set_xlim(100 * curve.x[0], 100.0)
+    ax.set_ylim(0.0, 1.15 * max(float(np.quantile(curve.high, 0.9)), spent.never, spent.chosen))
+    ax.xaxis.set_major_locator(LogLocator(10.0, (1.0, 3.0)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    set_names(ax, "Threshold: flagged from this probability on, %", "Cost of 100 rows")
+    return fitted(figure, ax)
+
+
+def _fallout(two: TwoClasses) -> float:
+    others = two.at.false_alarms + two.at.rest
+    return two.at.false_alarms / others if others else float("nan")
+
+
+def _curve(ax: Axes, curve: Curve, times: float) -> None:
+    x = times * curve.x
+    banded(ax, x, times * curve.low, times * curve.high)
+    ax.plot(x, times * curve.y, color=INK, linewidth=1.6)
+
+
+def _dot(ax: Axes, x: float, y: float) -> None:
+    ax.plot([x], [y], "o", color=BLUE, markersize=8, markeredgewidth=1.5, markeredgecolor=PAPER)
+
+
+def _percentages(ax: Axes) -> None:
+    ax.set_xlim(0, 101)
+    ax.set_ylim(0, 104)
+    ax.spines["left"].set_color(LINE)
+
+
+FIGURES = (reliability, confidence, abstaining, balance, precision_recall, roc, costs)
