@@ -37,7 +37,7 @@ def encoding(names: int | Sequence[str], target: str = "strength") -> TableEncod
     """A table of numbers; x1, x2, ... where only their count is given."""
     if isinstance(names, int):
         names = [f"x{i + 1}" for i in range(names)]
-    return TableEncoding(target, tuple(NumericColumn(name, 0.0) for name in names))
+    return TableEncoding(target, tuple(NumericColumn(name) for name in names))
 
 
 def table(x: np.ndarray, y: np.ndarray) -> Rows:

@@ -58,7 +58,7 @@ def test_all_parts_are_those_of_the_calendar(form):
 def test_gaps_are_gaps_and_only_what_varies_is_used():
     series = pl.Series("day", ["2024-01-05", None, "2024-01-06"] * 3)
     column, _ = fit_dates(series)
-    assert column == DateColumn("day", "%Y-%m-%d", ("years",), missing=True)
+    assert column == DateColumn("day", missing=True, form="%Y-%m-%d", parts=("years",))
     assert np.isnan(column.encode(series).X[1]).all()
     times, _ = fit_dates(pl.Series("at", ["7:15", "18:30"]))
     assert times.parts == ("hour",)

@@ -160,28 +160,6 @@ def test_gaps_that_training_did_not_have_are_counted():
     ]
 
 
-def test_rare_levels_of_older_encodings_are_zero_in_every_column():
-    stored = TableEncoding.fit(table(CITY), "y").to_dict()
-    stored["columns"][1]["rare"] = ["Paris"]
-    new = pl.DataFrame({"x": [1.0, 2.0], "city": ["Paris", "Rome"]})
-    rows, warnings = TableEncoding.from_dict(stored).encode(new)
-    np.testing.assert_array_equal(rows[:, 1:], [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-    assert warnings == []
-
-
-def test_older_encodings_fill_and_mark_as_they_did():
-    frame = table(pl.Series("z", [None, 5.0, 1.0] * 10), CITY)
-    stored = TableEncoding.fit(frame, "y").to_dict()
-    older = [{k: v for k, v in one.items() if k != "marked"} for one in stored["columns"]]
-    for one in older:
-        one.pop("fill")
-        one.update({"fill": 3.0} if one["kind"] == "numeric" else {})
-    again = TableEncoding.from_dict(stored | {"columns": older})
-    assert again.feature_names[:3] == ["x", "z", "z is missing"]
-    gaps = pl.DataFrame({"x": [None], "z": [None], "city": [None]})
-    np.testing.assert_array_equal(again.encode(gaps).X, [[3.0, 3.0, 1.0, 0.0, 0.0, 0.0]])
-
-
 @pytest.mark.parametrize(
     ("column", "reason"),
     [
@@ -369,8 +347,8 @@ GOOD = TableEncoding.fit(table(CITY), "y").to_dict()
         {"target": 3},
         {"columns": []},
         {"columns": [GOOD["columns"][0]] * 2},
-        {"columns": [{**GOOD["columns"][0], "fill": float("nan")}]},
-        {"columns": [{**GOOD["columns"][0], "fill": "x"}]},
+        {"columns": [{**GOOD["columns"][0], "fill": 3.0, "missing": True}]},
+        {"columns": [{**GOOD["columns"][1], "rare": ["Paris"]}]},
         {"columns": [{**GOOD["columns"][0], "kind": "other"}]},
         {"columns": [{**GOOD["columns"][0], "missing": 1}]},
         {"columns": [{"kind": "numeric"}]},

@@ -11,7 +11,7 @@ import pytest
 from bayesprop.table.columns import column_from_dict, fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.many_levels import N_FOLDS, folds_of
+from bayesprop.table.supervised import N_FOLDS, folds_of
 from bayesprop.table.target_encoded import TargetEncodedColumn
 
 N, N_TOWNS = 400, 60

@@ -7,8 +7,8 @@ import pytest
 
 from bayesprop.table.columns import fit_column
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.marked_numbers import unmarked
 from bayesprop.table.read import read_table
+from bayesprop.table.values import unmarked
 
 
 @pytest.mark.parametrize(

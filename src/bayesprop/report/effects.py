@@ -85,13 +85,8 @@ def _category(column: Any, at: int, x: np.ndarray) -> Feature:
     settings, levels = np.eye(x.shape[1]), list(column.levels)
     if column.marked:
         levels.append("(missing)")
-        settings[-1, :-1] = np.nan if column.fill is None else column.fill
-    counts = list(np.sum(x, axis=0))
-    if column.rare:
-        settings = np.vstack([settings, np.zeros(x.shape[1])])
-        levels.append("(rarer levels)")
-        counts.append(len(x) - sum(counts))
-    order = np.argsort(-np.asarray(counts), kind="stable")
+        settings[-1, :-1] = np.nan
+    order = np.argsort(-np.sum(x, axis=0), kind="stable")
     columns = tuple(range(at, at + x.shape[1]))
     return Feature(column.name, columns, settings[order], tuple(levels[i] for i in order))
 

@@ -11,8 +11,7 @@ import polars as pl
 from bayesprop.table.columns import FEW_LEVELS
 from bayesprop.table.dates import form_of
 from bayesprop.table.errors import TableError, counted, listed, quoted
-from bayesprop.table.marked_numbers import unmarked
-from bayesprop.table.values import as_numbers, check_dtype, check_text, cleaned, typed
+from bayesprop.table.values import as_numbers, check_dtype, check_text, cleaned, typed, unmarked
 
 Label = str | bool | int
 MAX_CLASSES = 1000  # beyond this a target is no class

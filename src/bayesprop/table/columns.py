@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import polars as pl
 
 from bayesprop.table.dates import DateColumn, fit_dates
-from bayesprop.table.encoded import Encoded, with_gaps
-from bayesprop.table.errors import TableError, counted, listed, quoted, together
-from bayesprop.table.marked_numbers import WRITTEN, Unmarked, reading, unmarked
-from bayesprop.table.target_encoded import TargetEncodedColumn
+from bayesprop.table.encoded import Encoded, EncodedColumn
+from bayesprop.table.errors import TableError, counted, quoted, together
+from bayesprop.table.target_encoded import TargetEncodedColumn, of_unseen, places_of
 from bayesprop.table.values import (
+    WRITTEN,
+    Unmarked,
     are_codes,
     as_levels,
     as_numbers,
@@ -29,7 +30,9 @@ from bayesprop.table.values import (
     cleaned,
     is_number,
     looks_like_number,
+    reading,
     typed,
+    unmarked,
 )
 
 MOSTLY_UNIQUE = 0.8  # levels a row beyond which text names the rows
@@ -49,137 +52,94 @@ class FittedColumn(NamedTuple):
     """
 
     name: str
-    column: Column | None
+    column: EncodedColumn | None
     sentence: str | None = None
     is_constant: bool = False
     is_question: bool = False
 
 
-@dataclass(frozen=True)
-class NumericColumn:
-    """A column of numbers or of true and false (1 and 0); NaN where a value is missing.
+@dataclass(frozen=True, kw_only=True)
+class NumericColumn(EncodedColumn):
+    """A column of numbers or of true and false (1 and 0).
 
-    missing
-        Whether training data had missing values.
-    marked
-        Whether a second column is 1 where values are missing.
-    fill
-        Of older encodings: put where a value is missing.
     written
         How text of numbers is written, one of `WRITTEN`; None: as numbers are.
     """
 
-    name: str
-    missing: bool = False
-    marked: bool = False
-    fill: float | None = None
+    kind: ClassVar = "numeric"
+
     written: str | None = None
 
     @property
-    def feature_names(self) -> list[str]:
-        """Names of the encoded columns."""
-        return [self.name, f"{self.name} is missing"] if self.marked else [self.name]
+    def value_names(self) -> list[str]:
+        """Names of the encoded columns but that of gaps."""
+        return [self.name]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all fields are such as a fit leaves."""
+        return super().is_good and self.written in (None, *WRITTEN)
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the numbers; TableError on text, dates or infinity."""
         numbers = as_numbers(series, self.written)
-        absent = numbers.is_null()
-        fill = np.nan if self.fill is None else self.fill
-        values = numbers.fill_null(fill).to_numpy().reshape(-1, 1)
-        return with_gaps(values, absent, missing=self.missing, marked=self.marked)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready values."""
-        return {"kind": "numeric", **asdict(self)}
+        values = numbers.fill_null(np.nan).to_numpy().reshape(-1, 1)
+        return self.with_gaps(values, numbers.is_null())
 
 
-@dataclass(frozen=True)
-class CategoryColumn:
+@dataclass(frozen=True, kw_only=True)
+class CategoryColumn(EncodedColumn):
     """A column of text: one 0/1 column a level.
 
     levels
-        Those with a column of their own, sorted. A row whose level is missing, or was not in the
-        training data, is NaN in all of them.
-    rare
-        Of older encodings: levels without one, zero in every column.
-    missing, marked, fill
-        As those of numbers.
+        Sorted. A row whose level is missing, or was not in the training data, is NaN in all.
     """
 
-    name: str
+    kind: ClassVar = "category"
+
     levels: tuple[str, ...]
-    rare: tuple[str, ...] = ()
-    missing: bool = False
-    marked: bool = False
-    fill: float | None = None
 
     @property
-    def feature_names(self) -> list[str]:
-        """Names of the encoded columns."""
-        own = [f"{self.name}={level}" for level in self.levels]
-        return [*own, f"{self.name} is missing"] if self.marked else own
+    def value_names(self) -> list[str]:
+        """Names of the encoded columns but that of gaps."""
+        return [f"{self.name}={level}" for level in self.levels]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all fields are such as a fit leaves."""
+        levels = self.levels
+        if not (isinstance(levels, tuple) and all(isinstance(level, str) for level in levels)):
+            return False
+        return super().is_good and len(set(levels)) == len(levels) > 0
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the 0/1 columns; a level that training did not have counts as missing."""
         text = as_levels(series)
-        codes = text.cast(pl.Enum(self.levels), strict=False).to_physical().cast(pl.Int64)
-        codes = codes.fill_null(-1).to_numpy()
-        absent = text.is_null()
+        codes = places_of(text, self.levels)
         values = (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
-        is_unseen = ~absent & ~text.is_in((*self.levels, *self.rare))
-        unseen = text.filter(is_unseen)
-        if self.fill is None:
-            values[(absent | is_unseen.fill_null(False)).to_numpy()] = np.nan
-        sentences = []
-        if len(unseen):
-            sentences.append(
-                f"column {quoted(self.name)}: {counted(len(unseen), 'row')} with a level that the"
-                f" training data did not have ({listed(sorted(unseen.unique()), 3)}): taken for"
-                " missing"
-            )
-        encoded = with_gaps(values, absent, missing=self.missing, marked=self.marked)
-        return Encoded(encoded.X, [*sentences, *encoded.warnings])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready values."""
-        lists = {"levels": list(self.levels), "rare": list(self.rare)}
-        return {"kind": "category", **asdict(self), **lists}
+        values[codes < 0] = np.nan
+        return self.with_gaps(values, text.is_null(), of_unseen(text, codes, "missing"))
 
 
-Column = NumericColumn | CategoryColumn | DateColumn | TargetEncodedColumn
+_KINDS = {one.kind: one for one in (NumericColumn, CategoryColumn, DateColumn, TargetEncodedColumn)}
 
 
-def column_from_dict(stored: dict[str, Any]) -> Column:
+def column_from_dict(stored: dict[str, Any]) -> EncodedColumn:
     """Rebuild a column from `to_dict`; ValueError, KeyError or TypeError if it is not one."""
-    fields: Any = dict(stored)
-    kind, levels = fields.pop("kind"), ()
-    if (
-        kind in ("numeric", "category") and "marked" not in fields
-    ):  # an older encoding, which filled gaps
-        fields |= {"marked": fields["missing"], "fill": fields.get("fill", 0.0)}
-    if kind == "date":
-        column = DateColumn(**fields | {"parts": tuple(fields["parts"])})
-        is_good = column.is_good
-    elif kind == "target-encoded":
-        column = TargetEncodedColumn.from_stored(fields)
-        is_good = column.is_good
-    elif kind == "numeric":
-        column = NumericColumn(**fields)
-        is_good = column.written in (None, *WRITTEN)
-    elif kind == "category":
-        fields |= {name: tuple(fields[name]) for name in ("levels", "rare")}
-        column = CategoryColumn(**fields)
-        levels = (*column.levels, *column.rare)
-        is_good = len(set(levels)) == len(levels) > 0
-    else:
+    fields = {name: _as_tuples(value) for name, value in dict(stored).items()}
+    if (kind := fields.pop("kind")) not in _KINDS:
         raise ValueError(f"a stored column has an unknown kind: {quoted(kind)}")
-    fill = getattr(column, "fill", None)
-    is_good = is_good and (fill is None or bool(np.isfinite(fill)))
-    is_text = all(isinstance(text, str) for text in (column.name, *levels))
-    flags = (column.missing, column.marked)
-    if not (is_good and is_text and all(isinstance(flag, bool) for flag in flags)):
+    # The first files filled gaps and pooled rare levels.
+    if fields.pop("rare", ()) or (fields.pop("fill", None) is not None and fields["missing"]):
+        raise ValueError(f"the stored column {quoted(fields['name'])} fills its gaps: fit again")
+    column = _KINDS[kind](**fields)
+    if not column.is_good:
         raise ValueError(f"the stored column {quoted(column.name)} has values that none has")
     return column
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def fit_columns(
@@ -306,14 +266,14 @@ def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
         check_text(text, allow_numbers=is_few or are_codes(known))
     missing = len(text) - len(known)
     if n_levels == 1:
-        return _constant(CategoryColumn(name, (known[0],), missing=missing > 0), quoted(known[0]))
+        return _constant(CategoryColumn(name, missing > 0, levels=(known[0],)), quoted(known[0]))
     if n_levels > FEW_LEVELS and n_levels > MOSTLY_UNIQUE * len(known):
         return _dropped(
             name,
             f"{n_levels} different texts in {len(known)} rows name the rows rather than describe"
             " them; make columns of what they say, if it tells of the target",
         )
-    column = CategoryColumn(name, tuple(known.unique().sort()), missing=missing > 0)
+    column = CategoryColumn(name, missing > 0, levels=tuple(known.unique().sort()))
     return _questioned(column, known)
 
 

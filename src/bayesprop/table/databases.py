@@ -15,7 +15,7 @@ DATABASES = (".db", ".sqlite", ".sqlite3", ".duckdb", ".ddb")
 """Read in place: what else is in the base is not opened."""
 
 
-def database(content: bytes, part: str | None, path: Path) -> pl.DataFrame:  # noqa: ARG001
+def database(part: str | None, path: Path) -> pl.DataFrame:
     """Read a table or view of a database, whole: the only one, or the one of a name."""
     with path.open("rb") as file:
         is_duckdb = file.read(12)[8:] == b"DUCK"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import calendar
 import re
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from bayesprop.table.encoded import Encoded, with_gaps
+from bayesprop.table.encoded import Encoded, EncodedColumn
 from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, quoted
 
 _DATES = (
@@ -30,31 +30,27 @@ _SEASONS, _ROWS_A_WEEKDAY = 180.0 * _DAY, 3
 YEARS, SEASON, WEEKDAY, HOUR = "years", "season", "weekday", "hour"
 
 
-@dataclass(frozen=True)
-class DateColumn:
-    """A column of dates, times of day or both; NaN where a value is missing.
+@dataclass(frozen=True, kw_only=True)
+class DateColumn(EncodedColumn):
+    """A column of dates, times of day or both.
 
     form
         How text is read; empty for a table whose column has a type of its own.
     parts
         Which of years (with a fraction), season and hour (sine and cosine, round the year and the
         day) and weekday (seven columns of 0 and 1) it becomes.
-    missing, marked
-        As those of numbers.
     """
 
-    name: str
+    kind: ClassVar = "date"
+
     form: str
     parts: tuple[str, ...]
-    missing: bool = False
-    marked: bool = False
 
     @property
     def is_good(self) -> bool:
         """Whether all fields are such as a fit leaves."""
-        known = (YEARS, SEASON, WEEKDAY, HOUR)
-        is_part = bool(self.parts) and all(part in known for part in self.parts)
-        return is_part and self.form in ("", *FORMS)
+        is_part = bool(self.parts) and all(part in _PARTS for part in self.parts)
+        return super().is_good and is_part and self.form in ("", *FORMS)
 
     @property
     def weekdays(self) -> list[str]:
@@ -62,28 +58,22 @@ class DateColumn:
         return [f"{self.name}={day}" for day in calendar.day_name] if WEEKDAY in self.parts else []
 
     @property
-    def feature_names(self) -> list[str]:
-        """Names of the encoded columns."""
-        own = {
+    def value_names(self) -> list[str]:
+        """Names of the encoded columns but that of gaps."""
+        names = {
             YEARS: [f"{self.name} (years)"],
             SEASON: [f"{self.name} (season, {side})" for side in ("sine", "cosine")],
             WEEKDAY: self.weekdays,
             HOUR: [f"{self.name} (hour, {side})" for side in ("sine", "cosine")],
         }
-        names = [name for part in self.parts for name in own[part]]
-        return [*names, f"{self.name} is missing"] if self.marked else names
+        return [name for part in self.parts for name in names[part]]
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the encoded columns; TableError for what is no date."""
         moments = read_dates(series, self.form)
         seconds = _seconds(moments)
         columns = np.concatenate([_PARTS[part](seconds) for part in self.parts], axis=1)
-        absent = moments.is_null().alias(self.name)
-        return with_gaps(columns, absent, missing=self.missing, marked=self.marked)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready values."""
-        return {"kind": "date", **asdict(self), "parts": list(self.parts)}
+        return self.with_gaps(columns, moments.is_null())
 
 
 def fit_dates(series: pl.Series) -> tuple[DateColumn | None, str] | None:
@@ -100,8 +90,7 @@ def fit_dates(series: pl.Series) -> tuple[DateColumn | None, str] | None:
     name = quoted(series.name)
     if not parts:
         return None, f"column {name} dropped: it is {quoted(series.drop_nulls()[0])} in every row"
-    has_gaps = len(seconds) < len(series)
-    column = DateColumn(series.name, form, parts, has_gaps)
+    column = DateColumn(series.name, len(seconds) < len(series), form=form, parts=parts)
     example = quoted(series.drop_nulls()[0])
     used = ", ".join(parts)
     how = "" if form in ("", "%Y-%m-%d") else f", read as {_in_words(form)}"

@@ -30,7 +30,7 @@ MOST_HELD_OUT = 0.9
 
 @dataclass(frozen=True)
 class HoldOut:
-    """How rows are held out.
+    """Which rows and columns are used, and how rows are held out.
 
     share
         Of the rows with a target, 0 to 0.9.
@@ -42,12 +42,18 @@ class HoldOut:
     time
         Column that orders the rows: the latest are held out. A number stays a feature; a date does
         not.
+    weights
+        Column of row weights; rows of weight 0 teach nothing, and judge nothing.
+    drop
+        Columns to leave out.
     """
 
     share: float
     seed: int = 0
     group: str | None = None
     time: str | None = None
+    weights: str | None = None
+    drop: Collection[str] = ()
 
 
 class Division(NamedTuple):
@@ -135,9 +141,6 @@ def divide(
     target: str,
     task: str | None,
     hold_out: HoldOut,
-    *,
-    weights: str | None = None,
-    drop: Collection[str] = (),
     where: str = "the table",
 ) -> Division:
     """Hold rows out; both parts keep the order of the table.
@@ -146,29 +149,22 @@ def divide(
     least one row of it is always left to learn from. Whatever a fit to a part of the table would
     refuse is refused here, so that messages name rows of the file.
 
-    weights
-        Name of the column of row weights; rows of weight 0 teach nothing, and judge nothing.
-    drop
-        Columns to leave out.
     where
         What messages call the table.
     """
-    _check_columns(frame, target, hold_out, weights, drop, where)
-    frame = frame.drop(set(drop))
-    _check_values(frame, target, task, hold_out, weights, where)
+    _check_columns(frame, target, hold_out, where)
+    frame = frame.drop(set(hold_out.drop))
+    _check_values(frame, target, task, hold_out, where)
     series = column_of(frame, target)
     task, remark = choose_task(series, task)
     values = target_numbers(series) if task == "regression" else known_values(series)
     group = None if hold_out.group is None else groups_of(frame[hold_out.group])
     moment = None if hold_out.time is None else moments_of(frame[hold_out.time])
-    weight = weights_of(frame, weights, target, where)
-    aside = [hold_out.group, weights]
-    frame = frame.drop([name for name in aside if name is not None])
+    weight = weights_of(frame, hold_out.weights, target, where)
+    aside = {hold_out.group, hold_out.weights}
+    frame = frame.drop(aside - {None})
     places = np.flatnonzero(values.is_not_null().to_numpy())
-    remarks = [
-        *([] if remark is None else [remark]),
-        *left_out_rows(len(frame) - len(places), target),
-    ]
+    remarks = [*filter(None, [remark]), *left_out_rows(len(frame) - len(places), target)]
     target_of_all = frame[places].select(target)
     if weight is not None and not np.all(weighs := weight[places] > 0.0):
         remarks.append(f"{counted(int(np.sum(~weighs)), 'row')} left out: of weight 0")
@@ -193,23 +189,17 @@ def divide(
 
 
 def _check_values(
-    frame: pl.DataFrame,
-    target: str,
-    task: str | None,
-    hold_out: HoldOut,
-    weights: str | None,
-    where: str,
+    frame: pl.DataFrame, target: str, task: str | None, hold_out: HoldOut, where: str
 ) -> None:
     """Refuse whatever a fit to a part of the table would, all of it at once."""
-    series = column_of(frame, target)
-    steps: list[Callable[[], Any]] = [partial(_check_target, series, task)]
-    if hold_out.group is not None:
-        steps.append(partial(groups_of, frame[hold_out.group]))
-    if hold_out.time is not None:
-        steps.append(partial(moments_of, frame[hold_out.time]))
-    steps.append(partial(weights_of, frame, weights, target, where))
-    others = [name for name in frame.columns if name not in (target, hold_out.group, weights)]
-    fit_columns(frame.select(others), *steps)
+    readers = ((groups_of, hold_out.group), (moments_of, hold_out.time))
+    steps: list[Callable[[], Any]] = [
+        partial(_check_target, column_of(frame, target), task),
+        *(partial(read, frame[name]) for read, name in readers if name is not None),
+        partial(weights_of, frame, hold_out.weights, target, where),
+    ]
+    aside = (target, hold_out.group, hold_out.weights)
+    fit_columns(frame.select(name for name in frame.columns if name not in aside), *steps)
 
 
 def _check_target(series: pl.Series, task: str | None) -> None:
@@ -219,29 +209,22 @@ def _check_target(series: pl.Series, task: str | None) -> None:
         fit_classes(series)
 
 
-def _check_columns(
-    frame: pl.DataFrame,
-    target: str,
-    hold_out: HoldOut,
-    weights: str | None,
-    drop: Collection[str],
-    where: str,
-) -> None:
+def _check_columns(frame: pl.DataFrame, target: str, hold_out: HoldOut, where: str) -> None:
     """Raise TableError for what was asked of columns and does not go together."""
     if not 0.0 <= hold_out.share <= MOST_HELD_OUT:  # nan passes the parser of an older typer
         raise TableError(f"--test-fraction must be 0 to {MOST_HELD_OUT}, got {hold_out.share}")
     if hold_out.group is not None and hold_out.time is not None:
         raise TableError("--group and --time are two ways to hold rows out: give one of them")
-    for name in drop:
+    for name in hold_out.drop:
         column_of(frame, name, where)
-        if name in (target, weights, hold_out.group, hold_out.time):
+        if name in (target, hold_out.weights, hold_out.group, hold_out.time):
             raise TableError(
                 f"--drop {name}: this column is the target, or holds weights, groups or times"
             )
     for option, name in (("--group", hold_out.group), ("--time", hold_out.time)):
         if name is not None:
             column_of(frame, name, where)
-            if name in (target, weights):
+            if name in (target, hold_out.weights):
                 raise TableError(f"{option} {name}: this column is the target or holds the weights")
 
 

@@ -1,8 +1,10 @@
-"""A column as numbers, and what its gaps become."""
+"""A column as numbers: what every kind of column has, and what its gaps become."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,19 +20,59 @@ class Encoded(NamedTuple):
     warnings: list[str]
 
 
-def with_gaps(
-    values: Float[np.ndarray, "n k"], absent: pl.Series, *, missing: bool, marked: bool
-) -> Encoded:
-    """Mark gaps in a column beside, if they are; count those that training rows did not have."""
-    if marked:
-        values = np.column_stack([values, absent.to_numpy().astype(np.float64)])
-    if missing or not absent.any():
-        return Encoded(values, [])
-    n = counted(int(absent.sum()), "value")
-    return Encoded(
-        values,
-        [
-            f"column {quoted(absent.name)}: {n} missing, where the training data had none: error"
-            " bars are wider there"
-        ],
-    )
+@dataclass(frozen=True)
+class EncodedColumn:
+    """A column of a table and the columns of numbers it becomes; NaN where a value is missing.
+
+    missing
+        Whether training data had missing values.
+    marked
+        Whether one more column is 1 where values are missing.
+    """
+
+    kind: ClassVar[str]
+
+    name: str
+    missing: bool = False
+    marked: bool = False
+
+    @property
+    def value_names(self) -> list[str]:
+        """Names of the encoded columns but that of gaps."""
+        raise NotImplementedError
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all fields are such as a fit leaves."""
+        return isinstance(self.name, str) and {type(self.missing), type(self.marked)} == {bool}
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the encoded columns."""
+        return [*self.value_names, *([f"{self.name} is missing"] if self.marked else [])]
+
+    def encode(self, series: pl.Series) -> Encoded:
+        """Return a column as numbers; TableError for what it cannot hold."""
+        raise NotImplementedError
+
+    def with_gaps(
+        self, values: Float[np.ndarray, "n k"], absent: pl.Series, sentences: Iterable[str] = ()
+    ) -> Encoded:
+        """Mark gaps in a column beside, if they are; count those that training rows did not have.
+
+        sentences
+            What else is to be said of the values.
+        """
+        if self.marked:
+            values = np.column_stack([values, absent.to_numpy().astype(np.float64)])
+        if self.missing or not absent.any():
+            return Encoded(values, [*sentences])
+        gaps = (
+            f"column {quoted(self.name)}: {counted(int(absent.sum()), 'value')} missing, where the"
+            " training data had none: error bars are wider there"
+        )
+        return Encoded(values, [*sentences, gaps])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-ready values."""
+        return {"kind": self.kind, **asdict(self)}

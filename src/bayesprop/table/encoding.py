@@ -22,12 +22,11 @@ from bayesprop.table.classes import (
 )
 from bayesprop.table.columns import (
     CategoryColumn,
-    Column,
     FittedColumn,
     column_from_dict,
     fit_columns,
 )
-from bayesprop.table.encoded import Encoded
+from bayesprop.table.encoded import Encoded, EncodedColumn
 from bayesprop.table.errors import (
     TableError,
     TableWarning,
@@ -37,8 +36,12 @@ from bayesprop.table.errors import (
     quoted,
     together,
 )
-from bayesprop.table.gaps import marked_where_telling
-from bayesprop.table.many_levels import folds_of, numbers_of, target_encoded_if_many
+from bayesprop.table.supervised import (
+    folds_of,
+    marked_where_telling,
+    numbers_of,
+    target_encoded_if_many,
+)
 from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.values import column_of
 
@@ -106,7 +109,7 @@ class TableEncoding:
     """
 
     target_name: str
-    columns: tuple[Column, ...]
+    columns: tuple[EncodedColumn, ...]
     report: list[str] = field(default_factory=list)
     classes: tuple[Label, ...] = ()
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
 import sys
 import zlib
@@ -65,32 +64,18 @@ def unpacked(content: bytes, path: Path, where: str) -> tuple[bytes, str]:
     return content, suffixes[-2] if len(suffixes) > 1 else ""
 
 
-def parquet(content: bytes, part: str | None, path: Path) -> pl.DataFrame:  # noqa: ARG001
-    """Read a Parquet file."""
-    return pl.read_parquet(content)
-
-
-def feather(content: bytes, part: str | None, path: Path) -> pl.DataFrame:  # noqa: ARG001
-    """Read an Arrow file."""
-    return pl.read_ipc(io.BytesIO(content))
-
-
-def json_lines(content: bytes, part: str | None, path: Path) -> pl.DataFrame:  # noqa: ARG001
-    """Read one JSON object a line."""
-    return pl.read_ndjson(io.BytesIO(content), infer_schema_length=None)
-
-
-def excel(content: bytes, part: str | None, path: Path) -> pl.DataFrame:
+def excel(content: bytes, place: Place) -> pl.DataFrame:
     """Read a sheet of a workbook: the first, or the one of a name."""
     import fastexcel
 
-    book = fastexcel.read_excel(content)
+    book, part = fastexcel.read_excel(content), place.part
     if part is not None and part not in book.sheet_names:
-        raise TableError(f"{quoted(path)} has no sheet {quoted(part)}: {listed(book.sheet_names)}")
+        sheets = listed(book.sheet_names)
+        raise TableError(f"{quoted(place.path)} has no sheet {quoted(part)}: {sheets}")
     return book.load_sheet(0 if part is None else part).to_polars()
 
 
-def folder_of_parquet(content: bytes, part: str | None, path: Path) -> pl.DataFrame:  # noqa: ARG001
+def folder_of_parquet(path: Path) -> pl.DataFrame:
     """Read all .parquet files in a folder as one table, with the columns that folders name.
 
     Folders whose names begin with "." or "_" are those of programs, and left out.
@@ -128,20 +113,16 @@ def _differences(one: Mapping[str, pl.DataType], other: Mapping[str, pl.DataType
     return listing(kinds, 5)
 
 
-READERS: dict[str, Callable[[bytes, str | None, Path], pl.DataFrame]] = {
-    ".parquet": parquet,
-    ".pq": parquet,
-    ".feather": feather,
-    ".arrow": feather,
-    ".ipc": feather,
-    ".jsonl": json_lines,
-    ".ndjson": json_lines,
-    ".xlsx": excel,
-    ".xlsm": excel,
-    ".xls": excel,
-    ".ods": excel,
-    **dict.fromkeys(DATABASES, database),
-    FOLDER: folder_of_parquet,
+READERS: dict[str, Callable[[bytes, Place], pl.DataFrame]] = {
+    **dict.fromkeys((".parquet", ".pq"), lambda content, _: pl.read_parquet(content)),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), lambda content, _: pl.read_ipc(content)),
+    **dict.fromkeys(
+        (".jsonl", ".ndjson"),
+        lambda content, _: pl.read_ndjson(content, infer_schema_length=None),
+    ),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), excel),
+    **dict.fromkeys(DATABASES, lambda _, place: database(place.part, place.path)),
+    FOLDER: lambda _, place: folder_of_parquet(place.path),
 }
 
 
@@ -150,7 +131,7 @@ def read_file(
 ) -> tuple[pl.DataFrame, list[str]]:
     """Read what is not text, and say what is wrong with its names; TableError if unreadable."""
     try:
-        frame = READERS[kind](content, place.part, place.path)
+        frame = READERS[kind](content, place)
     except TableError:
         raise
     except ImportError as error:

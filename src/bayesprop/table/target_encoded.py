@@ -9,20 +9,20 @@ other folds. Not by the encoder's own `fit_transform`, which knows no groups.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from bayesprop.table.encoded import Encoded, with_gaps
+from bayesprop.table.encoded import Encoded, EncodedColumn
 from bayesprop.table.errors import counted, listed, quoted
 from bayesprop.table.values import as_levels
 
 
-@dataclass(frozen=True)
-class TargetEncodedColumn:
+@dataclass(frozen=True, kw_only=True)
+class TargetEncodedColumn(EncodedColumn):
     """A column of text: of each level, the shrunken mean of the target and the log of its rows.
 
     texts
@@ -35,18 +35,15 @@ class TargetEncodedColumn:
         The means of a level that the training rows did not have.
     labels
         What the means are of, such as "mean price".
-    missing, marked
-        As those of numbers.
     """
 
-    name: str
+    kind: ClassVar = "target-encoded"
+
     texts: tuple[str, ...]
     means: tuple[tuple[float, ...], ...]
     log_rows: tuple[float, ...]
     prior: tuple[float, ...]
     labels: tuple[str, ...]
-    missing: bool = False
-    marked: bool = False
 
     @classmethod
     def fit(
@@ -58,55 +55,44 @@ class TargetEncodedColumn:
         known = text.is_not_null().to_numpy()
         text, y = text.drop_nulls(), y[known]
         texts = text.unique().sort().to_list()
-        codes = _codes(text, texts)
+        codes = places_of(text, texts)
         encoder = TargetEncoder(target_type="continuous")
         means = [encoder.fit(codes[:, None], one).encodings_[0].tolist() for one in y.T]
         return cls(
             text.name,
-            tuple(texts),
-            tuple(zip(*means, strict=True)),
-            tuple(np.log1p(np.bincount(codes)).tolist()),
-            tuple(y.mean(axis=0).tolist()),
-            tuple(labels),
+            texts=tuple(texts),
+            means=tuple(zip(*means, strict=True)),
+            log_rows=tuple(np.log1p(np.bincount(codes)).tolist()),
+            prior=tuple(y.mean(axis=0).tolist()),
+            labels=tuple(labels),
             **flags,
         )
-
-    @classmethod
-    def from_stored(cls, fields: dict[str, Any]) -> TargetEncodedColumn:
-        """Rebuild a column from its stored fields."""
-        lists = ("texts", "log_rows", "prior", "labels")
-        tuples: Any = {name: tuple(fields[name]) for name in lists}
-        tuples["means"] = tuple(map(tuple, fields["means"]))
-        return cls(**fields | tuples)
 
     @property
     def is_good(self) -> bool:
         """Whether all fields are such as a fit leaves."""
         n, k = len(self.texts), len(self.labels)
         is_text = all(isinstance(text, str) for text in (*self.texts, *self.labels))
-        if not (is_text and k and len(set(self.texts)) == n == len(self.log_rows)):
+        is_whole = k > 0 and len(set(self.texts)) == n == len(self.log_rows)
+        if not (super().is_good and is_text and is_whole):
             return False
         table = np.array([*self.means, self.prior], dtype=np.float64)
         numbers = np.array(self.log_rows, dtype=np.float64)
         return table.shape == (n + 1, k) and bool(np.isfinite([*table.flat, *numbers]).all())
 
     @property
-    def feature_names(self) -> list[str]:
-        """Names of the encoded columns."""
-        own = [f"{self.name} ({label})" for label in (*self.labels, "log rows")]
-        return [*own, f"{self.name} is missing"] if self.marked else own
+    def value_names(self) -> list[str]:
+        """Names of the encoded columns but that of gaps."""
+        return [f"{self.name} ({label})" for label in (*self.labels, "log rows")]
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return means and log rows; the prior and 0 for a level that training did not have."""
         text = as_levels(series)
-        absent = text.is_null()
         table = np.column_stack([(*self.means, self.prior), (*self.log_rows, 0.0)])
-        codes = _codes(text, self.texts)
+        codes = places_of(text, self.texts)
         values = table[codes]
-        values[absent.to_numpy()] = np.nan
-        unseen = text.filter((codes < 0) & ~absent.to_numpy())
-        encoded = with_gaps(values, absent, missing=self.missing, marked=self.marked)
-        return Encoded(encoded.X, [*_of_unseen(self.name, unseen), *encoded.warnings])
+        values[text.is_null().to_numpy()] = np.nan
+        return self.with_gaps(values, text.is_null(), of_unseen(text, codes, "an average one"))
 
     def cross_fitted(
         self, series: pl.Series, y: Float[np.ndarray, "n k"], fold: Int[np.ndarray, " n"]
@@ -123,21 +109,19 @@ class TargetEncodedColumn:
             values[fold == one] = learnt.encode(own).X
         return values
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON-ready values."""
-        return {"kind": "target-encoded", **asdict(self)}
 
-
-def _codes(text: pl.Series, texts: Sequence[str]) -> Int[np.ndarray, " n"]:
+def places_of(text: pl.Series, levels: Sequence[str]) -> Int[np.ndarray, " n"]:
     """Return places in a list of levels, -1 for what is not there."""
-    codes = text.cast(pl.Enum(texts), strict=False).to_physical().cast(pl.Int64)
+    codes = text.cast(pl.Enum(levels), strict=False).to_physical().cast(pl.Int64)
     return codes.fill_null(-1).to_numpy()
 
 
-def _of_unseen(name: str, unseen: pl.Series) -> list[str]:
+def of_unseen(text: pl.Series, codes: Int[np.ndarray, " n"], taken_for: str) -> list[str]:
+    """Return the sentence on levels without a place, if there are any."""
+    unseen = text.filter((codes < 0) & text.is_not_null().to_numpy())
     if unseen.is_empty():
         return []
     return [
-        f"column {quoted(name)}: {counted(len(unseen), 'row')} with a level that the training data"
-        f" did not have ({listed(sorted(unseen.unique()), 3)}): taken for an average one"
+        f"column {quoted(text.name)}: {counted(len(unseen), 'row')} with a level that the training"
+        f" data did not have ({listed(sorted(unseen.unique()), 3)}): taken for {taken_for}"
     ]
