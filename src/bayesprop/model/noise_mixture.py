@@ -18,6 +18,9 @@ from scipy import special
 
 from bayesprop.model.predictive import (
     BY_MEMBER,
+    IN_LOG_Y_SQUARED,
+    IN_Y,
+    IN_Y_SQUARED,
     Function,
     Moments,
     Predictive,
@@ -129,14 +132,14 @@ class NoiseMixturePredictive(Predictive):
         Moments of the training targets, in y and y², of the shape of `mean`.
     """
 
-    f_mean: Members = field(metadata=BY_MEMBER)
-    f_var: Members = field(metadata=BY_MEMBER)
-    log_noise_mean: Members = field(metadata=BY_MEMBER)
+    f_mean: Members = field(metadata=BY_MEMBER | IN_Y)
+    f_var: Members = field(metadata=BY_MEMBER | IN_Y_SQUARED)
+    log_noise_mean: Members = field(metadata=BY_MEMBER | IN_LOG_Y_SQUARED)
     log_noise_var: Members = field(metadata=BY_MEMBER)
     dof: Members = field(metadata=BY_MEMBER)
     share: Members = field(metadata=BY_MEMBER)
-    broad_mean: Moments
-    broad_var: Moments
+    broad_mean: Moments = field(metadata=IN_Y)
+    broad_var: Moments = field(metadata=IN_Y_SQUARED)
 
     @property
     def mean_log_noise_var(self) -> Moments:
@@ -181,25 +184,6 @@ class NoiseMixturePredictive(Predictive):
             share,
             np.broadcast_to(np.asarray(broad_mean, np.float64), mean.shape),
             np.broadcast_to(np.asarray(broad_var, np.float64), mean.shape),
-        )
-
-    def rescaled(
-        self, shift: np.ndarray | float, scale: np.ndarray | float
-    ) -> NoiseMixturePredictive:
-        """Predict shift + scale y instead of y; both (o,), or numbers; scale > 0."""
-        square = np.square(scale)
-        return type(self)(
-            self.mean * scale + shift,
-            self.epistemic_var * square,
-            self.noise_var * square,
-            self.f_mean * scale + shift,
-            self.f_var * square,
-            self.log_noise_mean + 2.0 * np.log(scale),
-            self.log_noise_var,
-            self.dof,
-            self.share,
-            self.broad_mean * scale + shift,
-            self.broad_var * square,
         )
 
     def of_some_members(self, n: int) -> NoiseMixturePredictive:
