@@ -72,8 +72,7 @@ class CompletedPredictive(Predictive):
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         return one_of_each(self.each.sample(rng, n), self._c, rng.random((n, len(self))))
 
-    def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
-        """Return `cdf` at q values of every row."""
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
         below = self.each.cdfs(np.repeat(y, self._c, axis=1))
         return below.reshape(*y.shape[:2], self._c, *y.shape[2:]).mean(axis=2)
 
@@ -91,9 +90,6 @@ class CompletedPredictive(Predictive):
     def _log_prob(self, y: Moments) -> Moments:
         log_density = self._by_row(self.each.log_prob(np.repeat(y, self._c, axis=0)))
         return special.logsumexp(log_density, axis=1) - np.log(self._c)
-
-    def _cdf(self, y: Moments) -> Moments:
-        return self._by_row(self.each.cdf(np.repeat(y, self._c, axis=0))).mean(axis=1)
 
     def _crps(self, y: Moments) -> Moments:
         return integrated_crps(self, y)

@@ -210,10 +210,6 @@ class NoiseMixturePredictive(Predictive):
         broad = self.broad_mean + np.sqrt(self.broad_var) * rng.standard_normal(shape)
         return np.where(rng.random(shape) < BROAD_SHARE, broad, y)
 
-    def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
-        """Return `cdf` at q values of every row."""
-        return np.clip(self._elementwise(_distribution, y), 0.0, 1.0)
-
     def expected(self, function: Function) -> Moments:
         """Return E function(y) by the rule of Gauss and Hermite, summed over all Gaussians."""
 
@@ -227,7 +223,7 @@ class NoiseMixturePredictive(Predictive):
         log_density = self._elementwise(_log_density, np.clip(y, -_FURTHEST, _FURTHEST))
         return np.where(np.isinf(y), -np.inf, log_density)
 
-    def _cdf(self, y: Moments) -> Moments:
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
         return np.clip(self._elementwise(_distribution, y), 0.0, 1.0)
 
     def _quantile(self, level: float) -> Moments:

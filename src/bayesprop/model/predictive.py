@@ -125,10 +125,6 @@ class Predictive(AskedByScipyNames, ABC):
         parts = [(getattr(self, one.name), one.metadata) for one in fields(self)]
         return type(self)(*(part if how == OF_ALL_ROWS else act(part, how) for part, how in parts))
 
-    @abstractmethod
-    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
-        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
-
     def log_prob(self, y: Any) -> Values:
         """Log density of each observation, nats, in the original units of y."""
         return self._at(y, lambda values: np.stack([self._log_prob(one) for one in values]))
@@ -174,7 +170,7 @@ class Predictive(AskedByScipyNames, ABC):
 
     def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
         """Return `cdf` at q values of every row."""
-        return np.stack([self._cdf(values) for values in y])
+        return self._cdfs(y)
 
     @abstractmethod
     def expected(self, function: Function) -> Moments:
@@ -204,7 +200,10 @@ class Predictive(AskedByScipyNames, ABC):
     def _log_prob(self, y: Moments) -> Moments: ...
 
     @abstractmethod
-    def _cdf(self, y: Moments) -> Moments: ...
+    def _cdfs(self, y: np.ndarray) -> np.ndarray: ...
+
+    def _cdf(self, y: Moments) -> Moments:
+        return self._cdfs(y[None])[0]
 
     @abstractmethod
     def _crps(self, y: Moments) -> Moments: ...
@@ -229,7 +228,7 @@ class GaussianPredictive(Predictive):
         z = (y - self.mean) / self.std
         return -0.5 * (_LOG_2PI + z * z) - np.log(self.std)
 
-    def _cdf(self, y: Moments) -> Moments:
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
         return special.ndtr((y - self.mean) / self.std)
 
     def _quantile(self, level: float) -> Moments:
@@ -273,7 +272,7 @@ class StudentTPredictive(Predictive):
     def _log_prob(self, y: Moments) -> Moments:
         return self._log_density((y - self.mean) / self.scale) - np.log(self.scale)
 
-    def _cdf(self, y: Moments) -> Moments:
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
         return special.stdtr(self.dof, (y - self.mean) / self.scale)
 
     def _quantile(self, level: float) -> Moments:
@@ -335,8 +334,9 @@ class MixturePredictive(Predictive):
         log_density = -0.5 * (_LOG_2PI + z * z) - np.log(std)
         return special.logsumexp(log_density, axis=0) - np.log(len(self.means))
 
-    def _cdf(self, y: Moments) -> Moments:
-        return special.ndtr((y - self.means) / np.sqrt(self.noise_vars)).mean(axis=0)
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
+        std = np.sqrt(self.noise_vars)
+        return np.stack([special.ndtr((one - self.means) / std).mean(axis=0) for one in y])
 
     def _quantile(self, level: float) -> Moments:
         """By bisection between the least and the largest quantile of the members."""

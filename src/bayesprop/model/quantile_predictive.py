@@ -60,12 +60,10 @@ class QuantilePredictive(Predictive):
         """Return NaN for every observation: there is no density."""
         return np.full(np.shape(y), np.nan)
 
-    def _cdf(self, y: Moments) -> Moments:
-        scores = special.ndtri(self.levels)
-        found = [
-            _score_at(value, knots, scores) for value, knots in zip(y, self.quantiles, strict=True)
-        ]
-        return special.ndtr(np.array(found))
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
+        knots, scores = self.quantiles, special.ndtri(self.levels)
+        at = [[_score_at(*one, scores) for one in zip(row, knots, strict=True)] for row in y]
+        return special.ndtr(np.array(at))
 
     def _quantile(self, level: float) -> Moments:
         score = special.ndtri(np.array([level]))

@@ -85,9 +85,9 @@ class ContinuousPredictive(TransformedPredictive):
         log_density = self.latent.log_prob(self.map.forward(y)) + self.map.log_slope(y)
         return np.where(self.map.holds(y), log_density, -np.inf)
 
-    def _cdf(self, y: Moments) -> Moments:
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
         low, high = self.map.support
-        inside = self.latent.cdf(self.map.forward(y))
+        inside = self.latent.cdfs(self.map.forward(y))
         return np.where(y <= low, 0.0, np.where(y >= high, 1.0, inside))
 
     def _quantile(self, level: float) -> Moments:
@@ -159,7 +159,7 @@ class CountPredictive(TransformedPredictive):
         ]
         return special.logsumexp(parts, axis=0) + np.log(high - low)
 
-    def _cdf(self, y: Moments) -> Moments:
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
         return self._below(np.floor(y))
 
     def _quantile(self, level: float) -> Moments:
