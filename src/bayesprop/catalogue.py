@@ -174,6 +174,16 @@ METHODS: dict[str, Method] = {
 }
 
 
+def method_and_task(estimator: Any) -> tuple[str, str]:
+    """Return names of method and task of an estimator; TypeError if it is not of this library."""
+    at = f"{type(estimator).__module__}:{type(estimator).__qualname__}"
+    for method in METHODS.values():
+        for task, home in method.homes.items():
+            if home == at:
+                return method.name, task
+    raise TypeError(f"only estimators of bayesprop.catalogue can be saved, got {at}")
+
+
 def estimator_class(name: str, task: str = REGRESSION) -> type:
     """Return the estimator class of a method; ValueError names the methods that exist."""
     if name not in METHODS:

@@ -38,7 +38,7 @@ import numpy as np
 
 from bayesprop import catalogue
 from bayesprop.atomic import write_atomically
-from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.catalogue import REGRESSION
 from bayesprop.model.method import Stored
 from bayesprop.old_files import in_todays_words
 
@@ -78,7 +78,8 @@ class SavedModel:
     @classmethod
     def of(cls, estimator: Any, table: TableEncoding, metadata: dict[str, Any]) -> SavedModel:
         """Say of a model in memory what its file would say."""
-        about = {"schema": SCHEMA, "method": _method_of(estimator), "versions": _versions()}
+        method, _ = catalogue.method_and_task(estimator)
+        about = {"schema": SCHEMA, "method": method, "versions": _versions()}
         return cls(estimator, table, metadata, about)
 
 
@@ -118,9 +119,8 @@ def load_model(path: str | Path) -> SavedModel:
 
 def estimator_to_stored(estimator: Any) -> Stored:
     """Return a fitted estimator as a header for JSON and named arrays; TypeError if not of ours."""
-    method = _method_of(estimator)
+    method, task = catalogue.method_and_task(estimator)
     model, arrays = estimator.to_stored()
-    task = CLASSIFICATION if hasattr(estimator, "classes_") else REGRESSION
     return Stored({"method": method, "task": task, "model": model}, arrays)
 
 
@@ -185,14 +185,6 @@ def _naming(source: str) -> Iterator[None]:
         yield
     except _Refused as refusal:
         raise ModelFileError(f"{source} {refusal}") from refusal.__cause__
-
-
-def _method_of(estimator: Any) -> str:
-    home = f"{type(estimator).__module__}:{type(estimator).__qualname__}"
-    for method in catalogue.METHODS.values():
-        if home in method.homes.values():
-            return method.name
-    raise TypeError(f"only estimators of bayesprop.catalogue can be saved, got {home}")
 
 
 def _versions() -> dict[str, str]:

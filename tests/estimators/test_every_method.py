@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import sys
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -24,6 +27,11 @@ REGRESSORS = [name for name, task in ALL if task == REGRESSION]
 UNINTERRUPTED = {"closed-form-vi", "bayes-by-backprop", "graves-vi", "mc-dropout", "network"}
 UNINTERRUPTED |= {"deep-ensemble"}
 """Methods whose training that went on is training that never stopped; others go on otherwise."""
+SOURCE = Path(bayesprop.__file__).parent
+MOST_ON_THE_WAY = 12
+MOST = {"mlp": 25, "laplace": 17, "pbp": 14, "deep-ensemble": 13, "network": 13, "mcmc": 13}
+"""Files that a fit opens with the mathematics, of which `numerics` and `simd` are not counted; of
+other methods 12."""
 
 
 def fitted_to(name, task, x, y, *weight, **changes):
@@ -72,6 +80,45 @@ def test_an_epoch_is_compiled_once_for_any_number_of_rows(fitted, monkeypatch):
     for n_rows in (24, 23, 17):
         silently(sklearn.clone(model).fit, X[:n_rows], targets(task)[:n_rows])
     assert len(kinds) <= 1
+
+
+def test_a_second_prediction_of_the_same_shape_compiles_nothing(fitted, caplog):
+    model, _, _ = fitted
+    model.predict(X[:20])
+    with jax.log_compiles():
+        model.predict(X[4:])
+        assert not [one for one in caplog.records if "Compiling" in one.getMessage()]
+        jax.jit(lambda x: x + 1.0)(X)
+    assert [one for one in caplog.records if "Compiling" in one.getMessage()]
+
+
+def opened(act):
+    """Files in which something is called while `act` runs, rules of parameters included."""
+    files = set()
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_name != "<module>":
+            files.add(Path(frame.f_code.co_filename))
+
+    sys.setprofile(note)
+    act()
+    sys.setprofile(None)
+    ours = {file for file in files if file.is_relative_to(SOURCE)}
+    return {file for file in ours if file.relative_to(SOURCE).parts[0] not in ("numerics", "simd")}
+
+
+def test_few_files_are_on_the_way_of_a_fit(fitted, request):
+    """A reader opens them to learn what it does."""
+    model, y = sklearn.clone(fitted[0]), targets(fitted[1])
+    name, _ = request.node.callspec.params["fitted"]
+    silently(model.fit, X, y)  # compiles, so that no program is traced below
+    kinds = inspect.getmro(model.method_class)[:-1]
+    homes = {Path(inspect.getfile(kind)) for kind in kinds if kind.__module__[:9] == "bayesprop"}
+    for learn in filter(None, (model.fit, getattr(model, "partial_fit", None))):
+        files = opened(lambda learn=learn: silently(learn, X, y))
+        assert len(files) <= MOST.get(name, MOST_ON_THE_WAY)
+        way = {f for f in files if f.relative_to(SOURCE).parts[0] in ("estimators", "model")}
+        assert len(way | files & homes) <= MOST_ON_THE_WAY
 
 
 def test_a_fit_that_is_asked_to_end_keeps_what_it_has_and_says_so(fitted, tmp_path):

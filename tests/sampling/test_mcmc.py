@@ -18,8 +18,8 @@ from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Batch, Rows
 from bayesprop.numerics.machine import in_float64
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.chain_course import Chains
-from bayesprop.sampling.mcmc import Plan, StochasticPlan, sample_chains
+from bayesprop.sampling.chain_course import Chains, Plan, StochasticPlan
+from bayesprop.sampling.mcmc import sample_chains
 
 OPTIMISED = True
 

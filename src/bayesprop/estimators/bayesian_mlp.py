@@ -117,13 +117,7 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop import BayesianMLPRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
     >>> model = BayesianMLPRegressor(n_epochs=50, n_members=2, random_state=0)
-    >>> mean, std = model.fit(X[:400], y[:400]).predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
     """
 
     method_class = NetworkEnsemble
@@ -197,12 +191,7 @@ class BayesianMLPClassifier(_Params, BayesianClassifier):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from bayesprop import BayesianMLPClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = BayesianMLPClassifier(n_epochs=20, random_state=0).fit(X[:400], y[:400])
-    >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
-    ((169, 2), True)
+    >>> model = BayesianMLPClassifier(n_epochs=20, random_state=0)
     """
 
     method_class = ClassEnsemble

@@ -139,13 +139,7 @@ class ClosedFormVIRegressor(_Params, NetworkRegressor):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop.estimators.closed_form_vi import ClosedFormVIRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
     >>> model = ClosedFormVIRegressor(n_epochs=50, kl_warm_up=25, random_state=0)
-    >>> mean, std = model.fit(X[:400], y[:400]).predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
     """
 
 
@@ -158,14 +152,7 @@ class ClosedFormVIClassifier(_Params, NetworkClassifier):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from bayesprop.estimators.closed_form_vi import ClosedFormVIClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = ClosedFormVIClassifier(n_epochs=20, kl_warm_up=10, random_state=0)
-    >>> model.fit(X[:400], y[:400]).predict_proba(X[400:]).shape
-    (169, 2)
-    >>> model.score(X[400:], y[400:]) > 0.9
-    True
     """
 
     n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)

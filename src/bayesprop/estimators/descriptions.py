@@ -63,8 +63,8 @@ EXAMPLES = {
 >>> from sklearn.datasets import load_diabetes
 >>> from bayesprop import {name}
 >>> X, y = load_diabetes(return_X_y=True)
->>> model = {name}(random_state=0).fit(X[:400], y[:400])
->>> mean, std = model.predict(X[400:], return_std=True)
+{model}
+>>> mean, std = model.fit(X[:400], y[:400]).predict(X[400:], return_std=True)
 >>> mean.shape, bool((std > 0).all())
 ((42,), True)
 """,
@@ -72,12 +72,14 @@ EXAMPLES = {
 >>> from sklearn.datasets import load_breast_cancer
 >>> from bayesprop import {name}
 >>> X, y = load_breast_cancer(return_X_y=True)
->>> model = {name}(random_state=0).fit(X[:400], y[:400])
->>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
-((169, 2), True)
+{model}
+>>> model.fit(X[:400], y[:400]).predict_proba(X[400:]).shape
+(169, 2)
+>>> bool(model.score(X[400:], y[400:]) > 0.9)
+True
 """,
 }
-"""Of an estimator that gives none of its own."""
+"""Of an estimator that gives none of its own, or only how it is made."""
 
 _HEADING = re.compile(r"^(\w+)\n-+\n", re.MULTILINE)
 _ENTRY = re.compile(r"\n(?=\S)")
@@ -91,7 +93,7 @@ def hyper_parameters(cls: type[T]) -> type[T]:
     Estimators are compared by identity, and shown as scikit-learn shows its own.
     """
     made = dataclass(eq=False, repr=False, kw_only=True)(cls)
-    if hasattr(made, "fit"):
+    if hasattr(made, "fit") and hasattr(made, "method_class"):
         _describe(made)
     return made
 
@@ -107,18 +109,23 @@ def _describe(cls: type) -> None:
     # In the order of the signature: what can be given without its name comes first.
     names = [one.name for one in sorted(fields(cast(Any, cls)), key=lambda one: bool(one.kw_only))]
     parameters = dict.fromkeys(words[name] for name in names)
-    example = EXAMPLES["classifier" if hasattr(cls, "predict_proba") else "regressor"]
-    whole = (
-        {"Examples": example.format(name=cls.__name__).strip()}
-        | chain[0]
-        | {
-            "Parameters": "\n".join(parameters),
-            "Attributes": "\n".join(dict.fromkeys(_entries(chain, "Attributes").values())),
-        }
-    )
+    whole = chain[0] | {
+        "Parameters": "\n".join(parameters),
+        "Attributes": "\n".join(dict.fromkeys(_entries(chain, "Attributes").values())),
+        "Examples": _example(cls, chain[0].get("Examples", "")),
+    }
     order = ("Parameters", "Attributes", "Examples")
     titled = [f"{name}\n{'-' * len(name)}\n{whole[name]}" for name in order if whole.get(name)]
     cls.__doc__ = "\n\n".join([whole[""], *titled, ""])
+
+
+def _example(cls: type, lines: str) -> str:
+    """Return the lines of a class, or what they are short of: one line makes the estimator."""
+    if "\n" in lines:
+        return lines
+    example = EXAMPLES["classifier" if hasattr(cls, "predict_proba") else "regressor"]
+    made = lines or f">>> model = {cls.__name__}(random_state=0)"
+    return example.format(name=cls.__name__, model=made).strip()
 
 
 def _sections(text: str) -> dict[str, str]:

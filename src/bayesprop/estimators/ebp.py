@@ -41,15 +41,6 @@ class EBPClassifier(NetworkParams, BayesianClassifier):
     ----------
     state_ : EBPState
         The posterior, for standardised inputs.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from bayesprop import EBPClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = EBPClassifier(random_state=0).fit(X[:400], y[:400])
-    >>> bool(model.score(X[400:], y[400:]) > 0.9)
-    True
     """
 
     method_class = EBPNetwork

@@ -180,20 +180,15 @@ def _noted(learned: Learned, sentences: list[str]) -> Learned:
 
 
 def _advised(estimator: Any, rows: Rows, learned: Learned, *, is_first: bool) -> Learned:
-    """Show the advice of a fit as warnings, and what is to be said of its rows."""
-    advice = dict.fromkeys(_advice(estimator.task_, rows) if is_first else [])
-    advice = list(advice | dict.fromkeys(learned.report.warnings))
+    """Show the advice of a fit as warnings; of the first rows also where a target is constant."""
+    advice = learned.report.warnings
+    if is_first and isinstance(estimator.task_, Numbers):
+        counted = rows.y if rows.weight is None else rows.y[rows.weight > 0.0]
+        if np.ptp(counted, axis=0).min() == 0.0:
+            advice = [CONSTANT_TARGET, *advice]
+    advice = list(dict.fromkeys(advice))
     warn(advice)
     return learned._replace(report=replace(learned.report, warnings=advice))
-
-
-def _advice(task: Any, rows: Rows) -> list[str]:
-    """Say so where a target of numbers is constant in the rows that count."""
-    y, weight = rows.y, rows.weight
-    if not isinstance(task, Numbers):
-        return []
-    counted = y if weight is None else y[weight > 0.0]
-    return [CONSTANT_TARGET] if np.ptp(counted, axis=0).min() == 0.0 else []
 
 
 def warn(sentences: list[str]) -> None:

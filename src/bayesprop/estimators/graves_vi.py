@@ -51,13 +51,7 @@ class GravesVIRegressor(_Params, NetworkRegressor):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop.estimators.graves_vi import GravesVIRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = GravesVIRegressor(n_epochs=50, random_state=0).fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
+    >>> model = GravesVIRegressor(n_epochs=50, random_state=0)
     """
 
 
@@ -70,10 +64,5 @@ class GravesVIClassifier(_Params, NetworkClassifier):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from bayesprop.estimators.graves_vi import GravesVIClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = GravesVIClassifier(n_epochs=50, random_state=0).fit(X[:400], y[:400])
-    >>> model.predict_proba(X[400:]).shape, model.score(X[400:], y[400:]) > 0.9
-    ((169, 2), True)
+    >>> model = GravesVIClassifier(n_epochs=50, random_state=0)
     """

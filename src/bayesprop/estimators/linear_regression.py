@@ -100,16 +100,6 @@ class BayesianLinearRegressor(BayesianRegressor):
         What the inputs become.
     n_iter_ : int
         Steps of the last maximisation, 1 where there was none.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bayesprop import BayesianLinearRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = BayesianLinearRegressor().fit(X[:400], y[:400])
-    >>> mean, std = model.predict(X[400:], return_std=True)
-    >>> mean.shape, bool((std > 0).all())
-    ((42,), True)
     """
 
     method_class = LinearModel

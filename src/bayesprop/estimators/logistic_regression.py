@@ -71,15 +71,6 @@ class BayesianLogisticClassifier(BayesianClassifier):
         Course of the optimisation, guards, advice.
     n_iter_ : int
         Steps of the last fit.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from bayesprop import BayesianLogisticClassifier
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = BayesianLogisticClassifier().fit(X[:400], y[:400])
-    >>> bool(model.score(X[400:], y[400:]) > 0.95)
-    True
     """
 
     method_class = LogisticModel

@@ -31,8 +31,7 @@ from bayesprop.estimators.shell import of_state
 from bayesprop.model.posterior import SIX
 from bayesprop.model.task import Task
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.markov_chains import ChainState, MarkovChains, network_posterior
-from bayesprop.sampling.mcmc import (
+from bayesprop.sampling.chain_course import (
     DYNAMICS,
     SAMPLERS,
     Dynamics,
@@ -40,6 +39,7 @@ from bayesprop.sampling.mcmc import (
     Sampler,
     StochasticPlan,
 )
+from bayesprop.sampling.markov_chains import ChainState, MarkovChains, network_posterior
 
 _PRIOR = numbers(
     "(shape > 0, rate > 0) of a Gamma prior",
@@ -81,7 +81,7 @@ class _Params:
     batch_size : int
         Rows of a step of "sgld" and "sghmc".
     step_size : float
-        Of "sgld" and "sghmc", as `sampling.mcmc.StochasticPlan` defines it.
+        Of "sgld" and "sghmc", as `sampling.chain_course.StochasticPlan` defines it.
     activation : {"relu", "leaky_relu", "erf", "identity"}
         Nonlinearity of the hidden layers, which are divided by the root of their fan-in.
     weight_precision : (shape, rate) or float

@@ -128,15 +128,6 @@ class PBPClassifier(_Params, BayesianClassifier):
     Every weight has a Gaussian posterior, the prior's precision a Gamma posterior. Two classes
     have one output, and the sign of it plus unit noise is the class (probit); more have one output
     each, and the largest of them plus unit noise. `moments/pbp/kernel_probit.py` has the equations.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from bayesprop import PBPClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = PBPClassifier(random_state=0).fit(X[::2], y[::2])
-    >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
-    True
     """
 
     method_class = PBPClasses

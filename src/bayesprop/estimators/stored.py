@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bayesprop.catalogue import METHODS, estimator_class
+from bayesprop.catalogue import estimator_class, method_and_task
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.input_model import InputModel, KnownInputs
 from bayesprop.model.method import Learned, Stored
@@ -74,12 +74,8 @@ def with_params(cls: type, stored: dict[str, Any]) -> Any:
 
 def unfitted_to_stored(estimator: Any) -> dict[str, Any]:
     """Return method, task and hyper-parameters for JSON; TypeError if it is not of this library."""
-    home = f"{type(estimator).__module__}:{type(estimator).__qualname__}"
-    for method in METHODS.values():
-        for task, at in method.homes.items():
-            if at == home:
-                return {"method": method.name, "task": task, "params": stored_params(estimator)}
-    raise TypeError(f"only estimators of bayesprop.catalogue can be saved, got {home}")
+    method, task = method_and_task(estimator)
+    return {"method": method, "task": task, "params": stored_params(estimator)}
 
 
 def unfitted_from_stored(header: dict[str, Any]) -> Any:

@@ -14,13 +14,44 @@ from jaxtyping import Float
 Values = Float[np.ndarray, "..."]
 
 
-class AskedByScipyNames(ABC):
+class Drawn(ABC):
+    """A prediction that draws observations, and shows itself in a notebook."""
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator, n: int) -> Any:
+        """Draw n new observations for every row, independently over rows; (n, rows[, o])."""
+
+    def rvs(self, size: int | None = None, random_state: Any = None) -> Any:
+        """Draw new observations, independently over rows: (size, n[, o]); None: one, (n[, o]).
+
+        random_state
+            A number, a `numpy.random.Generator`, or None for other draws at every call.
+        """
+        drawn = self.sample(np.random.default_rng(random_state), 1 if size is None else size)
+        return drawn[0] if size is None else drawn
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw a few rows by their densities, many by their intervals, classes by bars; the Axes.
+
+        ax
+            Of matplotlib, to draw in. None: new ones.
+        """
+        from bayesprop.model import predictive_plots
+
+        return predictive_plots.plot(self, ax)
+
+    def _repr_html_(self) -> str:
+        from bayesprop.model import predictive_plots
+
+        return predictive_plots.table(self)
+
+
+class AskedByScipyNames(Drawn):
     """Densities, probabilities, quantiles and draws of a predicted number, row by row.
 
     Values `y` have the shape of `mean`, with any axes in front of it, or are one number.
     """
 
-    mean: Values
     step: ClassVar[float] = 0.0
     """Distance of neighbouring values: 1 for counts, 0 where values lie densely."""
 
@@ -31,10 +62,6 @@ class AskedByScipyNames(ABC):
     @abstractmethod
     def quantile(self, level: Any) -> Values:
         """Value that an observation stays below with a probability; levels last."""
-
-    @abstractmethod
-    def sample(self, rng: np.random.Generator, n: int) -> Values:
-        """Draw n new observations for every row."""
 
     def logpdf(self, y: Any) -> Values:
         """Log density, nats; TypeError for counts, which have `logpmf`."""
@@ -61,27 +88,3 @@ class AskedByScipyNames(ABC):
         quantiles, n_levels = self.quantile(q), np.ndim(q)
         last = tuple(range(quantiles.ndim - n_levels, quantiles.ndim))
         return np.moveaxis(quantiles, last, tuple(range(n_levels)))
-
-    def rvs(self, size: int | None = None, random_state: Any = None) -> Values:
-        """Draw new observations, independently over rows: (size, n[, o]); None: one, (n[, o]).
-
-        random_state
-            A number, a `numpy.random.Generator`, or None for other draws at every call.
-        """
-        drawn = self.sample(np.random.default_rng(random_state), 1 if size is None else size)
-        return drawn[0] if size is None else drawn
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw a few rows by their densities, many by their intervals; the Axes.
-
-        ax
-            Of matplotlib, to draw in. None: new ones.
-        """
-        from bayesprop.model.predictive_plots import plot_numbers
-
-        return plot_numbers(self, ax)
-
-    def _repr_html_(self) -> str:
-        from bayesprop.model.predictive_plots import table_of_numbers
-
-        return table_of_numbers(self)

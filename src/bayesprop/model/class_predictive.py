@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bayesprop.model.asked_by_scipy_names import Drawn
+
 
 @dataclass(frozen=True)
-class ClassPredictive:
+class ClassPredictive(Drawn):
     """A categorical distribution a row, averaged over the posterior.
 
     proba
@@ -23,13 +25,13 @@ class ClassPredictive:
         Labels of the columns, in sorted order. (c,)
     gap_entropy
         What the missing inputs of a row would tell of its class on average, nats, (n,); a part of
-        `expected_entropy`. None: no row has a gap.
+        `expected_entropy`. 0: no row has a gap.
     """
 
     proba: Float[np.ndarray, "n c"]
     expected_entropy: Float[np.ndarray, " n"]
     classes: np.ndarray
-    gap_entropy: Float[np.ndarray, " n"] | None = None
+    gap_entropy: Float[np.ndarray, " n"] | float = 0.0
 
     @classmethod
     def of_codes(cls, proba: Any, expected_entropy: Any) -> ClassPredictive:
@@ -51,12 +53,8 @@ class ClassPredictive:
         """Put the rows of several predictions of the same classes one after another."""
         proba = np.concatenate([part.proba for part in parts])
         entropy = np.concatenate([part.expected_entropy for part in parts])
-        of_gaps = [part.gap_entropy for part in parts]
-        if any(one is not None for one in of_gaps):
-            pairs = zip(of_gaps, parts, strict=True)
-            filled = [np.zeros(len(part)) if one is None else one for one, part in pairs]
-            return cls(proba, entropy, parts[0].classes, np.concatenate(filled))
-        return cls(proba, entropy, parts[0].classes)
+        of_gaps = np.concatenate([part._gap_entropies for part in parts])
+        return cls(proba, entropy, parts[0].classes, of_gaps)
 
     @property
     def entropy(self) -> Float[np.ndarray, " n"]:
@@ -82,10 +80,12 @@ class ClassPredictive:
     @property
     def gap_share(self) -> Float[np.ndarray, " n"]:
         """Share of the entropy that measuring the row's missing inputs would remove on average."""
-        if self.gap_entropy is None:
-            return np.zeros(len(self))
         whole = self.entropy
         return np.divide(self.gap_entropy, whole, out=np.zeros(len(self)), where=whole > 0.0)
+
+    @property
+    def _gap_entropies(self) -> Float[np.ndarray, " n"]:
+        return np.broadcast_to(self.gap_entropy, len(self))
 
     @property
     def confidence(self) -> Float[np.ndarray, " n"]:
@@ -108,13 +108,10 @@ class ClassPredictive:
 
     def __getitem__(self, rows: Any) -> ClassPredictive:
         """Select rows (a slice, mask or index array)."""
-        of_gaps = None if self.gap_entropy is None else self.gap_entropy[rows]
-        return replace(
-            self,
-            proba=self.proba[rows],
-            expected_entropy=self.expected_entropy[rows],
-            gap_entropy=of_gaps,
+        proba, entropy, of_gaps = (
+            part[rows] for part in (self.proba, self.expected_entropy, self._gap_entropies)
         )
+        return ClassPredictive(proba, entropy, self.classes, of_gaps)
 
     def codes(self, y: np.ndarray) -> Int[np.ndarray, " n"]:
         """Columns of the given labels; ValueError names one that is no class."""
@@ -143,26 +140,6 @@ class ClassPredictive:
     def pmf(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
         """Probability of each label."""
         return np.exp(self.log_prob(y))
-
-    def rvs(self, size: int | None = None, random_state: Any = None) -> np.ndarray:
-        """Draw labels, independently over rows: (size, n); None: one of each row, (n,)."""
-        drawn = self.sample(np.random.default_rng(random_state), 1 if size is None else size)
-        return drawn[0] if size is None else drawn
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the probabilities of the classes, a bar a row; the Axes.
-
-        ax
-            Of matplotlib, to draw in. None: new ones.
-        """
-        from bayesprop.model.predictive_plots import plot_classes
-
-        return plot_classes(self, ax)
-
-    def _repr_html_(self) -> str:
-        from bayesprop.model.predictive_plots import table_of_classes
-
-        return table_of_classes(self)
 
     def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Draw n labels for every row, independently; (n, rows)."""

@@ -6,7 +6,7 @@ Measuring the input would, on average; `gap_share` is how much of the variance t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from scipy import special
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.crps import integrated_crps
-from bayesprop.model.predictive import Function, Moments, Predictive
+from bayesprop.model.predictive import IN_Y_SQUARED, Function, Moments, Predictive
 
 _NODES, _ROUNDS = 33, 2
 _TINY = float(np.finfo(np.float64).tiny)
@@ -33,7 +33,7 @@ class CompletedPredictive(Predictive):
         Of n rows of c completions each, those of a row after one another.
     """
 
-    gap_var: Moments
+    gap_var: Moments = field(metadata=IN_Y_SQUARED)
     each: Predictive
 
     @classmethod
@@ -62,35 +62,17 @@ class CompletedPredictive(Predictive):
     def _c(self) -> int:
         return len(self.each) // len(self) if len(self) else 1
 
-    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Predictive:
-        """Predict shift + scale y instead of y; (o,) each, or numbers."""
-        square = np.square(scale)
-        variances = (self.epistemic_var, self.noise_var, self.gap_var)
-        epistemic_var, noise_var, gap_var = (part * square for part in variances)
-        each, mean = self.each.rescaled(shift, scale), self.mean * scale + shift
-        return type(self)(mean, epistemic_var, noise_var, gap_var, each)
-
     def __getitem__(self, rows: Any) -> Any:
         """Select rows (a slice, mask or index array)."""
         completions = np.arange(len(self.each)).reshape(len(self), -1)[rows].ravel()
-        mean, epistemic_var, noise_var, gap_var = (part[rows] for part in self._moments)
-        return type(self)(mean, epistemic_var, noise_var, gap_var, self.each[completions])
-
-    def target(self, k: int) -> Any:
-        """Select one of several targets."""
-        mean, epistemic_var, noise_var, gap_var = (part[..., k] for part in self._moments)
-        return type(self)(mean, epistemic_var, noise_var, gap_var, self.each.target(k))
-
-    @property
-    def _moments(self) -> tuple[Moments, Moments, Moments, Moments]:
-        return self.mean, self.epistemic_var, self.noise_var, self.gap_var
+        moments = self.mean, self.epistemic_var, self.noise_var, self.gap_var
+        return type(self)(*(part[rows] for part in moments), self.each[completions])
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         return one_of_each(self.each.sample(rng, n), self._c, rng.random((n, len(self))))
 
-    def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
-        """Return `cdf` at q values of every row."""
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
         below = self.each.cdfs(np.repeat(y, self._c, axis=1))
         return below.reshape(*y.shape[:2], self._c, *y.shape[2:]).mean(axis=2)
 
@@ -108,9 +90,6 @@ class CompletedPredictive(Predictive):
     def _log_prob(self, y: Moments) -> Moments:
         log_density = self._by_row(self.each.log_prob(np.repeat(y, self._c, axis=0)))
         return special.logsumexp(log_density, axis=1) - np.log(self._c)
-
-    def _cdf(self, y: Moments) -> Moments:
-        return self._by_row(self.each.cdf(np.repeat(y, self._c, axis=0))).mean(axis=1)
 
     def _crps(self, y: Moments) -> Moments:
         return integrated_crps(self, y)

@@ -18,6 +18,9 @@ from scipy import special
 
 from bayesprop.model.predictive import (
     BY_MEMBER,
+    IN_LOG_Y_SQUARED,
+    IN_Y,
+    IN_Y_SQUARED,
     Function,
     Moments,
     Predictive,
@@ -129,14 +132,14 @@ class NoiseMixturePredictive(Predictive):
         Moments of the training targets, in y and y², of the shape of `mean`.
     """
 
-    f_mean: Members = field(metadata=BY_MEMBER)
-    f_var: Members = field(metadata=BY_MEMBER)
-    log_noise_mean: Members = field(metadata=BY_MEMBER)
+    f_mean: Members = field(metadata=BY_MEMBER | IN_Y)
+    f_var: Members = field(metadata=BY_MEMBER | IN_Y_SQUARED)
+    log_noise_mean: Members = field(metadata=BY_MEMBER | IN_LOG_Y_SQUARED)
     log_noise_var: Members = field(metadata=BY_MEMBER)
     dof: Members = field(metadata=BY_MEMBER)
     share: Members = field(metadata=BY_MEMBER)
-    broad_mean: Moments
-    broad_var: Moments
+    broad_mean: Moments = field(metadata=IN_Y)
+    broad_var: Moments = field(metadata=IN_Y_SQUARED)
 
     @property
     def mean_log_noise_var(self) -> Moments:
@@ -183,25 +186,6 @@ class NoiseMixturePredictive(Predictive):
             np.broadcast_to(np.asarray(broad_var, np.float64), mean.shape),
         )
 
-    def rescaled(
-        self, shift: np.ndarray | float, scale: np.ndarray | float
-    ) -> NoiseMixturePredictive:
-        """Predict shift + scale y instead of y; both (o,), or numbers; scale > 0."""
-        square = np.square(scale)
-        return type(self)(
-            self.mean * scale + shift,
-            self.epistemic_var * square,
-            self.noise_var * square,
-            self.f_mean * scale + shift,
-            self.f_var * square,
-            self.log_noise_mean + 2.0 * np.log(scale),
-            self.log_noise_var,
-            self.dof,
-            self.share,
-            self.broad_mean * scale + shift,
-            self.broad_var * square,
-        )
-
     def of_some_members(self, n: int) -> NoiseMixturePredictive:
         """Hear n members on every row, in turns."""
         heard = members_in_turns(n, self.f_mean)
@@ -226,10 +210,6 @@ class NoiseMixturePredictive(Predictive):
         broad = self.broad_mean + np.sqrt(self.broad_var) * rng.standard_normal(shape)
         return np.where(rng.random(shape) < BROAD_SHARE, broad, y)
 
-    def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
-        """Return `cdf` at q values of every row."""
-        return np.clip(self._elementwise(_distribution, y), 0.0, 1.0)
-
     def expected(self, function: Function) -> Moments:
         """Return E function(y) by the rule of Gauss and Hermite, summed over all Gaussians."""
 
@@ -243,7 +223,7 @@ class NoiseMixturePredictive(Predictive):
         log_density = self._elementwise(_log_density, np.clip(y, -_FURTHEST, _FURTHEST))
         return np.where(np.isinf(y), -np.inf, log_density)
 
-    def _cdf(self, y: Moments) -> Moments:
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
         return np.clip(self._elementwise(_distribution, y), 0.0, 1.0)
 
     def _quantile(self, level: float) -> Moments:

@@ -51,13 +51,11 @@ class PooledPredictive(Predictive):
         places = np.concatenate([k + part.places for k, part in zip(first, parts, strict=True)])
         return _of_parts([one for part in parts for one in part.parts], places)
 
-    def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
-        """Return `cdf` at q values of every row."""
-        found = self._each(
-            lambda part, own: np.moveaxis(part.cdfs(np.moveaxis(own, 1, 0)), 0, 1),
-            np.moveaxis(y, 0, 1),
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
+        by_row = self._each(
+            lambda part, at: part.cdfs(at.swapaxes(0, 1)).swapaxes(0, 1), y.swapaxes(0, 1)
         )
-        return np.moveaxis(found, 1, 0)
+        return by_row.swapaxes(0, 1)
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
@@ -103,9 +101,6 @@ class PooledPredictive(Predictive):
 
     def _log_prob(self, y: Moments) -> Moments:
         return self._each(lambda part, own: part.log_prob(own), y)
-
-    def _cdf(self, y: Moments) -> Moments:
-        return self._each(lambda part, own: part.cdf(own), y)
 
     def _crps(self, y: Moments) -> Moments:
         return self._each(lambda part, own: part.crps(own), y)

@@ -6,8 +6,8 @@ Epistemic variance is what more data would remove, noise variance what it would 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
@@ -26,15 +26,18 @@ _HERMITE_WEIGHTS = _weights / np.sum(_weights)
 _TAILS = np.linspace(-9.0, 9.0, 73)
 """Nodes of the trapezoidal rule in t of scale sinh(t), for tails that fall like powers."""
 
-BY_MEMBER = {"row_axis": 1}
-"""Metadata of a field of a predictive whose first axis runs over members, the second over rows."""
+IN_Y, IN_Y_SQUARED, IN_LOG_Y_SQUARED = ({"unit": unit} for unit in ("y", "y²", "log y²"))
+BY_MEMBER, OF_ALL_ROWS = {"axis": 1}, {"axis": None}
+"""Metadata of fields of a predictive: their unit, if any; whether their first axis runs over
+members and the second over rows, or they are the same for all rows."""
 
 
 @dataclass(frozen=True)
 class Predictive(AskedByScipyNames, ABC):
     """Mean and variance of every row, the variance in two parts; the base of all predictives.
 
-    Every field is an array whose first axis runs over rows, or its second (`BY_MEMBER`).
+    Every field is an array whose first axis runs over rows, unless its metadata say otherwise, or
+    a predictive or a map of so many rows.
 
     mean
         In y; (n,) or (n, o) for several outputs, and so are the others.
@@ -42,9 +45,9 @@ class Predictive(AskedByScipyNames, ABC):
         In y². Their sum is the variance of a new observation.
     """
 
-    mean: Moments
-    epistemic_var: Moments
-    noise_var: Moments
+    mean: Moments = field(metadata=IN_Y)
+    epistemic_var: Moments = field(metadata=IN_Y_SQUARED)
+    noise_var: Moments = field(metadata=IN_Y_SQUARED)
 
     @property
     def var(self) -> Moments:
@@ -79,7 +82,7 @@ class Predictive(AskedByScipyNames, ABC):
 
     def __getitem__(self, rows: Any) -> Self:
         """Select rows (a slice, mask or index array)."""
-        return self._map(lambda a, axis: a[(slice(None),) * axis + (rows,)])
+        return self._map(lambda part, how: part[:, rows] if how.get("axis") else part[rows])
 
     def of_some_members(self, n: int) -> Self:  # noqa: ARG002
         """Hear n members of a mixture on every row, in turns; others are as they are."""
@@ -87,31 +90,40 @@ class Predictive(AskedByScipyNames, ABC):
 
     def target(self, k: int) -> Self:
         """Select one of several targets."""
-        return self._map(lambda a, _: a[..., k])
+        return self._map(
+            lambda part, _: part.target(k) if isinstance(part, Predictive) else part[..., k]
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Put the rows of several predictions of one kind one after another."""
         if len(parts) == 1:
             return parts[0]
-        columns = zip(*(part._arrays() for part in parts), strict=True)
-        axes = [one.metadata.get("row_axis", 0) for one in fields(cls)]
-        return cls(*map(np.concatenate, columns, axes))
+        return cls(
+            *(_joined([getattr(part, one.name) for part in parts], one) for one in fields(cls))
+        )
 
-    def _arrays(self) -> list[np.ndarray]:
-        return [getattr(self, one.name) for one in fields(self)]
-
-    def _map(self, act: Callable[[np.ndarray, int], np.ndarray]) -> Self:
-        axes = [one.metadata.get("row_axis", 0) for one in fields(self)]
-        return type(self)(*map(act, self._arrays(), axes))
-
-    @abstractmethod
     def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Predictive:
-        """Predict shift + scale y instead of y; (o,) each, or numbers."""
+        """Predict shift + scale y instead of y; (o,) each, or numbers; scale > 0."""
 
-    @abstractmethod
-    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
-        """Draw n new observations for every row, independently over rows; (s, n[, o])."""
+        def one(part: Any, how: Mapping[str, Any]) -> Any:
+            if isinstance(part, Predictive):
+                return part.rescaled(shift, scale)
+            match how.get("unit"):
+                case "y":
+                    return part * scale + shift
+                case "y²":
+                    return part * np.square(scale)
+                case "log y²":
+                    return part + 2.0 * np.log(scale)
+            return part
+
+        return self._map(one)
+
+    def _map(self, act: Callable[[Any, Mapping[str, Any]], Any]) -> Self:
+        """Return what `act` makes of every field and its metadata."""
+        parts = [(getattr(self, one.name), one.metadata) for one in fields(self)]
+        return type(self)(*(part if how == OF_ALL_ROWS else act(part, how) for part, how in parts))
 
     def log_prob(self, y: Any) -> Values:
         """Log density of each observation, nats, in the original units of y."""
@@ -158,7 +170,7 @@ class Predictive(AskedByScipyNames, ABC):
 
     def cdfs(self, y: Float[np.ndarray, "q ..."]) -> Float[np.ndarray, "q ..."]:
         """Return `cdf` at q values of every row."""
-        return np.stack([self._cdf(values) for values in y])
+        return self._cdfs(y)
 
     @abstractmethod
     def expected(self, function: Function) -> Moments:
@@ -188,7 +200,10 @@ class Predictive(AskedByScipyNames, ABC):
     def _log_prob(self, y: Moments) -> Moments: ...
 
     @abstractmethod
-    def _cdf(self, y: Moments) -> Moments: ...
+    def _cdfs(self, y: np.ndarray) -> np.ndarray: ...
+
+    def _cdf(self, y: Moments) -> Moments:
+        return self._cdfs(y[None])[0]
 
     @abstractmethod
     def _crps(self, y: Moments) -> Moments: ...
@@ -205,13 +220,6 @@ class Predictive(AskedByScipyNames, ABC):
 class GaussianPredictive(Predictive):
     """N(mean, epistemic_var + noise_var), the moment-matched predictive of eq. 12 (PBP 2015)."""
 
-    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> GaussianPredictive:
-        """Predict shift + scale y instead of y; (o,) each, or numbers."""
-        square = np.square(scale)
-        return GaussianPredictive(
-            self.mean * scale + shift, self.epistemic_var * square, self.noise_var * square
-        )
-
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         return self.mean + self.std * rng.standard_normal((n, *np.shape(self.mean)))
@@ -224,7 +232,7 @@ class GaussianPredictive(Predictive):
         z = (y - self.mean) / self.std
         return -0.5 * (_LOG_2PI + z * z) - np.log(self.std)
 
-    def _cdf(self, y: Moments) -> Moments:
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
         return special.ndtr((y - self.mean) / self.std)
 
     def _quantile(self, level: float) -> Moments:
@@ -253,12 +261,6 @@ class StudentTPredictive(Predictive):
         """Scale of the distribution, y; smaller than the standard deviation."""
         return self.std * np.sqrt((self.dof - 2.0) / self.dof)
 
-    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> StudentTPredictive:
-        """Predict shift + scale y instead of y; (o,) each, or numbers."""
-        square, mean = np.square(scale), self.mean * scale + shift
-        epistemic_var, noise_var = self.epistemic_var * square, self.noise_var * square
-        return StudentTPredictive(mean, epistemic_var, noise_var, self.dof)
-
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
         return self.mean + self.scale * rng.standard_t(self.dof, (n, *np.shape(self.mean)))
@@ -274,7 +276,7 @@ class StudentTPredictive(Predictive):
     def _log_prob(self, y: Moments) -> Moments:
         return self._log_density((y - self.mean) / self.scale) - np.log(self.scale)
 
-    def _cdf(self, y: Moments) -> Moments:
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
         return special.stdtr(self.dof, (y - self.mean) / self.scale)
 
     def _quantile(self, level: float) -> Moments:
@@ -304,8 +306,8 @@ class MixturePredictive(Predictive):
         In y and y²; (s, n) or (s, n, o).
     """
 
-    means: Draws = field(metadata=BY_MEMBER)
-    noise_vars: Draws = field(metadata=BY_MEMBER)
+    means: Draws = field(metadata=BY_MEMBER | IN_Y)
+    noise_vars: Draws = field(metadata=BY_MEMBER | IN_Y_SQUARED)
 
     @classmethod
     def of(cls, means: Draws, noise_vars: Draws) -> Self:
@@ -318,10 +320,6 @@ class MixturePredictive(Predictive):
         """Hear n members on every row, in turns."""
         heard = members_in_turns(n, self.means)
         return self if heard is None else self.of(heard(self.means), heard(self.noise_vars))
-
-    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> MixturePredictive:
-        """Predict shift + scale y instead of y; both (o,), or numbers."""
-        return type(self).of(self.means * scale + shift, self.noise_vars * np.square(scale))
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""
@@ -340,8 +338,9 @@ class MixturePredictive(Predictive):
         log_density = -0.5 * (_LOG_2PI + z * z) - np.log(std)
         return special.logsumexp(log_density, axis=0) - np.log(len(self.means))
 
-    def _cdf(self, y: Moments) -> Moments:
-        return special.ndtr((y - self.means) / np.sqrt(self.noise_vars)).mean(axis=0)
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
+        std = np.sqrt(self.noise_vars)
+        return np.stack([special.ndtr((one - self.means) / std).mean(axis=0) for one in y])
 
     def _quantile(self, level: float) -> Moments:
         """By bisection between the least and the largest quantile of the members."""
@@ -378,6 +377,15 @@ def members_in_turns(n: int, of: Draws) -> Callable[[Draws], Draws] | None:
         return None
     heard = (np.arange(n)[:, None] * k // n + np.arange(n_rows)) % k
     return lambda values: values[heard, np.arange(n_rows)]
+
+
+def _joined(parts: Sequence[Any], of: Field) -> Any:
+    """Put a field of several predictions together."""
+    if of.metadata == OF_ALL_ROWS:
+        return parts[0]
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts, axis=of.metadata.get("axis", 0))
+    return type(parts[0]).joined(parts)
 
 
 def _mean_abs(m: np.ndarray, v: np.ndarray) -> np.ndarray:

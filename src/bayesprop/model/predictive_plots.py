@@ -12,8 +12,10 @@ MOST_CURVES, MOST_ROWS = 6, 10
 _POINTS, _EDGE = 200, 0.002
 
 
-def plot_numbers(predictive: Any, ax: Any) -> Any:
-    """Draw densities (of counts probabilities) of up to six rows, intervals of more."""
+def plot(predictive: Any, ax: Any) -> Any:
+    """Draw densities (of counts probabilities) of up to six rows, intervals of more; or classes."""
+    if hasattr(predictive, "proba"):
+        return _draw_bars(predictive, _axes(ax))
     if predictive.mean.ndim != 1:
         raise ValueError("plot draws one target: choose it by target(k)")
     ax = _axes(ax)
@@ -24,9 +26,9 @@ def plot_numbers(predictive: Any, ax: Any) -> Any:
     return ax
 
 
-def plot_classes(predictive: Any, ax: Any) -> Any:
+def _draw_bars(predictive: Any, ax: Any) -> Any:
     """Draw a bar a row, divided by the probabilities of the classes."""
-    ax, rows = _axes(ax), np.arange(len(predictive))
+    rows = np.arange(len(predictive))
     below = np.zeros(len(rows))
     for label, share in zip(predictive.classes, predictive.proba.T, strict=True):
         ax.bar(rows, share, 0.9, bottom=below, label=str(label))
@@ -36,7 +38,14 @@ def plot_classes(predictive: Any, ax: Any) -> Any:
     return ax
 
 
-def table_of_numbers(predictive: Any) -> str:
+def table(predictive: Any) -> str:
+    """Return a small table of the first rows, in HTML."""
+    if hasattr(predictive, "proba"):
+        return _table_of_classes(predictive)
+    return _table_of_numbers(predictive)
+
+
+def _table_of_numbers(predictive: Any) -> str:
     """Return mean, std and the 90 % interval of the first rows; one line a target of a row."""
     first = predictive[: min(len(predictive), MOST_ROWS)]
     low, high = np.moveaxis(first.interval(0.9), -1, 0)
@@ -49,7 +58,7 @@ def table_of_numbers(predictive: Any) -> str:
     return _table(["row", "mean", "std", "5 %", "95 %"], cells, len(predictive))
 
 
-def table_of_classes(predictive: Any) -> str:
+def _table_of_classes(predictive: Any) -> str:
     """Return the likeliest class of the first rows and the probabilities of the first classes."""
     first = predictive[: min(len(predictive), MOST_ROWS)]
     shown = [str(label) for label in predictive.classes[:MOST_ROWS]]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from bayesprop.model.predictive import Function, Moments, Predictive
+from bayesprop.model.predictive import IN_Y, OF_ALL_ROWS, Function, Moments, Predictive
 
 _BLOCK = 10_000
 """Rows at a time, where each takes as many numbers as there are shares."""
@@ -32,8 +31,8 @@ class QuantilePredictive(Predictive):
         One column a level, in y; rows ascend.
     """
 
-    levels: Float[np.ndarray, " q"]
-    quantiles: Float[np.ndarray, "n q"]
+    levels: Float[np.ndarray, " q"] = field(metadata=OF_ALL_ROWS)
+    quantiles: Float[np.ndarray, "n q"] = field(metadata=IN_Y)
 
     @classmethod
     def of(
@@ -52,35 +51,19 @@ class QuantilePredictive(Predictive):
         var = _in_blocks(lambda rows: _at(at, knots, rows).var(axis=0), ordered)
         return cls(mean, np.zeros_like(mean), var, np.asarray(levels), ordered)
 
-    def __getitem__(self, rows: Any) -> QuantilePredictive:
-        """Select rows (a slice, mask or index array)."""
-        return type(self)(
-            self.mean[rows],
-            self.epistemic_var[rows],
-            self.noise_var[rows],
-            self.levels,
-            self.quantiles[rows],
-        )
-
     def expected(self, function: Function) -> Moments:
         """Return E function(y) by the midpoints of equal shares."""
         at = _at(special.ndtri(_midpoints()), special.ndtri(self.levels), self.quantiles)
         return function(at).mean(axis=1)
 
-    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> QuantilePredictive:
-        """Predict shift + scale y instead of y; numbers."""
-        return self.of(self.mean * scale + shift, self.levels, self.quantiles * scale + shift)
-
     def _log_prob(self, y: Moments) -> Moments:
         """Return NaN for every observation: there is no density."""
         return np.full(np.shape(y), np.nan)
 
-    def _cdf(self, y: Moments) -> Moments:
-        scores = special.ndtri(self.levels)
-        found = [
-            _score_at(value, knots, scores) for value, knots in zip(y, self.quantiles, strict=True)
-        ]
-        return special.ndtr(np.array(found))
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
+        knots, scores = self.quantiles, special.ndtri(self.levels)
+        at = [[_score_at(*one, scores) for one in zip(row, knots, strict=True)] for row in y]
+        return special.ndtr(np.array(at))
 
     def _quantile(self, level: float) -> Moments:
         score = special.ndtri(np.array([level]))

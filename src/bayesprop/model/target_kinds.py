@@ -1,9 +1,4 @@
-"""Kinds of targets: the map of each, learnt from rows or read from a file.
-
-A method learns the mapped target z = h(y) as it would any number; what it predicts of z is brought
-back, so that no bound can leave the support. A map says of a target where it may lie (`check`),
-h and its inverse g, and their slopes, elementwise.
-"""
+"""Kinds of targets: the map of each, learnt from rows or read from a file; a guess by the rows."""
 
 from __future__ import annotations
 
@@ -26,6 +21,8 @@ from bayesprop.model.target_maps import (
 
 KINDS = (NUMBERS, POSITIVE, SHARE, COUNT)
 _FEW_ROWS = 20
+_CLEAR_GAIN = 0.1
+_FEW_ROWS_OF_KIND, _FEW_VALUES = 50, 3
 _SCALES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03)
 
 MAPS: dict[str, type[TargetMap]] = {
@@ -97,3 +94,35 @@ def map_from_dict(stored: dict[str, Any]) -> TargetMap:
     if kind != COUNT:
         raise ValueError(f"the target must be of kind {', '.join(MAPS)}, got {str(kind)[:40]!r}")
     return CountScores.from_dict(stored)
+
+
+def guessed_kind(
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, " n"],
+    weight: Float[np.ndarray, " n"] | None = None,
+) -> str:
+    """Return one of `KINDS`: numbers where nothing speaks clearly for another.
+
+    Whole numbers from 0 on are counts, numbers between 0 and 1 shares. Numbers above 0 are positive
+    if their map gains a tenth of a nat a row for a ridge on rows left out.
+
+    x
+        Standardised inputs.
+    """
+    if weight is not None:
+        x, y, weight = x[weight > 0.0], y[weight > 0.0], weight[weight > 0.0]
+    if len(y) < _FEW_ROWS_OF_KIND or len(np.unique(y)) < _FEW_VALUES:
+        return NUMBERS
+    if CountScores.holds(y).all() and np.min(y) == 0.0:
+        return COUNT
+    if Logit.holds(y).all():
+        return SHARE
+    if not SoftplusInverse.holds(y).all():
+        return NUMBERS
+    weight = np.ones(len(y)) if weight is None else weight
+    learnt = learnt_map(POSITIVE, x, y[:, None], weight)
+    scale = float(np.std(y))
+    targets = np.stack([y / scale, learnt.forward(y)], axis=1)
+    slopes = np.array([-np.log(scale), np.average(learnt.log_slope(y), weights=weight)])
+    plain, mapped = left_out_log_likelihood(x, targets, weight) + slopes
+    return POSITIVE if mapped - plain > _CLEAR_GAIN else NUMBERS

@@ -10,9 +10,8 @@ variances; the shares that these have of their sum are the shares of the varianc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -36,31 +35,6 @@ class TransformedPredictive(Predictive):
 
     latent: Predictive
     map: TargetMap
-
-    def __getitem__(self, rows: Any) -> Self:
-        """Select rows (a slice, mask or index array)."""
-        mean, epistemic_var, noise_var = (part[rows] for part in self._moments())
-        return type(self)(mean, epistemic_var, noise_var, self.latent[rows], self.map[rows])
-
-    def target(self, k: int) -> Self:
-        """Select one of several targets."""
-        mean, epistemic_var, noise_var = (part[..., k] for part in self._moments())
-        return type(self)(mean, epistemic_var, noise_var, self.latent.target(k), self.map[..., k])
-
-    @classmethod
-    def joined(cls, parts: Sequence[Any]) -> Self:
-        """Put the rows of several predictions by one map one after another."""
-        if len(parts) == 1:
-            return parts[0]
-        columns = zip(*(part._moments() for part in parts), strict=True)
-        mean, epistemic_var, noise_var = map(np.concatenate, columns)
-        latents = [part.latent for part in parts]
-        latent = type(latents[0]).joined(latents)
-        whole = type(parts[0].map).joined([part.map for part in parts])
-        return cls(mean, epistemic_var, noise_var, latent, whole)
-
-    def _moments(self) -> tuple[Moments, Moments, Moments]:
-        return self.mean, self.epistemic_var, self.noise_var
 
     def rescaled(
         self,
@@ -111,9 +85,9 @@ class ContinuousPredictive(TransformedPredictive):
         log_density = self.latent.log_prob(self.map.forward(y)) + self.map.log_slope(y)
         return np.where(self.map.holds(y), log_density, -np.inf)
 
-    def _cdf(self, y: Moments) -> Moments:
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
         low, high = self.map.support
-        inside = self.latent.cdf(self.map.forward(y))
+        inside = self.latent.cdfs(self.map.forward(y))
         return np.where(y <= low, 0.0, np.where(y >= high, 1.0, inside))
 
     def _quantile(self, level: float) -> Moments:
@@ -185,7 +159,7 @@ class CountPredictive(TransformedPredictive):
         ]
         return special.logsumexp(parts, axis=0) + np.log(high - low)
 
-    def _cdf(self, y: Moments) -> Moments:
+    def _cdfs(self, y: np.ndarray) -> np.ndarray:
         return self._below(np.floor(y))
 
     def _quantile(self, level: float) -> Moments:

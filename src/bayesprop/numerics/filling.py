@@ -34,7 +34,12 @@ def blocks(n_rows: int, size: int = _BLOCK) -> int:
 
 
 def filled(x: Any, y: Any, weight: Any, n_slots: int) -> Rows:
-    """Append rows of zeros, of weight zero, and put the table on the device."""
+    """Append rows of zeros, of weight zero, and put the table on the device.
+
+    weight
+        None: one a row.
+    """
+    weight = np.ones(len(x)) if weight is None else weight
 
     def longer(part: Any) -> Any:
         # By NumPy, which compiles nothing.
@@ -63,6 +68,6 @@ def device_rows(
         Room for how many rows: the rest is filled with rows of weight zero (None: no filling).
     """
     kind = np.int32 if np.issubdtype(y.dtype, np.integer) else np.float32
-    weight = np.ones(len(x)) if weight is None else weight
-    columns = x.astype(np.float32), y.astype(kind), weight.astype(np.float32)
+    weight = np.ones(len(x), np.float32) if weight is None else weight.astype(np.float32)
+    columns = x.astype(np.float32), y.astype(kind), weight
     return filled(*columns, len(x) if n_slots is None else n_slots)

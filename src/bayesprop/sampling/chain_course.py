@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from bayesprop.model.progress import Progress
+
+Sampler = Literal["nuts", "hmc", "random-walk"]
+SAMPLERS: tuple[Sampler, ...] = ("nuts", "hmc", "random-walk")
+Dynamics = Literal["sgld", "sghmc"]
+DYNAMICS: tuple[Dynamics, ...] = ("sgld", "sghmc")
 
 N_BLOCKS = 10
 """Of the draws of a chain: between them it can end."""
@@ -50,15 +55,46 @@ class Chains(NamedTuple):
         return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.draws)
 
 
-class Schedule(Protocol):
-    """Steps of warm-up, draws after it, and steps for each of them."""
+class Plan(NamedTuple):
+    """How a chain is run.
 
-    @property
-    def n_warmup(self) -> int: ...  # noqa: D102
-    @property
-    def n_draws(self) -> int: ...  # noqa: D102
-    @property
-    def thin(self) -> int: ...  # noqa: D102
+    n_warmup, n_draws, thin
+        Steps of adaptation, draws that are kept, and steps for each of them.
+    target_acceptance
+        Of NUTS and HMC; nearer to 1: smaller steps, fewer divergences.
+    n_leapfrog
+        Steps of an HMC trajectory.
+    """
+
+    sampler: Sampler = "nuts"
+    n_warmup: int = 500
+    n_draws: int = 500
+    thin: int = 1
+    target_acceptance: float = 0.8
+    n_leapfrog: int = 20
+
+
+class StochasticPlan(NamedTuple):
+    """How a chain on mini-batches is run.
+
+    n_warmup, n_draws, thin
+        Steps that are thrown away, draws that are kept, and steps for each of them.
+    step_size
+        Of SGLD the epsilon of w + epsilon g + sqrt(2 epsilon) noise, times the number of rows; of
+        SGHMC that of its inner steps, w + epsilon p and p + epsilon g, times the root of that
+        number: so that a value suits data of any length.
+
+    SGHMC takes 10 inner steps for one draw of the momentum, with the root of the number of rows as
+    its friction alpha. Its integrator is Euler's: where step_size times the curvature of a row's
+    log density is above one it leaves the numbers.
+    """
+
+    dynamics: Dynamics = "sgld"
+    n_warmup: int = 2000
+    n_draws: int = 500
+    thin: int = 10
+    batch_size: int = 32
+    step_size: float = 1e-2
 
 
 @dataclass(frozen=True)
@@ -72,7 +108,7 @@ class Course:
     """
 
     progress: Progress
-    plan: Schedule
+    plan: Plan | StochasticPlan
     n_chains: int
     steps: list[int] = field(default_factory=list)
     is_abandoned: Event = field(default_factory=Event)

@@ -220,7 +220,7 @@ class LaplaceNetwork(TrainedNetwork):
         return laplace.laplace(
             self.model,
             _wide(self.built.gradient.mean(trained.state)),
-            filled(rows.x, rows.y, rows.weights, blocks(len(rows.x), 64)),
+            filled(*rows[:3], blocks(len(rows.x), 64)),
             prior_prec=np.asarray(trained.state.prior_prec, np.float64)[places],
             evidence=Evidence(self.prior, max_steps=max_steps),
             max_gigabytes=self.max_gigabytes,
@@ -242,7 +242,8 @@ class LaplaceNetwork(TrainedNetwork):
             for name in trained.trace
         }
         report = self.account(trained._replace(trace=trace), len(rows.x), seconds)
-        in_units = self.log_unit * float(np.sum(rows.weights))
+        mass = len(rows.x) if rows.weight is None else float(np.sum(rows.weight))
+        in_units = self.log_unit * mass
         evidences = [value - in_units for one in rounds for value in one.fitted.evidence.trace]
         guards = {
             "negative_curvature": fitted.n_repaired,

@@ -34,9 +34,9 @@ from bayesprop.model.trained_network import (
 )
 from bayesprop.numerics.filling import blocks, device_rows, padded
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.chain_course import Chains
+from bayesprop.sampling.chain_course import Chains, Plan, StochasticPlan
 from bayesprop.sampling.diagnostics import Diagnostics
-from bayesprop.sampling.mcmc import Plan, StochasticPlan, sample_chains
+from bayesprop.sampling.mcmc import sample_chains
 
 _LOOKED_AT = 8
 """Training rows whose predictions are part of the diagnostics."""

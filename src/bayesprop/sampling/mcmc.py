@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,59 +29,13 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics.loops import Batch, Rows
 from bayesprop.numerics.threefry import unrolled
-from bayesprop.sampling.chain_course import Chains, Course
+from bayesprop.sampling.chain_course import Chains, Course, Plan, StochasticPlan
 
-Sampler = Literal["nuts", "hmc", "random-walk"]
-SAMPLERS: tuple[Sampler, ...] = ("nuts", "hmc", "random-walk")
-Dynamics = Literal["sgld", "sghmc"]
-DYNAMICS: tuple[Dynamics, ...] = ("sgld", "sghmc")
 LogDensity = Callable[..., Float[Array, ""]]
 """(position, *data) -> log density up to a constant; its identity keys the compilation."""
 
 _WALK_ACCEPTANCE = 0.234
 _INNER_STEPS = 10
-
-
-class Plan(NamedTuple):
-    """How a chain is run.
-
-    n_warmup, n_draws, thin
-        Steps of adaptation, draws that are kept, and steps for each of them.
-    target_acceptance
-        Of NUTS and HMC; nearer to 1: smaller steps, fewer divergences.
-    n_leapfrog
-        Steps of an HMC trajectory.
-    """
-
-    sampler: Sampler = "nuts"
-    n_warmup: int = 500
-    n_draws: int = 500
-    thin: int = 1
-    target_acceptance: float = 0.8
-    n_leapfrog: int = 20
-
-
-class StochasticPlan(NamedTuple):
-    """How a chain on mini-batches is run.
-
-    n_warmup, n_draws, thin
-        Steps that are thrown away, draws that are kept, and steps for each of them.
-    step_size
-        Of SGLD the epsilon of w + epsilon g + sqrt(2 epsilon) noise, times the number of rows; of
-        SGHMC that of its inner steps, w + epsilon p and p + epsilon g, times the root of that
-        number: so that a value suits data of any length.
-
-    SGHMC takes 10 inner steps for one draw of the momentum, with the root of the number of rows as
-    its friction alpha. Its integrator is Euler's: where step_size times the curvature of a row's
-    log density is above one it leaves the numbers.
-    """
-
-    dynamics: Dynamics = "sgld"
-    n_warmup: int = 2000
-    n_draws: int = 500
-    thin: int = 10
-    batch_size: int = 32
-    step_size: float = 1e-2
 
 
 def sample_chains(

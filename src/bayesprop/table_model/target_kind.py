@@ -6,7 +6,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from bayesprop.catalogue import CLASSIFICATION
-from bayesprop.model.kind_guess import guessed_kind
+from bayesprop.model.target_kinds import guessed_kind
 from bayesprop.model.target_maps import COUNT, NUMBERS, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
 from bayesprop.table.errors import listing, one_line

@@ -10,7 +10,8 @@ from scipy import integrate, stats
 
 from bayesprop.moments.batch_ep import sites as ep
 from bayesprop.moments.batch_ep import sweeps as batch_ep
-from bayesprop.sampling.mcmc import Plan, sample_chains
+from bayesprop.sampling.chain_course import Plan
+from bayesprop.sampling.mcmc import sample_chains
 
 PRIOR = ep.Prior.of((1.0, 0.5**0.5), 4.0, (-3.0, 0.5**0.5))
 RNG = np.random.default_rng(3)
