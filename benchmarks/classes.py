@@ -23,6 +23,7 @@ from bayesprop.datasets.registry import load
 from bayesprop.moments.pbp import updates
 from bayesprop.moments.pbp.engine import Run
 from bayesprop.moments.pbp.state import Targets, init
+from benchmarks.problems import best_seconds, trained
 
 LOGISTIC = {
     "LogisticRegression": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
@@ -62,8 +63,8 @@ def of_two_classes() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     return sets
 
 
-def microseconds(targets: Targets, n_outputs: int) -> float:
-    """Return µs a row and epoch of the compiled engine: 2000 x 13, 50 units."""
+def microseconds(targets: Targets, n_outputs: int, *, in_jax: bool = False) -> float:
+    """Return µs a row and epoch of the compiled engine, or of the JAX form: 2000 x 13, 50 units."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2000, 13))
     if targets == "numbers":
@@ -73,25 +74,15 @@ def microseconds(targets: Targets, n_outputs: int) -> float:
     else:
         y = rng.integers(n_outputs, size=(2000, 1)).astype(float)
     state = init(rng, (13, 50, n_outputs))
-    orders = [rng.permutation(2000) for _ in range(20)]
-    best = np.inf
-    for _ in range(5):
-        started = time.perf_counter()
-        list(Run(state, x, y, targets=targets).epochs(orders))
-        best = min(best, (time.perf_counter() - started) / 40_000)
-    return 1e6 * best
+    orders = [rng.permutation(2000) for _ in range(1 if in_jax else 20)]
 
+    def epochs() -> None:
+        if in_jax:
+            updates.data_pass(state, x, y, orders[0], targets=targets)
+        else:
+            trained(Run(state, x, y, targets=targets), orders)
 
-def microseconds_jax() -> float:
-    """Return µs a row of the JAX form for three classes."""
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(2000, 13)), rng.integers(3, size=(2000, 1)).astype(float)
-    state, best = init(rng, (13, 50, 3)), np.inf
-    for _ in range(3):
-        started = time.perf_counter()
-        updates.data_pass(state, x, y, np.arange(2000), targets="classes")
-        best = min(best, (time.perf_counter() - started) / 2000)
-    return 1e6 * best
+    return 1e6 * best_seconds(epochs, n_runs=5) / (2000 * len(orders))
 
 
 def scores(make: Callable[[], Any], X: np.ndarray, y: np.ndarray, n_repeats: int) -> np.ndarray:
@@ -116,7 +107,7 @@ def main() -> None:
     for n_outputs in (1, 3, 10):
         taken = microseconds("classes", n_outputs)
         print(f"classes, {n_outputs:2d} outputs  {taken:6.2f} µs, ratio {taken / base:.1f}")
-    print(f"classes, 3 outputs, JAX {microseconds_jax():.0f} µs a row")
+    print(f"classes, 3 outputs, JAX {microseconds('classes', 3, in_jax=True):.0f} µs a row")
     for sets, models, n_repeats in ((of_many_classes(), PBP, 5), (of_two_classes(), EBP, 1)):
         for name, (X, y) in sets.items():
             for model, make in models.items():

@@ -9,9 +9,10 @@ from the middle. Predictions go to `results/doubt/`; what stands there already i
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from sklearn.metrics import roc_auc_score
 
 from bayesprop import BayesianMLPClassifier, DeepEnsembleClassifier
 from bayesprop.cli.console import print_table
-from benchmarks.tables import TARGETS, Split, split_of
+from benchmarks.tables import TARGETS, Split, asked_for, split_of
 
 RARE, RARE_SHARE = ("mlc_churn", "HMDA"), 0.02
 FURTHER = (1.0, 2.0, 4.0)
@@ -27,19 +28,37 @@ N_BINS, N_CHANCES = 15, 2_000
 Predictions = dict[str, np.ndarray]
 
 
-def thinned(split: Split) -> Split:
-    """Leave out rows of the rarer of two classes until they are RARE_SHARE of all."""
+def rarer(split: Split) -> object:
+    """Return the class of fewer training rows."""
     classes, counts = np.unique(split.y, return_counts=True)
-    rare = classes[counts.argmin()]
-    rng, parts = np.random.default_rng(0), []
+    return classes[counts.argmin()]
+
+
+def thinned(split: Split, share: float) -> Split:
+    """Leave out rows of the rarer of two classes until they are a share of all, at least two."""
+    rare, rng, parts = rarer(split), np.random.default_rng(0), []
     for y in (split.y, split.y_test):
         few, many = np.flatnonzero(y == rare), np.flatnonzero(y != rare)
-        n = max(2, round(RARE_SHARE / (1.0 - RARE_SHARE) * len(many)))
+        n = max(2, round(share / (1.0 - share) * len(many)))
         parts.append(np.sort(np.r_[rng.permutation(few)[:n], many]))
     rows, test = parts
     return split._replace(
         x=split.x[rows], y=split.y[rows], x_test=split.x_test[test], y_test=split.y_test[test]
     )
+
+
+def predict_missing(file: Path, predict: Callable[[], Predictions]) -> None:
+    """Write what a function predicts, unless the file is there."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            np.savez(file, **predict())  # pyright: ignore[reportArgumentType]
+
+
+def over_splits(splits: list[Predictions], part: str) -> np.ndarray:
+    """Join a part of the predictions of all splits."""
+    return np.concatenate([one[part] for one in splits])
 
 
 def predictions(split: Split, seed: int) -> Predictions:
@@ -90,6 +109,16 @@ def wrong_found(proba: np.ndarray, doubt: np.ndarray, codes: np.ndarray) -> floa
     return float(roc_auc_score(wrong, doubt)) if 0 < wrong.sum() < len(wrong) else float("nan")
 
 
+def doubts(one: Predictions) -> list[float]:
+    """Say how well ours, its mutual information and an ensemble find wrong predictions."""
+    proba, of_ensemble, codes = one["proba"], one["of_ensemble"], one["codes"]
+    return [
+        wrong_found(proba, 1.0 - proba.max(axis=1), codes),
+        wrong_found(proba, one["mutual_information"], codes),
+        wrong_found(of_ensemble, 1.0 - of_ensemble.max(axis=1), codes),
+    ]
+
+
 def cases() -> dict[str, tuple[str, bool]]:
     """Return tables, and whether they are thinned, by the names they have here."""
     rare = {f"{name}, 2 %": (name, True) for name in RARE}
@@ -98,16 +127,14 @@ def cases() -> dict[str, tuple[str, bool]]:
 
 def measure(folder: Path, out: Path, n_splits: int) -> None:
     """Predict what is missing."""
-    out.mkdir(parents=True, exist_ok=True)
-    for number in range(n_splits):
-        for case, (name, is_thinned) in cases().items():
-            file = out / f"{case}-{number}.npz"
-            if not file.exists():
-                split = split_of(folder, name, number)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    arrays = predictions(thinned(split) if is_thinned else split, number)
-                np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
+
+    def predict(name: str, number: int, *, is_thinned: bool) -> Predictions:
+        split = split_of(folder, name, number)
+        return predictions(thinned(split, RARE_SHARE) if is_thinned else split, number)
+
+    for number, (case, (name, is_thinned)) in product(range(n_splits), cases().items()):
+        once = partial(predict, name, number, is_thinned=is_thinned)
+        predict_missing(out / f"{case}-{number}.npz", once)
 
 
 def show(out: Path, n_splits: int) -> None:
@@ -115,27 +142,13 @@ def show(out: Path, n_splits: int) -> None:
     lines, inside = [], [0, 0]
     for case in cases():
         splits = [dict(np.load(out / f"{case}-{number}.npz")) for number in range(n_splits)]
-        proba, codes = (
-            np.concatenate([one[part] for one in splits]) for part in ("proba", "codes")
-        )
+        proba, codes = (over_splits(splits, part) for part in ("proba", "codes"))
         cells = []
         for k, error in enumerate((top_label_error, class_wise_error)):
             measured, most, share = chance(error, proba, codes)
             inside[k] += measured <= most
             cells += [f"{measured:.3f} ({most:.3f})", f"{share:.3f}"]
-        of_doubt = np.nanmean(
-            [
-                [
-                    wrong_found(one["proba"], 1.0 - one["proba"].max(axis=1), one["codes"]),
-                    wrong_found(one["proba"], one["mutual_information"], one["codes"]),
-                    wrong_found(
-                        one["of_ensemble"], 1.0 - one["of_ensemble"].max(axis=1), one["codes"]
-                    ),
-                ]
-                for one in splits
-            ],
-            axis=0,
-        )
+        of_doubt = np.nanmean([doubts(one) for one in splits], axis=0)
         further = np.mean([one["further"] for one in splits], axis=0)
         doubt = [f"{value:.3f}" for value in (*of_doubt, *further)]
         lines.append((case, str(len(codes)), *cells, *doubt))
@@ -157,11 +170,7 @@ def show(out: Path, n_splits: int) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="where NAME.csv lies")
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("results/doubt"))
-    asked = parser.parse_args()
+    asked = asked_for(__doc__, "results/doubt")
     measure(asked.folder, asked.out, asked.splits)
     show(asked.out, asked.splits)
 

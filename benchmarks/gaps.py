@@ -10,7 +10,6 @@ JSON a fit goes to `results/gaps.jsonl`; what stands there already is not run ag
 from __future__ import annotations
 
 import time
-import warnings
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,7 @@ import polars as pl
 
 from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, metrics
 from bayesprop.cli.console import print_table
-from bayesprop.table.encoding import TableEncoding
-from benchmarks.tables import asked_for, divided, rows_of, run_missing
+from benchmarks.tables import Split, asked_for, divided, encoded, mean_of, rows_of, run_missing
 
 TARGETS = {
     "HousePrices": "price",
@@ -61,7 +59,7 @@ def filled(x: np.ndarray, train: np.ndarray, n_flags: np.ndarray) -> np.ndarray:
     return np.column_stack([np.where(np.isnan(x), middle, x), np.isnan(x)[:, had]])
 
 
-def split_of(folder: Path, name: str, share: float, where: str, split: int) -> dict[str, Any]:
+def split_of(folder: Path, name: str, share: float, where: str, split: int) -> Split:
     """Return encoded rows, with gaps as asked for."""
     is_class = name in CLASSES
     target = CLASSES[name] if is_class else TARGETS[name]
@@ -71,78 +69,57 @@ def split_of(folder: Path, name: str, share: float, where: str, split: int) -> d
         train = emptied(train, target, share, [split, 1])
     if where in ("predict", "both"):
         test = emptied(test, target, share, [split, 2])
-    task = "classification" if is_class else "regression"
-    encoding = TableEncoding.fit(train, target, task)
-    known = [] if not is_class else train[target].unique().to_list()
-    test = test.filter(pl.col(target).is_in(known)) if is_class else test
-    parts = {}
-    for key, part in (("train", train), ("test", test)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            parts[f"x_{key}"], parts[f"y_{key}"] = encoding.transform(part), encoding.target(part)
-    return parts
+    if is_class:
+        test = test.filter(pl.col(target).is_in(train[target].unique().to_list()))
+    return encoded(train, test, target, "classification" if is_class else "regression")
 
 
-def scores(name: str, way: str, parts: dict[str, Any], split: int) -> dict[str, float]:
+def scores(name: str, way: str, of: Split, split: int) -> dict[str, float]:
     """Fit the default, and score it."""
-    x, x_test = parts["x_train"], parts["x_test"]
+    x, x_test = of.x, of.x_test
     if way == "filled":
         is_flag = np.all(np.isnan(x) | (x == 0.0) | (x == 1.0), axis=0)
-        x, x_test = (filled(part, parts["x_train"], is_flag) for part in (x, x_test))
+        x, x_test = (filled(part, of.x, is_flag) for part in (x, x_test))
     started = time.process_time()
     model: Any = BayesianMLPClassifier(random_state=split)
     if name not in CLASSES:
         kind: Any = KINDS.get(name, "numbers")
         model = BayesianMLPRegressor(random_state=split, target_kind=kind)
-    model.fit(x, parts["y_train"])
+    model.fit(x, of.y)
     fitted = time.process_time()
     predicted = model.predict_dist(x_test)
-    found = metrics.summarise(predicted, parts["y_test"])
+    found = metrics.summarise(predicted, of.y_test)
     seconds = {"fit_seconds": fitted - started, "predict_seconds": time.process_time() - fitted}
     return found | seconds | {"gap_share": float(np.mean(predicted.gap_share))}
 
 
-def measure(folder: Path, out: Path, n_splits: int, ways: list[str]) -> None:
-    """Run what is missing, split by split."""
-
-    def score(name: str, share: float, where: str, way: str, split: int) -> dict[str, float]:
-        return scores(name, way, split_of(folder, name, share, where, split), split)
-
-    cases = product(range(n_splits), SHARES, (*TARGETS, *CLASSES), WHERE, ways)
-    ordered = ((name, share, where, way, split) for split, share, name, where, way in cases)
-    run_missing(out, _KEYS, ordered, score)
-
-
-_KEYS = ("table", "share", "where", "way", "split")
-
-
 def show(out: Path) -> None:
     """Print means over splits: both ways side by side."""
-    rows, lines = list(rows_of(out)), []
-    for share in SHARES:
-        for where in WHERE:
-            for name in (*TARGETS, *CLASSES):
-                cells = []
-                for way in WAYS:
-                    key = (name, share, where, way)
-                    some = [row for row in rows if tuple(row[part] for part in _KEYS[:4]) == key]
-                    names = ("coverage_90", "log_likelihood")
-                    cells += [
-                        f"{np.mean([row[part] for row in some]):.3f}"
-                        if some and part in some[0]
-                        else ""
-                        for part in names
-                    ]
-                if any(cells):
-                    lines.append((name, f"{share:.0%}", where, *cells))
+    rows, lines = rows_of(out), []
+    for share, where, name in product(SHARES, WHERE, (*TARGETS, *CLASSES)):
+        of_case = {"table": name, "share": share, "where": where}
+        means = [
+            mean_of([row for row in rows if part in row], part, **of_case, way=way)
+            for way in WAYS
+            for part in ("coverage_90", "log_likelihood")
+        ]
+        if not np.isnan(means).all():
+            cells = ["" if np.isnan(mean) else f"{mean:.3f}" for mean in means]
+            lines.append((name, f"{share:.0%}", where, *cells))
     heads = ("table", "missing", "at", "inside 90 %", "log-lik.", "inside, filled", "log-lik.")
     print_table("cells missing at random", heads, lines, right=range(3, 7))
 
 
 def main() -> None:
-    """Measure and print."""
-    asked = asked_for(__doc__, WAYS, "results/gaps.jsonl")
-    measure(asked.folder, asked.out, asked.splits, asked.models)
+    """Run what is missing, split by split, and print."""
+    asked = asked_for(__doc__, "results/gaps.jsonl", WAYS)
+
+    def score(name: str, share: float, where: str, way: str, split: int) -> dict[str, float]:
+        return scores(name, way, split_of(asked.folder, name, share, where, split), split)
+
+    ordered = product(range(asked.splits), SHARES, (*TARGETS, *CLASSES), WHERE, asked.models)
+    cases = ((name, share, where, way, split) for split, share, name, where, way in ordered)
+    run_missing(asked.out, ("table", "share", "where", "way", "split"), cases, score)
     show(asked.out)
 
 

@@ -20,7 +20,7 @@ from bayesprop import BayesianMLPRegressor, metrics
 from bayesprop.cli.console import print_table
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.read import read_table
-from benchmarks.tables import asked_for, rows_of, run_missing
+from benchmarks.tables import asked_for, mean_of, rows_of, run_missing
 
 SHARE = 0.2
 WAYS = ("groups", "rows", "as a column")
@@ -75,34 +75,29 @@ def scores(one: Grouped, way: str, split: int) -> dict[str, float]:
     return found.values | {"error_of_coverage": found.errors["coverage_90"], "n_test": len(test.y)}
 
 
-def measure(folder: Path, out: Path, n_splits: int, ways: list[str]) -> None:
-    """Run what is missing, split by split."""
-
-    def score(name: str, split: int, way: str) -> dict[str, float]:
-        return scores(table(folder, name, split), way, split)
-
-    cases = ((name, split, way) for split, name, way in product(range(n_splits), NAMES, ways))
-    run_missing(out, ("table", "split", "way"), cases, score)
-
-
 def show(out: Path) -> None:
     """Print means over splits."""
-    rows, lines = list(rows_of(out)), []
-    for name in NAMES:
-        for way in WAYS:
-            some = [row for row in rows if (row["table"], row["way"]) == (name, way)]
-            names = ("coverage_90", "log_likelihood", "rmse", "crps")
-            if some:
-                means = [f"{np.mean([row[part] for row in some]):.3f}" for part in names]
-                lines.append((name, way, str(len(some)), *means))
+    rows, lines = rows_of(out), []
+    for name, way in product(NAMES, WAYS):
+        n = sum((row["table"], row["way"]) == (name, way) for row in rows)
+        parts = ("coverage_90", "log_likelihood", "rmse", "crps")
+        if n:
+            means = [f"{mean_of(rows, part, table=name, way=way):.3f}" for part in parts]
+            lines.append((name, way, str(n), *means))
     heads = ("table", "default given", "splits", "inside 90 %", "log-likelihood", "RMSE", "CRPS")
     print_table("rows of groups that were not learnt", heads, lines, right=range(2, 7))
 
 
 def main() -> None:
-    """Measure and print."""
-    asked = asked_for(__doc__, WAYS, "results/groups.jsonl")
-    measure(asked.folder, asked.out, asked.splits, asked.models)
+    """Run what is missing, split by split, and print."""
+    asked = asked_for(__doc__, "results/groups.jsonl", WAYS)
+
+    def score(name: str, split: int, way: str) -> dict[str, float]:
+        return scores(table(asked.folder, name, split), way, split)
+
+    ordered = product(range(asked.splits), NAMES, asked.models)
+    cases = ((name, split, way) for split, name, way in ordered)
+    run_missing(asked.out, ("table", "split", "way"), cases, score)
     show(asked.out)
 
 

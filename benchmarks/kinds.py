@@ -9,9 +9,9 @@ line of JSON a fit goes to `results/kinds.jsonl`; what stands there already is n
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import optimize, stats
@@ -21,7 +21,7 @@ from sklearn.model_selection import cross_val_predict
 from bayesprop import BayesianMLPRegressor
 from bayesprop.cli.console import print_table
 from bayesprop.model.predictive import Predictive
-from benchmarks.tables import Split, asked_for, divided, encoded, rows_of
+from benchmarks.tables import Split, asked_for, compare, divided, encoded, mean_of, rows_of
 
 TARGETS = {
     "Sacramento": ("price", "positive"),
@@ -95,48 +95,28 @@ def negative_binomial_trees(split: Split, seed: int) -> dict[str, float]:
     return _scores(law.logpmf(y), crps, interval, y, is_count=True)
 
 
-def scores(model: str, kind: str, split: Split, seed: int) -> dict[str, float]:
+def scores(name: str, model: str, split: Split, seed: int) -> dict[str, Any]:
     """Score one fit in the target's unit, and count its processor seconds."""
-    started = time.process_time()
+    started, kind = time.process_time(), TARGETS[name][1]
     is_count = kind == "count"
     if model == "boosted trees":
         measured = (negative_binomial_trees if is_count else log_normal_trees)(split, seed)
     else:
-        asked = kind if model == "kind" else "numbers"
-        measured = ours(split, asked, seed, is_count=is_count)
-    return measured | {"seconds": time.process_time() - started}
-
-
-def measure(folder: Path, out: Path, n_splits: int, models: list[str]) -> None:
-    """Run what is missing, split by split."""
-    done = {(row["table"], row["split"], row["model"]) for row in rows_of(out)}
-    out.parent.mkdir(exist_ok=True)
-    for number in range(n_splits):
-        for name, (target, kind) in TARGETS.items():
-            missing = [model for model in models if (name, number, model) not in done]
-            if not missing:
-                continue
-            train, test = divided(folder, name, target, number)
-            train, test = train[: round(0.8 * MOST_ROWS)], test[: round(0.2 * MOST_ROWS)]
-            split = encoded(train, test, target, "regression")
-            for model in missing:
-                row = {"table": name, "split": number, "model": model, "kind": kind}
-                row |= scores(model, kind, split, number)
-                with out.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+        measured = ours(split, kind if model == "kind" else "numbers", seed, is_count=is_count)
+    return {"kind": kind, **measured, "seconds": time.process_time() - started}
 
 
 def show(out: Path, models: list[str]) -> None:
     """Print means over splits."""
-    rows, lines = list(rows_of(out)), []
+    rows, lines = rows_of(out), []
     parts = ("log_likelihood", "crps", "inside_90", "outside", "seconds")
     for name, (_, kind) in TARGETS.items():
         for model in models:
-            some = [row for row in rows if (row["table"], row["model"]) == (name, model)]
-            if some:
-                means = [float(np.mean([row[part] for row in some])) for part in parts]
+            n = sum((row["table"], row["model"]) == (name, model) for row in rows)
+            if n:
+                means = [mean_of(rows, part, table=name, model=model) for part in parts]
                 cells = (f"{mean:.4g}" for mean in means)
-                lines.append((name, kind if model == "kind" else model, *cells, str(len(some))))
+                lines.append((name, kind if model == "kind" else model, *cells, str(n)))
     columns = ("table", "model", "log-likelihood", "CRPS", "inside 90 %", "bounds outside")
     title = "Kinds of targets, mean over splits"
     print_table(title, (*columns, "seconds", "splits"), lines, right=range(2, 8))
@@ -144,8 +124,15 @@ def show(out: Path, models: list[str]) -> None:
 
 def main() -> None:
     """Measure and print."""
-    asked = asked_for(__doc__, MODELS, "results/kinds.jsonl")
-    measure(asked.folder, asked.out, asked.splits, asked.models)
+    asked = asked_for(__doc__, "results/kinds.jsonl", MODELS)
+
+    def split_of(name: str, number: int) -> Split:
+        target = TARGETS[name][0]
+        train, test = divided(asked.folder, name, target, number)
+        train, test = train[: round(0.8 * MOST_ROWS)], test[: round(0.2 * MOST_ROWS)]
+        return encoded(train, test, target, "regression")
+
+    compare(asked, TARGETS, split_of, scores)
     show(asked.out, asked.models)
 
 

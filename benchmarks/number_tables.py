@@ -7,7 +7,6 @@ loss of its point predictions, and with its own uncertainty. One line of JSON a 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,17 @@ import numpy as np
 from bayesprop import BayesianMLPRegressor, metrics
 from bayesprop.cli.console import print_table
 from bayesprop.model.predictive import GaussianPredictive, Predictive
-from benchmarks.tables import Split, asked_for, divided, encoded, for_catboost, rows_of
+from benchmarks.tables import (
+    OURS,
+    Split,
+    asked_for,
+    compare,
+    divided,
+    encoded,
+    for_catboost,
+    mean_of,
+    rows_of,
+)
 
 TARGETS = {
     "car_prices": "Price",
@@ -63,16 +72,16 @@ def catboost(loss: str) -> Callable[[Split, int], Predictive]:
 
 
 MODELS = {
-    "mlp": ours,
+    OURS: ours,
     "catboost": catboost("RMSE"),
     "catboost, uncertain": catboost("RMSEWithUncertainty"),
 }
 
 
-def scores(run: Callable[[Split, int], Predictive], split: Split, seed: int) -> dict[str, float]:
+def scores(model: str, split: Split, seed: int) -> dict[str, float]:
     """Score one fit in the target's unit, and count its processor seconds."""
     started = time.process_time()
-    predicted = run(split, seed)
+    predicted = MODELS[model](split, seed)
     seconds, y = time.process_time() - started, split.y_test
     inside = {f"inside_{level:g}": metrics.coverage(predicted, y, level) for level in LEVELS}
     return {
@@ -85,43 +94,22 @@ def scores(run: Callable[[Split, int], Predictive], split: Split, seed: int) -> 
     }
 
 
-def measure(folder: Path, out: Path, n_splits: int, models: list[str]) -> None:
-    """Run what is missing, split by split."""
-    done = {(row["table"], row["split"], row["model"]) for row in rows_of(out)}
-    out.parent.mkdir(exist_ok=True)
-    for number in range(n_splits):
-        for name, target in TARGETS.items():
-            missing = [model for model in models if (name, number, model) not in done]
-            if not missing:
-                continue
-            split = encoded(*divided(folder, name, target, number), target, "regression")
-            for model in missing:
-                row = {"table": name, "split": number, "model": model}
-                row |= scores(MODELS[model], split, number)
-                with out.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
-
-
 def show(out: Path, models: list[str]) -> None:
     """Print means over splits, ratios to the best of the others, and what intervals held."""
-    rows, lines = list(rows_of(out)), []
+    rows, lines, others = rows_of(out), [], [model for model in models if model != OURS]
     for name in TARGETS:
 
-        def mean(model: str, part: str, name: str = name) -> float:
-            some = [r[part] for r in rows if (r["table"], r["model"]) == (name, model)]
-            return float(np.mean(some)) if some else float("nan")
+        def mean(part: str, model: str = OURS, table: str = name) -> float:
+            return mean_of(rows, part, table=table, model=model)
 
-        others = [model for model in models if model != "mlp"]
         ratios = [
-            mean("mlp", part) / np.nanmin([mean(model, part) for model in others])
+            mean(part) / np.nanmin([mean(part, model) for model in others])
             for part in ("rmse", "crps")
         ]
-        gain = mean("mlp", "log_likelihood") - np.nanmax(
-            [mean(model, "log_likelihood") for model in others]
-        )
-        inside = [f"{mean('mlp', f'inside_{level:g}'):.3f}" for level in LEVELS]
+        gain = mean("log_likelihood") - np.nanmax([mean("log_likelihood", m) for m in others])
+        inside = [f"{mean(f'inside_{level:g}'):.3f}" for level in LEVELS]
         figures = [f"{ratio:.2f}" for ratio in ratios]
-        lines.append((name, *figures, f"{gain:+.2f}", *inside, f"{mean('mlp', 'seconds'):.1f}"))
+        lines.append((name, *figures, f"{gain:+.2f}", *inside, f"{mean('seconds'):.1f}"))
     columns = ("table", "RMSE / best other", "CRPS / best other", "log-likelihood above it")
     held = [f"{level:.0%} hold" for level in LEVELS]
     title = "Numbers of real tables, mean over splits"
@@ -130,8 +118,13 @@ def show(out: Path, models: list[str]) -> None:
 
 def main() -> None:
     """Measure and print."""
-    asked = asked_for(__doc__, MODELS, "results/number_tables.jsonl")
-    measure(asked.folder, asked.out, asked.splits, asked.models)
+    asked = asked_for(__doc__, "results/number_tables.jsonl", MODELS)
+
+    def split_of(name: str, number: int) -> Split:
+        target = TARGETS[name]
+        return encoded(*divided(asked.folder, name, target, number), target, "regression")
+
+    compare(asked, TARGETS, split_of, lambda _table, *of: scores(*of))
     show(asked.out, asked.models)
 
 

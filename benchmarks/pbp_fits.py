@@ -1,4 +1,4 @@
-"""Whole fits of PBP side by side, the first fit in a new process, and prediction."""
+"""`python -m benchmarks.pbp_fits`: whole fits of PBP, the first in a new process, prediction."""
 
 from __future__ import annotations
 
@@ -10,40 +10,39 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 
 from bayesprop import PBPRegressor
+from bayesprop.cli.console import print_table
 from bayesprop.moments.pbp.engine import Run
 from benchmarks.problems import BOSTON, Problem, best_seconds, problem, trained
 
 N_FITS, N_EPOCHS, N_THREADS = 20, 40, 2
 
 
-class WholeFits(NamedTuple):
-    """Seconds for all fits."""
-
-    engine: float
-    engine_one_thread: float
-    estimator: float
+Lines = list[tuple[str, str]]
 
 
-def measure_fits() -> WholeFits:
-    """Time the fits, each on its own data, after a first one that loads the compiled code."""
+def measure_fits() -> Lines:
+    """Seconds of all fits, each on its own data, after a first one that loads compiled code."""
     problems = [problem(BOSTON, n_epochs=N_EPOCHS, seed=seed) for seed in range(N_FITS)]
     _train(problems[0])
     _fit(problems[0])
+    lines = []
+    for what, fit, n_threads, n_runs in (
+        ("engine", _train, N_THREADS, 5),
+        ("engine", _train, 1, 5),
+        ("PBPRegressor", _fit, N_THREADS, 3),
+    ):
 
-    def on_threads(work, n_threads: int) -> None:
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(work, problems))
+        def fit_all(fit=fit, n_threads=n_threads) -> None:
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(fit, problems))
 
-    return WholeFits(
-        best_seconds(lambda: on_threads(_train, N_THREADS), n_runs=5),
-        best_seconds(lambda: on_threads(_train, 1), n_runs=5),
-        best_seconds(lambda: on_threads(_fit, N_THREADS), n_runs=3),
-    )
+        text = f"{N_FITS} fits of {N_EPOCHS} epochs, boston's size, {what}, {n_threads} thread(s)"
+        lines.append((text, f"{best_seconds(fit_all, n_runs=n_runs):.3f} s"))
+    return lines
 
 
 def _train(data: Problem) -> None:
@@ -68,23 +67,20 @@ PBPRegressor((50,), 40).fit(data.x, data.y[:, 0]).predict(data.x)
 """
 
 
-class ColdStart(NamedTuple):
-    """Seconds from the start of the interpreter to its end, a fit of boston's size in between."""
-
-    engine: float
-    estimator: float
-    interpreter: float
-    compiling: float
-
-
-def measure_cold_start() -> ColdStart:
+def measure_cold_start() -> Lines:
     """Run each script once to fill the cache of compiled code, then time it; best of three."""
     with tempfile.TemporaryDirectory() as empty:
         compiling = _seconds(_ENGINE, NUMBA_CACHE_DIR=empty)
     for script in (_ENGINE, _ESTIMATOR):
         _seconds(script)
     best = [min(_seconds(script) for _ in range(3)) for script in (_ENGINE, _ESTIMATOR, "")]
-    return ColdStart(*best, compiling)
+    first = "start of Python, imports, first fit of boston's size"
+    return [
+        (f"{first}, engine", f"{best[0]:.2f} s"),
+        (f"{first}, PBPRegressor", f"{best[1]:.2f} s"),
+        ("the start of Python alone", f"{best[2]:.2f} s"),
+        ("the same with nothing compiled before, engine", f"{compiling:.1f} s"),
+    ]
 
 
 def _seconds(script: str, **environment: str) -> float:
@@ -96,22 +92,19 @@ def _seconds(script: str, **environment: str) -> float:
 N_ROWS = 4_000_000  # so many that they outweigh the imports in the peak of memory
 
 
-class Prediction(NamedTuple):
-    """rows_a_second of mean and std; extra_mib at the peak beyond input and output."""
-
-    rows_a_second: float
-    extra_mib: float
-
-
-def measure_prediction() -> Prediction:
+def measure_prediction() -> Lines:
     """Measure in a process of its own, whose peak of memory is then that of `predict`."""
-    told = subprocess.run(
-        [sys.executable, "-m", "benchmarks.pbp_fits"], check=True, capture_output=True, text=True
-    )
-    return Prediction(*json.loads(told.stdout))
+    command = [sys.executable, "-m", "benchmarks.pbp_fits", "--prediction"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    rows_a_second, extra_mib = json.loads(done.stdout)
+    memory = f"memory of predicting {N_ROWS:,} rows, beyond input and output"
+    return [
+        ("predict, mean and std, 13 inputs, 50 units", f"{rows_a_second:,.0f} rows/s"),
+        (memory, f"{extra_mib:.0f} MiB"),
+    ]
 
 
-def _measure_here() -> Prediction:
+def _measure_here() -> tuple[float, float]:
     data = problem(BOSTON, n_epochs=1)
     model = PBPRegressor(BOSTON.hidden, n_epochs=2, random_state=0).fit(data.x, data.y[:, 0])
     model.predict(data.x, return_std=True)
@@ -120,7 +113,7 @@ def _measure_here() -> Prediction:
     mean, std = model.predict(rows, return_std=True)
     extra = _peak_mib() - before - (mean.nbytes + std.nbytes) / 2.0**20
     seconds = best_seconds(lambda: model.predict(rows, return_std=True), n_runs=2)
-    return Prediction(N_ROWS / seconds, extra)
+    return N_ROWS / seconds, extra
 
 
 def _peak_mib() -> float:
@@ -128,5 +121,14 @@ def _peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
+def main() -> None:
+    """Print the table."""
+    lines = [*measure_fits(), *measure_cold_start(), *measure_prediction()]
+    print_table("Whole runs", ("what", "measured"), lines, right={1})
+
+
 if __name__ == "__main__":
-    print(json.dumps(_measure_here()))
+    if sys.argv[1:] == ["--prediction"]:
+        print(json.dumps(_measure_here()))
+    else:
+        main()

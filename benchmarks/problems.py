@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +57,7 @@ def problem(shape: Shape, *, n_epochs: int, seed: int = 0) -> Problem:
     return Problem(state, x, y, orders)
 
 
-def trained(run: Run, orders: np.ndarray) -> PBPState:
+def trained(run: Run, orders: Iterable[np.ndarray]) -> PBPState:
     """Run an epoch for every order."""
     for _ in run.epochs(orders):
         pass

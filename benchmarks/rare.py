@@ -12,8 +12,8 @@ not run again.
 
 from __future__ import annotations
 
-import argparse
-import warnings
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +22,16 @@ from bayesprop.cli.console import print_table
 from bayesprop.decisions.thresholds import AtThreshold, Costs, Rule
 from bayesprop.model.ranking import Ranked, areas
 from bayesprop.report.calibration import chance_of_sum
-from benchmarks.doubt import chance, class_wise_error
-from benchmarks.tables import MODELS, OURS, Split, split_of
+from benchmarks.doubt import (
+    Predictions,
+    chance,
+    class_wise_error,
+    over_splits,
+    predict_missing,
+    rarer,
+    thinned,
+)
+from benchmarks.tables import MODELS, OURS, Split, asked_for, split_of
 
 TABLES = ("mlc_churn", "credit_data", "HMDA", "spam")
 SHARES = (0.01, 0.02, 0.1)
@@ -31,26 +39,7 @@ RIVALS = ("logistic", "forest")
 COSTS = Costs(fn=10.0, fp=1.0)
 
 
-def rarer(split: Split) -> object:
-    """Return the class of fewer training rows."""
-    classes, counts = np.unique(split.y, return_counts=True)
-    return classes[counts.argmin()]
-
-
-def thinned(split: Split, share: float) -> Split:
-    """Leave out rows of the rarer class until they are a share of all, at least two."""
-    rare, rng, parts = rarer(split), np.random.default_rng(0), []
-    for y in (split.y, split.y_test):
-        few, many = np.flatnonzero(y == rare), np.flatnonzero(y != rare)
-        n = max(2, round(share / (1.0 - share) * len(many)))
-        parts.append(np.sort(np.r_[rng.permutation(few)[:n], many]))
-    rows, test = parts
-    return split._replace(
-        x=split.x[rows], y=split.y[rows], x_test=split.x_test[test], y_test=split.y_test[test]
-    )
-
-
-def predictions(split: Split, seed: int) -> dict[str, np.ndarray]:
+def predictions(split: Split, seed: int) -> Predictions:
     """Return what every model gives the rarer class, and which test rows are of it."""
     rare, found = rarer(split), {}
     for name in (OURS, *RIVALS):
@@ -61,23 +50,19 @@ def predictions(split: Split, seed: int) -> dict[str, np.ndarray]:
 
 def measure(folder: Path, out: Path, n_splits: int) -> None:
     """Predict what is missing."""
-    out.mkdir(parents=True, exist_ok=True)
-    for number in range(n_splits):
-        for name in TABLES:
-            split = split_of(folder, name, number)
-            for share in SHARES:
-                file = out / f"{name}-{share:g}-{number}.npz"
-                if not file.exists():
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")
-                        arrays = predictions(thinned(split, share), number)
-                    np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
+
+    def predict(name: str, number: int, share: float) -> Predictions:
+        return predictions(thinned(split_of(folder, name, number), share), number)
+
+    for number, name, share in product(range(n_splits), TABLES, SHARES):
+        once = partial(predict, name, number, share)
+        predict_missing(out / f"{name}-{share:g}-{number}.npz", once)
 
 
 def line(files: list[Path]) -> list[str]:
     """Return the cells of a table at a share, over the test rows of all splits."""
     splits = [dict(np.load(file)) for file in files]
-    of = {name: np.concatenate([one[name] for one in splits]) for name in splits[0]}
+    of = {name: over_splits(splits, name) for name in splits[0]}
     positive, p = of["positive"], of[OURS]
     precise = [areas(of[name], positive) for name in (OURS, *RIVALS)]
     cells = [f"{one.average_precision:.2f} ± {one.average_precision_se:.2f}" for one in precise]
@@ -124,11 +109,7 @@ def show(out: Path, n_splits: int) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="where NAME.csv lies")
-    parser.add_argument("--splits", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("results/rare"))
-    asked = parser.parse_args()
+    asked = asked_for(__doc__, "results/rare", splits=2)
     measure(asked.folder, asked.out, asked.splits)
     show(asked.out, asked.splits)
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from bayesprop.cli.console import print_table
 from bayesprop.moments.pbp import updates
 from bayesprop.moments.pbp.engine import Run, refresh_prior
 from bayesprop.moments.pbp.state import Inference
@@ -50,42 +54,36 @@ def measure_kernel(shape: Shape, inference: Inference = "adf") -> Kernel:
     return Kernel(shape, times[0], times[len(times) // 2], floor)
 
 
-class SingleRows(NamedTuple):
-    """Microseconds a point of one epoch, refresh of the prior included, on one core."""
-
-    shape: Shape
-    kernel: Kernel
-    jax: float
-
-
-def measure(shape: Shape) -> SingleRows:
-    """Time both engines on the same rows, after epochs that bring the weights to their places."""
+def jax_us(shape: Shape) -> float:
+    """Microseconds a point of one epoch in JAX, after three that settle the weights."""
     data = problem(shape, n_epochs=4)
     rows = data.x, data.y
     settled = trained(Run(data.state, *rows), data.orders[:3])
 
-    def jax_epoch() -> None:
+    def epoch() -> None:
         refresh_prior(updates.data_pass(settled, *rows, data.orders[3])[0])
 
-    jax_epoch()
-    jax = best_seconds(jax_epoch, n_runs=3)
-    return SingleRows(shape, measure_kernel(shape), 1e6 * jax / shape.n)
+    epoch()
+    return 1e6 * best_seconds(epoch, n_runs=3) / shape.n
 
 
-def measure_all() -> list[SingleRows]:
-    """Measure every size."""
-    return [measure(shape) for shape in SHAPES]
-
-
-def main() -> None:
-    """Print a line a size: the paper's filtering first, then stochastic EP."""
-    print(f"multiply-adds on one core: {flop_rate() / 1e9:.1f} GFlop/s")
-    print(f"{'microseconds a datum':34s} {'best':>7s} {'median':>7s} {'floor':>7s} {'ratio':>6s}")
-    for inference in ("adf", "sep"):
+def main(inferences: Sequence[Inference] = ("adf", "sep")) -> None:
+    """Print a line a size: the paper's filtering first, also in JAX, then stochastic EP."""
+    lines = []
+    for inference in inferences:
         for shape in SHAPES:
             got = measure_kernel(shape, inference)
-            name = f"{inference} {shape.name}, {shape.text}"
-            print(f"{name:34s} {got.best:7.3f} {got.median:7.3f} {got.floor:7.3f} {got.ratio:6.2f}")
+            jax = jax_us(shape) if inference == "adf" else np.nan
+            figures = (got.best, got.median, got.floor, got.ratio, jax, jax / got.best)
+            cells = (f"{figure:.3g}" if np.isfinite(figure) else "" for figure in figures)
+            lines.append((inference, shape.name, shape.text, *cells))
+    print_table(
+        "PBP row by row, float64, one core, prior refresh included: microseconds a data point",
+        ("", "size", "data and network", "kernel", "median", "floor", "x floor", "JAX", "/ kernel"),
+        lines,
+        right=range(3, 9),
+    )
+    print("kernel: best run; floor: the operations of a point at this core's multiply-add rate")
 
 
 if __name__ == "__main__":

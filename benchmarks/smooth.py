@@ -11,27 +11,25 @@ not run again.
 from __future__ import annotations
 
 import argparse
-import json
 import time
-import warnings
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesprop import BayesianMLPRegressor
+from bayesprop import BayesianMLPRegressor, metrics
 from bayesprop.cli.console import print_table
-from benchmarks.tables import rows_of
+from bayesprop.model.predictive import GaussianPredictive, Predictive
+from benchmarks.tables import mean_of, rows_of, run_missing
 
 N_TEST, MOST_ROWS_OF_PEER = 1_000, 1_000
-OURS = "mlp"
+OURS, PARTS = "mlp", ("log_likelihood", "coverage", "seconds")
 Columns = np.ndarray
 
 
@@ -149,28 +147,12 @@ def case(name: str, n_rows: int, noise: float, draw: int) -> Case:
     return Case(x[:n_rows], y[:n_rows], x[n_rows:], y[n_rows:])
 
 
-class Predicted(NamedTuple):
-    """Means, log densities of the test targets, and whether 90 % intervals hold them."""
-
-    mean: np.ndarray
-    log_prob: np.ndarray
-    inside: np.ndarray
-
-
-def ours(of: Case, seed: int) -> Predicted:
+def ours(of: Case, seed: int) -> Predictive:
     """Fit and predict the default."""
-    predicted = BayesianMLPRegressor(random_state=seed).fit(of.x, of.y).predict_dist(of.x_test)
-    low, high = predicted.interval(0.9).T
-    inside = (low <= of.y_test) & (of.y_test <= high)
-    return Predicted(predicted.mean, predicted.log_prob(of.y_test), inside)
+    return BayesianMLPRegressor(random_state=seed).fit(of.x, of.y).predict_dist(of.x_test)
 
 
-def gaussian(mean: np.ndarray, std: np.ndarray, y: np.ndarray) -> Predicted:
-    """Score normal distributions."""
-    return Predicted(mean, stats.norm.logpdf(y, mean, std), np.abs(y - mean) <= 1.6449 * std)
-
-
-def process(of: Case, seed: int) -> Predicted:
+def process(of: Case, seed: int) -> Predictive:
     """Fit and predict scikit-learn's Gaussian process."""
     lengths = Matern(np.ones(of.x.shape[1]), (1e-2, 1e4), nu=2.5)
     kernel = ConstantKernel(1.0, (1e-4, 1e6)) * lengths + WhiteKernel(1e-2, (1e-10, 1e1))
@@ -178,10 +160,11 @@ def process(of: Case, seed: int) -> Predicted:
         kernel, normalize_y=True, n_restarts_optimizer=2, random_state=seed
     )
     model = make_pipeline(StandardScaler(), peer).fit(of.x, of.y)
-    return gaussian(*model.predict(of.x_test, return_std=True), of.y_test)
+    mean, std = model.predict(of.x_test, return_std=True)
+    return GaussianPredictive(mean, np.zeros(N_TEST), std**2)
 
 
-def catboost(of: Case, seed: int) -> Predicted:
+def catboost(of: Case, seed: int) -> Predictive:
     """Fit and predict CatBoost with its own uncertainty."""
     from catboost import CatBoostRegressor  # of the group `peers`
 
@@ -189,62 +172,36 @@ def catboost(of: Case, seed: int) -> Predicted:
         loss_function="RMSEWithUncertainty", verbose=0, random_seed=seed, allow_writing_files=False
     )
     mean, var = model.fit(of.x, of.y).predict(of.x_test).T
-    return gaussian(mean, np.sqrt(var), of.y_test)
+    return GaussianPredictive(mean, np.zeros(N_TEST), var)
 
 
 MODELS = {OURS: ours, "process": process, "catboost": catboost}
 
 
-def measured(run: Callable[[Case, int], Predicted], of: Case, seed: int) -> dict[str, float]:
+def measured(n_rows: int, noise: float, name: str, draw: int, model: str) -> dict[str, float]:
     """RMSE, log-likelihood, coverage of 90 % intervals, and processor seconds of one fit."""
-    started = time.process_time()
-    predicted = run(of, seed)
+    of, started = case(name, n_rows, noise, draw), time.process_time()
+    predicted = MODELS[model](of, draw)
     return {
-        "rmse": float(np.sqrt(np.mean(np.square(predicted.mean - of.y_test)))),
-        "log_likelihood": float(predicted.log_prob.mean()),
-        "coverage": float(predicted.inside.mean()),
+        "rmse": metrics.rmse(predicted, of.y_test),
+        "log_likelihood": metrics.mean_log_likelihood(predicted, of.y_test),
+        "coverage": metrics.coverage(predicted, of.y_test, 0.9),
         "seconds": time.process_time() - started,
     }
 
 
-def measure(out: Path, keys: list[Key], models: list[str]) -> None:
-    """Run what is missing."""
-    names = ("rows", "noise", "experiment", "draw")
-    done = {(*(row[name] for name in names), row["model"]) for row in rows_of(out)}
-    out.parent.mkdir(exist_ok=True)
-    for key in keys:
-        n_rows, noise, name, draw = key
-        for model in models:
-            is_too_long = model == "process" and n_rows > MOST_ROWS_OF_PEER
-            if (*key, model) in done or is_too_long:
-                continue
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                scores = measured(MODELS[model], case(name, n_rows, noise, draw), draw)
-            row = dict(zip(names, key, strict=True)) | {"model": model, **scores}
-            with out.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-
-
 def show(out: Path, keys: list[Key], models: list[str]) -> None:
     """Print means over draws of every case."""
-    rows: list[dict[str, Any]] = list(rows_of(out))
-    lines = []
+    rows, lines = rows_of(out), []
+    rows = [row | {"log_rmse": np.log(row["rmse"])} for row in rows]
     for n_rows, noise, name in dict.fromkeys(key[:3] for key in keys):
         cells = []
         for model in models:
-            of_case = (n_rows, noise, name, model)
-            some = [
-                [row[part] for part in ("rmse", "log_likelihood", "coverage", "seconds")]
-                for row in rows
-                if (row["rows"], row["noise"], row["experiment"], row["model"]) == of_case
-            ]
-            if not some:
-                cells.append("")
-                continue
-            rmse, *others = np.mean(some, axis=0)
-            rmse = np.exp(np.mean(np.log([row[0] for row in some])))
-            cells.append(f"{rmse:.4f} {others[0]:.2f} {others[1]:.3f} {others[2]:.1f}")
+            of = {"rows": n_rows, "noise": noise, "experiment": name, "model": model}
+            rmse = np.exp(mean_of(rows, "log_rmse", **of))
+            others = [mean_of(rows, part, **of) for part in PARTS]
+            text = f"{rmse:.4f} {others[0]:.2f} {others[1]:.3f} {others[2]:.1f}"
+            cells.append("" if np.isnan(rmse) else text)
         lines.append((f"{name}, {n_rows} rows, noise {noise:g}", *cells))
     title = "RMSE, log-likelihood, coverage of 90 % intervals, processor seconds"
     print_table(title, ("experiment", *models), lines, right=range(1, len(models) + 1))
@@ -262,7 +219,12 @@ def main() -> None:
     asked = parser.parse_args()
     each = asked.rows, asked.noise, asked.experiments, range(asked.draws)
     keys: list[Key] = [(*key,) for key in product(*each)]
-    measure(asked.out, keys, asked.models)
+    cases = (
+        (*key, model)
+        for key, model in product(keys, asked.models)
+        if model != "process" or key[0] <= MOST_ROWS_OF_PEER
+    )
+    run_missing(asked.out, ("rows", "noise", "experiment", "draw", "model"), cases, measured)
     show(asked.out, keys, asked.models)
 
 

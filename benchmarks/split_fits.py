@@ -6,8 +6,6 @@ ensemble that has its own rows, so that one compiled loop trains them all.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,19 +29,14 @@ N_ROWS = 100_000
 _BATCH_SIZE = 32
 
 
-class Splits(NamedTuple):
-    """Seconds for all splits, compiled code at hand; rows a second of `predict`."""
+def measure() -> list[tuple[str, str, str]]:
+    """Time whole estimators one by one, then the loop that trains all splits at once.
 
-    text: str
-    seconds: float
-    rows_a_second: float
-
-
-def measure() -> list[Splits]:
-    """Time whole estimators one by one, then the loop that trains all splits at once."""
+    Seconds for all splits, compiled code at hand; rows a second of `predict`.
+    """
     data = problem(BOSTON, n_epochs=1)
     rows = np.random.default_rng(0).standard_normal((N_ROWS, BOSTON.d))
-    found = []
+    lines = []
     for estimator in (PointNetworkRegressor, MCDropoutRegressor, DeepEnsembleRegressor):
         model = estimator(BOSTON.hidden, N_EPOCHS, random_state=0)
 
@@ -58,9 +51,9 @@ def measure() -> list[Splits]:
         predict()
         seconds = best_seconds(fit_all, n_runs=2)
         speed = N_ROWS / best_seconds(predict, n_runs=3)
-        found.append(Splits(f"{estimator.__name__}, one by one", seconds, speed))
+        lines.append((f"{estimator.__name__}, one by one", f"{seconds:.2f}", f"{speed:,.0f}"))
     together = best_seconds(_all_at_once(data.x, data.y), n_runs=3)
-    return [*found, Splits("point network, together", together, float("nan"))]
+    return [*lines, ("point network, together", f"{together:.2f}", "")]
 
 
 def _all_at_once(x: np.ndarray, y: np.ndarray):
@@ -84,25 +77,10 @@ def _all_at_once(x: np.ndarray, y: np.ndarray):
     return train
 
 
-def _shown(rate: float) -> str:
-    return "" if np.isnan(rate) else f"{rate:,.0f}"
-
-
 def main() -> None:
     """Print the table."""
-    print_table(
-        f"{N_SPLITS} splits x {N_EPOCHS} epochs of boston's size",
-        ("what", "seconds", "predict, rows/s"),
-        [
-            (
-                s.text,
-                f"{s.seconds:.2f}",
-                "" if np.isnan(s.rows_a_second) else f"{s.rows_a_second:,.0f}",
-            )
-            for s in measure()
-        ],
-        right=(1, 2),
-    )
+    title = f"{N_SPLITS} splits x {N_EPOCHS} epochs of boston's size"
+    print_table(title, ("what", "seconds", "predict, rows/s"), measure(), right=(1, 2))
 
 
 if __name__ == "__main__":

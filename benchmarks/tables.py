@@ -11,7 +11,9 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,10 +127,10 @@ MODELS: dict[str, Callable[[Split, int], Any]] = {
 }
 
 
-def scores(run: Callable[[Split, int], Any], split: Split, seed: int) -> dict[str, float]:
+def scores(model: str, split: Split, seed: int) -> dict[str, float]:
     """Log loss, nats a row, share of errors and processor seconds of one fit."""
     started = time.process_time()
-    classes, proba = run(split, seed)
+    classes, proba = MODELS[model](split, seed)
     seconds = time.process_time() - started
     at = np.searchsorted(classes, split.y_test)
     p = np.maximum(proba[np.arange(len(at)), at], 1e-15)
@@ -136,10 +138,15 @@ def scores(run: Callable[[Split, int], Any], split: Split, seed: int) -> dict[st
     return {"log_loss": -float(np.log(p).mean()), "error": wrong, "seconds": seconds}
 
 
-def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+def rows_of(path: Path) -> list[dict[str, Any]]:
     """Read what was measured already."""
-    if path.exists():
-        yield from map(json.loads, path.read_text().splitlines())
+    return list(map(json.loads, path.read_text().splitlines())) if path.exists() else []
+
+
+def mean_of(rows: list[dict[str, Any]], part: str, **key: Any) -> float:
+    """Mean of a part over the rows of a key; NaN where there are none."""
+    values = [row[part] for row in rows if key.items() <= row.items()]
+    return float(np.mean(values)) if values else float("nan")
 
 
 def run_missing(
@@ -153,41 +160,43 @@ def run_missing(
     out.parent.mkdir(exist_ok=True)
     for case in cases:
         if case not in done:
-            row = dict(zip(names, case, strict=True)) | score(*case)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                row = dict(zip(names, case, strict=True)) | score(*case)
             with out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
 
 
-def measure(folder: Path, out: Path, n_splits: int, models: list[str]) -> None:
-    """Run what is missing, split by split."""
-    done = {(row["table"], row["split"], row["model"]) for row in rows_of(out)}
-    out.parent.mkdir(exist_ok=True)
-    for number in range(n_splits):
-        for name in TARGETS:
-            missing = [model for model in models if (name, number, model) not in done]
-            split = split_of(folder, name, number) if missing else None
-            for model in missing:
-                measured = scores(MODELS[model], split, number)
-                row = {"table": name, "split": number, "model": model, **measured}
-                with out.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+def compare(
+    asked: argparse.Namespace,
+    tables: Iterable[str],
+    split_of: Callable[[str, int], Split],
+    scores_of: Callable[[str, str, Split, int], dict[str, Any]],
+) -> None:
+    """Run what is missing of all models, split by split; a table is divided once for all of them.
+
+    scores_of
+        (table, model, split, seed).
+    """
+    divided_once = lru_cache(maxsize=1)(split_of)
+
+    def score(table: str, number: int, model: str) -> dict[str, Any]:
+        return scores_of(table, model, divided_once(table, number), number)
+
+    ordered = product(range(asked.splits), tables, asked.models)
+    cases = ((table, number, model) for number, table, model in ordered)
+    run_missing(asked.out, ("table", "split", "model"), cases, score)
 
 
 def show(out: Path, models: list[str]) -> None:
     """Print means over splits, and ours as a ratio to the best of the others of each table."""
-    rows = list(rows_of(out))
-    lines, ratios = [], []
+    rows, lines, ratios = rows_of(out), [], []
     for name in TARGETS:
-        losses = {
-            model: [r["log_loss"] for r in rows if (r["table"], r["model"]) == (name, model)]
-            for model in models
-        }
-        means = {model: float(np.mean(values)) for model, values in losses.items() if values}
-        seconds = [r["seconds"] for r in rows if (r["table"], r["model"]) == (name, OURS)]
-        ratio = means[OURS] / min(value for model, value in means.items() if model != OURS)
-        ratios.append(ratio)
-        each = [f"{means[model]:.3f}" for model in models]
-        lines.append((name, *each, f"{ratio:.2f}", f"{np.mean(seconds):.1f}"))
+        means = {model: mean_of(rows, "log_loss", table=name, model=model) for model in models}
+        ratios.append(means[OURS] / np.nanmin([means[model] for model in models if model != OURS]))
+        seconds = mean_of(rows, "seconds", table=name, model=OURS)
+        each = [f"{mean:.3f}" for mean in means.values()]
+        lines.append((name, *each, f"{ratios[-1]:.2f}", f"{seconds:.1f}"))
     mean = float(np.exp(np.mean(np.log(ratios))))
     print_table(
         "Log loss, nats a row, mean over splits",
@@ -197,20 +206,23 @@ def show(out: Path, models: list[str]) -> None:
     )
 
 
-def asked_for(description: str | None, models: Iterable[str], out: str) -> argparse.Namespace:
-    """Read the command line of a comparison on tables: folder, splits, models and out."""
+def asked_for(
+    description: str | None, out: str, models: Iterable[str] = (), *, splits: int = 5
+) -> argparse.Namespace:
+    """Read the command line of a comparison on tables: folder, splits, out, and models if any."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("folder", type=Path, help="where NAME.csv, or NAME.csv.gz, lies")
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--models", nargs="+", choices=list(models), default=list(models))
+    parser.add_argument("--splits", type=int, default=splits)
     parser.add_argument("--out", type=Path, default=Path(out))
+    if names := list(models):
+        parser.add_argument("--models", nargs="+", choices=names, default=names)
     return parser.parse_args()
 
 
 def main() -> None:
     """Measure and print."""
-    asked = asked_for(__doc__, MODELS, "results/tables.jsonl")
-    measure(asked.folder, asked.out, asked.splits, asked.models)
+    asked = asked_for(__doc__, "results/tables.jsonl", MODELS)
+    compare(asked, TARGETS, partial(split_of, asked.folder), lambda _table, *of: scores(*of))
     show(asked.out, asked.models)
 
 

@@ -97,15 +97,19 @@ def test_epoch_of_losses_is_the_objective_whatever_the_batches():
     method = vi.closed_form_vi(model, learning_rate=1e-12)
     state = method.init(jax.random.key(0), params_of(model).q.m)
     whole = -float(vi.elbo(model, state.params, rows)) / weight.sum()
-    for batch_size in (7, 40):
-        args = {"batch_size": batch_size}
-        _, info = loops.epoch(method.update, state, jax.random.key(3), rows, **args)
-        assert float(info.loss) == pytest.approx(whole, rel=1e-4)
+    _, info = loops.epoch(method.update, state, jax.random.key(3), rows, batch_size=7)
+    assert float(info.loss) == pytest.approx(whole, rel=1e-4)
 
 
-@pytest.mark.parametrize("likelihood", [InputNoise(1), Categorical(3, "taylor")])
-@pytest.mark.parametrize("scale", ["fan_in", "empirical"])
-@pytest.mark.parametrize("prior", ["normal", "laplace"])
+@pytest.mark.parametrize(
+    ("likelihood", "scale", "prior"),
+    [
+        (InputNoise(1), "fan_in", "normal"),
+        (InputNoise(1), "empirical", "laplace"),
+        (Categorical(3, "taylor"), "fan_in", "laplace"),
+        (Categorical(3, "taylor"), "empirical", "normal"),
+    ],
+)
 def test_gradient_against_finite_differences(likelihood, scale, prior):
     model = vi.Model(likelihood, prior=prior, prior_scale=scale)
     with jax.enable_x64(True):

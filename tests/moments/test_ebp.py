@@ -79,7 +79,7 @@ def test_three_labels_of_a_binary_neuron_come_near_enumeration(seed):
     with_bias = np.column_stack([x, np.ones(3)])
     right = every[(np.sign(with_bias @ every.T) == y[:, None]).all(axis=0)]
     share = (np.column_stack([new, np.ones(200)]) @ right.T > 0).mean(axis=1)
-    p = special.expit(ebp.posterior_log_odds(state, new)[:, 0])
+    p = special.expit(ebp.scores(state, new)[:, 0])
     assert np.abs(p - share).mean() < 0.08
 
 
@@ -88,7 +88,7 @@ def test_probabilities_are_those_of_drawn_networks():
     rng = np.random.default_rng(2)
     h = ebp.init(rng, (30, 40, 1)).h
     x = rng.normal(size=(3, 30))
-    p = special.expit(ebp.posterior_log_odds(ebp.EBPState(h), x)[:, 0])
+    p = special.expit(ebp.scores(ebp.EBPState(h), x)[:, 0])
     n, ups = 4000, np.zeros(3)
     inputs = np.column_stack([x, np.ones(3)])
     for _ in range(n):
@@ -106,7 +106,7 @@ def test_real_weights_keep_their_variance_and_move_by_the_gradient():
     m, v = z @ state.h[0][:, 0] / 2.0, z @ z / 4.0
     slope = -stats.norm.pdf(m / np.sqrt(v)) / stats.norm.cdf(-m / np.sqrt(v)) / np.sqrt(v)
     np.testing.assert_allclose(after.h[0][:, 0], state.h[0][:, 0] + slope * z / 2.0)
-    scores = ebp.most_probable_outputs(state, x, weights="real")
+    scores = ebp.scores(state, x, weights="real", is_map=True)
     assert scores[0, 0] == pytest.approx(m)
 
 
@@ -142,7 +142,7 @@ def test_a_weighted_row_is_absorbed_like_its_copies(weights):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
     assert info.steps_shortened == told.steps_shortened
     halves, _ = ebp.data_pass(start, x, y, np.arange(40), np.full(40, 0.5), weights=weights)
-    assert np.isfinite(ebp.posterior_log_odds(halves, x, weights=weights)).all()
+    assert np.isfinite(ebp.scores(halves, x, weights=weights)).all()
 
 
 @pytest.mark.parametrize("weight", [5.0, 1e3, 1e300])
@@ -152,6 +152,6 @@ def test_heavy_rows_do_not_run_away(weight):
     state = ebp.init(np.random.default_rng(0), (1, 1))
     for _ in range(3):
         state, _ = ebp.data_pass(state, x, y, np.arange(50), np.full(50, weight), weights="real")
-    odds = ebp.posterior_log_odds(state, x, weights="real")
+    odds = ebp.scores(state, x, weights="real")
     assert np.isfinite(odds).all()
     assert np.mean((odds > 0.0) == (y > 0.0)) > 0.9

@@ -139,7 +139,7 @@ class PBPClassifier(_Params, BayesianClassifier):
         self._engine()
 
     def _engine(self) -> Engine:
-        return Engine(self.activation, self.inference, name=self.engine, targets="classes")
+        return Engine(self.activation, self.inference, 1, self.engine)
 
     def build_method(self, task: Classes, n_inputs: int) -> PBPClasses:
         """Return the method that the hyper-parameters describe."""

@@ -134,7 +134,8 @@ class BayesianEstimator(BaseEstimator, ABC, Generic[P]):
             Rows in the original units, columns as in `fit`; NaN where a value is missing: the
             prediction is then a mixture over what it may be.
         """
-        return self.fitted_.predict(self.checked_inputs(X))
+        X = self.checked_inputs(X)
+        return self.fitted_.predict(X)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that loads without running code."""

@@ -193,12 +193,8 @@ def absorb(h: tuple, row: Row, kind: WeightKind) -> Absorbed:
 
     def step(_: Any, so_far: Absorbed) -> Absorbed:
         new = _absorb_part(so_far.h, part, kind)
-        return Absorbed(
-            new.h,
-            so_far.log_z,
-            so_far.refused | new.refused,
-            so_far.shortened + new.shortened,
-        )
+        refused, shortened = so_far.refused | new.refused, so_far.shortened + new.shortened
+        return so_far._replace(h=new.h, refused=refused, shortened=shortened)
 
     first = first._replace(log_z=n_parts * first.log_z)
     return jax.lax.fori_loop(1, n_parts.astype(int), step, first)
@@ -270,45 +266,33 @@ def _few_lengths(n: int) -> int:
     return -(-n // unit) * unit
 
 
-@partial(jax.jit, static_argnames="kind")
-def _log_odds(h: tuple, x: Float[Array, "n d"], kind: WeightKind) -> Float[Array, "n o"]:
-    moments = [kind.moments(layer) for layer in h]
-
-    def of_one(x: Float[Array, " d"]) -> Float[Array, " o"]:
-        m, v = output_moments(moments, x)
+@partial(jax.jit, static_argnames=("kind", "is_map"))
+def _scores(h: tuple, x: Float[Array, "n d"], kind: WeightKind, *, is_map: bool) -> Array:
+    def log_odds(x: Float[Array, " d"]) -> Float[Array, " o"]:
+        m, v = output_moments([kind.moments(layer) for layer in h], x)
         z = m / jnp.sqrt(v)
         return log_cdf(z) - log_cdf(-z)
 
-    return jax.vmap(of_one)(x)
-
-
-@in_float64
-def posterior_log_odds(
-    state: EBPState, x: Float[np.ndarray, "n d"], *, weights: str = "binary"
-) -> Float[np.ndarray, "n o"]:
-    """Return log P(1) - log P(-1) of every output, averaged over the posterior, nats."""
-    return np.asarray(_log_odds(tuple(map(jnp.asarray, state.h)), jnp.asarray(x), KINDS[weights]))
-
-
-@partial(jax.jit, static_argnames="kind")
-def _most_probable(h: tuple, x: Float[Array, "n d"], kind: WeightKind) -> Float[Array, "n o"]:
-    weights = [kind.mode(layer) for layer in h]
-
-    def of_one(z: Float[Array, " d"]) -> Float[Array, " o"]:
-        for w in weights[:-1]:
+    def of_mode(z: Float[Array, " d"]) -> Float[Array, " o"]:
+        *hidden, last = map(kind.mode, h)
+        for w in hidden:
             z = jnp.where(dense_apply(w, z) < 0.0, -1.0, 1.0)
-        return dense_apply(weights[-1], z)
+        return dense_apply(last, z)
 
-    return jax.vmap(of_one)(x)
+    return jax.vmap(of_mode if is_map else log_odds)(x)
 
 
 @in_float64
-def most_probable_outputs(
-    state: EBPState, x: Float[np.ndarray, "n d"], *, weights: str = "binary"
+def scores(
+    state: EBPState, x: Float[np.ndarray, "n d"], *, weights: str = "binary", is_map: bool = False
 ) -> Float[np.ndarray, "n o"]:
-    """Return the inputs of the output units, in the one network of the most probable weights."""
+    """Return log P(1) - log P(-1) of every output, averaged over the posterior, nats.
+
+    is_map
+        Return the inputs of the output units in the one network of the most probable weights.
+    """
     h = tuple(map(jnp.asarray, state.h))
-    return np.asarray(_most_probable(h, jnp.asarray(x), KINDS[weights]))
+    return np.asarray(_scores(h, jnp.asarray(x), KINDS[weights], is_map=is_map))
 
 
 @dataclass(frozen=True)
@@ -373,14 +357,13 @@ class EBPNetwork(RowPasses):
 
     def predict(self, state: EBPState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Average over the signs of the outputs; every network of the posterior is certain."""
-        outputs = most_probable_outputs if self.is_map else posterior_log_odds
-        scores = outputs(state, padded(x), weights=self.weights)[: len(x)]
-        if scores.shape[1] == 1:
-            scores = np.hstack([np.zeros_like(scores), scores])
+        of_outputs = scores(state, padded(x), weights=self.weights, is_map=self.is_map)[: len(x)]
+        if of_outputs.shape[1] == 1:
+            of_outputs = np.hstack([np.zeros_like(of_outputs), of_outputs])
         if self.is_map:
-            proba = np.eye(scores.shape[1])[scores.argmax(axis=1)]
+            proba = np.eye(of_outputs.shape[1])[of_outputs.argmax(axis=1)]
         else:
-            proba = special.softmax(scores, axis=1)
+            proba = special.softmax(of_outputs, axis=1)
         return ClassPredictive.of_codes(proba, np.zeros(len(x)))
 
     def to_stored(self, state: EBPState) -> Stored:

@@ -36,10 +36,10 @@ def relu(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
     return relu_float64(m, v) if is_double else relu_float32(m, v)
 
 
-def _tail_integrals(t: Float[Array, "..."]) -> tuple[Array, Array, Array]:
-    """First three iterated integrals of the Gaussian density over [t, inf), for t >= 5.
+def _tail_integrals(t: Float[Array, "..."]) -> tuple[Array, Array]:
+    """Return E[(x - t)+] and E[(x - t)+²] / 2 of a standard Gaussian x, for t >= 5.
 
-    Q, E[(x - t)+] and E[(x - t)+²] / 2 by the continued fraction of their ratios,
+    Iterated integrals of the density over [t, inf), by the continued fraction of their ratios,
     r_n = 1 / (t + (n + 1) r_{n+1}), in which all terms are positive: the closed forms lose
     t⁴ in relative accuracy.
     """
@@ -53,7 +53,7 @@ def _tail_integrals(t: Float[Array, "..."]) -> tuple[Array, Array, Array]:
     r_1 = 1.0 / (t + 2.0 * r_2)
     r_0 = 1.0 / (t + r_1)
     upper = density * r_0
-    return upper, upper * r_1, upper * r_1 * r_2
+    return upper * r_1, upper * r_1 * r_2
 
 
 @jax.custom_jvp
@@ -67,11 +67,9 @@ def relu_float64(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
     """
     std = jnp.sqrt(v)
     a = m / jnp.maximum(std, _LEAST_STD_64)
-    density = jnp.exp(-0.5 * a * a) / _SQRT_2PI
-    lower, upper = 0.5 * erfc(-a / jnp.sqrt(2.0)), 0.5 * erfc(a / jnp.sqrt(2.0))
-    mean = m * lower + std * density
-    share = lower + a * a * lower * upper + a * density * (upper - lower) - density**2
-    _, first, half_second = _tail_integrals(jnp.maximum(-a, _TAIL_FROM))
+    bell = _exact_bell(a)
+    mean, share = m * bell.lower + std * bell.density, _relu_share(a, bell)
+    first, half_second = _tail_integrals(jnp.maximum(-a, _TAIL_FROM))
     in_tail = a < -_TAIL_FROM
     return Gaussian(
         jnp.where(in_tail, std * first, mean),
@@ -83,9 +81,7 @@ def relu_float64(m: Float[Array, "..."], v: Float[Array, "..."]) -> Gaussian:
 def _relu_float64_jvp(primals: tuple, tangents: tuple) -> tuple[Gaussian, Gaussian]:
     (m, v), (dm, dv) = primals, tangents
     std = jnp.maximum(jnp.sqrt(v), _LEAST_STD_64)
-    a = m / std
-    density = jnp.exp(-0.5 * a * a) / _SQRT_2PI
-    lower, upper = 0.5 * erfc(-a / jnp.sqrt(2.0)), 0.5 * erfc(a / jnp.sqrt(2.0))
+    density, lower, upper = _exact_bell(m / std)
     out = relu_float64(m, v)
     d_mean = lower * dm + 0.5 * density / std * dv
     d_var = 2.0 * out.m * upper * dm + (lower - out.m * density / std) * dv
@@ -106,10 +102,9 @@ def _relu_and_slopes(m: Array, v: Array) -> tuple[Gaussian, _Slopes]:
     # sqrt(1 / v): XLA turns m / sqrt(v) into a reciprocal square root that it cannot vectorise.
     per_std = jnp.sqrt(1.0 / jnp.maximum(v, _LEAST_VAR_32))
     a = m * per_std
-    density, lower, upper = _bell(a)
+    density, lower, upper = bell = _quick_bell(a)
     mean = m * lower + v * per_std * density
-    share = lower + a * a * lower * upper + a * density * (upper - lower) - density * density
-    moments = Gaussian(jnp.maximum(mean, 0.0), v * jnp.maximum(share, 0.0))
+    moments = Gaussian(jnp.maximum(mean, 0.0), v * jnp.maximum(_relu_share(a, bell), 0.0))
     density_per_std = density * per_std
     by_v = lower - mean * density_per_std
     return moments, _Slopes(lower, 0.5 * density_per_std, 2.0 * mean * upper, by_v)
@@ -148,7 +143,19 @@ class _Bell(NamedTuple):
     upper: Array
 
 
-def _bell(a: Float[Array, "..."]) -> _Bell:
+def _relu_share(a: Float[Array, "..."], bell: _Bell) -> Float[Array, "..."]:
+    """Variance of max(0, a + e), e ~ N(0, 1)."""
+    density, lower, upper = bell
+    return lower + a * a * lower * upper + a * density * (upper - lower) - density * density
+
+
+def _exact_bell(a: Float[Array, "..."]) -> _Bell:
+    root_2 = jnp.sqrt(2.0)
+    density = jnp.exp(-0.5 * a * a) / _SQRT_2PI
+    return _Bell(density, 0.5 * erfc(-a / root_2), 0.5 * erfc(a / root_2))
+
+
+def _quick_bell(a: Float[Array, "..."]) -> _Bell:
     """Compute phi(a), Phi(a), Q(a) from one exponential: erfc costs four times as much."""
     u = jnp.minimum(jnp.abs(a), _FURTHEST)
     t = (u - _CENTRE) / (u + _CENTRE)
@@ -178,9 +185,8 @@ def soft_relu(
     spread = v + softness
     r = jnp.sqrt(spread)
     a = m / r
-    density = jnp.exp(-0.5 * a * a) / _SQRT_2PI
-    lower, upper = 0.5 * erfc(-a / jnp.sqrt(2.0)), 0.5 * erfc(a / jnp.sqrt(2.0))
-    whole = lower + a * a * lower * upper + a * density * (upper - lower) - density**2
+    density, lower, _ = bell = _exact_bell(a)
+    whole = _relu_share(a, bell)
     line, bend = lower**2, 0.5 * density**2
     d = v / spread
     var = spread * (d * line + d**2 * bend + d**3 * (whole - line - bend))

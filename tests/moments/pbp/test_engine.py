@@ -171,14 +171,6 @@ def test_weight_zero_is_an_absent_row(inference):
     assert got[1] == expected[1]
 
 
-def test_the_authors_rules_differ_only_where_a_guard_fires():
-    state, x, y = problem((2, 4, 1), 300)
-    orders = [np.arange(300)] * 2
-    guarded, infos = train(state, x, y, orders)
-    assert not any(any(info.guards.values()) for info in infos)
-    assert_states_close(guarded, train(state, x, y, orders, guarded=False)[0], rtol=0.0)
-
-
 def plain_refresh(state, least_information):
     """Supplement eq. 35-39 with the textbook eq. 9-10, weight by weight."""
     passed_over = 0

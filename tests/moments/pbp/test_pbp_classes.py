@@ -128,22 +128,6 @@ def test_one_label_is_the_moments_of_the_exact_posterior():
             assert v == pytest.approx(np.average((weight - mean) ** 2, weights=tilted), rel=1e-7)
 
 
-def test_one_weight_comes_near_exact_bayes():
-    """Eight labels, one weight: assumed density filtering against the posterior on a grid."""
-    y = np.array([1, 1, -1, 1, 1, 1, -1, 1.0])
-    after, info = data_pass(
-        linear_state(1.5, 0), np.zeros((8, 0)), y[:, None], np.arange(8), targets="classes"
-    )
-    grid = np.linspace(-8.0, 8.0, 20_001)
-    posterior = stats.norm.pdf(grid, 0, 1.5**0.5) * special.ndtr(np.outer(y, grid)).prod(axis=0)
-    mean = np.average(grid, weights=posterior)
-    assert after.m[0].item() == pytest.approx(mean, abs=0.05)
-    assert after.v[0].item() == pytest.approx(
-        np.average((grid - mean) ** 2, weights=posterior), rel=0.1
-    )
-    assert info.log_z == pytest.approx(np.log(posterior.sum() * (grid[1] - grid[0])), abs=0.06)
-
-
 def test_a_weight_is_a_power_of_the_factor():
     start, none, label = linear_state(1.5, 0), np.zeros((1, 0)), np.ones((1, 1))
     rule = {"order": np.array([0]), "targets": "classes"}

@@ -14,13 +14,6 @@ from bayesprop.moments.pbp import state as pbp_state
 NOISE, PRIOR = 0.4, 1.7
 
 
-def rows(n: int, d: int, seed: int = 0, o: int = 1):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n, d))
-    y = np.stack([np.tanh(x[:, 0]) + 0.1 * k for k in range(o)], axis=1)
-    return x, y + 0.2 * rng.normal(size=(n, o))
-
-
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_one_weight_is_exact_bayes(batch_size: int):
     noise_var, prior_var = 0.4, 1.7
@@ -59,15 +52,13 @@ def test_a_batch_of_a_linear_model_has_the_exact_marginals():
 
 
 def test_a_batch_of_one_is_the_paper():
-    x, y = rows(6, 3, o=2)
-    one = batched = pbp_state.init(np.random.default_rng(0), (3, 5, 4, 2))
-    weight = np.linspace(0.0, 2.0, 6)
-    one, _ = updates.data_pass(one, x, y, np.arange(6), weight, activation="erf")
+    rng = np.random.default_rng(0)
+    x, y, weight = rng.normal(size=(6, 3)), rng.normal(size=(6, 2)), np.linspace(0.0, 2.0, 6)
+    one = batched = pbp_state.init(rng, (3, 5, 4, 2))
+    one, _ = updates.data_pass(one, x, y, np.arange(6), weight)
     for i in range(6):
         # A batch of two whose second row is padding.
-        batched, _ = updates.data_pass(
-            batched, x, y, np.array([i]), weight, activation="erf", batch_size=2
-        )
+        batched, _ = updates.data_pass(batched, x, y, np.array([i]), weight, batch_size=2)
     assert_states_close(one, batched, rtol=1e-8, atol=1e-13)
 
 
@@ -98,9 +89,7 @@ def learnable(sizes, n, seed=0, targets="numbers"):
 @pytest.mark.parametrize(
     ("sizes", "inference", "targets"),
     [
-        ((4, 20, 1), "adf", "numbers"),
         ((3, 7, 5, 2), "adf", "numbers"),
-        ((2, 1), "adf", "numbers"),
         ((4, 10, 1), "sep", "numbers"),
         ((3, 6, 5, 4), "adf", "classes"),
         ((3, 6, 1), "sep", "classes"),

@@ -262,6 +262,7 @@ class Run:
         order = np.ascontiguousarray(order, dtype=np.int64)
         if self._has_absent_rows:
             order = order[weight[order] > 0.0]
+        order = read_only(order)
         work, average = self._packed.work, self._packed.average
         if average is not None and len(order):
             n_removed = float(average.average.any())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -28,7 +28,7 @@ _N_PAIRS = 32
 
 @dataclass(frozen=True)
 class Engine:
-    """The settings of a fit, and the code that honours them.
+    """How rows are absorbed, and by which code.
 
     activation
         A name in `model.layers.ACTIVATIONS`.
@@ -38,18 +38,15 @@ class Engine:
         Rows absorbed at once; 1 is the paper's algorithm.
     name
         "auto", "kernel" or "jax".
-    targets
-        What a row of y is.
     """
 
-    activation: str = "relu"
-    inference: Inference = "adf"
-    batch_size: int = 1
-    name: str = "auto"
-    targets: Targets = "numbers"
+    activation: str
+    inference: Inference
+    batch_size: int
+    name: str
 
     def __post_init__(self) -> None:
-        if self.name == "kernel" and not self._kernel_applies:
+        if self.name == "kernel" and not self.is_compiled:
             raise ValueError(
                 "engine='kernel' runs activation='relu' with batch_size=1, got "
                 f"activation={self.activation!r} and batch_size={self.batch_size}; use "
@@ -57,61 +54,14 @@ class Engine:
             )
 
     @property
-    def _kernel_applies(self) -> bool:
-        return self.activation == "relu" and self.batch_size == 1
-
-    @property
     def is_compiled(self) -> bool:
         """Whether the numba engine runs this fit."""
-        return self._kernel_applies and self.name != "jax"
+        return self.predicts_compiled and self.batch_size == 1
 
-    def epochs(
-        self,
-        state: PBPState,
-        x: Float[np.ndarray, "n d"],
-        y: Float[np.ndarray, "n o"],
-        orders: Orders,
-        sample_weight: Float[np.ndarray, " n"] | None = None,
-    ) -> Iterator[tuple[PBPState, PBPInfo]]:
-        """Yield state and info after each epoch: one pass over the rows, one prior refresh."""
-        rule: dict[str, Any] = {"inference": self.inference, "targets": self.targets}
-        from bayesprop.moments.pbp import engine
-
-        if self.is_compiled:
-            run = engine.Run(state, x, y, sample_weight, **rule)
-            yield from ((run.state, info) for info in run.epochs(orders))
-            return
-        from bayesprop.moments.pbp import updates
-
-        rule |= {"activation": self.activation, "batch_size": self.batch_size}
-        for order in orders:
-            state, info = updates.data_pass(state, x, y, order, sample_weight, **rule)
-            state, refreshed = engine.refresh_prior(state, targets=self.targets)
-            yield state, info + refreshed
-
-    def predict_moments(
-        self, state: PBPState, x: Float[np.ndarray, "n d"]
-    ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
-        """Mean and variance of the noise-free output at standardised rows."""
-        if self.activation == "relu" and self.name != "jax":
-            from bayesprop.moments.pbp import engine
-
-            return engine.predict_moments(state, x)
-        from bayesprop.moments.pbp import updates
-
-        return updates.predict_moments(state, x, activation=self.activation)
-
-    def sample_functions(
-        self,
-        rng: np.random.Generator | np.random.RandomState,
-        state: PBPState,
-        x: Float[np.ndarray, "n d"],
-        n_samples: int,
-    ) -> Float[np.ndarray, "s n o"]:
-        """Draw weights from q; each draw is one function, evaluated at all rows of x."""
-        from bayesprop.moments.pbp import updates
-
-        return updates.sample_functions(rng, state, x, n_samples, activation=self.activation)
+    @property
+    def predicts_compiled(self) -> bool:
+        """Whether the numba engine predicts."""
+        return self.activation == "relu" and self.name != "jax"
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +73,8 @@ class PBPNetwork(RowPasses):
     n_epochs: int
     weight_prior: GammaPrior
 
+    targets: ClassVar[Targets]
+
     @abstractmethod
     def _targets(self, y: np.ndarray) -> Float[np.ndarray, "n o"]:
         """Return what the engine meets."""
@@ -130,8 +82,34 @@ class PBPNetwork(RowPasses):
     def passes(
         self, rows: TrainingRows, start: PBPState, orders: Orders
     ) -> Iterator[tuple[PBPState, PBPInfo]]:
-        """Yield the state after each pass and its info."""
-        return self.engine.epochs(start, rows.x, self._targets(rows.y), orders, rows.weight)
+        """Yield state and info after each epoch: one pass over the rows, one prior refresh."""
+        from bayesprop.moments.pbp import engine
+
+        data, state = (rows.x, self._targets(rows.y)), start
+        rule: dict[str, Any] = {"inference": self.engine.inference, "targets": self.targets}
+        if self.engine.is_compiled:
+            run = engine.Run(start, *data, rows.weight, **rule)
+            yield from ((run.state, info) for info in run.epochs(orders))
+            return
+        from bayesprop.moments.pbp import updates
+
+        rule |= {"activation": self.engine.activation, "batch_size": self.engine.batch_size}
+        for order in orders:
+            state, info = updates.data_pass(state, *data, order, rows.weight, **rule)
+            state, refreshed = engine.refresh_prior(state, targets=self.targets)
+            yield state, info + refreshed
+
+    def output_moments(
+        self, state: PBPState, x: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
+        """Mean and variance of the noise-free output at standardised rows."""
+        if self.engine.predicts_compiled:
+            from bayesprop.moments.pbp import engine
+
+            return engine.predict_moments(state, x)
+        from bayesprop.moments.pbp import updates
+
+        return updates.predict_moments(state, x, activation=self.engine.activation)
 
     def before_new_rows(self, state: PBPState) -> PBPState:
         """Return the state with no row in its average factor."""
@@ -190,6 +168,8 @@ class PBPNumbers(PBPNetwork):
     noise_prior: GammaPrior
     y_scale: Float[np.ndarray, " o"]
 
+    targets = "numbers"
+
     @property
     def log_unit(self) -> float:
         """Log of one standardised unit of every target, in y, summed."""
@@ -231,7 +211,7 @@ class PBPNumbers(PBPNetwork):
 
     def predict(self, state: PBPState, x: Float[np.ndarray, "n d"]) -> GaussianPredictive:
         """Propagate moments through the network."""
-        m, v = self.engine.predict_moments(state, x)
+        m, v = self.output_moments(state, x)
         return GaussianPredictive(m, v, np.broadcast_to(state.noise_var, m.shape))
 
     def draw(
@@ -244,13 +224,17 @@ class PBPNumbers(PBPNetwork):
         include_noise: bool = False,
     ) -> Float[np.ndarray, "s n o"]:
         """Evaluate networks drawn from the posterior."""
-        f = self.engine.sample_functions(rng, state, x, n)
+        from bayesprop.moments.pbp.updates import sample_functions
+
+        f = sample_functions(rng, state, x, n, activation=self.engine.activation)
         return with_noise(f, state.noise_var, rng) if include_noise else f
 
 
 @dataclass(frozen=True, eq=False)
 class PBPClasses(PBPNetwork):
     """A network for classes: two have one output, more have one each."""
+
+    targets = "classes"
 
     def start(self, rng: np.random.Generator | np.random.RandomState) -> PBPState:
         """Return the posterior of no rows.
@@ -274,7 +258,7 @@ class PBPClasses(PBPNetwork):
         from bayesprop.moments.pbp import engine
         from bayesprop.numerics.gaussian_logits import gaussian_nodes, probit_entropy
 
-        m, v = self.engine.predict_moments(state, x)
+        m, v = self.output_moments(state, x)
         proba = np.exp(engine.log_class_probabilities(m, v))
         if m.shape[1] == 1:
             entropy = np.maximum(probit_entropy(m[:, 0], v[:, 0]), 0.0)

@@ -1,8 +1,7 @@
 """A PBP posterior that stays in the compiled layout between rows: for streams of single rows.
 
 It computes what `engine` does, without copying the state in and out at every call, and draws
-functions at a few inputs without drawing the weights. A call takes microseconds, most of them
-outside the compiled code: hence the memory that is made once.
+functions at a few inputs without drawing the weights.
 
 The weights into a unit are independent Gaussians, so that what the unit computes at k inputs, the
 rows of X, is jointly Gaussian,
@@ -15,7 +14,6 @@ weight, and the same distribution.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,7 +85,6 @@ class PBPStream:
         self._weights = read_only(np.ones(size)), read_only(np.full(size, float(recall_weight)))
         self._noise = np.empty((2, n_out))
         self._width = max(BLOCK * (units // BLOCK + 1) for units in self.layer_sizes[:-1])
-        self._memory_for = lru_cache(maxsize=4)(self._new_memory)
 
     @property
     def state(self) -> PBPState:
@@ -134,8 +131,9 @@ class PBPStream:
         out = np.empty((n_draws, len(x), self.layer_sizes[-1]))
         for first in range(0, n_draws, _CHUNK_DRAWS):
             part = out[first : first + _CHUNK_DRAWS]
-            normals, scratch, acts, spare = self._memory_for(len(part), len(x))
-            rng.standard_normal(out=normals)
+            normals = rng.standard_normal((len(part), n_normals(self.layer_sizes, len(x))))
+            acts, spare = np.zeros((2, *part.shape[:2], self._width))
+            scratch = np.empty(scratch_size(len(x)))
             draw_functions(self._packed.work, x, normals, scratch, acts, spare, part)
         return out
 
@@ -164,12 +162,6 @@ class PBPStream:
         stream._x[:], stream._y[:], stream._n_seen = x, y, n_seen
         return stream
 
-    def _new_memory(self, n_draws: int, k: int) -> tuple[np.ndarray, ...]:
-        """Return what `draw_functions` works with."""
-        normals = np.empty((n_draws, n_normals(self.layer_sizes, k)))
-        acts, spare = np.zeros((2, n_draws, k, self._width))
-        return normals, np.empty(scratch_size(k)), acts, spare
-
     def _checked(self, x: np.ndarray) -> np.ndarray:
         if x.ndim != 2 or x.shape[1] != self.layer_sizes[0]:
             raise ValueError(f"x must be (k, {self.layer_sizes[0]}), got shape {x.shape}")
@@ -194,46 +186,32 @@ def _entry(k, i, j):
 
 
 @inlined
-def _hidden_moments(work, depth, acts, s, at, scratch):
-    """Write mean and covariance of eight units, whose weights begin at `at`, for inputs acts[s]."""
+def _write_moments(work, depth, acts, s, at, scratch, last):
+    """Write mean and covariance of eight units, whose weights begin at `at`, for inputs acts[s].
+
+    In the last layer, of one output: its eight lanes are all the same.
+    """
     n_rows, k, scale = work.layers[depth, N_ROWS], acts.shape[1], work.scales[depth]
+    step = BLOCK if last else 1
     for a in range(k):
         start = (s * k + a) * acts.shape[2]
         m_a, pair = spread8(0.0), at
-        for i in range(n_rows):
-            m_a = m_a + load8(work.weights, pair) * spread_at(acts, start + i)
+        for i in range(start, start + n_rows, step):
+            m_a = m_a + load8(work.weights, pair) * (load8(acts, i) if last else spread_at(acts, i))
             pair += PAIR
-        store(scratch, BLOCK * a, scale * m_a)
+        store(scratch, BLOCK * a, scale * (spread8(total(m_a)) if last else m_a))
         for b in range(a + 1):
-            other = (s * k + b) * acts.shape[2]
+            gap = (b - a) * acts.shape[2]
             v_ab, pair = spread8(0.0), at + BLOCK
-            for i in range(n_rows):
-                product = spread_at(acts, start + i) * spread_at(acts, other + i)
+            for i in range(start, start + n_rows, step):
+                if last:
+                    product = load8(acts, i) * load8(acts, i + gap)
+                else:
+                    product = spread_at(acts, i) * spread_at(acts, i + gap)
                 v_ab = v_ab + load8(work.weights, pair) * product
                 pair += PAIR
+            v_ab = spread8(total(v_ab)) if last else v_ab
             store(scratch, _entry(k, a, b), scale * scale * v_ab)
-
-
-@inlined
-def _output_moments(work, depth, acts, s, at, scratch):
-    """Do as `_hidden_moments` for one output; all eight lanes are it."""
-    n_rows, k, scale = work.layers[depth, N_ROWS], acts.shape[1], work.scales[depth]
-    width = BLOCK * n_blocks(n_rows)
-    for a in range(k):
-        start = (s * k + a) * acts.shape[2]
-        m_a, pair = spread8(0.0), at
-        for unit in range(0, width, BLOCK):
-            m_a = m_a + load8(work.weights, pair) * load8(acts, start + unit)
-            pair += PAIR
-        store(scratch, BLOCK * a, spread8(scale * total(m_a)))
-        for b in range(a + 1):
-            other = (s * k + b) * acts.shape[2]
-            v_ab, pair = spread8(0.0), at + BLOCK
-            for unit in range(0, width, BLOCK):
-                product = load8(acts, start + unit) * load8(acts, other + unit)
-                v_ab = v_ab + load8(work.weights, pair) * product
-                pair += PAIR
-            store(scratch, _entry(k, a, b), spread8(scale * scale * total(v_ab)))
 
 
 @inlined
@@ -317,7 +295,7 @@ def draw_functions(work, x, normals, scratch, acts, spare, out):
         for unit in range(0, work.layers[depth, N_OUT] + 1, BLOCK):
             for s in range(n_draws):
                 if depth > 0 or s == 0:
-                    _hidden_moments(work, depth, spare, s, at, scratch)
+                    _write_moments(work, depth, spare, s, at, scratch, False)
                     _factorise(k, scratch)
                 _activate(k, scratch, normals, s * n_normals + used, acts, s, unit)
             at += size
@@ -326,7 +304,8 @@ def draw_functions(work, x, normals, scratch, acts, spare, out):
     for s in range(n_draws):
         for o in range(work.layers[last, N_OUT]):
             size = 2 * BLOCK * n_blocks(work.layers[last, N_ROWS])
-            _output_moments(work, last, spare, s, work.layers[last, WEIGHTS] + o * size, scratch)
+            at = work.layers[last, WEIGHTS] + o * size
+            _write_moments(work, last, spare, s, at, scratch, True)
             _factorise(k, scratch)
             for a in range(k):
                 value = scratch[BLOCK * a]
