@@ -207,6 +207,7 @@ for _action in (
     actions.Inspect,
     actions.Methods,
     actions.Datasets,
+    actions.Warm,
 ):
     add_command(app, _action)
 

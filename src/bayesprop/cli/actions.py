@@ -393,3 +393,15 @@ class Datasets(WithJson):
     """List the known data sets: size, target, licence, where they would come from."""
 
     summary: ClassVar = "List the known data sets."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Warm(Action):
+    """Compile what a first fit and prediction would wait for, as when an image is built.
+
+    The programs of the compiled engines (mlp, pbp) serve any table. They are kept beside the
+    package, or where it cannot be written to in the user's cache (NUMBA_CACHE_DIR decides).
+    """
+
+    summary: ClassVar = "Compile now what a first fit would wait for."
+    examples: ClassVar = ("bayesprop warm      (in a Dockerfile, after pip install)",)

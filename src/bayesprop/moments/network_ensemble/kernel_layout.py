@@ -60,7 +60,7 @@ class Layout(NamedTuple):
             room=room,
             few=few,
             numbers=numbers,
-            log_floor=np.ascontiguousarray(log_floor, np.float32),
+            log_floor=np.array(log_floor, np.float32),  # of one type, also from a file
             normals=normals,
             layers=self.layers,
             spreads=self.spreads,
