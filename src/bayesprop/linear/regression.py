@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import linalg, special
+from scipy import special
+from scipy.linalg import lapack
 
 from bayesprop.numerics import evidence
 from bayesprop.numerics.evidence import FIXED, Ascent, Groups, Weights
@@ -158,7 +159,7 @@ def solve(state: Statistics, output: int, prior_prec: Float[np.ndarray, " k"]) -
     below = np.hstack([np.diag(np.sqrt(prior_prec)), np.zeros((k, 1))])
     factor = _triangle(np.vstack([np.hstack([state.design, target]), below]))
     triangle = factor[:k, :k]
-    root = linalg.solve_triangular(triangle, np.eye(k), check_finite=False)
+    root = lapack.dtrtri(triangle)[0]  # a tenth of the time of solving, and no threads
     return Solved(
         mean=root @ factor[:k, k],
         root=root,
