@@ -225,7 +225,9 @@ def _checked(data: DataSet, x: Any, y: Any, features: list[str], source: str) ->
             f"{data.name} from {source} must have X {(data.n, data.d)} and y {(data.n,)}, got"
             f" {x.shape} and {y.shape}"
         )
-    if not data.classes and not (_is_near(y.mean(), data.y_mean) and _is_near(y.std(), data.y_std)):
+    published = np.array([data.y_mean, data.y_std], np.float64)  # None is nan
+    is_published = not np.isnan(published).any()
+    if is_published and not np.allclose([y.mean(), y.std()], published, rtol=0.0, atol=1e-3):
         raise TableError(
             f"{data.name} from {source} has another target: its mean and std must be"
             f" {data.y_mean} and {data.y_std}, got {y.mean():.4f} and {y.std():.4f}"
@@ -259,10 +261,6 @@ def _labelled(data: DataSet, x: Any, y: Any, source: str) -> tuple[np.ndarray, n
     x = np.asarray(x)
     is_bytes = data.image_shape is not None and x.size and x.min() >= 0 and x.max() <= 255
     return x.astype(np.uint8) if is_bytes else x, given.astype(labels.dtype)
-
-
-def _is_near(value: float, published: float | None) -> bool:
-    return published is None or abs(value - published) <= 1e-3
 
 
 PLACES = (_from_folder, _from_sklearn, _from_openml)

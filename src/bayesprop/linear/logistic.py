@@ -352,7 +352,7 @@ class _Point(NamedTuple):
 
 def _at(data: Rows, approximate: Approximation, prec: np.ndarray, before: _Point | None) -> _Point:
     """Approximate the posterior under prior precisions, from near the one before."""
-    prior = GaussianPrior(np.zeros(len(prec)), np.diag(prec))
+    prior = isotropic_prior(prec, 1)
     start = None if before is None else before.fitted.posterior
     return _Point(approximate(data, prior, start=start), prec)
 

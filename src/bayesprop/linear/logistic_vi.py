@@ -31,6 +31,7 @@ from bayesprop.linear.logistic import (
     information,
     inverse_root,
     logit_moments,
+    prior_of,
     residuals,
     structured,
 )
@@ -77,21 +78,21 @@ class _Move(NamedTuple):
 def expectations(at: Logits) -> Expected:
     """Integrate over the logits of every row."""
     if at.mean.shape[1] == 1:
-        found = logistic_moments(at.mean[:, 0], at.cov[:, 0, 0])
-        return Expected(found.softplus, found.proba[:, None], found.slope[:, None, None])
+        one = logistic_moments(at.mean[:, 0], at.cov[:, 0, 0])
+        return Expected(one.softplus, one.proba[:, None], one.slope[:, None, None])
     n, c = at.mean.shape
-    found = Expected(np.empty(n), np.empty((n, c)), np.empty((n, c, c)))
+    expected = Expected(np.empty(n), np.empty((n, c)), np.empty((n, c, c)))
     for part in chunks(n, 2 * _N_PAIRS * c):
         f = logit_nodes(Logits(at.mean[part], at.cov[part]), _N_PAIRS)
         largest = f.max(axis=-1, keepdims=True)
         p = np.exp(f - largest)
         total = p.sum(axis=-1, keepdims=True)
         p /= total
-        found.log_normaliser[part] = (largest + np.log(total))[..., 0].mean(axis=1)
-        found.proba[part] = mean = p.mean(axis=1)
+        expected.log_normaliser[part] = (largest + np.log(total))[..., 0].mean(axis=1)
+        expected.proba[part] = mean = p.mean(axis=1)
         square = p.transpose(0, 2, 1) @ p / f.shape[1]
-        found.curvature[part] = mean[:, :, None] * np.eye(c) - square
-    return found
+        expected.curvature[part] = mean[:, :, None] * np.eye(c) - square
+    return expected
 
 
 def elbo(data: Rows, prior: GaussianPrior, q: GaussianWeights) -> float:
@@ -162,10 +163,10 @@ def _start(
     max_steps: int,
 ) -> _Point:
     if start is None:
-        mode = find_mode(data, prior, max_steps=max_steps)
-        return _at(data, prior, mode.weights, structured(mode.prec, covariance))
-    inverse = np.linalg.inv(start.root)
-    return _at(data, prior, start.mean, structured(inverse.T @ inverse, covariance))
+        mean, prec, _ = find_mode(data, prior, max_steps=max_steps)
+    else:
+        mean, prec = prior_of(start)
+    return _at(data, prior, mean, structured(prec, covariance))
 
 
 def _move(point: _Point, covariance: str) -> _Move:
@@ -199,11 +200,11 @@ def _moved(
 def _at(data: Rows, prior: GaussianPrior, mean: np.ndarray, prec: np.ndarray) -> _Point:
     q = GaussianWeights(mean, inverse_root(prec))
     at = logit_moments(q, data.phi, data.n_logits)
-    found = expectations(at)
+    expected = expectations(at)
     return _Point(
         q=q,
         prec=prec,
-        elbo=expected_log_likelihood(data, at.mean, found.log_normaliser) - kl(q, prior),
-        slope=gradient(data, residuals(data, found.proba)) - prior.prec @ (mean - prior.mean),
-        target=prior.prec + information(data, found.curvature),
+        elbo=expected_log_likelihood(data, at.mean, expected.log_normaliser) - kl(q, prior),
+        slope=gradient(data, residuals(data, expected.proba)) - prior.prec @ (mean - prior.mean),
+        target=prior.prec + information(data, expected.curvature),
     )
