@@ -91,16 +91,13 @@ def target_of(request: RowRequest, frame: pl.DataFrame) -> Target:
 
 def divided(request: RowRequest, frame: pl.DataFrame, target: str, task: str | None) -> Division:
     """Divide a table into training and held-out rows, as asked."""
+    share = USUAL_SHARE if request.test_fraction is None else request.test_fraction
     return divide(
         frame,
         target,
         task,
-        HoldOut(_share(request), request.seed, request.group, request.time),
+        HoldOut(share, request.seed, request.group, request.time),
         weights=request.weights,
         drop=request.drop,
         where=table_name(request.table),
     )
-
-
-def _share(request: RowRequest) -> float:
-    return USUAL_SHARE if request.test_fraction is None else request.test_fraction
