@@ -88,7 +88,7 @@ def judge(
     """
     current().report(0.0, 1.0, "baselines")
     judged = _predicted(estimator, encoding, train, test, with_peers=with_peers)
-    return judged if judged.rows is None else _scored(judged, method, positive)
+    return _scored(judged, method, positive)
 
 
 def _predicted(
@@ -104,9 +104,10 @@ def _predicted(
 
 
 def _scored(judged: Judged, method: str, positive: int | None) -> Judged:
-    """Add the figures of what was predicted, and what there is to say of them."""
-    models, rows = judged.models or {}, judged.rows
-    assert rows is not None
+    """Add the figures of what was predicted, if anything was, and what there is to say of them."""
+    models, rows = judged.models, judged.rows
+    if models is None or rows is None:
+        return judged
     simple = {name: model for name, model in models.items() if name in ("model", *SIMPLE)}
     remarks = (*_what_does_as_well(simple, rows, method), *_which_peers_win(models, rows))
     return judged._replace(
