@@ -107,11 +107,6 @@ class ClassDetails:
         return "" if self.two is None else self.two.positive
 
     @property
-    def score_of_positive(self) -> ClassScore:
-        """How well it is found, where there is one."""
-        return next(one for one in self.class_scores if one.name == self.positive)
-
-    @property
     def examples(self) -> tuple[int, ...]:
         """Places of rows that are shown besides the least sure."""
         return tuple(row for pair in self.confused for row in pair.examples)

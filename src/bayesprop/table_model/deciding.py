@@ -67,11 +67,6 @@ class Positive(NamedTuple):
         """As a table spells it, fit to print."""
         return one_line(class_text(self.label))
 
-    @property
-    def other(self) -> Label:
-        """The negative class."""
-        return self.classes[1 - self.place]
-
 
 def check_two_classes(classes: tuple[Label, ...], option: str) -> None:
     """Refuse an option that is for two classes."""
