@@ -13,7 +13,7 @@ from bayesprop.model.target_maps import COUNT, POSITIVE, SHARE
 from bayesprop.model.task import Standardiser
 from bayesprop.report import of_classes, of_numbers
 from bayesprop.report.baselines import SIMPLE, Baselines
-from bayesprop.report.effects import Effects, effects, features_of
+from bayesprop.report.effects import MOMENTS, Effects, effects, features_of, probabilities
 from bayesprop.report.linear_weights import Weights, weights_of
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.of_numbers import NumberDetails
@@ -157,6 +157,7 @@ def collect(
     """
     classes = getattr(estimator, "classes_", None)
     task: Any = of_numbers if classes is None else of_classes
+    view = MOMENTS if classes is None else probabilities(classes, _place(metadata, classes))
     about = {} if classes is None else {"positive": _place(metadata, classes)}
     judged: Any = train if test is None else test
     reference = judged if train is None else train
@@ -176,22 +177,21 @@ def collect(
     if np.isnan(background).any():
         background = estimator.fitted_.filled(background)
     features = features_of(encoding, background) if pictures is None else ()
-    unsure, wrong = (
+    drawn = sample(len(y), seed)
+    unsure, wrong, listed = (
         describe(
             task.answers(predicted[at], y[at]),
             judged,
             at,
-            features,
+            described,
             standardise,
             predicted.gap_share[at],
         )
-        for at in (task.least_sure(predicted), task.most_wrong(predicted, y))
-    )
-    drawn = sample(len(y), seed)
-    plain = task.answers(predicted[drawn], y[drawn])
-    listed = tuple(
-        UnsureRow(int(row), int(judged.numbers[row]), answer, ())
-        for row, answer in zip(drawn, plain, strict=True)
+        for at, described in (
+            (task.least_sure(predicted), features),
+            (task.most_wrong(predicted, y), features),
+            (drawn, ()),
+        )
     )
     rule = {} if classes is None else {"rule": metadata.get("rule")}
     details = task.details(predicted, y, drawn, **about, **rule)
@@ -223,9 +223,7 @@ def collect(
         epistemic_share=predicted.epistemic_share,
         verdict=verdict(predicted, y, **about),
         conformal="" if test is None else task.conformal(predicted, y),
-        effects=effects(
-            smooth.predict_dist, background, features, task.view(predicted, **about), seed=seed
-        ),
+        effects=effects(smooth.predict_dist, background, features, view, seed=seed),
         unsure=unsure,
         wrong=wrong,
         listed=listed,

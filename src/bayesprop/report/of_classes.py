@@ -20,7 +20,6 @@ from bayesprop.report.calibration import (
     diagram,
     histogram,
 )
-from bayesprop.report.effects import View, probabilities
 from bayesprop.report.two_classes import TwoClasses, two_classes
 from bayesprop.report.unsure import N_ROWS, Answer
 from bayesprop.report.words import label, number, percent
@@ -106,11 +105,6 @@ class ClassDetails:
     def positive(self) -> str:
         """The positive one of two classes; empty where there are more."""
         return "" if self.two is None else self.two.positive
-
-    @property
-    def score_of_positive(self) -> ClassScore:
-        """How well it is found, where there is one."""
-        return next(one for one in self.class_scores if one.name == self.positive)
 
     @property
     def examples(self) -> tuple[int, ...]:
@@ -202,11 +196,6 @@ def _most_confused(predicted: ClassPredictive, y: np.ndarray) -> tuple[Confused,
             Confused(names[actual], names[answer], int(count[k]), share, tuple(surest.tolist()))
         )
     return tuple(confused)
-
-
-def view(predicted: ClassPredictive, positive: int = 1) -> View:
-    """Average probabilities."""
-    return probabilities(predicted.classes, positive)
 
 
 def least_sure(predicted: ClassPredictive) -> Int[np.ndarray, " k"]:

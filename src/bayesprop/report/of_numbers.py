@@ -12,7 +12,6 @@ from bayesprop import metrics
 from bayesprop.decisions import conformal as split_conformal
 from bayesprop.model.predictive import Predictive
 from bayesprop.report.calibration import PitHistogram, Promise, coverage_curve, pit_histogram
-from bayesprop.report.effects import MOMENTS, View
 from bayesprop.report.unsure import N_ROWS, Answer
 from bayesprop.report.words import alike, number, percent
 
@@ -99,11 +98,6 @@ def _is_even(predicted: Predictive) -> bool:
     """Whether 95 % of the predicted standard deviations lie within 5 % of each other."""
     low, high = np.quantile(predicted.std, (0.025, 0.975))
     return bool(high <= 1.05 * low)
-
-
-def view(_predicted: Predictive) -> View:
-    """Average mean and variances."""
-    return MOMENTS
 
 
 def least_sure(predicted: Predictive) -> Int[np.ndarray, " k"]:

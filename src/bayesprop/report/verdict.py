@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -86,7 +87,7 @@ def judge(pit: Float[np.ndarray, " n"], stretch: float) -> Verdict:
         return Verdict("unknown", headline, (f"The {counts}.",))
     chance = 2.0 * np.sqrt(0.9 * 0.1 / n)
     return _pronounce(
-        [*_width(folded, stretch), *_bias(pit)] or _shape(pit),
+        [*_width(folded, stretch), *_bias(pit)] or list(_shape(pit)),
         n,
         f"The {counts}.",
         chance,
@@ -113,7 +114,7 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray, positive: int = 1) -> 
         headline = f"Too few rows to judge its confidence: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (counts,))
     faults = [*_confidence(predicted, y, right), *_balance(predicted, y, positive)]
-    faults = faults or _levels(predicted, y, right, positive)
+    faults = faults or list(_levels(predicted, y, right, positive))
     doubt = predicted.confidence * (1.0 - predicted.confidence)
     chance = 2.0 * float(np.sqrt(np.sum(doubt))) / n
     share, coarse = "the share of right answers", _COARSE
@@ -176,14 +177,14 @@ def _pronounce(
     return Verdict("caution", worst.clear if worst.is_clear else worst.hint, details)
 
 
-def _shape(pit: np.ndarray) -> list[Fault]:
+def _shape(pit: np.ndarray) -> Iterator[Fault]:
     """Test what the picture shows, too: each of two tests has half of the chance."""
     histogram = pit_histogram(pit)
     if histogram is None:
-        return []
+        return
     distance, chance = stats.kstest(pit, "uniform")
     if min(chance, stats.chisquare(histogram.counts).pvalue) > _CLEAR / 2.0:
-        return []
+        return
     excess = np.abs(histogram.counts - histogram.expected)
     headline = "The errors do not have the predicted shape."
     flat = "Widths and centre are right on average, but the histogram of PIT values is not flat: "
@@ -194,7 +195,7 @@ def _shape(pit: np.ndarray) -> list[Fault]:
         detail = f"{flat}it has too many rows far on the {long} side, too few on the {short} one."
     # Half the sum is the share of rows that lie in a bin too many.
     size = max(distance, float(np.sum(excess)) / 2.0 / len(pit))
-    return [Fault(headline, headline, detail, size, is_clear=True)]
+    yield Fault(headline, headline, detail, size, is_clear=True)
 
 
 def _skew(pit: np.ndarray) -> float:
@@ -203,34 +204,34 @@ def _skew(pit: np.ndarray) -> float:
     return float(np.sqrt(7.0 / len(pit)) * np.sum(0.5 * (5.0 * u**3 - 3.0 * u)))
 
 
-def _bias(pit: np.ndarray) -> list[Fault]:
+def _bias(pit: np.ndarray) -> Iterator[Fault]:
     n, shift = len(pit), float(np.mean(pit)) - 0.5
     z = abs(shift) * np.sqrt(12.0 * n)
     if z < _Z_HINT:
-        return []
+        return
     side, where = ("low", "above") if shift > 0.0 else ("high", "below")
     share = float(np.mean((pit - 0.5) * shift > 0.0))
-    fault = Fault(
+    yield Fault(
         f"Biased: predictions sit too {side}.",
         f"Perhaps biased: predictions seem to sit too {side}.",
         f"{percent(share)} of the rows lie {where} their predicted median, where 50 % should.",
         stats.kstest(pit, "uniform").statistic,
         bool(z > _Z_CLEAR),
     )
-    return [fault]
 
 
-def _width(folded: np.ndarray, stretch: float) -> list[Fault]:
+def _width(folded: np.ndarray, stretch: float) -> Iterator[Fault]:
     # A target hit exactly would weigh like a hundred: no more than chance brings once in a hundred.
     statistic = anderson_darling(np.maximum(folded, 0.01 / len(folded)))
     if statistic < _AD_HINT:
-        return []
+        return
     distance, is_clear = stats.kstest(folded, "uniform").statistic, statistic > _AD_CLEAR
     excess = _excess_coverage(folded)
     if min(np.max(excess), -np.min(excess)) > _CROSSING:
         headline = "The errors have other tails than predicted."
         detail = "Narrow intervals and wide ones err in opposite directions: see the coverage."
-        return [Fault(headline, headline, detail, distance, is_clear)]
+        yield Fault(headline, headline, detail, distance, is_clear)
+        return
     too_narrow = np.max(excess) < -np.min(excess)
     detail = "The 90 % level is nearly right; the picture of coverage shows the others."
     if (stretch > 1.0) == too_narrow:
@@ -238,14 +239,13 @@ def _width(folded: np.ndarray, stretch: float) -> list[Fault]:
             f"To hold 90 % of these rows they would have to be {number(stretch, 2)} times as wide."
         )
     name, width = ("overconfident", "narrow") if too_narrow else ("too cautious", "wide")
-    fault = Fault(
+    yield Fault(
         f"{name.capitalize()}: the intervals are too {width}.",
         f"Perhaps {name}: the intervals look too {width}.",
         detail,
         distance,
         is_clear,
     )
-    return [fault]
 
 
 def _excess_coverage(folded: np.ndarray) -> np.ndarray:
@@ -266,11 +266,11 @@ def _stretch(predicted: Predictive, y: np.ndarray) -> float:
 
 def _confidence(
     predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"]
-) -> list[Fault]:
+) -> Iterator[Fault]:
     confidence = predicted.confidence
     chance = chance_of_sum(float(np.sum(right)), confidence)
     if chance > _HINT:
-        return []
+        return
     promised, kept = float(np.mean(confidence)), float(np.mean(right))
     gap = promised - kept
     error = float(np.sqrt(np.sum(confidence * (1.0 - confidence)))) / len(right)
@@ -285,7 +285,7 @@ def _confidence(
     factor = temperature(predicted, y)
     if (factor > 1.0) == (gap > 0.0) and abs(np.log(factor)) > 0.05:
         detail += f" With log-odds divided by {number(factor, 2)} it would fit these rows best."
-    fault = Fault(
+    yield Fault(
         f"{name.capitalize()}: it is right {less} often than it says.",
         f"Perhaps {name}: it seems to be right {less} often than it says.",
         detail,
@@ -293,10 +293,9 @@ def _confidence(
         chance < _CLEAR,
         _small(1.0 - min(promised, kept)),
     )
-    return [fault]
 
 
-def _balance(predicted: ClassPredictive, y: np.ndarray, positive: int) -> list[Fault]:
+def _balance(predicted: ClassPredictive, y: np.ndarray, positive: int) -> Iterator[Fault]:
     """Find the class whose number of rows was foretold worst."""
     n, c = predicted.proba.shape
     came = np.bincount(predicted.codes(y), minlength=c)
@@ -306,11 +305,11 @@ def _balance(predicted: ClassPredictive, y: np.ndarray, positive: int) -> list[F
     worst = min(chances, key=lambda k: chances[k])
     chance = chances[worst] * len(tested)
     if chance > _HINT:
-        return []
+        return
     p = predicted.proba[:, worst]
     expected, error = float(np.sum(p)), float(np.sqrt(np.sum(p * (1.0 - p))))
     name, too = label(predicted.classes[worst], 30), "low" if came[worst] > expected else "high"
-    fault = Fault(
+    yield Fault(
         f"Unbalanced: the probabilities of {name} are too {too}.",
         f"Perhaps unbalanced: the probabilities of {name} seem too {too}.",
         f"The probabilities of {name} sum to {number(expected)} ± {number(error, 2)} rows; there"
@@ -319,12 +318,11 @@ def _balance(predicted: ClassPredictive, y: np.ndarray, positive: int) -> list[F
         chance < _CLEAR,
         _small(max(float(came[worst]), expected) / n),
     )
-    return [fault]
 
 
 def _levels(
     predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"], positive: int
-) -> list[Fault]:
+) -> Iterator[Fault]:
     """Compare groups of equal variance, ordered by confidence (Hosmer and Lemeshow 1980).
 
     Nothing is fitted to these rows, so there are as many degrees of freedom as groups.
@@ -337,17 +335,17 @@ def _levels(
     var = np.cumsum(p * (1.0 - p))
     n_groups = int(min(var[-1] // _GROUP_VAR, _MAX_GROUPS))
     if n_groups < 2:
-        return []
+        return
     group = np.minimum((var / var[-1] * n_groups).astype(int), n_groups - 1)
     sums = [np.bincount(group, weights=w) for w in (happened - p, p * (1.0 - p))]
     statistic = float(np.sum(sums[0] ** 2 / sums[1]))
     if stats.chi2.sf(statistic, n_groups) > _CLEAR:
-        return []
+        return
     size = float(np.sum(np.abs(sums[0]))) / len(p)
     headline = "Right on average, but not at every level of confidence."
     detail = "At some levels it is right more often than it says, at others less: see the diagram."
     rate = float(min(np.mean(happened), 1.0 - np.mean(happened)))
-    return [Fault(headline, headline, detail, size, is_clear=True, limit=_small(rate))]
+    yield Fault(headline, headline, detail, size, is_clear=True, limit=_small(rate))
 
 
 def _small(rate: float) -> float:

@@ -52,21 +52,20 @@ class Asked(NamedTuple):
 
 
 class Positive(NamedTuple):
-    """The positive one of two classes, and its place."""
+    """The positive one of two classes, by its place."""
 
-    label: Label
-    place: int
     classes: tuple[Label, ...]
+    place: int
+
+    @property
+    def label(self) -> Label:
+        """The class."""
+        return self.classes[self.place]
 
     @property
     def name(self) -> str:
         """As a table spells it, fit to print."""
         return one_line(class_text(self.label))
-
-    @property
-    def other(self) -> Label:
-        """The negative class."""
-        return self.classes[1 - self.place]
 
 
 def check_two_classes(classes: tuple[Label, ...], option: str) -> None:
@@ -86,14 +85,14 @@ def positive_of(classes: tuple[Label, ...], asked: str | None, y: np.ndarray) ->
     if len(classes) != 2:
         return None
     if asked is None:
-        return _positive(classes, int(np.mean(y == classes[0]) >= 0.5))
+        return Positive(classes, int(np.mean(y == classes[0]) >= 0.5))
     names = [class_text(label) for label in classes]
     if asked not in names:
         hint = did_you_mean(asked, names) or ";"
         raise InputError(
             f"--positive {one_line(asked)!r} is no class{hint} there are {listed(names)}"
         )
-    return _positive(classes, names.index(asked))
+    return Positive(classes, names.index(asked))
 
 
 def stored_positive(
@@ -108,14 +107,10 @@ def stored_positive(
     """
     if len(classes) != 2:
         return None
-    known = [k for k, label in enumerate(classes) if type(label) is type(noted) and label == noted]
-    if known:
-        return _positive(classes, known[0])
-    return _positive(classes, int(shares is None or len(shares) != 2 or shares[0] >= shares[1]))
-
-
-def _positive(classes: tuple[Label, ...], place: int) -> Positive:
-    return Positive(classes[place], place, classes)
+    for place, label in enumerate(classes):
+        if type(label) is type(noted) and label == noted:
+            return Positive(classes, place)
+    return Positive(classes, int(shares is None or len(shares) != 2 or shares[0] >= shares[1]))
 
 
 def words(rule: Rule, positive: Positive) -> str:

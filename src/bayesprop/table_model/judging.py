@@ -87,51 +87,34 @@ def judge(
         Whether scikit-learn's boosting and Gaussian process are fitted beside them.
     """
     current().report(0.0, 1.0, "baselines")
+    judged = _predicted(estimator, encoding, train, test, with_peers=with_peers)
+    return _scored(judged, method, positive)
+
+
+def _predicted(
+    estimator: Any, encoding: TableEncoding, train: Rows, test: Rows, *, with_peers: bool
+) -> Judged:
+    """Predict rows by an estimator, and by the baselines of its training rows."""
     classes = getattr(estimator, "classes_", None)
     baselines = Baselines.fit(train.X, train.y, classes, with_peers=with_peers and len(test.y) > 0)
     if not len(test.y):
         return Judged(baselines)
-    models = _predicted(estimator, encoding, baselines, test)
-    return _judged(baselines, models, test, method, positive)
+    model = predict_rows(estimator, test.X, encoding, test.numbers)
+    return Judged(baselines, test, {"model": model, **baselines.predict(test.X)})
 
 
-def _predicted(
-    estimator: Any, encoding: TableEncoding, baselines: Baselines, rows: Rows
-) -> dict[str, Any]:
-    model = predict_rows(estimator, rows.X, encoding, rows.numbers)
-    return {"model": model, **beside(baselines, rows)}
-
-
-def beside(baselines: Baselines | None, rows: Rows) -> dict[str, Any]:
-    """Predict rows by each baseline; the constant one first: the more it can, the further right."""
-    return {} if baselines is None else baselines.predict(rows.X)
-
-
-def scored(
-    predictive: Any, baselines: Baselines | None, rows: Rows, positive: int | None = None
-) -> Scores:
-    """Return the metrics of what a model predicts for the rows, and those of each baseline."""
-    models = {"model": predictive, **beside(baselines, rows)}
-    return {name: metrics.summarise(model, rows.y, positive) for name, model in models.items()}
-
-
-def errors_of(predictive: Any, rows: Rows, positive: int | None = None) -> dict[str, float]:
-    """Return standard errors of the model's metrics, over groups where rows have them."""
-    return metrics.summary(predictive, rows.y, rows.group, positive).errors
-
-
-def _judged(
-    baselines: Baselines,
-    models: Mapping[str, Any],
-    rows: Rows,
-    method: str,
-    positive: int | None,
-) -> Judged:
+def _scored(judged: Judged, method: str, positive: int | None) -> Judged:
+    """Add the figures of what was predicted, if anything was, and what there is to say of them."""
+    models, rows = judged.models, judged.rows
+    if models is None or rows is None:
+        return judged
     simple = {name: model for name, model in models.items() if name in ("model", *SIMPLE)}
-    scores = {name: metrics.summarise(model, rows.y, positive) for name, model in simple.items()}
-    errors = errors_of(models["model"], rows, positive)
     remarks = (*_what_does_as_well(simple, rows, method), *_which_peers_win(models, rows))
-    return Judged(baselines, rows, models, scores, errors, remarks)
+    return judged._replace(
+        scores={name: metrics.summarise(one, rows.y, positive) for name, one in simple.items()},
+        errors=metrics.summary(models["model"], rows.y, rows.group, positive).errors,
+        remarks=remarks,
+    )
 
 
 def cross_validated(
@@ -151,48 +134,39 @@ def cross_validated(
     method, positive, with_peers
         As `judge` takes them.
     """
-    going, parts = current(), []
-    notes: tuple[str, ...] = ()
+    going = current()
+    folds: list[Any] = []
     for k, part in enumerate(division.in_folds(n_folds, seed)):
         here, name = (k / n_folds, (k + 1) / n_folds), f"fold {k + 1} of {n_folds}"
         with following(going.part(*here, name, time_share=1.0 / (n_folds - k))):
-            models, test, notes = _of_fold(part, make(), with_peers=with_peers)
-        parts.append((models, test))
+            encoding, estimator = part.encoding(), make()
+            train, test = part.encoded(encoding)
+            _learn_silently(estimator, train)
+            folds.append(_predicted(estimator, encoding, train, test, with_peers=with_peers))
     encoding = division.encoding()
     rows, _ = division.encoded(encoding)
-    order = np.argsort(np.concatenate([test.numbers for _, test in parts]), kind="stable")
-    ends = np.cumsum([len(test.y) for _, test in parts])[:-1]
-    places = np.split(np.argsort(order), ends)
-    names = set.intersection(*(set(models) for models, _ in parts))
+    numbers = np.concatenate([fold.rows.numbers for fold in folds])
+    ends = np.cumsum([len(fold.rows.y) for fold in folds])[:-1]
+    places = np.split(np.argsort(np.argsort(numbers, kind="stable")), ends)
+    shared = set.intersection(*(set(fold.models) for fold in folds))
     models = {
-        name: pooled([models[name] for models, _ in parts], places)
-        for name in parts[0][0]
-        if name in names
+        name: pooled([fold.models[name] for fold in folds], places)
+        for name in folds[0].models
+        if name in shared
     }
-    judged = rows.of(np.isin(rows.numbers, np.concatenate([test.numbers for _, test in parts])))
     classes = np.array(encoding.classes) if encoding.classes else None
-    baselines = replace(Baselines.fit(rows.X, rows.y, classes), peer_notes=notes)
-    return _judged(baselines, models, judged, method, positive)
+    baselines = replace(
+        Baselines.fit(rows.X, rows.y, classes), peer_notes=folds[-1].baselines.peer_notes
+    )
+    judged = Judged(baselines, rows.of(np.isin(rows.numbers, numbers)), models)
+    return _scored(judged, method, positive)
 
 
-class OfFold(NamedTuple):
-    """Predictions of the rows of a fold, by name, the rows, and notes on the peers."""
-
-    models: dict[str, Any]
-    rows: Rows
-    peer_notes: tuple[str, ...]
-
-
-def _of_fold(part: Division, estimator: Any, *, with_peers: bool) -> OfFold:
-    """Predict the rows of a fold by a fit to the others, and by its baselines."""
-    encoding = part.encoding()
-    train, test = part.encoded(encoding)
+def _learn_silently(estimator: Any, rows: Rows) -> None:
+    """Learn rows, of which the fit to all rows says what there is to say."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the fit to all rows says the same
-        learn(estimator, train)
-    classes = getattr(estimator, "classes_", None)
-    baselines = Baselines.fit(train.X, train.y, classes, with_peers=with_peers)
-    return OfFold(_predicted(estimator, encoding, baselines, test), test, baselines.peer_notes)
+        warnings.simplefilter("ignore", UserWarning)
+        learn(estimator, rows)
 
 
 class NewGroups(NamedTuple):
@@ -224,9 +198,7 @@ def of_new_groups(
         again = division._replace(is_test=is_test)
         encoding, estimator = again.encoding(), make()
         train, test = again.encoded(encoding)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            learn(estimator, train)
+        _learn_silently(estimator, train)
         new = judge(estimator, encoding, train, test)
     except ValueError as error:  # what can be learnt of all groups may not of some
         remark = f"{_seems(likely)}, but the fit cannot be judged on new ones: {error}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop import metrics
 from bayesprop.model.progress import current, following
 from bayesprop.store import SavedModel, load_model, save_model
 from bayesprop.table.encoding import Rows
@@ -24,7 +25,6 @@ from bayesprop.table_model.answers import (
 )
 from bayesprop.table_model.deciding import Positive
 from bayesprop.table_model.frames import like, read_any
-from bayesprop.table_model.judging import errors_of, scored
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.predicting import predict_rows
@@ -194,12 +194,14 @@ class TableModel:
 
     def scores(self, predictive: Any, rows: Rows) -> Scores:
         """Return the metrics of what was predicted for some rows, and those of the baselines."""
-        place = self.positive and self.positive.place
-        return scored(predictive, self.notes.baselines, rows, place)
+        baselines, place = self.notes.baselines, self.positive and self.positive.place
+        models = {"model": predictive, **(baselines.predict(rows.X) if baselines else {})}
+        return {name: metrics.summarise(one, rows.y, place) for name, one in models.items()}
 
     def errors(self, predictive: Any, rows: Rows) -> dict[str, float]:
         """Return standard errors of the model's metrics."""
-        return errors_of(predictive, rows, self.positive and self.positive.place)
+        place = self.positive and self.positive.place
+        return metrics.summary(predictive, rows.y, rows.group, place).errors
 
     def read(self, table: Any, check: Check | None = None) -> pl.DataFrame:
         """Take a frame, or read a table: what the model knows as text stays text.
