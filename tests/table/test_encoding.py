@@ -307,7 +307,7 @@ CELL = st.one_of(
 NUMBER = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=False))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.tuples(NUMBER, CELL, st.one_of(st.none(), st.booleans())), min_size=4, max_size=30),
     st.text(max_size=5),

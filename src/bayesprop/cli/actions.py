@@ -182,13 +182,12 @@ class Fit(Learning, WithJson, WithRemarks):
 
 @dataclass(frozen=True, kw_only=True)
 class Predict(OfTable, OfModel, WithAbsent, WithRemarks):
-    """Predict every row of a table.
+    """Predict every row of a table, with error bars.
 
     A number: mean, standard deviation in two parts, intervals. A class: the likeliest one, the
     probability of each, and the doubt in nats, of which more data would remove one part.
     """
 
-    summary: ClassVar = "Predict every row of a table, with error bars."
     examples: ClassVar = (
         "bayesprop predict m.bayesprop new.csv > predictions.csv",
         "bayesprop predict m.bayesprop new.csv --interval 0.5 --interval 0.9 --out p.parquet",
@@ -333,7 +332,6 @@ class Update(OfTable, OfModel, WithAbsent, WithJson, WithRemarks):
     nothing else; the others are fitted anew to all rows.
     """
 
-    summary: ClassVar = "Let a model learn rows that were measured since."
     examples: ClassVar = (
         "bayesprop update m.bayesprop measured.csv",
         "bayesprop update m.bayesprop measured.csv --with houses.csv --out new.bayesprop",

@@ -14,11 +14,17 @@ import numpy as np
 from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.cli.actions import Compare
-from bayesprop.cli.console import describe, note, print_json, print_table, progress, warn
-from bayesprop.cli.in_time import limited
+from bayesprop.cli.console import (
+    check_output,
+    describe,
+    note,
+    print_json,
+    print_table,
+    progress,
+    warn,
+)
 from bayesprop.cli.settings import row_request
-from bayesprop.cli.tables import check_output
-from bayesprop.cli.terminal_listener import TerminalListener
+from bayesprop.cli.terminal_listener import TerminalListener, limited
 from bayesprop.cli.trials import SCORES, Summary, Trial, gap, summarise_trials
 from bayesprop.metrics import is_mostly_one_class, summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline

@@ -1,4 +1,4 @@
-"""What goes to stdout (results) and to stderr (warnings, progress, failures).
+"""What goes to stdout (results), to stderr (warnings, progress, failures) and to files.
 
 Light, because `--help` imports it.
 """
@@ -13,17 +13,22 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from bayesprop.cli.bar import Display
 from bayesprop.model.progress import Progress, begun, following
 from bayesprop.table.errors import TableError, TableWarning, one_line
-from bayesprop.table_model.plain_values import plain
+from bayesprop.table_model.plain_values import figure, plain
+from bayesprop.table_model.refusals import InputError
+from bayesprop.table_model.scores import LABELS, Scores
 
 _PIPE_WIDTH = 120
+_WIDE = 100
+"""Columns below which scores stand without what they mean."""
 BAD_INPUT, UNEXPECTED, INTERRUPTED = 2, 1, 130
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -105,6 +110,29 @@ def print_table(
     print("\n".join(line.rstrip() for line in lines.get().splitlines()))
 
 
+def print_scores(
+    title: str, scores: Scores, unit: str, errors: Mapping[str, float] | None = None
+) -> None:
+    """Print one row a metric, one column a model, and what the metric means.
+
+    errors
+        Standard errors of the model's.
+    """
+    rows = []
+    for metric in scores["model"]:
+        label, meaning = LABELS.get(metric, (metric, ""))
+        model, *others = (figure(values.get(metric)) for values in scores.values())
+        error = None if errors is None else errors.get(metric)
+        spread = () if errors is None else ("" if error is None else figure(error, 2),)
+        rows.append((label, model, *spread, *others, meaning))
+    if (width() or _WIDE) < _WIDE:
+        rows = [(*row[:-1], "") for row in rows]
+    first, *others = scores
+    names = (first, *(() if errors is None else ("± s.e.",)), *others)
+    heading = f"{title} (in {unit})" if unit else title
+    print_table(heading, ("", *names, ""), rows, right=range(1, 1 + len(names)))
+
+
 @contextmanager
 def progress(text: str, *, quiet: bool = False, time_share: float = 1.0) -> Iterator[Progress]:
     """Show on stderr how far a computation is, and give it a share of the time that is left."""
@@ -118,6 +146,20 @@ def progress(text: str, *, quiet: bool = False, time_share: float = 1.0) -> Iter
         following(replace(going, show=display.show)),
     ):
         yield going
+
+
+def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Refuse, before any work is done, a path that could not be written or holds an input."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"{option} {path}: the folder {folder} does not exist; create it first")
+    if path.is_dir():
+        raise InputError(f"{option} {path} is a folder; name a file in it")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{option} {path}: the folder {folder} is not writable")
+    for source in inputs:
+        if source and path.exists() and Path(source).exists() and path.samefile(source):
+            raise InputError(f"{option} {path} would overwrite an input; choose another name")
 
 
 def command_line(words: Sequence[str]) -> str:

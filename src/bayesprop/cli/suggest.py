@@ -12,8 +12,15 @@ import polars as pl
 from jaxtyping import Bool, Float
 
 from bayesprop.cli.actions import Suggest
-from bayesprop.cli.console import note, print_json, print_table, progress, warn, wrapped
-from bayesprop.cli.tables import check_output
+from bayesprop.cli.console import (
+    check_output,
+    note,
+    print_json,
+    print_table,
+    progress,
+    warn,
+    wrapped,
+)
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.decisions.batches import BATCHES, Chosen

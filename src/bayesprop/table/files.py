@@ -10,6 +10,7 @@ import gzip
 import lzma
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -149,7 +150,7 @@ def read_file(
 
 def of_repeated(names: Sequence[str], where: str) -> list[str]:
     """Return a complaint of columns of one name."""
-    double = sorted({name for name in names if name and names.count(name) > 1})
+    double = sorted(name for name, n in Counter(names).items() if name and n > 1)
     if not double:
         return []
     return [f"{where} has more than one column called {listed(double)}: rename them"]
