@@ -328,4 +328,4 @@ def _encoded(frame: Any, labels: Shaped[np.ndarray, " m"]) -> Float[np.ndarray, 
         target += "_"
     table = table.with_columns(pl.Series(target, labels))
     encoding = TableEncoding.fit(table, target, task="classification")
-    return encoding.transform(table)
+    return encoding.encode(table).X

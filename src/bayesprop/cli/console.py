@@ -1,4 +1,4 @@
-"""What goes to stdout (results), to stderr (warnings, progress, failures) and to files.
+"""What goes to stdout (results) and to stderr (warnings, progress, failures).
 
 Light, because `--help` imports it.
 """
@@ -16,14 +16,12 @@ import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from bayesprop.cli.bar import Display
 from bayesprop.model.progress import Progress, begun, following
 from bayesprop.table.errors import TableError, TableWarning, one_line
 from bayesprop.table_model.plain_values import figure, plain
-from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.scores import LABELS, Scores
 
 _PIPE_WIDTH = 120
@@ -146,20 +144,6 @@ def progress(text: str, *, quiet: bool = False, time_share: float = 1.0) -> Iter
         following(replace(going, show=display.show)),
     ):
         yield going
-
-
-def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Refuse, before any work is done, a path that could not be written or holds an input."""
-    folder = path.parent
-    if not folder.is_dir():
-        raise InputError(f"{option} {path}: the folder {folder} does not exist; create it first")
-    if path.is_dir():
-        raise InputError(f"{option} {path} is a folder; name a file in it")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"{option} {path}: the folder {folder} is not writable")
-    for source in inputs:
-        if source and path.exists() and Path(source).exists() and path.samefile(source):
-            raise InputError(f"{option} {path} would overwrite an input; choose another name")
 
 
 def command_line(words: Sequence[str]) -> str:

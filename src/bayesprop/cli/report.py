@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bayesprop.cli.actions import Report
-from bayesprop.cli.console import check_output, continued, note, print_json, progress, warn
+from bayesprop.cli.console import continued, note, print_json, progress, warn
+from bayesprop.cli.options import check_output
 from bayesprop.table_model.model import open_model
 from bayesprop.table_model.page import write_page
 

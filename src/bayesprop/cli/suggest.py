@@ -12,15 +12,8 @@ import polars as pl
 from jaxtyping import Bool, Float
 
 from bayesprop.cli.actions import Suggest
-from bayesprop.cli.console import (
-    check_output,
-    note,
-    print_json,
-    print_table,
-    progress,
-    warn,
-    wrapped,
-)
+from bayesprop.cli.console import note, print_json, print_table, progress, warn, wrapped
+from bayesprop.cli.options import check_output
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.decisions.batches import BATCHES, Chosen

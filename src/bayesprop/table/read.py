@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import polars as pl
 
-from bayesprop.table.databases import DATABASES
 from bayesprop.table.errors import (
     TableError,
     TableWarning,
@@ -31,6 +30,7 @@ from bayesprop.table.errors import (
     together,
 )
 from bayesprop.table.files import (
+    DATABASES,
     FOLDER,
     READERS,
     Place,
