@@ -79,7 +79,7 @@ def split_of(folder: Path, name: str, share: float, where: str, split: int) -> d
     for key, part in (("train", train), ("test", test)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            parts[f"x_{key}"], parts[f"y_{key}"] = encoding.encode(part).X, encoding.target(part)
+            parts[f"x_{key}"], parts[f"y_{key}"] = encoding.transform(part), encoding.target(part)
     return parts
 
 

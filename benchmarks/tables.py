@@ -71,7 +71,7 @@ def encoded(train: pl.DataFrame, test: pl.DataFrame, target: str, task: str) -> 
     encoding = TableEncoding.fit(train, target, task)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        x, x_test = encoding.encode(train).X, encoding.encode(test).X
+        x, x_test = encoding.transform(train), encoding.transform(test)
     kept = [column.name for column in encoding.columns]
     return Split(x, encoding.target(train), x_test, encoding.target(test), train[kept], test[kept])
 

@@ -328,4 +328,4 @@ def _encoded(frame: Any, labels: Shaped[np.ndarray, " m"]) -> Float[np.ndarray, 
         target += "_"
     table = table.with_columns(pl.Series(target, labels))
     encoding = TableEncoding.fit(table, target, task="classification")
-    return encoding.encode(table).X
+    return encoding.transform(table)

@@ -26,7 +26,7 @@ def test_models_of_every_schema_load_and_predict_the_same(path):
     saved = load_model(path)
     expected = json.loads(path.with_suffix(".json").read_text())
     assert saved.table is not None
-    predicted = saved.estimator.predict_dist(saved.table.encode(pl.DataFrame(expected["rows"])).X)
+    predicted = saved.estimator.predict_dist(saved.table.transform(pl.DataFrame(expected["rows"])))
     for part in PARTS:
         np.testing.assert_allclose(getattr(predicted, part), expected[part], rtol=1e-12, atol=0.0)
     assert saved.metadata["unit"] == "kN"
@@ -74,7 +74,7 @@ def test_a_table_goes_with_its_model(tmp_path):
     x, y = data()
     frame = pl.DataFrame({"a": x[:, 0], "c": ["u", "v"] * 20, "y": y})
     table = TableEncoding.fit(frame, "y")
-    model = PBPRegressor((4,), n_epochs=2, random_state=2).fit(table.encode(frame).X, y)
+    model = PBPRegressor((4,), n_epochs=2, random_state=2).fit(table.transform(frame), y)
     save_model(tmp_path / "m", model, table=table, metadata={"unit": "kN"})
     saved = load_model(tmp_path / "m")
     assert saved.table == table

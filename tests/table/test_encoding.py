@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.errors import TableError
+from bayesprop.table.errors import TableError, TableWarning
 
 N = 30
 Y = pl.Series("y", np.linspace(0.0, 1.0, N))
@@ -93,6 +93,8 @@ def test_unseen_levels_are_missing_and_counted():
     assert len(warnings) == 1
     assert "column 'city': 3 rows with a level that the training data did not have" in warnings[0]
     assert "'Kiev', 'Paris'): taken for missing" in warnings[0]
+    with pytest.warns(TableWarning, match="3 rows with a level"):
+        encoding.transform(new)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ def test_a_word_in_a_numeric_column_is_named_at_prediction():
 @pytest.mark.parametrize("kind", [pl.Float32, pl.Int8, pl.UInt64, pl.Decimal(10, 2)])
 def test_every_kind_of_number_is_taken(kind):
     frame = table(pl.Series("z", [i % 9 for i in range(N)]).cast(kind))
-    assert TableEncoding.fit(frame, "y").transform(frame)[4, 1] == 4.0
+    assert TableEncoding.fit(frame, "y").encode(frame).X[4, 1] == 4.0
 
 
 @pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["Bonn", "Oslo", "Rome"])])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +29,7 @@ from bayesprop.table.columns import (
 from bayesprop.table.encoded import Encoded, EncodedColumn
 from bayesprop.table.errors import (
     TableError,
+    TableWarning,
     counted,
     did_you_mean,
     listed,
@@ -218,6 +220,13 @@ class TableEncoding:
             if isinstance(column, TargetEncodedColumn):
                 X[:, own] = column.cross_fitted(frame[column.name], y, fold)
         return X
+
+    def transform(self, frame: pl.DataFrame) -> Float[np.ndarray, "n k"]:
+        """Do the same as `encode`, with its sentences as TableWarning."""
+        encoded = self.encode(frame)
+        for sentence in encoded.warnings:
+            warnings.warn(sentence, TableWarning, stacklevel=2)
+        return encoded.X
 
     def target(self, frame: pl.DataFrame) -> Shaped[np.ndarray, " n"]:
         """Return the target of the rows that have one: numbers, or labels out of `classes`.
