@@ -200,36 +200,27 @@ def test_many_classes_get_the_likeliest_five(cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("labels", "words", "expected"),
+    ("words", "expected"),
     [
-        (["a", "b"] * 20, ("--task", "regression"), "must be a number, got 'a'"),
-        (["a", "b"] * 20, ("--unit", "EUR"), "--unit is for numbers, and kind holds classes"),
-        (["a", "b"] * 20, ("--method", "linear"), "kind asks for classification"),
-        (["a", "b"] * 20, ("--batch-size", "5"), "--batch-size: pbp has no such setting"),
-        (
-            ["a", "b"] * 20,
-            ("--method", "network", "--inference", "sep"),
-            "methods that have it: pbp (regression, classification)",
-        ),
-        (
-            ["a", "b"] * 20,
-            ("--set", "weight_piror=2"),
-            "did you mean 'weight_prior'? it has: activation, engine",
-        ),
-        (["a", "b"] * 20, ("--set", "width"), "--set must be name=value"),
-        (["a", "b"] * 20, ("--set", "=2"), "--set must be name=value"),
-        (["a", "b"] * 20, ("--set", "weight_prior=[0, 1]"), "weight_prior must"),
-        (["a", "b"] * 20, ("--set", "x=1", "--set", "x=2"), "--set x is given twice"),
-        (["a", "b"] * 20, ("--epochs", "2", "--set", "n_epochs=3"), "this is what --epochs says"),
-        (["a", "b"] * 20, ("--set", "random_state=3"), "this is what --seed says"),
-        (["a", "b"] * 20, ("--task", "ranking"), "'regression', 'classification'"),
+        (("--task", "regression"), "must be a number, got 'a'"),
+        (("--unit", "EUR"), "--unit is for numbers, and kind holds classes"),
+        (("--method", "linear"), "kind asks for classification"),
+        (("--batch-size", "5"), "--batch-size: pbp has no such setting"),
+        (("--method", "network", "--inference", "sep"),
+         "methods that have it: pbp (regression, classification)"),
+        (("--set", "weight_piror=2"), "did you mean 'weight_prior'? it has: activation, engine"),
+        (("--set", "width"), "--set must be name=value"),
+        (("--set", "=2"), "--set must be name=value"),
+        (("--set", "weight_prior=[0, 1]"), "weight_prior must"),
+        (("--set", "x=1", "--set", "x=2"), "--set x is given twice"),
+        (("--epochs", "2", "--set", "n_epochs=3"), "this is what --epochs says"),
+        (("--set", "random_state=3"), "this is what --seed says"),
+        (("--task", "ranking"), "'regression', 'classification'"),
     ],
-)
-def test_refusals(cli, tmp_path, labels, words, expected):
-    path = write(tmp_path / "t.csv", labels)
-    out, result = fit(cli, path, "--quiet", *words)
-    assert result.code == 2
-    assert expected in result.error
+)  # fmt: skip
+def test_refusals(cli, tmp_path, words, expected):
+    out, result = fit(cli, write(tmp_path / "t.csv", ["a", "b"] * 20), "--quiet", *words)
+    assert expected in result.refusal
     assert not out.exists()
 
 
@@ -344,9 +335,8 @@ def test_odd_pictures_in_a_model_file_count_as_not_noted(animals, notes):
 
 def test_iris_with_the_method_that_fit_takes_by_itself(cli, tmp_path):
     model, page = tmp_path / "iris.bayesprop", tmp_path / "iris.html"
-    words = ("fit", "iris", "--test-fraction", "0.2", "--quiet", "--out", model, "--report", page)
+    words = ("fit", "iris", "--test-fraction", "0.2", "--quiet", "--out", model, "--epochs", "40")
     assert cli(*words).code == 0
-    assert "virginica" in page.read_text(encoding="utf-8")
     told = cli("inspect", model, "--json").json
     assert told["method"] == DEFAULT_METHOD["classification"]
     assert (told["target"], told["rows"]) == ("species", {"train": 120, "held_out": 30})

@@ -161,7 +161,7 @@ def steps(tmp_path_factory):
 
 
 def test_boosting_that_wins_is_named(cli, steps, tmp_path):
-    words = ("--splits", "3", "--plot", tmp_path / "a.svg")
+    words = ("--splits", "2", "--plot", tmp_path / "a.svg")
     numbers = cli(
         "compare", steps, "--target", "size", "--drop", "label", "--method", "linear", *words
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-TINY = ["--hidden", "5", "--epochs", "20", "--method", "pbp"]
+TINY = ["--hidden", "5", "--epochs", "20", "--method", "pbp", "--test-fraction", "0.2"]
 
 
 def rows_of(kind, n=160, seed=0):

@@ -223,7 +223,7 @@ TEXT = st.one_of(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(
     st.one_of(
         columns_of(TEXT),

@@ -7,10 +7,10 @@ import datetime
 import gzip
 import lzma
 import sqlite3
-import zipfile
 
 import polars as pl
 import pytest
+import xlsxwriter
 
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
@@ -18,57 +18,6 @@ from bayesprop.table.read import read_table
 
 FRAME = pl.DataFrame({"x": [1.5, None, 3.0], "town": ["Ulm", "Bath", None], "n": [1, 2, 3]})
 CSV = b"x,town,n\n1.5,Ulm,1\n,Bath,2\n3,,3\n"
-
-
-def workbook(path, sheets):
-    """Write the least that a spreadsheet is: cells of text, numbers and dates (style 1)."""
-    names = list(sheets)
-    spread = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    package = "http://schemas.openxmlformats.org/package/2006"
-
-    def cell(value):
-        if value is None:
-            return "<c/>"
-        if isinstance(value, str):
-            return f'<c t="inlineStr"><is><t>{value}</t></is></c>'
-        if isinstance(value, datetime.date):
-            return f'<c s="1"><v>{(value - datetime.date(1899, 12, 30)).days}</v></c>'
-        return f"<c><v>{value}</v></c>"
-
-    kinds = "".join(
-        f'<Override PartName="/xl/worksheets/sheet{k}.xml" ContentType="application/vnd.openxml'
-        'formats-officedocument.spreadsheetml.worksheet+xml"/>'
-        for k in range(len(names))
-    )
-    parts = {
-        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"><Default Extension="rels" '
-        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override '
-        'PartName="/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.'
-        f'spreadsheetml.sheet.main+xml"/>{kinds}</Types>',
-        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
-        f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        "xl/workbook.xml": f'<workbook xmlns="{spread}" xmlns:r="{office}"><sheets>'
-        + "".join(
-            f'<sheet name="{name}" sheetId="{k + 1}" r:id="r{k}"/>' for k, name in enumerate(names)
-        )
-        + "</sheets></workbook>",
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">'
-        + "".join(
-            f'<Relationship Id="r{k}" Type="{office}/worksheet" Target="worksheets/sheet{k}.xml"/>'
-            for k in range(len(names))
-        )
-        + f'<Relationship Id="s" Type="{office}/styles" Target="styles.xml"/></Relationships>',
-        "xl/styles.xml": f'<styleSheet xmlns="{spread}"><cellXfs><xf numFmtId="0"/>'
-        '<xf numFmtId="14"/></cellXfs></styleSheet>',
-    }
-    for k, rows in enumerate(sheets.values()):
-        lines = "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows)
-        sheet = f'<worksheet xmlns="{spread}"><sheetData>{lines}</sheetData></worksheet>'
-        parts[f"xl/worksheets/sheet{k}.xml"] = sheet
-    with zipfile.ZipFile(path, "w") as file:
-        for name, text in parts.items():
-            file.writestr(name, f'<?xml version="1.0" encoding="UTF-8"?>{text}')
 
 
 def database(path, **tables):
@@ -103,8 +52,10 @@ def test_what_went_in_comes_out(kind, tmp_path):
 def test_a_sheet_with_dates(tmp_path):
     path = tmp_path / "book.xlsx"
     days = [datetime.date(2024, 1, 31), datetime.date(2024, 9, 2), None]
-    rows = [("sold", "town", "price"), *zip(days, ["Ulm", "Bath", "Ulm"], [1.5, 2, 4], strict=True)]
-    workbook(path, {"first": [("a", "b"), (1, 2)], "prices": rows})
+    prices = pl.DataFrame({"sold": days, "town": ["Ulm", "Bath", "Ulm"], "price": [1.5, 2, 4]})
+    with xlsxwriter.Workbook(path) as book:
+        pl.DataFrame({"a": [1], "b": [2]}).write_excel(book, "first")
+        prices.write_excel(book, "prices")
     assert read_table(str(path)).columns == ["a", "b"]
     frame = read_table(f"{path}::prices")
     assert frame["sold"].cast(pl.Date).to_list() == days

@@ -6,9 +6,14 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
+from bayesprop.table.column_checks import (
+    explained,
+    giveaways,
+    likely_group,
+    log_chance,
+    telling,
+)
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.giveaways import explained, giveaways, telling
-from bayesprop.table.likely_groups import _log_chance, likely_group
 
 
 def patients(n=40, visits=6, seed=0):
@@ -65,7 +70,7 @@ def test_the_chance_of_constant_groups_is_that_of_shuffled_rows():
     constant = (drawn[:, 0] == drawn[:, 1]) & (np.ptp(drawn[:, 3:], axis=1) == 0)
     share = constant.mean()
     error = np.sqrt(share * (1.0 - share) / len(drawn))
-    assert abs(np.exp(_log_chance(column, sizes)) - share) < 4.0 * error
+    assert abs(np.exp(log_chance(column, sizes)) - share) < 4.0 * error
 
 
 def test_scores_of_single_columns_are_those_of_other_libraries():

@@ -51,16 +51,10 @@ class WithSeed(Action):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfModel(Action):
-    """An action that opens a model."""
+class OfModel(WithJson, WithRemarks):
+    """An action that asks a model about a table, which may lack columns."""
 
     model: Path = argument("MODEL", "A file that `fit` wrote.", completion.models)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WithAbsent(Action):
-    """An action that may take a table without some columns."""
-
     allow_missing_columns: bool = switch(
         "Take columns that the table lacks for missing in every row, not for an error.",
         "--allow-missing-columns",
@@ -181,14 +175,13 @@ class Fit(Learning, WithJson, WithRemarks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predict(OfTable, OfModel, WithAbsent, WithRemarks):
-    """Predict every row of a table.
+class Predict(OfTable, OfModel):
+    """Predict every row of a table, with error bars.
 
     A number: mean, standard deviation in two parts, intervals. A class: the likeliest one, the
     probability of each, and the doubt in nats, of which more data would remove one part.
     """
 
-    summary: ClassVar = "Predict every row of a table, with error bars."
     examples: ClassVar = (
         "bayesprop predict m.bayesprop new.csv > predictions.csv",
         "bayesprop predict m.bayesprop new.csv --interval 0.5 --interval 0.9 --out p.parquet",
@@ -282,7 +275,7 @@ class Compare(Learning, WithJson, WithRemarks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Suggest(OfModel, WithAbsent, WithSeed, WithJson, WithRemarks):
+class Suggest(OfModel, WithSeed):
     """Choose the rows of a table that the model would learn most from.
 
     Each is chosen as if those above it had been measured, so that no two say the same.
@@ -326,14 +319,13 @@ class Suggest(OfModel, WithAbsent, WithSeed, WithJson, WithRemarks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Update(OfTable, OfModel, WithAbsent, WithJson, WithRemarks):
+class Update(OfTable, OfModel):
     """Let a model learn rows that were measured since.
 
     It is judged on them first. Methods that learn row by row (pbp, ebp, linear, logistic) need
     nothing else; the others are fitted anew to all rows.
     """
 
-    summary: ClassVar = "Let a model learn rows that were measured since."
     examples: ClassVar = (
         "bayesprop update m.bayesprop measured.csv",
         "bayesprop update m.bayesprop measured.csv --with houses.csv --out new.bayesprop",
@@ -351,14 +343,14 @@ class Update(OfTable, OfModel, WithAbsent, WithJson, WithRemarks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(OfTable, OfModel, WithAbsent, WithJson, WithRemarks):
+class Evaluate(OfTable, OfModel):
     """Judge a model on a table that holds the target."""
 
     examples: ClassVar = ("bayesprop evaluate houses.bayesprop later.csv --json",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(OfTable, OfModel, WithAbsent, WithJson, WithRemarks):
+class Report(OfTable, OfModel):
     """Write one HTML page that judges a model on a table that holds the target."""
 
     summary: ClassVar = "Write an HTML page that judges a model on a table."
@@ -374,11 +366,13 @@ class Report(OfTable, OfModel, WithAbsent, WithJson, WithRemarks):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inspect(OfModel, WithJson):
+class Inspect(WithJson):
     """Say what a model file holds, how its fit went, and what command reproduces it."""
 
     summary: ClassVar = "Say what a model file holds and what reproduces it."
     examples: ClassVar = ("bayesprop inspect houses.bayesprop --json",)
+
+    model: Path = argument("MODEL", "A file that `fit` wrote.", completion.models)
 
 
 @dataclass(frozen=True, kw_only=True)

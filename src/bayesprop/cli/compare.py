@@ -14,10 +14,9 @@ from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.cli.actions import Compare
 from bayesprop.cli.console import describe, note, print_json, print_table, progress, warn
-from bayesprop.cli.in_time import limited
+from bayesprop.cli.options import check_output
 from bayesprop.cli.settings import row_request
-from bayesprop.cli.tables import check_output
-from bayesprop.cli.terminal_listener import TerminalListener
+from bayesprop.cli.terminal_listener import TerminalListener, limited
 from bayesprop.cli.trials import SCORES, Summary, Trial, gap, summarise_trials
 from bayesprop.metrics import is_mostly_one_class, summarise
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
@@ -30,13 +29,14 @@ from bayesprop.table_model.plain_values import figure
 from bayesprop.table_model.predicting import predict_rows
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import (
+    RowRequest,
     Settings,
     check_method,
     make_estimator,
     method_of,
     methods_for,
 )
-from bayesprop.table_model.sources import divided, read_to_learn, target_of
+from bayesprop.table_model.sources import Target, divided, read_to_learn, target_of
 from bayesprop.table_model.target_kind import settings_of_kind
 
 if TYPE_CHECKING:
@@ -57,16 +57,17 @@ _OF_A_RARE_CLASS = {
 def run(options: Compare) -> None:
     """Fit every method to every split, show a table and draw a plot."""
     _check(options)
+    request = row_request(options)
     with progress(f"reading {options.table}", quiet=options.quiet):
-        frame = read_to_learn(row_request(options))
-    target = target_of(row_request(options), frame)
-    divisions = _divisions(options, frame, target.name, options.task or target.task)
-    names = _chosen(options.method, divisions[0].task)
+        frame = read_to_learn(request)
+    target = target_of(request, frame)
+    divisions = _divisions(options, request, frame, target)
     first = divisions[0]
+    names = _chosen(options.method, first.task)
     encoding = first.encoding()
     train, _ = first.encoded(encoding)
     listener = TerminalListener(quiet=options.quiet)
-    kind = settings_of_kind(row_request(options), encoding, train, listener)
+    kind = settings_of_kind(request, encoding, train, listener)
     peers = Plans((), ()) if options.no_peers else _plans(train, first.task)
     asked = [CONSTANT, *names, *(plan.peer.name for plan in peers.each)]
     of = Table(options, target.name, first, kind, train.y, peers)
@@ -136,19 +137,20 @@ def _is_slow(name: str) -> bool:
 
 
 def _divisions(
-    options: Compare, frame: pl.DataFrame, target: str, task: str | None
+    options: Compare, request: RowRequest, frame: pl.DataFrame, target: Target
 ) -> list[Division]:
     """Divide the table once for each split, each by a seed of its own."""
-    request = row_request(options)
-    first = divided(request, frame, target, task)
+    seeds = range(options.seed, options.seed + options.splits)
+    task = options.task or target.task
+    first, *others = (
+        divided(replace(request, seed=seed), frame, target.name, task) for seed in seeds
+    )
     warn(first.remarks)
     if not first.counts["held_out"]:
         raise InputError(
             f"--test-fraction {options.test_fraction:g} holds no row out of "
             f"{len(first.target)}: raise it"
         )
-    seeds = range(options.seed + 1, options.seed + options.splits)
-    others = [divided(replace(request, seed=s), frame, target, task) for s in seeds]
     return [first, *others]
 
 
@@ -193,8 +195,7 @@ def _fitted(
     if peer:
         return peer[0].fitted(train.X, train.y)
     if name != CONSTANT:
-        settings = Settings(kind)
-        estimator = make_estimator(settings, name, task, seed)
+        estimator = make_estimator(Settings(kind), name, task, seed)
         remarks.update(learn(estimator, train))
         return estimator
     if task == CLASSIFICATION:

@@ -6,7 +6,9 @@ Whatever goes wrong completes nothing: there is nobody to tell.
 from __future__ import annotations
 
 import csv
+import glob
 import gzip
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -74,15 +76,6 @@ def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
 
 def _files(incomplete: str, endings: tuple[str, ...]) -> list[str]:
     """List files of a folder that begin so and end so, and folders with a slash."""
-    folder, _, begun = incomplete.rpartition("/")
-    where = Path(f"{folder}/" if incomplete.startswith("/") or folder else ".")
-    listed: list[str] = []
-    with suppress(OSError):
-        for one in sorted(where.iterdir()):
-            if one.name.startswith(begun) and (begun or not one.name.startswith(".")):
-                name = f"{folder}/{one.name}" if "/" in incomplete else one.name
-                if one.is_dir():
-                    listed.append(f"{name}/")
-                elif one.name.lower().endswith(endings):
-                    listed.append(name)
-    return listed
+    paths = sorted(glob.glob(f"{glob.escape(incomplete)}*"))
+    named = [f"{path}/" if os.path.isdir(path) else path for path in paths]
+    return [name for name in named if name.lower().endswith(("/", *endings))]

@@ -13,7 +13,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, TextIO
@@ -21,9 +21,11 @@ from typing import Any, NamedTuple, TextIO
 from bayesprop.cli.bar import Display
 from bayesprop.model.progress import Progress, begun, following
 from bayesprop.table.errors import TableError, TableWarning, one_line
-from bayesprop.table_model.plain_values import plain
+from bayesprop.table_model.plain_values import LABELS, Scores, figure, plain
 
 _PIPE_WIDTH = 120
+_WIDE = 100
+"""Columns below which scores stand without what they mean."""
 BAD_INPUT, UNEXPECTED, INTERRUPTED = 2, 1, 130
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -103,6 +105,29 @@ def print_table(
     with console.capture() as lines:
         console.print(table)
     print("\n".join(line.rstrip() for line in lines.get().splitlines()))
+
+
+def print_scores(
+    title: str, scores: Scores, unit: str, errors: Mapping[str, float] | None = None
+) -> None:
+    """Print one row a metric, one column a model, and what the metric means.
+
+    errors
+        Standard errors of the model's.
+    """
+    rows = []
+    for metric in scores["model"]:
+        label, meaning = LABELS.get(metric, (metric, ""))
+        model, *others = (figure(values.get(metric)) for values in scores.values())
+        error = None if errors is None else errors.get(metric)
+        spread = () if errors is None else ("" if error is None else figure(error, 2),)
+        rows.append((label, model, *spread, *others, meaning))
+    if (width() or _WIDE) < _WIDE:
+        rows = [(*row[:-1], "") for row in rows]
+    first, *others = scores
+    names = (first, *(() if errors is None else ("± s.e.",)), *others)
+    heading = f"{title} (in {unit})" if unit else title
+    print_table(heading, ("", *names, ""), rows, right=range(1, 1 + len(names)))
 
 
 @contextmanager

@@ -6,8 +6,7 @@ from typing import Any
 
 from bayesprop import metrics
 from bayesprop.cli.actions import Evaluate
-from bayesprop.cli.console import print_json, print_table, progress, warn, wrapped
-from bayesprop.cli.tables import print_scores
+from bayesprop.cli.console import print_json, print_scores, print_table, progress, warn, wrapped
 from bayesprop.decisions.thresholds import AtThreshold
 from bayesprop.table.classes import class_text
 from bayesprop.table.encoding import Rows

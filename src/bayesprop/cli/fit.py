@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from bayesprop.cli.actions import Fit
-from bayesprop.cli.console import command_line, note, print_json
-from bayesprop.cli.in_time import limited
+from bayesprop.cli.console import command_line, note, print_json, print_scores
+from bayesprop.cli.options import check_output
 from bayesprop.cli.settings import fit_request
-from bayesprop.cli.tables import check_output, print_scores
-from bayesprop.cli.terminal_listener import TerminalListener
+from bayesprop.cli.terminal_listener import TerminalListener, limited
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.learning import Fitted, fit_table
 from bayesprop.table_model.model import TableModel

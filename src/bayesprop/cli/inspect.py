@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesprop.cli.actions import Inspect
-from bayesprop.cli.console import print_json, print_table, wrapped
-from bayesprop.cli.tables import print_scores
+from bayesprop.cli.console import print_json, print_scores, print_table, wrapped
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.store import load_model
 from bayesprop.table.classes import class_text

@@ -1,15 +1,18 @@
-"""How the fields of an action are declared: an option, a switch, an argument; words into values."""
+"""How the fields of an action are declared: options, switches, arguments; checks of values."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
+from pathlib import Path
 from typing import Any
 
 from typer import Argument, Option
 
 from bayesprop.cli import completion
+from bayesprop.table_model.refusals import InputError
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -61,3 +64,17 @@ def seconds_of(text: str) -> float:
 def time_limit(help: str) -> Any:
     """Declare a field of seconds."""
     return option(help, "--time-limit", metavar="TIME", parser=seconds_of)
+
+
+def check_output(path: Path, option: str, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Refuse, before any work is done, a path that could not be written or holds an input."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"{option} {path}: the folder {folder} does not exist; create it first")
+    if path.is_dir():
+        raise InputError(f"{option} {path} is a folder; name a file in it")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{option} {path}: the folder {folder} is not writable")
+    for source in inputs:
+        if source and path.exists() and Path(source).exists() and path.samefile(source):
+            raise InputError(f"{option} {path} would overwrite an input; choose another name")

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from bayesprop.cli.actions import Predict
 from bayesprop.cli.console import note, progress, warn
-from bayesprop.cli.tables import check_output
+from bayesprop.cli.options import check_output
 from bayesprop.decisions.abstention import scores_for, uncertainty_of
 from bayesprop.decisions.conformal import ConformalRegressor
 from bayesprop.decisions.thresholds import UnreachableError

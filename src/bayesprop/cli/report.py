@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayesprop.cli.actions import Report
 from bayesprop.cli.console import continued, note, print_json, progress, warn
-from bayesprop.cli.tables import check_output
+from bayesprop.cli.options import check_output
 from bayesprop.table_model.model import open_model
 
 

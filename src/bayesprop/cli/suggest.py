@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from bayesprop.cli.actions import Suggest
 from bayesprop.cli.console import note, print_json, print_table, progress, warn, wrapped
-from bayesprop.cli.tables import check_output
+from bayesprop.cli.options import check_output
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.decisions.batches import BATCHES, Chosen

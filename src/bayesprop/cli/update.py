@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesprop.cli.actions import Update
-from bayesprop.cli.console import continued, note, print_json, progress, warn
-from bayesprop.cli.tables import check_output, print_scores
+from bayesprop.cli.console import continued, note, print_json, print_scores, progress, warn
+from bayesprop.cli.options import check_output
 from bayesprop.store import save_model
 from bayesprop.table.division import Division, groups_of, weights_of
 from bayesprop.table.encoding import Rows

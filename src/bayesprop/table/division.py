@@ -161,8 +161,7 @@ def divide(
     group = None if hold_out.group is None else groups_of(frame[hold_out.group])
     moment = None if hold_out.time is None else moments_of(frame[hold_out.time])
     weight = weights_of(frame, hold_out.weights, target, where)
-    aside = {hold_out.group, hold_out.weights}
-    frame = frame.drop(aside - {None})
+    frame = frame.drop(filter(None, (hold_out.group, hold_out.weights)))
     places = np.flatnonzero(values.is_not_null().to_numpy())
     remarks = [*filter(None, [remark]), *left_out_rows(len(frame) - len(places), target)]
     target_of_all = frame[places].select(target)

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import polars as pl
 
-from bayesprop.table.databases import DATABASES
 from bayesprop.table.errors import (
     TableError,
     TableWarning,
@@ -31,6 +30,7 @@ from bayesprop.table.errors import (
     together,
 )
 from bayesprop.table.files import (
+    DATABASES,
     FOLDER,
     READERS,
     Place,
@@ -39,7 +39,7 @@ from bayesprop.table.files import (
     unique_names,
     unpacked,
 )
-from bayesprop.table.values import cleaned, typed
+from bayesprop.table.values import all_cleaned, typed
 
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
 KINDS = ".csv, .tsv, .parquet, .feather, .jsonl, .xlsx, .ods, .db or .duckdb, or .csv.gz"
@@ -135,7 +135,7 @@ def parse(
         problems += broken
     if frame.is_empty() and not problems:
         problems.append(f"{where} has a header line but no rows")
-    named = zip(unique_names(header), header, map(cleaned, frame), strict=True)
+    named = zip(unique_names(header), header, all_cleaned(frame), strict=True)
     columns = [
         column.alias(name)
         for name, own_name, column in named

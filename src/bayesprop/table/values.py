@@ -132,8 +132,13 @@ def as_levels(series: pl.Series) -> pl.Series:
 
 def cleaned(text: pl.Series) -> pl.Series:
     """Strip spaces and turn the usual marks of a missing value into nulls."""
-    stripped = text.cast(pl.String).str.strip_chars()
-    return stripped.set(stripped.is_in(MISSING), None)
+    return all_cleaned(text.to_frame()).to_series()
+
+
+def all_cleaned(texts: pl.DataFrame) -> pl.DataFrame:
+    """Do the same to every column."""
+    stripped = pl.all().cast(pl.String).str.strip_chars()
+    return texts.select(pl.when(~stripped.is_in(MISSING)).then(stripped))
 
 
 def typed(text: pl.Series) -> pl.Series:

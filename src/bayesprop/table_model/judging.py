@@ -16,10 +16,10 @@ from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import current, following
 from bayesprop.report.baselines import SIMPLE, Baselines
 from bayesprop.report.rivals import Comparison, compare, rivals, verdict_in_words
+from bayesprop.table.column_checks import Likely, likely_group
 from bayesprop.table.division import Division, groups_of, whole_groups
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import counted, one_line, quoted
-from bayesprop.table.likely_groups import Likely, likely_group
 from bayesprop.table_model.plain_values import Scores, figure
 from bayesprop.table_model.predicting import predict_rows
 

@@ -13,10 +13,10 @@ import numpy as np
 from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.datasets import registry
 from bayesprop.decisions.thresholds import Rule, UnreachableError
+from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import one_line
-from bayesprop.table.giveaways import giveaways
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
 from bayesprop.table_model.judged_by import (
