@@ -71,6 +71,16 @@ def rows(y, x=X, weight=WEIGHT):
     return Rows(jnp.asarray(x), jnp.asarray(y), jnp.asarray(weight))
 
 
+def matrix_of(curvature):
+    """H, by the root of (H + I)^-1, whether it is a matrix or a basis and deviations a leaf."""
+    root = curvature.root(np.ones(len(curvature.sizes)), 1.0)
+    leaves = [(root, np.ones(len(root)))] if isinstance(root, np.ndarray) else []
+    for *basis, std in [] if leaves else root:
+        leaves.append((np.kron(*basis) if basis else np.eye(std.size), std.ravel()))
+    precisions = [np.linalg.inv((turn * std**2) @ turn.T) for turn, std in leaves]
+    return linalg.block_diag(*precisions) - np.eye(int(curvature.sizes.sum()))
+
+
 def brute_force(likelihood, noise, y, weights, *, exact):
     """The matrix by a dense second derivative of the loss, or by dense Jacobians of every row."""
     flat, unravel = ravel_pytree(weights)
@@ -110,18 +120,18 @@ def test_full_and_diagonal_are_those_of_brute_force(name, exact, monkeypatch):
         model = LaplaceModel(apply, likelihood, Diagonal(), exact=exact)
         found = measure(model, mode, rows(y)).curvature
         np.testing.assert_allclose(
-            np.diag(found.dense()), np.maximum(np.diag(dense), 0.0), rtol=1e-9, atol=1e-12
+            np.diag(matrix_of(found)), np.maximum(np.diag(dense), 0.0), rtol=1e-9, atol=1e-12
         )
         found = measure(LaplaceModel(apply, likelihood, Full(), exact=exact), mode, rows(y))
         values, vectors = np.linalg.eigh(dense)
         positive = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        np.testing.assert_allclose(found.curvature.dense(), positive, atol=1e-9)
+        np.testing.assert_allclose(matrix_of(found.curvature), positive, atol=1e-9)
         assert found.curvature.n_repaired == np.sum(values < -1e-9 * np.abs(values).max())
         assert (found.curvature.n_repaired > 0) == exact
     last = measure(LaplaceModel(APPLY, likelihood, Full(), Chosen((-1,)), exact), mode, rows(y))
     part = dense[-10:, -10:]
     if np.linalg.eigvalsh(part)[0] > -1e-9:
-        np.testing.assert_allclose(last.curvature.dense(), part, atol=1e-9)
+        np.testing.assert_allclose(matrix_of(last.curvature), part, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["noise", "classes"])
@@ -141,7 +151,7 @@ def test_kronecker_factors_are_moments_of_inputs_and_slopes(name):
         )
         blocks.append(np.kron(of_inputs / WEIGHT.sum(), of_units))
         inputs = special.erf(z @ weights[0]) if layer == 0 else None
-    np.testing.assert_allclose(found.curvature.dense(), linalg.block_diag(*blocks), atol=1e-10)
+    np.testing.assert_allclose(matrix_of(found.curvature), linalg.block_diag(*blocks), atol=1e-10)
 
 
 def linear_model(n=40, noise_var=0.3, prior_prec=0.7):
@@ -184,7 +194,7 @@ def test_the_evidence_is_at_its_maximum(structure, prior):
     mode, data = Draw(weights, jnp.zeros(1)), rows(y, x, np.ones(60))
     model = LaplaceModel(APPLY, LearnedNoise(1), structure)
     found = laplace(model, mode, data, evidence=Evidence(prior, tolerance=1e-6, max_steps=2000))
-    dense = measure(model, mode, data).curvature.dense()
+    dense = matrix_of(measure(model, mode, data).curvature)
     squares = [float((w**2).sum()) for w in weights]
     residual = y - f
 
@@ -219,7 +229,7 @@ def test_draws_have_the_covariance_that_predictions_use(structure):
     moments = predict_linearised(model, posterior, x)
     flat, unravel = ravel_pytree(mode.weights)
     slopes = np.asarray(jax.jacobian(lambda flat: by_hand(unravel(flat), x[0]))(flat))
-    dense = measure(model, mode, rows(y)).curvature.dense() + np.eye(flat.size)
+    dense = matrix_of(measure(model, mode, rows(y)).curvature) + np.eye(flat.size)
     np.testing.assert_allclose(moments.cov[0], slopes @ np.linalg.inv(dense) @ slopes.T, atol=1e-9)
 
     linear, n = tangent_apply(APPLY), 4000
@@ -287,7 +297,7 @@ def test_curvature_evidence_and_prediction_are_those_of_laplace_torch(kind, stru
     x = np.array(GOLDEN["x"])
     data = rows(np.array(GOLDEN["codes" if is_classes else "y"]), x, np.ones(12))
     model, prec = LaplaceModel(plain_apply, likelihood, structure), GOLDEN["prior_prec"]
-    curvature = measure(model, mode, data).curvature.dense()
+    curvature = matrix_of(measure(model, mode, data).curvature)
     if not is_classes:
         curvature *= GOLDEN["noise_var"]  # theirs is that of unit noise
     if structure == Diagonal():

@@ -67,10 +67,6 @@ class Curvature(ABC):
     def root(self, prior_prec: Float[np.ndarray, " l"], b: float) -> Any:
         """Return the pytree that stands for (b H + P)^-1 in `Structure.draw` and `.output_cov`."""
 
-    @abstractmethod
-    def dense(self) -> Float[np.ndarray, "p p"]:
-        """H as a matrix, the leaves flattened one after another."""
-
 
 class DenseCurvature(Curvature):
     """H in full (MacKay 1992)."""
@@ -113,10 +109,6 @@ class DenseCurvature(Curvature):
         """R with R R' = (b H + P)^-1: the inverse transpose of the Cholesky factor."""
         return np.ascontiguousarray(_inverse(self._factor(prior_prec, b)).T)
 
-    def dense(self) -> Float[np.ndarray, "p p"]:
-        """H itself."""
-        return self._matrix
-
 
 def _inverse(factor: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
     """Invert a lower triangular matrix in place; above the diagonal it holds zeros."""
@@ -147,14 +139,6 @@ class LeafwiseCurvature(Curvature):
         """Return the basis and standard deviations along it, leaf after leaf."""
         stds = [leaf**-0.5 for leaf in self._along(prior_prec, b)]
         return tuple((*basis, std) for basis, std in zip(self._bases, stds, strict=True))
-
-    def dense(self) -> Float[np.ndarray, "p p"]:
-        """Blocks on the diagonal, one a leaf."""
-        blocks = []
-        for values, basis in zip(self._values, self._bases, strict=True):
-            turn = np.kron(*basis) if basis else np.eye(values.size)
-            blocks.append((turn * values.ravel()) @ turn.T)
-        return np.asarray(linalg.block_diag(*blocks))
 
 
 class RowTerms(NamedTuple):
