@@ -66,7 +66,8 @@ class CompletedPredictive(Predictive):
         """Select rows (a slice, mask or index array)."""
         completions = np.arange(len(self.each)).reshape(len(self), -1)[rows].ravel()
         moments = self.mean, self.epistemic_var, self.noise_var, self.gap_var
-        return type(self)(*(part[rows] for part in moments), self.each[completions])
+        mean, epistemic_var, noise_var, gap_var = (part[rows] for part in moments)
+        return type(self)(mean, epistemic_var, noise_var, gap_var, self.each[completions])
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "s ..."]:
         """Draw n new observations for every row, independently over rows; (s, n[, o])."""

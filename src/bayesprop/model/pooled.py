@@ -28,7 +28,7 @@ class PooledPredictive(Predictive):
     parts: tuple[Predictive, ...]
     places: Int[np.ndarray, " n"]
 
-    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Predictive:
+    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Any:
         """Predict shift + scale y instead of y; numbers."""
         return _of_parts([part.rescaled(shift, scale) for part in self.parts], self.places)
 

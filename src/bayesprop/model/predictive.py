@@ -103,7 +103,7 @@ class Predictive(AskedByScipyNames, ABC):
             *(_joined([getattr(part, one.name) for part in parts], one) for one in fields(cls))
         )
 
-    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Predictive:
+    def rescaled(self, shift: np.ndarray | float, scale: np.ndarray | float) -> Self:
         """Predict shift + scale y instead of y; (o,) each, or numbers; scale > 0."""
 
         def one(part: Any, how: Mapping[str, Any]) -> Any:

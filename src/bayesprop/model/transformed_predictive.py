@@ -11,7 +11,7 @@ variances; the shares that these have of their sum are the shares of the varianc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import numpy as np
 from jaxtyping import Float
@@ -40,7 +40,7 @@ class TransformedPredictive(Predictive):
         self,
         shift: np.ndarray | float,  # noqa: ARG002
         scale: np.ndarray | float,  # noqa: ARG002
-    ) -> Predictive:
+    ) -> NoReturn:
         """Refuse: a shift would leave the support."""
         raise TypeError(
             f"a prediction of target_kind={self.map.kind!r} keeps its unit and its support: draw "
