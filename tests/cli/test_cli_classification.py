@@ -208,7 +208,7 @@ def test_many_classes_get_the_likeliest_five(cli, tmp_path):
         (("--batch-size", "5"), "--batch-size: pbp has no such setting"),
         (("--method", "network", "--inference", "sep"),
          "methods that have it: pbp (regression, classification)"),
-        (("--set", "weight_piror=2"), "did you mean 'weight_prior'? it has: activation, engine"),
+        (("--set", "weight_piror=2"), "did you mean 'weight_prior'? it has: "),
         (("--set", "width"), "--set must be name=value"),
         (("--set", "=2"), "--set must be name=value"),
         (("--set", "weight_prior=[0, 1]"), "weight_prior must"),

@@ -12,7 +12,8 @@ from bayesprop import (
     BayesianLogisticClassifier,
     PBPRegressor,
 )
-from bayesprop.estimators.fitting import Rows, filled_as_learnt
+from bayesprop.estimators.fitting import Rows
+from bayesprop.estimators.training_gaps import filled_as_learnt
 
 GAPS = X.copy()
 GAPS[::3, 1] = np.nan

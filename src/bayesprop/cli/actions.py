@@ -391,10 +391,9 @@ class Datasets(WithJson):
 
 @dataclass(frozen=True, kw_only=True)
 class Warm(Action):
-    """Compile what a first fit and prediction would wait for, as when an image is built.
+    """Compile what a first fit by mlp or pbp would wait for: their programs serve any table.
 
-    The programs of the compiled engines (mlp, pbp) serve any table. They are kept beside the
-    package, or where it cannot be written to in the user's cache (NUMBA_CACHE_DIR decides).
+    Kept beside the package, or in the user's cache; NUMBA_CACHE_DIR names another folder.
     """
 
     summary: ClassVar = "Compile now what a first fit would wait for."

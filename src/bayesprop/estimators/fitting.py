@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,11 +17,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
-from bayesprop.estimators.training_gaps import filled_as_learnt, of_inputs
+from bayesprop.estimators.training_gaps import in_two_rounds, of_inputs
 from bayesprop.model.fit_report import CONSTANT_TARGET
 from bayesprop.model.input_model import KnownInputs
 from bayesprop.model.method import Learned, LeavesGroupsOut, TrainingRows
-from bayesprop.model.progress import NothingLearntError, current, following
+from bayesprop.model.progress import current
 from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import COUNT, NUMBERS
 from bayesprop.model.task import Encoding, Numbers, Standardiser, with_log
@@ -30,9 +29,6 @@ from bayesprop.numerics.machine import forget_when_crowded
 
 FITS_A_LOOK = 8
 """Fits after which the memory maps of compiled programs are counted, which takes milliseconds."""
-ONE_ROUND = (
-    "the time was over before gaps could be drawn by what was learnt and a second round be fitted"
-)
 _LARGEST_SCALE = 1e150
 
 P = ParamSpec("P")
@@ -86,30 +82,10 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     if rows.gap is None or before is not None:
         learned = _learned(estimator, rows, before, numbers)
     else:
-        learned = _in_two_rounds(estimator, rows, numbers)
+        learn = lambda rows: _learned(estimator, rows, None, numbers)  # noqa: E731
+        learned = _noted(*in_two_rounds(estimator, rows, learn))
     estimator.learned_ = _advised(estimator, rows, learned, is_first=True)
     return estimator
-
-
-def _in_two_rounds(estimator: Any, rows: Rows, groups: Int[np.ndarray, " n"] | None) -> Learned:
-    """Learn from rows with gaps, and once more with these drawn by what was learnt, in time."""
-    progress, started = current(), time.monotonic()
-    with following(progress.part(0.0, 0.5, "round 1 of 2")):
-        first = _learned(estimator, rows, None, groups)
-    if progress.seconds_left < time.monotonic() - started or progress.is_over:
-        return _noted(first, [ONE_ROUND])
-    estimator.learned_ = first
-    with following(progress.part(0.5, 0.5, "gaps")):
-        X = filled_as_learnt(estimator, rows)
-    try:
-        with following(progress.part(0.5, 1.0, "round 2 of 2")):
-            again = _learned(estimator, rows._replace(X=X), None, groups)
-    except NothingLearntError:
-        return _noted(first, [ONE_ROUND])
-    if progress.is_over:  # what was cut short is no better than the whole round before it
-        return _noted(first, [ONE_ROUND])
-    seconds = first.report.seconds + again.report.seconds
-    return again._replace(report=replace(again.report, seconds=seconds))
 
 
 @unharmed

@@ -1,7 +1,10 @@
-"""What training rows with gaps are taken to be, once a method has learnt from them."""
+"""What training rows with gaps are taken to be, once a method has learnt from them, and again."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,12 +12,43 @@ from jaxtyping import Float
 from sklearn.utils import check_random_state
 
 from bayesprop.model.input_model import NO_INPUT_MODEL, InputModel
+from bayesprop.model.method import Learned
+from bayesprop.model.progress import NothingLearntError, current, following
 
 if TYPE_CHECKING:
     from bayesprop.estimators.fitting import Rows
 
+ONE_ROUND = (
+    "the time was over before gaps could be drawn by what was learnt and a second round be fitted"
+)
 _MOST_CANDIDATES, _LEAST_CANDIDATES, _MOST_PREDICTED = 32, 4, 2**18
 _ROWS_AT_ONCE = 4096
+
+
+def in_two_rounds(
+    estimator: Any, rows: Rows, learn: Callable[[Rows], Learned]
+) -> tuple[Learned, list[str]]:
+    """Learn from rows with gaps, and once more with these drawn by what was learnt, in time.
+
+    Also returns what there was no time for.
+    """
+    progress, started = current(), time.monotonic()
+    with following(progress.part(0.0, 0.5, "round 1 of 2")):
+        first = learn(rows)
+    if progress.seconds_left < time.monotonic() - started or progress.is_over:
+        return first, [ONE_ROUND]
+    estimator.learned_ = first
+    with following(progress.part(0.5, 0.5, "gaps")):
+        X = filled_as_learnt(estimator, rows)
+    try:
+        with following(progress.part(0.5, 1.0, "round 2 of 2")):
+            again = learn(rows._replace(X=X))
+    except NothingLearntError:
+        return first, [ONE_ROUND]
+    if progress.is_over:  # what was cut short is no better than the whole round before it
+        return first, [ONE_ROUND]
+    seconds = first.report.seconds + again.report.seconds
+    return again._replace(report=replace(again.report, seconds=seconds)), []
 
 
 def filled_as_learnt(estimator: Any, rows: Rows) -> Float[np.ndarray, "n d"]:
