@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bayesprop import catalogue
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 SOURCE = REPOSITORY / "src" / "bayesprop"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -145,3 +147,12 @@ def test_unknown_public_name_is_an_attribute_error():
         _ = bayesprop.PBPRegresor
     assert set(bayesprop.__all__) <= set(dir(bayesprop))
     assert all(getattr(bayesprop, name) is not None for name in bayesprop.__all__)
+
+
+def test_few_classes_stand_above_an_estimator():
+    """Its hyper-parameters where both tasks have them, the shell of its task, the shell of all."""
+    for name, method in catalogue.METHODS.items():
+        for task in method.homes:
+            above = catalogue.estimator_class(name, task).__mro__[1:]
+            ours = [kind for kind in above if kind.__module__.startswith("bayesprop")]
+            assert len(ours) <= 3, ours

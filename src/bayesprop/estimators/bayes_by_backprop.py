@@ -9,13 +9,19 @@ from typing import Any, ClassVar, Literal
 import optax
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import (
-    NetworkClassifier,
-    NetworkRegressor,
-    TrainedParams,
-    make_optimizer,
+from bayesprop.estimators.network_params import make_optimizer, network_of
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    POSITIVE,
+    SIZES,
+    check_choice,
+    numbers,
+    one_of,
+    rule,
 )
-from bayesprop.estimators.params import COUNT, POSITIVE, check_choice, numbers, one_of, rule
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.gradient_method import GradientMethod
 from bayesprop.model.priors import NormalPrior, ScaleMixturePrior
 from bayesprop.model.task import Task
@@ -47,7 +53,7 @@ def _check_optimizer(name: str, value: Any) -> None:
 
 
 @hyper_parameters
-class _Params(TrainedParams):
+class _Params:
     """What both have.
 
     Parameters
@@ -79,7 +85,10 @@ class _Params(TrainedParams):
     """
 
     method_class: ClassVar[type] = PrunableNetwork
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=400, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
     learning_rate: float = field(default=3e-3, metadata=POSITIVE)
     optimizer: Any = field(default="adam", metadata=rule(_check_optimizer))
     prior: Literal["normal", "mixture"] = field(
@@ -95,6 +104,9 @@ class _Params(TrainedParams):
     local_reparameterisation: bool = False
     prediction: Literal["draws", "mean"] = field(default="draws", metadata=one_of("draws", "mean"))
     n_draws: int = field(default=100, metadata=COUNT)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
     def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
         """Return the method that the hyper-parameters describe."""
@@ -105,7 +117,8 @@ class _Params(TrainedParams):
         if isinstance(optimizer, str):
             optimizer = make_optimizer(optimizer, float(self.learning_rate))
         is_mean = self.prediction == "mean"
-        return self.network(
+        return network_of(
+            self,
             task,
             n_inputs,
             1 if is_mean else self.n_draws,
@@ -120,15 +133,17 @@ class _Params(TrainedParams):
 
 
 @hyper_parameters
-class BayesByBackpropRegressor(_Params, NetworkRegressor):
+class BayesByBackpropRegressor(_Params, BayesianRegressor):
     """A Gaussian over every weight by unbiased gradients, for regression (Blundell et al. 2015).
 
     A prediction is the mixture of what networks drawn from the posterior predict.
     """
 
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+
 
 @hyper_parameters
-class BayesByBackpropClassifier(_Params, NetworkClassifier):
+class BayesByBackpropClassifier(_Params, BayesianClassifier):
     """A Gaussian over every weight by unbiased gradients, to classify (Blundell et al. 2015).
 
     A prediction is the average of the probabilities of networks drawn from the posterior.
@@ -137,3 +152,5 @@ class BayesByBackpropClassifier(_Params, NetworkClassifier):
     --------
     >>> model = BayesByBackpropClassifier(n_epochs=60, random_state=0)
     """
+
+    standardise: bool = True

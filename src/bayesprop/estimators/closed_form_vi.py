@@ -6,28 +6,26 @@ from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import (
-    NetworkClassifier,
-    NetworkRegressor,
-    TrainedParams,
-    layer_sizes,
-    likelihood_of,
-)
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of
 from bayesprop.estimators.params import (
+    ACTIVATION,
     COUNT,
+    NOISE,
     NOT_NEGATIVE,
     POSITIVE,
+    SIZES,
     check_fields,
     number_or,
     one_of,
 )
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Task
 from bayesprop.moments import closed_form_vi as vi
 from bayesprop.moments.closed_form_network import ClosedFormNetwork, built
 
 
 @hyper_parameters
-class _Params(TrainedParams):
+class _Params:
     """What both have.
 
     Parameters
@@ -76,7 +74,11 @@ class _Params(TrainedParams):
     """
 
     method_class: ClassVar[type] = ClosedFormNetwork
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    activation: str = field(default="relu", metadata=ACTIVATION)
     prior: Literal["normal", "laplace"] = field(
         default="normal", metadata=one_of("normal", "laplace")
     )
@@ -90,6 +92,9 @@ class _Params(TrainedParams):
         default="expected", metadata=one_of("expected", "mean", "draws")
     )
     n_draws: int = field(default=100, metadata=COUNT)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
     @property
     def gradient_norm_(self) -> float:
@@ -131,7 +136,7 @@ class _Params(TrainedParams):
 
 
 @hyper_parameters
-class ClosedFormVIRegressor(_Params, NetworkRegressor):
+class ClosedFormVIRegressor(_Params, BayesianRegressor):
     """Network with Gaussian weights for regression, fitted and used without drawing any.
 
     Means and variances pass through the network once; the objective is in closed form. Roth &
@@ -142,9 +147,11 @@ class ClosedFormVIRegressor(_Params, NetworkRegressor):
     >>> model = ClosedFormVIRegressor(n_epochs=50, kl_warm_up=25, random_state=0)
     """
 
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+
 
 @hyper_parameters
-class ClosedFormVIClassifier(_Params, NetworkClassifier):
+class ClosedFormVIClassifier(_Params, BayesianClassifier):
     """Network with Gaussian weights for classification, fitted and used without drawing any.
 
     Means and variances pass through the network once; the objective and the predicted
@@ -161,3 +168,4 @@ class ClosedFormVIClassifier(_Params, NetworkClassifier):
     expectation: Literal["exact", "taylor"] = field(
         default="exact", metadata=one_of("exact", "taylor")
     )
+    standardise: bool = True

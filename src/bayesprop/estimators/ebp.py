@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal
+from typing import Any, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, NetworkParams, as_sizes, one_of
+from bayesprop.estimators.params import COUNT, SIZES, as_sizes, one_of
 from bayesprop.estimators.shell import BayesianClassifier
 from bayesprop.model.task import Classes
 from bayesprop.moments.ebp import KINDS, EBPNetwork
 
 
 @hyper_parameters
-class EBPClassifier(NetworkParams, BayesianClassifier):
+class EBPClassifier(BayesianClassifier):
     """Network of sign units, with binary or real weights, fitted by expectation backpropagation.
 
     Soudry, Hubara & Meir (2014). Every weight has a distribution, which one row after the other
@@ -44,11 +44,15 @@ class EBPClassifier(NetworkParams, BayesianClassifier):
     """
 
     method_class = EBPNetwork
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
     weights: Literal["binary", "real"] = field(default="real", metadata=one_of(*KINDS))
     prediction: Literal["posterior", "map"] = field(
         default="posterior", metadata=one_of("posterior", "map")
     )
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
     def build_method(self, task: Classes, n_inputs: int) -> EBPNetwork:
         """Return the method that the hyper-parameters describe."""

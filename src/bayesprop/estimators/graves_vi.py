@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import DescentParams, NetworkClassifier, NetworkRegressor
-from bayesprop.estimators.params import COUNT, POSITIVE
+from bayesprop.estimators.network_params import network_of, optimizer_of
+from bayesprop.estimators.params import ACTIVATION, COUNT, NOISE, POSITIVE, SHARE, SIZES, one_of
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Task
 from bayesprop.sampling.graves_vi import graves_vi
 from bayesprop.sampling.mean_field import PrunableNetwork
 
 
 @hyper_parameters
-class _Params(DescentParams):
+class _Params:
     """What both have.
 
     Parameters
@@ -31,18 +32,27 @@ class _Params(DescentParams):
     """
 
     method_class: ClassVar[type] = PrunableNetwork
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    momentum: float = field(default=0.9, metadata=SHARE)
     init_std: float = field(default=0.05, metadata=POSITIVE)
     n_draws: int = field(default=100, metadata=COUNT)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
     def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
         """Return the method that the hyper-parameters describe."""
         how = {"init_std": float(self.init_std)}
-        return self.network(task, n_inputs, self.n_draws, graves_vi, self.make_optimizer(), **how)
+        return network_of(self, task, n_inputs, self.n_draws, graves_vi, optimizer_of(self), **how)
 
 
 @hyper_parameters
-class GravesVIRegressor(_Params, NetworkRegressor):
+class GravesVIRegressor(_Params, BayesianRegressor):
     """Variational inference with squared gradients, for regression (Graves 2011).
 
     The baseline of the papers on PBP and Bayes by Backprop: one draw of the weights a step, a
@@ -54,9 +64,11 @@ class GravesVIRegressor(_Params, NetworkRegressor):
     >>> model = GravesVIRegressor(n_epochs=50, random_state=0)
     """
 
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+
 
 @hyper_parameters
-class GravesVIClassifier(_Params, NetworkClassifier):
+class GravesVIClassifier(_Params, BayesianClassifier):
     """Variational inference with squared gradients, to classify (Graves 2011).
 
     The baseline of the papers on PBP and Bayes by Backprop; for results of your own prefer
@@ -66,3 +78,5 @@ class GravesVIClassifier(_Params, NetworkClassifier):
     --------
     >>> model = GravesVIClassifier(n_epochs=50, random_state=0)
     """
+
+    standardise: bool = True

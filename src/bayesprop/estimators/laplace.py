@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import (
-    DescentParams,
-    NetworkClassifier,
-    NetworkRegressor,
-    layer_sizes,
-    likelihood_of,
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of, optimizer_of
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    POSITIVE,
+    SHARE,
+    SIZES,
+    number_or,
+    one_of,
 )
-from bayesprop.estimators.params import COUNT, POSITIVE, number_or, one_of
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Task
 from bayesprop.model.trained_network import built
 from bayesprop.numerics.gaussian_logits import PREDICTIONS
@@ -29,7 +33,7 @@ START_PREC = 1.0
 
 
 @hyper_parameters
-class _Params(DescentParams):
+class _Params:
     """What both have.
 
     Parameters
@@ -74,6 +78,13 @@ class _Params(DescentParams):
     """
 
     method_class: ClassVar[type] = LaplaceNetwork
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    momentum: float = field(default=0.9, metadata=SHARE)
     structure: Literal["full", "kron", "diagonal"] = field(
         default="kron", metadata=one_of(*STRUCTURES)
     )
@@ -88,6 +99,9 @@ class _Params(DescentParams):
     )
     n_draws: int = field(default=100, metadata=COUNT)
     max_gigabytes: float = field(default=8.0, metadata=POSITIVE)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
     def build_method(self, task: Task, n_inputs: int) -> LaplaceNetwork:
         """Return the method that the hyper-parameters describe."""
@@ -98,7 +112,7 @@ class _Params(DescentParams):
             laplace_draws,
             likelihood,
             self.activation,
-            self.make_optimizer(),
+            optimizer_of(self),
             *shape,
             prior_prec=known or START_PREC,
         )
@@ -119,7 +133,7 @@ class _Params(DescentParams):
 
 
 @hyper_parameters
-class LaplaceRegressor(_Params, NetworkRegressor):
+class LaplaceRegressor(_Params, BayesianRegressor):
     """A network trained as usual, and a Gaussian around its weights afterwards, for regression.
 
     MacKay (1992), Daxberger et al. (2021): the covariance is the inverse curvature at the mode;
@@ -127,15 +141,18 @@ class LaplaceRegressor(_Params, NetworkRegressor):
     noise="input" a mixture over the log variance of the noise.
     """
 
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+
 
 @hyper_parameters
-class LaplaceClassifier(_Params, NetworkClassifier):
+class LaplaceClassifier(_Params, BayesianClassifier):
     """A network trained as usual, and a Gaussian around its weights afterwards, to classify.
 
     MacKay (1992), Daxberger et al. (2021): the covariance is the inverse curvature at the mode;
     the prior's precisions maximise the evidence; predictions average over Gaussian logits.
     """
 
+    standardise: bool = True
     integral: Literal["quadrature", "probit"] = field(
         default="quadrature", metadata=one_of(*PREDICTIONS)
     )

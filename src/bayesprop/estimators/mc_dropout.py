@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import DescentParams, NetworkClassifier, NetworkRegressor
-from bayesprop.estimators.params import COUNT, POSITIVE, SHARE
+from bayesprop.estimators.network_params import network_of, optimizer_of
+from bayesprop.estimators.params import ACTIVATION, COUNT, NOISE, POSITIVE, SHARE, SIZES, one_of
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Task
 from bayesprop.model.trained_network import TrainedNetwork
 from bayesprop.sampling.mc_dropout import Rates, mc_dropout
 
 
 @hyper_parameters
-class _Params(DescentParams):
+class _Params:
     """What both have.
 
     Parameters
@@ -40,19 +41,30 @@ class _Params(DescentParams):
     """
 
     method_class: ClassVar[type] = TrainedNetwork
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    momentum: float = field(default=0.9, metadata=SHARE)
     dropout: float = field(default=0.05, metadata=SHARE)
     input_dropout: float = field(default=0.0, metadata=SHARE)
     length_scale: float = field(default=3.0, metadata=POSITIVE)
     n_draws: int = field(default=100, metadata=COUNT)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
     def build_method(self, task: Task, n_inputs: int) -> TrainedNetwork:
         """Return the method that the hyper-parameters describe."""
-        return self.network(
+        return network_of(
+            self,
             task,
             n_inputs,
             self.n_draws,
             mc_dropout,
-            self.make_optimizer(),
+            optimizer_of(self),
             rates=Rates(float(self.input_dropout), float(self.dropout)),
             length_scale=float(self.length_scale),
             activation_name=self.activation,
@@ -60,18 +72,22 @@ class _Params(DescentParams):
 
 
 @hyper_parameters
-class MCDropoutRegressor(_Params, NetworkRegressor):
+class MCDropoutRegressor(_Params, BayesianRegressor):
     """Dropout in training and in prediction, for regression (Gal & Ghahramani 2016).
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
     the mixture of what they predict, its variance the noise plus the variance of their means.
     """
 
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+
 
 @hyper_parameters
-class MCDropoutClassifier(_Params, NetworkClassifier):
+class MCDropoutClassifier(_Params, BayesianClassifier):
     """Dropout in training and in prediction, for classification (Gal & Ghahramani 2016).
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
     the average of their probabilities.
     """
+
+    standardise: bool = True

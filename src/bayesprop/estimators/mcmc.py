@@ -10,16 +10,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import (
-    NetworkClassifier,
-    NetworkRegressor,
-    layer_sizes,
-    likelihood_of,
-)
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of
 from bayesprop.estimators.params import (
     ACTIVATION,
     BELOW_ONE,
     COUNT,
+    NOISE,
     POSITIVE,
     SIZES,
     check_fields,
@@ -27,7 +23,7 @@ from bayesprop.estimators.params import (
     numbers,
     one_of,
 )
-from bayesprop.estimators.shell import of_state
+from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor, of_state
 from bayesprop.model.posterior import SIX
 from bayesprop.model.task import Task
 from bayesprop.sampling import diagnostics
@@ -170,7 +166,7 @@ class _Params:
 
 
 @hyper_parameters
-class MCMCRegressor(_Params, NetworkRegressor):
+class MCMCRegressor(_Params, BayesianRegressor):
     """Draws of a network's weights from their exact posterior, for regression.
 
     The model of probabilistic backpropagation with nothing approximated but the number of draws:
@@ -186,11 +182,12 @@ class MCMCRegressor(_Params, NetworkRegressor):
     (42,)
     """
 
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
     noise_prior: tuple[float, float] = field(default=SIX, metadata=_PRIOR)
 
 
 @hyper_parameters
-class MCMCClassifier(_Params, NetworkClassifier):
+class MCMCClassifier(_Params, BayesianClassifier):
     """Draws of a network's weights from their exact posterior, for classification.
 
     A prediction averages the probabilities of all draws. For small networks and tables.
@@ -204,3 +201,5 @@ class MCMCClassifier(_Params, NetworkClassifier):
     >>> model.fit(X[::2], y[::2]).predict_proba(X[1::2]).shape
     (75, 3)
     """
+
+    standardise: bool = True

@@ -1,28 +1,17 @@
-"""Hyper-parameters that trained networks share, and what their estimators make of them."""
+"""What estimators of trained networks make of the hyper-parameters that many of them have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import optax
 
-from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.params import (
-    ACTIVATION,
-    COUNT,
-    NOISE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    SHARE,
-    NetworkParams,
     as_sizes,
-    check_fields,
-    one_of,
 )
-from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.gradient_method import GradientMethod
 from bayesprop.model.network_likelihoods import (
     Categorical,
@@ -36,106 +25,60 @@ from bayesprop.model.trained_network import built
 from bayesprop.sampling.deep_ensemble import EarlyStopping, MemberNetworks, point_ensemble
 
 
-@hyper_parameters
-class NetworkRegressor(BayesianRegressor):
-    """A regressor whose network has a noise, learnt or known."""
+def network_of(
+    params: Any,
+    task: Task,
+    n_inputs: int,
+    n_draws: int,
+    method: Callable[..., GradientMethod],
+    *args: Any,
+    **settings: Any,
+) -> Any:
+    """Build the `method_class` of an estimator; `args` and `settings` go to the gradient method."""
+    likelihood = likelihood_of(task, params)
+    return params.method_class(
+        built(method, likelihood, params.activation, *args, **settings),
+        layer_sizes(n_inputs, params.hidden_layer_sizes, likelihood),
+        params.n_epochs,
+        params.batch_size,
+        n_draws,
+    )
 
-    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+
+def members_of(params: Any, task: Task, n_inputs: int, **settings: Any) -> MemberNetworks:
+    """Build networks that are trained together; `settings` go to `point_ensemble`."""
+    n_members = int(params.n_members)
+    networks = network_of(
+        params,
+        task,
+        n_inputs,
+        n_members,
+        point_ensemble,
+        optimizer_of(params),
+        weight_decay=float(params.weight_decay),
+        n_members=n_members,
+        activation_name=params.activation,
+        **settings,
+    )
+    if not params.early_stopping:
+        return networks
+    return replace(networks, stopping=EarlyStopping(params.validation_fraction, params.patience))
 
 
-@hyper_parameters
-class NetworkClassifier(BayesianClassifier):
-    """A classifier whose inputs may be taken as they are."""
-
-    standardise: bool = True
-
-
-@hyper_parameters
-class TrainedParams(NetworkParams):
-    """What every network has that mini-batches train."""
-
-    method_class: ClassVar[type]
-    batch_size: int = field(default=32, metadata=COUNT)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-
-    def network(
-        self,
-        task: Task,
-        n_inputs: int,
-        n_draws: int,
-        method: Callable[..., GradientMethod],
-        *args: Any,
-        **settings: Any,
-    ) -> Any:
-        """Build the `method_class` of a gradient method, which `args` and `settings` go to."""
-        likelihood = likelihood_of(task, self)
-        return self.method_class(
-            built(method, likelihood, self.activation, *args, **settings),
-            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
-            self.n_epochs,
-            self.batch_size,
-            n_draws,
+def check_stopping(params: Any) -> None:
+    """Raise ValueError where early stopping does not go with the rest."""
+    if params.early_stopping and params.validation_fraction == 0.0:
+        raise ValueError("validation_fraction must be > 0 for early_stopping, got 0")
+    if params.early_stopping and params.warm_start:
+        raise ValueError(
+            "warm_start must be False with early_stopping=True, because training has ended "
+            "where it was best; got True"
         )
 
 
-@hyper_parameters
-class DescentParams(TrainedParams):
-    """What those have that Adam or plain descent trains."""
-
-    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
-    momentum: float = field(default=0.9, metadata=SHARE)
-
-    def make_optimizer(self) -> optax.GradientTransformation:
-        """Build the optimiser."""
-        return make_optimizer(self.optimizer, float(self.learning_rate), float(self.momentum))
-
-
-@hyper_parameters
-class MemberParams(DescentParams):
-    """What networks have that are trained side by side, from different starts.
-
-    Attributes
-    ----------
-    state_ : NetworkState
-        Parameters and optimiser of the members, with a leading member axis; seed.
-    """
-
-    method_class: ClassVar[type] = MemberNetworks
-    weight_decay: float = field(default=10.0, metadata=NOT_NEGATIVE)
-    n_members: int = field(default=1, metadata=COUNT)
-    early_stopping: bool = False
-    validation_fraction: float = field(default=0.1, metadata=SHARE)
-    patience: int = field(default=20, metadata=COUNT)
-
-    def check_params(self) -> None:
-        """Raise ValueError for hyper-parameters out of their range, alone or together."""
-        check_fields(self)
-        if self.early_stopping and self.validation_fraction == 0.0:
-            raise ValueError("validation_fraction must be > 0 for early_stopping, got 0")
-        if self.early_stopping and self.warm_start:
-            raise ValueError(
-                "warm_start must be False with early_stopping=True, because training has ended "
-                "where it was best; got True"
-            )
-
-    def members(self, task: Task, n_inputs: int, **settings: Any) -> MemberNetworks:
-        """Build the networks; `settings` go to `point_ensemble`."""
-        n_members = int(self.n_members)
-        networks = self.network(
-            task,
-            n_inputs,
-            n_members,
-            point_ensemble,
-            self.make_optimizer(),
-            weight_decay=float(self.weight_decay),
-            n_members=n_members,
-            activation_name=self.activation,
-            **settings,
-        )
-        if not self.early_stopping:
-            return networks
-        return replace(networks, stopping=EarlyStopping(self.validation_fraction, self.patience))
+def optimizer_of(params: Any) -> optax.GradientTransformation:
+    """Build the optimiser that an estimator names."""
+    return make_optimizer(params.optimizer, float(params.learning_rate), float(params.momentum))
 
 
 def likelihood_of(task: Task, params: Any) -> NetworkLikelihood:

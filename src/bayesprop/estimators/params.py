@@ -7,17 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields
+from dataclasses import fields
 from functools import partial
 from math import inf
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.model.target_kinds import KINDS
-from bayesprop.model.target_maps import NUMBERS
 
 Metadata = Mapping[str, Any]
 
@@ -149,22 +145,3 @@ ACTIVATION = one_of("relu", "leaky_relu", "erf", "identity")
 NOISE = rule(_check_noise)
 GAMMA = numbers("(shape > 1, rate > 0)", lambda shape, rate: 1.0 < shape < inf and 0.0 < rate < inf)
 """Shape and rate of a precision's distribution whose mean variance exists."""
-
-
-@hyper_parameters
-class TargetKind:
-    """The hyper-parameters that every regressor has."""
-
-    target_kind: str = field(default=NUMBERS, metadata=one_of(*KINDS))
-    exposure: str | int | None = None
-
-
-@hyper_parameters
-class NetworkParams:
-    """The hyper-parameters that every network has whose `fit` can go on."""
-
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, NetworkParams, as_sizes, one_of
+from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, SIZES, as_sizes, one_of
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
@@ -16,7 +16,7 @@ from bayesprop.moments.pbp.state import GammaPrior
 
 
 @hyper_parameters
-class _Params(NetworkParams):
+class _Params:
     """What both have.
 
     Parameters
@@ -50,6 +50,7 @@ class _Params(NetworkParams):
         Guards that fired, course of training, evidence, advice.
     """
 
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=40, kw_only=False, metadata=COUNT)
     inference: Literal["adf", "sep"] = field(default="adf", metadata=one_of("adf", "sep"))
     activation: str = field(default="relu", metadata=ACTIVATION)
@@ -57,6 +58,9 @@ class _Params(NetworkParams):
         default="auto", metadata=one_of("auto", "kernel", "jax")
     )
     weight_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
 
 @hyper_parameters

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
@@ -19,7 +20,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators import fitting
-from bayesprop.estimators.params import TargetKind, check_fields, check_int
+from bayesprop.estimators.descriptions import hyper_parameters
+from bayesprop.estimators.params import check_fields, check_int, one_of
 from bayesprop.estimators.stored import from_stored, save, to_stored
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
@@ -27,7 +29,9 @@ from bayesprop.model.fitted import Fitted
 from bayesprop.model.input_model import KnownInputs
 from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, Stored, Streams
 from bayesprop.model.predictive import Predictive
-from bayesprop.model.task import Classes, Numbers, Standardiser
+from bayesprop.model.target_kinds import KINDS
+from bayesprop.model.target_maps import NUMBERS
+from bayesprop.model.task import Classes, Standardiser
 from bayesprop.model.transformed_predictive import TransformedPredictive
 
 P = TypeVar("P", Predictive, ClassPredictive)
@@ -151,7 +155,8 @@ class BayesianEstimator(BaseEstimator, ABC, Generic[P]):
         return from_stored(cls, header, arrays)
 
 
-class BayesianRegressor(TargetKind, RegressorMixin, BayesianEstimator[Predictive]):
+@hyper_parameters
+class BayesianRegressor(RegressorMixin, BayesianEstimator[Predictive]):
     """Fits a method to rows of numbers, and predicts in their units.
 
     A subclass declares hyper-parameters, `method_class` and `build_method`.
@@ -164,7 +169,8 @@ class BayesianRegressor(TargetKind, RegressorMixin, BayesianEstimator[Predictive
         How inputs and (mapped) targets were standardised.
     """
 
-    task_: Numbers
+    target_kind: str = field(default=NUMBERS, metadata=one_of(*KINDS))
+    exposure: str | int | None = None
 
     @property
     def y_scaler_(self) -> Standardiser:
