@@ -19,7 +19,7 @@ from bayesprop.model.network_likelihoods import LearnedNoise
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.numerics import loops
 from bayesprop.numerics.loops import Rows
-from bayesprop.sampling.deep_ensemble import deep_ensemble
+from bayesprop.sampling.deep_ensemble import Lessons, deep_ensemble
 from bayesprop.sampling.point_network import point_network
 from benchmarks.problems import BOSTON, best_seconds, problem
 
@@ -68,7 +68,7 @@ def _all_at_once(x: np.ndarray, y: np.ndarray):
     start = method.init(keys[0], jax.vmap(lambda key: init_weights(key, sizes))(keys))
 
     def train() -> None:
-        state = start._replace(data=every, n_total=jnp.float32(len(x)))
+        state = Lessons(start, every, jnp.float32(len(x)))
         for key in jax.random.split(jax.random.key(1), N_EPOCHS):
             state, _ = loops.epoch(method.update, state, key, orders, batch_size=_BATCH_SIZE)
         jax.block_until_ready(state)

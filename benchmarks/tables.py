@@ -143,7 +143,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return list(map(json.loads, path.read_text().splitlines())) if path.exists() else []
 
 
-def mean_of(rows: list[dict[str, Any]], part: str, **key: Any) -> float:
+def mean_of(rows: list[dict[str, Any]], part: str, /, **key: Any) -> float:
     """Mean of a part over the rows of a key; NaN where there are none."""
     values = [row[part] for row in rows if key.items() <= row.items()]
     return float(np.mean(values)) if values else float("nan")
