@@ -16,11 +16,13 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from concurrent.futures import CancelledError
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import metadata
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,7 @@ from papers.protocol import (
 )
 from papers.rows import Row
 
-_CONNECT_SECONDS, _WORKER_SECONDS = 10.0, 30.0
+_CONNECT_SECONDS, _WORKER_SECONDS, _CLOSE_SECONDS = 10.0, 30.0, 2.0
 
 
 class CellsFailed(RuntimeError):
@@ -278,22 +280,41 @@ def _on_cluster(attempt: Attempt, keys: Sequence[Key], address: str) -> Generato
     """Run cells on Dask's workers; one that dies is survived, and its cells run elsewhere.
 
     A cell whose workers have died four times (the scheduler's `allowed-failures` and one) fails.
+    Dask counts a death against all that waits on a worker, too: a thread has one cell at a time.
     Not through joblib's Dask backend, which never hears of such an error and would wait for ever.
     """
     with _connected(address) as client:
-        from distributed import as_completed
+        try:
+            yield from _done_by(client, attempt, keys)
+        except (OSError, CancelledError) as lost:
+            raise NoCluster(
+                f"the scheduler at {address} is gone; the same command goes on where it stopped"
+            ) from lost
 
-        futures = {client.submit(attempt, key, pure=False): key for key in keys}
-        for future in as_completed(futures, loop=client.loop):
-            if future.status == "finished":
-                yield future.result()
-            elif future.status == "error":
-                error = row_files.one_line(future.exception())
-                yield attempt.row(futures[future], None, error, seconds=0.0)
-            else:
-                raise NoCluster(
-                    f"the scheduler at {address} is gone; the same command goes on where it stopped"
-                )
+
+def _done_by(client: Any, attempt: Attempt, keys: Sequence[Key]) -> Generator[Row]:
+    """Give rows as workers return them."""
+    from distributed import as_completed
+
+    waiting, futures, running = iter(keys), {}, as_completed(loop=client.loop)
+    while True:
+        for key in islice(waiting, max(0, _n_threads(client) - running.count())):
+            future = client.submit(attempt, key, pure=False)
+            futures[future] = key
+            running.add(future)
+        if running.is_empty():
+            return
+        future = next(running)
+        if future.status == "error":
+            error = row_files.one_line(future.exception())
+            yield attempt.row(futures[future], None, error, seconds=0.0)
+        else:
+            yield future.result()
+
+
+def _n_threads(client: Any) -> int:
+    """Count the threads of all workers; one where the last has just died, as another may come."""
+    return max(1, sum(client.nthreads().values()))
 
 
 @contextmanager
@@ -312,7 +333,7 @@ def _connected(address: str) -> Iterator[Any]:
             f"no Dask scheduler answers at {address!r} (dask scheduler starts one; its address "
             "reads tcp://HOST:8786)"
         ) from error
-    with client:
+    try:
         try:
             client.wait_for_workers(1, timeout=_WORKER_SECONDS)
         except TimeoutError as error:
@@ -327,6 +348,9 @@ def _connected(address: str) -> Iterator[Any]:
                     f"{__version__}, as it is here"
                 )
         yield client
+    finally:
+        with suppress(OSError, RuntimeError):  # of a client whose scheduler has died
+            client.close(_CLOSE_SECONDS)
 
 
 def version() -> str:

@@ -49,10 +49,15 @@ class Machines:
         with log:
             return subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log)
 
+    def kill_scheduler(self) -> None:
+        self._scheduler.kill()
+        self._scheduler.wait()
+
     def stop(self) -> None:
-        for process in (*self.workers, self._scheduler):
+        for process in self.workers:
             process.kill()
             process.wait()
+        self.kill_scheduler()
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +108,24 @@ def test_a_cell_that_kills_its_workers_fails_alone(machines, tmp_path):
     assert [row.is_done for row in found] == [n != deadly for n in range(len(CELLS))]
     assert found[deadly].error.startswith("KilledWorker: Attempted to run task")
     assert "\n" not in found[deadly].error
+
+
+@pytest.mark.exhaustive
+def test_a_scheduler_that_dies_is_named_and_what_was_done_stays(tmp_path):
+    machines, told = Machines(tmp_path), []
+    try:
+        machines.add_worker()
+
+        def tell(text):
+            told.append(text)
+            if len(told) == 4:
+                machines.kill_scheduler()
+
+        with pytest.raises(NoCluster, match=r"^the scheduler at tcp://.* is gone; the same"):
+            slow_cells.run(tmp_path, Config(seconds=0.1), tell, cluster=machines.address)
+    finally:
+        machines.stop()
+    assert 3 <= len(rows.read(tmp_path / f"{NAME}.jsonl")) < len(CELLS)
 
 
 def test_without_a_scheduler_or_dask_the_message_says_what_to_do(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -21,7 +22,7 @@ class Encoded(NamedTuple):
 
 
 @dataclass(frozen=True)
-class EncodedColumn:
+class EncodedColumn(ABC):
     """A column of a table and the columns of numbers it becomes; NaN where a value is missing.
 
     missing
@@ -37,9 +38,9 @@ class EncodedColumn:
     marked: bool = False
 
     @property
+    @abstractmethod
     def value_names(self) -> list[str]:
         """Names of the encoded columns but that of gaps."""
-        raise NotImplementedError
 
     @property
     def is_good(self) -> bool:
@@ -51,9 +52,9 @@ class EncodedColumn:
         """Names of the encoded columns."""
         return [*self.value_names, *([f"{self.name} is missing"] if self.marked else [])]
 
+    @abstractmethod
     def encode(self, series: pl.Series) -> Encoded:
         """Return a column as numbers; TableError for what it cannot hold."""
-        raise NotImplementedError
 
     def with_gaps(
         self, values: Float[np.ndarray, "n k"], absent: pl.Series, sentences: Iterable[str] = ()
