@@ -42,13 +42,13 @@ def in_two_rounds(
         X = filled_as_learnt(estimator, rows)
     try:
         with following(progress.part(0.5, 1.0, "round 2 of 2")):
-            again = learn(rows._replace(X=X))
+            second = learn(rows._replace(X=X))
     except NothingLearntError:
         return first, [ONE_ROUND]
     if progress.is_over:  # what was cut short is no better than the whole round before it
         return first, [ONE_ROUND]
-    seconds = first.report.seconds + again.report.seconds
-    return again._replace(report=replace(again.report, seconds=seconds)), []
+    seconds = first.report.seconds + second.report.seconds
+    return second._replace(report=replace(second.report, seconds=seconds)), []
 
 
 def filled_as_learnt(estimator: Any, rows: Rows) -> Float[np.ndarray, "n d"]:

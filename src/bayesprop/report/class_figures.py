@@ -105,8 +105,8 @@ def balance(contents: Contents[ClassDetails]) -> Figure:
     excess = np.array([one.n_actual - one.expected for one in scores])
     half = 2.0 * np.array([one.band for one in scores])
     surprise = np.abs(excess) / np.maximum(half, 1e-12)
-    kept = np.sort(np.argsort(-surprise, kind="stable")[:MAX_BALANCED])
-    shown, excess, half = [scores[k] for k in kept], excess[kept], half[kept]
+    chosen = np.sort(np.argsort(-surprise, kind="stable")[:MAX_BALANCED])
+    shown, excess, half = [scores[k] for k in chosen], excess[chosen], half[chosen]
     size = (WIDE[0], max(SMALL[1], 70.0 + 21.0 * len(shown)))
     figure, ax = new_axes(size)
     at = np.arange(len(shown))

@@ -53,12 +53,12 @@ def likely_group(frame: pl.DataFrame, target: str) -> Likely | None:
         frame = frame.select(*frame.columns[:_MOST_COLUMNS], target)
     rows = frame.drop(target).head(_MOST_ROWS)
     columns = [name for name in rows.columns if _has_groups(rows[name])]
-    found = [(name, _agreeing(rows, name)) for name in columns]
-    named = [(name, others) for name, others in found if _is_identifier(rows[name])]
+    agreeing = [(name, _agreeing(rows, name)) for name in columns]
+    named = [(name, others) for name, others in agreeing if _is_identifier(rows[name])]
     for name, others in sorted(named, key=lambda pair: -len(pair[1])):
         if others or _is_named(name):
             return Likely(name, _why(rows, name, others))
-    repeated = [(name, others) for name, others in found if len(others) >= 2]
+    repeated = [(name, others) for name, others in agreeing if len(others) >= 2]
     if not repeated:
         return None
     name, others = max(repeated, key=lambda pair: len(pair[1]))
@@ -121,14 +121,16 @@ def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: Rows) -> list[
     names = [column.name for column in encoding.columns for _ in column.feature_names]
     x, y = rows.filled[some], rows.y[some]
     score, least = (telling, TELLING) if encoding.classes else (explained, EXPLAINED)
-    found = dict.fromkeys(names, 0.0)
+    scores = dict.fromkeys(names, 0.0)
     for name, one in zip(names, score(x, y).tolist(), strict=True):
-        found[name] = max(found[name], one)
-    for name in found:
+        scores[name] = max(scores[name], one)
+    for name in scores:
         if not encoding.classes and _cuts(as_levels(frame[name]).gather(some).to_numpy(), y):
-            found[name] = _RANGES
-    worst = sorted((name for name in found if found[name] >= least), key=lambda name: -found[name])
-    return [_sentence(name, encoding, found[name]) for name in worst[:_MOST_NAMED]]
+            scores[name] = _RANGES
+    worst = sorted(
+        (name for name in scores if scores[name] >= least), key=lambda name: -scores[name]
+    )
+    return [_sentence(name, encoding, scores[name]) for name in worst[:_MOST_NAMED]]
 
 
 def explained(x: Float[np.ndarray, "n k"], y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " k"]:
@@ -156,14 +158,14 @@ def telling(x: Float[np.ndarray, "n k"], y: np.ndarray) -> Float[np.ndarray, " k
 
 def _cuts(levels: np.ndarray, y: Float[np.ndarray, " n"]) -> bool:
     """Whether a few levels divide the target into ranges that do not overlap."""
-    known = np.array([level is not None for level in levels])
+    present = np.array([level is not None for level in levels])
     names, number, counts = np.unique(
-        levels[known].astype(str), return_inverse=True, return_counts=True
+        levels[present].astype(str), return_inverse=True, return_counts=True
     )
-    is_usual = 2 <= len(names) <= _MOST_LEVELS and known.sum() >= _LEAST_ROWS
+    is_usual = 2 <= len(names) <= _MOST_LEVELS and present.sum() >= _LEAST_ROWS
     if not is_usual or counts.min() < len(names):
         return False
-    groups = [y[known][number == k] for k in range(len(names))]
+    groups = [y[present][number == k] for k in range(len(names))]
     ends = sorted((group.min(), group.max()) for group in groups)
     return all(high < low for (_, high), (low, _) in pairwise(ends))
 

@@ -126,11 +126,11 @@ def database(part: str | None, path: Path) -> pl.DataFrame:
 
 def _sqlite(part: str | None, path: Path) -> pl.DataFrame:
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
-        known = base.execute("select name from sqlite_master where type in ('table', 'view')")
-        name = _chosen([str(name) for (name,) in known], part, path)
-        found = base.execute(f"select * from {_escaped(name)}")
-        columns = [column[0] for column in found.description]
-        rows = found.fetchall()
+        result = base.execute("select name from sqlite_master where type in ('table', 'view')")
+        name = _chosen([str(name) for (name,) in result], part, path)
+        result = base.execute(f"select * from {_escaped(name)}")
+        columns = [column[0] for column in result.description]
+        rows = result.fetchall()
         # A column may hold numbers and text; what is text anywhere is text, to be looked at.
         values = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
         return pl.DataFrame([_series(*pair) for pair in zip(columns, values, strict=True)])
@@ -142,12 +142,12 @@ def _duckdb(part: str | None, path: Path) -> pl.DataFrame:
     # A view of a stranger's base could read other files.
     closed: dict[str, Any] = {"enable_external_access": "false"}
     with duckdb.connect(str(path), read_only=True, config=closed) as base:
-        known = base.execute(
+        result = base.execute(
             "select table_schema, table_name from information_schema.tables order by all"
         )
         names = {
             name if schema == "main" else f"{schema}.{name}": f"{_escaped(schema)}.{_escaped(name)}"
-            for schema, name in known.fetchall()
+            for schema, name in result.fetchall()
         }
         return pl.DataFrame(base.sql(f"select * from {names[_chosen(list(names), part, path)]}"))
 

@@ -38,9 +38,9 @@ def marked_where_telling(
     column = fitted.column
     if column is None or not column.missing:
         return fitted
-    known = target.is_not_null().to_numpy()
+    present = target.is_not_null().to_numpy()
     gap = as_levels(series).is_null().to_numpy()
-    is_marked = _is_telling(gap[known], target.drop_nulls().to_numpy(), is_class=is_class)
+    is_marked = _is_telling(gap[present], target.drop_nulls().to_numpy(), is_class=is_class)
     if fitted.is_constant and not is_marked:
         return fitted._replace(column=None)
     sentence = (

@@ -84,13 +84,13 @@ def check_method(name: str | None) -> None:
     """Refuse a name that no method has."""
     if name is not None and name not in catalogue.METHODS:
         hint = did_you_mean(name, catalogue.METHODS) or ";"
-        known = ", ".join(catalogue.METHODS)
-        raise InputError(f"no method {one_line(name)!r}{hint} there are: {known}")
+        names = ", ".join(catalogue.METHODS)
+        raise InputError(f"no method {one_line(name)!r}{hint} there are: {names}")
 
 
-def method_of(asked: str | None, task: str, why: str) -> str:
+def method_of(name: str | None, task: str, why: str) -> str:
     """Return the method for a task, which `why` explains; InputError if it does another one."""
-    name = asked or DEFAULT_METHOD[task]
+    name = name or DEFAULT_METHOD[task]
     if task in catalogue.METHODS[name].homes:
         return name
     raise InputError(
@@ -121,9 +121,9 @@ def make_estimator(settings: Settings, method: str, task: str, seed: int) -> Any
                 f" it has: {', '.join(one for one in has if one not in OPTIONS)}"
                 f" (and {', '.join(OPTIONS[one] for one in has if one in OPTIONS)})"
             )
-    asked = {SEED: seed} if SEED in has else {}
+    seeded = {SEED: seed} if SEED in has else {}
     with refusals_of_estimator(TypeError, ValueError):
-        return catalogue.make(method, task=task, **asked, **settings.by_option, **settings.by_name)
+        return catalogue.make(method, task=task, **seeded, **settings.by_option, **settings.by_name)
 
 
 def _parameters_of(method: str, task: str) -> list[str]:
