@@ -252,7 +252,7 @@ def _draw(of: Table, summaries: Sequence[Summary]) -> bool:
     }
     constant = points.pop(CONSTANT, None)
     if points:
-        title = f"{of.target}: held-out {SCORES[of.parts.task][1]}{unit}"
+        title = f"{of.target}: held-out {SCORES[of.parts.task][1]}{unit}; lower is better"
         level = None if constant is None else constant.score
         draw(of.options.plot, list(points.values()), constant=level, title=title)
     return bool(points)
