@@ -27,6 +27,7 @@ from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.predictive import MixturePredictive, Predictive
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.numerics import loops
+from bayesprop.numerics.devices import gathered, partitioned_by_xla
 from bayesprop.numerics.filling import blocks, device_rows, padded, slots
 from bayesprop.numerics.loops import Rows
 
@@ -92,7 +93,7 @@ def train(
         state, outcome = _epoch(method, state, key, data, n_rows, batch_size)
         *values, is_sound = np.asarray(outcome).tolist()
         if not is_sound:
-            return Trained(before if validate is None else best, trace, 1, best_epoch)
+            return Trained(gathered(before if validate is None else best), trace, 1, best_epoch)
         for name, value in zip(Info._fields, values, strict=True):
             trace[name].append(value)
         if validate is not None:
@@ -107,7 +108,7 @@ def train(
         progress.report(done, n_epochs, f"epoch {epoch + 1}", latest)
         if progress.is_cut(done, n_epochs, "epochs"):
             break
-    return Trained(state if validate is None else best, trace, 0, best_epoch)
+    return Trained(gathered(state if validate is None else best), trace, 0, best_epoch)
 
 
 @partial(jax.jit, static_argnames=("method", "batch_size"))
@@ -197,10 +198,12 @@ class TrainedNetwork:
         """Draw the start of the network and of its method's state."""
         return _started(self.built.gradient.init, self.sizes, seed)
 
+    @partitioned_by_xla()
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train from a random start."""
         return self.learned(rows, self.start(int(rng.randint(2**31))), 0, progress)
 
+    @partitioned_by_xla()
     def resume(
         self, rows: TrainingRows, before: Learned, rng: np.random.RandomState, progress: Progress
     ) -> Learned:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from bayesprop.numerics.devices import dealt_out
 from bayesprop.numerics.threefry import unrolled
 
 _ROWS_A_SORT = (2.0**32 - 1.0) ** (1.0 / 3.0)
@@ -127,10 +128,12 @@ def epoch(
 
     def step(place: Array, state: Any) -> tuple[Any, Any]:
         rows = order.rows[place]
+        weight = jnp.where(order.is_real[place], data.weight[rows], 0.0)
+        x, y, weight = dealt_out((data.x[rows], jax.tree.map(lambda y: y[rows], data.y), weight))
         batch = Batch(
-            x=data.x[rows],
-            y=jax.tree.map(lambda y: y[rows], data.y),
-            weight=jnp.where(order.is_real[place], data.weight[rows], 0.0),
+            x=x,
+            y=y,
+            weight=weight,
             place=place,
             n_batches=count,
             n_total=n_total,

@@ -26,6 +26,7 @@ from bayesprop.model.networks import init_weights
 from bayesprop.model.priors import NormalPrior
 from bayesprop.model.progress import Progress
 from bayesprop.model.trained_network import Built, NetworkState, Trained, TrainedNetwork, train
+from bayesprop.numerics.devices import dealt_out, is_meshed
 from bayesprop.numerics.filling import blocks, device_rows, slots
 from bayesprop.numerics.loops import Batch, Rows, permutation
 from bayesprop.sampling.mc_dropout import Rates, dropout_forward
@@ -99,9 +100,12 @@ def _of_each(one: Callable[..., Any], keys: Array, members: Any, rows: Array) ->
     """Map over members: small networks side by side, large ones one after another.
 
     A matrix product for several members at once is slower on a CPU than as many products where each
-    of them fills it.
+    of them fills it. Over a mesh every device has members of its own; an only one its batches.
     """
-    size = sum(leaf.size for leaf in jax.tree.leaves(members)) // keys.shape[0]
+    n_members = keys.shape[0]
+    if is_meshed() and n_members > 1:
+        return jax.vmap(one)(*dealt_out((keys, members, rows)))
+    size = sum(leaf.size for leaf in jax.tree.leaves(members)) // n_members
     if size < _LARGE_NETWORK:
         return jax.vmap(one)(keys, members, rows)
     return jax.lax.map(lambda of_member: one(*of_member), (keys, members, rows))

@@ -1,0 +1,53 @@
+"""Several devices of JAX at once: batches and members are dealt out over the mesh in force.
+
+`with jax.set_mesh(mesh): model.fit(X, y)` trains on all devices of a mesh: XLA partitions the step
+and sums the gradients. Every device holds the table, the weights and the optimiser's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, PartitionSpec
+
+
+def is_meshed() -> bool:
+    """Whether a mesh of devices is in force."""
+    return not jax.sharding.get_abstract_mesh().empty
+
+
+@contextmanager
+def partitioned_by_xla() -> Iterator[None]:
+    """Leave it to XLA how the mesh in force is used, whatever its axes say; nothing without one.
+
+    An axis of type `Explicit`, as `jax.make_mesh` gives it, asks for a sharding at every operation.
+    """
+    mesh = jax.sharding.get_mesh()
+    if mesh.empty:
+        yield
+        return
+    with jax.set_mesh(mesh.update(axis_types=(AxisType.Auto,) * len(mesh.axis_names))):
+        yield
+
+
+def dealt_out(tree: Any) -> Any:
+    """Deal the first axis of every array out over all devices of the mesh in force; in `jit`.
+
+    Devices have shares of one size, filled up where it does not divide.
+    """
+    if not is_meshed():
+        return tree
+    rows = PartitionSpec(jax.sharding.get_abstract_mesh().axis_names)
+    return jax.lax.with_sharding_constraint(tree, rows)
+
+
+def gathered(tree: Any) -> Any:
+    """Bring arrays back to one device where a mesh is in force."""
+    if not is_meshed():
+        return tree
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), tree)
