@@ -4,12 +4,54 @@ import json
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-_SCRIPT = Path(__file__).with_name("fits_over_a_mesh.py")
+# `DEVICES [--address HOST:PORT --rank RANK] METHOD:TASK ...`; a mesh of all devices, if several.
+CHILD = """
+import argparse
+import json
+import os
+from contextlib import nullcontext
+
+parser = argparse.ArgumentParser()
+parser.add_argument("n_devices", type=int)
+parser.add_argument("--address")
+parser.add_argument("--rank", type=int)
+parser.add_argument("fits", nargs="+")
+asked = parser.parse_args()
+flags = f"--xla_force_host_platform_device_count={asked.n_devices}"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
+
+import jax
+import numpy as np
+
+from bayesprop import catalogue
+from bayesprop.numerics.devices import dealt_out, partitioned_by_xla
+
+if asked.address:
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(asked.address, 2, asked.rank)
+n_devices = jax.device_count()
+rng = np.random.default_rng(0)
+X = rng.standard_normal((150, 4))
+y = X[:, 0] + np.sin(2.0 * X[:, 1]) + 0.1 * rng.standard_normal(150)
+for fit in asked.fits:
+    method, task = fit.split(":")
+    model = catalogue.make(method, task=task, n_epochs=4, batch_size=50, random_state=0)
+    mesh = jax.set_mesh(jax.make_mesh((n_devices,), ("rows",))) if n_devices > 1 else nullcontext()
+    with mesh:
+        with partitioned_by_xla():
+            dealt = jax.jit(dealt_out)(np.ones((2 * n_devices, 3)))
+        assert [one.data.shape for one in dealt.addressable_shards] == [(2, 3)] * asked.n_devices
+        model.fit(X, y if task == "regression" else y > 0.0)
+    predictive = model.predict_dist(X)
+    is_numbers = task == "regression"
+    columns = [predictive.mean, predictive.std] if is_numbers else predictive.proba.T
+    print(json.dumps({"fit": fit, "columns": [np.asarray(one).tolist() for one in columns]}))
+"""
+
 _BOTH = ("regression", "classification")
 _FEW = ["bayes-by-backprop:regression", "deep-ensemble:classification"]
 _METHODS = ("closed-form-vi", "graves-vi", "mc-dropout", "network", "laplace")
@@ -17,7 +59,7 @@ _REST = [f"{method}:{task}" for method in _METHODS for task in _BOTH]
 
 
 def _started(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "ignore", str(_SCRIPT), *arguments]
+    command = [sys.executable, "-W", "ignore", "-c", CHILD, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
