@@ -10,6 +10,7 @@ import pytest
 
 import bayesprop
 import golden_cases
+from bayesprop.report.fit_course import TEXTS
 from bayesprop.store import ModelFileError
 
 GOLDEN = Path(__file__).parent / "golden" / "methods-v1"
@@ -52,7 +53,10 @@ def test_every_golden_file_has_its_case():
     "ignore:the chains disagree", "ignore:the draws are worth", "ignore:draws that diverged"
 )
 def test_a_fit_scores_what_it_scored(name, task):
-    scores = golden_cases.scores(golden_cases.fitted(name, task), task)
+    model = golden_cases.fitted(name, task)
+    assert set(model.fit_report_.guards) <= set(TEXTS["guards"])
+    assert set(model.fit_report_.trace) <= set(TEXTS["traces"])
+    scores = golden_cases.scores(model, task)
     for score, value in EXPECTED[f"{name}-{task}"]["scores"].items():
         assert scores[score] == pytest.approx(value, **fit_tolerance(name, score))
 

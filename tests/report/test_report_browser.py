@@ -64,7 +64,7 @@ def many_classes() -> tuple:
 SHAPES = {"image_shape": [8, 8], "image_pixels": list(range(64))}
 MADE = {
     "regression": (NUMBERS, {}, 10),
-    "two classes": (FRAUD, {}, 12),
+    "two classes": (FRAUD, {}, 14),
     "pictures": (DIGITS, SHAPES, 8),
     "many classes": (many_classes(), {}, 11),
 }

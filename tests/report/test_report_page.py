@@ -328,7 +328,7 @@ def test_one_epoch_and_a_method_without_guards(tmp_path):
     text = text_of(tmp_path, estimator=estimator)
     assert "in 1 epoch and" in text
     assert "counts no guarded updates" in text
-    assert "Elbo" in text
+    assert "Evidence, a bound" in text
 
 
 def test_a_mixture_of_gaussians(tmp_path):

@@ -247,7 +247,7 @@ def _on_gaps(rows: Rows, predicted: Any) -> tuple[str, ...]:
     if not gap.any():
         return ()
     n = int(gap.sum())
-    have = "row has gaps, whose" if n == 1 else "rows have gaps, whose"
+    have = "rows has gaps, whose" if n == 1 else "rows have gaps, whose"
     share = percent(float(np.mean(predicted.gap_share[gap])))
     return (
         f"{n} of {len(gap)} {have} missing values make {share} of the doubt on average: measuring "

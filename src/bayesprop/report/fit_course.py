@@ -18,7 +18,7 @@ from bayesprop.report.drawing import SMALL, fitted, new_axes, scaled, set_limits
 from bayesprop.report.svg import BLUE, INK, MUTED, ORANGE, inline_svg
 from bayesprop.report.words import join, label, number, percent, plural
 
-_TEXTS = tomllib.loads(
+TEXTS = tomllib.loads(
     (resources.files("bayesprop.report") / "templates/fit_course.toml").read_text("utf-8")
 )
 _EVIDENCE = {"prequential": "prequential (every row predicted before it was absorbed)"}
@@ -31,7 +31,7 @@ _NAMES = {
 
 
 class Guard(NamedTuple):
-    """How often a guard fired, and what that means."""
+    """How often a guard fired, and what that means; a count that is no trouble never fires."""
 
     name: str
     how_often: str
@@ -68,7 +68,8 @@ def guards(fit: FitReport) -> list[Guard]:
         text = _text("guards", key)
         attempts = _attempts(fit, key)
         share = f" ({percent(count / attempts, 1)} of {attempts:,})" if count and attempts else ""
-        words.append(Guard(text["name"], f"{count:,}{share}", text["meaning"], count > 0))
+        fired = count > 0 and text.get("is_trouble", True)
+        words.append(Guard(text["name"], f"{count:,}{share}", text["meaning"], fired))
     return words
 
 
@@ -82,9 +83,9 @@ def guard_sentence(fit: FitReport) -> str:
     return f"Numerical guards fired: {join(fired)}."
 
 
-def _text(kind: str, name: str) -> dict[str, str]:
+def _text(kind: str, name: str) -> dict[str, Any]:
     """Return what is said of a guard or diagnostic; its own name where it is not known."""
-    return _TEXTS[kind].get(name, {"name": _in_words(name), "meaning": ""})
+    return TEXTS[kind].get(name, {"name": _in_words(name), "meaning": ""})
 
 
 def _in_words(name: str) -> str:
@@ -128,8 +129,8 @@ def trace(contents: Contents[Any], name: str, values: Sequence[float]) -> Figure
         ax.plot(steps, course, "o", color=BLUE, markersize=3.5, markeredgewidth=0)
     set_limits(ax, steps, course[np.isfinite(course)])
     unit = label(name, 30).replace("_", " ")
-    if name in _TEXTS["traces"]:
-        unit = _TEXTS["traces"][name].get("unit") or _unit_of_target(contents)
+    if name in TEXTS["traces"]:
+        unit = TEXTS["traces"][name].get("unit") or _unit_of_target(contents)
     set_names(ax, contents.fit.step.capitalize(), times(unit, power))
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     return fitted(figure, ax)
