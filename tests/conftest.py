@@ -3,11 +3,65 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+MINUTES = (
+    "tests/docs/test_blocks.py::test_blocks_run",
+    "tests/docs/test_notebooks.py",
+    "tests/papers/test_experiments_",
+    "tests/papers/test_runner_",
+    "tests/report/test_report_browser.py",
+    "tests/estimators/test_mcmc_estimators.py",
+    "tests/estimators/test_bayes_by_backprop_estimators.py",
+    "tests/estimators/test_point_and_dropout_networks.py",
+    "tests/sampling/test_mcmc.py",
+    "tests/sampling/test_dropout.py",
+    "tests/test_examples.py",
+    "src/bayesprop/estimators/mcmc.py",
+    "src/bayesprop/estimators/batch_ep.py",
+)
+"""Where the minutes of the suite go: `make test` leaves them to `make test-all`, and so to CI."""
+STOOD_FOR = {
+    "batch-ep",
+    "bayes-by-backprop",
+    "graves-vi",
+    "laplace",
+    "mc-dropout",
+    "network",
+    "mcmc",
+}
+STOOD_FOR |= {"deep-ensemble"}
+"""Methods whose contract `make test` leaves, too: others of their family are put through it."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what takes minutes as exhaustive."""
+    for item in items:
+        if item.nodeid.startswith(MINUTES) or _is_stood_for(item):
+            item.add_marker(pytest.mark.exhaustive)
+
+
+def _is_stood_for(item: pytest.Item) -> bool:
+    """Whether a test of a contract is put to a method that others stand for."""
+    from bayesprop.catalogue import METHODS
+
+    given = getattr(item, "callspec", None)
+    if given is None or not item.nodeid.startswith("tests/estimators/"):
+        return False
+    homes = {home for name in STOOD_FOR for home in METHODS[name].homes.values()}
+    params = [one if isinstance(one, tuple) else (one,) for one in given.params.values()]
+    for value in chain.from_iterable(params):
+        kind = value if isinstance(value, type) else type(value)
+        is_name = isinstance(value, str) and value in STOOD_FOR
+        if is_name or f"{kind.__module__}:{kind.__qualname__}" in homes:
+            return True
+    return False
 
 
 @pytest.fixture(scope="session", autouse=True)
