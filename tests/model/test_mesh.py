@@ -45,8 +45,9 @@ for fit in asked.fits:
         with partitioned_by_xla():
             dealt = jax.jit(dealt_out)(np.ones((2 * n_devices, 3)))
         assert [one.data.shape for one in dealt.addressable_shards] == [(2, 3)] * asked.n_devices
-        model.fit(X, y if task == "regression" else y > 0.0)
-    predictive = model.predict_dist(X)
+        predictive = model.fit(X, y if task == "regression" else y > 0.0).predict_dist(X)
+    outside = model.predict_dist(X[:1])
+    assert np.isfinite(outside.mean if task == "regression" else outside.proba).all()
     is_numbers = task == "regression"
     columns = [predictive.mean, predictive.std] if is_numbers else predictive.proba.T
     print(json.dumps({"fit": fit, "columns": [np.asarray(one).tolist() for one in columns]}))

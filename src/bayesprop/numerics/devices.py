@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, PartitionSpec
 
@@ -47,7 +46,5 @@ def dealt_out(tree: Any) -> Any:
 
 
 def gathered(tree: Any) -> Any:
-    """Bring arrays back to one device where a mesh is in force."""
-    if not is_meshed():
-        return tree
-    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), tree)
+    """Bring arrays back from the devices where a mesh is in force, to NumPy: free of any mesh."""
+    return jax.tree.map(np.asarray, tree) if is_meshed() else tree

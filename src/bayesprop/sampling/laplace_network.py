@@ -27,6 +27,7 @@ from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.progress import Progress
 from bayesprop.model.trained_network import NetworkState, Trained, TrainedNetwork, from_named_leaves
+from bayesprop.numerics.devices import gathered
 from bayesprop.numerics.filling import blocks, filled, padded
 from bayesprop.numerics.gaussian import LOG_2PI
 from bayesprop.numerics.gaussian_logits import PREDICTIONS, Logits, log_odds
@@ -209,7 +210,7 @@ class LaplaceNetwork(TrainedNetwork):
             if trained.n_undone or in_time.is_over:
                 in_time.is_cut(turn + 1, n_rounds, "rounds")
                 break
-        state = LaplaceState(mode.network, rounds[-1].fitted.posterior.root)
+        state = gathered(LaplaceState(mode.network, rounds[-1].fitted.posterior.root))
         report = self._report(rounds, rows, time.perf_counter() - started)
         return Learned(mode._replace(network=state), report, epoch)
 
