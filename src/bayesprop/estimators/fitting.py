@@ -151,6 +151,8 @@ def _learned(
 
 def _noted(learned: Learned, sentences: list[str]) -> Learned:
     """Put sentences before the advice of a fit."""
+    if not sentences:
+        return learned
     advice = [*sentences, *learned.report.warnings]
     return learned._replace(report=replace(learned.report, warnings=advice))
 
@@ -162,6 +164,8 @@ def _advised(estimator: Any, rows: Rows, learned: Learned, *, is_first: bool) ->
         counted = rows.y if rows.weight is None else rows.y[rows.weight > 0.0]
         if np.ptp(counted, axis=0).min() == 0.0:
             advice = [CONSTANT_TARGET, *advice]
+    if not advice:
+        return learned
     advice = list(dict.fromkeys(advice))
     warn(advice)
     return learned._replace(report=replace(learned.report, warnings=advice))
