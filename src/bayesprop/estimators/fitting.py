@@ -164,10 +164,10 @@ def _advised(estimator: Any, rows: Rows, learned: Learned, *, is_first: bool) ->
         counted = rows.y if rows.weight is None else rows.y[rows.weight > 0.0]
         if np.ptp(counted, axis=0).min() == 0.0:
             advice = [CONSTANT_TARGET, *advice]
-    if not advice:
-        return learned
     advice = list(dict.fromkeys(advice))
     warn(advice)
+    if not advice:
+        return learned
     return learned._replace(report=replace(learned.report, warnings=advice))
 
 
@@ -176,6 +176,8 @@ def warn(sentences: list[str]) -> None:
 
     Python shows a warning of one place once: at a line of ours, the second fit would be silent.
     """
+    if not sentences:
+        return
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("bayesprop."):
         level, frame = level + 1, frame.f_back
