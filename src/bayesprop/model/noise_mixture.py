@@ -284,7 +284,7 @@ def _components(
         log_share = nodes.log_share + np.log((1.0 - BROAD_SHARE) * share)[..., None]
 
     def by_element(a: np.ndarray, broad: np.ndarray) -> np.ndarray:
-        columns = np.moveaxis(a, 0, 1).reshape(a.shape[1], -1)
+        columns = a.swapaxes(0, 1).reshape(a.shape[1], -1)
         return np.concatenate([columns, broad[:, None]], axis=1)
 
     return _Components(
@@ -312,28 +312,29 @@ def _quantiles(parts: _Components, levels: np.ndarray) -> np.ndarray:
     All levels of all elements at once, (q, n).
     """
     shape = len(levels), len(parts.m)
-    log_share, m, std = (np.tile(part, (len(levels), 1)) for part in parts)
-    level, share = np.repeat(levels, len(parts.m)), np.exp(log_share)
-    edges = m + std * special.ndtri(level)[:, None]
-    low, high = edges.min(axis=1), edges.max(axis=1)
-    y = np.sum(share * edges, axis=1)
+    level, element = np.repeat(levels, shape[1]), np.tile(np.arange(shape[1]), shape[0])
+    share = np.exp(parts.log_share)
+    edges = parts.m + parts.std * special.ndtri(levels)[:, None, None]
+    low, high = edges.min(axis=2).ravel(), edges.max(axis=2).ravel()
+    y = (share * edges).sum(axis=2).ravel()
     open_rows = np.flatnonzero(high > low)
-    for _ in range(_N_NEWTON):
-        if open_rows.size == 0:
-            break
-        at = open_rows
-        z = (y[at, None] - m[at]) / std[at]
-        excess = (share[at] * special.ndtr(z)).sum(axis=1) - level[at]
-        slope = (share[at] * np.exp(-0.5 * (_LOG_2PI + z * z)) / std[at]).sum(axis=1)
-        is_open = np.abs(excess) > _TOLERANCE * np.minimum(level[at], 1.0 - level[at])
-        at, excess, slope = at[is_open], excess[is_open], slope[is_open]
-        low[at] = np.where(excess < 0.0, y[at], low[at])
-        high[at] = np.where(excess < 0.0, high[at], y[at])
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for _ in range(_N_NEWTON):
+            if open_rows.size == 0:
+                break
+            at, own = open_rows, element[open_rows]
+            std = parts.std[own]
+            z = (y[at, None] - parts.m[own]) / std
+            excess = (share[own] * special.ndtr(z)).sum(axis=1) - level[at]
+            slope = (share[own] * np.exp(-0.5 * (_LOG_2PI + z * z)) / std).sum(axis=1)
+            is_open = np.abs(excess) > _TOLERANCE * np.minimum(level[at], 1.0 - level[at])
+            at, excess, slope = at[is_open], excess[is_open], slope[is_open]
+            low[at] = np.where(excess < 0.0, y[at], low[at])
+            high[at] = np.where(excess < 0.0, high[at], y[at])
             proposed = y[at] - excess / slope
-        inside = (proposed > low[at]) & (proposed < high[at])
-        y[at] = np.where(inside, proposed, 0.5 * (low[at] + high[at]))
-        open_rows = at
+            inside = (proposed > low[at]) & (proposed < high[at])
+            y[at] = np.where(inside, proposed, 0.5 * (low[at] + high[at]))
+            open_rows = at
     return y.reshape(shape)
 
 
