@@ -151,6 +151,8 @@ def _learned(
 
 def _noted(learned: Learned, sentences: list[str]) -> Learned:
     """Put sentences before the advice of a fit."""
+    if not sentences:
+        return learned
     advice = [*sentences, *learned.report.warnings]
     return learned._replace(report=replace(learned.report, warnings=advice))
 
@@ -164,6 +166,8 @@ def _advised(estimator: Any, rows: Rows, learned: Learned, *, is_first: bool) ->
             advice = [CONSTANT_TARGET, *advice]
     advice = list(dict.fromkeys(advice))
     warn(advice)
+    if not advice:
+        return learned
     return learned._replace(report=replace(learned.report, warnings=advice))
 
 
@@ -172,6 +176,8 @@ def warn(sentences: list[str]) -> None:
 
     Python shows a warning of one place once: at a line of ours, the second fit would be silent.
     """
+    if not sentences:
+        return
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("bayesprop."):
         level, frame = level + 1, frame.f_back

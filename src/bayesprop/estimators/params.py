@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import partial
+from functools import cache, partial
 from math import inf
 from numbers import Integral, Real
 from typing import Any
@@ -50,9 +50,15 @@ def check_coverage(coverage: Any) -> None:
 
 def check_fields(params: Any) -> None:
     """Raise ValueError, in words for the user, where a field breaks its rule."""
-    for one in fields(params):
-        if check := one.metadata.get("check"):
-            check(one.name, getattr(params, one.name))
+    for name, check in _rules(type(params)):
+        check(name, getattr(params, name))
+
+
+@cache
+def _rules(kind: type) -> list[tuple[str, Callable[[str, Any], None]]]:
+    """List the rules of the fields of a dataclass, by name."""
+    ruled = ((one.name, one.metadata.get("check")) for one in fields(kind))
+    return [(name, check) for name, check in ruled if check]
 
 
 def rule(check: Callable[[str, Any], None]) -> Metadata:

@@ -207,8 +207,7 @@ class LinearModel:
 def _advice(state: Statistics, best: Maximised, max_steps: int) -> list[str]:
     """Say what a person should know about a fit, in sentences."""
     advice = []
-    is_constant = ~np.any(np.vstack([state.target, state.residual]), axis=0)
-    if is_constant.any():
+    if not (state.target.any(axis=0) | state.residual.any(axis=0)).all():
         advice.append(CONSTANT_TARGET)
     elif best.n_noiseless:
         advice.append(

@@ -31,8 +31,10 @@ from bayesprop.numerics.evidence import FIXED, Ascent, Groups, Weights
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _MOST, _LEAST = 1e12, 1e-12  # of a precision, times what the data say; of a noise variance
 _TOLERANCE = 1e-6
-(_inverse,) = linalg.get_lapack_funcs(("trtri",), dtype=np.float64)
-"""Of a triangle; solving for its columns takes ten times as long, and waits for threads."""
+_BLOCK = 32  # columns that are made triangular together
+_inverse, _stacked = linalg.get_lapack_funcs(("trtri", "tpqrt"), dtype=np.float64)
+"""Of a triangle; solving for its columns takes ten times as long, and waits for threads.
+And the QR decomposition of a triangle upon further rows."""
 
 
 class Statistics(NamedTuple):
@@ -134,38 +136,53 @@ def update(
     weight
         Not negative; what each row's log-likelihood is multiplied by.
     """
-    k = len(state.design)
-    root = np.block([[state.design, state.target], [np.zeros_like(state.target.T), state.residual]])
-    joint = np.hstack([phi, y])
+    k, o = state.target.shape
+    root = np.zeros((k + o, k + o), order="F")
+    root[:k, :k], root[:k, k:], root[k:, k:] = state[:3]
+    joint = np.concatenate([phi, y], axis=1)
     if weight is not None:
-        joint = np.sqrt(weight)[:, None] * joint
-    root = _triangle(np.vstack([root, joint]))
+        joint *= np.sqrt(weight)[:, None]
+    root = _triangle(root, joint)
     total = float(len(phi) if weight is None else np.sum(weight))
     return Statistics(root[:k, :k], root[:k, k:], root[k:, k:], state.weight_sum + total)
 
 
-def _triangle(stacked: np.ndarray) -> np.ndarray:
-    """Return R of the QR decomposition, R'R = stacked' stacked."""
-    return np.asarray(np.linalg.qr(stacked, mode="r"))
+def _triangle(root: np.ndarray, below: np.ndarray, n_triangular: int = 0) -> np.ndarray:
+    """Return R of the QR decomposition of a triangle upon rows, R'R = root'root + below'below.
+
+    n_triangular
+        Of the last rows of below, how many are themselves a triangle.
+    """
+    return _stacked(n_triangular, min(_BLOCK, len(root)), root, below)[0]
 
 
-def solve(state: Statistics, output: int, prior_prec: Float[np.ndarray, " k"]) -> Solved:
-    """Regularised least squares by QR of the factor upon the root of the prior precision.
+def of_output(state: Statistics, output: int) -> Float[np.ndarray, "p p"]:
+    """Return the triangular factor of [Phi, y] of one output: R'R is its matrix of products."""
+    k, residual = len(state.design), state.residual[:, output]
+    root = np.zeros((k + 1, k + 1), order="F")
+    root[:k, :k], root[:k, k] = state.design, state.target[:, output]
+    root[k, k] = np.sqrt(residual @ residual)
+    return root
 
+
+def solve(root: Float[np.ndarray, "p p"], prior_prec: Float[np.ndarray, " k"]) -> Solved:
+    """Regularised least squares by QR of an output's factor upon the root of the prior precision.
+
+    root
+        As `of_output` returns it.
     prior_prec
         In units of the noise precision; positive.
     """
-    k = len(state.design)
-    target = state.target[:, output : output + 1]
-    below = np.hstack([np.diag(np.sqrt(prior_prec)), np.zeros((k, 1))])
-    factor = _triangle(np.vstack([np.hstack([state.design, target]), below]))
-    triangle = factor[:k, :k]
-    root, _ = _inverse(triangle)
+    k = len(prior_prec)
+    below = np.zeros((k, k + 1), order="F")
+    np.einsum("ii->i", below[:, :k])[:] = np.sqrt(prior_prec)
+    factor = _triangle(root, below, k)
+    inverse, _ = _inverse(factor[:k, :k])
     return Solved(
-        mean=root @ factor[:k, k],
-        root=root,
-        log_det=2.0 * float(np.sum(np.log(np.abs(np.diag(triangle))))),
-        penalised=float(factor[k, k] ** 2 + np.sum(state.residual[:, output] ** 2)),
+        mean=inverse @ factor[:k, k],
+        root=inverse,
+        log_det=2.0 * float(np.log(np.abs(factor.diagonal()[:k])).sum()),
+        penalised=float(factor[k, k]) ** 2,
     )
 
 
@@ -180,9 +197,9 @@ def known_noise(
         Precision of every weight, positive.
     """
     relative = [p * v for p, v in zip(prior_prec, noise_var, strict=True)]
-    solved = [solve(state, i, p) for i, p in enumerate(relative)]
+    solved = [solve(of_output(state, i), p) for i, p in enumerate(relative)]
     log_evidence = [
-        gaussian_log_evidence(state, *each)
+        gaussian_log_evidence(state.weight_sum, *each)
         for each in zip(solved, relative, noise_var, strict=True)
     ]
     noise_var = np.asarray(noise_var, dtype=np.float64)
@@ -198,11 +215,11 @@ def _posterior(
 
 
 def gaussian_log_evidence(
-    state: Statistics, solved: Solved, relative_prec: Float[np.ndarray, " k"], noise_var: float
+    weight_sum: float, solved: Solved, relative_prec: Float[np.ndarray, " k"], noise_var: float
 ) -> float:
     """Compute log p(y | X) of one output, nats; `relative_prec` as it was given to `solve`."""
-    complexity = float(np.sum(np.log(relative_prec))) - solved.log_det
-    fit = solved.penalised / noise_var + state.weight_sum * (_LOG_2PI + np.log(noise_var))
+    complexity = float(np.log(relative_prec).sum()) - solved.log_det
+    fit = solved.penalised / noise_var + weight_sum * (_LOG_2PI + np.log(noise_var))
     return 0.5 * (complexity - float(fit))
 
 
@@ -218,7 +235,7 @@ def conjugate(
         Precision of every weight, times the noise variance; positive.
     """
     shape = noise_prior.shape_after(state.weight_sum)
-    solved = [solve(state, i, p) for i, p in enumerate(prior_prec)]
+    solved = [solve(of_output(state, i), p) for i, p in enumerate(prior_prec)]
     rate = noise_prior.rate + 0.5 * np.array([one.penalised for one in solved])
     complexity = [
         np.sum(np.log(p)) - one.log_det for p, one in zip(prior_prec, solved, strict=True)
@@ -291,13 +308,19 @@ def maximise(
         known = None if noise_var is None else float(noise_var[output])
         start, bounds = _started(state, output, np.asarray(prior_prec, np.float64), groups, known)
         ascent = evidence.ascend(
-            partial(_at, state, output), start, bounds, max_steps=max_steps, tolerance=_TOLERANCE
+            partial(_at, of_output(state, output), state.weight_sum),
+            start,
+            bounds,
+            max_steps=max_steps,
+            tolerance=_TOLERANCE,
         )
         ascents.append(ascent)
         n_noiseless += known is None and ascent.point.weights.prec[-1] >= bounds.most[-1]
     precs = np.stack([ascent.point.weights.prec for ascent in ascents])
     noise_var = 1.0 / precs[:, -1] if noise_var is None else noise_var
-    posterior = known_noise(state, precs[:, :-1], noise_var)
+    log_evidence = np.array([ascent.point.log_evidence for ascent in ascents])
+    solved = [ascent.point.solved for ascent in ascents]
+    posterior = _posterior(solved, noise_var, np.inf, log_evidence)
     return Maximised(posterior, precs[:, :-1], tuple(ascents), int(n_noiseless))
 
 
@@ -306,18 +329,22 @@ class _Point(NamedTuple):
 
     weights: Weights
     log_evidence: float
+    solved: Solved
 
 
-def _at(state: Statistics, output: int, prec: np.ndarray, before: _Point | None) -> _Point:
+def _at(root: np.ndarray, weight_sum: float, prec: np.ndarray, before: _Point | None) -> _Point:
     """Return the evidence of one output at precisions of the weights and, last, of the noise."""
     del before
     prec, noise_var = prec[:-1], 1.0 / float(prec[-1])
-    solved = solve(state, output, prec * noise_var)
-    weights = Weights(prec, solved.mean**2, noise_var * np.sum(solved.root**2, axis=1))
-    error = max(solved.penalised - noise_var * float(np.sum(prec * weights.square)), 0.0)
+    relative = prec * noise_var
+    solved = solve(root, relative)
+    var = noise_var * np.einsum("kl,kl->k", solved.root, solved.root)
+    weights = Weights(prec, solved.mean**2, var)
+    error = max(solved.penalised - noise_var * float(prec @ weights.square), 0.0)
     return _Point(
-        weights.with_noise(1.0 / noise_var, state.weight_sum, error),
-        gaussian_log_evidence(state, solved, prec * noise_var, noise_var),
+        weights.with_noise(1.0 / noise_var, weight_sum, error),
+        gaussian_log_evidence(weight_sum, solved, relative, noise_var),
+        solved,
     )
 
 
@@ -333,20 +360,20 @@ def _started(
     Precisions of the weights and, last, of the noise; and their bounds.
     """
     n = max(state.weight_sum, 1.0)
-    target = np.vstack([state.target, state.residual])[:, output]
-    square_y = float(np.sum(target**2)) / n
+    explained, rest = state.target[:, output], state.residual[:, output]
+    square_y = float(explained @ explained + rest @ rest) / n
     square_y = square_y if square_y > 0.0 else 1.0
-    square_phi = np.sum(state.design**2, axis=0) / n
+    square_phi = np.einsum("kl,kl->l", state.design, state.design) / n
     is_free = groups != FIXED
-    total = float(np.sum(square_phi[is_free]))
+    total = float(square_phi[is_free].sum())
     usual = np.where(square_phi > 0.0, square_phi, total if total > 0.0 else 1.0) / square_y
-    noise_group = FIXED if noise_var is not None else int(np.max(groups)) + 1
+    noise_group = FIXED if noise_var is not None else int(groups.max()) + 1
     bounds = Groups(
         np.append(groups, noise_group),
         least=np.append(np.where(is_free, _LEAST * usual, 0.0), _LEAST / square_y),
         most=np.append(np.where(is_free, _MOST * n * usual, np.inf), 1.0 / (_LEAST * square_y)),
     )
     start = np.where(is_free, (total if total > 0.0 else 1.0) / square_y, prior_prec)
-    if np.unique(groups[is_free]).size > 1:
+    if (groups[is_free] != groups.max()).any():
         start = np.where(is_free, np.sum(is_free) * usual, start)
     return np.append(start, 1.0 / (square_y if noise_var is None else noise_var)), bounds

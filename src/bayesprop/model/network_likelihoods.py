@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import jax
@@ -201,6 +202,11 @@ class Categorical(NetworkLikelihood):
         return jnp.diag(p) - jnp.outer(p, p)
 
 
+@partial(jax.jit, static_argnames="likelihood")
+def _noise_var(likelihood: GaussianNoise, params: Any, f: Float[Array, "n k"]) -> Array:
+    return likelihood.observe(params, f).v
+
+
 def of_output_moments(
     likelihood: GaussianNoise,
     params: Any,
@@ -215,8 +221,8 @@ def of_output_moments(
         Moments of the outputs. Log noise variances are bounded as those of `InputNoise` are.
     """
     if not isinstance(likelihood, InputNoise):
-        noise_var = likelihood.observe(params, jnp.asarray(m)).v
-        return GaussianPredictive(m, v, np.asarray(noise_var, np.float64))
+        noise_var = np.asarray(_noise_var(likelihood, params, m[:1]), np.float64)
+        return GaussianPredictive(m, v, np.broadcast_to(noise_var, m.shape))
     n_targets = likelihood.n_targets
     f, noise = slice(n_targets), slice(n_targets, None)
     return NoiseMixturePredictive.of(

@@ -66,14 +66,15 @@ class RowPasses(ABC):
         return state
 
     def settled(self, learned: Learned, rows: TrainingRows) -> Learned:
-        """Complete the report by what only the last state tells."""
+        """Complete the report of a table by what only the last state tells."""
         del rows
         return learned
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Learn from scratch in shuffled passes."""
         start = self.start(rng)
-        return self._learned(rows, start, 0, self._shuffled(rows, rng), self.n_epochs, progress)
+        orders = self._shuffled(rows, rng)
+        return self.settled(self._learned(rows, start, 0, orders, self.n_epochs, progress), rows)
 
     def resume(
         self,
@@ -83,8 +84,9 @@ class RowPasses(ABC):
         progress: Progress,
     ) -> Learned:
         """Learn on in as many passes again."""
-        orders = self._shuffled(rows, rng)
-        return self._learned(rows, before.state, before.n_iter, orders, self.n_epochs, progress)
+        orders, state = self._shuffled(rows, rng), before.state
+        learned = self._learned(rows, state, before.n_iter, orders, self.n_epochs, progress)
+        return self.settled(learned, rows)
 
     def absorb(
         self,
@@ -93,7 +95,7 @@ class RowPasses(ABC):
         rng: np.random.RandomState,
         progress: Progress,
     ) -> Learned:
-        """Absorb rows once, in their order."""
+        """Absorb rows once, in their order; the report tells how each was met, before it."""
         state = self.start(rng) if before is None else self.before_new_rows(before.state)
         n_before = 0 if before is None else before.n_iter
         return self._learned(rows, state, n_before, [np.arange(len(rows.x))], 1, progress)
@@ -112,7 +114,8 @@ class RowPasses(ABC):
         progress: Progress,
     ) -> Learned:
         started, state = time.perf_counter(), start
-        n_rows, mass = int(np.count_nonzero(rows.weights)), float(np.sum(rows.weights))
+        weights = rows.weights
+        n_rows, mass = int(np.count_nonzero(weights)), float(weights.sum())
         infos: list[Any] = []
         trace: dict[str, list[float]] = {}
         for state, info in self.passes(rows, start, orders):
@@ -136,7 +139,7 @@ class RowPasses(ABC):
             log_evidence={"prequential": infos[0].log_z - mass * self.log_unit},
             warnings=self.advice(guards, n_updates),
         )
-        return self.settled(Learned(state, report, n_before + len(infos)), rows)
+        return Learned(state, report, n_before + len(infos))
 
 
 def _latest(trace: dict[str, list[float]]) -> str:

@@ -13,15 +13,18 @@ cannot (Neal & Hinton 1998).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 FIXED = -1
 
 
-class Weights(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Weights:
     """What is believed of weights, in as many parts as could have a precision of their own.
 
     prec
@@ -37,10 +40,10 @@ class Weights(NamedTuple):
     var: Float[np.ndarray, " k"]
     size: Float[np.ndarray, " k"] | float = 1.0
 
-    @property
+    @cached_property
     def well_determined(self) -> Float[np.ndarray, " k"]:
         """MacKay's gamma: a weight counts 1 where the data decide, 0 where the prior does."""
-        return np.clip(self.size - self.prec * self.var, 0.0, self.size)
+        return np.minimum(np.maximum(self.size - self.prec * self.var, 0.0), self.size)
 
     def with_noise(self, prec: float, n_values: float, error: float) -> Weights:
         """Append the precision b of the noise as one more part, of N values with Q = error.
@@ -52,40 +55,60 @@ class Weights(NamedTuple):
         error
             Sum of the squared residuals of the mean, in the units of 1 / prec.
         """
-        spent = float(np.sum(self.well_determined)) / prec
-        sizes = np.broadcast_to(self.size, self.prec.shape)
-        return Weights(
-            np.append(self.prec, prec),
-            np.append(self.square, error),
-            np.append(self.var, spent),
-            np.append(sizes, n_values),
-        )
+        k = len(self.prec)
+        parts = np.empty((4, k + 1))
+        for part, values in zip(parts, (self.prec, self.square, self.var, self.size), strict=True):
+            part[:k] = values
+        parts[:, k] = prec, error, float(self.well_determined.sum()) / prec, n_values
+        return Weights(*parts)
 
 
-class Groups(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Groups:
     """Which parts share a precision (those of group `FIXED` keep theirs), and its bounds."""
 
     number: Int[np.ndarray, " k"]
     least: Float[np.ndarray, " k"]
     most: Float[np.ndarray, " k"]
 
-    @property
-    def free(self) -> Int[np.ndarray, " g"]:
-        """Numbers of the groups whose precision may move."""
-        return np.unique(self.number[self.number != FIXED])
+    @cached_property
+    def is_free(self) -> Bool[np.ndarray, " k"]:
+        """Which parts have a precision that may move."""
+        return self.number != FIXED
+
+    @cached_property
+    def place(self) -> Int[np.ndarray, " f"]:
+        """Group of every free part."""
+        return self.number[self.is_free]
+
+    @cached_property
+    def bounds(self) -> tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
+        """Return the least and the most that the precision of every group may be."""
+        n_groups = int(self.place.max(initial=-1)) + 1
+        least, most = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
+        np.minimum.at(least, self.place, self.least[self.is_free])
+        np.maximum.at(most, self.place, self.most[self.is_free])
+        return least, most
+
+    def total(self, by_part: np.ndarray) -> Float[np.ndarray, " g"]:
+        """Sum over the parts of every group."""
+        return np.bincount(self.place, by_part[self.is_free])
+
+    def all(self, by_part: Bool[np.ndarray, " k"]) -> Bool[np.ndarray, " g"]:
+        """Whether something holds for all parts of a group."""
+        return self.total(~by_part) == 0.0
 
 
 def gradient(weights: Weights, groups: Groups) -> float:
     """Largest derivative by a log precision, nats, without those that push against a bound."""
-    by_part = 0.5 * (weights.well_determined - weights.prec * weights.square)
-    largest = 0.0
-    for group in groups.free:
-        members = groups.number == group
-        slope, prec = float(np.sum(by_part[members])), weights.prec[members]
-        is_most = slope > 0.0 and bool(np.all(prec >= groups.most[members]))
-        is_least = slope < 0.0 and bool(np.all(prec <= groups.least[members]))
-        largest = largest if is_most or is_least else max(largest, abs(slope))
-    return largest
+    by_part = weights.well_determined - weights.prec * weights.square
+    slope = 0.5 * groups.total(by_part)
+    at_most, at_least = weights.prec >= groups.most, weights.prec <= groups.least
+    if at_most.any():
+        slope[(slope > 0.0) & groups.all(at_most)] = 0.0
+    if at_least.any():
+        slope[(slope < 0.0) & groups.all(at_least)] = 0.0
+    return float(np.abs(slope).max(initial=0.0))
 
 
 def mackay(weights: Weights, groups: Groups) -> Float[np.ndarray, " k"]:
@@ -103,14 +126,14 @@ def _per_group(
     weights: Weights, groups: Groups, above: np.ndarray, below: np.ndarray
 ) -> Float[np.ndarray, " k"]:
     """Divide above by below, both summed over the parts that share a precision; 0 / 0 stays."""
+    numerator, denominator = groups.total(above), groups.total(below)
+    least, most = groups.bounds
+    ratio = np.divide(numerator, denominator, out=most.copy(), where=denominator > 0.0)
+    shared = np.minimum(np.maximum(ratio, least), most)
+    moves = groups.is_free.copy()
+    moves[moves] = ((numerator > 0.0) | (denominator > 0.0))[groups.place]
     prec = weights.prec.copy()
-    for group in groups.free:
-        members = groups.number == group
-        numerator, denominator = float(np.sum(above[members])), float(np.sum(below[members]))
-        least, most = np.min(groups.least[members]), np.max(groups.most[members])
-        if numerator > 0.0 or denominator > 0.0:
-            ratio = numerator / denominator if denominator > 0.0 else most
-            prec[members] = np.clip(ratio, least, most)
+    prec[moves] = shared[groups.number[moves]]
     return prec
 
 
@@ -152,15 +175,16 @@ def ascend(
         What a step may lose, relative to the log evidence; infinite where it need not rise.
     """
     point = at(prec, None)
+    slope = gradient(point.weights, groups)
     trace, n_repaired = [point.log_evidence], 0
     for _ in range(max_steps):
-        if gradient(point.weights, groups) < tolerance:
+        if slope < tolerance:
             break
         ahead = at(mackay(point.weights, groups), point)
         if not ahead.log_evidence >= trace[-1] - slack * (1.0 + abs(trace[-1])):
             ahead = at(em(point.weights, groups), point)
             n_repaired += 1
         point = ahead
+        slope = gradient(point.weights, groups)
         trace.append(point.log_evidence)
-    slope = gradient(point.weights, groups)
     return Ascent(point, trace, slope, slope < tolerance, n_repaired)

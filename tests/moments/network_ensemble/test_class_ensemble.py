@@ -49,7 +49,7 @@ def test_probabilities_are_those_of_quadrature(n_classes):
     with jax.enable_x64():
         moments = jax.vmap(softmax_expectations.moments)(m, v)
         entropy = jax.vmap(softmax_expectations.expected_entropy)(m, v, moments)
-    doubtful = ce.evaluate(member, x, ce.points(n_classes))
+    (doubtful,) = ce.evaluate([member], x, ce.points(n_classes))
     np.testing.assert_allclose(doubtful.proba.sum(axis=1), 1.0, atol=1e-5)
     np.testing.assert_allclose(doubtful.proba, moments.proba, atol=0.03)
     np.testing.assert_allclose(doubtful.entropy, entropy, atol=0.08)
@@ -197,7 +197,7 @@ def test_labels_by_chance_are_seen_through():
     state, info = ce.fit(2, x, codes, 2, settings)
     share = np.bincount(codes) / 200
     entropy = -(share @ np.log(share))
-    own = [ce.evaluate(member, bounded(x), state.points).proba for member in state.families[1]]
+    own = [one.proba for one in ce.evaluate(state.families[1], bounded(x), state.points)]
     learnt = -np.log(np.mean(own, axis=0)[np.arange(200), codes]).mean()
     assert learnt < entropy - 0.05
     assert info.left_out_loss > entropy - 0.03

@@ -10,6 +10,7 @@ families, and a constant beside them, their shares in a mixture, and the mixture
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -281,7 +282,8 @@ def _weighed(
     for f, (family, members) in enumerate(zip(FAMILIES, state.families, strict=True)):
         for k, member in enumerate(members):
             out = fold == k
-            proba[f, out] = evaluate(member, views[family.has_ramps][out], state.points).proba
+            (one,) = evaluate([member], views[family.has_ramps][out], state.points)
+            proba[f, out] = one.proba
     proba, codes, weight = proba[:, seen], codes[seen], weight[seen]
     likelihood = proba[:, np.arange(len(codes)), codes]
     shares = stacking.shares(np.maximum(likelihood, stacking.LEAST_PROBA), weight)
@@ -302,8 +304,7 @@ def predict(state: ClassState, x: Float[np.ndarray, "n d"]) -> Doubtful:
     proba = np.full((len(x), len(state.constant)), state.shares[-1] * state.constant)
     entropy = np.full(len(x), state.shares[-1] * special.entr(state.constant).sum())
     for family, members, share in zip(FAMILIES, state.families, state.shares[:-1], strict=True):
-        for member in members:
-            one = evaluate(member, views[family.has_ramps], state.points)
+        for one in evaluate(members, views[family.has_ramps], state.points):
             proba += share / len(members) * one.proba
             entropy += share / len(members) * one.entropy
     raised = stacking.raised(proba, state.power[0])
@@ -312,17 +313,19 @@ def predict(state: ClassState, x: Float[np.ndarray, "n d"]) -> Doubtful:
 
 
 def evaluate(
-    member: Member, x: Float[np.ndarray, "n e"], points: Float32[np.ndarray, "p c"]
-) -> Doubtful:
-    """Predict by one network; rows are given as it is given them."""
+    members: Sequence[Member], x: Float[np.ndarray, "n e"], points: Float32[np.ndarray, "p c"]
+) -> Iterator[Doubtful]:
+    """Predict by each of some networks of the same sizes; rows are given as they are given them."""
     n_pairs, n_classes = points.shape
     size = min(_ROWS_AT_A_TIME, round_up(len(x), BLOCK))
-    plan = layout(member, size, Priors())  # of which outputs do not depend
-    work = plan.work(flat(member), np.zeros(n_classes, np.float32), _aligned(points))
+    plan = layout(members[0], size, Priors())  # of which outputs do not depend
+    work = plan.work(flat(members[0]), np.zeros(n_classes, np.float32), _aligned(points))
     x = np.ascontiguousarray(x, np.float32)
-    proba, entropy = np.empty((len(x), n_classes)), np.empty((len(x), 1))
-    evaluate_classes(work, x, size, n_pairs, proba, entropy)
-    return Doubtful(proba, entropy[:, 0])
+    for member in members:
+        work.theta[plan.leaves] = flat(member)
+        proba, entropy = np.empty((len(x), n_classes)), np.empty((len(x), 1))
+        evaluate_classes(work, x, size, n_pairs, proba, entropy)
+        yield Doubtful(proba, entropy[:, 0])
 
 
 def points(n_classes: int) -> Float32[np.ndarray, "p c"]:

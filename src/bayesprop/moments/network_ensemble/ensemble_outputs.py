@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float32
+from jaxtyping import Float, Float32, Int
 
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 from bayesprop.moments.network_ensemble.kernel_deviations import Aside
 from bayesprop.moments.network_ensemble.kernel_layout import layout
+from bayesprop.moments.network_ensemble.kernel_member import Work
 from bayesprop.moments.network_ensemble.kernel_network import BLOCK, PADDING
 from bayesprop.moments.network_ensemble.kernel_outputs import evaluate
 from bayesprop.moments.network_ensemble.member import LEAST_DOF, flat
@@ -31,17 +33,18 @@ def outputs(
     x = np.ascontiguousarray(x, np.float32)
     moments = np.empty((4, state.n_members, len(x), state.n_outputs))
 
-    def some(member: int, first: int) -> None:
+    def some(member: int, first: int, bench: _Bench | None = None) -> None:
         rows = slice(first, first + _ROWS_A_TASK)
-        _evaluate(state, member, x[rows], moments[:, member, rows])
+        _evaluate(state, member, x[rows], moments[:, member, rows], bench=bench)
 
     tasks = list(product(range(state.n_members), range(0, len(x), _ROWS_A_TASK)))
     if len(x) < _ROWS_AT_A_TIME:
         n_threads = 1  # to start another takes longer
     n_threads = min(len(tasks), n_threads or n_cores())
     if n_threads <= 1:
+        bench = _Bench.of(state, min(len(x), _ROWS_A_TASK))
         for task in tasks:
-            some(*task)
+            some(*task, bench)
     else:
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(some, *zip(*tasks, strict=True)))
@@ -72,6 +75,36 @@ def moves(
     return far
 
 
+class _Bench(NamedTuple):
+    """Arrays in which the members of an ensemble are evaluated one after another.
+
+    size
+        Rows at a time.
+    work
+        Of a member; the parameters of another go to the places `leaves` of theta.
+    deviations, back, moved
+        As in `Aside`.
+    """
+
+    size: int
+    work: Work
+    leaves: Int[np.ndarray, " p"]
+    deviations: Float32[np.ndarray, " v"]
+    back: Float32[np.ndarray, " b"]
+    moved: Float32[np.ndarray, " m"]
+
+    @classmethod
+    def of(cls, state: EnsembleState, n_rows: int) -> _Bench:
+        """Make room for so many rows."""
+        one, n_outputs = state.members[0], state.n_outputs
+        size = min(_ROWS_AT_A_TIME, round_up(n_rows, BLOCK))
+        plan = layout(one, size, Priors())  # of which outputs do not depend
+        n_values, n_units = state.deviations[0].size, sum(one.sizes[0][1:-1])
+        sizes = n_values + PADDING, n_units * n_outputs * size, n_outputs * size
+        work = plan.work(flat(one), state.log_floor)
+        return cls(size, work, plan.leaves, *aligned_parts(*sizes))
+
+
 def _evaluate(
     state: EnsembleState,
     member: int,
@@ -81,19 +114,16 @@ def _evaluate(
     far: np.ndarray = _NO_MOVES,
     z: np.ndarray = _NOT_ASKED,
     gains: np.ndarray = _NOT_ASKED,
+    bench: _Bench | None = None,
 ) -> None:
     """Write what is asked for of one member."""
-    one, n_outputs = state.members[member], state.n_outputs
-    size = min(_ROWS_AT_A_TIME, round_up(len(x), BLOCK))
-    plan = layout(one, size, Priors())  # of which outputs do not depend
+    n_outputs = state.n_outputs
+    bench = bench or _Bench.of(state, len(x))
+    size, work, leaves, values, back, moved = bench
+    work.theta[leaves] = flat(state.members[member])
     n_deviations, n_weights = state.deviations.shape[1:]
-    n_values, n_units = n_deviations * n_weights, sum(one.sizes[0][1:-1])
-    values, back, moved = aligned_parts(
-        n_values + PADDING, n_units * n_outputs * size, n_outputs * size
-    )
-    values[:n_values] = state.deviations[member].ravel()
+    values[: n_deviations * n_weights] = state.deviations[member].ravel()
     aside = Aside(values, n_deviations, n_weights, n_outputs, back, moved, far, z, gains)
     if moments is None:
         moments = np.empty((4, len(x), n_outputs))
-    x = np.ascontiguousarray(x, np.float32)
-    evaluate(plan.work(flat(one), state.log_floor), aside, x, size, *moments)
+    evaluate(work, aside, np.ascontiguousarray(x, np.float32), size, *moments)

@@ -28,6 +28,11 @@ from scipy import linalg
 from bayesprop.numerics.dense import inverse_triangle
 from bayesprop.numerics.machine import chunks
 
+_SOLVE = {
+    np.dtype(kind): linalg.get_lapack_funcs("trtrs", dtype=kind) for kind in (np.float32, float)
+}
+"""Of a triangle and a few columns: SciPy's own function checks for as long as this takes."""
+
 MOST_ROWS = 2048
 """Rows that the process knows, at most."""
 
@@ -198,7 +203,7 @@ class GaussianProcess:
 
 def _solved(root: Float[np.ndarray, "n n"], k: Float[np.ndarray, "r n"]) -> np.ndarray:
     """Return root^-1 k', (n, r)."""
-    return linalg.solve_triangular(root, k.T, lower=True, check_finite=False)
+    return _SOLVE[root.dtype](root, k.T, lower=1)[0]
 
 
 def _squares(columns: Float[np.ndarray, "n r"]) -> Float[np.ndarray, " r"]:

@@ -152,7 +152,7 @@ def flat(member: Member) -> Float32[np.ndarray, " p"]:
     of_layers = [part for layer in (*member.mean, *member.noise) for part in layer]
     others = (getattr(member, name) for name in _VECTORS)
     parts = *of_layers, *others, *member.log_widths
-    return np.concatenate([part.reshape(-1) for part in parts])
+    return np.concatenate(parts, axis=None)
 
 
 def unflat(values: Float32[np.ndarray, " p"], like: Member) -> Member:

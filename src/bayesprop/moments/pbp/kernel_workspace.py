@@ -96,7 +96,9 @@ class _Plan(NamedTuple):
     """Where everything lies, for one choice of layer sizes."""
 
     layers: Int[np.ndarray, "l 4"]
+    scales: Float[np.ndarray, " l"]
     places: Int[np.ndarray, " w"]  # by layer, then unit, then input: the order of the paper
+    var_places: Int[np.ndarray, " w"]
     blank: Float[np.ndarray, " p"]  # weights before the model's own are put in place
     n_units: int
 
@@ -126,7 +128,8 @@ def _plan(sizes: tuple[int, ...]) -> _Plan:
     blank = np.zeros(n_weights)
     blank.reshape(-1, 2, BLOCK)[:, 1] = FROZEN_VAR
     blank[ones] = np.sqrt([n_rows for n_rows, *_ in layers[:-1]])
-    arrays = np.array(layers), np.concatenate(places), blank
+    table, flat = np.array(layers), np.concatenate(places)
+    arrays = table, 1.0 / np.sqrt(table[:, N_ROWS]), flat, flat + BLOCK, blank
     for array in arrays:
         array.setflags(write=False)  # threads share them
     return _Plan(*arrays, n_units)
@@ -154,10 +157,10 @@ def pack_work(state: PBPState) -> Workspace:
     weights = aligned_zeros(len(plan.blank))
     weights[:] = plan.blank
     weights[plan.places] = _flatten(state.m)
-    weights[plan.places + BLOCK] = _flatten(state.v)
+    weights[plan.var_places] = _flatten(state.v)
     arrays = [
         plan.layers,
-        1.0 / np.sqrt(plan.layers[:, N_ROWS]),
+        plan.scales,
         weights,
         *aligned_zeros(9 * plan.n_units).reshape(9, -1),
         aligned_zeros(ROW_STEP * int(plan.layers[0, N_ROWS])),
