@@ -174,6 +174,7 @@ def test_weight_zero_is_an_absent_row(inference):
 def plain_refresh(state, inference, targets, *, guarded):
     """Supplement eq. 35-39 with the textbook eq. 9-10, weight by weight; the prior is (6, 6)."""
     in_prior = inference == "sep" or targets == "classes"
+    is_deep = len(state.m) > 2 and not in_prior
     least = LEAST_INFORMATION[targets] if in_prior and guarded else 0.0
     uninformed = outlying = 0
     fields = ("m", "v", "site_prec", "site_prec_mean", "site_shape", "site_rate")
@@ -197,10 +198,11 @@ def plain_refresh(state, inference, targets, *, guarded):
                 # The start's mean, alone in the cavity, beside what the prior expects there.
                 start = (5.0 / 6.0 * cavity_v) ** 2 / layer.shape[0]
                 counts = guarded and not in_prior and len(state.m) > 1 and start > variance
-                is_large = guarded and not rate / (shape - 1.0) < 2.0 * prior_var
-                if counts or is_large:
+                is_large = not (is_deep or rate / (shape - 1.0) < 2.0 * prior_var)
+                if guarded and (is_deep or counts or is_large):
                     shape, rate = cavity[0] + 0.5, cavity[1] + 0.5 * (m**2 + v)
-                    uninformed, outlying = uninformed + counts, outlying + (not counts)
+                    uninformed += counts
+                    outlying += is_large and not counts
                 site = 1.0 / v - 1.0 / cavity_v, m / v - cavity_m / cavity_v
                 values = m, v, *site, shape - cavity[0], rate - cavity[1]
                 for name, value in zip(fields, values, strict=True):

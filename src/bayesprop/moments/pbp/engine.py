@@ -252,10 +252,17 @@ def refreshed(
     *,
     guarded: bool = True,
 ) -> PBPInfo:
-    """Refine the prior factors in place."""
-    in_prior = start_in_prior(inference, targets)
-    least = LEAST_INFORMATION[targets] if in_prior else 0.0
-    kept, uninformed = refresh(packed.work.weights, packed.sites, not in_prior, least, guarded)
+    """Refine the prior factors in place.
+
+    With more than one hidden layer and the start in q, q(lambda) hears variational Bayes: what eq.
+    9-10 make of the random start in one layer, the next ones learn from.
+    """
+    counts = not start_in_prior(inference, targets)
+    variational = counts and len(packed.work.layers) > 2
+    least = 0.0 if counts else LEAST_INFORMATION[targets]
+    kept, uninformed = refresh(
+        packed.work.weights, packed.sites, variational, counts, least, guarded
+    )
     return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)
 
 

@@ -13,7 +13,7 @@ from bayesprop.simd.lanes import compiled
 
 
 @compiled
-def refresh(weights, sites, start_counts, least_information, guarded):
+def refresh(weights, sites, variational, start_counts, least_information, guarded):
     """Refresh every prior factor in turn.
 
     Returns how many could not be refreshed or were too large, and how many the data say next to
@@ -21,20 +21,19 @@ def refresh(weights, sites, start_counts, least_information, guarded):
     N(0, rate / (shape - 1)) of the cavity exactly, and needs no division of the new marginal by the
     cavity.
 
-    Guarded, q(lambda) hears of two kinds of weights what variational Bayes says, a half for the
-    shape and half of E[w²] for the rate, instead of eq. 9-10: of those that would multiply
-    E[1 / lambda] by more than `MOST_FROM_ONE_WEIGHT`, and of those whose cavity is the random
-    start's work.
-
+    variational
+        Whether q(lambda) hears what variational Bayes says of every weight, a half for the shape
+        and half of E[w²] for the rate, instead of eq. 9-10. Guarded, it hears that anyway of a
+        weight that would multiply E[1 / lambda] by more than `MOST_FROM_ONE_WEIGHT`.
     start_counts
         Whether the random start is in q as pseudo-data: a factor exp(h w), h the first prior
         precision times a mean from N(0, 1 / inputs). In a cavity of variance v it is a mean of
-        h v, which without data grows beyond all bounds. It is the start's work where the
-        expected square of that is beyond the variance v + 1 / lambda.
+        h v, which without data grows beyond all bounds. Guarded, q(lambda) hears what variational
+        Bayes says where the expected square of that is beyond the variance v + 1 / lambda.
     least_information
         Share of its prior that the data must say about a weight for its factor to be refreshed.
     guarded
-        False: as in the authors' code, none of this.
+        False: the authors' code.
     """
     shape, rate = sites.prior[0], sites.prior[1]
     start_prec = (shape - np.sum(sites.shape) - 1.0) / (rate - np.sum(sites.rate))
@@ -62,8 +61,8 @@ def refresh(weights, sites, start_counts, least_information, guarded):
             pull = start_pull * sites.start_var[t] * site_prec
             is_start = prec * (prec + site_prec) < pull
             is_small = new_rate * site_prec < MOST_FROM_ONE_WEIGHT * (new_shape - 1.0)
-            is_outlying = not (is_small and is_valid(new_shape, new_rate))
-            if is_start or is_outlying:
+            is_outlying = not (variational or (is_small and is_valid(new_shape, new_rate)))
+            if variational or is_start or is_outlying:
                 new_shape, new_rate = cavity_shape + 0.5, cavity_rate + 0.5 * (m * m + v)
             if not (is_valid(new_shape, new_rate) and math.isfinite(m) and v > 0.0):
                 kept += 1
