@@ -88,7 +88,9 @@ MODELS: dict[str, Callable[[int], object]] = {
     "sep": lambda seed: PBPRegressor(inference="sep", random_state=seed),
     "sep, 200": lambda seed: PBPRegressor(n_epochs=200, inference="sep", random_state=seed),
     "pbp, 2 layers": lambda seed: PBPRegressor((50, 50), random_state=seed),
-    "network": lambda seed: MLPRegressor((50,), early_stopping=True, random_state=seed),
+    "network": lambda seed: MLPRegressor(
+        hidden_layer_sizes=(50,), early_stopping=True, random_state=seed
+    ),
     "mlp": lambda seed: BayesianMLPRegressor(random_state=seed),
 }
 OF_USEFUL = ("pbp", "sep")
@@ -124,7 +126,7 @@ def show(out: Path, keys: list[tuple[str, str]], draws: int, models: list[tuple[
         base = each.get((REFERENCE, N_INPUTS))
         for (model, n_inputs), values in each.items():
             against = "" if base is None or draws < 2 else ratio(values, base)
-            lines.append((", ".join(key), model, n_inputs, f"{values.mean():.3f}", against))
+            lines.append((", ".join(key), model, str(n_inputs), f"{values.mean():.3f}", against))
     columns = ("function", "model", "inputs", "RMSE", f"ratio to {REFERENCE}")
     print_table(f"{N_ROWS} rows, mean over {draws} draws", columns, lines, right=(2, 3, 4))
 

@@ -37,7 +37,7 @@ def refresh(weights, sites, variational, start_counts, least_information, guarde
     """
     shape, rate = sites.prior[0], sites.prior[1]
     start_prec = (shape - np.sum(sites.shape) - 1.0) / (rate - np.sum(sites.rate))
-    start_pull = start_prec * start_prec if start_counts else 0.0
+    start_pull = start_prec * start_prec if guarded and start_counts else 0.0
     kept = uninformed = 0
     for t in range(sites.places.size):
         at = sites.places[t]
@@ -54,22 +54,25 @@ def refresh(weights, sites, variational, start_counts, least_information, guarde
         if not (is_proper and 0.0 < v < LARGEST_CAVITY_VAR):
             kept += 1
             continue
-        new_shape, new_rate = absorb_gamma(cavity_shape, cavity_rate, v, m * m)
         share = 1.0 / (1.0 + v * site_prec)
-        m, v = m * share, v * share
-        if guarded:
-            pull = start_pull * sites.start_var[t] * site_prec
-            is_start = prec * (prec + site_prec) < pull
+        new_m, new_v = m * share, v * share
+        pull = start_pull * sites.start_var[t] * site_prec
+        is_start = prec * (prec + site_prec) < pull
+        is_large, by_square = False, guarded and (variational or is_start)
+        new_shape, new_rate = shape, rate
+        if not by_square:
+            new_shape, new_rate = absorb_gamma(cavity_shape, cavity_rate, v, m * m)
             is_small = new_rate * site_prec < MOST_FROM_ONE_WEIGHT * (new_shape - 1.0)
-            is_outlying = not (variational or (is_small and is_valid(new_shape, new_rate)))
-            if variational or is_start or is_outlying:
-                new_shape, new_rate = cavity_shape + 0.5, cavity_rate + 0.5 * (m * m + v)
-            if not (is_valid(new_shape, new_rate) and math.isfinite(m) and v > 0.0):
-                kept += 1
-                continue
-            uninformed += is_start
-            kept += is_outlying and not is_start
-        weights[at], weights[at + BLOCK] = m, v
+            is_large = guarded and not (is_small and is_valid(new_shape, new_rate))
+        if by_square or is_large:
+            new_shape, new_rate = cavity_shape + 0.5, cavity_rate + 0.5 * (new_m * new_m + new_v)
+        is_sound = is_valid(new_shape, new_rate) and math.isfinite(new_m) and new_v > 0.0
+        if guarded and not is_sound:
+            kept += 1
+            continue
+        uninformed += is_start
+        kept += is_large
+        weights[at], weights[at + BLOCK] = new_m, new_v
         shape, rate = new_shape, new_rate
         sites.shape[t], sites.rate[t] = shape - cavity_shape, rate - cavity_rate
         sites.prec[t], sites.prec_mean[t] = site_prec, 0.0
