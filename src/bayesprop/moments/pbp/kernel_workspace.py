@@ -148,7 +148,7 @@ def pack(state: PBPState, *, with_average: bool = False) -> Packed:
     flat = (_flatten(getattr(state, name)) for name in _SITES)
     prior = np.array([state.prior_shape, state.prior_rate], dtype=np.float64)
     plan = _plan(state.layer_sizes)
-    sites = Sites(plan.places, plan.start_var, *flat, prior)
+    sites = Sites._make((plan.places, plan.start_var, *flat, prior))
     return Packed(pack_work(state), sites, _pack_average(state) if with_average else None)
 
 
