@@ -55,7 +55,7 @@ PROMISED = {
         "Log Z",
         "Noise std",
         "Noise updates skipped: 3",
-        "Prior refreshes skipped: 12 (3.0 % of 400)",
+        "Prior refreshes skipped or bounded: 12 (3.0 % of 400)",
         "Inputs and target are standardised",
         "MPa",
     ),

@@ -16,7 +16,7 @@ from compiled_passes import (
 from scipy.special import erfc
 
 from bayesprop.moments.pbp import engine
-from bayesprop.moments.pbp.state import LEAST_INFORMATION, PBPInfo
+from bayesprop.moments.pbp.state import LEAST_INFORMATION, PBPInfo, init
 
 SMALLEST_VAR = 1e-100
 
@@ -171,9 +171,12 @@ def test_weight_zero_is_an_absent_row(inference):
     assert got[1] == expected[1]
 
 
-def plain_refresh(state, least_information):
-    """Supplement eq. 35-39 with the textbook eq. 9-10, weight by weight."""
-    passed_over = 0
+def plain_refresh(state, inference, targets, *, guarded):
+    """Supplement eq. 35-39 with the textbook eq. 9-10, weight by weight; the prior is (6, 6)."""
+    in_prior = inference == "sep" or targets == "classes"
+    is_deep = len(state.m) > 2 and not in_prior
+    least = LEAST_INFORMATION[targets] if in_prior and guarded else 0.0
+    uninformed = outlying = 0
     fields = ("m", "v", "site_prec", "site_prec_mean", "site_shape", "site_rate")
     new = {name: [part.copy() for part in getattr(state, name)] for name in fields}
     shape, rate = float(state.prior_shape), float(state.prior_rate)
@@ -184,44 +187,87 @@ def plain_refresh(state, least_information):
                 cavity_v = 1.0 / (1.0 / v - prec)
                 cavity_m = cavity_v * (m / v - prec_mean)
                 cavity = shape - a, rate - b
-                if abs(1.0 / cavity_v) < least_information * (cavity[0] - 1.0) / cavity[1]:
-                    passed_over += 1
+                prior_var = cavity[1] / (cavity[0] - 1.0)
+                if abs(1.0 / cavity_v) < least / prior_var:
+                    uninformed += 1
                     continue
-                variance = cavity_v + cavity[1] / (cavity[0] - 1.0)
+                variance = cavity_v + prior_var
                 m = cavity_m - cavity_v * cavity_m / variance
                 v = cavity_v - cavity_v**2 / variance
                 shape, rate = gamma_after(*cavity, cavity_v, cavity_m)
+                # The start's mean, alone in the cavity, beside what the prior expects there.
+                start = (5.0 / 6.0 * cavity_v) ** 2 / layer.shape[0]
+                counts = guarded and not in_prior and len(state.m) > 1 and start > variance
+                is_large = not (is_deep or rate / (shape - 1.0) < 2.0 * prior_var)
+                if guarded and (is_deep or counts or is_large):
+                    shape, rate = cavity[0] + 0.5, cavity[1] + 0.5 * (m**2 + v)
+                    uninformed += counts
+                    outlying += is_large and not counts
                 site = 1.0 / v - 1.0 / cavity_v, m / v - cavity_m / cavity_v
                 values = m, v, *site, shape - cavity[0], rate - cavity[1]
                 for name, value in zip(fields, values, strict=True):
                     new[name][depth][i, j] = value
     layers = {name: tuple(parts) for name, parts in new.items()}
     after = state._replace(**layers, prior_shape=np.array(shape), prior_rate=np.array(rate))
-    return after, PBPInfo(prior_uninformed=passed_over)
+    return after, PBPInfo(prior_kept=outlying, prior_uninformed=uninformed)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "n", "targets", "guarded"),
+    ("sizes", "n", "inference", "targets", "guarded"),
     [
-        ((3, 1), 200, "numbers", False),
-        ((2, 9, 8, 2), 200, "numbers", False),
-        ((2, 9, 8, 2), 200, "numbers", True),
-        ((2, 5, 1), 6, "numbers", True),
-        ((2, 5, 1), 6, "classes", True),
+        ((3, 1), 200, "adf", "numbers", False),
+        ((2, 9, 8, 2), 200, "adf", "numbers", False),
+        ((2, 9, 8, 2), 200, "adf", "numbers", True),
+        ((2, 5, 1), 6, "adf", "numbers", True),
+        ((2, 5, 1), 6, "sep", "numbers", True),
+        ((2, 5, 1), 6, "adf", "classes", True),
     ],
 )
-def test_refresh_equals_plain_form(sizes, n, targets, guarded):
-    """Guarded, weights that the data hardly inform keep their factor: with few rows, many."""
+def test_refresh_equals_plain_form(sizes, n, inference, targets, guarded):
+    """Guarded, q(lambda) does not believe weights that the data hardly inform."""
     state, x, y = problem(sizes, n)
+    rule = {"inference": inference, "targets": targets, "guarded": guarded}
     for epoch in range(2):
         state, _ = data_pass(state, x, y, np.random.default_rng(epoch).permutation(n))
-        expected, expected_info = plain_refresh(
-            state, LEAST_INFORMATION[targets] if guarded else 0.0
-        )
-        state, info = engine.refresh_prior(state, targets=targets, guarded=guarded)
+        expected, expected_info = plain_refresh(state, **rule)
+        state, info = engine.refresh_prior(state, **rule)
         assert info == expected_info
         assert (info.prior_uninformed > 0) == guarded
         assert_states_close(state, expected, rtol=1e-8, atol=1e-9)
+
+
+def test_a_large_weight_says_no_more_to_the_prior_than_one_weight_can():
+    """Known exactly, it adds a half to the shape and half its square to the rate."""
+    state, x, y = problem((2, 5, 1), 300)
+    state, _ = data_pass(state, x, y, np.arange(300))
+    state, _ = engine.refresh_prior(state)
+    for part, value in (("m", 100.0), ("v", 1e-9), ("site_shape", 0.0), ("site_rate", 0.0)):
+        getattr(state, part)[-1][-1, 0] = value  # the last weight to be refreshed
+    got, info = engine.refresh_prior(state)
+    assert info.prior_kept == 1
+    assert got.site_shape[-1][-1, 0] == pytest.approx(0.5)
+    assert got.site_rate[-1][-1, 0] == pytest.approx(0.5 * 100.0**2, rel=1e-6)
+    published, _ = engine.refresh_prior(state, guarded=False)
+    assert published.site_rate[-1][-1, 0] > 1e100
+
+
+def test_useless_inputs_are_switched_off_as_well_as_without_guards():
+    """Four of 32 inputs matter, of which none says anything alone."""
+    log_ratio = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), (8000, 32))
+        f = np.sin(x[:, 0] / 2.0) * x[:, 1] * x[:, 2] * x[:, 3]
+        f = f / f.std()
+        y = (f + 0.1 * rng.normal(size=8000))[:6000, None]
+        start, orders = init(rng, (32, 50, 1)), [rng.permutation(6000) for _ in range(40)]
+        rmse = []
+        for guarded in (True, False):
+            state, _ = train(start, x[:6000], y, orders, guarded=guarded)
+            m, _ = engine.predict_moments(state, x[6000:])
+            rmse.append(np.sqrt(np.mean((m[:, 0] - f[6000:]) ** 2)))
+        log_ratio.append(np.log(rmse[0] / rmse[1]))
+    assert np.mean(log_ratio) < np.log(1.02) + 2.0 * np.std(log_ratio, ddof=1) / np.sqrt(4.0)
 
 
 @pytest.mark.parametrize("guarded", [True, False])

@@ -104,7 +104,7 @@ def test_epochs_agree(sizes, inference, targets):
     for epoch in range(3):
         order = np.random.default_rng(epoch).permutation(60)
         one, absorbed = updates.data_pass(one, x, y, order, weight, **rule)
-        one, refreshed = engine.refresh_prior(one, targets=targets)
+        one, refreshed = engine.refresh_prior(one, **rule)
         infos[0] += absorbed + refreshed
         other, (info,) = train(other, x, y, [order], weight, **rule)
         infos[1] += info

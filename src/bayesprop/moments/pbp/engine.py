@@ -27,9 +27,9 @@ from bayesprop.moments.pbp.kernel_layers import (
     propagate_outputs,
     set_output_gradient,
 )
+from bayesprop.moments.pbp.kernel_prior import refresh
 from bayesprop.moments.pbp.kernel_probit import meet_class
 from bayesprop.moments.pbp.kernel_workspace import (
-    BLOCK,
     NEXT_REMOVED,
     Packed,
     pack,
@@ -38,12 +38,12 @@ from bayesprop.moments.pbp.kernel_workspace import (
     unpack,
 )
 from bayesprop.moments.pbp.state import (
-    LARGEST_CAVITY_VAR,
     LEAST_INFORMATION,
     Inference,
     PBPInfo,
     PBPState,
     Targets,
+    start_in_prior,
 )
 from bayesprop.numerics.machine import n_cores
 from bayesprop.simd.lanes import compiled, inlined, prefetch
@@ -162,49 +162,6 @@ def absorb_and_recall(work, x, y, weights, recall_weights, first, recalled, nois
 
 
 @compiled
-def refresh(weights, sites, least_information, guarded):
-    """Refresh every prior factor in turn (supplement section 6).
-
-    `least_information` is what the data must say about a weight, as a share of its prior; without
-    `guarded`, as in the authors' code, nothing. Returns how many were left for want of a valid
-    region, and how many for want of data.
-
-    The factor is a Gaussian in the weight, so its refreshed self is N(0, rate / (shape - 1)) of the
-    cavity exactly, and needs no division of the new marginal by the cavity.
-    """
-    shape, rate = sites.prior[0], sites.prior[1]
-    kept = uninformed = 0
-    for t in range(sites.places.size):
-        at = sites.places[t]
-        inverse = 1.0 / weights[at + BLOCK]
-        prec = inverse - sites.prec[t]
-        v = 1.0 / prec
-        m = v * (weights[at] * inverse - sites.prec_mean[t])
-        cavity_shape, cavity_rate = shape - sites.shape[t], rate - sites.rate[t]
-        is_proper = cavity_rate > 0.0 and cavity_shape > 1.0
-        site_prec = (cavity_shape - 1.0) / cavity_rate
-        if guarded and is_proper and abs(prec) < least_information * site_prec:
-            uninformed += 1
-            continue
-        if not (is_proper and 0.0 < v < LARGEST_CAVITY_VAR):
-            kept += 1
-            continue
-        new_shape, new_rate = absorb_gamma(cavity_shape, cavity_rate, v, m * m)
-        share = 1.0 / (1.0 + v * site_prec)
-        if guarded and not (
-            is_valid(new_shape, new_rate) and math.isfinite(m * share) and v * share > 0.0
-        ):
-            kept += 1
-            continue
-        weights[at], weights[at + BLOCK] = m * share, v * share
-        shape, rate = new_shape, new_rate
-        sites.shape[t], sites.rate[t] = shape - cavity_shape, rate - cavity_rate
-        sites.prec[t], sites.prec_mean[t] = site_prec, 0.0
-    sites.prior[0], sites.prior[1] = shape, rate
-    return kept, uninformed
-
-
-@compiled
 def predict_rows(work, x, m, v):
     """Write the mean and variance of every output at every row of x."""
     for row in range(x.shape[0]):
@@ -231,7 +188,7 @@ class Run:
         What a row of y is.
     guarded : bool
         False accepts updates of the noise and of the prior factors that leave no distribution, and
-        refreshes factors of weights that no datum speaks of, as the authors' code does: for the
+        believes factors of weights that no datum speaks of, as the authors' code does: for the
         tables of their paper.
     """
 
@@ -251,6 +208,7 @@ class Run:
         self._rows = tuple(_contiguous(a) for a in (x, y, weight))
         self._has_absent_rows = not np.all(weight)
         self._start, self._packed = state, pack(state, with_average=inference == "sep")
+        self._inference: Inference = inference
         self._targets: Targets = targets
         self._guarded = guarded
         is_class = targets == "classes"
@@ -274,7 +232,7 @@ class Run:
 
     def refresh(self) -> PBPInfo:
         """Refine every weight's prior factor by expectation propagation (supplement section 6)."""
-        return refreshed(self._packed, self._targets, guarded=self._guarded)
+        return refreshed(self._packed, self._inference, self._targets, guarded=self._guarded)
 
     def epochs(self, orders: Iterable[Int[np.ndarray, " k"]]) -> Iterator[PBPInfo]:
         """Yield the info of each epoch: one pass over a row of `orders`, one prior refresh."""
@@ -287,19 +245,37 @@ class Run:
         return unpack(self._packed, self._start)
 
 
-def refreshed(packed: Packed, targets: Targets = "numbers", *, guarded: bool = True) -> PBPInfo:
-    """Refine the prior factors in place."""
-    least = LEAST_INFORMATION[targets]
-    kept, uninformed = refresh(packed.work.weights, packed.sites, least, guarded)
+def refreshed(
+    packed: Packed,
+    inference: Inference = "adf",
+    targets: Targets = "numbers",
+    *,
+    guarded: bool = True,
+) -> PBPInfo:
+    """Refine the prior factors in place.
+
+    With more than one hidden layer and the start in q, q(lambda) hears variational Bayes: what eq.
+    9-10 make of the random start in one layer, the next ones learn from.
+    """
+    counts = not start_in_prior(inference, targets)
+    variational = counts and len(packed.work.layers) > 2
+    least = 0.0 if counts else LEAST_INFORMATION[targets]
+    kept, uninformed = refresh(
+        packed.work.weights, packed.sites, variational, counts, least, guarded
+    )
     return PBPInfo(prior_kept=kept, prior_uninformed=uninformed)
 
 
 def refresh_prior(
-    state: PBPState, *, targets: Targets = "numbers", guarded: bool = True
+    state: PBPState,
+    *,
+    inference: Inference = "adf",
+    targets: Targets = "numbers",
+    guarded: bool = True,
 ) -> tuple[PBPState, PBPInfo]:
     """One full EP update of the weight-prior factors, whatever code absorbed the rows."""
     packed = pack(state)
-    info = refreshed(packed, targets, guarded=guarded)
+    info = refreshed(packed, inference, targets, guarded=guarded)
     return unpack(packed, state), info
 
 

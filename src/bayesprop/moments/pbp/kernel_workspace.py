@@ -74,6 +74,7 @@ class Sites(NamedTuple):
     """The prior factors in the order in which they are refreshed, and q(lambda)."""
 
     places: Int[np.ndarray, " w"]  # of the means in Workspace.weights
+    start_var: Float[np.ndarray, " w"]  # of the random means, 0 where none are drawn
     shape: Float[np.ndarray, " w"]  # these four in the order of _SITES
     rate: Float[np.ndarray, " w"]
     prec: Float[np.ndarray, " w"]
@@ -99,6 +100,7 @@ class _Plan(NamedTuple):
     scales: Float[np.ndarray, " l"]
     places: Int[np.ndarray, " w"]  # by layer, then unit, then input: the order of the paper
     var_places: Int[np.ndarray, " w"]
+    start_var: Float[np.ndarray, " w"]
     blank: Float[np.ndarray, " p"]  # weights before the model's own are put in place
     n_units: int
 
@@ -113,13 +115,14 @@ def _places(n_rows: int, n_out: int, *, last: bool) -> Int[np.ndarray, "o i"]:
 
 @lru_cache(maxsize=64)
 def _plan(sizes: tuple[int, ...]) -> _Plan:
-    layers, places, n_weights, n_units = [], [], 0, 0
+    layers, places, start_var, n_weights, n_units = [], [], [], 0, 0
     ones = []  # where the weights are that hold the bias units at 1
     for depth, (n_in, n_out) in enumerate(pairwise(sizes), start=2):
         last, n_rows = depth == len(sizes), n_in + 1
         layers.append((n_rows, n_out, n_weights, n_units))
         where = n_weights + _places(n_rows, n_out + (not last), last=last)
         places.append(where[:n_out].ravel())
+        start_var.append(np.full(n_out * n_rows, 1.0 / n_rows if len(sizes) > 2 else 0.0))
         ones.extend(where[n_out:, -1])
         n_weights += 2 * (
             n_out * round_up(n_rows, BLOCK) if last else n_rows * round_up(n_out + 1, BLOCK)
@@ -129,7 +132,8 @@ def _plan(sizes: tuple[int, ...]) -> _Plan:
     blank.reshape(-1, 2, BLOCK)[:, 1] = FROZEN_VAR
     blank[ones] = np.sqrt([n_rows for n_rows, *_ in layers[:-1]])
     table, flat = np.array(layers), np.concatenate(places)
-    arrays = table, 1.0 / np.sqrt(table[:, N_ROWS]), flat, flat + BLOCK, blank
+    scales = 1.0 / np.sqrt(table[:, N_ROWS])
+    arrays = table, scales, flat, flat + BLOCK, np.concatenate(start_var), blank
     for array in arrays:
         array.setflags(write=False)  # threads share them
     return _Plan(*arrays, n_units)
@@ -147,7 +151,8 @@ def pack(state: PBPState, *, with_average: bool = False) -> Packed:
     """Copy a state into the layout of the kernels."""
     flat = (_flatten(getattr(state, name)) for name in _SITES)
     prior = np.array([state.prior_shape, state.prior_rate], dtype=np.float64)
-    sites = Sites._make((_plan(state.layer_sizes).places, *flat, prior))
+    plan = _plan(state.layer_sizes)
+    sites = Sites._make((plan.places, plan.start_var, *flat, prior))
     return Packed(pack_work(state), sites, _pack_average(state) if with_average else None)
 
 
@@ -187,7 +192,7 @@ def unpack(packed: Packed, state: PBPState) -> PBPState:
     values = {
         "m": work.weights[places],
         "v": work.weights[places + BLOCK],
-        **dict(zip(_SITES, sites[1:-1], strict=True)),
+        **dict(zip(_SITES, sites[2:-1], strict=True)),
     }
     vectors = {"noise_shape": work.noise_shape, "noise_rate": work.noise_rate}
     if average is not None:

@@ -16,7 +16,15 @@ from jaxtyping import Float
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.method import Learned, Stored, TrainingRows, WeightGaussians, with_noise
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.moments.pbp.state import GammaPrior, Inference, PBPInfo, PBPState, Targets, init
+from bayesprop.moments.pbp.state import (
+    GammaPrior,
+    Inference,
+    PBPInfo,
+    PBPState,
+    Targets,
+    init,
+    start_in_prior,
+)
 from bayesprop.moments.row_passes import Orders, RowPasses
 
 if TYPE_CHECKING:
@@ -96,7 +104,9 @@ class PBPNetwork(RowPasses):
         rule |= {"activation": self.engine.activation, "batch_size": self.engine.batch_size}
         for order in orders:
             state, info = updates.data_pass(state, *data, order, rows.weight, **rule)
-            state, refreshed = engine.refresh_prior(state, targets=self.targets)
+            state, refreshed = engine.refresh_prior(
+                state, inference=self.engine.inference, targets=self.targets
+            )
             yield state, info + refreshed
 
     def output_moments(
@@ -182,7 +192,7 @@ class PBPNumbers(PBPNetwork):
             self.sizes,
             weight_prior=self.weight_prior,
             noise_prior=self.noise_prior,
-            start_in_prior=self.engine.inference == "sep",
+            start_in_prior=start_in_prior(self.engine.inference, self.targets),
         )
 
     def stream(self, rng: np.random.Generator, **recall: Any) -> PBPStream:
@@ -237,11 +247,9 @@ class PBPClasses(PBPNetwork):
     targets = "classes"
 
     def start(self, rng: np.random.Generator | np.random.RandomState) -> PBPState:
-        """Return the posterior of no rows.
-
-        The random means belong to the prior, else they are pseudo-data that outweigh labels.
-        """
-        return init(rng, self.sizes, weight_prior=self.weight_prior, start_in_prior=True)
+        """Return the posterior of no rows."""
+        in_prior = start_in_prior(self.engine.inference, self.targets)
+        return init(rng, self.sizes, weight_prior=self.weight_prior, start_in_prior=in_prior)
 
     def _targets(self, y: np.ndarray) -> Float[np.ndarray, "n 1"]:
         """Return signs of two classes, codes of more."""

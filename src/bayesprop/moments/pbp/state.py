@@ -24,12 +24,26 @@ LARGEST_CAVITY_VAR = 1e6
 """Largest variance from which a prior factor is refreshed; the authors' code."""
 
 LEAST_INFORMATION: dict[Targets, float] = {"numbers": 0.1, "classes": 1.0}
-"""Least precision that the data must give a weight, as a share of the prior's, for its prior
-factor to be refreshed. With less, what is left of the weight without its prior is the random start
-and a huge variance, which the refresh would take for evidence of huge weights. A label says less
-than a number: with the lower bound, separable classes drive the prior's variance up at every
-refresh."""
+"""Least precision that the data must give a weight, as a share of the prior's, for its prior factor
+to be refreshed where the start is in the prior: with less, what is left of the weight without its
+prior is next to nothing. A label says less than a number; with the lower bound, separable classes
+drive the prior's variance up at every refresh."""
+MOST_FROM_ONE_WEIGHT = 2.0
+"""Largest factor by which one weight may raise E[1 / lambda] unless it could do so by the exact
+update. Eq. 9-10 approximate a Student-t by Gaussians: at a weight many prior deviations large the
+rate grows exponentially in the square of the weight where exactly it grows by half of it, and what
+hundreds of weights have said is lost."""
 Scalar = Any
+
+
+def start_in_prior(inference: Inference, targets: Targets) -> bool:
+    """Whether the random means belong to the prior's factors, whose first refresh removes them.
+
+    Else, as in the authors' code, they count as pseudo-data for ever: many passes of assumed
+    density filtering over numbers drown them. Stochastic EP does not and diverges; labels do not
+    outweigh them.
+    """
+    return inference == "sep" or targets == "classes"
 
 
 class GammaPrior(NamedTuple):
@@ -141,11 +155,14 @@ class PBPInfo(NamedTuple):
     noise_kept
         Updates of q(gamma) that would have left its shape at or below 1.
     prior_kept
-        Prior factors left as they were: cavity or result outside the valid region.
+        Prior factors left as they were, for want of a valid cavity, and those of weights so large
+        that each would have doubled E[1 / lambda]: it heard what variational Bayes says of them.
     steps_damped
         Mini-batch steps that were shortened to keep a Gamma proper.
     prior_uninformed
-        Prior factors left as they were because the data say next to nothing about their weight.
+        Prior factors of weights of which the data say next to nothing: q(lambda) heard what
+        variational Bayes says of them, or, where the start is in the prior, they stayed as they
+        were.
     """
 
     log_z: Any = 0.0
@@ -181,9 +198,7 @@ def init(
     network without hidden units has no symmetry to break: its means start at 0, the exact prior.
 
     start_in_prior
-        Whether the random means belong to the prior's factors, whose first refresh takes them out
-        again. Where they do not, as in that code, they count as pseudo-data for ever: many passes
-        of assumed density filtering drown them, stochastic EP does not and diverges.
+        Whether the random means belong to the prior's factors; see the function of this name.
     """
     perturbation = 0.0 if len(layer_sizes) == 2 else 1.0
     prior_var = weight_prior.rate / (weight_prior.shape - 1.0)
