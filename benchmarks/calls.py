@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop.catalogue import METHODS, REGRESSION, estimator_class
+from bayesprop.catalogue import CLASSIFICATION, METHODS, REGRESSION, estimator_class
 from bayesprop.cli.console import print_table
 
 _N_ROWS, _N_INPUTS = 400, 10
@@ -41,11 +41,12 @@ def microseconds(call: Callable[[], Any]) -> float:
     return 1e6 * float(np.quantile(times, 0.1))
 
 
-def measure(name: str, model: Any) -> Calls:
-    """Fit a model and call it with its first row."""
+def measure(name: str, model: Any, *, has_classes: bool = False) -> Calls:
+    """Fit a model to numbers or to two classes, and call it with its first row."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((_N_ROWS, _N_INPUTS))
     y = X[:, 0] + np.sin(X[:, 1]) + 0.1 * rng.standard_normal(_N_ROWS)
+    y = (y > 0.0).astype(int) if has_classes else y
     model.fit(X, y)
     row, target = X[:1], y[:1]
     interval = getattr(model, "predict_interval", None)
@@ -59,7 +60,10 @@ def measure(name: str, model: Any) -> Calls:
 
 
 def ours() -> list[Calls]:
-    """Measure every regressor of the catalogue; all but the default after a short training."""
+    """Measure the regressors of the catalogue and the default classifier.
+
+    All but the default regressor after a short training.
+    """
     measured = []
     for name, method in METHODS.items():
         if REGRESSION not in method.homes:
@@ -67,7 +71,8 @@ def ours() -> list[Calls]:
         kind = estimator_class(name, REGRESSION)
         is_long = name != "mlp" and "n_epochs" in kind().get_params()
         measured.append(measure(name, kind(**(_QUICK if is_long else {}))))
-    return measured
+    classifier = estimator_class("mlp", CLASSIFICATION)(n_epochs=_QUICK["n_epochs"])
+    return [*measured, measure("mlp, two classes", classifier, has_classes=True)]
 
 
 def peers() -> list[Calls]:

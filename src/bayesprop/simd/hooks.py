@@ -15,6 +15,10 @@ so. Everything else rests on `numba.extending` and `llvmlite.ir`, which are publ
     A float where lanes are expected spreads to all of them. Gone: ImportError; `spread8` by hand.
 `cgutils.get_or_insert_function`
     Calls of LLVM's own functions. Gone: ImportError; `llvmlite.ir.Function`, once a module.
+`JITCodeLibrary`, `Compiler`, `get_executable`, `_dynfunc.make_function`
+    A function that only compiled functions call is neither optimised nor made machine code by
+    itself, but with each of its callers, which they are in any case: a third of the time of a first
+    fit. Gone: ImportError, AttributeError or TypeError; let `OnlyLinked` be `Compiler`.
 `LoadInstr.descr`, `IRBuilder._insert`
     The coefficients of polynomials are read where they are used (`lanes.polynomial`). Gone:
     AttributeError at the first call; `builder.load`, slower.
@@ -25,8 +29,10 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import _dynfunc, types  # pyright: ignore[reportAttributeAccessIssue]
 from numba.core import cgutils
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.typeconv.castgraph import Conversion
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 
@@ -69,3 +75,40 @@ def volatile_load(builder: Any, address: Any) -> Any:
     load = _VolatileLoad(builder.block, address)
     builder._insert(load)
     return load
+
+
+class _Linked(JITCodeLibrary):
+    """LLVM code as it was emitted, for those that link it, inline it and optimise the whole."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class OnlyLinked(Compiler):
+    """Compiles a function that only compiled functions call."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
+        library = library or _Linked(targetctx.codegen(), "linked")
+        super().__init__(typingctx, targetctx, library, *rest)
+        self.state.targetctx.get_executable = _unexecutable  # of a copy, for this function alone
+
+
+def _unexecutable(library: Any, fndesc: Any, env: Any) -> Any:
+    """Return what stands for a compiled function where nothing calls it from Python."""
+    name = fndesc.qualname.split(".")[-1]
+    return _dynfunc.make_function(fndesc.lookup_module(), name, "", 0, env, (library,))
+
+
+ONLY_LINKED: dict[str, Any] = {
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": OnlyLinked,
+}
+"""Options of a compiled function that only compiled functions call."""

@@ -38,17 +38,16 @@ OPTIONS: dict[str, Any] = {
 
 
 CACHE_LINE = 64  # bytes, and the widest register
-_NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def inlined(function: Callable) -> Any:
     """Compile a function that only compiled functions call."""
-    return _jit(forceinline=True, **_NO_WRAPPERS, **OPTIONS)(function)
+    return _jit(forceinline=True, **hooks.ONLY_LINKED, **OPTIONS)(function)
 
 
 def called(function: Callable) -> Any:
     """Compile one with long loops, which inlined would be compiled again with all that call it."""
-    return _jit(**_NO_WRAPPERS, **OPTIONS)(function)
+    return _jit(**hooks.ONLY_LINKED, **OPTIONS)(function)
 
 
 def compiled(function: Callable) -> Any:

@@ -29,7 +29,8 @@ from bayesprop.numerics.dense import inverse_triangle
 from bayesprop.numerics.machine import chunks
 
 _SOLVE = {
-    np.dtype(kind): linalg.get_lapack_funcs("trtrs", dtype=kind) for kind in (np.float32, float)
+    np.dtype(kind): linalg.get_lapack_funcs(("trtrs",), dtype=kind)[0]
+    for kind in (np.float32, np.float64)
 }
 """Of a triangle and a few columns: SciPy's own function checks for as long as this takes."""
 
