@@ -15,7 +15,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.moments.pbp import kernel_probit
-from bayesprop.moments.pbp.kernel_factors import absorb_gamma, first_cavity, is_valid, next_noise
+from bayesprop.moments.pbp.kernel_factors import (
+    absorb_gamma,
+    first_cavity,
+    is_valid,
+    next_noise,
+    refresh,
+)
 from bayesprop.moments.pbp.kernel_layers import (
     absorb_and_propagate,
     absorb_hidden,
@@ -27,7 +33,6 @@ from bayesprop.moments.pbp.kernel_layers import (
     propagate_outputs,
     set_output_gradient,
 )
-from bayesprop.moments.pbp.kernel_prior import refresh
 from bayesprop.moments.pbp.kernel_probit import meet_class
 from bayesprop.moments.pbp.kernel_workspace import (
     NEXT_REMOVED,
