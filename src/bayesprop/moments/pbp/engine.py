@@ -20,7 +20,7 @@ from bayesprop.moments.pbp.kernel_factors import (
     first_cavity,
     is_valid,
     next_noise,
-    refresh,
+    refresh_prior_factors,
 )
 from bayesprop.moments.pbp.kernel_layers import (
     absorb_and_propagate,
@@ -164,6 +164,14 @@ def absorb_and_recall(work, x, y, weights, recall_weights, first, recalled, nois
     for k in range(noise.shape[1]):
         work.noise_shape[k], work.noise_rate[k] = noise[0, k], noise[1, k]
     return log_z, share, undone + more, kept
+
+
+@compiled
+def refresh(weights, sites, variational, start_counts, least_information, guarded):
+    """Refresh every prior factor: see `refresh_prior_factors`."""
+    return refresh_prior_factors(
+        weights, sites, variational, start_counts, least_information, guarded
+    )
 
 
 @compiled
