@@ -15,7 +15,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.moments.pbp import kernel_probit
-from bayesprop.moments.pbp.kernel_factors import absorb_gamma, first_cavity, is_valid, next_noise
+from bayesprop.moments.pbp.kernel_factors import (
+    absorb_gamma,
+    first_cavity,
+    is_valid,
+    next_noise,
+    refresh_prior_factors,
+)
 from bayesprop.moments.pbp.kernel_layers import (
     absorb_and_propagate,
     absorb_hidden,
@@ -27,7 +33,6 @@ from bayesprop.moments.pbp.kernel_layers import (
     propagate_outputs,
     set_output_gradient,
 )
-from bayesprop.moments.pbp.kernel_prior import refresh
 from bayesprop.moments.pbp.kernel_probit import meet_class
 from bayesprop.moments.pbp.kernel_workspace import (
     NEXT_REMOVED,
@@ -159,6 +164,14 @@ def absorb_and_recall(work, x, y, weights, recall_weights, first, recalled, nois
     for k in range(noise.shape[1]):
         work.noise_shape[k], work.noise_rate[k] = noise[0, k], noise[1, k]
     return log_z, share, undone + more, kept
+
+
+@compiled
+def refresh(weights, sites, variational, start_counts, least_information, guarded):
+    """Refresh every prior factor: see `refresh_prior_factors`."""
+    return refresh_prior_factors(
+        weights, sites, variational, start_counts, least_information, guarded
+    )
 
 
 @compiled
