@@ -36,6 +36,7 @@ ALLOWED = {
     "store": {"catalogue", "table", "model", "atomic", "old_files"},
     "old_files": set(),
     "decisions": {"estimators", "store", "catalogue", "model", "numerics"},
+    "scale": {"estimators", "model"},
     "report": {"decisions", "store", "metrics", "model", "table", "atomic"},
     "table_model": {
         "report", "store", "estimators", "catalogue", "metrics", "model", "table", "datasets",
@@ -43,7 +44,7 @@ ALLOWED = {
     },
     "cli": {
         "table_model", "report", "store", "estimators", "catalogue", "metrics", "model", "table",
-        "datasets", "atomic", "decisions",
+        "datasets", "atomic", "decisions", "scale",
     },
     "__main__": {"cli"},
 }  # fmt: skip

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, Predictive
     from bayesprop.model.progress import time_limit
+    from bayesprop.scale.merging import merge
     from bayesprop.table_model.from_python import fit, load
     from bayesprop.table_model.model import TableModel
 
@@ -79,6 +80,7 @@ _HOMES = {
     "UpperConfidence": "bayesprop.decisions.bandits",
     "fit": "bayesprop.table_model.from_python",
     "load": "bayesprop.table_model.from_python",
+    "merge": "bayesprop.scale.merging",
     "prune": "bayesprop.estimators.pruning",
     "time_limit": "bayesprop.model.progress",
 }
@@ -124,6 +126,7 @@ __all__ = [
     "__version__",
     "fit",
     "load",
+    "merge",
     "prune",
     "time_limit",
 ]
