@@ -50,7 +50,7 @@ ALLOWED = {
 }  # fmt: skip
 HOMES_OF_HEAVY_IMPORTS = {
     # of table it makes the folds, of report its models are rivals
-    "sklearn": {"estimators", "datasets", "decisions", "table", "report"},
+    "sklearn": {"estimators", "datasets", "decisions", "table", "report", "scale"},
     "matplotlib": {"report", "model"},  # of model what a notebook asks for
     "numba": {"simd", "moments", "sampling"},
     "typer": {"cli"},

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, Predictive
     from bayesprop.model.progress import time_limit
     from bayesprop.scale.merging import merge
+    from bayesprop.scale.shards import fit_shards
     from bayesprop.table_model.from_python import fit, load
     from bayesprop.table_model.model import TableModel
 
@@ -79,6 +80,7 @@ _HOMES = {
     "ThompsonSampler": "bayesprop.decisions.bandits",
     "UpperConfidence": "bayesprop.decisions.bandits",
     "fit": "bayesprop.table_model.from_python",
+    "fit_shards": "bayesprop.scale.shards",
     "load": "bayesprop.table_model.from_python",
     "merge": "bayesprop.scale.merging",
     "prune": "bayesprop.estimators.pruning",
@@ -125,6 +127,7 @@ __all__ = [
     "UpperConfidence",
     "__version__",
     "fit",
+    "fit_shards",
     "load",
     "merge",
     "prune",

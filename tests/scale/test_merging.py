@@ -151,7 +151,7 @@ def test_linear_forgets_as_weighted_least_squares(settings):
     model = copy.deepcopy(start).partial_fit(X[40:47], Y[40:47], half_life=half_life)
     for i in range(47, 90):
         model.partial_fit(X[i : i + 1], Y[i : i + 1], half_life=half_life)
-    age = np.maximum(89.0 - np.arange(90), 50.0 * (np.arange(90) < 40))
+    age = np.minimum(89.0 - np.arange(90), 50.0)
     weight = 2.0 ** (-age / half_life)
     if settings:
         phi = np.column_stack([np.ones(90), start.x_scaler_.transform(X)])
@@ -172,7 +172,7 @@ def test_logistic_forgets_near_a_weighted_fit():
     start = BayesianLogisticClassifier(posterior="laplace", prior_prec=1.0, intercept_prec=1.0)
     start.partial_fit(X[:50], LABELS[:50])
     model = copy.deepcopy(start).partial_fit(X[50:], LABELS[50:], half_life=30.0)
-    age = np.maximum(89.0 - np.arange(90), 40.0 * (np.arange(90) < 50))
+    age = np.minimum(89.0 - np.arange(90), 40.0)
     phi = np.column_stack([np.ones(90), start.x_scaler_.transform(X)])
     sign = np.where(LABELS == "yes", 1.0, -1.0)
 
@@ -185,17 +185,21 @@ def test_logistic_forgets_near_a_weighted_fit():
 
 
 def test_pbp_follows_a_world_that_changes():
+    """The slope turns round twice: who forgets is worse between, and better in all."""
     rng = np.random.default_rng(1)
-    x = rng.uniform(-2.0, 2.0, (900, 1))
-    y = np.where(np.arange(900) < 600, 1.0, -1.0) * x[:, 0] + 0.1 * rng.standard_normal(900)
-    models = [PBPRegressor((10,), random_state=0).partial_fit(x[:50], y[:50]) for _ in range(2)]
-    for first in range(50, 900, 50):
-        rows = slice(first, first + 50)
-        for model, half_life in zip(models, (None, 60.0), strict=True):
+    x = rng.uniform(-2.0, 2.0, (1500, 1))
+    slope = np.where((np.arange(1500) // 500) % 2, -1.0, 1.0)
+    y = slope * x[:, 0] + 0.1 * rng.standard_normal(1500)
+    means = []
+    for half_life in (None, 60.0):
+        model = PBPRegressor((10,), random_state=0).partial_fit(x[:50], y[:50])
+        scores = []
+        for first in range(50, 1500, 50):
+            rows = slice(first, first + 50)
+            scores.append(model.log_likelihood(x[rows], y[rows]))
             model.partial_fit(x[rows], y[rows], half_life=half_life)
-    held, lost = (one.log_likelihood(x[850:], y[850:]) for one in models)
-    assert lost > held + 1.0
-    assert np.all(np.isfinite(models[1].state_.m[0]))
+        means.append(np.mean(scores))
+    assert means[1] > means[0] + 0.3
 
 
 def test_forgetting_all_is_the_prior():

@@ -64,7 +64,7 @@ def merge(models: Sequence[Any], start: Any = None) -> Any:
         _check_mergeable(model)
         _check_alike(first, model, number)
     if start is None and len(models) > 1:
-        if not _is_linear_in_inputs(first):
+        if not is_linear_in_inputs(first):
             raise ValueError(
                 f"start must be the model that all of them went on from, for {_name(first)}: fit "
                 "it to a few rows, let each go on from a copy by partial_fit, and pass it as start"
@@ -137,7 +137,7 @@ def _columns(scaler: Standardiser, at: slice) -> Standardiser:
     return Standardiser(scaler.unit[at], scaler.mean[at], scaler.std[at])
 
 
-def _is_linear_in_inputs(model: Any) -> bool:
+def is_linear_in_inputs(model: Any) -> bool:
     """Whether its statistics can be written in other units of inputs and target."""
     return (
         issubclass(model.method_class, ReExpressed)
