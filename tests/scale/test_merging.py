@@ -30,7 +30,8 @@ def going_on(start, y, parts=PARTS[1:]):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"prior_prec": 0.3, "noise": "conjugate"}, {"prior_prec": "ard"}, {"noise": 0.1}]
+    "settings",
+    [{}, {"prior_prec": 0.3, "noise": "conjugate"}, {"prior_prec": "ard"}, {"noise": 0.1}],
 )
 def test_linear_models_fitted_alone_are_one_fit_to_all_rows(settings):
     alone = [BayesianLinearRegressor(**settings).fit(X[part], Y[part]) for part in PARTS]
@@ -74,9 +75,7 @@ def test_the_evidence_of_merged_logistic_models_is_the_mass_of_their_product():
     """One weight: by quadrature of prior times the factors that posteriors stand for."""
     start = BayesianLogisticClassifier(posterior="laplace", prior_prec=1.0, intercept_prec=1e9)
     start.fit(X[:15, :1], LABELS[:15])
-    models = [
-        copy.deepcopy(start).partial_fit(X[part, :1], LABELS[part]) for part in PARTS[1:]
-    ]
+    models = [copy.deepcopy(start).partial_fit(X[part, :1], LABELS[part]) for part in PARTS[1:]]
 
     def log_density(model, w):
         mean, var = model.posterior_.mean[1], model.posterior_.cov[1, 1]
@@ -93,9 +92,7 @@ def test_the_evidence_of_merged_logistic_models_is_the_mass_of_their_product():
 def said_by_rows(state):
     """Natural parameters of all that is not the prior's."""
     prec = [1.0 / v - p for v, p in zip(state.v, state.site_prec, strict=True)]
-    slope = [
-        m / v - s for m, v, s in zip(state.m, state.v, state.site_prec_mean, strict=True)
-    ]
+    slope = [m / v - s for m, v, s in zip(state.m, state.v, state.site_prec_mean, strict=True)]
     return np.concatenate([a.ravel() for a in (*prec, *slope, state.noise_shape, state.noise_rate)])
 
 

@@ -62,6 +62,4 @@ class Merge(WithJson, WithRemarks):
     start: Path | None = option(
         "The model that all of them went on from; its rows count once.", metavar="FILE"
     )
-    out: Path = option(
-        "Where the model goes.", "--out", "-o", default=MISSING, metavar="FILE"
-    )
+    out: Path = option("Where the model goes.", "--out", "-o", default=MISSING, metavar="FILE")

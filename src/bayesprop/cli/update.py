@@ -72,7 +72,9 @@ def run(options: Update) -> None:
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         started = time.perf_counter()
-        updated = _refitted(options, model, rows) if options.known else _streamed(options, model, rows)
+        updated = (
+            _refitted(options, model, rows) if options.known else _streamed(options, model, rows)
+        )
         seconds = time.perf_counter() - started
     warn(updated.warnings)
     metadata = _metadata(options, model, target, updated)

@@ -137,8 +137,8 @@ def _forgetting(
 ) -> tuple[Rows, Learned | None]:
     """Let each row count 2^(-rows since then / half_life), those learnt before as well.
 
-    What was learnt before is the prior times (posterior / prior) to that power: for exact posteriors
-    weighted Bayes with exponential forgetting (Peterka 1981), for others "power priors".
+    What was learnt before is the prior times (posterior / prior) to that power, a power prior
+    (Ibrahim & Chen 2000): where posteriors are exact, that of weighted rows.
     """
     n = len(rows.X)
     ages = np.arange(n - 1.0, -1.0, -1.0)

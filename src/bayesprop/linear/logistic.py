@@ -160,7 +160,9 @@ def product(parts: Sequence[GaussianWeights], powers: Sequence[float]) -> Produc
     except np.linalg.LinAlgError:
         return None
     posterior = GaussianWeights(root @ (root.T @ slope), root)
-    return Product(posterior, _log_partition(posterior) - np.dot(powers, [*map(_log_partition, parts)]))
+    return Product(
+        posterior, _log_partition(posterior) - np.dot(powers, [*map(_log_partition, parts)])
+    )
 
 
 def _log_partition(one: GaussianWeights) -> float:

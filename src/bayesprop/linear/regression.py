@@ -148,9 +148,7 @@ def factor(state: Statistics) -> Float[np.ndarray, "p p"]:
     return np.vstack([np.hstack([state.design, state.target]), below])
 
 
-def of_factor(
-    stacked: Float[np.ndarray, "r p"], n_columns: int, weight_sum: float
-) -> Statistics:
+def of_factor(stacked: Float[np.ndarray, "r p"], n_columns: int, weight_sum: float) -> Statistics:
     """Rebuild from any S with S'S = [Phi, Y]' W [Phi, Y], of as many rows as columns or more."""
     root, k = _triangle(stacked), n_columns
     return Statistics(root[:k, :k], root[:k, k:], root[k:, k:], weight_sum)

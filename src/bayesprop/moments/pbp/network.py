@@ -23,8 +23,8 @@ from bayesprop.model.method import (
     with_noise,
 )
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.moments.pbp.state import GammaPrior, Inference, PBPInfo, PBPState, Targets, init
 from bayesprop.moments.pbp.product import product
+from bayesprop.moments.pbp.state import GammaPrior, Inference, PBPInfo, PBPState, Targets, init
 from bayesprop.moments.row_passes import Orders, RowPasses
 
 if TYPE_CHECKING:
