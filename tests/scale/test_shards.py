@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def test_linear_is_one_fit_whatever_the_number_of_shards():
 
 
 def test_laplace_is_that_of_all_rows_even_where_a_shard_holds_one_class():
-    settings = {"posterior": "laplace", "prior_prec": 1.0}
+    settings: dict[str, Any] = {"posterior": "laplace", "prior_prec": 1.0}
     start = BayesianLogisticClassifier(**settings).fit(X[:60], LABELS[:60])
     rest, labels = X[60:], LABELS[60:]
     is_yes = labels == "yes"
@@ -65,7 +66,7 @@ def test_results_do_not_depend_on_the_workers(n_workers):
 
 
 def test_a_network_of_shards_is_near_one_of_all_rows():
-    settings = {"n_epochs": 20, "random_state": 0}
+    settings: dict[str, Any] = {"n_epochs": 20, "random_state": 0}
     one = PBPRegressor((10,), **settings).fit(X[:400], Y[:400])
     model = fit_shards(PBPRegressor((10,), **settings), divided(X[:400], Y[:400], 4), rounds=5)
     scores = [each.log_likelihood(X[400:], Y[400:]) for each in (one, model)]

@@ -57,7 +57,7 @@ class Merge(WithJson, WithRemarks):
     )
 
     models: tuple[Path, ...] = argument(
-        "MODELS...", "Files that `fit` or `update` wrote.", completion.models
+        "MODELS...", "Files that `fit` or `update` wrote.", completion.models, default=()
     )
     start: Path | None = option(
         "The model that all of them went on from; its rows count once.", metavar="FILE"

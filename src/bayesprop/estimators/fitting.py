@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, validat
 from bayesprop.estimators.training_gaps import in_two_rounds, of_inputs
 from bayesprop.model.fit_report import CONSTANT_TARGET
 from bayesprop.model.input_model import KnownInputs
-from bayesprop.model.method import Learned, LeavesGroupsOut, Merges, TrainingRows
+from bayesprop.model.method import Learned, LeavesGroupsOut, TrainingRows
 from bayesprop.model.progress import current
 from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import COUNT, NUMBERS
@@ -103,7 +103,6 @@ def partial_fit(
         Rows after which one counts half; None: nothing is forgotten.
     """
     estimator.check_params()
-    _check_half_life(estimator, half_life)
     if hasattr(estimator, "pruned_"):
         raise ValueError(
             "partial_fit needs a model that was not pruned, because a weight that was removed "
@@ -113,43 +112,12 @@ def partial_fit(
     rows = estimator.checked_rows(X, y, sample_weight, reset=before is None, **labels)
     recent = rows
     if half_life is not None:
-        recent, before = _forgetting(estimator, rows, before, half_life)
+        from bayesprop.estimators.forgetting import forgetting
+
+        recent, before = forgetting(estimator, rows, before, half_life)
     learned = _learned(estimator, recent, before, streams=True)
     estimator.learned_ = _advised(estimator, rows, learned, is_first=before is None)
     return estimator
-
-
-def _check_half_life(estimator: Any, half_life: Any) -> None:
-    """Raise ValueError unless a half-life is a number above 0, and the method can forget."""
-    if half_life is None:
-        return
-    if not issubclass(estimator.method_class, Merges):
-        raise ValueError(
-            f"half_life must be None for {type(estimator).__name__}, whose posterior cannot be "
-            f"tempered toward its prior, got {half_life!r}: linear, logistic and pbp forget"
-        )
-    if isinstance(half_life, bool) or not isinstance(half_life, Real) or not half_life > 0.0:
-        raise ValueError(f"half_life must be a number of rows > 0, got {half_life!r}")
-
-
-def _forgetting(
-    estimator: Any, rows: Rows, before: Learned | None, half_life: float
-) -> tuple[Rows, Learned | None]:
-    """Let each row count 2^(-rows since then / half_life), those learnt before as well.
-
-    What was learnt before is the prior times (posterior / prior) to that power, a power prior
-    (Ibrahim & Chen 2000): where posteriors are exact, that of weighted rows.
-    """
-    n = len(rows.X)
-    ages = np.arange(n - 1.0, -1.0, -1.0)
-    weight = 2.0 ** (-ages / half_life)
-    recent = rows._replace(weight=weight if rows.weight is None else weight * rows.weight)
-    if before is None:
-        return recent, None
-    method = estimator.build_method(estimator.task_, rows.X.shape[1])
-    share = 2.0 ** (-n / half_life)
-    parts, powers = [before, method.without_rows(before)], [share, 1.0 - share]
-    return recent, method.combined(parts, powers)._replace(n_iter=before.n_iter)
 
 
 def _goes_on(estimator: Any) -> bool:

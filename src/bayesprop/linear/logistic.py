@@ -153,8 +153,9 @@ def product(parts: Sequence[GaussianWeights], powers: Sequence[float]) -> Produc
     passing"; Bui et al. 2018, "Partitioned variational inference", section 2).
     """
     priors = [prior_of(part) for part in parts]
-    prec = sum(power * one.prec for one, power in zip(priors, powers, strict=True))
-    slope = sum(power * one.prec @ one.mean for one, power in zip(priors, powers, strict=True))
+    pairs = list(zip(priors, powers, strict=True))
+    prec = np.sum([power * one.prec for one, power in pairs], axis=0)
+    slope = np.sum([power * one.prec @ one.mean for one, power in pairs], axis=0)
     try:
         root = inverse_root(0.5 * (prec + prec.T))
     except np.linalg.LinAlgError:

@@ -1,8 +1,8 @@
 """One model from several, each fitted to rows of its own: their posteriors multiply.
 
 p(w | all rows) = p(w) prod_k p(rows k | w), and what rows k say is posterior k over prior: in
-natural parameters, a sum. Of linear regression it is exact (its statistics add); of others as good
-as their posteriors are (Vehtari et al. 2020, "Expectation propagation as a way of life", section 2).
+natural parameters, a sum (Vehtari et al. 2020, "Expectation propagation as a way of life", section
+2). Of linear regression it is exact; of others as good as their posteriors are.
 """
 
 from __future__ import annotations

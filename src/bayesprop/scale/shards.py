@@ -125,8 +125,8 @@ def _started(estimator: Any, shards: list[Shard]) -> tuple[Any, list[Shard]]:
         labels = np.unique(np.concatenate([np.unique(one.y) for one in shards if len(one.y)]))
         if len(np.unique(y)) < len(labels):
             raise ValueError(
-                f"the first {n} rows of the shards must hold all {len(labels)} classes: shuffle the "
-                "rows of every shard, or give a start"
+                f"the first {n} rows of the shards must hold all {len(labels)} classes: shuffle "
+                "every shard's rows, or give a start"
             )
     return begun.fit(X, y, weight), [shard.part(slice(n, None)) for shard in shards]
 

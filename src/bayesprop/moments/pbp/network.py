@@ -23,7 +23,6 @@ from bayesprop.model.method import (
     with_noise,
 )
 from bayesprop.model.predictive import GaussianPredictive
-from bayesprop.moments.pbp.product import product
 from bayesprop.moments.pbp.state import GammaPrior, Inference, PBPInfo, PBPState, Targets, init
 from bayesprop.moments.row_passes import Orders, RowPasses
 
@@ -131,6 +130,7 @@ class PBPNetwork(RowPasses):
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
         """Multiply what the rows of the parts say, then refresh the factors of the prior."""
         from bayesprop.moments.pbp import engine
+        from bayesprop.moments.pbp.product import product
 
         state, undone = product([part.state for part in parts], powers)
         state, refreshed = engine.refresh_prior(state, targets=self.targets)
