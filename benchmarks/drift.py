@@ -25,7 +25,7 @@ from bayesprop import (
 )
 from bayesprop.cli.console import print_table
 
-N, BLOCK, FIRST = 10_000, 20, 200
+N, BLOCK, FIRST = 4_000, 20, 200
 HALF_LIFE = 500.0
 
 

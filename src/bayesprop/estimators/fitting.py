@@ -147,8 +147,12 @@ def _learned(
     streams
         Whether the rows are taken once, as they come.
     """
+    X, y, weight, _ = rows
+    task = estimator.task_.of_rows(X)
+    method = estimator.build_method(task, X.shape[1])
+    x = encoding_of(estimator).encode(X, method.furthest_input)
     rng = check_random_state(estimator.random_state)
-    data, method = training_rows(estimator, rows, rng, groups)
+    data = TrainingRows(x, task.encode(y, rng, x), weight, groups)
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0), cuts=[])
     how = rng, progress
     if streams:
@@ -159,20 +163,6 @@ def _learned(
         learned = method.fit(data, *how)
     current().cuts.extend(progress.cuts)
     return _noted(learned, progress.cuts)
-
-
-def training_rows(
-    estimator: Any,
-    rows: Rows,
-    rng: np.random.RandomState,
-    groups: Int[np.ndarray, " n"] | None = None,
-) -> tuple[TrainingRows, Any]:
-    """Return checked rows as the method of an estimator sees them, and that method."""
-    X, y, weight, _ = rows
-    task = estimator.task_.of_rows(X)
-    method = estimator.build_method(task, X.shape[1])
-    x = encoding_of(estimator).encode(X, method.furthest_input)
-    return TrainingRows(x, task.encode(y, rng, x), weight, groups), method
 
 
 def _noted(learned: Learned, sentences: list[str]) -> Learned:

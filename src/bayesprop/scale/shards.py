@@ -211,8 +211,11 @@ def learnt(method: Any, rows: TrainingRows, cavity: Learned, seed: tuple[int, ..
 
 def _encoded(start: Any, shard: Shard) -> TrainingRows:
     """Return a shard's rows as the method sees them."""
-    rows = start.checked_rows(shard.X, shard.y, shard.weight, reset=False)
-    return fitting.training_rows(start, rows, check_random_state(start.random_state))[0]
+    X, y, weight, _ = start.checked_rows(shard.X, shard.y, shard.weight, reset=False)
+    task = start.task_.of_rows(X)
+    method = start.build_method(task, X.shape[1])
+    x = fitting.encoding_of(start).encode(X, method.furthest_input)
+    return TrainingRows(x, task.encode(y, check_random_state(start.random_state), x), weight)
 
 
 def _count(guards: dict[str, int], *learned: Learned) -> None:
