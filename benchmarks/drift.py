@@ -2,7 +2,7 @@
 
 SEA concepts (Street & Kim 2001), a turning hyperplane, and a price that follows a random walk (as
 electricity's does, by ARMA-like weights), each row predicted, then learnt; blocks of 20. River's
-models where river is installed (streams made by its generators), else scikit-learn's. Scores:
+models where river is installed (not installed with us), and scikit-learn's. Scores:
 accuracy of classes, RMSE and log-likelihood of numbers; microseconds a row of learning.
 """
 
