@@ -1,9 +1,8 @@
 """`python -m benchmarks.drift`: streams that change, judged before they are learnt.
 
-SEA concepts (Street & Kim 2001), a turning hyperplane, and a price that follows a random walk (as
-electricity's does, by ARMA-like weights), each row predicted, then learnt; blocks of 20. River's
-models where river is installed (not installed with us), and scikit-learn's. Scores:
-accuracy of classes, RMSE and log-likelihood of numbers; microseconds a row of learning.
+SEA concepts (Street & Kim 2001), a turning hyperplane, and a price whose weights walk, all made
+here; each row is predicted, then learnt; blocks of 20. River's models where it is installed, which
+we do not install, and scikit-learn's. Scores: accuracy of classes, RMSE and log-likelihood of numbers; microseconds a row of learning.
 """
 
 from __future__ import annotations
