@@ -2,7 +2,8 @@
 
 SEA concepts (Street & Kim 2001), a turning hyperplane, and a price whose weights walk, all made
 here; each row is predicted, then learnt; blocks of 20. River's models where it is installed, which
-we do not install, and scikit-learn's. Scores: accuracy of classes, RMSE and log-likelihood of numbers; microseconds a row of learning.
+we do not install, and scikit-learn's. Scores: accuracy of classes, RMSE and log-likelihood of
+numbers; microseconds a row of learning.
 """
 
 from __future__ import annotations
