@@ -36,6 +36,7 @@ ALLOWED = {
     "store": {"catalogue", "table", "model", "atomic", "old_files"},
     "old_files": set(),
     "decisions": {"estimators", "store", "catalogue", "model", "numerics"},
+    "scale": {"estimators", "model"},
     "report": {"decisions", "store", "metrics", "model", "table", "atomic"},
     "table_model": {
         "report", "store", "estimators", "catalogue", "metrics", "model", "table", "datasets",
@@ -43,13 +44,13 @@ ALLOWED = {
     },
     "cli": {
         "table_model", "report", "store", "estimators", "catalogue", "metrics", "model", "table",
-        "datasets", "atomic", "decisions",
+        "datasets", "atomic", "decisions", "scale",
     },
     "__main__": {"cli"},
 }  # fmt: skip
 HOMES_OF_HEAVY_IMPORTS = {
     # of table it makes the folds, of report its models are rivals
-    "sklearn": {"estimators", "datasets", "decisions", "table", "report"},
+    "sklearn": {"estimators", "datasets", "decisions", "table", "report", "scale"},
     "matplotlib": {"report", "model"},  # of model what a notebook asks for
     "numba": {"simd", "moments", "sampling"},
     "typer": {"cli"},

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import GaussianPredictive, MixturePredictive, Predictive
     from bayesprop.model.progress import time_limit
+    from bayesprop.scale.merging import merge
+    from bayesprop.scale.shards import fit_shards
     from bayesprop.table_model.from_python import fit, load
     from bayesprop.table_model.model import TableModel
 
@@ -78,7 +80,9 @@ _HOMES = {
     "ThompsonSampler": "bayesprop.decisions.bandits",
     "UpperConfidence": "bayesprop.decisions.bandits",
     "fit": "bayesprop.table_model.from_python",
+    "fit_shards": "bayesprop.scale.shards",
     "load": "bayesprop.table_model.from_python",
+    "merge": "bayesprop.scale.merging",
     "prune": "bayesprop.estimators.pruning",
     "time_limit": "bayesprop.model.progress",
 }
@@ -123,7 +127,9 @@ __all__ = [
     "UpperConfidence",
     "__version__",
     "fit",
+    "fit_shards",
     "load",
+    "merge",
     "prune",
     "time_limit",
 ]

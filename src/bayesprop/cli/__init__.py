@@ -22,7 +22,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import platformdirs
 import typer
 
-from bayesprop.cli import actions, console
+from bayesprop.cli import actions, console, further_rows
 from bayesprop.table_model.refusals import InputError
 
 A = TypeVar("A", bound=actions.Action)
@@ -201,7 +201,8 @@ for _action in (
     actions.Predict,
     actions.Compare,
     actions.Suggest,
-    actions.Update,
+    further_rows.Update,
+    further_rows.Merge,
     actions.Evaluate,
     actions.Report,
     actions.Inspect,

@@ -319,30 +319,6 @@ class Suggest(OfModel, WithSeed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Update(OfTable, OfModel):
-    """Let a model learn rows that were measured since.
-
-    It is judged on them first. Methods that learn row by row (pbp, ebp, linear, logistic) need
-    nothing else; the others are fitted anew to all rows.
-    """
-
-    examples: ClassVar = (
-        "bayesprop update m.bayesprop measured.csv",
-        "bayesprop update m.bayesprop measured.csv --with houses.csv --out new.bayesprop",
-    )
-
-    known: tuple[str, ...] = repeated(
-        "Fit anew, to this table as well: first the one of `fit`, then any learnt since; "
-        "repeatable. Default: learn the new rows alone.",
-        "--with",
-        metavar="TABLE",
-    )
-    out: Path | None = option(
-        "Where it goes. Default: MODEL itself.", "--out", "-o", metavar="FILE"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Evaluate(OfTable, OfModel):
     """Judge a model on a table that holds the target."""
 

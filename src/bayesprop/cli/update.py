@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop.cli.actions import Update
 from bayesprop.cli.console import continued, note, print_json, print_scores, progress, warn
+from bayesprop.cli.further_rows import Update
 from bayesprop.cli.options import check_output
 from bayesprop.store import save_model
 from bayesprop.table.division import Division, groups_of, weights_of
@@ -46,6 +46,8 @@ def run(options: Update) -> None:
     if options.table in options.known:
         raise InputError(f"--with {table_name(options.table)}: these are the new rows themselves")
     model = open_model(options.model, allow_absent=options.allow_missing_columns)
+    if options.known and options.half_life is not None:
+        raise InputError("--half-life is of rows learnt one after another, without --with")
     if not options.known and not hasattr(model.estimator, "partial_fit"):
         raise InputError(
             f"{model.saved.header['method']} cannot learn row by row: name the table that it was "
@@ -70,7 +72,9 @@ def run(options: Update) -> None:
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         started = time.perf_counter()
-        updated = _refitted(options, model, rows) if options.known else _streamed(model, rows)
+        updated = (
+            _refitted(options, model, rows) if options.known else _streamed(options, model, rows)
+        )
         seconds = time.perf_counter() - started
     warn(updated.warnings)
     metadata = _metadata(options, model, target, updated)
@@ -112,9 +116,10 @@ def _measured(table: str, model: TableModel) -> Measured:
     return Measured(rows._replace(weight=weight).of(weight > 0.0), rows.y)
 
 
-def _streamed(model: TableModel, rows: Rows) -> Updated:
+def _streamed(options: Update, model: TableModel, rows: Rows) -> Updated:
     """Absorb the new rows alone; what was held out is not known, so nothing is judged."""
-    estimator = model.estimator.partial_fit(rows.X, rows.y, **rows.weights)
+    forget = {} if options.half_life is None else {"half_life": options.half_life}
+    estimator = model.estimator.partial_fit(rows.X, rows.y, **rows.weights, **forget)
     counts = {"train": model.notes.rows.get("train", 0) + len(rows.y), "held_out": 0}
     judged = Judged(model.notes.baselines)
     return Updated(estimator, counts, judged, list(estimator.fit_report_.warnings))

@@ -89,8 +89,19 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
 
 
 @unharmed
-def partial_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, **labels: Any) -> Any:
-    """Let an estimator absorb rows, the first of a stream where there was nothing before."""
+def partial_fit(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    half_life: float | None = None,
+    **labels: Any,
+) -> Any:
+    """Let an estimator absorb rows, the first of a stream where there was nothing before.
+
+    half_life
+        Rows after which one counts half; None: nothing is forgotten.
+    """
     estimator.check_params()
     if hasattr(estimator, "pruned_"):
         raise ValueError(
@@ -99,7 +110,12 @@ def partial_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, **labels: An
         )
     before = getattr(estimator, "learned_", None)
     rows = estimator.checked_rows(X, y, sample_weight, reset=before is None, **labels)
-    learned = _learned(estimator, rows, before, streams=True)
+    recent = rows
+    if half_life is not None:
+        from bayesprop.estimators.forgetting import forgetting
+
+        recent, before = forgetting(estimator, rows, before, half_life)
+    learned = _learned(estimator, recent, before, streams=True)
     estimator.learned_ = _advised(estimator, rows, learned, is_first=before is None)
     return estimator
 

@@ -190,12 +190,18 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator[Predictive]):
         return tags
 
     @available_if(has(Streams))
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, half_life: float | None = None
+    ) -> Self:
         """Absorb rows once, in their order: the posterior becomes the prior.
 
         The first call on an unfitted model learns the scaling from its rows (two at least).
+
+        half_life
+            For worlds that change: every row counts half as much as one that came so many rows
+            later; those of this call, and all before it. None: nothing is forgotten.
         """
-        return fitting.partial_fit(self, X, y, sample_weight)
+        return fitting.partial_fit(self, X, y, sample_weight, half_life)
 
     def checked_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> fitting.Rows:
         """Return checked rows and weights; with `reset`, learn columns and units."""
@@ -298,15 +304,26 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive]):
         return self.task_.labels
 
     @available_if(has(Streams))
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        half_life: float | None = None,
+    ) -> Self:
         """Absorb rows once, in their order: the posterior becomes the prior.
 
         The first call on an unfitted model learns the scaling from its rows.
 
         classes
             All labels there will be, in the first call; None: those of its y.
+        half_life
+            For worlds that change: every row counts half as much as one that came so many rows
+            later; those of this call, and all before it. None: nothing is forgotten.
         """
-        return fitting.partial_fit(self, X, y, sample_weight, classes=classes)
+        return fitting.partial_fit(self, X, y, sample_weight, half_life, classes=classes)
 
     def checked_rows(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, classes: Any = None

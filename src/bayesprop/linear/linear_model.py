@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +19,14 @@ from bayesprop.linear.regression import (
     Statistics,
 )
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
-from bayesprop.model.method import MOST_ROWS, Learned, Stored, TrainingRows, with_noise
+from bayesprop.model.method import (
+    MOST_ROWS,
+    Learned,
+    Stored,
+    TrainingRows,
+    merged_report,
+    with_noise,
+)
 from bayesprop.model.predictive import GaussianPredictive, Predictive, StudentTPredictive
 from bayesprop.model.progress import Progress
 
@@ -96,11 +103,38 @@ class LinearModel:
             weight = None if rows.weight is None else rows.weight[part]
             phi = bases.design(basis, rows.x[part])
             statistics = regression.update(statistics, phi, rows.y[part], weight)
+        return self._learned(basis, statistics, len(rows.x), started)
+
+    def without_rows(self, learned: Learned) -> Learned:
+        """Return the prior of what was learnt, with its basis."""
+        none = regression.init(*learned.state.statistics.target.shape)
+        state = learned.state._replace(statistics=none)
+        return Learned(state, merged_report([], [], {}), 0)
+
+    def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
+        """Add up the statistics of the parts, each times its power, and infer from them."""
+        started = time.perf_counter()
+        statistics = regression.combined([part.state.statistics for part in parts], powers)
+        n_rows = merged_report(parts, powers, {}).n_rows
+        return self._learned(parts[0].state.basis, statistics, n_rows, started)
+
+    def re_expressed(self, learned: Learned, change: Float[np.ndarray, "p p"]) -> Learned:
+        """Return what is learnt of columns that are linear in these, [1, x, y] new = old change."""
+        started, before = time.perf_counter(), learned.state.statistics
+        statistics = regression.of_factor(
+            regression.factor(before) @ change, len(before.design), before.weight_sum
+        )
+        return self._learned(learned.state.basis, statistics, learned.report.n_rows, started)
+
+    def _learned(
+        self, basis: Basis | None, statistics: Statistics, n_rows: int, started: float
+    ) -> Learned:
+        """Infer from statistics, and report."""
         best = self._infer(statistics)
         log_scale = statistics.weight_sum * self.log_unit
         log_evidence = float(np.sum(best.posterior.log_evidence)) - log_scale
         state = LinearState(basis, statistics, best.posterior, best.prior_prec, log_evidence)
-        report = self._report(state, best, len(rows.x), time.perf_counter() - started)
+        report = self._report(state, best, n_rows, time.perf_counter() - started)
         return Learned(state, report, report.n_epochs)
 
     def _infer(self, statistics: Statistics) -> Maximised:

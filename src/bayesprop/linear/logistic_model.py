@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +17,14 @@ from bayesprop.linear.logistic import FitInfo, Fitted, GaussianWeights, Maximise
 from bayesprop.linear.logistic_vi import variational
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import FURTHEST_INPUT, MOST_ROWS, Learned, Stored, TrainingRows
+from bayesprop.model.method import (
+    FURTHEST_INPUT,
+    MOST_ROWS,
+    Learned,
+    Stored,
+    TrainingRows,
+    merged_report,
+)
 from bayesprop.model.progress import Progress
 from bayesprop.numerics import gaussian_logits
 
@@ -106,6 +113,25 @@ class LogisticModel:
         seconds = time.perf_counter() - started
         report = self._report(state, found.info, best, len(rows.x), seconds)
         return Learned(state, report, report.n_epochs)
+
+    def without_rows(self, learned: Learned) -> Learned:
+        """Return the prior of what was learnt, with its precisions."""
+        prec = learned.state.prior_prec
+        root = np.diag(1.0 / np.sqrt(np.tile(prec, self.n_logits)))
+        prior = GaussianWeights(np.zeros(len(root)), root)
+        return Learned(LogisticState(prior, prec, 0.0), merged_report([], [], {}), 0)
+
+    def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
+        """Multiply the Gaussians, and their evidences as those of factors fitted to them."""
+        states = [part.state for part in parts]
+        product = logistic.product([state.posterior for state in states], powers)
+        state = states[0]
+        if product is not None:
+            evidences = [state.log_evidence for state in states]
+            log_evidence = float(np.dot(powers, evidences)) + product.log_mass
+            state = LogisticState(product.posterior, state.prior_prec, log_evidence)
+        report = merged_report(parts, powers, {"not_a_distribution": int(product is None)})
+        return Learned(state, report, 1)
 
     @property
     def _approximate(self) -> Callable[..., Fitted]:

@@ -136,15 +136,45 @@ def update(
     weight
         Not negative; what each row's log-likelihood is multiplied by.
     """
-    k, o = state.target.shape
-    root = np.zeros((k + o, k + o), order="F")
-    root[:k, :k], root[:k, k:], root[k:, k:] = state[:3]
+    root = factor(state)
     joint = np.concatenate([phi, y], axis=1)
     if weight is not None:
         joint *= np.sqrt(weight)[:, None]
-    root = _triangle(root, joint)
     total = float(len(phi) if weight is None else np.sum(weight))
-    return Statistics(root[:k, :k], root[:k, k:], root[k:, k:], state.weight_sum + total)
+    return _parts(_triangle(root, joint), phi.shape[1], state.weight_sum + total)
+
+
+def factor(state: Statistics) -> Float[np.ndarray, "p p"]:
+    """Return R, of R'R = [Phi, Y]' W [Phi, Y]."""
+    k, o = state.target.shape
+    root = np.zeros((k + o, k + o), order="F")
+    root[:k, :k], root[:k, k:], root[k:, k:] = state[:3]
+    return root
+
+
+def of_factor(stacked: Float[np.ndarray, "r p"], n_columns: int, weight_sum: float) -> Statistics:
+    """Rebuild from any S with S'S = [Phi, Y]' W [Phi, Y], of as many rows as columns or more."""
+    return _parts(np.linalg.qr(stacked, mode="r"), n_columns, weight_sum)
+
+
+def _parts(root: Float[np.ndarray, "p p"], k: int, weight_sum: float) -> Statistics:
+    return Statistics(root[:k, :k], root[:k, k:], root[k:, k:], weight_sum)
+
+
+def combined(states: Sequence[Statistics], powers: Sequence[float]) -> Statistics:
+    """Add up what rows say, each part multiplied by its power: exact, in the factors by QR.
+
+    A part of negative power takes rows out again, through Phi'Phi: to rounding times the square of
+    the condition number.
+    """
+    weight_sum = sum(power * one.weight_sum for one, power in zip(states, powers, strict=True))
+    parts = [(factor(one), power) for one, power in zip(states, powers, strict=True)]
+    stacked = np.vstack([np.sqrt(max(power, 0.0)) * root for root, power in parts])
+    taken = [-power * root.T @ root for root, power in parts if power < 0.0 and root.any()]
+    if taken:
+        scatter, directions = np.linalg.eigh(stacked.T @ stacked - sum(taken))
+        stacked = np.sqrt(np.maximum(scatter, 0.0))[:, None] * directions.T
+    return of_factor(stacked, len(states[0].design), max(float(weight_sum), 0.0))
 
 
 def _triangle(root: np.ndarray, below: np.ndarray, n_triangular: int = 0) -> np.ndarray:

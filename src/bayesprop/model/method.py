@@ -6,6 +6,7 @@ pure functions of a state, in standardised units. It knows nothing of units, lab
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -141,6 +142,32 @@ class Streams(Protocol):
 
 
 @runtime_checkable
+class Merges(Protocol):
+    """Its posteriors multiply: they add in natural parameters (`merge`, `half_life`, shards)."""
+
+    def without_rows(self, learned: Learned) -> Learned:
+        """Return the prior of what was learnt: the same basis and precisions, no row."""
+        ...
+
+    def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
+        """Return the product of posteriors to powers that add up to 1, the prior in it once.
+
+        With the first part a common start q0, `[q0, q1, q2]` to the powers `[-1, 1, 1]` is the
+        posterior of all rows, and `[q1, prior]` to `[s, 1 - s]` has forgotten a share 1 - s of its
+        rows. Where the product is no distribution, that of the first part stands; guards count it.
+        """
+        ...
+
+
+def merged_report(
+    parts: Sequence[Learned], powers: Sequence[float], guards: dict[str, int]
+) -> FitReport:
+    """Account for a product of posteriors: its rows are the parts' to their powers."""
+    n_rows = sum(power * part.report.n_rows for part, power in zip(parts, powers, strict=True))
+    return FitReport(max(round(n_rows), 0), 1, 0.0, 1, guards, {}, step="product")
+
+
+@runtime_checkable
 class DrawsFunctions(Protocol):
     """Draws functions from its posterior (`sample_y`)."""
 
@@ -196,6 +223,7 @@ class Prunes(Protocol):
 ABILITIES: dict[str, type] = {
     "warm_start": Resumes,
     "partial_fit": Streams,
+    "merge": Merges,
     "sample_y": DrawsFunctions,
     "posterior_features": Features,
     "prune": Prunes,

@@ -6,7 +6,7 @@ The compiled engine where it applies, the JAX form elsewhere: each is loaded whe
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +14,14 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.class_predictive import ClassPredictive
-from bayesprop.model.method import Learned, Stored, TrainingRows, WeightGaussians, with_noise
+from bayesprop.model.method import (
+    Learned,
+    Stored,
+    TrainingRows,
+    WeightGaussians,
+    merged_report,
+    with_noise,
+)
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.moments.pbp.state import (
     GammaPrior,
@@ -124,6 +131,21 @@ class PBPNetwork(RowPasses):
     def before_new_rows(self, state: PBPState) -> PBPState:
         """Return the state with no row in its average factor."""
         return state.without_average_factor()
+
+    def without_rows(self, learned: Learned) -> Learned:
+        """Return the prior of what was learnt: the weights' prior factors, the noise's prior."""
+        state = learned.state.prior_factors(getattr(self, "noise_prior", None))
+        return Learned(state, merged_report([], [], {}), 0)
+
+    def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
+        """Multiply what the rows of the parts say, then refresh the factors of the prior."""
+        from bayesprop.moments.pbp import engine
+        from bayesprop.moments.pbp.product import product
+
+        state, undone = product([part.state for part in parts], powers)
+        state, refreshed = engine.refresh_prior(state, targets=self.targets)
+        guards = (undone + refreshed).guards
+        return Learned(state, merged_report(parts, powers, guards), parts[0].n_iter)
 
     def guards(self, infos: list[PBPInfo]) -> dict[str, int]:
         """Count the guards that fired."""

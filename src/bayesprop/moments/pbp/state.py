@@ -136,6 +136,17 @@ class PBPState(NamedTuple):
             lik_prec=flat, lik_prec_mean=flat, lik_noise_shape=none, lik_noise_rate=none
         )
 
+    def prior_factors(self, noise_prior: GammaPrior | None) -> PBPState:
+        """Keep of every weight its prior's factor alone, of the noise its prior; None: as it is."""
+        weights = {
+            "m": tuple(h / p for h, p in zip(self.site_prec_mean, self.site_prec, strict=True)),
+            "v": tuple(1.0 / p for p in self.site_prec),
+        }
+        if noise_prior is not None:
+            weights["noise_shape"] = np.full_like(self.noise_shape, noise_prior.shape)
+            weights["noise_rate"] = np.full_like(self.noise_rate, noise_prior.rate)
+        return self.without_average_factor()._replace(**weights)
+
     @property
     def layer_sizes(self) -> tuple[int, ...]:
         """Inputs, hidden units of every layer, outputs."""

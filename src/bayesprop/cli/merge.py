@@ -1,0 +1,94 @@
+"""`merge`: one model from several files, each fitted to rows that stayed where they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bayesprop.cli.console import continued, note, print_json
+from bayesprop.cli.further_rows import Merge
+from bayesprop.cli.options import check_output
+from bayesprop.scale.merging import merge
+from bayesprop.store import save_model
+from bayesprop.table_model.model import TableModel, open_model
+from bayesprop.table_model.plain_values import plain
+from bayesprop.table_model.refusals import InputError, refusals_of_estimator
+
+_SHARED = {"target": "target", "columns": "columns or their kinds and levels", "classes": "classes"}
+
+
+def run(options: Merge) -> None:
+    """Check that the models know the same table, merge them, save the model of all rows."""
+    paths = [*options.models, *([] if options.start is None else [options.start])]
+    check_output(options.out, "--out", paths)
+    if not options.models:
+        raise InputError("MODELS must be one model file at least")
+    if len(set(options.models)) < len(options.models):
+        raise InputError("MODELS names a file twice: its rows would count twice")
+    models = [open_model(path) for path in options.models]
+    start = None if options.start is None else open_model(options.start)
+    first = models[0] if start is None else start
+    for path, model in zip(options.models, models, strict=True):
+        _check_table(first, model, path)
+    with refusals_of_estimator(ValueError):
+        merged = merge([one.estimator for one in models], start and start.estimator)
+    rows = _rows_learnt(models, start)
+    metadata = _metadata(options, first, models, rows)
+    save_model(options.out, merged, table=first.encoding, metadata=metadata)
+    if options.as_json:
+        facts = {
+            "model": str(options.out),
+            "target": first.encoding.target_name,
+            "method": first.saved.header["method"],
+            "merged": [str(path) for path in options.models],
+            "rows": rows,
+            "guards": merged.fit_report_.guards,
+        }
+        print_json(facts)
+    note(f"merged {len(models)} models of {rows['train']} rows in all", quiet=options.quiet)
+    note(f"model: {options.out}", quiet=options.quiet)
+
+
+def _check_table(first: TableModel, model: TableModel, path: Path) -> None:
+    """Refuse a model of another method, target or encoding."""
+    ours, theirs = first.saved.header["method"], model.saved.header["method"]
+    if ours != theirs:
+        raise InputError(f"{path} is a model by {theirs}, the others by {ours}: use one method")
+    tables = first.encoding.to_dict(), model.encoding.to_dict()
+    for part, words in _SHARED.items():
+        if tables[0][part] != tables[1][part]:
+            raise InputError(
+                f"{path} has another {words} than the first model: prepare the tables alike, or "
+                "let all go on from one model by `bayesprop update`"
+            )
+
+
+def _rows_learnt(models: list[TableModel], start: TableModel | None) -> dict[str, int]:
+    """Count the rows of all, those of the start once; nothing is held out of all."""
+    before = 0 if start is None else start.notes.rows.get("train", 0)
+    learnt = sum(model.notes.rows.get("train", 0) - before for model in models)
+    return {"train": before + learnt, "held_out": 0}
+
+
+def _metadata(
+    options: Merge, first: TableModel, models: list[TableModel], rows: dict[str, int]
+) -> dict[str, Any]:
+    """Return the notes of the first fit, without its scores, and what the others learnt."""
+    learnt = [
+        {"source": one.notes.source, "rows": one.notes.rows.get("train", 0), "refitted": False}
+        | {"target_sha256": one.notes.target_sha256}
+        for one in models
+    ]
+    updates = [update for one in models for update in one.notes.updates]
+    return plain(
+        {
+            **first.saved.metadata,
+            "command": continued(first.notes.command, options.words),
+            "rows": rows,
+            "held_out": None,
+            "standard_errors": {},
+            "judged_by": "",
+            "baselines": None,
+            "updates": [*learnt, *updates],
+        }
+    )

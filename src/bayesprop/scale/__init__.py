@@ -1,0 +1,1 @@
+"""Past one machine: posteriors that multiply, whatever their method."""
