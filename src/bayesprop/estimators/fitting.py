@@ -97,8 +97,9 @@ def partial_fit(estimator: Any, X: Any, y: Any, sample_weight: Any, **labels: An
             "partial_fit needs a model that was not pruned, because a weight that was removed "
             "learns no more: go on with the model before pruning, or call fit"
         )
-    before = getattr(estimator, "learned_", None)
-    rows = estimator.checked_rows(X, y, sample_weight, reset=before is None, **labels)
+    is_new = not hasattr(estimator, "learned_")  # None: nothing learnt yet, in units that stay
+    before = None if is_new else estimator.learned_
+    rows = estimator.checked_rows(X, y, sample_weight, reset=is_new, **labels)
     learned = _learned(estimator, rows, before, streams=True)
     estimator.learned_ = _advised(estimator, rows, learned, is_first=before is None)
     return estimator

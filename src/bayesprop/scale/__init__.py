@@ -1,0 +1,1 @@
+"""Tables larger than memory: read some rows at a time, and learnt by methods that stream."""
