@@ -111,8 +111,7 @@ class AllRows:
             rows = encoding.rows(frame)
             if weights is not None and len(frame):
                 weight = weights_of(frame, weights, encoding.target_name, "the table")
-                assert weight is not None
-                rows = rows._replace(weight=weight[rows.numbers - 1])
+                rows = rows._replace(weight=np.asarray(weight)[rows.numbers - 1])
         except TableError as error:
             where = f"of rows {places.min() + 1} to {places.max() + 1}"
             raise TableError(*(f"{where}: {one}" for one in error.problems)) from error

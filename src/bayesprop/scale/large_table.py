@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import glob
+import shutil
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,25 +46,23 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class LargeTable:
-    """Parquet files as one table; iterating gives frames, piece by piece in their order.
-
-    folder
-        Where rows were put that came as batches; gone when the table is.
-    """
+    """Parquet files as one table; iterating gives frames, piece by piece in their order."""
 
     files: tuple[Path, ...]
     columns: tuple[str, ...]
     pieces: tuple[Piece, ...]
     is_partitioned: bool = False
-    folder: TemporaryDirectory[str] | None = None
 
     @classmethod
-    def of(
-        cls, files: Sequence[Path], where: Path, folder: TemporaryDirectory[str] | None = None
-    ) -> LargeTable:
+    def of(cls, files: Sequence[Path], where: Path) -> LargeTable:
         """Look at files without reading rows; TableError names one that differs or is damaged."""
         schema = same_schema(files, where)
-        is_partitioned = any("=" in part for file in files for part in file.parent.parts)
+        is_partitioned = any(
+            "=" in part
+            for file in files
+            if file.is_relative_to(where)
+            for part in file.relative_to(where).parent.parts
+        )
         lazy = pl.scan_parquet(files[0], hive_partitioning=is_partitioned)
         columns = tuple(lazy.collect_schema()) if is_partitioned else tuple(schema)
         counts = [_read(pl.scan_parquet(file).select(pl.len()), file).item() for file in files]
@@ -74,7 +74,7 @@ class LargeTable:
             for first in range(0, n, n_at_once)
         )
         names = tuple(name.strip() for name in columns)
-        return cls(tuple(files), names, pieces, is_partitioned, folder)
+        return cls(tuple(files), names, pieces, is_partitioned)
 
     @property
     def n_rows(self) -> int:
@@ -157,9 +157,19 @@ def _files(source: str) -> list[Path]:
 
 
 def _written(batches: Iterable[Any]) -> LargeTable:
-    """Write what can be read once to files of a piece each or more; TableError names a batch."""
-    folder = TemporaryDirectory(prefix="bayesprop-")
-    path, files, waiting, n_waiting, first = Path(folder.name), [], [], 0, None
+    """Write what can be read once to a folder that goes when the table does."""
+    path = Path(mkdtemp(prefix="bayesprop-"))
+    try:
+        table = LargeTable.of(_written_files(batches, path), path)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    weakref.finalize(table, shutil.rmtree, path, ignore_errors=True)
+    return table
+
+
+def _written_files(batches: Iterable[Any], path: Path) -> list[Path]:
+    files, waiting, n_waiting, first = [], [], 0, None
 
     def write() -> None:
         files.append(path / f"part-{len(files):06d}.parquet")
@@ -186,7 +196,7 @@ def _written(batches: Iterable[Any]) -> LargeTable:
         write()
     if not files:
         raise TableError("the table has no batch of rows")
-    return LargeTable.of(files, path, folder)
+    return files
 
 
 def _frame(batch: Any, number: int) -> pl.DataFrame:
