@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -166,7 +166,7 @@ def rescale(estimator: Any, parts: Iterable[Rows]) -> None:
 def condition(estimator: Any, parts: Iterable[Rows]) -> int:
     """Let a fitted estimator begin anew in its units, and take every row once; return how many."""
     started, n_rows, n_updates, guards = time.perf_counter(), 0, 0, {}
-    estimator.learned_ = None
+    estimator.learned_ = cast(Any, None)
     for rows in parts:
         estimator.partial_fit(rows.X, rows.y, **rows.weights)
         report = estimator.fit_report_
