@@ -36,15 +36,15 @@ ALLOWED = {
     "store": {"catalogue", "table", "model", "atomic", "old_files"},
     "old_files": set(),
     "decisions": {"estimators", "store", "catalogue", "model", "numerics"},
-    "scale": {"estimators", "model"},
     "report": {"decisions", "store", "metrics", "model", "table", "atomic"},
+    "scale": {"estimators", "model", "table"},
     "table_model": {
-        "report", "store", "estimators", "catalogue", "metrics", "model", "table", "datasets",
-        "decisions",
+        "scale", "report", "store", "estimators", "catalogue", "metrics", "model", "table",
+        "datasets", "decisions",
     },
     "cli": {
-        "table_model", "report", "store", "estimators", "catalogue", "metrics", "model", "table",
-        "datasets", "atomic", "decisions", "scale",
+        "scale", "table_model", "report", "store", "estimators", "catalogue", "metrics", "model",
+        "table", "datasets", "atomic", "decisions",
     },
     "__main__": {"cli"},
 }  # fmt: skip
@@ -54,7 +54,7 @@ HOMES_OF_HEAVY_IMPORTS = {
     "matplotlib": {"report", "model"},  # of model what a notebook asks for
     "numba": {"simd", "moments", "sampling"},
     "typer": {"cli"},
-    "polars": {"table", "datasets", "table_model", "cli", "decisions"},
+    "polars": {"table", "datasets", "scale", "table_model", "cli", "decisions"},
     "optax": {"moments", "sampling", "estimators"},
 }
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 from sklearn.linear_model import ARDRegression, BayesianRidge
 
-from bayesprop.linear import regression
+from bayesprop.linear import regression, sums
 
 
 def table(n=60, d=5, noise=0.7, seed=0, offset=3.0):
@@ -19,7 +19,7 @@ def table(n=60, d=5, noise=0.7, seed=0, offset=3.0):
 
 
 def statistics(phi, y):
-    return regression.update(regression.init(phi.shape[1], y.shape[1]), phi, y)
+    return sums.update(sums.init(phi.shape[1], y.shape[1]), phi, y)
 
 
 def dense_log_evidence(phi, y, prec, noise_var):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import linalg, stats
 
-from bayesprop.linear import regression
+from bayesprop.linear import regression, sums
 from bayesprop.linear.regression import NoisePrior
 
 
@@ -23,7 +23,7 @@ NOISE = np.array([0.3, 3.0])
 
 
 def fitted(phi, y, weight=None):
-    return regression.update(regression.init(phi.shape[1], y.shape[1]), phi, y, weight)
+    return sums.update(sums.init(phi.shape[1], y.shape[1]), phi, y, weight)
 
 
 def dense(phi, y, weight, prec, noise_var, rows):
@@ -95,14 +95,14 @@ def test_order_and_batching_do_not_matter():
     whole = everything(fitted(phi, y, weight))
     rng = np.random.default_rng(5)
     for sizes in ([60], [1] * 60, [1, 0, 29, 30]):
-        order, state = rng.permutation(60), regression.init(5, 2)
+        order, state = rng.permutation(60), sums.init(5, 2)
         for part in np.split(order, np.cumsum(sizes)[:-1]):
-            state = regression.update(state, phi[part], y[part], weight[part])
+            state = sums.update(state, phi[part], y[part], weight[part])
         np.testing.assert_allclose(everything(state), whole, rtol=1e-10, atol=1e-10)
 
 
 def test_no_rows_leave_the_prior():
-    found = regression.known_noise(regression.init(5), PREC[None], np.array([0.3]))
+    found = regression.known_noise(sums.init(5), PREC[None], np.array([0.3]))
     np.testing.assert_array_equal(found.mean, 0.0)
     np.testing.assert_allclose(found.root[0] @ found.root[0].T, np.diag(1 / PREC), atol=1e-15)
     assert found.log_evidence[0] == pytest.approx(0.0, abs=1e-12)

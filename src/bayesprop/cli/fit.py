@@ -14,7 +14,7 @@ from bayesprop.table_model.learning import Fitted, fit_table
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest, method_of
-from bayesprop.table_model.sources import read_to_learn
+from bayesprop.table_model.sources import read_to_learn, to_learn
 
 
 def run(options: Fit) -> None:
@@ -36,8 +36,8 @@ def _saved(
     if options.task is not None:
         method_of(options.method, options.task, f"--task asks for {options.task}")
     with listener.doing(f"reading {options.table}"):
-        frame = read_to_learn(request)
-    fitted = fit_table(request, frame, listener)
+        frame, all_rows = to_learn(request, options.table, lambda: read_to_learn(request))
+    fitted = fit_table(request, frame, listener, all_rows)
     model = TableModel.of(fitted, command_line(options.words))
     model.save(options.out)
     return fitted, model

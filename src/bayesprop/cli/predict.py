@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
 
 from bayesprop.cli.actions import Predict
 from bayesprop.cli.console import note, progress, warn
 from bayesprop.cli.options import check_output
+from bayesprop.datasets import registry
 from bayesprop.decisions.abstention import scores_for, uncertainty_of
 from bayesprop.decisions.conformal import ConformalRegressor
 from bayesprop.decisions.thresholds import UnreachableError
+from bayesprop.scale.encoded_tables import EncodedTables
+from bayesprop.scale.large_table import large_table
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean, listing, one_line
 from bayesprop.table.write import PARQUET, check_kind, write_table
@@ -53,16 +55,16 @@ def run(options: Predict) -> None:
         raise InputError("--rate chooses a threshold on rows with the target: give --calibrate")
     model = open_model(options.model, allow_absent=options.allow_missing_columns)
     with progress(f"reading {options.table}", quiet=options.quiet):
-        frame = model.read(options.table)
+        table = _tables(model, options.table)
     encoding = model.encoding
     rule = Abstaining.asked_for(options.abstain_above, options.by, classes=bool(encoding.classes))
-    beside = _beside(frame, options.columns)
+    beside = _beside(table.columns, options.columns)
     answers = answers_of(encoding, encoding.target_name, numbers)
     reasons = () if rule is None else (ABSTAINED,)
     if isinstance(answers, ClassAnswers):
         _check_for_classes(options, asked)
         answers = replace(answers, decision=_decision(model, options, asked))
-        others = {"row", *answers.names[1:], *reasons, *(() if beside is None else beside.columns)}
+        others = {"row", *answers.names[1:], *reasons, *(beside or ())}
         answers = replace(answers, label=free_name(answers.label, others))
     elif asked.option:
         check_two_classes((), asked.option)
@@ -71,19 +73,20 @@ def run(options: Predict) -> None:
         answers = replace(answers, stretches=learnt)
     if beside is not None:
         _check_names(beside, [*answers.names, *reasons])
-    encoded = model.encode(frame)  # whole, so that messages name rows of the table
-    warn(encoded.warnings)
-    answers = replace(answers, has_gaps=bool(np.isnan(encoded.X).any()))
+    with progress(f"looking at {options.table}", quiet=options.quiet):
+        looked = table.looked_at()
+    warn(looked.warnings)
+    answers = replace(answers, has_gaps=looked.has_gaps)
     busy = options.quiet or (options.out == "-" and sys.stdout.isatty())
-    with progress(f"predicting {len(frame)} rows", quiet=busy):
-        parts = _predictions(model, encoded.X, answers, beside, rule)
+    with progress(f"predicting {looked.n_rows} rows", quiet=busy):
+        parts = _predictions(model, table, answers, beside, rule)
         if Path(options.out).suffix.lower() not in PARQUET:
             parts = map(answers.rounded, parts)
         write_table(parts, options.out, ".jsonl" if options.as_json else ".csv")
     if rule is not None:
         rule.sum_up(quiet=options.quiet)
     if options.out != "-":
-        note(f"{len(frame)} predictions: {options.out}", quiet=options.quiet)
+        note(f"{looked.n_rows} predictions: {options.out}", quiet=options.quiet)
 
 
 def _asked(options: Predict) -> NumberAnswers:
@@ -104,23 +107,31 @@ def _asked(options: Predict) -> NumberAnswers:
     return NumberAnswers(intervals or (0.9,), tuple(_level(word, "--quantiles") for word in words))
 
 
-def _beside(frame: pl.DataFrame, asked: Sequence[str]) -> pl.DataFrame | None:
+def _tables(model: TableModel, source: str) -> EncodedTables:
+    """Read a table, or open one larger than memory."""
+    large = None if registry.find(source) is not None else large_table(source)
+    if large is not None and large.is_large:
+        return EncodedTables(model.encode, large, large.columns)
+    is_there = large is None or Path(source).exists()
+    frame = model.read(source) if is_there or large is None else large.whole()
+    return EncodedTables(model.encode, [frame], tuple(frame.columns))
+
+
+def _beside(columns: Sequence[str], asked: Sequence[str]) -> list[str] | None:
     """Return the columns that predictions are to stand beside; None: row numbers instead."""
     names = [
-        name.strip()
-        for text in asked
-        for name in ([text] if text in frame.columns else text.split(","))
+        name.strip() for text in asked for name in ([text] if text in columns else text.split(","))
     ]
     for name in names:
-        if name not in (*frame.columns, _ALL):
+        if name not in (*columns, _ALL):
             raise InputError(
                 f"--columns: there is no column {one_line(name)!r}"
-                f"{did_you_mean(name, frame.columns) or ';'} columns: "
-                f"{one_line(listing(frame.columns))}"
+                f"{did_you_mean(name, columns) or ';'} columns: "
+                f"{one_line(listing(columns))}"
             )
     if _ALL in names:
-        return frame
-    return frame.select(list(dict.fromkeys(names))) if names else None
+        return list(columns)
+    return list(dict.fromkeys(names)) or None
 
 
 def _level(word: str, option: str) -> float:
@@ -165,8 +176,8 @@ def _check_for_classes(options: Predict, asked: Asked) -> None:
             )
 
 
-def _check_names(frame: pl.DataFrame, names: Sequence[str]) -> None:
-    taken = [name for name in frame.columns if name in names]
+def _check_names(beside: Sequence[str], names: Sequence[str]) -> None:
+    taken = [name for name in beside if name in names]
     if taken:
         raise InputError(
             f"--columns: the table already has {one_line(listing(taken))}; rename, or leave it out"
@@ -175,20 +186,21 @@ def _check_names(frame: pl.DataFrame, names: Sequence[str]) -> None:
 
 def _predictions(
     model: TableModel,
-    x: Float[np.ndarray, "n k"],
+    table: EncodedTables,
     answers: Answers,
-    beside: pl.DataFrame | None,
+    beside: list[str] | None,
     rule: Abstaining | None,
 ) -> Iterator[pl.DataFrame]:
     """Yield the predictions of some rows at a time, so that memory stays bounded."""
-    for start, predictive in model.predictives(x):
-        predicted = pl.DataFrame(answers.columns(predictive))
-        if rule is not None:
-            predicted = rule.applied(predicted, predictive, answers.doubts)
-        if beside is None:
-            yield predicted.with_row_index("row", offset=start + 1)
-        else:
-            yield beside.slice(start, len(predicted)).hstack(predicted)
+    for frame, x, first in table:
+        for start, predictive in model.predictives(x, first):
+            predicted = pl.DataFrame(answers.columns(predictive))
+            if rule is not None:
+                predicted = rule.applied(predicted, predictive, answers.doubts)
+            if beside is None:
+                yield predicted.with_row_index("row", offset=first + start + 1)
+            else:
+                yield frame.select(beside).slice(start, len(predicted)).hstack(predicted)
 
 
 def _stretches(

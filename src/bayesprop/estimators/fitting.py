@@ -14,7 +14,6 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from bayesprop.estimators.training_gaps import in_two_rounds, of_inputs
@@ -108,14 +107,14 @@ def partial_fit(
             "partial_fit needs a model that was not pruned, because a weight that was removed "
             "learns no more: go on with the model before pruning, or call fit"
         )
-    before = getattr(estimator, "learned_", None)
-    rows = estimator.checked_rows(X, y, sample_weight, reset=before is None, **labels)
-    recent = rows
+    is_new = not hasattr(estimator, "learned_")  # None: nothing learnt yet, in units that stay
+    before = recent = None if is_new else estimator.learned_
+    rows = counted = estimator.checked_rows(X, y, sample_weight, reset=is_new, **labels)
     if half_life is not None:
         from bayesprop.estimators.forgetting import forgetting
 
-        recent, before = forgetting(estimator, rows, before, half_life)
-    learned = _learned(estimator, recent, before, streams=True)
+        counted, recent = forgetting(estimator, rows, before, half_life)
+    learned = _learned(estimator, counted, recent, streams=True)
     estimator.learned_ = _advised(estimator, rows, learned, is_first=before is None)
     return estimator
 
@@ -346,17 +345,6 @@ def target_scaler(y: np.ndarray, weight: np.ndarray | None) -> Standardiser:
             "rescale the target"
         )
     return scaler
-
-
-def check_labels(y: np.ndarray) -> None:
-    """Raise ValueError unless y can be labels."""
-    try:
-        check_classification_targets(y)
-    except TypeError as error:
-        kinds = ", ".join(sorted({type(label).__name__ for label in y.tolist()}))
-        raise ValueError(
-            f"y must hold labels of one kind, got {kinds}: turn them all into text"
-        ) from error
 
 
 def validated(estimator: Any, X: Any, *y: Any, **how: Any) -> Any:

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators import fitting
@@ -330,7 +331,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive]):
     ) -> fitting.Rows:
         """Return checked rows and weights; with `reset`, learn columns, labels and scaling."""
         X, y = fitting.validated(self, X, y, reset=reset)
-        fitting.check_labels(y)
+        _check_labels(y)
         weight = fitting.checked_weight(sample_weight, X)
         if classes is not None:
             classes = self._checked_classes(classes, is_first=reset)
@@ -368,3 +369,14 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive]):
     def log_likelihood(self, X: Any, y: Any) -> float:
         """Mean log probability of the labels, nats a row."""
         return float(np.mean(self.predict_dist(X).log_prob(np.asarray(y))))
+
+
+def _check_labels(y: np.ndarray) -> None:
+    """Raise ValueError unless y can be labels."""
+    try:
+        check_classification_targets(y)
+    except TypeError as error:
+        kinds = ", ".join(sorted({type(label).__name__ for label in y.tolist()}))
+        raise ValueError(
+            f"y must hold labels of one kind, got {kinds}: turn them all into text"
+        ) from error

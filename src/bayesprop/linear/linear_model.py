@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.linear import bases, regression
+from bayesprop.linear import bases, regression, sums
 from bayesprop.linear.bases import Basis, PriorChoice
 from bayesprop.linear.regression import (
     LinearPosterior,
     Maximised,
     NoisePrior,
-    Statistics,
 )
+from bayesprop.linear.sums import Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
 from bayesprop.model.method import (
     MOST_ROWS,
@@ -95,34 +95,34 @@ class LinearModel:
         if before is None:
             basis = self.learn_basis(rows.x, rows.weight, rng)
             n_columns = bases.design(basis, rows.x[:1]).shape[1]
-            statistics = regression.init(n_columns, self.n_outputs)
+            statistics = sums.init(n_columns, self.n_outputs)
         else:
             basis, statistics = before.state.basis, before.state.statistics
         for first in range(0, len(rows.x), _ROWS_AT_ONCE):
             part = slice(first, first + _ROWS_AT_ONCE)
             weight = None if rows.weight is None else rows.weight[part]
             phi = bases.design(basis, rows.x[part])
-            statistics = regression.update(statistics, phi, rows.y[part], weight)
+            statistics = sums.update(statistics, phi, rows.y[part], weight)
         return self._learned(basis, statistics, len(rows.x), started)
 
     def without_rows(self, learned: Learned) -> Learned:
         """Return the prior of what was learnt, with its basis."""
-        none = regression.init(*learned.state.statistics.target.shape)
+        none = sums.init(*learned.state.statistics.target.shape)
         state = learned.state._replace(statistics=none)
         return Learned(state, merged_report([], [], {}), 0)
 
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
         """Add up the statistics of the parts, each times its power, and infer from them."""
         started = time.perf_counter()
-        statistics = regression.combined([part.state.statistics for part in parts], powers)
+        statistics = sums.combined([part.state.statistics for part in parts], powers)
         n_rows = merged_report(parts, powers, {}).n_rows
         return self._learned(parts[0].state.basis, statistics, n_rows, started)
 
     def re_expressed(self, learned: Learned, change: Float[np.ndarray, "p p"]) -> Learned:
         """Return what is learnt of columns that are linear in these, [1, x, y] new = old change."""
         started, before = time.perf_counter(), learned.state.statistics
-        statistics = regression.of_factor(
-            regression.factor(before) @ change, len(before.design), before.weight_sum
+        statistics = sums.of_factor(
+            sums.factor(before) @ change, len(before.design), before.weight_sum
         )
         return self._learned(learned.state.basis, statistics, learned.report.n_rows, started)
 

@@ -18,7 +18,7 @@ prior widens: there is a least precision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -136,39 +136,6 @@ def prior_of(posterior: GaussianWeights) -> GaussianPrior:
     """Prior of further rows: what earlier ones left."""
     inverse = np.linalg.inv(posterior.root)
     return GaussianPrior(posterior.mean, inverse.T @ inverse)
-
-
-class Product(NamedTuple):
-    """A product of Gaussians, and the log of its integral, nats."""
-
-    posterior: GaussianWeights
-    log_mass: float
-
-
-def product(parts: Sequence[GaussianWeights], powers: Sequence[float]) -> Product | None:
-    """Multiply Gaussians to powers that add up to 1; None where that is no distribution.
-
-    Natural parameters add; the mass is A(product) - sum of power times A(part), with the log
-    partition A(m, P) = (m'P m - log det P) / 2 (Minka 2005, "Divergence measures and message
-    passing"; Bui et al. 2018, "Partitioned variational inference", section 2).
-    """
-    priors = [prior_of(part) for part in parts]
-    pairs = list(zip(priors, powers, strict=True))
-    prec = np.sum([power * one.prec for one, power in pairs], axis=0)
-    slope = np.sum([power * one.prec @ one.mean for one, power in pairs], axis=0)
-    try:
-        root = inverse_root(0.5 * (prec + prec.T))
-    except np.linalg.LinAlgError:
-        return None
-    posterior = GaussianWeights(root @ (root.T @ slope), root)
-    return Product(
-        posterior, _log_partition(posterior) - np.dot(powers, [*map(_log_partition, parts)])
-    )
-
-
-def _log_partition(one: GaussianWeights) -> float:
-    whitened = np.linalg.solve(one.root, one.mean)
-    return 0.5 * float(whitened @ whitened) + float(np.linalg.slogdet(one.root)[1])
 
 
 def logits(weights: Float[np.ndarray, " p"], phi: Float[np.ndarray, "n k"]) -> np.ndarray:

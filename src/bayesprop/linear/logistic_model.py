@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from bayesprop.linear import bases, logistic
+from bayesprop.linear import bases, gaussian_product, logistic
 from bayesprop.linear.bases import PriorChoice
 from bayesprop.linear.logistic import FitInfo, Fitted, GaussianWeights, Maximised
 from bayesprop.linear.logistic_vi import variational
@@ -124,7 +124,7 @@ class LogisticModel:
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
         """Multiply the Gaussians, and their evidences as those of factors fitted to them."""
         states = [part.state for part in parts]
-        product = logistic.product([state.posterior for state in states], powers)
+        product = gaussian_product.product([state.posterior for state in states], powers)
         state = states[0]
         if product is not None:
             evidences = [state.log_evidence for state in states]

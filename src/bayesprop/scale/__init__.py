@@ -1,1 +1,1 @@
-"""Past one machine: posteriors that multiply, whatever their method."""
+"""Past one machine: tables larger than memory, and posteriors that multiply."""

@@ -80,7 +80,17 @@ def excel(content: bytes, place: Place) -> pl.DataFrame:
 
 
 def folder_of_parquet(path: Path) -> pl.DataFrame:
-    """Read all .parquet files in a folder as one table, with the columns that folders name.
+    """Read all .parquet files in a folder as one table, with the columns that folders name."""
+    files = parquet_files(path)
+    schema = same_schema(files, path)
+    folders = [part for file in files for part in file.relative_to(path).parent.parts]
+    names = dict.fromkeys(folder.partition("=")[0] for folder in folders if "=" in folder)
+    frame = pl.read_parquet(files, hive_partitioning=bool(names))
+    return frame.select(*dict.fromkeys((*schema, *names)))
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """Return all .parquet files in a folder, sorted; TableError where there is none.
 
     Folders whose names begin with "." or "_" are those of programs, and left out.
     """
@@ -91,24 +101,42 @@ def folder_of_parquet(path: Path) -> pl.DataFrame:
     ]
     if not files:
         raise TableError(f"{quoted(path)} is a folder without .parquet files: name a file")
-    schemas = {file: pl.read_parquet_schema(file) for file in files}
-    first, schema = next(iter(schemas.items()))
-    where = f"{quoted(path)}: {quoted(first.relative_to(path))}"
-    problems = [
-        f"{where} and {quoted(file.relative_to(path))} differ in their columns:"
-        f" {_differences(schema, other)}"
-        for file, other in schemas.items()
-        if dict(other) != dict(schema)
-    ]
+    return files
+
+
+def same_schema(files: Sequence[Path], path: Path) -> Mapping[str, pl.DataType]:
+    """Return the columns of Parquet files; TableError names all that are damaged or differ.
+
+    path
+        What messages call them together.
+    """
+    schemas: dict[Path, Mapping[str, pl.DataType]] = {}
+    problems = []
+    for file in files:
+        try:
+            schemas[file] = pl.read_parquet_schema(file)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            reason = " ".join(str(error).split())[:120]
+            problems.append(f"{quoted(file, 200)} is not a readable .parquet file: {reason}")
+    for first, schema in [*schemas.items()][:1]:
+        where = f"{quoted(path)}: {quoted(_within(path, first))}"
+        problems += [
+            f"{where} and {quoted(_within(path, file))} differ in their columns:"
+            f" {differences(schema, other)}"
+            for file, other in schemas.items()
+            if dict(other) != dict(schema)
+        ]
     if problems:
         raise TableError(*problems)
-    folders = [part for file in files for part in file.relative_to(path).parent.parts]
-    names = dict.fromkeys(folder.partition("=")[0] for folder in folders if "=" in folder)
-    frame = pl.read_parquet(files, hive_partitioning=bool(names))
-    return frame.select(*dict.fromkeys((*schema, *names)))
+    return schemas[files[0]]
 
 
-def _differences(one: Mapping[str, pl.DataType], other: Mapping[str, pl.DataType]) -> str:
+def _within(path: Path, file: Path) -> Path:
+    return file.relative_to(path) if file.is_relative_to(path) else file
+
+
+def differences(one: Mapping[str, pl.DataType], other: Mapping[str, pl.DataType]) -> str:
+    """Name the columns that two tables do not share, and the types of both."""
     either = [name for name in {**one, **other} if one.get(name) != other.get(name)]
     kinds = [
         f"{quoted(name)} ({one.get(name, 'absent')}, {other.get(name, 'absent')})"

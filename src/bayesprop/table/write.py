@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 import numpy as np
@@ -19,6 +22,7 @@ from bayesprop.table.read import SEPARATORS
 PARQUET = (".parquet", ".pq")
 JSON_LINES = (".jsonl", ".ndjson")
 KINDS = ".csv, .tsv, .jsonl or .parquet"
+_PARTS_IN_MEMORY = 32
 
 
 def write_table(
@@ -55,11 +59,32 @@ def check_kind(target: str) -> None:
 def _write_file(file: BinaryIO, parts: Iterable[pl.DataFrame], target: str) -> None:
     kind = Path(target).suffix.lower()
     if kind in PARQUET:
-        whole = io.BytesIO()  # polars words a full disk as a damaged file
-        pl.concat(parts).write_parquet(whole)
-        file.write(whole.getbuffer())
+        _write_parquet(file, iter(parts))
     else:
         _write_text(file, parts, kind)
+
+
+def _write_parquet(file: BinaryIO, parts: Iterator[pl.DataFrame]) -> None:
+    """Write parts into one file; where they are many, by way of a folder, so that memory is flat.
+
+    polars words a full disk as a damaged file, so that bytes are written here.
+    """
+    first = list(islice(parts, _PARTS_IN_MEMORY))
+    following = next(parts, None)
+    if following is None:
+        whole = io.BytesIO()
+        pl.concat(first).write_parquet(whole)
+        file.write(whole.getbuffer())
+        return
+    with TemporaryDirectory(prefix="bayesprop-") as folder:
+        for number, part in enumerate(chain(first, [following], parts)):
+            content = io.BytesIO()
+            part.write_parquet(content)
+            (Path(folder) / f"{number:09d}.parquet").write_bytes(content.getbuffer())
+        joined = Path(folder) / "joined"
+        pl.scan_parquet(Path(folder) / "*.parquet").sink_parquet(joined)
+        with joined.open("rb") as whole:
+            shutil.copyfileobj(whole, file)
 
 
 def _write_text(file: BinaryIO, parts: Iterable[pl.DataFrame], kind: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.refusals import SEED, InputError, in_python_words
 from bayesprop.table_model.request import FitRequest, Settings, check_method
+from bayesprop.table_model.sources import to_learn
 
 _FRAME = "the frame"
 
@@ -57,7 +58,9 @@ def fit(
 
     table
         A data frame (pandas, polars and others), a file ("houses.csv", "book.xlsx::prices"), or
-        the name of a bundled data set. The index of a frame is no column.
+        the name of a bundled data set. The index of a frame is no column. Also a folder or pattern
+        of Parquet files, a polars LazyFrame, a pyarrow dataset or an iterable of record batches:
+        beyond 10^7 cells these are never held in memory, see `docs/use/scale.md`.
     y
         The target, where the frame holds the other columns only; its name or "y" names it.
     target
@@ -101,12 +104,6 @@ def fit(
     with in_python_words():
         if y is not None and target is not None:
             raise InputError("y and target are two ways to name what is predicted: give one")
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", TableWarning)
-            frame = read_any(table)
-        if y is not None:
-            frame = with_target(frame, y)
-            target = frame.columns[-1]
         request = FitRequest(
             table=str(table) if isinstance(table, str | Path) else _FRAME,
             target=target,
@@ -127,7 +124,17 @@ def fit(
             unit=unit,
             with_peers=with_peers,
         )
-        fitted = fit_table(request, frame, Listener())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", TableWarning)
+            frame, all_rows = to_learn(request, table, lambda: read_any(table))
+        if y is not None and all_rows is not None:
+            raise InputError(
+                "y must be None where the table is not held in memory: name the target"
+            )
+        if y is not None:
+            frame = with_target(frame, y)
+            request = replace(request, target=frame.columns[-1])
+        fitted = fit_table(request, frame, Listener(), all_rows)
     fitted.warnings[:0] = [str(one.message) for one in caught]
     return TableModel.of(fitted, _call(request, {"cost": cost, "rate": rate}))
 

@@ -43,6 +43,8 @@ from bayesprop.table_model.target_kind import settings_of_kind
 if TYPE_CHECKING:
     import polars as pl
 
+    from bayesprop.scale.all_rows import AllRows
+
 FITTING, FITTING_BEFORE_FOLDS = 0.7, 0.4
 """Shares of the time that the fit may take; folds, which judge a small table, are fits as well."""
 
@@ -60,6 +62,8 @@ class Fitted(NamedTuple):
         Of two classes: the positive one, and how to decide, if that was said.
     base_rate
         What the weights did to the shares of the classes, in a sentence; empty if nothing.
+    n_streamed
+        Rows learnt of a large table, of which `train` is a sample; 0 where `train` is all.
     """
 
     request: FitRequest
@@ -77,13 +81,14 @@ class Fitted(NamedTuple):
     positive: Positive | None = None
     rule: Rule | None = None
     base_rate: str = ""
+    n_streamed: int = 0
 
     @property
     def rows(self) -> dict[str, int]:
         """How many rows it has learnt, and how many judge it that it has not."""
         judged = self.judged.rows
         n = 0 if judged is None or len(judged.y) == len(self.train.y) else len(judged.y)
-        return {"train": len(self.train.y), "held_out": n}
+        return {"train": self.n_streamed or len(self.train.y), "held_out": n}
 
     def metadata(self, command: str) -> dict[str, Any]:
         """Say what reproduces the model: the command, and every setting that it implied."""
@@ -132,11 +137,15 @@ class Fitted(NamedTuple):
         return [f"{sentence[0].upper()}{sentence[1:]}." for sentence in said]
 
 
-def fit_table(request: FitRequest, frame: pl.DataFrame, listener: Listener) -> Fitted:
+def fit_table(
+    request: FitRequest, frame: pl.DataFrame, listener: Listener, all_rows: AllRows | None = None
+) -> Fitted:
     """Divide a table, choose what its columns mean, fit, judge; InputError or TableError in a line.
 
     listener
         Is told what goes on; all that it is warned of is among the `warnings` of what is returned.
+    all_rows
+        Of a large table, whose sample `frame` is.
     """
     target = target_of(request, frame)
     if request.unit is not None:
@@ -149,7 +158,7 @@ def fit_table(request: FitRequest, frame: pl.DataFrame, listener: Listener) -> F
         raise InputError(f"--unit is for numbers, and {one_line(target.name)} holds classes")
     method = method_of(request.method, parts.task, f"{one_line(target.name)} asks for {parts.task}")
     make = partial(make_estimator, request.settings, method, parts.task, request.seed)
-    return _fit(request, method, make, parts, target, listener)
+    return _fit(request, method, make, parts, target, listener, all_rows)
 
 
 def _fit(
@@ -159,6 +168,7 @@ def _fit(
     parts: Division,
     target: Target,
     listener: Listener,
+    all_rows: AllRows | None,
 ) -> Fitted:
     in_folds = is_judged_in_folds(request, parts)
     if in_folds:
@@ -188,6 +198,10 @@ def _fit(
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
         remarks = learn(estimator, train)
+    n_streamed = 0
+    if all_rows is not None:
+        n_streamed, said = _learn_all(all_rows, estimator, encoding, parts, listener)
+        remarks = [*said, *remarks]
     listener.warn(remarks)
     if going.stop.is_set():
         listener.offer("the fit was interrupted")
@@ -237,7 +251,22 @@ def _fit(
         positive,
         rule,
         "".join(moved),
+        n_streamed,
     )
+
+
+def _learn_all(
+    all_rows: AllRows, estimator: Any, encoding: TableEncoding, parts: Division, listener: Listener
+) -> tuple[int, list[str]]:
+    """Let a method that streams learn all rows of a large table; return how many, and a remark."""
+    with (
+        listener.doing(f"reading all {all_rows.table.n_rows} rows", time_share=FITTING),
+        refusals_of_estimator(ValueError),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", UserWarning)
+        n = all_rows.learn(estimator, encoding, parts)
+    return n, [all_rows.remark(n)]
 
 
 def _or_without(judge: Callable[[], Judged], listener: Listener) -> Judged:

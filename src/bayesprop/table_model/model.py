@@ -237,12 +237,16 @@ class TableModel:
         """Predict some rows; InputError where the prediction is not finite."""
         return predict_rows(self.estimator, rows.X, self.encoding, rows.numbers)
 
-    def predictives(self, X: Float[np.ndarray, "n k"]) -> Iterator[Chunk]:
-        """Predict the encoded rows of a table, some at a time, so that memory stays bounded."""
+    def predictives(self, X: Float[np.ndarray, "n k"], first: int = 0) -> Iterator[Chunk]:
+        """Predict the encoded rows of a table, some at a time, so that memory stays bounded.
+
+        first
+            Place of the first row in its table, for messages.
+        """
         going = current()
         for start in range(0, len(X), CHUNK_ROWS):
             part = X[start : start + CHUNK_ROWS]
-            numbers = range(start + 1, start + 1 + len(part))
+            numbers = range(first + start + 1, first + start + 1 + len(part))
             with following(going.part(start / len(X), (start + len(part)) / len(X))):
                 chunk = Chunk(start, predict_rows(self.estimator, part, self.encoding, numbers))
             yield chunk

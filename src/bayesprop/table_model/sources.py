@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from bayesprop.datasets import registry
+from bayesprop.scale.all_rows import AllRows, Aside
+from bayesprop.scale.large_table import large_table
 from bayesprop.table.division import Division, HoldOut, divide
 from bayesprop.table.errors import listing, one_line
 from bayesprop.table.read import Check, read_table
 from bayesprop.table.values import column_of
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import RowRequest
-
-if TYPE_CHECKING:
-    import polars as pl
 
 USUAL_SHARE = 0.1
 """Of the rows, held out to judge a fit."""
@@ -65,6 +65,30 @@ def read_to_learn(request: RowRequest) -> pl.DataFrame:
         divided(request, frame, target.name, request.task or target.task)
 
     return read_source(request.table, check=check)
+
+
+class ToLearn(NamedTuple):
+    """The rows of a fit; of a large table a sample, and what learns all."""
+
+    frame: pl.DataFrame
+    all_rows: AllRows | None = None
+
+
+def to_learn(request: RowRequest, table: Any, read: Callable[[], pl.DataFrame]) -> ToLearn:
+    """Read the rows of a fit, or a sample where they are too many for memory.
+
+    read
+        Reads what is no Parquet, batches or lazy frame.
+    """
+    large = None if registry.find(request.table) is not None else large_table(table)
+    if large is None:
+        return ToLearn(read())
+    if not large.is_large:
+        is_there = isinstance(table, str | Path) and Path(table).exists()
+        return ToLearn(read() if is_there else large.whole())
+    target_of(request, pl.DataFrame(schema=dict.fromkeys(large.columns, pl.Null)))
+    aside = Aside(request.weights, request.group, request.time)
+    return ToLearn(*AllRows.of(large, aside, request.seed))
 
 
 class Target(NamedTuple):

@@ -1,0 +1,220 @@
+"""A table larger than memory: Parquet files in an order, read some rows at a time."""
+
+from __future__ import annotations
+
+import glob
+import shutil
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from jaxtyping import Int
+
+from bayesprop.table.errors import TableError, one_line, quoted
+from bayesprop.table.files import differences, parquet_files, same_schema
+
+MOST_CELLS = 10_000_000
+"""Rows times columns of a Parquet table that is still read whole."""
+PIECE_ROWS, PIECE_CELLS = 131_072, 2_800_000
+"""Of what is read at a time, at most."""
+BUFFERED_PIECES = 4
+"""Pieces from anywhere in the table whose rows are shuffled together."""
+_PARQUET = (".parquet", ".pq")
+
+
+class Piece(NamedTuple):
+    """Some rows of a file; `place` is that of the first one in the table, from 0."""
+
+    file: Path
+    first: int
+    n_rows: int
+    place: int
+
+
+class Part(NamedTuple):
+    """Rows that were read, and their places in the table, from 0."""
+
+    frame: pl.DataFrame
+    places: Int[np.ndarray, " n"]
+
+
+@dataclass(frozen=True)
+class LargeTable:
+    """Parquet files as one table; iterating gives frames, piece by piece in their order."""
+
+    files: tuple[Path, ...]
+    columns: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+    is_partitioned: bool = False
+
+    @classmethod
+    def of(cls, files: Sequence[Path], where: Path) -> LargeTable:
+        """Look at files without reading rows; TableError names one that differs or is damaged."""
+        schema = same_schema(files, where)
+        is_partitioned = any(
+            "=" in part
+            for file in files
+            if file.is_relative_to(where)
+            for part in file.relative_to(where).parent.parts
+        )
+        lazy = pl.scan_parquet(files[0], hive_partitioning=is_partitioned)
+        columns = tuple(lazy.collect_schema()) if is_partitioned else tuple(schema)
+        counts = [_read(pl.scan_parquet(file).select(pl.len()), file).item() for file in files]
+        n_at_once = min(PIECE_ROWS, max(1, PIECE_CELLS // max(len(columns), 1)))
+        starts = accumulate(counts, initial=0)
+        pieces = tuple(
+            Piece(file, first, min(n_at_once, n - first), start + first)
+            for file, n, start in zip(files, counts, starts, strict=False)
+            for first in range(0, n, n_at_once)
+        )
+        names = tuple(name.strip() for name in columns)
+        return cls(tuple(files), names, pieces, is_partitioned)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(piece.n_rows for piece in self.pieces)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it has more than MOST_CELLS."""
+        return self.n_rows * len(self.columns) > MOST_CELLS
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        return (self.read(piece) for piece in self.pieces)
+
+    def read(self, piece: Piece) -> pl.DataFrame:
+        """Read some rows; TableError names the file where it is damaged."""
+        lazy = pl.scan_parquet(piece.file, hive_partitioning=self.is_partitioned)
+        frame = _read(lazy.slice(piece.first, piece.n_rows), piece.file)
+        return frame.rename(str.strip)
+
+    def whole(self) -> pl.DataFrame:
+        """Read all rows."""
+        if not self.pieces:
+            raise TableError(f"{quoted(self.files[0].parent)} has no rows")
+        return pl.concat(self)
+
+    def in_order(self) -> Iterator[Part]:
+        """Read all rows, piece by piece."""
+        for piece in self.pieces:
+            yield Part(self.read(piece), np.arange(piece.place, piece.place + piece.n_rows))
+
+    def shuffled(self, seed: int) -> Iterator[Part]:
+        """Read all rows in a random order: that of the pieces, then that of rows of a few."""
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(len(self.pieces))
+        for start in range(0, len(order), BUFFERED_PIECES):
+            pieces = [self.pieces[k] for k in order[start : start + BUFFERED_PIECES]]
+            frame = pl.concat(map(self.read, pieces))
+            places = np.concatenate([np.arange(p.place, p.place + p.n_rows) for p in pieces])
+            at = rng.permutation(len(places))
+            yield Part(frame[at], places[at])
+
+    def sample(self, n: int, seed: int) -> Part:
+        """Draw rows, each as likely as any other, and read every file for it."""
+        rng = np.random.default_rng(seed)
+        chosen = np.sort(rng.choice(self.n_rows, min(n, self.n_rows), replace=False, shuffle=False))
+        frames = []
+        for frame, places in self.in_order():
+            first, last = np.searchsorted(chosen, [places[0], places[-1] + 1])
+            frames.append(frame[chosen[first:last] - places[0]])
+        return Part(pl.concat(frames), chosen)
+
+
+def large_table(table: Any) -> LargeTable | None:
+    """Open what may be larger than memory; None for what is read whole anyway.
+
+    table
+        A Parquet file, a folder or pattern ("big/*.parquet") of such files; a polars LazyFrame, a
+        pyarrow dataset or an iterable of record batches or frames, which are written once to a
+        temporary folder (TMPDIR).
+    """
+    if isinstance(table, str | Path):
+        files = _files(str(table))
+        return LargeTable.of(files, Path(table)) if files else None
+    if isinstance(table, pl.LazyFrame):
+        return _written([table])
+    if hasattr(table, "to_batches") and hasattr(table, "scanner"):
+        return _written(table.to_batches())
+    is_list = isinstance(table, list | tuple) and len(table) > 0 and hasattr(table[0], "schema")
+    return _written(table) if is_list or isinstance(table, Iterator) else None
+
+
+def _files(source: str) -> list[Path]:
+    path = Path(source)
+    if path.is_dir():
+        return parquet_files(path)
+    if path.suffix.lower() in _PARQUET and path.is_file():
+        return [path]
+    return sorted(map(Path, glob.glob(source))) if path.suffix.lower() in _PARQUET else []
+
+
+def _written(batches: Iterable[Any]) -> LargeTable:
+    """Write what can be read once to a folder that goes when the table does."""
+    path = Path(mkdtemp(prefix="bayesprop-"))
+    try:
+        table = LargeTable.of(_written_files(batches, path), path)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    weakref.finalize(table, shutil.rmtree, path, ignore_errors=True)
+    return table
+
+
+def _written_files(batches: Iterable[Any], path: Path) -> list[Path]:
+    files, waiting, n_waiting, first = [], [], 0, None
+
+    def write() -> None:
+        files.append(path / f"part-{len(files):06d}.parquet")
+        pl.concat(waiting).write_parquet(files[-1])
+
+    for number, batch in enumerate(batches, start=1):
+        if isinstance(batch, pl.LazyFrame):
+            files.append(path / f"part-{len(files):06d}.parquet")
+            batch.sink_parquet(files[-1], row_group_size=PIECE_ROWS)
+            continue
+        frame = _frame(batch, number)
+        first = frame.schema if first is None else first
+        if dict(frame.schema) != dict(first):
+            raise TableError(
+                f"batch {number} and batch 1 differ in their columns:"
+                f" {differences(first, frame.schema)}"
+            )
+        waiting.append(frame.select(first.names()))
+        n_waiting += len(frame)
+        if n_waiting >= PIECE_ROWS:
+            write()
+            waiting, n_waiting = [], 0
+    if waiting:
+        write()
+    if not files:
+        raise TableError("the table has no batch of rows")
+    return files
+
+
+def _frame(batch: Any, number: int) -> pl.DataFrame:
+    try:
+        if isinstance(batch, pl.DataFrame) or hasattr(batch, "schema"):
+            return pl.DataFrame(batch)
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise TableError(f"batch {number}: {one_line(str(error))[:120]}") from error
+    raise TableError(
+        f"batch {number} must be a record batch or a frame of polars, got {type(batch).__name__}"
+    )
+
+
+def _read(lazy: pl.LazyFrame, file: Path) -> pl.DataFrame:
+    try:
+        return lazy.collect()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        reason = one_line(str(error))[:120]
+        raise TableError(
+            f"{quoted(file, 200)} is not a readable .parquet file: {reason}"
+        ) from error

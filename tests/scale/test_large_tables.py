@@ -1,0 +1,142 @@
+"""Tables larger than memory: the same answers as in memory, and errors that name the file."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import bayesprop
+from bayesprop.cli import main
+from bayesprop.model.task import Standardiser
+from bayesprop.scale import all_rows, large_table
+from bayesprop.scale.merged_moments import MergedMoments
+from bayesprop.table.errors import TableError
+
+N, SAMPLE = 3000, 900
+
+
+@pytest.fixture
+def small_limits(monkeypatch):
+    monkeypatch.setattr(large_table, "MOST_CELLS", 100)
+    monkeypatch.setattr(large_table, "PIECE_ROWS", 256)
+    monkeypatch.setattr(all_rows, "SAMPLE_ROWS", SAMPLE)
+    monkeypatch.setattr(all_rows, "LEAST_ROWS", SAMPLE)
+
+
+def made_table() -> pl.DataFrame:
+    rng = np.random.default_rng(1)
+    x, kind = rng.standard_normal((N, 2)) * [1.0, 1e4], rng.choice(["a", "b", "c"], N)
+    y = x[:, 0] + 1e-4 * x[:, 1] + (kind == "b") + 0.3 * rng.standard_normal(N)
+    columns = {"left": x[:, 0], "right": x[:, 1], "kind": kind, "y": y}
+    return pl.DataFrame(columns | {"site": rng.integers(0, 40, N).astype(str)})
+
+
+def written(folder) -> pl.DataFrame:
+    frame = made_table()
+    folder.mkdir()
+    for k, first in enumerate(range(0, N, 1100)):
+        frame.slice(first, 1100).write_parquet(folder / f"{k}.parquet")
+    return frame
+
+
+def test_merged_moments_are_those_of_all_rows():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.standard_normal(500) * 1e-200, 1e9 + rng.random(500), np.full(500, 7)])
+    weight = rng.integers(0, 3, 500).astype(float)
+    moments = MergedMoments.none(Standardiser.fit(x[:50]))
+    for part in np.array_split(np.arange(500), 7):
+        moments = moments.with_rows(x[part], weight[part])
+    merged, whole = moments.standardiser(), Standardiser.fit(x, weight)
+    np.testing.assert_array_equal(merged.unit, whole.unit)
+    np.testing.assert_allclose(merged.mean, whole.mean, rtol=1e-12)
+    np.testing.assert_allclose(merged.std, whole.std, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize("method", ["linear", "pbp"])
+def test_a_streamed_fit_is_that_of_all_rows_but_those_held_out(tmp_path, method):
+    frame = written(tmp_path / "big")
+    streamed = bayesprop.fit(str(tmp_path / "big"), target="y", method=method, drop="site")
+    assert streamed.notes.rows == {"train": N - SAMPLE // 10, "held_out": SAMPLE // 10}
+    assert streamed.fitted is not None
+    assert streamed.fitted.judged.rows is not None
+    held_out = set(streamed.fitted.judged.rows.y.tolist())
+    learnt = frame.filter(~pl.col("y").is_in(held_out))
+    whole = bayesprop.fit(learnt, target="y", method=method, drop="site", test_fraction=0.0)
+    one, other = streamed.predict_dist(frame), whole.predict_dist(frame)
+    if method == "linear":
+        np.testing.assert_allclose(one.mean, other.mean, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(one.std, other.std, rtol=1e-10)
+    else:  # one pass rather than forty
+        rmse = [np.sqrt(np.mean((p.mean - frame["y"].to_numpy()) ** 2)) for p in (one, other)]
+        assert rmse[0] < 1.25 * rmse[1]
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_whole_groups_stay_held_out(tmp_path):
+    frame = written(tmp_path / "big")
+    model = bayesprop.fit(str(tmp_path / "big"), target="y", method="linear", group="site")
+    assert model.fitted is not None
+    groups = model.fitted.judged.rows.group
+    n_out = frame["site"].is_in(np.unique(groups).tolist()).sum()
+    assert model.notes.rows["train"] == N - n_out
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_lazy_frames_datasets_patterns_and_batches_are_one_table(tmp_path):
+    dataset = pytest.importorskip("pyarrow.dataset")
+    frame = written(tmp_path / "big")
+    how = {"target": "y", "method": "linear"}
+    expected = bayesprop.fit(str(tmp_path / "big"), **how).predict(frame)["mean"]
+    parts = dataset.dataset(tmp_path / "big")
+    for table in (frame.lazy(), parts, parts.to_batches(), str(tmp_path / "big" / "*.parquet")):
+        mean = bayesprop.fit(table, **how).predict(frame)["mean"]
+        np.testing.assert_allclose(mean, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_other_methods_learn_the_sample_and_say_so(tmp_path):
+    written(tmp_path / "big")
+    model = bayesprop.fit(
+        str(tmp_path / "big"), target="y", method="closed-form-vi", n_epochs=2, drop="site"
+    )
+    assert model.notes.rows["train"] == SAMPLE - SAMPLE // 10
+    assert f"learnt from a sample of {SAMPLE} of {N} rows" in str(model.remarks)
+
+
+def test_predictions_in_pieces_are_those_of_the_whole(tmp_path, request):
+    frame = written(tmp_path / "big")
+    model, out = tmp_path / "m.bayesprop", tmp_path / "out.parquet"
+    bayesprop.fit(frame, target="y", method="linear").save(model)
+    whole, pieces = tmp_path / "whole.csv", tmp_path / "pieces.csv"
+    words = ["predict", str(model), str(tmp_path / "big"), "--columns", "y", "--quiet", "--out"]
+    assert main([*words, str(whole)]) == 0
+    request.getfixturevalue("small_limits")
+    assert main([*words, str(pieces)]) == 0
+    assert main([*words, str(out)]) == 0
+    assert pl.read_csv(whole).equals(pl.read_csv(pieces))
+    assert len(pl.read_parquet(out)) == N
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_a_damaged_or_different_file_is_named(tmp_path):
+    frame = written(tmp_path / "big")
+    (tmp_path / "big" / "9.parquet").write_bytes(b"PAR1 no table")
+    with pytest.raises(ValueError, match=r"9\.parquet.* is not a readable"):
+        bayesprop.fit(str(tmp_path / "big"), target="y", method="linear")
+    frame.drop("left").write_parquet(tmp_path / "big" / "9.parquet")
+    with pytest.raises(ValueError, match=r"9\.parquet.* differ in their columns"):
+        bayesprop.fit(str(tmp_path / "big"), target="y", method="linear")
+    with pytest.raises(TableError, match="batch 2 and batch 1 differ"):
+        bayesprop.fit(iter([frame, frame.drop("left")]), target="y")
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_a_missing_target_and_a_class_that_the_sample_lacks_are_named(tmp_path):
+    frame = made_table()
+    with pytest.raises(ValueError, match="z"):
+        bayesprop.fit(frame.lazy(), target="z", method="linear")
+    sorted_by_class = frame.sort("kind")  # pieces of one class
+    model = bayesprop.fit(sorted_by_class.lazy(), target="kind", method="logistic", drop="site")
+    assert model.encoding.classes == ("a", "b", "c")
