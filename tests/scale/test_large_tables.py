@@ -12,13 +12,17 @@ from bayesprop.model.task import Standardiser
 from bayesprop.scale import all_rows, large_table
 from bayesprop.scale.merged_moments import MergedMoments
 from bayesprop.table.errors import TableError
+from bayesprop.table_model import sources
 
 N, SAMPLE = 3000, 900
 
 
 @pytest.fixture
 def small_limits(monkeypatch):
-    monkeypatch.setattr(large_table, "MOST_CELLS", 100)
+    for module in (large_table, all_rows, sources):
+        monkeypatch.setattr(module, "MOST_CELLS", 100)
+    for module in (all_rows, sources):
+        monkeypatch.setattr(module, "SAMPLE_CELLS", 100)
     monkeypatch.setattr(large_table, "PIECE_ROWS", 256)
     monkeypatch.setattr(all_rows, "SAMPLE_ROWS", SAMPLE)
     monkeypatch.setattr(all_rows, "LEAST_ROWS", SAMPLE)

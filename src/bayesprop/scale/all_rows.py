@@ -14,16 +14,16 @@ from jaxtyping import Bool, Int
 from bayesprop.model.method import Streams
 from bayesprop.model.progress import current
 from bayesprop.model.task import Numbers
-from bayesprop.scale.large_table import MOST_CELLS, LargeTable, Part
+from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, LargeTable, Part
 from bayesprop.scale.merged_moments import MergedMoments
 from bayesprop.table.division import Division, groups_of, moments_of, weights_of
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import TableError
 
 SAMPLE_ROWS = 100_000
-"""Rows that say what columns mean, that judge, and that methods learn which do not stream."""
+"""Rows that say what columns mean and that judge, where all rows are learnt after them."""
 LEAST_ROWS = 2_000
-"""Of the sample of a table with very many columns; its cells are MOST_CELLS at most otherwise."""
+"""Of the sample of a table with very many columns; its cells are bounded otherwise."""
 
 
 class Aside(NamedTuple):
@@ -44,9 +44,18 @@ class AllRows:
     seed: int
 
     @classmethod
-    def of(cls, table: LargeTable, aside: Aside, seed: int) -> tuple[pl.DataFrame, AllRows]:
-        """Draw the sample of a table; return its rows, and what learns all the others."""
-        n = min(SAMPLE_ROWS, max(LEAST_ROWS, MOST_CELLS // len(table.columns)))
+    def of(
+        cls, table: LargeTable, aside: Aside, seed: int, *, streams: bool
+    ) -> tuple[pl.DataFrame, AllRows]:
+        """Draw the sample of a table; return its rows, and what learns all the others.
+
+        streams
+            Whether there is anything that learns the others; else the sample is as large as memory
+            allows.
+        """
+        n_cells = MOST_CELLS if streams else SAMPLE_CELLS
+        n = max(LEAST_ROWS, n_cells // len(table.columns))
+        n = min(SAMPLE_ROWS, n) if streams else min(n, table.n_rows)
         frame, places = table.sample(n, seed)
         return frame, cls(table, places, aside, seed)
 

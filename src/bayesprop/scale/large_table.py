@@ -20,7 +20,9 @@ from bayesprop.table.errors import TableError, one_line, quoted
 from bayesprop.table.files import differences, parquet_files, same_schema
 
 MOST_CELLS = 10_000_000
-"""Rows times columns of a Parquet table that is still read whole."""
+"""Rows times columns of a Parquet table that is still read whole; SAMPLE_CELLS where the method
+that learns it takes no further rows."""
+SAMPLE_CELLS = 25_000_000
 PIECE_ROWS, PIECE_CELLS = 131_072, 2_800_000
 """Of what is read at a time, at most."""
 BUFFERED_PIECES = 4
@@ -84,7 +86,12 @@ class LargeTable:
     @property
     def is_large(self) -> bool:
         """Whether it has more than MOST_CELLS."""
-        return self.n_rows * len(self.columns) > MOST_CELLS
+        return self.n_cells > MOST_CELLS
+
+    @property
+    def n_cells(self) -> int:
+        """Rows times columns."""
+        return self.n_rows * len(self.columns)
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
         return (self.read(piece) for piece in self.pieces)

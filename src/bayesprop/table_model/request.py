@@ -9,6 +9,7 @@ from typing import Any
 
 from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
+from bayesprop.model.method import Streams
 from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.refusals import OPTIONS, SEED, InputError, refusals_of_estimator
@@ -97,6 +98,13 @@ def method_of(name: str | None, task: str, why: str) -> str:
         f"--method {name} does {catalogue.METHODS[name].task} only, and {why}; methods for {task}:"
         f" {', '.join(methods_for(task))}"
     )
+
+
+def takes_further_rows(name: str | None) -> bool:
+    """Whether a method, for any task, learns row after row (`partial_fit`); None: the default."""
+    names = set(DEFAULT_METHOD.values()) if name is None else {name} & set(catalogue.METHODS)
+    kinds = [catalogue.estimator_class(n, t) for n in names for t in catalogue.METHODS[n].homes]
+    return any(issubclass(kind.method_class, Streams) for kind in kinds)
 
 
 def methods_for(task: str) -> list[str]:

@@ -12,13 +12,13 @@ import polars as pl
 
 from bayesprop.datasets import registry
 from bayesprop.scale.all_rows import AllRows, Aside
-from bayesprop.scale.large_table import large_table
+from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, large_table
 from bayesprop.table.division import Division, HoldOut, divide
 from bayesprop.table.errors import listing, one_line
 from bayesprop.table.read import Check, read_table
 from bayesprop.table.values import column_of
 from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.request import RowRequest
+from bayesprop.table_model.request import FitRequest, RowRequest, takes_further_rows
 
 USUAL_SHARE = 0.1
 """Of the rows, held out to judge a fit."""
@@ -74,7 +74,7 @@ class ToLearn(NamedTuple):
     all_rows: AllRows | None = None
 
 
-def to_learn(request: RowRequest, table: Any, read: Callable[[], pl.DataFrame]) -> ToLearn:
+def to_learn(request: FitRequest, table: Any, read: Callable[[], pl.DataFrame]) -> ToLearn:
     """Read the rows of a fit, or a sample where they are too many for memory.
 
     read
@@ -83,12 +83,13 @@ def to_learn(request: RowRequest, table: Any, read: Callable[[], pl.DataFrame]) 
     large = None if registry.find(request.table) is not None else large_table(table)
     if large is None:
         return ToLearn(read())
-    if not large.is_large:
+    streams = takes_further_rows(request.method)
+    if large.n_cells <= (MOST_CELLS if streams else SAMPLE_CELLS):
         is_there = isinstance(table, str | Path) and Path(table).exists()
         return ToLearn(read() if is_there else large.whole())
     target_of(request, pl.DataFrame(schema=dict.fromkeys(large.columns, pl.Null)))
     aside = Aside(request.weights, request.group, request.time)
-    return ToLearn(*AllRows.of(large, aside, request.seed))
+    return ToLearn(*AllRows.of(large, aside, request.seed, streams=streams))
 
 
 class Target(NamedTuple):
