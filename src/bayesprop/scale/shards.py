@@ -10,7 +10,7 @@ algorithm 1; as partitioned VI, Bui et al. 2018). At its fixed point Laplace's p
 all rows.
 
 Of networks learnt in passes the product of sites from far apart is no good: each shard's hidden
-units go their own way (`docs/use/merge.md` has the figures). There the sites are tied, each a share
+units go their own way. There the sites are tied, each a share
 1 / K of one average factor, as in stochastic EP (Li, Hernández-Lobato & Turner 2015; Dehaene &
 Barthelmé 2018, "averaged EP"): a worker meets each of its rows as K, as if its shard were the whole
 table, and the new posterior is the geometric mean of the workers'. Shards of other sizes have other
