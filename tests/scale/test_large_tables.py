@@ -142,5 +142,11 @@ def test_a_missing_target_and_a_class_that_the_sample_lacks_are_named(tmp_path):
     with pytest.raises(ValueError, match="z"):
         bayesprop.fit(frame.lazy(), target="z", method="linear")
     sorted_by_class = frame.sort("kind")  # pieces of one class
-    model = bayesprop.fit(sorted_by_class.lazy(), target="kind", method="logistic", drop="site")
-    assert model.encoding.classes == ("a", "b", "c")
+    fit = {"target": "kind", "method": "logistic", "drop": "site"}
+    assert bayesprop.fit(sorted_by_class.lazy(), **fit).encoding.classes == ("a", "b", "c")
+    sampled = large_table.large_table(frame.lazy()).sample(SAMPLE, 0).places
+    place = np.setdiff1d(np.arange(N), sampled)[0]
+    is_rare = pl.Series(np.arange(N) == place)
+    rare = frame.with_columns(kind=pl.when(is_rare).then(pl.lit("rare")).otherwise("kind"))
+    with pytest.raises(ValueError, match=r"of rows .* 'rare'"):
+        bayesprop.fit(rare.lazy(), **fit)
