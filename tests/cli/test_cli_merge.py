@@ -65,7 +65,7 @@ def test_what_does_not_go_together_is_refused(cli, tables):
     other = fitted(cli, tables, "a", "linear", "other", more=("--drop", "group"))
     ebp = fitted(cli, tables, "a", "mlp", more=("--epochs", "2"))
     for words, error in (
-        (("merge", a, other), "another columns or their kinds"),
+        (("merge", a, other), "differs from the first model in its columns"),
         (("merge", a, ebp), "a model by mlp, the others by linear"),
         (("merge", a, a), "names a file twice"),
         (("merge",), "one model file at least"),

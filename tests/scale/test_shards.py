@@ -87,3 +87,5 @@ def test_what_cannot_be_learnt_in_shards_is_refused():
         fit_shards(BayesianMLPRegressor(), divided(X, Y, 2))
     with pytest.raises(ValueError, match="shards must hold rows"):
         fit_shards(PBPRegressor(), [EMPTY])
+    with pytest.raises(ValueError, match="same columns, got 2 in shard 0 and 1 in shard 1"):
+        fit_shards(PBPRegressor(), [(X[:9, :2], Y[:9]), (X[:9, :1], Y[:9])])

@@ -14,7 +14,7 @@ from bayesprop.table_model.model import TableModel, open_model
 from bayesprop.table_model.plain_values import plain
 from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 
-_SHARED = {"target": "target", "columns": "columns or their kinds and levels", "classes": "classes"}
+_SHARED = {"target": "target", "columns": "columns, their kinds or levels", "classes": "classes"}
 
 
 def run(options: Merge) -> None:
@@ -23,7 +23,7 @@ def run(options: Merge) -> None:
     check_output(options.out, "--out", paths)
     if not options.models:
         raise InputError("MODELS must be one model file at least")
-    if len(set(options.models)) < len(options.models):
+    if len({path.resolve() for path in options.models}) < len(options.models):
         raise InputError("MODELS names a file twice: its rows would count twice")
     models = [open_model(path) for path in options.models]
     start = None if options.start is None else open_model(options.start)
@@ -58,7 +58,7 @@ def _check_table(first: TableModel, model: TableModel, path: Path) -> None:
     for part, words in _SHARED.items():
         if tables[0][part] != tables[1][part]:
             raise InputError(
-                f"{path} has another {words} than the first model: prepare the tables alike, or "
+                f"{path} differs from the first model in its {words}: prepare the tables alike, or "
                 "let all go on from one model by `bayesprop update`"
             )
 

@@ -96,6 +96,13 @@ def fit_shards(
     parts = [Shard(*shard) for shard in shards]
     if not any(len(part.y) for part in parts):
         raise ValueError("shards must hold rows, got none")
+    widths = [np.shape(part.X)[-1] for part in parts]
+    if len(set(widths)) > 1:
+        number = next(k for k, width in enumerate(widths) if width != widths[0])
+        raise ValueError(
+            f"shards must have the same columns, got {widths[0]} in shard 0 and {widths[number]} "
+            f"in shard {number}"
+        )
     submit = _Serial().submit if executor is None else executor.submit
     if start is None and issubclass(estimator.method_class, ReExpressed):
         full = [part for part in parts if len(part.y)]

@@ -15,7 +15,9 @@ so. Everything else rests on `numba.extending` and `llvmlite.ir`, which are publ
     A float where lanes are expected spreads to all of them. Gone: ImportError; `spread8` by hand.
 `cgutils.get_or_insert_function`
     Calls of LLVM's own functions. Gone: ImportError; `llvmlite.ir.Function`, once a module.
-`JITCodeLibrary`, `Compiler`, `get_executable`, `_dynfunc.make_function`
+`JITCodeLibrary` and its `_optimize_functions`, `_optimize_final_module`, `_finalize_final_module`,
+`_finalize_dynamic_globals`, `_finalized`, `_codegen._data_layout`; `Compiler`, `get_executable`,
+`_dynfunc.make_function`
     A function that only compiled functions call is neither optimised nor made machine code by
     itself, but with each of its callers, which they are in any case: a third of the time of a first
     fit. Gone: ImportError, AttributeError or TypeError; let `OnlyLinked` be `Compiler`.

@@ -200,8 +200,8 @@ def _fit(
         remarks = learn(estimator, train)
     n_streamed = 0
     if all_rows is not None:
-        n_streamed, said = _learn_all(all_rows, estimator, encoding, parts, listener)
-        remarks = [*said, *remarks]
+        n_streamed, on_rows = _learn_all(all_rows, estimator, encoding, parts, listener)
+        remarks = [*on_rows, *remarks]
     listener.warn(remarks)
     if going.stop.is_set():
         listener.offer("the fit was interrupted")

@@ -49,9 +49,9 @@ def product(states: Sequence[PBPState], powers: Sequence[float]) -> tuple[PBPSta
 def _weights(states: Sequence[PBPState], powers: Sequence[float], layer: int) -> Weights:
     """Add up precisions and precision-means of what rows say, and of the first prior factor."""
     first = states[0]
-    said = [1.0 / one.v[layer] - one.site_prec[layer] for one in states]
+    precs = [1.0 / one.v[layer] - one.site_prec[layer] for one in states]
     slopes = [one.m[layer] / one.v[layer] - one.site_prec_mean[layer] for one in states]
-    prec = first.site_prec[layer] + _sum(said, powers)
+    prec = first.site_prec[layer] + _sum(precs, powers)
     slope = first.site_prec_mean[layer] + _sum(slopes, powers)
     is_proper = (prec > 0.0) & np.isfinite(prec) & np.isfinite(slope)
     v = np.where(is_proper, 1.0 / np.where(is_proper, prec, 1.0), first.v[layer])
