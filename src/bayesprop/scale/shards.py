@@ -150,9 +150,10 @@ def _in_rounds(start: Any, shards: list[Shard], submit: Any, rounds: int) -> Any
     join = (
         _Averaged(method, rows) if isinstance(method, Resumes) else _Sites(method, rows, posterior)
     )
+    seed = int(check_random_state(start.random_state).randint(2**31))
     guards: dict[str, int] = {}
     for turn in range(rounds if rows else 0):
-        seeds = [(_seed_of(start), turn, k) for k in numbers]
+        seeds = [(seed, turn, k) for k in numbers]
         begun = join.cavities(posterior)
         jobs = [submit(learnt, method, *job) for job in zip(join.rows, begun, seeds, strict=True)]
         results = [job.result() for job in jobs]
@@ -229,11 +230,6 @@ def _count(guards: dict[str, int], *learned: Learned) -> None:
     for one in learned:
         for name, count in one.report.guards.items():
             guards[name] = guards.get(name, 0) + count
-
-
-def _seed_of(estimator: Any) -> int:
-    seed = estimator.random_state
-    return seed if isinstance(seed, int) else 0
 
 
 class _Done(NamedTuple):
