@@ -74,6 +74,7 @@ def encoded(train: pl.DataFrame, test: pl.DataFrame, target: str, task: str) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         x, x_test = encoding.transform(train), encoding.transform(test)
+        x = encoding.cross_fitted(x, train, None)
     kept = [column.name for column in encoding.columns]
     return Split(x, encoding.target(train), x_test, encoding.target(test), train[kept], test[kept])
 

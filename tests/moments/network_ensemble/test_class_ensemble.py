@@ -286,3 +286,36 @@ def test_hard_tables_give_probabilities(name):
     assert np.isfinite(proba).all()
     assert (proba.argmax(axis=1) == codes)[1:].mean() > 0.9
     assert np.isnan(info.left_out_loss) == (name == "one member")
+
+
+def test_a_table_of_cells_is_dealt_out_row_by_row():
+    """Oracle: copies of every row, the n-th of which in their order goes to fold n modulo f."""
+    rng = np.random.default_rng(2)
+    x, codes = rng.integers(0, 2, (12, 2)).astype(float), rng.integers(0, 3, 12)
+    weight = rng.integers(1, 9, 12)
+    copies = np.column_stack([codes, x]).repeat(weight, axis=0)
+    copies = copies[np.lexsort(copies.T[::-1])]
+    inputs, classes, weights, fold = stacking.dealt(x, codes, weight, 4)
+    for k in range(4):
+        rows, counts = np.unique(copies[k::4], axis=0, return_counts=True)
+        np.testing.assert_array_equal(np.column_stack([classes, inputs])[fold == k], rows)
+        np.testing.assert_allclose(weights[fold == k], counts)
+    assert set(stacking.dealt(x, np.arange(12), np.ones(12), 4)[3]) == {-1}
+
+
+def test_rows_of_few_cells_are_not_left_to_a_constant():
+    """Two inputs of four values of which one tells the class: every cell has twenty rows."""
+    x = np.tile(np.mgrid[0:2, 0:2].reshape(2, 4).T, (20, 1)).astype(float)
+    codes = (np.random.default_rng(3).random(80) < np.where(x[:, 0] > 0.5, 0.9, 0.1)).astype(int)
+    state, info = ce.fit(0, 2.0 * x - 1.0, codes, 2, SETTINGS)
+    assert state.shares[-1] < 0.1
+    assert info.left_out_loss < 0.5
+
+
+def test_a_fold_may_be_without_rows():
+    """One input apart from all others: seven of eight folds leave nothing out but copies."""
+    x = np.r_[np.zeros((30, 1)), np.ones((1, 1)), np.full((1, 1), 2.0)]
+    codes = np.r_[np.arange(30) % 2, 0, 1]
+    groups = np.r_[np.zeros(30, int), 1, 2]
+    state, _ = ce.fit(0, x, codes, 2, SETTINGS, groups=groups)
+    assert np.isfinite(ce.predict(state, x).proba).all()

@@ -48,6 +48,8 @@ _TRAINING = 0.9
 """Share of the time, and of the bar, that training takes."""
 WIDE_STEPS = 200
 """Steps where the table has more columns than rows."""
+ROWS_A_CELL = 2
+"""Rows of the same inputs, on average, from which on a table is one of counts in cells."""
 
 
 class Family(NamedTuple):
@@ -207,11 +209,9 @@ def fit(
     weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
     rng, ramps = np.random.default_rng(seed), Ramps.of(x, weight)
     counts = np.bincount(codes, weight, n_classes)
+    x, codes, weight, fold = _parted(x, codes, weight, groups, settings.n_members, rng)
     views = bounded(x), ramps.beside(x)
     targets = np.eye(n_classes)[codes]
-    if groups is None:
-        groups = Distinct.of(Rows.of(x, targets, weight)).gone
-    fold = stacking.folds(np.unique(groups, return_inverse=True)[1], codes, settings.n_members, rng)
     jobs = [
         job
         for f, family in enumerate(FAMILIES)
@@ -242,6 +242,27 @@ def fit(
     losses = losses_of([one for f in range(len(FAMILIES)) for one in trained[f :: len(FAMILIES)]])
     dead = [dead_units(job.mean, settings.priors.mean) for each in families for job in each]
     return state, ClassInfo(losses, left_out_loss, sum(map(sum, dead)))
+
+
+def _parted(
+    x: Float[np.ndarray, "n d"],
+    codes: Int[np.ndarray, " n"],
+    weight: Float[np.ndarray, " n"],
+    groups: Int[np.ndarray, " n"] | None,
+    n_folds: int,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, codes, weights, and the fold that leaves each out.
+
+    Where rows share their inputs with another one on average, so will new ones: no input is left
+    out whole then, but some of its rows.
+    """
+    if groups is None:
+        groups = Distinct.of(Rows.of(x, codes[:, None], weight)).gone
+        if n_folds > 1 and ROWS_A_CELL * (groups.max() + 1) <= weight.sum():
+            return stacking.dealt(x, codes, weight, n_folds)
+    groups = np.unique(groups, return_inverse=True)[1]
+    return x, codes, weight, stacking.folds(groups, codes, n_folds, rng)
 
 
 def _jobs(
@@ -317,7 +338,7 @@ def evaluate(
 ) -> Iterator[Doubtful]:
     """Predict by each of some networks of the same sizes; rows are given as they are given them."""
     n_pairs, n_classes = points.shape
-    size = min(_ROWS_AT_A_TIME, round_up(len(x), BLOCK))
+    size = min(_ROWS_AT_A_TIME, round_up(max(len(x), 1), BLOCK))
     plan = layout(members[0], size, Priors())  # of which outputs do not depend
     work = plan.work(flat(members[0]), np.zeros(n_classes, np.float32), _aligned(points))
     x = np.ascontiguousarray(x, np.float32)
