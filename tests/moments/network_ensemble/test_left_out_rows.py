@@ -372,3 +372,19 @@ def test_components_at_rows_left_out_are_those_of_processes_without_the_row(ripp
         np.testing.assert_allclose(mixture.share[-1, 0], state.target_shares, rtol=1e-6)
     error, before = (np.mean((each.m[-1] - y) ** 2) for each in (out, seen))
     assert error > 1.05 * before  # rows that were seen are known better
+
+
+def test_cells_are_levels_that_are_crossed_and_not_groups():
+    """Two factors with an interaction: six means of eight rows, which new rows will have."""
+    rng = np.random.default_rng(6)
+    levels = np.mgrid[0:2, 0:3].reshape(2, 6).T - 0.75
+    of_groups = levels + np.arange(6)[:, None]
+    x, y = np.tile(levels, (8, 1)), np.tile([0.0, 2.0, 0.0, 1.0, -2.0, 3.0], 8)[:, None]
+    y = y + 0.2 * rng.standard_normal(y.shape)
+    assert Distinct.of(Rows.of(x, y, None)).has_cells
+    assert not Distinct.of(Rows.of(np.tile(of_groups, (8, 1)), y, None)).has_cells
+    assert not Distinct.of(Rows.of(x[:11], y[:11], None)).has_cells
+    state, _ = nn.fit(0, x, y, nn.settings_for(48, n_steps=2000))
+    means = y.reshape(8, 6).mean(axis=0)
+    assert state.target_shares[0] > 0.5
+    np.testing.assert_allclose(nn.predict(state, levels).mean[:, 0], means, atol=0.3)

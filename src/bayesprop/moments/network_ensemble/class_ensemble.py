@@ -48,8 +48,6 @@ _TRAINING = 0.9
 """Share of the time, and of the bar, that training takes."""
 WIDE_STEPS = 200
 """Steps where the table has more columns than rows."""
-ROWS_A_CELL = 2
-"""Rows of the same inputs, on average, from which on a table is one of counts in cells."""
 
 
 class Family(NamedTuple):
@@ -254,13 +252,13 @@ def _parted(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return rows, codes, weights, and the fold that leaves each out.
 
-    Where rows share their inputs with another one on average, so will new ones: no input is left
-    out whole then, but some of its rows.
+    Of a table of cells no input is left out whole, but some of its rows.
     """
     if groups is None:
-        groups = Distinct.of(Rows.of(x, codes[:, None], weight)).gone
-        if n_folds > 1 and ROWS_A_CELL * (groups.max() + 1) <= weight.sum():
+        distinct = Distinct.of(Rows.of(x, codes[:, None], weight))
+        if n_folds > 1 and distinct.has_cells:
             return stacking.dealt(x, codes, weight, n_folds)
+        groups = distinct.gone
     groups = np.unique(groups, return_inverse=True)[1]
     return x, codes, weight, stacking.folds(groups, codes, n_folds, rng)
 

@@ -10,6 +10,8 @@ from jaxtyping import Bool, Float, Float32, Int
 from bayesprop.moments.network_ensemble.stacking import folds
 
 _LEAST_TOTAL = 1e-6  # weight of all rows: they no longer count, and float32 can divide by it
+ROWS_A_CELL, LEVELS_CROSSED = 2, 2
+"""Of a table of cells: rows of the same inputs, and different inputs for a level of a column."""
 
 
 class Rows(NamedTuple):
@@ -164,6 +166,22 @@ class Distinct(NamedTuple):
         each = (each / each.mean()).astype(np.float32)
         once = Rows(table.x[first], y.astype(np.float32), each, table.n_total)
         return cls(once, table, gone, None if groups is None else groups.at(first))
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether a few levels of every column are crossed, and new rows will be of these cells.
+
+        As against rows of groups, such as patients, whose inputs no other group has.
+        """
+        n_inputs, n_rows = len(self.once.x), len(self.table.x)
+        n_levels = max(len(np.unique(column)) for column in self.once.x.T)
+        return ROWS_A_CELL * n_inputs <= n_rows and LEVELS_CROSSED * n_levels <= n_inputs
+
+    @property
+    def one_by_one(self) -> Distinct:
+        """The same with every row on its own."""
+        groups = None if self.groups is None else self.groups.at(self.gone)
+        return Distinct(self.table, self.table, np.arange(len(self.gone)), groups)
 
     def targets(self, some: Int[np.ndarray, " n"]) -> Targets:
         """Measurements at some of the different inputs, of all outputs."""

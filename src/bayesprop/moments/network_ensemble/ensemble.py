@@ -120,6 +120,8 @@ def fit(
         rows, parted = _left_out(rows, parted, state.n_members)
     progress.report(_TRAINING, 1.0, "rows left out")
     distinct = Distinct.of(rows, parted)
+    if distinct.has_cells and parted is None and not settings.learns_replicates:
+        distinct = distinct.one_by_one
     state, left_out = with_deviations(state, distinct, settings)
     if left_out is not None:
         is_short = progress.is_over or progress.seconds_left < _process_seconds(rows)

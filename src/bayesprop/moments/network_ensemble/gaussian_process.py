@@ -44,6 +44,7 @@ JITTER = 1e-10
 """Of a²: what keeps sums of large numbers exact."""
 
 _NOISY = np.log(1e-2)  # log(s / a²) from which float32 gives variances to a thousandth of s
+_FEW_ROWS = 100  # for which float64 is as fast
 _FURTHEST = 60.0  # smaller exponentials are slow, and no longer seen
 _LARGEST = 1e15  # of what a file may hold, whose square is still a number in float32
 
@@ -123,7 +124,8 @@ class GaussianProcess:
     @cached_property
     def _known(self) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n n"]]:
         """Rows in lengths, and the root, as precise as predictions want them."""
-        dtype = np.float32 if self.log_noise - self.log_var > _NOISY else np.float64
+        is_noisy = self.log_noise - self.log_var > _NOISY and len(self.x) > _FEW_ROWS
+        dtype = np.float32 if is_noisy else np.float64
         return self._measured(self.x).astype(dtype), np.asfortranarray(self._root, dtype)
 
     @cached_property

@@ -44,8 +44,8 @@ from bayesprop.moments.network_ensemble.process_evidence import (
 )
 from bayesprop.numerics.dense import one_blas_thread
 
-LEAST_ROWS = 50
-"""Different inputs below which nothing is judged by leaving them out."""
+LEAST_ROWS = 10
+"""Below which nothing is judged by leaving them out."""
 
 MOST_LEVERAGE = 0.8
 """Of a row, beyond which what a member says without it is too far away for a first order."""

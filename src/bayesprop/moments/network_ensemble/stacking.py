@@ -88,17 +88,17 @@ def dealt(
     weight: Float[np.ndarray, " n"],
     n_folds: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Deal the weight of every input and class out to the folds, in turn.
+    """Deal the rows of every input and class out to the folds, in turn.
 
-    A fold gets a row of an input and class for what it gets of their weight: rows, codes, weights
-    and folds are returned. Copies of a row go where a weight of as many would. What is left out is
-    -1 of a class that counts less than two rows.
+    Returned are the rows, codes, weights and folds; those of one input, class and fold are one. A
+    row that weighs twice the mean is dealt as two. Of a class of less than two nothing is left out.
     """
     cells, cell = np.unique(np.column_stack([codes, x]), axis=0, return_inverse=True)
-    end = np.cumsum(np.bincount(cell.ravel(), weight))
+    end = np.cumsum(np.bincount(cell.ravel(), weight / weight.mean()))
     number = np.arange(n_folds)[:, None]
     rounds, rest = np.divmod(np.append(0.0, end), n_folds)
     amount = np.diff(rounds + np.clip(rest - number, 0.0, 1.0), axis=1)
     fold, at = np.nonzero(amount)
-    x, codes, weight = cells[at, 1:], cells[at, 0].astype(codes.dtype), amount[fold, at]
-    return x, codes, weight, np.where(np.bincount(codes, weight)[codes] < 2.0, -1, fold)
+    x, codes, dealt = cells[at, 1:], cells[at, 0].astype(codes.dtype), amount[fold, at]
+    fold = np.where(np.bincount(codes, dealt)[codes] < 2.0, -1, fold)
+    return x, codes, weight.mean() * dealt, fold
