@@ -46,6 +46,7 @@ _N_NORMALS, _STEPS_OF_NORMALS, _N_PAIRS = 2**13, 16, 64
 _ROWS_AT_A_TIME = 128
 _TRAINING = 0.9
 """Share of the time, and of the bar, that training takes."""
+MANY_INPUTS = 256
 WIDE_STEPS = 200
 """Steps where the table has more columns than rows."""
 
@@ -170,10 +171,10 @@ class Doubtful(NamedTuple):
 def settings_for(n_rows: int, n_inputs: int) -> EnsembleSettings:
     """Choose by the size of the table; `n_members` counts those of one family.
 
-    Where inputs, or these with ramps, may outnumber the rows, fewer steps are as good and cheaper.
+    Where inputs, with ramps, may outnumber the rows or are many, fewer steps are as good and cheaper.
     A table of more columns than rows has no ramps, and its families are two starts of two.
     """
-    n_steps = 4_000 if N_QUANTILES * n_inputs <= n_rows else 2_000
+    n_steps = 4_000 if N_QUANTILES * n_inputs <= min(n_rows, MANY_INPUTS) else 2_000
     return EnsembleSettings(
         hidden_layer_sizes=(64,),
         n_members=8 if n_rows < 1_000 else 5,
