@@ -254,7 +254,8 @@ class LinearModel:
 def _advice(state: Statistics, best: Maximised, max_steps: int) -> list[str]:
     """Say what a person should know about a fit, in sentences."""
     advice = []
-    if not (state.target.any(axis=0) | state.residual.any(axis=0)).all():
+    columns = zip(state.target.T, state.residual.T, strict=True)
+    if not all(target.any() or residual.any() for target, residual in columns):
         advice.append(CONSTANT_TARGET)
     elif best.n_noiseless:
         advice.append(
@@ -274,4 +275,4 @@ def _summed(traces: list[list[float]], log_scale: float) -> list[float]:
     """Log evidence of all outputs step by step; one that has converged stays where it is."""
     length = max(map(len, traces))
     padded = [trace + trace[-1:] * (length - len(trace)) for trace in traces]
-    return [float(total) - log_scale for total in np.sum(padded, axis=0)]
+    return [sum(step) - log_scale for step in zip(*padded, strict=True)]

@@ -22,12 +22,12 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy import linalg, special
 
 from bayesprop.linear.sums import Statistics, triangle
 from bayesprop.numerics import evidence
-from bayesprop.numerics.evidence import FIXED, Ascent, Bounds, Groups, Weights
+from bayesprop.numerics.evidence import Ascent, Bounds, Groups, Weights
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _MOST, _LEAST = 1e12, 1e-12  # of a precision, times what the data say; of a noise variance
@@ -238,7 +238,7 @@ class Maximised(NamedTuple):
 def maximise(
     state: Statistics,
     prior_prec: Float[np.ndarray, " k"],
-    groups: Int[np.ndarray, " k"],
+    groups: Groups,
     *,
     noise_var: Float[np.ndarray, " o"] | None = None,
     near: Hyper | None = None,
@@ -249,17 +249,17 @@ def maximise(
     Its derivatives by log precisions are below 1e-6 nats at the end.
 
     prior_prec
-        Of weights whose precision is `FIXED`; elsewhere it is not looked at.
+        Of weights whose precision is `FIXED`, as an intercept's broad prior should be; elsewhere
+        it is not looked at.
     groups
-        Weights with the same number share a precision; `FIXED` (-1) keeps it, as an intercept's
-        broad prior should be. 0, 0, 0, ...: one precision; 0, 1, 2, ...: relevance of each.
+        Which weights share a precision: 0, 0, 0, ...: all; 0, 1, 2, ...: relevance of each.
     noise_var
         y², where it is known; None: ascent with the precisions.
     near
         What maximised the evidence of fewer rows: the ascent begins there, or where that is so far
         from the usual start that the evidence might be flat, a factor of 1000 from it.
     """
-    prior = _Prior(np.asarray(prior_prec, np.float64), Groups(groups))
+    prior = _Prior(np.asarray(prior_prec, np.float64), groups)
     ascents, n_noiseless = [], 0
     for output in range(state.target.shape[1]):
         known = None if noise_var is None else float(noise_var[output])
@@ -339,7 +339,7 @@ def _started(
     explained, rest = state.target[:, output], state.residual[:, output]
     square_y = float(explained @ explained + rest @ rest) / n or 1.0
     square_phi = np.einsum("kl,kl->l", state.design, state.design) / n
-    total = float(square_phi[groups.is_free].sum())
+    total = float(square_phi.take(groups.free).sum())
     total = total if total > 0.0 else 1.0
     usual = groups.mean(np.where(square_phi > 0.0, square_phi, total)) / square_y
     start, least, most = len(usual) * groups.sizes * usual, _LEAST * usual, _MOST * n * usual

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 FIXED = -1
 
@@ -40,7 +40,7 @@ class Weights:
     var: Float[np.ndarray, " k"]
     size: Float[np.ndarray, " k"]
 
-    @cached_property
+    @property
     def well_determined(self) -> Float[np.ndarray, " k"]:
         """MacKay's gamma: a weight counts 1 where the data decide, 0 where the prior does."""
         return np.minimum(np.maximum(self.size - self.prec * self.var, 0.0), self.size)
@@ -71,27 +71,33 @@ class Groups:
     number: Int[np.ndarray, " k"]
 
     @cached_property
-    def is_free(self) -> Bool[np.ndarray, " k"]:
+    def free(self) -> Int[np.ndarray, " f"]:
         """Which weights have a precision that may move."""
-        return self.number != FIXED
+        return np.flatnonzero(self.number != FIXED)
 
     @cached_property
-    def members(self) -> Float[np.ndarray, "g k"]:
-        """1 where a weight belongs to a group."""
-        return np.equal.outer(np.arange(self.number.max(initial=FIXED) + 1), self.number) * 1.0
+    def place(self) -> Int[np.ndarray, " f"]:
+        """Group of every free weight."""
+        return self.number[self.free]
 
     @cached_property
     def sizes(self) -> Float[np.ndarray, " g"]:
         """Weights (or parts) of every group."""
-        return self.members.sum(axis=1)
+        return np.bincount(self.place).astype(np.float64)
+
+    def total(self, by_weight: np.ndarray) -> Float[np.ndarray, " g"]:
+        """Sum over the weights of every group."""
+        return np.bincount(self.place, by_weight.take(self.free))
 
     def mean(self, by_weight: np.ndarray) -> Float[np.ndarray, " g"]:
         """Average over the weights of every group."""
-        return self.members @ by_weight / self.sizes
+        return self.total(by_weight) / self.sizes
 
     def spread(self, by_group: np.ndarray, fixed: np.ndarray) -> Float[np.ndarray, " k"]:
         """Give every weight the value of its group, and the fixed ones their own."""
-        return np.where(self.is_free, by_group @ self.members, fixed)
+        values = fixed.copy()
+        values[self.free] = by_group[self.place]
+        return values
 
     def weights(
         self,
@@ -101,8 +107,8 @@ class Groups:
         size: Float[np.ndarray, " k"] | None = None,
     ) -> Weights:
         """Add up over every group, whose precisions are given; None: parts of one weight."""
-        sizes = self.sizes if size is None else self.members @ size
-        return Weights(prec, self.members @ square, self.members @ var, sizes)
+        sizes = self.sizes if size is None else self.total(size)
+        return Weights(prec, self.total(square), self.total(var), sizes)
 
 
 class Bounds(NamedTuple):
@@ -112,17 +118,22 @@ class Bounds(NamedTuple):
     most: Float[np.ndarray, " k"]
 
 
-def gradient(weights: Weights, bounds: Bounds) -> float:
-    """Largest derivative by a log precision, nats, without those that push against a bound."""
-    slope = 0.5 * (weights.well_determined - weights.prec * weights.square)
-    least, most = bounds
-    is_stuck = np.where(slope > 0.0, weights.prec >= most, weights.prec <= least)
-    return float(np.abs(np.where(is_stuck, 0.0, slope)).max(initial=0.0))
+class Step(NamedTuple):
+    """Where to go, and the largest derivative by a log precision, nats, before it.
+
+    What pushes against a bound is no derivative.
+    """
+
+    prec: Float[np.ndarray, " k"]
+    gradient: float
 
 
-def mackay(weights: Weights, bounds: Bounds) -> Float[np.ndarray, " k"]:
-    """Prior precisions gamma / sum m²: fast, but a step may overshoot."""
-    return _ratio(weights, bounds, weights.well_determined, weights.square)
+def mackay(weights: Weights, bounds: Bounds) -> Step:
+    """Step to prior precisions gamma / sum m²: fast, but it may overshoot."""
+    gamma = weights.well_determined
+    prec = _ratio(weights, bounds, gamma, weights.square)
+    slope = 0.5 * (gamma - weights.prec * weights.square) * (prec != weights.prec)
+    return Step(prec, max(map(abs, slope.tolist()), default=0.0))
 
 
 def em(weights: Weights, bounds: Bounds) -> Float[np.ndarray, " k"]:
@@ -178,16 +189,16 @@ def ascend(
         What a step may lose, relative to the log evidence; infinite where it need not rise.
     """
     point = at(prec, None)
-    slope = gradient(point.weights, bounds)
+    step = mackay(point.weights, bounds)
     trace, n_repaired = [point.log_evidence], 0
     for _ in range(max_steps):
-        if slope < tolerance:
+        if step.gradient < tolerance:
             break
-        ahead = at(mackay(point.weights, bounds), point)
+        ahead = at(step.prec, point)
         if not ahead.log_evidence >= trace[-1] - slack * (1.0 + abs(trace[-1])):
             ahead = at(em(point.weights, bounds), point)
             n_repaired += 1
         point = ahead
-        slope = gradient(point.weights, bounds)
+        step = mackay(point.weights, bounds)
         trace.append(point.log_evidence)
-    return Ascent(point, trace, slope, slope < tolerance, n_repaired)
+    return Ascent(point, trace, step.gradient, step.gradient < tolerance, n_repaired)

@@ -221,7 +221,7 @@ class Run:
         weight = np.ones(len(x)) if sample_weight is None else sample_weight
         _check_rows(state, x, y, weight, targets)
         self._rows = tuple(_contiguous(a) for a in (x, y, weight))
-        self._has_absent_rows = not np.all(weight)
+        self._has_absent_rows = sample_weight is not None and not np.all(weight)
         self._begin(state, with_average=inference == "sep")
         self._inference: Inference = inference
         self._targets: Targets = targets
@@ -362,7 +362,11 @@ def _outputs(m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _check_rows(
-    state: PBPState | CompiledState, x: np.ndarray, y: np.ndarray, weight: np.ndarray, targets: Targets
+    state: PBPState | CompiledState,
+    x: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    targets: Targets,
 ) -> None:
     """Raise ValueError where rows do not fit the state; compiled code checks no bounds."""
     _check_columns("x", x, state.layer_sizes[0])

@@ -182,12 +182,10 @@ class CompiledState:
 def copied(packed: Packed) -> Packed:
     """Return a copy that may be changed, with scratch memory of its own."""
     work, (places, start_var, *sites), average = packed
-    weights = aligned_zeros(len(work.weights))
-    weights[:] = work.weights
     if average is not None:
         average = AverageFactor._make(part.copy() for part in average)
     return Packed(
-        _workspace(work.layers, work.scales, weights, work.noise_shape, work.noise_rate),
+        _workspace(work.layers, work.scales, work.weights, work.noise_shape, work.noise_rate),
         Sites(places, start_var, *(part.copy() for part in sites)),
         average,
     )
@@ -213,8 +211,7 @@ def pack(state: PBPState, *, with_average: bool = False) -> Packed:
 def pack_work(state: PBPState) -> Workspace:
     """Copy what a prediction needs."""
     plan = _plan(state.layer_sizes)
-    weights = aligned_zeros(len(plan.blank))
-    weights[:] = plan.blank
+    weights = plan.blank.copy()
     weights[plan.places] = _flatten(state.m)
     weights[plan.var_places] = _flatten(state.v)
     return _workspace(plan.layers, plan.scales, weights, state.noise_shape, state.noise_rate)
@@ -227,18 +224,20 @@ def _workspace(
     noise_shape: np.ndarray,
     noise_rate: np.ndarray,
 ) -> Workspace:
-    """Lay scratch memory beside weights, and copies of the noise's Gammas."""
-    last = layers[-1].tolist()
-    n_units = last[INPUTS] + round_up(last[N_ROWS], UNIT_STEP)
+    """Lay copies of weights and of the noise's Gammas beside scratch memory."""
+    last_rows, n_out, _, inputs = layers[-1].tolist()
+    n_units, n_weights = inputs + round_up(last_rows, UNIT_STEP), len(weights)
+    units, rows = n_weights + 9 * n_units, ROW_STEP * int(layers[0, N_ROWS])
+    room = aligned_zeros(units + rows + 6 * n_out)  # each part fills cache lines but for the last
+    outputs = room[units + rows :].reshape(6, n_out)
+    room[:n_weights], outputs[4], outputs[5] = weights, noise_shape, noise_rate
     return Workspace(
         layers,
         scales,
-        weights,
-        *aligned_zeros(9 * n_units).reshape(9, -1),
-        aligned_zeros(ROW_STEP * int(layers[0, N_ROWS])),
-        *np.zeros((4, last[N_OUT])),
-        np.array(noise_shape, dtype=np.float64),
-        np.array(noise_rate, dtype=np.float64),
+        room[:n_weights],
+        *room[n_weights:units].reshape(9, n_units),
+        room[units : units + rows],
+        *outputs,
     )
 
 
