@@ -8,6 +8,9 @@ from scipy import optimize, stats
 from sklearn.linear_model import ARDRegression, BayesianRidge
 
 from bayesprop.linear import regression, sums
+from bayesprop.numerics.evidence import Groups
+
+ONE_PRECISION, RELEVANCE = Groups(np.array([-1, 0, 0, 0, 0, 0])), Groups(np.arange(-1, 5))
 
 
 def table(n=60, d=5, noise=0.7, seed=0, offset=3.0):
@@ -31,7 +34,7 @@ def dense_log_evidence(phi, y, prec, noise_var):
 def test_is_the_maximum_of_the_dense_log_density():
     phi, y = table()
     fixed = np.array([1e-2, 1, 1, 1, 1, 1])
-    found = regression.maximise(statistics(phi, y), fixed, np.array([-1, 0, 0, 0, 0, 0]))
+    found = regression.maximise(statistics(phi, y), fixed, ONE_PRECISION)
     (ascent,) = found.ascents
     assert ascent.converged
     assert ascent.gradient < 1e-6
@@ -49,9 +52,8 @@ def test_is_the_maximum_of_the_dense_log_density():
 
 def test_relevance_is_the_maximum_of_the_dense_log_density():
     phi, y = table()
-    groups = np.array([-1, 0, 1, 2, 3, 4])
     fixed = np.array([1e-2, 1, 1, 1, 1, 1])
-    found = regression.maximise(statistics(phi, y), fixed, groups)
+    found = regression.maximise(statistics(phi, y), fixed, RELEVANCE)
     assert found.ascents[0].converged
 
     def loss(log_precs):
@@ -70,9 +72,7 @@ def test_relevance_is_the_maximum_of_the_dense_log_density():
 def test_known_noise_leaves_the_precision_to_find():
     phi, y = table()
     state, fixed = statistics(phi, y), np.array([1e-2, 1, 1, 1, 1, 1])
-    found = regression.maximise(
-        state, fixed, np.array([-1, 0, 0, 0, 0, 0]), noise_var=np.array([0.49])
-    )
+    found = regression.maximise(state, fixed, ONE_PRECISION, noise_var=np.array([0.49]))
     assert found.posterior.noise_var[0] == 0.49
 
     def loss(log_prec):
@@ -86,7 +86,7 @@ def test_known_noise_leaves_the_precision_to_find():
 def test_matches_bayesian_ridge_without_intercept():
     phi, y = table(offset=0.0)
     x = phi[:, 1:]
-    found = regression.maximise(statistics(x, y), np.ones(5), np.zeros(5, int))
+    found = regression.maximise(statistics(x, y), np.ones(5), Groups(np.zeros(5, int)))
     theirs = BayesianRidge(
         alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, fit_intercept=False, tol=1e-12, max_iter=5000,
         compute_score=True,
@@ -102,7 +102,7 @@ def test_matches_bayesian_ridge_without_intercept():
 def test_matches_ard_regression_without_intercept():
     phi, y = table(offset=0.0)
     x = phi[:, 1:4]
-    found = regression.maximise(statistics(x, y), np.ones(3), np.arange(3))
+    found = regression.maximise(statistics(x, y), np.ones(3), Groups(np.arange(3)))
     theirs = ARDRegression(
         alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, fit_intercept=False, tol=1e-12, max_iter=5000
     ).fit(x, y[:, 0])
@@ -113,7 +113,7 @@ def test_matches_ard_regression_without_intercept():
 def test_outputs_are_maximised_each_on_its_own():
     phi, y = table()
     other = table(seed=3, noise=2.0)[1]
-    fixed, groups = np.array([1e-2, 1, 1, 1, 1, 1]), np.array([-1, 0, 0, 0, 0, 0])
+    fixed, groups = np.array([1e-2, 1, 1, 1, 1, 1]), ONE_PRECISION
     both = regression.maximise(statistics(phi, np.hstack([y, other])), fixed, groups)
     for o, alone in enumerate((y, other)):
         one = regression.maximise(statistics(phi, alone), fixed, groups)
@@ -124,7 +124,7 @@ def test_outputs_are_maximised_each_on_its_own():
 @pytest.mark.parametrize("relevance", [False, True])
 def test_units_do_not_matter(scale, relevance):
     phi, y = table(offset=0.0)
-    x, groups = phi[:, 1:], np.arange(5) if relevance else np.zeros(5, int)
+    x, groups = phi[:, 1:], Groups(np.arange(5) if relevance else np.zeros(5, int))
     base = regression.maximise(statistics(x, y), np.ones(5), groups)
     moved = regression.maximise(statistics(x * scale, y / scale), np.ones(5), groups)
     np.testing.assert_allclose(
@@ -149,7 +149,7 @@ def test_degenerate_tables_end_finite(case):
         phi, y = phi[:1], y[:1]
     else:
         phi[:, 2] = 0.0
-    for groups in (np.array([-1, 0, 0, 0, 0, 0]), np.array([-1, 0, 1, 2, 3, 4])):
+    for groups in (ONE_PRECISION, RELEVANCE):
         found = regression.maximise(statistics(phi, y), np.full(6, 1e-2), groups)
         moments = regression.predict(found.posterior, phi)
         assert np.isfinite(moments.mean).all()
@@ -158,3 +158,15 @@ def test_degenerate_tables_end_finite(case):
         assert found.posterior.noise_var[0] > 0
         if case in ("no noise", "constant"):
             assert found.n_noiseless == 1
+
+
+def test_a_start_near_another_maximum_ends_where_the_usual_one_does():
+    phi, y = table()
+    fixed, noise = np.full(6, 1e-2), np.random.default_rng(2).normal(size=y.shape)
+    silent = regression.maximise(statistics(phi[:8], noise[:8]), fixed, ONE_PRECISION)
+    near = regression.Hyper(silent.prior_prec, silent.posterior.noise_var)
+    for start in (near, regression.Hyper(near.prior_prec * 1e9, near.noise_var * 1e-9)):
+        found = regression.maximise(statistics(phi, y), fixed, ONE_PRECISION, near=start)
+        usual = regression.maximise(statistics(phi, y), fixed, ONE_PRECISION)
+        np.testing.assert_allclose(found.prior_prec, usual.prior_prec, rtol=1e-5)
+        np.testing.assert_allclose(found.posterior.mean, usual.posterior.mean, rtol=1e-6)

@@ -93,8 +93,8 @@ def numbers(words: str, holds: Callable[..., bool]) -> Metadata:
 
     def check(name: str, value: Any) -> None:
         try:
-            values = np.atleast_1d(value)
-            is_good = values.dtype.kind in "iuf" and holds(*values.tolist())
+            values = value if isinstance(value, tuple) else np.atleast_1d(value).tolist()
+            is_good = all(map(_is_number, values)) and holds(*values)
         except (TypeError, ValueError):
             is_good = False
         if not is_good:
@@ -115,6 +115,8 @@ def optional(metadata: Metadata) -> Metadata:
 
 def as_sizes(hidden_layer_sizes: Any) -> tuple[int, ...]:
     """Return the hidden units of every layer; an int is one layer."""
+    if isinstance(hidden_layer_sizes, tuple):
+        return tuple(map(int, hidden_layer_sizes))
     return tuple(int(size) for size in np.atleast_1d(hidden_layer_sizes))
 
 
@@ -123,7 +125,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_sizes(name: str, value: Any) -> None:
-    for size in np.atleast_1d(np.asarray(value, dtype=object)):
+    for size in value if isinstance(value, tuple) else np.atleast_1d(np.asarray(value, object)):
         check_int(name, size, of="hold ints")
 
 

@@ -62,6 +62,8 @@ class _Params:
     random_state: Any = None
     verbose: int = 0
 
+    state_ = property(lambda self: self.learned_.state.plain)
+
 
 @hyper_parameters
 class PBPRegressor(_Params, BayesianRegressor):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy.spatial.distance import cdist
 
 from bayesprop.model.method import Stored
 from bayesprop.model.task import Standardiser
-from bayesprop.numerics.evidence import FIXED
+from bayesprop.numerics.evidence import FIXED, Groups
 
 EVIDENCE, ARD = "evidence", "ard"
 _LARGEST = 1e100
@@ -47,12 +48,17 @@ class PriorChoice:
         prec[0] = self.intercept
         return prec
 
-    def groups(self, k: int) -> Int[np.ndarray, " k"]:
+    def groups(self, k: int) -> Groups:
         """Say which of k weights share a precision that is to be found; `FIXED` is not."""
-        columns = np.arange(-1, k - 1)
-        if self.prec == ARD:
-            return columns
-        return np.where(columns < 0, FIXED, FIXED if self.is_known else 0)
+        return _groups(k, is_known=self.is_known, by_column=self.prec == ARD)
+
+
+@lru_cache(maxsize=16)
+def _groups(k: int, *, is_known: bool, by_column: bool) -> Groups:
+    columns = np.arange(-1, k - 1)
+    if by_column:
+        return Groups(columns)
+    return Groups(np.where(columns < 0, FIXED, FIXED if is_known else 0))
 
 
 @dataclass(frozen=True)
@@ -188,13 +194,15 @@ def design(basis: Basis | None, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray
         None: the inputs themselves.
     """
     phi = x if basis is None else basis(x)
-    is_small = (np.abs(phi) < _LARGEST).all(axis=1)
+    is_small = np.abs(phi) < _LARGEST
     if not is_small.all():
         raise ValueError(
             "X must lie nearer to the training table: the basis overflows in row "
-            f"{int(np.argmin(is_small))} (rows count from 0)"
+            f"{int(np.argmin(is_small.all(axis=1)))} (rows count from 0)"
         )
-    return np.hstack([np.ones((len(phi), 1)), phi])
+    joint = np.ones((len(phi), phi.shape[1] + 1))
+    joint[:, 1:] = phi
+    return joint
 
 
 def to_stored(basis: Basis | None) -> Stored:

@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.linear import bases, regression, sums
-from bayesprop.linear.bases import Basis, PriorChoice
+from bayesprop.linear.bases import ARD, Basis, PriorChoice
 from bayesprop.linear.regression import (
+    Hyper,
     LinearPosterior,
     Maximised,
     NoisePrior,
@@ -103,7 +104,13 @@ class LinearModel:
             weight = None if rows.weight is None else rows.weight[part]
             phi = bases.design(basis, rows.x[part])
             statistics = sums.update(statistics, phi, rows.y[part], weight)
-        return self._learned(basis, statistics, len(rows.x), started)
+        return self._learned(basis, statistics, len(rows.x), started, self._near(before))
+
+    def _near(self, before: Learned | None) -> Hyper | None:
+        """Return what further rows move little; relevance that was lost would not come back."""
+        if before is None or self.prior.prec == ARD:
+            return None
+        return Hyper(before.state.prior_prec, before.state.posterior.noise_var)
 
     def without_rows(self, learned: Learned) -> Learned:
         """Return the prior of what was learnt, with its basis."""
@@ -127,17 +134,22 @@ class LinearModel:
         return self._learned(learned.state.basis, statistics, learned.report.n_rows, started)
 
     def _learned(
-        self, basis: Basis | None, statistics: Statistics, n_rows: int, started: float
+        self,
+        basis: Basis | None,
+        statistics: Statistics,
+        n_rows: int,
+        started: float,
+        near: Hyper | None = None,
     ) -> Learned:
         """Infer from statistics, and report."""
-        best = self._infer(statistics)
+        best = self._infer(statistics, near)
         log_scale = statistics.weight_sum * self.log_unit
         log_evidence = float(np.sum(best.posterior.log_evidence)) - log_scale
         state = LinearState(basis, statistics, best.posterior, best.prior_prec, log_evidence)
         report = self._report(state, best, n_rows, time.perf_counter() - started)
         return Learned(state, report, report.n_epochs)
 
-    def _infer(self, statistics: Statistics) -> Maximised:
+    def _infer(self, statistics: Statistics, near: Hyper | None) -> Maximised:
         """Find the posterior from the statistics."""
         k, o = statistics.target.shape
         prec = self.prior.start(k)
@@ -151,6 +163,7 @@ class LinearModel:
             prec,
             self.prior.groups(k),
             noise_var=self.noise,
+            near=near,
             max_steps=self.max_steps,
         )
 
@@ -241,7 +254,8 @@ class LinearModel:
 def _advice(state: Statistics, best: Maximised, max_steps: int) -> list[str]:
     """Say what a person should know about a fit, in sentences."""
     advice = []
-    if not (state.target.any(axis=0) | state.residual.any(axis=0)).all():
+    columns = zip(state.target.T, state.residual.T, strict=True)
+    if not all(target.any() or residual.any() for target, residual in columns):
         advice.append(CONSTANT_TARGET)
     elif best.n_noiseless:
         advice.append(
@@ -261,4 +275,4 @@ def _summed(traces: list[list[float]], log_scale: float) -> list[float]:
     """Log evidence of all outputs step by step; one that has converged stays where it is."""
     length = max(map(len, traces))
     padded = [trace + trace[-1:] * (length - len(trace)) for trace in traces]
-    return [float(total) - log_scale for total in np.sum(padded, axis=0)]
+    return [sum(step) - log_scale for step in zip(*padded, strict=True)]

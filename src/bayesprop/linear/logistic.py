@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float, Int
 from scipy import linalg, special
 
 from bayesprop.numerics import evidence
-from bayesprop.numerics.evidence import FIXED, Ascent, Groups, Weights
+from bayesprop.numerics.evidence import FIXED, Ascent, Bounds, Groups, Weights
 from bayesprop.numerics.gaussian_logits import ClassMoments, Logits, with_both
 from bayesprop.numerics.machine import chunks
 
@@ -320,12 +320,12 @@ def maximise(
         largest group; the posterior errs by more where its own search ends early.
     """
     k, c = data.phi.shape[1], data.n_logits
-    number = np.tile(groups, c)
-    enough = tolerance * np.max(np.unique(number[number != FIXED], return_counts=True)[1])
+    shared = Groups(np.tile(groups, c))
+    n_groups, enough = len(shared.sizes), tolerance * float(np.max(shared.sizes))
     ascent = evidence.ascend(
-        partial(_at, data, approximate),
-        np.tile(np.where(groups == FIXED, prior_prec, _START_PREC), c),
-        Groups(number, np.full(k * c, LEAST), np.full(k * c, _MOST)),
+        partial(_at, data, approximate, shared, np.tile(prior_prec, c)),
+        np.full(n_groups, _START_PREC),
+        Bounds(np.full(n_groups, LEAST), np.full(n_groups, _MOST)),
         max_steps=max_steps,
         tolerance=enough,
         slack=_SLACK if is_bound else np.inf,
@@ -335,26 +335,32 @@ def maximise(
 
 
 class _Point(NamedTuple):
-    """A posterior, and the prior precisions of its weights, one logit's after another."""
+    """A posterior, the prior precisions of its weights, one logit's after another, and groups."""
 
     fitted: Fitted
     prec: Float[np.ndarray, " p"]
+    weights: Weights
 
     @property
     def log_evidence(self) -> float:
         return self.fitted.info.log_evidence
 
-    @property
-    def weights(self) -> Weights:
-        mean, root = self.fitted.posterior
-        return Weights(self.prec, mean**2, np.sum(root**2, axis=1))
 
-
-def _at(data: Rows, approximate: Approximation, prec: np.ndarray, before: _Point | None) -> _Point:
-    """Approximate the posterior under prior precisions, from near the one before."""
-    prior = isotropic_prior(prec, 1)
+def _at(
+    data: Rows,
+    approximate: Approximation,
+    groups: Groups,
+    fixed: np.ndarray,
+    prec: np.ndarray,
+    before: _Point | None,
+) -> _Point:
+    """Approximate the posterior under precisions of the groups, from near the one before."""
+    by_weight = groups.spread(prec, fixed)
     start = None if before is None else before.fitted.posterior
-    return _Point(approximate(data, prior, start=start), prec)
+    fitted = approximate(data, isotropic_prior(by_weight, 1), start=start)
+    mean, root = fitted.posterior
+    weights = groups.weights(prec, mean**2, np.sum(root**2, axis=1))
+    return _Point(fitted, by_weight, weights)
 
 
 def logit_moments(q: GaussianWeights, phi: Float[np.ndarray, "n k"], n_logits: int) -> Logits:

@@ -103,7 +103,7 @@ class LogisticModel:
             best = logistic.maximise(
                 data,
                 prec,
-                self.prior.groups(k),
+                self.prior.groups(k).number,
                 self._approximate,
                 is_bound=self.posterior == _VI,
                 max_steps=self.max_steps,

@@ -22,16 +22,17 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy import linalg, special
 
 from bayesprop.linear.sums import Statistics, triangle
 from bayesprop.numerics import evidence
-from bayesprop.numerics.evidence import FIXED, Ascent, Groups, Weights
+from bayesprop.numerics.evidence import Ascent, Bounds, Groups, Weights
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _MOST, _LEAST = 1e12, 1e-12  # of a precision, times what the data say; of a noise variance
 _TOLERANCE = 1e-6
+_FURTHEST_START = 1e3
 (_inverse,) = linalg.get_lapack_funcs(("trtri",), dtype=np.float64)
 """Of a triangle; solving for its columns takes ten times as long, and waits for threads."""
 
@@ -119,7 +120,7 @@ def solve(root: Float[np.ndarray, "p p"], prior_prec: Float[np.ndarray, " k"]) -
     """
     k = len(prior_prec)
     below = np.zeros((k, k + 1), order="F")
-    np.einsum("ii->i", below[:, :k])[:] = np.sqrt(prior_prec)
+    below.T.reshape(-1)[: k * k : k + 1] = np.sqrt(prior_prec)  # the diagonal
     factor = triangle(root, below, k)
     inverse, _ = _inverse(factor[:k, :k])
     return Solved(
@@ -153,8 +154,8 @@ def known_noise(
 def _posterior(
     solved: Sequence[Solved], noise_var: np.ndarray, dof: float, log_evidence: np.ndarray
 ) -> LinearPosterior:
-    mean = np.stack([one.mean for one in solved])
-    root = np.stack([np.sqrt(v) * one.root for one, v in zip(solved, noise_var, strict=True)])
+    mean = np.array([one.mean for one in solved])
+    root = np.array([np.sqrt(v) * one.root for one, v in zip(solved, noise_var, strict=True)])
     return LinearPosterior(mean, root, noise_var, np.full(len(noise_var), dof), log_evidence)
 
 
@@ -212,6 +213,13 @@ def sample(rng: np.random.RandomState, posterior: LinearPosterior, n_draws: int)
     return Draws(posterior.mean + np.einsum("okl,sol->sok", posterior.root, z), noise_var)
 
 
+class Hyper(NamedTuple):
+    """Precisions of the weights and variances of the noise, which the evidence is a function of."""
+
+    prior_prec: Float[np.ndarray, "o k"]
+    noise_var: Float[np.ndarray, " o"]
+
+
 class Maximised(NamedTuple):
     """Posterior at the maximum, what maximises, and how it was found.
 
@@ -230,9 +238,10 @@ class Maximised(NamedTuple):
 def maximise(
     state: Statistics,
     prior_prec: Float[np.ndarray, " k"],
-    groups: Int[np.ndarray, " k"],
+    groups: Groups,
     *,
     noise_var: Float[np.ndarray, " o"] | None = None,
+    near: Hyper | None = None,
     max_steps: int = 1000,
 ) -> Maximised:
     """Maximise the log evidence of every output over precisions and noise, each on its own.
@@ -240,19 +249,27 @@ def maximise(
     Its derivatives by log precisions are below 1e-6 nats at the end.
 
     prior_prec
-        Of weights whose precision is `FIXED`; elsewhere it is not looked at.
+        Of weights whose precision is `FIXED`, as an intercept's broad prior should be; elsewhere
+        it is not looked at.
     groups
-        Weights with the same number share a precision; `FIXED` (-1) keeps it, as an intercept's
-        broad prior should be. 0, 0, 0, ...: one precision; 0, 1, 2, ...: relevance of each.
+        Which weights share a precision: 0, 0, 0, ...: all; 0, 1, 2, ...: relevance of each.
     noise_var
         y², where it is known; None: ascent with the precisions.
+    near
+        What maximised the evidence of fewer rows: the ascent begins there, or where that is so far
+        from the usual start that the evidence might be flat, a factor of 1000 from it.
     """
+    prior = _Prior(np.asarray(prior_prec, np.float64), groups)
     ascents, n_noiseless = [], 0
     for output in range(state.target.shape[1]):
         known = None if noise_var is None else float(noise_var[output])
-        start, bounds = _started(state, output, np.asarray(prior_prec, np.float64), groups, known)
+        start, bounds = _started(state, output, prior.groups, noise_is_known=known is not None)
+        if near is not None:
+            end = [*prior.groups.mean(near.prior_prec[output]), 1.0 / near.noise_var[output]]
+            least, most = start / _FURTHEST_START, start * _FURTHEST_START
+            start = np.minimum(np.maximum(end[: len(start)], least), most)
         ascent = evidence.ascend(
-            partial(_at, of_output(state, output), state.weight_sum),
+            partial(_at, of_output(state, output), state.weight_sum, prior, known),
             start,
             bounds,
             max_steps=max_steps,
@@ -260,64 +277,73 @@ def maximise(
         )
         ascents.append(ascent)
         n_noiseless += known is None and ascent.point.weights.prec[-1] >= bounds.most[-1]
-    precs = np.stack([ascent.point.weights.prec for ascent in ascents])
-    noise_var = 1.0 / precs[:, -1] if noise_var is None else noise_var
-    log_evidence = np.array([ascent.point.log_evidence for ascent in ascents])
-    solved = [ascent.point.solved for ascent in ascents]
-    posterior = _posterior(solved, noise_var, np.inf, log_evidence)
-    return Maximised(posterior, precs[:, :-1], tuple(ascents), int(n_noiseless))
+    points = [ascent.point for ascent in ascents]
+    solved, log_evidence = [one.solved for one in points], [one.log_evidence for one in points]
+    noise_var = np.array([one.noise_var for one in points])
+    posterior = _posterior(solved, noise_var, np.inf, np.array(log_evidence))
+    precs = np.array([one.prior_prec for one in points])
+    return Maximised(posterior, precs, tuple(ascents), int(n_noiseless))
+
+
+class _Prior(NamedTuple):
+    """Precisions of the weights where they are `FIXED`, and which share one elsewhere."""
+
+    prec: Float[np.ndarray, " k"]
+    groups: Groups
 
 
 class _Point(NamedTuple):
-    """What is believed of the weights of one output, and last of the noise precision."""
+    """What is believed of the groups of weights of one output and, last, of free noise."""
 
     weights: Weights
     log_evidence: float
     solved: Solved
+    prior_prec: Float[np.ndarray, " k"]
+    noise_var: float
 
 
-def _at(root: np.ndarray, weight_sum: float, prec: np.ndarray, before: _Point | None) -> _Point:
-    """Return the evidence of one output at precisions of the weights and, last, of the noise."""
+def _at(
+    root: np.ndarray,
+    weight_sum: float,
+    prior: _Prior,
+    noise_var: float | None,
+    prec: np.ndarray,
+    before: _Point | None,
+) -> _Point:
+    """Return the evidence of one output at precisions of its groups and, last, of free noise."""
     del before
-    prec, noise_var = prec[:-1], 1.0 / float(prec[-1])
-    relative = prec * noise_var
+    prec, noise_prec = (prec[:-1], float(prec[-1])) if noise_var is None else (prec, None)
+    noise_var = 1.0 / noise_prec if noise_var is None else noise_var
+    by_weight = prior.groups.spread(prec, prior.prec)
+    relative = by_weight * noise_var
     solved = solve(root, relative)
     var = noise_var * np.einsum("kl,kl->k", solved.root, solved.root)
-    weights = Weights(prec, solved.mean**2, var)
-    error = max(solved.penalised - noise_var * float(prec @ weights.square), 0.0)
-    return _Point(
-        weights.with_noise(1.0 / noise_var, weight_sum, error),
-        gaussian_log_evidence(weight_sum, solved, relative, noise_var),
-        solved,
-    )
+    square = solved.mean * solved.mean
+    weights = prior.groups.weights(prec, square, var)
+    if noise_prec is not None:
+        error = max(solved.penalised - float(relative @ square), 0.0)
+        gamma = max(len(var) - float(by_weight @ var), 0.0)
+        weights = weights.with_noise(noise_prec, weight_sum, error, gamma)
+    log_evidence = gaussian_log_evidence(weight_sum, solved, relative, noise_var)
+    return _Point(weights, log_evidence, solved, by_weight, noise_var)
 
 
 def _started(
-    state: Statistics,
-    output: int,
-    prior_prec: np.ndarray,
-    groups: np.ndarray,
-    noise_var: float | None,
-) -> tuple[np.ndarray, Groups]:
+    state: Statistics, output: int, groups: Groups, *, noise_is_known: bool
+) -> tuple[np.ndarray, Bounds]:
     """Start where the prior of the function has the mean square of y, whatever the units.
 
-    Precisions of the weights and, last, of the noise; and their bounds.
+    Precisions of the groups and, last, of free noise; and their bounds.
     """
     n = max(state.weight_sum, 1.0)
     explained, rest = state.target[:, output], state.residual[:, output]
-    square_y = float(explained @ explained + rest @ rest) / n
-    square_y = square_y if square_y > 0.0 else 1.0
+    square_y = float(explained @ explained + rest @ rest) / n or 1.0
     square_phi = np.einsum("kl,kl->l", state.design, state.design) / n
-    is_free = groups != FIXED
-    total = float(square_phi[is_free].sum())
-    usual = np.where(square_phi > 0.0, square_phi, total if total > 0.0 else 1.0) / square_y
-    noise_group = FIXED if noise_var is not None else int(groups.max()) + 1
-    bounds = Groups(
-        np.append(groups, noise_group),
-        least=np.append(np.where(is_free, _LEAST * usual, 0.0), _LEAST / square_y),
-        most=np.append(np.where(is_free, _MOST * n * usual, np.inf), 1.0 / (_LEAST * square_y)),
-    )
-    start = np.where(is_free, (total if total > 0.0 else 1.0) / square_y, prior_prec)
-    if (groups[is_free] != groups.max()).any():
-        start = np.where(is_free, np.sum(is_free) * usual, start)
-    return np.append(start, 1.0 / (square_y if noise_var is None else noise_var)), bounds
+    total = float(square_phi.take(groups.free).sum())
+    total = total if total > 0.0 else 1.0
+    usual = groups.mean(np.where(square_phi > 0.0, square_phi, total)) / square_y
+    start, least, most = len(usual) * groups.sizes * usual, _LEAST * usual, _MOST * n * usual
+    if noise_is_known:
+        return start, Bounds(least, most)
+    bounds = np.array([*least, _LEAST / square_y]), np.array([*most, 1.0 / (_LEAST * square_y)])
+    return np.array([*start, 1.0 / square_y]), Bounds(*bounds)

@@ -114,8 +114,9 @@ class RowPasses(ABC):
         progress: Progress,
     ) -> Learned:
         started, state = time.perf_counter(), start
-        weights = rows.weights
-        n_rows, mass = int(np.count_nonzero(weights)), float(weights.sum())
+        n_rows, mass = len(rows.x), float(len(rows.x))
+        if rows.weight is not None:
+            n_rows, mass = int(np.count_nonzero(rows.weight)), float(rows.weight.sum())
         infos: list[Any] = []
         trace: dict[str, list[float]] = {}
         for state, info in self.passes(rows, start, orders):
@@ -124,7 +125,8 @@ class RowPasses(ABC):
             for name, value in course.items():
                 trace.setdefault(name, []).append(value)
             where = f"epoch {n_before + len(infos)}"
-            progress.report(len(infos), n_passes, where, _latest(trace))
+            figures = _latest(trace) if progress.verbose else ""
+            progress.report(len(infos), n_passes, where, figures)
             if progress.is_cut(len(infos), n_passes, "epochs"):
                 break
         guards = self.guards(infos)

@@ -18,14 +18,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 FIXED = -1
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What is believed of weights, in as many parts as could have a precision of their own.
+    """What is believed of weights, in parts that have a precision each.
 
     prec
         Prior precision.
@@ -38,103 +38,117 @@ class Weights:
     prec: Float[np.ndarray, " k"]
     square: Float[np.ndarray, " k"]
     var: Float[np.ndarray, " k"]
-    size: Float[np.ndarray, " k"] | float = 1.0
+    size: Float[np.ndarray, " k"]
 
-    @cached_property
+    @property
     def well_determined(self) -> Float[np.ndarray, " k"]:
         """MacKay's gamma: a weight counts 1 where the data decide, 0 where the prior does."""
         return np.minimum(np.maximum(self.size - self.prec * self.var, 0.0), self.size)
 
-    def with_noise(self, prec: float, n_values: float, error: float) -> Weights:
+    def with_noise(self, prec: float, n_values: float, error: float, gamma: float) -> Weights:
         """Append the precision b of the noise as one more part, of N values with Q = error.
 
-        Its derivative (N - gamma - b Q) / 2, with gamma of all weights together, and its steps
-        (N - gamma) / Q (MacKay) and N / (Q + gamma / b) are those of a part of N weights whose
-        squared means add up to Q and whose variances to gamma / b.
+        Its derivative (N - gamma - b Q) / 2 and its steps (N - gamma) / Q (MacKay) and
+        N / (Q + gamma / b) are those of a part of N weights whose squared means add up to Q and
+        whose variances to gamma / b.
 
         error
             Sum of the squared residuals of the mean, in the units of 1 / prec.
+        gamma
+            Well-determined weights, those of known precision among them.
         """
-        k = len(self.prec)
-        parts = np.empty((4, k + 1))
-        for part, values in zip(parts, (self.prec, self.square, self.var, self.size), strict=True):
-            part[:k] = values
-        parts[:, k] = prec, error, float(self.well_determined.sum()) / prec, n_values
+        parts = np.empty((4, len(self.prec) + 1))
+        parts[0, :-1], parts[1, :-1], parts[2, :-1] = self.prec, self.square, self.var
+        parts[3, :-1] = self.size
+        parts[:, -1] = prec, error, gamma / prec, n_values
         return Weights(*parts)
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Which parts share a precision (those of group `FIXED` keep theirs), and its bounds."""
+    """Which weights (or parts) share a precision; those of group `FIXED` keep theirs."""
 
     number: Int[np.ndarray, " k"]
-    least: Float[np.ndarray, " k"]
-    most: Float[np.ndarray, " k"]
 
     @cached_property
-    def is_free(self) -> Bool[np.ndarray, " k"]:
-        """Which parts have a precision that may move."""
-        return self.number != FIXED
+    def free(self) -> Int[np.ndarray, " f"]:
+        """Which weights have a precision that may move."""
+        return np.flatnonzero(self.number != FIXED)
 
     @cached_property
     def place(self) -> Int[np.ndarray, " f"]:
-        """Group of every free part."""
-        return self.number[self.is_free]
+        """Group of every free weight."""
+        return self.number[self.free]
 
     @cached_property
-    def bounds(self) -> tuple[Float[np.ndarray, " g"], Float[np.ndarray, " g"]]:
-        """Return the least and the most that the precision of every group may be."""
-        n_groups = int(self.place.max(initial=-1)) + 1
-        least, most = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
-        np.minimum.at(least, self.place, self.least[self.is_free])
-        np.maximum.at(most, self.place, self.most[self.is_free])
-        return least, most
+    def sizes(self) -> Float[np.ndarray, " g"]:
+        """Weights (or parts) of every group."""
+        return np.bincount(self.place).astype(np.float64)
 
-    def total(self, by_part: np.ndarray) -> Float[np.ndarray, " g"]:
-        """Sum over the parts of every group."""
-        return np.bincount(self.place, by_part[self.is_free])
+    def total(self, by_weight: np.ndarray) -> Float[np.ndarray, " g"]:
+        """Sum over the weights of every group."""
+        return np.bincount(self.place, by_weight.take(self.free))
 
-    def all(self, by_part: Bool[np.ndarray, " k"]) -> Bool[np.ndarray, " g"]:
-        """Whether something holds for all parts of a group."""
-        return self.total(~by_part) == 0.0
+    def mean(self, by_weight: np.ndarray) -> Float[np.ndarray, " g"]:
+        """Average over the weights of every group."""
+        return self.total(by_weight) / self.sizes
 
+    def spread(self, by_group: np.ndarray, fixed: np.ndarray) -> Float[np.ndarray, " k"]:
+        """Give every weight the value of its group, and the fixed ones their own."""
+        values = fixed.copy()
+        values[self.free] = by_group[self.place]
+        return values
 
-def gradient(weights: Weights, groups: Groups) -> float:
-    """Largest derivative by a log precision, nats, without those that push against a bound."""
-    by_part = weights.well_determined - weights.prec * weights.square
-    slope = 0.5 * groups.total(by_part)
-    at_most, at_least = weights.prec >= groups.most, weights.prec <= groups.least
-    if at_most.any():
-        slope[(slope > 0.0) & groups.all(at_most)] = 0.0
-    if at_least.any():
-        slope[(slope < 0.0) & groups.all(at_least)] = 0.0
-    return float(np.abs(slope).max(initial=0.0))
-
-
-def mackay(weights: Weights, groups: Groups) -> Float[np.ndarray, " k"]:
-    """Prior precisions gamma / sum m²: fast, but a step may overshoot."""
-    return _per_group(weights, groups, weights.well_determined, weights.square)
+    def weights(
+        self,
+        prec: Float[np.ndarray, " g"],
+        square: Float[np.ndarray, " k"],
+        var: Float[np.ndarray, " k"],
+        size: Float[np.ndarray, " k"] | None = None,
+    ) -> Weights:
+        """Add up over every group, whose precisions are given; None: parts of one weight."""
+        sizes = self.sizes if size is None else self.total(size)
+        return Weights(prec, self.total(square), self.total(var), sizes)
 
 
-def em(weights: Weights, groups: Groups) -> Float[np.ndarray, " k"]:
+class Bounds(NamedTuple):
+    """The least and the most that precisions may be."""
+
+    least: Float[np.ndarray, " k"]
+    most: Float[np.ndarray, " k"]
+
+
+class Step(NamedTuple):
+    """Where to go, and the largest derivative by a log precision, nats, before it.
+
+    What pushes against a bound is no derivative.
+    """
+
+    prec: Float[np.ndarray, " k"]
+    gradient: float
+
+
+def mackay(weights: Weights, bounds: Bounds) -> Step:
+    """Step to prior precisions gamma / sum m²: fast, but it may overshoot."""
+    gamma = weights.well_determined
+    prec = _ratio(weights, bounds, gamma, weights.square)
+    slope = 0.5 * (gamma - weights.prec * weights.square) * (prec != weights.prec)
+    return Step(prec, max(map(abs, slope.tolist()), default=0.0))
+
+
+def em(weights: Weights, bounds: Bounds) -> Float[np.ndarray, " k"]:
     """Prior precisions 1 / mean E[w²] of expectation maximisation: slower, and never downhill."""
-    sizes = np.broadcast_to(weights.size, weights.square.shape)
-    return _per_group(weights, groups, sizes, weights.square + weights.var)
+    return _ratio(weights, bounds, weights.size, weights.square + weights.var)
 
 
-def _per_group(
-    weights: Weights, groups: Groups, above: np.ndarray, below: np.ndarray
+def _ratio(
+    weights: Weights, bounds: Bounds, above: np.ndarray, below: np.ndarray
 ) -> Float[np.ndarray, " k"]:
-    """Divide above by below, both summed over the parts that share a precision; 0 / 0 stays."""
-    numerator, denominator = groups.total(above), groups.total(below)
-    least, most = groups.bounds
-    ratio = np.divide(numerator, denominator, out=most.copy(), where=denominator > 0.0)
-    shared = np.minimum(np.maximum(ratio, least), most)
-    moves = groups.is_free.copy()
-    moves[moves] = ((numerator > 0.0) | (denominator > 0.0))[groups.place]
-    prec = weights.prec.copy()
-    prec[moves] = shared[groups.number[moves]]
-    return prec
+    """Divide above by below, within bounds; 0 / 0 leaves a precision as it is."""
+    least, most = bounds
+    stays = np.where(above > 0.0, most, weights.prec)
+    ratio = np.divide(above, below, out=stays, where=below > 0.0)
+    return np.minimum(np.maximum(ratio, least), most)
 
 
 class Ascent(NamedTuple):
@@ -160,7 +174,7 @@ class Ascent(NamedTuple):
 def ascend(
     at: Callable[[Float[np.ndarray, " k"], Any], Any],
     prec: Float[np.ndarray, " k"],
-    groups: Groups,
+    bounds: Bounds,
     *,
     max_steps: int,
     tolerance: float,
@@ -170,21 +184,21 @@ def ascend(
 
     at
         From precisions, and the point before (None at first), to a point: its `log_evidence`,
-        nats but for a constant, and the `weights` that `Groups` number.
+        nats but for a constant, and its `weights`, a part for each precision.
     slack
         What a step may lose, relative to the log evidence; infinite where it need not rise.
     """
     point = at(prec, None)
-    slope = gradient(point.weights, groups)
+    step = mackay(point.weights, bounds)
     trace, n_repaired = [point.log_evidence], 0
     for _ in range(max_steps):
-        if slope < tolerance:
+        if step.gradient < tolerance:
             break
-        ahead = at(mackay(point.weights, groups), point)
+        ahead = at(step.prec, point)
         if not ahead.log_evidence >= trace[-1] - slack * (1.0 + abs(trace[-1])):
-            ahead = at(em(point.weights, groups), point)
+            ahead = at(em(point.weights, bounds), point)
             n_repaired += 1
         point = ahead
-        slope = gradient(point.weights, groups)
+        step = mackay(point.weights, bounds)
         trace.append(point.log_evidence)
-    return Ascent(point, trace, slope, slope < tolerance, n_repaired)
+    return Ascent(point, trace, step.gradient, step.gradient < tolerance, n_repaired)

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesprop.numerics import evidence as numerics
-from bayesprop.numerics.evidence import FIXED, Groups, Weights
+from bayesprop.numerics.evidence import FIXED, Bounds, Groups, Weights
 from bayesprop.sampling.curvature import Curvature
 
 _LEAST, _MOST = 1e-8, 1e8
@@ -99,42 +99,51 @@ def maximise(
     squares
         Sum of squares of the weights of every leaf.
     """
-    n_leaves, noise_is_free = len(squares), evidence.noise and fit.misfit > 0.0
-    number = evidence.groups(n_leaves)
-    noise_group = int(np.max(number)) + 1 if noise_is_free else FIXED
-    groups = Groups(
-        np.append(number, noise_group), np.full(n_leaves + 1, _LEAST), np.full(n_leaves + 1, _MOST)
-    )
+    noise_is_free = evidence.noise and fit.misfit > 0.0
+    groups = Groups(evidence.groups(len(squares)))
+    start = groups.mean(prior_prec)
+    start = np.append(start, 1.0) if noise_is_free else start
     ascent = numerics.ascend(
-        partial(_at, curvature, fit, squares),
-        np.append(prior_prec, 1.0),
-        groups,
+        partial(_at, curvature, fit, squares, groups, prior_prec, noise_is_free),
+        start,
+        Bounds(np.full(len(start), _LEAST), np.full(len(start), _MOST)),
         max_steps=evidence.max_steps,
         tolerance=evidence.tolerance,
     )
-    *precs, b = ascent.point.weights.prec
-    return Maximised(np.array(precs), 1.0 / b, ascent.trace, ascent.converged, ascent.n_repaired)
+    prec, noise_prec = ascent.point.prior_prec, ascent.point.noise_prec
+    return Maximised(prec, 1.0 / noise_prec, ascent.trace, ascent.converged, ascent.n_repaired)
 
 
 class _Point(NamedTuple):
-    """What is believed of the weights of every leaf, and last of the noise precision."""
+    """What is believed of groups of leaves and, last, of free noise; all precisions."""
 
     weights: Weights
     log_evidence: float
+    prior_prec: Float[np.ndarray, " l"]
+    noise_prec: float
 
 
 def _at(
-    curvature: Curvature, fit: Fit, squares: np.ndarray, prec: np.ndarray, before: _Point | None
+    curvature: Curvature,
+    fit: Fit,
+    squares: np.ndarray,
+    groups: Groups,
+    prior_prec: np.ndarray,
+    noise_is_free: bool,
+    by_group: np.ndarray,
+    before: _Point | None,
 ) -> _Point:
-    """Return the evidence at the precisions of the leaves and, last, b."""
+    """Return the evidence at the precisions of the groups of leaves and, last, of free noise."""
     del before
-    prec, b = prec[:-1], float(prec[-1])
+    by_group, b = (by_group[:-1], float(by_group[-1])) if noise_is_free else (by_group, 1.0)
+    prec = groups.spread(by_group, prior_prec)
     log_det, traces = curvature.spread(prec, b)
     likelihood = fit.log_likelihood + 0.5 * (
         fit.misfit * (1.0 - b) + fit.n_values * float(np.log(b))
     )
     prior = float(np.sum(curvature.sizes * np.log(prec) - prec * squares))
-    weights = Weights(prec, squares, traces, curvature.sizes)
-    return _Point(
-        weights.with_noise(b, fit.n_values, fit.misfit), likelihood + 0.5 * (prior - log_det)
-    )
+    weights = groups.weights(by_group, squares, traces, curvature.sizes)
+    if noise_is_free:
+        gamma = max(float(np.sum(curvature.sizes) - prec @ traces), 0.0)
+        weights = weights.with_noise(b, fit.n_values, fit.misfit, gamma)
+    return _Point(weights, likelihood + 0.5 * (prior - log_det), prec, b)

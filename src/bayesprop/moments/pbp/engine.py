@@ -36,11 +36,13 @@ from bayesprop.moments.pbp.kernel_layers import (
 from bayesprop.moments.pbp.kernel_probit import meet_class
 from bayesprop.moments.pbp.kernel_workspace import (
     NEXT_REMOVED,
+    CompiledState,
     Packed,
+    copied,
     pack,
-    pack_work,
     read_only,
     unpack,
+    work_of,
 )
 from bayesprop.moments.pbp.state import (
     LEAST_INFORMATION,
@@ -188,8 +190,8 @@ class Run:
 
     Parameters
     ----------
-    state : PBPState
-        Where it begins.
+    state : PBPState or CompiledState
+        Where it begins; never changed.
     x, y : arrays
         Standardised rows.
     sample_weight : array or None
@@ -207,7 +209,7 @@ class Run:
 
     def __init__(
         self,
-        state: PBPState,
+        state: PBPState | CompiledState,
         x: Float[np.ndarray, "n d"],
         y: Float[np.ndarray, "n o"],
         sample_weight: Float[np.ndarray, " n"] | None = None,
@@ -219,13 +221,30 @@ class Run:
         weight = np.ones(len(x)) if sample_weight is None else sample_weight
         _check_rows(state, x, y, weight, targets)
         self._rows = tuple(_contiguous(a) for a in (x, y, weight))
-        self._has_absent_rows = not np.all(weight)
-        self._start, self._packed = state, pack(state, with_average=inference == "sep")
+        self._has_absent_rows = sample_weight is not None and not np.all(weight)
+        self._begin(state, with_average=inference == "sep")
         self._inference: Inference = inference
         self._targets: Targets = targets
         self._guarded = guarded
         is_class = targets == "classes"
         self._scratch = kernel_probit.scratch_for(state.layer_sizes[-1]) if is_class else None
+
+    def _begin(self, state: PBPState | CompiledState, *, with_average: bool) -> None:
+        """Take the memory of a compiled state, to be copied before it changes, or pack a state."""
+        self._is_shared = isinstance(state, CompiledState) and (
+            (state.packed.average is not None) == with_average
+        )
+        if isinstance(state, CompiledState) and self._is_shared:
+            self._like, self._packed = state.like, state.packed
+        else:
+            self._like = state.plain
+            self._packed = pack(self._like, with_average=with_average)
+
+    def _own(self) -> Packed:
+        """Return memory that nobody else looks at."""
+        if self._is_shared:
+            self._packed, self._is_shared = copied(self._packed), False
+        return self._packed
 
     def absorb(self, order: Int[np.ndarray, " k"]) -> PBPInfo:
         """Absorb the rows named by `order`, one after another; a row of weight 0 is passed over."""
@@ -234,7 +253,7 @@ class Run:
         if self._has_absent_rows:
             order = order[weight[order] > 0.0]
         order = read_only(order)
-        work, average = self._packed.work, self._packed.average
+        work, _, average = self._own()
         if average is not None and len(order):
             n_removed = float(average.average.any())
             average.rule[:] = n_removed, 1.0 / len(order), n_removed
@@ -245,7 +264,7 @@ class Run:
 
     def refresh(self) -> PBPInfo:
         """Refine every weight's prior factor by expectation propagation (supplement section 6)."""
-        return refreshed(self._packed, self._inference, self._targets, guarded=self._guarded)
+        return refreshed(self._own(), self._inference, self._targets, guarded=self._guarded)
 
     def epochs(self, orders: Iterable[Int[np.ndarray, " k"]]) -> Iterator[PBPInfo]:
         """Yield the info of each epoch: one pass over a row of `orders`, one prior refresh."""
@@ -255,7 +274,13 @@ class Run:
     @property
     def state(self) -> PBPState:
         """A copy of the state as it is now."""
-        return unpack(self._packed, self._start)
+        return unpack(self._packed, self._like)
+
+    @property
+    def compiled_state(self) -> CompiledState:
+        """The state as it is now, in its memory: a run that goes on copies that first."""
+        self._is_shared = True
+        return CompiledState(self._packed, self._like)
 
 
 def refreshed(
@@ -293,7 +318,7 @@ def refresh_prior(
 
 
 def predict_moments(
-    state: PBPState, x: Float[np.ndarray, "n d"]
+    state: PBPState | CompiledState, x: Float[np.ndarray, "n d"]
 ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
     """Mean and variance of the outputs at standardised rows, noise not included."""
     _check_columns("x", x, state.layer_sizes[0])
@@ -302,7 +327,7 @@ def predict_moments(
 
     def predict(start: int) -> None:
         rows = slice(start, start + _CHUNK_ROWS)
-        predict_rows(pack_work(state), _contiguous(x[rows]), m[rows], v[rows])
+        predict_rows(work_of(state), _contiguous(x[rows]), m[rows], v[rows])
 
     starts = range(0, n, _CHUNK_ROWS)
     if len(starts) == 1:
@@ -337,7 +362,11 @@ def _outputs(m: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _check_rows(
-    state: PBPState, x: np.ndarray, y: np.ndarray, weight: np.ndarray, targets: Targets
+    state: PBPState | CompiledState,
+    x: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    targets: Targets,
 ) -> None:
     """Raise ValueError where rows do not fit the state; compiled code checks no bounds."""
     _check_columns("x", x, state.layer_sizes[0])

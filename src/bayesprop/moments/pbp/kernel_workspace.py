@@ -12,9 +12,10 @@ Units that only fill a block have such weights too, of mean 0, and come out as 0
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -102,7 +103,6 @@ class _Plan(NamedTuple):
     var_places: Int[np.ndarray, " w"]
     start_var: Float[np.ndarray, " w"]
     blank: Float[np.ndarray, " p"]  # weights before the model's own are put in place
-    n_units: int
 
 
 def _places(n_rows: int, n_out: int, *, last: bool) -> Int[np.ndarray, "o i"]:
@@ -136,7 +136,7 @@ def _plan(sizes: tuple[int, ...]) -> _Plan:
     arrays = table, scales, flat, flat + BLOCK, np.concatenate(start_var), blank
     for array in arrays:
         array.setflags(write=False)  # threads share them
-    return _Plan(*arrays, n_units)
+    return _Plan(*arrays)
 
 
 class Packed(NamedTuple):
@@ -145,6 +145,58 @@ class Packed(NamedTuple):
     work: Workspace
     sites: Sites
     average: AverageFactor | None
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledState:
+    """A state that stays in the layout of the kernels; its arrays appear when they are looked at.
+
+    packed
+        Never changed.
+    like
+        A state whose other arrays it has.
+    """
+
+    packed: Packed
+    like: PBPState
+
+    @cached_property
+    def plain(self) -> PBPState:
+        """Its arrays."""
+        return unpack(self.packed, self.like)
+
+    @property
+    def layer_sizes(self) -> tuple[int, ...]:
+        """Inputs, hidden units of every layer, outputs."""
+        return self.like.layer_sizes
+
+    @property
+    def noise_var(self) -> Float[np.ndarray, " o"]:
+        """E[1 / gamma], the expected noise variance of every output, in standardised y²."""
+        return self.packed.work.noise_rate / (self.packed.work.noise_shape - 1.0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PBPState, tuple(self.plain)
+
+
+def copied(packed: Packed) -> Packed:
+    """Return a copy that may be changed, with scratch memory of its own."""
+    work, (places, start_var, *sites), average = packed
+    if average is not None:
+        average = AverageFactor._make(part.copy() for part in average)
+    return Packed(
+        _workspace(work.layers, work.scales, work.weights, work.noise_shape, work.noise_rate),
+        Sites(places, start_var, *(part.copy() for part in sites)),
+        average,
+    )
+
+
+def work_of(state: PBPState | CompiledState) -> Workspace:
+    """Return what a prediction needs, with scratch memory of its own."""
+    if isinstance(state, CompiledState):
+        work = state.packed.work
+        return _workspace(*work[:3], work.noise_shape, work.noise_rate)
+    return pack_work(state)
 
 
 def pack(state: PBPState, *, with_average: bool = False) -> Packed:
@@ -158,22 +210,35 @@ def pack(state: PBPState, *, with_average: bool = False) -> Packed:
 
 def pack_work(state: PBPState) -> Workspace:
     """Copy what a prediction needs."""
-    plan, n_outputs = _plan(state.layer_sizes), state.layer_sizes[-1]
-    weights = aligned_zeros(len(plan.blank))
-    weights[:] = plan.blank
+    plan = _plan(state.layer_sizes)
+    weights = plan.blank.copy()
     weights[plan.places] = _flatten(state.m)
     weights[plan.var_places] = _flatten(state.v)
-    arrays = [
-        plan.layers,
-        plan.scales,
-        weights,
-        *aligned_zeros(9 * plan.n_units).reshape(9, -1),
-        aligned_zeros(ROW_STEP * int(plan.layers[0, N_ROWS])),
-        *np.zeros((4, n_outputs)),
-        np.array(state.noise_shape, dtype=np.float64),
-        np.array(state.noise_rate, dtype=np.float64),
-    ]
-    return Workspace(*arrays)
+    return _workspace(plan.layers, plan.scales, weights, state.noise_shape, state.noise_rate)
+
+
+def _workspace(
+    layers: np.ndarray,
+    scales: np.ndarray,
+    weights: np.ndarray,
+    noise_shape: np.ndarray,
+    noise_rate: np.ndarray,
+) -> Workspace:
+    """Lay copies of weights and of the noise's Gammas beside scratch memory."""
+    last_rows, n_out, _, inputs = layers[-1].tolist()
+    n_units, n_weights = inputs + round_up(last_rows, UNIT_STEP), len(weights)
+    units, rows = n_weights + 9 * n_units, ROW_STEP * int(layers[0, N_ROWS])
+    room = aligned_zeros(units + rows + 6 * n_out)  # each part fills cache lines but for the last
+    outputs = room[units + rows :].reshape(6, n_out)
+    room[:n_weights], outputs[4], outputs[5] = weights, noise_shape, noise_rate
+    return Workspace(
+        layers,
+        scales,
+        room[:n_weights],
+        *room[n_weights:units].reshape(9, n_units),
+        room[units : units + rows],
+        *outputs,
+    )
 
 
 def _pack_average(state: PBPState) -> AverageFactor:

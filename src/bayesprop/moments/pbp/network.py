@@ -35,7 +35,10 @@ from bayesprop.moments.pbp.state import (
 from bayesprop.moments.row_passes import Orders, RowPasses
 
 if TYPE_CHECKING:
+    from bayesprop.moments.pbp.kernel_workspace import CompiledState
     from bayesprop.moments.pbp.stream import PBPStream
+
+    State = PBPState | CompiledState
 
 _SHARE_ROWS = 2000
 _N_PAIRS = 32
@@ -95,20 +98,21 @@ class PBPNetwork(RowPasses):
         """Return what the engine meets."""
 
     def passes(
-        self, rows: TrainingRows, start: PBPState, orders: Orders
-    ) -> Iterator[tuple[PBPState, PBPInfo]]:
+        self, rows: TrainingRows, start: State, orders: Orders
+    ) -> Iterator[tuple[State, PBPInfo]]:
         """Yield state and info after each epoch: one pass over the rows, one prior refresh."""
         from bayesprop.moments.pbp import engine
 
-        data, state = (rows.x, self._targets(rows.y)), start
+        data = rows.x, self._targets(rows.y)
         rule: dict[str, Any] = {"inference": self.engine.inference, "targets": self.targets}
         if self.engine.is_compiled:
             run = engine.Run(start, *data, rows.weight, **rule)
-            yield from ((run.state, info) for info in run.epochs(orders))
+            yield from ((run.compiled_state, info) for info in run.epochs(orders))
             return
         from bayesprop.moments.pbp import updates
 
         rule |= {"activation": self.engine.activation, "batch_size": self.engine.batch_size}
+        state = start.plain
         for order in orders:
             state, info = updates.data_pass(state, *data, order, rows.weight, **rule)
             state, refreshed = engine.refresh_prior(
@@ -117,7 +121,7 @@ class PBPNetwork(RowPasses):
             yield state, info + refreshed
 
     def output_moments(
-        self, state: PBPState, x: Float[np.ndarray, "n d"]
+        self, state: State, x: Float[np.ndarray, "n d"]
     ) -> tuple[Float[np.ndarray, "n o"], Float[np.ndarray, "n o"]]:
         """Mean and variance of the noise-free output at standardised rows."""
         if self.engine.predicts_compiled:
@@ -126,15 +130,17 @@ class PBPNetwork(RowPasses):
             return engine.predict_moments(state, x)
         from bayesprop.moments.pbp import updates
 
-        return updates.predict_moments(state, x, activation=self.engine.activation)
+        return updates.predict_moments(state.plain, x, activation=self.engine.activation)
 
-    def before_new_rows(self, state: PBPState) -> PBPState:
-        """Return the state with no row in its average factor."""
-        return state.without_average_factor()
+    def before_new_rows(self, state: State) -> State:
+        """Return the state with no row in its average factor, where that is looked at."""
+        if self.engine.inference == "adf":
+            return state
+        return state.plain.without_average_factor()
 
     def without_rows(self, learned: Learned) -> Learned:
         """Return the prior of what was learnt: the weights' prior factors, the noise's prior."""
-        state = learned.state.prior_factors(getattr(self, "noise_prior", None))
+        state = learned.state.plain.prior_factors(getattr(self, "noise_prior", None))
         return Learned(state, merged_report([], [], {}), 0)
 
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
@@ -142,7 +148,7 @@ class PBPNetwork(RowPasses):
         from bayesprop.moments.pbp import engine
         from bayesprop.moments.pbp.product import product
 
-        state, undone = product([part.state for part in parts], powers)
+        state, undone = product([part.state.plain for part in parts], powers)
         state, refreshed = engine.refresh_prior(state, targets=self.targets)
         guards = (undone + refreshed).guards
         return Learned(state, merged_report(parts, powers, guards), parts[0].n_iter)
@@ -161,21 +167,23 @@ class PBPNetwork(RowPasses):
             "look for extreme values in the table, or use fewer layers"
         ]
 
-    def gaussians(self, state: PBPState) -> WeightGaussians:
+    def gaussians(self, state: State) -> WeightGaussians:
         """Return the posterior of the weights."""
-        return WeightGaussians(state.m, tuple(np.sqrt(v) for v in state.v))
+        m, v = state.plain[:2]
+        return WeightGaussians(m, tuple(np.sqrt(one) for one in v))
 
-    def masked(self, state: PBPState, keep: Any) -> PBPState:
+    def masked(self, state: State, keep: Any) -> PBPState:
         """Return the state with every weight exactly zero whose mask is False."""
 
         def left(layers: Any) -> Any:
             return tuple(np.where(mask, w, 0.0) for mask, w in zip(keep, layers, strict=True))
 
-        return state._replace(m=left(state.m), v=left(state.v))
+        plain = state.plain
+        return plain._replace(m=left(plain.m), v=left(plain.v))
 
-    def to_stored(self, state: PBPState) -> Stored:
+    def to_stored(self, state: State) -> Stored:
         """Return all arrays of the posterior."""
-        return Stored({}, state.to_arrays())
+        return Stored({}, state.plain.to_arrays())
 
     def from_stored(self, stored: Stored) -> PBPState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
@@ -230,7 +238,7 @@ class PBPNumbers(PBPNetwork):
     def _targets(self, y: np.ndarray) -> Float[np.ndarray, "n o"]:
         return y
 
-    def course(self, state: PBPState, info: PBPInfo, n_rows: int) -> dict[str, float]:
+    def course(self, state: State, info: PBPInfo, n_rows: int) -> dict[str, float]:
         """Return the noise, in y, and the mean epistemic share."""
         noise_std = float(np.sqrt(state.noise_var[0]) * self.y_scale[0])
         return {"noise_std": noise_std, "epistemic_share": info.epistemic_share / n_rows}
@@ -241,14 +249,14 @@ class PBPNumbers(PBPNetwork):
         learned.report.trace["epistemic_share"][-1] = seen.epistemic_share
         return learned
 
-    def predict(self, state: PBPState, x: Float[np.ndarray, "n d"]) -> GaussianPredictive:
+    def predict(self, state: State, x: Float[np.ndarray, "n d"]) -> GaussianPredictive:
         """Propagate moments through the network."""
         m, v = self.output_moments(state, x)
         return GaussianPredictive(m, v, np.broadcast_to(state.noise_var, m.shape))
 
     def draw(
         self,
-        state: PBPState,
+        state: State,
         x: Float[np.ndarray, "n d"],
         rng: np.random.RandomState,
         n: int,
@@ -258,7 +266,7 @@ class PBPNumbers(PBPNetwork):
         """Evaluate networks drawn from the posterior."""
         from bayesprop.moments.pbp.updates import sample_functions
 
-        f = sample_functions(rng, state, x, n, activation=self.engine.activation)
+        f = sample_functions(rng, state.plain, x, n, activation=self.engine.activation)
         return with_noise(f, state.noise_var, rng) if include_noise else f
 
 
@@ -278,12 +286,12 @@ class PBPClasses(PBPNetwork):
         column = y[:, None].astype(np.float64)
         return 2.0 * column - 1.0 if self.sizes[-1] == 1 else column
 
-    def course(self, state: PBPState, info: PBPInfo, n_rows: int) -> dict[str, float]:
+    def course(self, state: State, info: PBPInfo, n_rows: int) -> dict[str, float]:
         """Return the mean share of the outputs' variance that a label removed."""
         del state
         return {"variance_removed": info.epistemic_share / n_rows}
 
-    def predict(self, state: PBPState, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
+    def predict(self, state: State, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Integrate the probit over the moments of the outputs."""
         from bayesprop.moments.pbp import engine
         from bayesprop.numerics.gaussian_logits import gaussian_nodes, probit_entropy

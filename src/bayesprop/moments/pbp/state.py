@@ -89,6 +89,11 @@ class PBPState(NamedTuple):
     prior_rate: Scalar
 
     @property
+    def plain(self) -> PBPState:
+        """The state itself; of one in the memory of compiled code, its arrays."""
+        return self
+
+    @property
     def noise_var(self) -> Float[np.ndarray, " o"]:
         """E[1 / gamma], the expected noise variance of every output, in standardised y²."""
         return self.noise_rate / (self.noise_shape - 1.0)
