@@ -382,6 +382,9 @@ def test_censored_values_are_named(name):
     frame = frame.with_columns(pl.Series(name, ["<0.5", *map(str, range(1, N))]))
     with pytest.raises(TableError, match=r"'<0.5' in data row 1: it is censored"):
         TableEncoding.fit(frame, "y", "regression")
+    words = pl.Series(name, ["<5", "5 ft", "6 ft", *map(str, range(3, N))])
+    with pytest.raises(TableError, match=r"correct it, or leave it empty"):
+        TableEncoding.fit(frame.with_columns(words), "y", "regression")
 
 
 def test_columns_that_repeat_another_are_dropped_and_named():
