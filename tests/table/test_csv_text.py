@@ -40,7 +40,8 @@ def read(table, **kwargs):
         ("SEP=,\r\na,b\r\n1,2\r\n", {"a": [1], "b": [2]}),
         ("price (net, EUR);area\n1;2\n", {"price (net, EUR)": [1], "area": [2]}),
         ("area;price (net, EUR)\n1;2\n", {"area": [1], "price (net, EUR)": [2]}),
-        ("a,b\n1,None\n", {"a": [1], "b": [None]}),
+        ("a,b\n1,None\n,2\n", {"a": [1, None], "b": [None, 2]}),
+        ("a,b\n1,None\n,Some\n", {"a": [1, None], "b": ["None", "Some"]}),
     ],
 )
 def test_usual_text_is_understood(text, expected):

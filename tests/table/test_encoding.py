@@ -396,3 +396,26 @@ def test_columns_that_repeat_another_are_dropped_and_named():
     ]
     encoding = TableEncoding.fit(frame.drop("again"), "y")
     assert encoding.report == ["column 'town' dropped: the same as 'city' in every row"]
+
+
+def test_none_is_a_level_among_words_and_missing_among_numbers():
+    words = ["None", "Some", "Marked"] * (N // 3)
+    numbers = ["None", *map(str, range(1, N))]
+    days = ["None", *(f"2024-01-{1 + k % 28:02d}" for k in range(1, N))]
+    columns = {"w": words, "n": numbers, "d": days, "b": ["None", "true", "FALSE"] * (N // 3)}
+    frame = table(*(pl.Series(name, column) for name, column in columns.items()))
+    encoding = TableEncoding.fit(frame.select("n", "w", "b", "d", "y"), "y")
+    assert encoding.feature_names[:6] == ["n", "w=Marked", "w=None", "w=Some", "b", "d (years)"]
+    rows = encoding.encode(frame).X
+    assert np.isnan(rows[0, [0, 4, 5]]).all()
+    alone = pl.DataFrame([pl.Series(name, ["None"]) for name in columns])
+    np.testing.assert_array_equal(encoding.encode(alone).X[0], rows[0])
+    assert TableEncoding.fit(frame.select("w", "x"), "w").classes == ("Marked", "None", "Some")
+
+
+def test_codes_among_words_are_categories():
+    codes = ["A", *(f"0{k}.{j}" for k in range(3) for j in range(4))]
+    frame = table(pl.Series("code", (codes * N)[:N]))
+    assert "code=01.1" in TableEncoding.fit(frame, "y").feature_names
+    with pytest.raises(TableError, match="or --drop code"):
+        TableEncoding.fit(frame.with_columns(pl.col("code").str.strip_chars_start("0.")), "y")

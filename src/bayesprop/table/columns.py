@@ -30,6 +30,7 @@ from bayesprop.table.values import (
     check_dtype,
     check_text,
     cleaned,
+    hold_codes,
     is_number,
     looks_like_number,
     reading,
@@ -262,7 +263,7 @@ def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
     n_levels = known.n_unique()
     is_few = n_levels <= FEW_LEVELS and (n_levels <= len(known) / 2 or n_levels <= 2)
     if not is_declared:
-        check_text(text, allow_numbers=is_few or are_codes(known))
+        check_text(text, allow_numbers=is_few or are_codes(known) or hold_codes(known))
     missing = len(text) - len(known)
     if n_levels == 1:
         return _constant(CategoryColumn(name, missing > 0, levels=(known[0],)), quoted(known[0]))

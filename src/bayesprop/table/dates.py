@@ -145,7 +145,7 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
         return (series.to_physical() // 1000).cast(pl.Datetime("us"))
     if series.dtype.is_temporal():
         return series.cast(pl.Datetime("us"))
-    text = series.cast(pl.String)
+    text = series.cast(pl.String).replace("None", None)  # as a whole column of them is read
     form = form or form_of(text) or FORMS[0]
     moments = _parsed(text, form)
     wrong = moments.is_null() & text.is_not_null()
