@@ -106,12 +106,15 @@ class TableEncoding:
         Sentences on what was filled, grouped or dropped.
     classes
         The labels that the target may have, sorted; empty where the target is a number.
+    questions
+        Those of the report that ask the owner of the table something; not stored.
     """
 
     target_name: str
     columns: tuple[EncodedColumn, ...]
     report: list[str] = field(default_factory=list)
     classes: tuple[Label, ...] = ()
+    questions: list[str] = field(default_factory=list, compare=False)
 
     @classmethod
     def fit(
@@ -132,9 +135,10 @@ class TableEncoding:
         is_class = (task or choose_task(series).task) == "classification"
         classes = fit_classes(series) if is_class else ()
         codes = class_codes(series, classes) if is_class else target_numbers(series)
+        fitted = fit_columns(frame.drop(target), words=words)
+        questions = [text for one in fitted if one.is_question for text in one.sentences]
         fitted = [
-            marked_where_telling(one, frame[one.name], codes, is_class=is_class)
-            for one in fit_columns(frame.drop(target), words=words)
+            marked_where_telling(one, frame[one.name], codes, is_class=is_class) for one in fitted
         ]
         fitted = _without_doubles(fitted, frame)
         labels, y = numbers_of(target, codes, classes)
@@ -145,7 +149,7 @@ class TableEncoding:
             raise TableError(
                 f"no column is left to predict {quoted(target)} from: {'; '.join(report) or 'none'}"
             )
-        return cls(target, columns, report, classes)
+        return cls(target, columns, report, classes, questions)
 
     @property
     def task(self) -> str:
