@@ -419,3 +419,16 @@ def test_codes_among_words_are_categories():
     assert "code=01.1" in TableEncoding.fit(frame, "y").feature_names
     with pytest.raises(TableError, match="or --drop code"):
         TableEncoding.fit(frame.with_columns(pl.col("code").str.strip_chars_start("0.")), "y")
+
+
+def test_what_holds_of_several_columns_is_said_once():
+    days = [f"2024-01-{1 + k % 28:02d}" for k in range(N)]
+    bands, answers = ["24-", "25+"] * (N // 2), ["0_no", "1_yes"] * (N // 2)
+    columns = {"from": days, "to": days[::-1], "age": bands, "wife": bands[::-1], "ill": answers}
+    frame = table(*(pl.Series(name, column) for name, column in columns.items()))
+    assert TableEncoding.fit(frame, "y").report == [
+        "2 columns of dates or times, used as years, weekday: 'from' such as '2024-01-01',"
+        f" 'to' such as {days[-1]!r}",
+        "2 columns of text that begins as numbers do, used as categories: 'age' such as '24-',"
+        " 'wife' such as '24-'",
+    ]

@@ -287,5 +287,10 @@ def _questioned(column: CategoryColumn, known: pl.Series) -> FittedColumn:
         return FittedColumn(column.name, column, (sentence,), is_question=True)
     if not looks_like_number(known).all():
         return FittedColumn(column.name, column)
-    sentence = f"column {name} is text such as {quoted(column.levels[0])}: {used}, not as numbers"
-    return FittedColumn(column.name, column, (sentence,))
+    remark = Remark(
+        f" is text such as {quoted(column.levels[0])}: {used}, not as numbers",
+        "of text that begins as numbers do, used as categories",
+        column.name,
+        f"such as {quoted(column.levels[0])}",
+    )
+    return FittedColumn(column.name, column, (remark,))

@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from bayesprop.table.encoded import Encoded, EncodedColumn
 from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, quoted
+from bayesprop.table.remarks import Remark
 
 _DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
@@ -87,14 +88,17 @@ def fit_dates(series: pl.Series) -> tuple[DateColumn | None, str] | None:
     moments = read_dates(series, form)
     seconds = _seconds(moments.drop_nulls())
     parts = _varying(seconds, form)
-    name = quoted(series.name)
     if not parts:
-        return None, f"column {name} dropped: it is {quoted(series.drop_nulls()[0])} in every row"
+        value = quoted(series.drop_nulls()[0])
+        gone = f" dropped: it is {value} in every row", "dropped, the same in every row"
+        return None, Remark(*gone, series.name)
     column = DateColumn(series.name, len(seconds) < len(series), form=form, parts=parts)
     example = quoted(series.drop_nulls()[0])
     used = ", ".join(parts)
     how = "" if form in ("", "%Y-%m-%d") else f", read as {_in_words(form)}"
-    return column, f"column {name} holds dates or times such as {example}{how}: used as {used}"
+    sentence = f" holds dates or times such as {example}{how}: used as {used}"
+    shared = f"of dates or times{how}, used as {used}"
+    return column, Remark(sentence, shared, series.name, f"such as {example}")
 
 
 def form_of(series: pl.Series) -> str | None:

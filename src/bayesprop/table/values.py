@@ -25,7 +25,7 @@ MISSING = (
 NONE = "None"
 """A missing value among numbers and dates, a level among words: "None", "Some", "Marked"."""
 _CODE = r"^\d{4,}$"
-_MARKED_NUMBER = r"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*[^\d\s]{0,6}$"
+_MARKED_NUMBER = r"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*[^\d\s_]{0,6}$"
 _CENSORED = r"^\s*[<>]=?\s*[+-]?[\d.]"
 _NUMBER = r"^([$€£¥]?)\s*([+-]?)\s*([$€£¥]?)\s*(\d[\d.,' ]*)\s*([%$€£¥]?)$"
 THOUSANDS, DECIMAL_COMMA, PLAIN = "thousands", "decimal comma", ""
