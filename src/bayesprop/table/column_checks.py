@@ -25,6 +25,7 @@ _WORD = re.compile(
 _ID = re.compile(r"(.*[_ .-])?(id|ID|Id|nr|no|number|#)|.*[a-z](ID|Id|#)|(id|ID|Id)[_ .A-Z].*")
 _CODE = r"^[A-Za-z]{0,6}[-_. ]?\d+[A-Za-z]?$"
 _LEAST_GROUPS, _LEAST_SIZE = 5, 2.0
+_LEAST_UNNAMED = 10  # groups of a column that is not named as one, which may be a kind with traits
 _MOST_ROWS, _MOST_COLUMNS = 5000, 100
 _LOG_CHANCE = -25.0
 """Log of the chance by shuffled rows that columns stay the same within groups, to say something."""
@@ -48,9 +49,9 @@ def likely_group(frame: pl.DataFrame, target: str) -> Likely | None:
     """Find the column that most likely names what rows belong to; None where none looks like it.
 
     It has five values or more, of two rows or more on average. Its name or values are those of
-    identifiers, or other columns are constant within its values, as age is of a patient, where
-    shuffled rows would not be so once in e^25 times. A column that only rises or falls with it, as
-    a price in another currency, says nothing of that.
+    identifiers, or it has ten or more, and other columns are constant within them, as age is of a
+    patient, where shuffled rows would not be so once in e^25 times. A column that only rises or
+    falls with it, as a price in another currency, says nothing of that.
     """
     if len(frame.columns) > _MOST_COLUMNS + 1:
         frame = frame.select(*frame.columns[:_MOST_COLUMNS], target)
@@ -61,7 +62,11 @@ def likely_group(frame: pl.DataFrame, target: str) -> Likely | None:
     for name, others in sorted(named, key=lambda pair: -len(pair[1])):
         if others or _is_named(name):
             return Likely(name, _why(rows, name, others))
-    repeated = [(name, others) for name, others in agreeing if len(others) >= 2]
+    repeated = [
+        (name, others)
+        for name, others in agreeing
+        if len(others) >= 2 and rows[name].n_unique() >= _LEAST_UNNAMED
+    ]
     if not repeated:
         return None
     name, others = max(

@@ -12,7 +12,7 @@ import polars as pl
 from jaxtyping import Float
 
 from bayesprop.table.encoded import Encoded, EncodedColumn
-from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, quoted
+from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, one_line, quoted
 from bayesprop.table.remarks import Remark
 
 _DATES = (
@@ -136,7 +136,10 @@ def check_dates(text: pl.Series) -> None:
     odd = at_rows(text, moments.is_null() & text.is_not_null())
     name = quoted(text.name)
     if n < n_known:
-        raise TableError(f"column {name} holds dates such as {usual}, but {odd}: {CORRECT_IT}")
+        raise TableError(
+            f"column {name} holds dates such as {usual}, but {odd}: {CORRECT_IT}, or --drop"
+            f" {one_line(text.name)}"
+        )
     raise TableError(
         f"column {name} holds dates of several forms, such as {usual}, but {odd}: write them all"
         " as 2024-01-31, or take the column out"
