@@ -40,7 +40,16 @@ def read(table, **kwargs):
         ("SEP=,\r\na,b\r\n1,2\r\n", {"a": [1], "b": [2]}),
         ("price (net, EUR);area\n1;2\n", {"price (net, EUR)": [1], "area": [2]}),
         ("area;price (net, EUR)\n1;2\n", {"area": [1], "price (net, EUR)": [2]}),
-        ("a,b\n1,None\n", {"a": [1], "b": [None]}),
+        ("a b  y\n1 x 3.5\n\n2   y 4\n", {"a": [1, 2], "b": ["x", "y"], "y": [3.5, 4.0]}),
+        (
+            '"a" "b c"\n"1" 2 "x z"\n"2" NA "y"\n',
+            {"rownames": [1, 2], "a": [2, None], "b c": ["x z", "y"]},
+        ),
+        ("  a  b\n 1.5 2\n 2.5 3\n", {"a": [1.5, 2.5], "b": [2, 3]}),
+        ("name of thing\na red car\na blue car\n", {"name of thing": ["a red car", "a blue car"]}),
+        ("price net\n3\n4\n", {"price net": [3, 4]}),
+        ("a,b\n1,None\n,2\n", {"a": [1, None], "b": [None, 2]}),
+        ("a,b\n1,None\n,Some\n", {"a": [1, None], "b": ["None", "Some"]}),
     ],
 )
 def test_usual_text_is_understood(text, expected):

@@ -143,7 +143,8 @@ def test_gaps_that_tell_of_a_class_are_marked():
     frame = frame.with_columns(y=pl.Series(["a"] * 40 + ["b"] * 40))
     encoding = TableEncoding.fit(frame, "y")
     assert encoding.feature_names == ["x"]
-    assert "column 'z' dropped: it is 'u' wherever it has a value" in encoding.report
+    both = "2 columns dropped, the same wherever it has a value: 'z', 'w'"
+    assert encoding.report == [both]
 
 
 def test_gaps_that_training_did_not_have_are_counted():
@@ -153,10 +154,12 @@ def test_gaps_that_training_did_not_have_are_counted():
     np.testing.assert_array_equal(rows[:, 0], [np.nan, 1.0, np.nan])
     np.testing.assert_array_equal(rows[1, 1:], np.full(3, np.nan))
     assert warnings == [
-        "column 'x': 2 values missing, where the training data had none: error bars are wider"
-        " there",
-        "column 'city': 1 value missing, where the training data had none: error bars are wider"
-        " there",
+        "2 columns with values missing where the training data had none, so that error bars are"
+        " wider: 'x' 2, 'city' 1"
+    ]
+    _, warnings = encoding.encode(new.with_columns(city=pl.lit("Oslo")))
+    assert warnings == [
+        "column 'x': 2 values missing, where the training data had none: error bars are wider there"
     ]
 
 
@@ -171,6 +174,11 @@ def test_gaps_that_training_did_not_have_are_counted():
         (pl.Series("id", range(N)), "it numbers the rows"),
         (pl.Series("unnamed_1", range(N)), "it numbers the rows"),
         (pl.Series("Customer ID", np.random.default_rng(0).permutation(N)), "it numbers the rows"),
+        (pl.Series("rownames", range(1, N + 1)), "it numbers the rows"),
+        (pl.Series("studyid", range(1000, 1000 + N)), "it numbers the rows"),
+        (pl.Series("UserId", range(1000, 1000 + N)), "it numbers the rows"),
+        (pl.Series("X", range(1, N + 1)), "it numbers the rows"),
+        (pl.Series("case", range(N)), "it numbers the rows"),
     ],
 )
 def test_columns_without_use_are_dropped_with_a_sentence(column, reason):
@@ -186,8 +194,11 @@ def test_numbers_that_only_look_like_row_numbers_stay():
     frame = table(
         pl.Series("width", range(N)), pl.Series("id", np.arange(N) + 0.5),
         pl.Series("user_id", [i // 2 for i in range(N)]),
+        pl.Series("paid", np.random.default_rng(1).permutation(N)),
+        pl.Series("X", np.random.default_rng(2).permutation(N)),
     )  # fmt: skip
-    assert TableEncoding.fit(frame, "y").feature_names == ["x", "width", "id", "user_id"]
+    encoding = TableEncoding.fit(frame, "y")
+    assert encoding.feature_names == ["x", "width", "id", "user_id", "paid", "X"]
 
 
 @pytest.mark.parametrize(
@@ -371,11 +382,53 @@ def test_censored_values_are_named(name):
     frame = frame.with_columns(pl.Series(name, ["<0.5", *map(str, range(1, N))]))
     with pytest.raises(TableError, match=r"'<0.5' in data row 1: it is censored"):
         TableEncoding.fit(frame, "y", "regression")
+    words = pl.Series(name, ["<5", "5 ft", "6 ft", *map(str, range(3, N))])
+    with pytest.raises(TableError, match=r"correct it, or leave it empty"):
+        TableEncoding.fit(frame.with_columns(words), "y", "regression")
 
 
 def test_columns_that_repeat_another_are_dropped_and_named():
     frame = table(CITY, CITY.alias("town"), X.alias("again"), (X + 0.0).reverse().alias("other"))
     encoding = TableEncoding.fit(frame, "y")
     assert [column.name for column in encoding.columns] == ["x", "city", "other"]
-    assert "column 'town' dropped: the same as 'city' in every row" in encoding.report
-    assert "column 'again' dropped: the same as 'x' in every row" in encoding.report
+    assert encoding.report == [
+        "2 columns dropped, the same as others: 'town' as 'city', 'again' as 'x'"
+    ]
+    encoding = TableEncoding.fit(frame.drop("again"), "y")
+    assert encoding.report == ["column 'town' dropped: the same as 'city' in every row"]
+
+
+def test_none_is_a_level_among_words_and_missing_among_numbers():
+    words = ["None", "Some", "Marked"] * (N // 3)
+    numbers = ["None", *map(str, range(1, N))]
+    days = ["None", *(f"2024-01-{1 + k % 28:02d}" for k in range(1, N))]
+    columns = {"w": words, "n": numbers, "d": days, "b": ["None", "true", "FALSE"] * (N // 3)}
+    frame = table(*(pl.Series(name, column) for name, column in columns.items()))
+    encoding = TableEncoding.fit(frame.select("n", "w", "b", "d", "y"), "y")
+    assert encoding.feature_names[:6] == ["n", "w=Marked", "w=None", "w=Some", "b", "d (years)"]
+    rows = encoding.encode(frame).X
+    assert np.isnan(rows[0, [0, 4, 5]]).all()
+    alone = pl.DataFrame([pl.Series(name, ["None"]) for name in columns])
+    np.testing.assert_array_equal(encoding.encode(alone).X[0], rows[0])
+    assert TableEncoding.fit(frame.select("w", "x"), "w").classes == ("Marked", "None", "Some")
+
+
+def test_codes_among_words_are_categories():
+    codes = ["A", *(f"0{k}.{j}" for k in range(3) for j in range(4))]
+    frame = table(pl.Series("code", (codes * N)[:N]))
+    assert "code=01.1" in TableEncoding.fit(frame, "y").feature_names
+    with pytest.raises(TableError, match="or --drop code"):
+        TableEncoding.fit(frame.with_columns(pl.col("code").str.strip_chars_start("0.")), "y")
+
+
+def test_what_holds_of_several_columns_is_said_once():
+    days = [f"2024-01-{1 + k % 28:02d}" for k in range(N)]
+    bands, answers = ["24-", "25+"] * (N // 2), ["0_no", "1_yes"] * (N // 2)
+    columns = {"from": days, "to": days[::-1], "age": bands, "wife": bands[::-1], "ill": answers}
+    frame = table(*(pl.Series(name, column) for name, column in columns.items()))
+    assert TableEncoding.fit(frame, "y").report == [
+        "2 columns of dates or times, used as years, weekday: 'from' such as '2024-01-01',"
+        f" 'to' such as {days[-1]!r}",
+        "2 columns of text that begins as numbers do, used as categories: 'age' such as '24-',"
+        " 'wife' such as '24-'",
+    ]

@@ -48,6 +48,25 @@ def test_without_the_name_columns_that_repeat_together_are_found():
     assert "'age' and 1 other column stay the same" in found.why
 
 
+def test_a_sum_in_two_currencies_is_no_group_nor_is_a_word_that_only_begins_as_one():
+    rng = np.random.default_rng(5)
+    dollars = rng.integers(1, 30, 300)
+    frame = pl.DataFrame(
+        {
+            "Personal": rng.integers(0, 40, 300),
+            "dollars": dollars,
+            "euros": 0.9 * dollars,
+            "debt": -dollars,
+            "y": rng.standard_normal(300),
+        }
+    )
+    assert likely_group(frame, "y") is None
+    county = frame.with_columns(county=pl.Series([f"c{k}" for k in dollars]))
+    found = likely_group(county.rename({"county": "place"}), "y")
+    assert found is not None
+    assert found.column == "place"
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_columns_of_independent_rows_are_no_groups(seed):
     rng = np.random.default_rng(seed)
@@ -103,7 +122,16 @@ def test_columns_that_almost_are_the_target_are_named_and_others_not():
     assert sentence.startswith("column 'net' alone explains 100 % of 'y'")
     assert sentence.endswith("--drop net")
     (sentence,) = named(pl.DataFrame({"is low": np.where(y < 1.0, "yes", "no"), **honest}))
-    assert "'is low' divides 'y' into ranges" in sentence
+    assert "'is low' alone divides 'y' into ranges" in sentence
+    (sentence,) = named(pl.DataFrame({"net": close, "gross": 2.0 * close, **honest}))
+    assert sentence == (
+        "2 columns alone explain nearly all of 'y'; leave out by --drop those known only with it,"
+        " or made from it: 'net', 'gross'"
+    )
+    three = np.where(y < 0.7, "low", np.where(y < 1.4, "usual", "high"))
+    codes = pl.DataFrame({"code": pl.Series(three).str.slice(0, 1), "b": honest["b"], "y": three})
+    (sentence,) = named(codes)
+    assert "'code' alone tells the classes of 'y' apart" in sentence
     labels = np.where(y < 1.0, "ill", "well")
     (sentence,) = named(pl.DataFrame({"net": close, "b": honest["b"], "y": labels}))
     assert "'net' alone tells the classes of 'y' apart" in sentence

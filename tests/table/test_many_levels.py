@@ -156,4 +156,4 @@ def test_codes_of_post_are_text(name, values, is_text):
     fitted = fit_column(pl.Series(name, values))
     assert hasattr(fitted.column, "levels") == is_text
     if is_text:
-        assert fitted.sentence == f"column {name!r} holds codes of post: used as text"
+        assert fitted.sentences == (f"column {name!r} holds codes of post: used as text",)

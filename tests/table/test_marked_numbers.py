@@ -59,10 +59,10 @@ def test_codes_that_begin_with_0_are_levels():
 
 
 def test_numbers_that_may_stand_for_missing_ones_are_asked_about():
-    said = fit_column(pl.Series("c", [1.0, -999.0, 3.0, -999.0, 2.0])).sentence
+    said = fit_column(pl.Series("c", [1.0, -999.0, 3.0, -999.0, 2.0])).sentences[0]
     assert "holds -999 in 2 rows, far from all others: if that stands for a missing value" in said
-    assert fit_column(pl.Series("c", [-999.0, -998.0, -999.0])).sentence is None
-    assert fit_column(pl.Series("c", [900.0, 999.0, 999.0, 950.0])).sentence is None
+    assert fit_column(pl.Series("c", [-999.0, -998.0, -999.0])).sentences == ()
+    assert fit_column(pl.Series("c", [900.0, 999.0, 999.0, 950.0])).sentences == ()
 
 
 def test_a_target_with_marks_is_a_number():

@@ -33,6 +33,7 @@ KIND_NOTES = {
     COUNT: "The target is taken for counts: the bounds of intervals are whole numbers from 0 on, "
     "log-likelihoods are of probabilities, and PIT values are drawn within their step.",
 }
+_LITTLE = 0.01  # of the doubt
 _MISSING = "The model file does not hold the baselines, which need the training rows."
 Details = TypeVar("Details", NumberDetails, ClassDetails)
 
@@ -242,16 +243,18 @@ def _kind_notes(estimator: Any) -> tuple[str, ...]:
 
 
 def _on_gaps(rows: Rows, predicted: Any) -> tuple[str, ...]:
-    """Say what missing values cost the rows that are judged."""
+    """Say what missing values cost the rows that are judged, if it is more than a little."""
     gap = np.asarray(np.isnan(rows.X).any(axis=1))
     if not gap.any():
         return ()
+    cost = float(np.mean(predicted.gap_share[gap]))
+    if cost < _LITTLE:
+        return ()
     n = int(gap.sum())
     have = "rows has gaps, whose" if n == 1 else "rows have gaps, whose"
-    share = percent(float(np.mean(predicted.gap_share[gap])))
     return (
-        f"{n} of {len(gap)} {have} missing values make {share} of the doubt on average: measuring "
-        "them would take it away.",
+        f"{n} of {len(gap)} {have} missing values make {percent(cost)} of the doubt on average: "
+        "measuring them would take it away.",
     )
 
 

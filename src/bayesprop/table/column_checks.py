@@ -13,16 +13,19 @@ from scipy import stats
 
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import counted, one_line, quoted
+from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.values import as_levels
 
 _WORD = re.compile(
-    r"subject|patient|person|participant|user|customer|client|student|pupil|school|teacher|family"
-    r"|household|hospital|clinic|machine|device|sensor|station|animal|batch|speaker",
+    r"(subject|patient|person|participant|user|customer|client|student|pupil|school|teacher|family"
+    r"|household|hospital|clinic|machine|device|sensor|station|animal|batch|speaker)"
+    r"s?[_ .-]?(id|no|nr|num|number|code|name)?(?![a-z])",
     re.I,
 )
 _ID = re.compile(r"(.*[_ .-])?(id|ID|Id|nr|no|number|#)|.*[a-z](ID|Id|#)|(id|ID|Id)[_ .A-Z].*")
 _CODE = r"^[A-Za-z]{0,6}[-_. ]?\d+[A-Za-z]?$"
 _LEAST_GROUPS, _LEAST_SIZE = 5, 2.0
+_LEAST_UNNAMED = 10  # groups of a column that is not named as one, which may be a kind with traits
 _MOST_ROWS, _MOST_COLUMNS = 5000, 100
 _LOG_CHANCE = -25.0
 """Log of the chance by shuffled rows that columns stay the same within groups, to say something."""
@@ -46,8 +49,9 @@ def likely_group(frame: pl.DataFrame, target: str) -> Likely | None:
     """Find the column that most likely names what rows belong to; None where none looks like it.
 
     It has five values or more, of two rows or more on average. Its name or values are those of
-    identifiers, or other columns are constant within its values, as age is of a patient, where
-    shuffled rows would not be so once in e^25 times.
+    identifiers, or it has ten or more, and other columns are constant within them, as age is of a
+    patient, where shuffled rows would not be so once in e^25 times. A column that only rises or
+    falls with it, as a price in another currency, says nothing of that.
     """
     if len(frame.columns) > _MOST_COLUMNS + 1:
         frame = frame.select(*frame.columns[:_MOST_COLUMNS], target)
@@ -58,10 +62,16 @@ def likely_group(frame: pl.DataFrame, target: str) -> Likely | None:
     for name, others in sorted(named, key=lambda pair: -len(pair[1])):
         if others or _is_named(name):
             return Likely(name, _why(rows, name, others))
-    repeated = [(name, others) for name, others in agreeing if len(others) >= 2]
+    repeated = [
+        (name, others)
+        for name, others in agreeing
+        if len(others) >= 2 and rows[name].n_unique() >= _LEAST_UNNAMED
+    ]
     if not repeated:
         return None
-    name, others = max(repeated, key=lambda pair: len(pair[1]))
+    name, others = max(
+        repeated, key=lambda pair: (len(pair[1]), not rows[pair[0]].dtype.is_float())
+    )
     return Likely(name, _why(rows, name, others))
 
 
@@ -88,8 +98,18 @@ def _agreeing(rows: pl.DataFrame, name: str) -> list[str]:
     return [
         other
         for other in others
-        if counts[other].max() == 1 and log_chance(rows[other], sizes) < _LOG_CHANCE
+        if counts[other].max() == 1
+        and log_chance(rows[other], sizes) < _LOG_CHANCE
+        and not _is_monotone(rows.select(name, other))
     ]
+
+
+def _is_monotone(pair: pl.DataFrame) -> bool:
+    """Whether one column of numbers, sorted, sorts the other, up or down."""
+    if not all(kind.is_numeric() for kind in pair.dtypes):
+        return False
+    values = pair.drop_nulls().unique().sort(pair.columns[0])[pair.columns[1]]
+    return values.is_sorted() or values.is_sorted(descending=True)
 
 
 def log_chance(column: pl.Series, sizes: np.ndarray) -> float:
@@ -110,27 +130,30 @@ def _why(rows: pl.DataFrame, name: str, others: list[str]) -> str:
 
 
 def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: Rows) -> list[str]:
-    """Return a sentence on every column that alone tells the target, at most three.
+    """Return what is to be said of columns that alone tell the target, of at most three.
 
     frame, rows
         The rows to learn from, as they are in the table and as numbers.
     """
-    if len(rows.y) < _LEAST_ROWS or len(encoding.classes) > 2:
+    if len(rows.y) < _LEAST_ROWS:
         return []
     some = np.random.default_rng(0).permutation(len(rows.y))[:_MOST_ROWS]
     names = [column.name for column in encoding.columns for _ in column.feature_names]
     x, y = rows.filled[some], rows.y[some]
-    score, least = (telling, TELLING) if encoding.classes else (explained, EXPLAINED)
     scores = dict.fromkeys(names, 0.0)
-    for name, one in zip(names, score(x, y).tolist(), strict=True):
-        scores[name] = max(scores[name], one)
+    if len(encoding.classes) <= 2:
+        alone = telling(x, y) if encoding.classes else explained(x, y)
+        for name, one in zip(names, alone.tolist(), strict=True):
+            scores[name] = max(scores[name], one)
+    divides = _settles if encoding.classes else _cuts
     for name in scores:
-        if not encoding.classes and _cuts(as_levels(frame[name]).gather(some).to_numpy(), y):
+        if divides(as_levels(frame[name]).gather(some).to_numpy(), y):
             scores[name] = _RANGES
+    least = TELLING if encoding.classes else EXPLAINED
     worst = sorted(
         (name for name in scores if scores[name] >= least), key=lambda name: -scores[name]
     )
-    return [_sentence(name, encoding, scores[name]) for name in worst[:_MOST_NAMED]]
+    return joined(_remark(name, encoding, scores[name]) for name in worst[:_MOST_NAMED])
 
 
 def explained(x: Float[np.ndarray, "n k"], y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " k"]:
@@ -170,14 +193,25 @@ def _cuts(levels: np.ndarray, y: Float[np.ndarray, " n"]) -> bool:
     return all(high < low for (_, high), (low, _) in pairwise(ends))
 
 
-def _sentence(name: str, encoding: TableEncoding, score: float) -> str:
-    target, column = quoted(encoding.target_name), quoted(name)
-    alone = f"alone explains {100.0 * score:.0f} % of {target}"
+def _settles(levels: np.ndarray, y: np.ndarray) -> bool:
+    """Whether all rows of one level are of one class, which chance does not explain."""
+    pairs = pl.DataFrame({"level": levels, "class": y.astype(str)}).drop_nulls()
+    groups = pairs.group_by("level").agg(pl.len().alias("n"), pl.col("class").n_unique())
+    if len(pairs) < _LEAST_ROWS or groups["class"].max() != 1:
+        return False
+    return log_chance(pairs["class"], groups["n"].to_numpy()) < _LOG_CHANCE
+
+
+def _remark(name: str, encoding: TableEncoding, score: float) -> Remark:
+    target = quoted(encoding.target_name)
+    one, several = f"explains {100.0 * score:.0f} % of {target}", f"explain nearly all of {target}"
     if encoding.classes:
-        alone = f"alone tells the classes of {target} apart"
+        one, several = (f"{verb} the classes of {target} apart" for verb in ("tells", "tell"))
     elif score == _RANGES:
-        alone = f"divides {target} into ranges"
-    return (
-        f"column {column} {alone}: if it is known only with the target, or made from it, leave it"
-        f" out by --drop {one_line(name)}"
+        one, several = (f"{verb} {target} into ranges" for verb in ("divides", "divide"))
+    return Remark(
+        f" alone {one}: if it is known only with the target, or made from it, leave it out by"
+        f" --drop {one_line(name)}",
+        f"alone {several}; leave out by --drop those known only with it, or made from it",
+        name,
     )

@@ -18,6 +18,8 @@ import polars as pl
 from bayesprop.table.dates import DateColumn, fit_dates
 from bayesprop.table.encoded import Encoded, EncodedColumn
 from bayesprop.table.errors import TableError, counted, quoted, together
+from bayesprop.table.remarks import Remark
+from bayesprop.table.row_numbers import numbers_rows
 from bayesprop.table.target_encoded import TargetEncodedColumn, of_unseen, places_of
 from bayesprop.table.values import (
     WRITTEN,
@@ -28,6 +30,7 @@ from bayesprop.table.values import (
     check_dtype,
     check_text,
     cleaned,
+    hold_codes,
     is_number,
     looks_like_number,
     reading,
@@ -37,23 +40,22 @@ from bayesprop.table.values import (
 
 MOSTLY_UNIQUE = 0.8  # levels a row beyond which text names the rows
 FEW_LEVELS = 10  # text with so few different values is a category whatever it looks like
-_ID_NAME = re.compile(r"(unnamed.*|index|idx|id|row|row_?(id|no|nr|number)|.*[_ ]id)", re.I)
 _POST_NAME = re.compile(r"(zip|post(al)?)[_ ]?(code)?s?|plz|postleitzahl", re.I)
 _STAND_INS = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
 
 
 class FittedColumn(NamedTuple):
-    """How a column is to be encoded (None: dropped), and a sentence where that needs one.
+    """How a column is to be encoded (None: dropped), and sentences where that needs any.
 
     is_constant
         Whether it is the same wherever it has a value: of use only if its gaps tell something.
     is_question
-        Whether the sentence asks its owner something.
+        Whether a sentence asks its owner something.
     """
 
     name: str
     column: EncodedColumn | None
-    sentence: str | None = None
+    sentences: tuple[str, ...] = ()
     is_constant: bool = False
     is_question: bool = False
 
@@ -162,7 +164,7 @@ def fit_columns(
     try:
         together(*steps, *(partial(fit, name) for name in frame.columns))
     except TableError as error:
-        questions = [one.sentence for one in fitted if one.is_question and one.sentence]
+        questions = [text for one in fitted if one.is_question for text in one.sentences]
         raise TableError(*error.problems, *questions) from None
     return fitted
 
@@ -180,11 +182,11 @@ def fit_column(series: pl.Series, *, is_text: bool = False) -> FittedColumn:
         series = cleaned(series) if is_text else typed(cleaned(series))
     if not is_text and (dates := fit_dates(series)) is not None:
         column, sentence = dates
-        return FittedColumn(series.name, column, sentence, is_constant=column is None)
+        return FittedColumn(series.name, column, (sentence,), is_constant=column is None)
     if _are_post_codes(series):
         fitted = _fit_text(as_levels(series))
         as_text = f"column {quoted(series.name)} holds codes of post: used as text"
-        return fitted if fitted.column is None else fitted._replace(sentence=as_text)
+        return fitted if fitted.column is None else fitted._replace(sentences=(as_text,))
     if series.dtype != pl.String:
         return _fit_numbers(series)
     found = None if is_text or are_codes(series.drop_nulls()) else unmarked(series)
@@ -195,26 +197,30 @@ def _fit_marked(text: pl.Series, found: Unmarked) -> FittedColumn:
     fitted = _fit_numbers(found.numbers.alias(text.name))
     if not isinstance(fitted.column, NumericColumn):
         return fitted
-    said = "; ".join(filter(None, (reading(text, found.numbers), fitted.sentence)))
     column = replace(fitted.column, written=found.written)
-    return fitted._replace(column=column, sentence=said)
+    said = (reading(text, found.numbers), *fitted.sentences)
+    return fitted._replace(column=column, sentences=said)
 
 
 def _fit_numbers(series: pl.Series) -> FittedColumn:
     name, numbers = series.name, as_numbers(series)
     known = numbers.drop_nulls().sort()
     if known.is_empty():
-        return _dropped(name, "it has no values")
+        return _dropped(name, "it has no values", "which have no values")
     column = NumericColumn(name, len(known) < len(numbers))
-    sentence = _stand_in(numbers)
+    asked = _stand_in(numbers)
     if known[0] == known[-1]:
         return _constant(column, f"{known[0]:g}")
-    if _is_row_number(name, known):
-        return _dropped(name, "it numbers the rows (rename it to keep it)")
-    return FittedColumn(name, column, sentence, is_question=sentence is not None)
+    if numbers_rows(numbers):
+        return _dropped(
+            name,
+            "it numbers the rows (rename it to keep it)",
+            "which number the rows (rename one to keep it)",
+        )
+    return FittedColumn(name, column, asked, is_question=bool(asked))
 
 
-def _stand_in(numbers: pl.Series) -> str | None:
+def _stand_in(numbers: pl.Series) -> tuple[str, ...]:
     """Ask about a number that people write for a missing value, where it is far from all others."""
     for value in _STAND_INS:
         n = int((numbers == value).sum())
@@ -225,20 +231,21 @@ def _stand_in(numbers: pl.Series) -> str | None:
         if (value < 0.0 <= low) or (value > 0.0 and 5.0 * max(abs(low), abs(high)) < value):
             return (
                 f"column {quoted(numbers.name)} holds {value:g} in {counted(n, 'row')}, far from"
-                " all others: if that stands for a missing value, leave it empty"
+                " all others: if that stands for a missing value, leave it empty",
             )
-    return None
+    return ()
 
 
 def _constant(column: NumericColumn | CategoryColumn, value: str) -> FittedColumn:
     """Drop a column, or leave it to whoever knows whether its gaps tell something."""
     where = "wherever it has a value" if column.missing else "in every row"
-    dropped = _dropped(column.name, f"it is {value} {where}", is_constant=True)
-    return dropped._replace(column=column if column.missing else None)
+    dropped = _dropped(column.name, f"it is {value} {where}", f"the same {where}")
+    return dropped._replace(column=column if column.missing else None, is_constant=True)
 
 
-def _dropped(name: str, reason: str, *, is_constant: bool = False) -> FittedColumn:
-    return FittedColumn(name, None, f"column {quoted(name)} dropped: {reason}", is_constant)
+def _dropped(name: str, reason: str, shared: str, detail: str = "") -> FittedColumn:
+    remark = Remark(f" dropped: {reason}", f"dropped, {shared}", name, detail)
+    return FittedColumn(name, None, (remark,))
 
 
 def _are_post_codes(series: pl.Series) -> bool:
@@ -249,30 +256,20 @@ def _are_post_codes(series: pl.Series) -> bool:
     return len(known) > 0 and bool(((known >= 1000.0) & (known == known.round())).all())
 
 
-def _is_row_number(name: str, known: pl.Series) -> bool:
-    """Say whether a column named like an identifier holds a different whole number in each row."""
-    if not _ID_NAME.fullmatch(name) or len(known) <= FEW_LEVELS:
-        return False
-    return known.n_unique() == len(known) and bool((known == known.round()).all())
-
-
 def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
     name, known = text.name, text.drop_nulls()
     if known.is_empty():
-        return _dropped(name, "it has no values")
+        return _dropped(name, "it has no values", "which have no values")
     n_levels = known.n_unique()
     is_few = n_levels <= FEW_LEVELS and (n_levels <= len(known) / 2 or n_levels <= 2)
     if not is_declared:
-        check_text(text, allow_numbers=is_few or are_codes(known))
+        check_text(text, allow_numbers=is_few or are_codes(known) or hold_codes(known))
     missing = len(text) - len(known)
     if n_levels == 1:
         return _constant(CategoryColumn(name, missing > 0, levels=(known[0],)), quoted(known[0]))
     if n_levels > FEW_LEVELS and n_levels > MOSTLY_UNIQUE * len(known):
-        return _dropped(
-            name,
-            f"{n_levels} different texts in {len(known)} rows name the rows rather than describe"
-            " them; make columns of what they say, if it tells of the target",
-        )
+        reason = f"{n_levels} different texts in {len(known)} rows name the rows"
+        return _dropped(name, reason, "whose texts name the rows", f"{n_levels}")
     column = CategoryColumn(name, missing > 0, levels=tuple(known.unique().sort()))
     return _questioned(column, known)
 
@@ -287,10 +284,13 @@ def _questioned(column: CategoryColumn, known: pl.Series) -> FittedColumn:
             f"column {name} holds numbers, but {quoted(stray[0])} in"
             f" {counted(len(stray), 'row')}: {used}; leave the field empty if the number is missing"
         )
-        return FittedColumn(column.name, column, sentence, is_question=True)
-    sentence = None
-    if looks_like_number(known).all():
-        sentence = (
-            f"column {name} is text such as {quoted(column.levels[0])}: {used}, not as numbers"
-        )
-    return FittedColumn(column.name, column, sentence)
+        return FittedColumn(column.name, column, (sentence,), is_question=True)
+    if not looks_like_number(known).all():
+        return FittedColumn(column.name, column)
+    remark = Remark(
+        f" is text such as {quoted(column.levels[0])}: {used}, not as numbers",
+        "of text that begins as numbers do, used as categories",
+        column.name,
+        f"such as {quoted(column.levels[0])}",
+    )
+    return FittedColumn(column.name, column, (remark,))

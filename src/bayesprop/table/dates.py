@@ -12,7 +12,8 @@ import polars as pl
 from jaxtyping import Float
 
 from bayesprop.table.encoded import Encoded, EncodedColumn
-from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, quoted
+from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, one_line, quoted
+from bayesprop.table.remarks import Remark
 
 _DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
@@ -87,14 +88,17 @@ def fit_dates(series: pl.Series) -> tuple[DateColumn | None, str] | None:
     moments = read_dates(series, form)
     seconds = _seconds(moments.drop_nulls())
     parts = _varying(seconds, form)
-    name = quoted(series.name)
     if not parts:
-        return None, f"column {name} dropped: it is {quoted(series.drop_nulls()[0])} in every row"
+        value = quoted(series.drop_nulls()[0])
+        gone = f" dropped: it is {value} in every row", "dropped, the same in every row"
+        return None, Remark(*gone, series.name)
     column = DateColumn(series.name, len(seconds) < len(series), form=form, parts=parts)
     example = quoted(series.drop_nulls()[0])
     used = ", ".join(parts)
     how = "" if form in ("", "%Y-%m-%d") else f", read as {_in_words(form)}"
-    return column, f"column {name} holds dates or times such as {example}{how}: used as {used}"
+    sentence = f" holds dates or times such as {example}{how}: used as {used}"
+    shared = f"of dates or times{how}, used as {used}"
+    return column, Remark(sentence, shared, series.name, f"such as {example}")
 
 
 def form_of(series: pl.Series) -> str | None:
@@ -132,7 +136,10 @@ def check_dates(text: pl.Series) -> None:
     odd = at_rows(text, moments.is_null() & text.is_not_null())
     name = quoted(text.name)
     if n < n_known:
-        raise TableError(f"column {name} holds dates such as {usual}, but {odd}: {CORRECT_IT}")
+        raise TableError(
+            f"column {name} holds dates such as {usual}, but {odd}: {CORRECT_IT}, or --drop"
+            f" {one_line(text.name)}"
+        )
     raise TableError(
         f"column {name} holds dates of several forms, such as {usual}, but {odd}: write them all"
         " as 2024-01-31, or take the column out"
@@ -145,7 +152,7 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
         return (series.to_physical() // 1000).cast(pl.Datetime("us"))
     if series.dtype.is_temporal():
         return series.cast(pl.Datetime("us"))
-    text = series.cast(pl.String)
+    text = series.cast(pl.String).replace("None", None)  # as a whole column of them is read
     form = form or form_of(text) or FORMS[0]
     moments = _parsed(text, form)
     wrong = moments.is_null() & text.is_not_null()

@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from bayesprop.table.errors import counted, quoted
+from bayesprop.table.errors import counted
+from bayesprop.table.remarks import Remark
 
 
 class Encoded(NamedTuple):
@@ -68,9 +69,12 @@ class EncodedColumn(ABC):
             values = np.column_stack([values, absent.to_numpy().astype(np.float64)])
         if self.missing or not absent.any():
             return Encoded(values, [*sentences])
-        gaps = (
-            f"column {quoted(self.name)}: {counted(int(absent.sum()), 'value')} missing, where the"
-            " training data had none: error bars are wider there"
+        n, where = int(absent.sum()), "where the training data had none"
+        gaps = Remark(
+            f": {counted(n, 'value')} missing, {where}: error bars are wider there",
+            f"with values missing {where}, so that error bars are wider",
+            self.name,
+            n,
         )
         return Encoded(values, [*sentences, gaps])
 

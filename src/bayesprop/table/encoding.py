@@ -36,6 +36,7 @@ from bayesprop.table.errors import (
     quoted,
     together,
 )
+from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.supervised import (
     folds_of,
     marked_where_telling,
@@ -46,7 +47,6 @@ from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.values import column_of
 
 VERSION = 1
-_LISTED_CONSTANTS = 5
 
 
 class Rows(NamedTuple):
@@ -106,12 +106,15 @@ class TableEncoding:
         Sentences on what was filled, grouped or dropped.
     classes
         The labels that the target may have, sorted; empty where the target is a number.
+    questions
+        Those of the report that ask the owner of the table something; not stored.
     """
 
     target_name: str
     columns: tuple[EncodedColumn, ...]
     report: list[str] = field(default_factory=list)
     classes: tuple[Label, ...] = ()
+    questions: list[str] = field(default_factory=list, compare=False)
 
     @classmethod
     def fit(
@@ -132,20 +135,21 @@ class TableEncoding:
         is_class = (task or choose_task(series).task) == "classification"
         classes = fit_classes(series) if is_class else ()
         codes = class_codes(series, classes) if is_class else target_numbers(series)
+        fitted = fit_columns(frame.drop(target), words=words)
+        questions = [text for one in fitted if one.is_question for text in one.sentences]
         fitted = [
-            marked_where_telling(one, frame[one.name], codes, is_class=is_class)
-            for one in fit_columns(frame.drop(target), words=words)
+            marked_where_telling(one, frame[one.name], codes, is_class=is_class) for one in fitted
         ]
         fitted = _without_doubles(fitted, frame)
         labels, y = numbers_of(target, codes, classes)
         fitted = [target_encoded_if_many(one, frame[one.name], y, labels) for one in fitted]
         columns = tuple(one.column for one in fitted if one.column is not None)
-        report = _sentences(fitted)
+        report = joined(text for one in fitted for text in one.sentences)
         if not columns:
             raise TableError(
                 f"no column is left to predict {quoted(target)} from: {'; '.join(report) or 'none'}"
             )
-        return cls(target, columns, report, classes)
+        return cls(target, columns, report, classes, questions)
 
     @property
     def task(self) -> str:
@@ -196,7 +200,7 @@ class TableEncoding:
         matrix = np.ascontiguousarray(np.column_stack([one.X for one in encoded]))
         pairs = zip(self.columns, encoded, strict=True)
         said = [text for own, one in pairs if own.name not in absent for text in one.warnings]
-        return Encoded(matrix, [*_without(absent), *said])
+        return Encoded(matrix, [*_without(absent), *joined(said)])
 
     def cross_fitted(
         self,
@@ -315,10 +319,9 @@ def _without_doubles(fitted: list[FittedColumn], frame: pl.DataFrame) -> list[Fi
         key = None if one.column is None else (series.dtype, series.null_count(), _digest(series))
         first = kept.setdefault(key, one.name)
         if key is not None and first != one.name and series.equals(frame[first]):
-            sentence = (
-                f"column {quoted(one.name)} dropped: the same as {quoted(first)} in every row"
-            )
-            one = FittedColumn(one.name, None, sentence)
+            why = f" dropped: the same as {quoted(first)} in every row"
+            remark = Remark(why, "dropped, the same as others", one.name, f"as {quoted(first)}")
+            one = FittedColumn(one.name, None, (remark,))
         found.append(one)
     return found
 
@@ -327,15 +330,3 @@ def _digest(series: pl.Series) -> int:
     """Return a number that two different columns hardly share."""
     places = pl.Series(range(1, len(series) + 1), dtype=pl.UInt64)
     return int((series.hash() // 2**32 * places).sum() or 0)
-
-
-def _sentences(fitted: list[FittedColumn]) -> list[str]:
-    """Return what is to be said of the columns; many constant ones, as of pictures, in one."""
-    constant = [one.name for one in fitted if one.is_constant]
-    if len(constant) <= _LISTED_CONSTANTS:
-        return [one.sentence for one in fitted if one.sentence]
-    others = [one.sentence for one in fitted if one.sentence and not one.is_constant]
-    return [
-        f"{len(constant)} columns dropped, the same in every row: {listed(constant, 3)}",
-        *others,
-    ]

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from bayesprop.table.blanks import tabbed
 from bayesprop.table.errors import (
     TableError,
     TableWarning,
@@ -41,6 +42,7 @@ from bayesprop.table.files import (
 )
 from bayesprop.table.values import all_cleaned, typed
 
+SIGNS = (",", ";", "\t", "|")
 SEPARATORS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".tab": "\t"}
 KINDS = ".csv, .tsv, .parquet, .feather, .jsonl, .xlsx, .ods, .db or .duckdb, or .csv.gz"
 _NAMED_SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)
@@ -111,7 +113,8 @@ def parse(
     where
         What messages call the table.
     separator
-        None: the one that the header line has most of, or that a first line such as "sep=;" names.
+        None: the one that the header line has most of, or that a first line such as "sep=;" names,
+        or blanks.
     text
         Columns that stay text, as it stands in the file.
     check
@@ -125,6 +128,8 @@ def parse(
     body = body.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n")
     if sign := _NAMED_SEPARATOR.match(body):  # as spreadsheets write it
         body, separator = body[sign.end() :], separator or sign[1]
+    if separator is None and (in_tabs := _tabbed(body)) is not None:
+        body, separator = in_tabs, "\t"
     separator = separator or _separator(body)
     header = [name.strip() for name in next(_rows(body, separator, where)).fields]
     _check_header(header, where)
@@ -164,7 +169,10 @@ def _decoded(content: bytes, where: str) -> str:
     except UnicodeDecodeError as error:
         if codec is not None:
             raise TableError(f"{where} is damaged UTF-16 text: save it as UTF-8") from error
-    _warn(f"{where} is not UTF-8: read as Windows-1252, so look at letters with accents")
+    _warn(
+        f"{where} is not UTF-8: read as Windows-1252; if letters with accents look wrong, save it"
+        " as UTF-8"
+    )
     try:
         return content.decode("cp1252")
     except UnicodeDecodeError:  # five bytes that it does not have
@@ -182,6 +190,16 @@ def _utf_16(content: bytes) -> str | None:
     return "utf-16-be" if zeros[0] else "utf-16-le"
 
 
+def _tabbed(text: str) -> str | None:
+    """Return text with tabs where nothing but blanks parts its columns."""
+    header = text.split("\n", 1)[0].strip()
+    is_parted = max(_count_fields(header, one) for one in SIGNS) > 1
+    try:
+        return None if is_parted or " " not in header else tabbed(text)
+    except csv.Error:  # a field without end, told where the rows are read
+        return None
+
+
 def _separator(text: str) -> str:
     """Return the separator that the header line has most of, outside quotes.
 
@@ -193,7 +211,7 @@ def _separator(text: str) -> str:
         n_columns = _count_fields(header, one)
         return n_columns, n_columns == _count_fields(first, one)
 
-    return max((",", ";", "\t", "|"), key=fits)
+    return max(SIGNS, key=fits)
 
 
 def _count_fields(line: str, separator: str) -> int:

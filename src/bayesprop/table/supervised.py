@@ -15,7 +15,8 @@ from scipy import stats
 
 from bayesprop.table.classes import Label, class_text
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn, FittedColumn
-from bayesprop.table.errors import counted, listing, quoted
+from bayesprop.table.errors import counted, listing
+from bayesprop.table.remarks import Remark
 from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.values import as_levels
 
@@ -43,16 +44,14 @@ def marked_where_telling(
     is_marked = _is_telling(gap[present], target.drop_nulls().to_numpy(), is_class=is_class)
     if fitted.is_constant and not is_marked:
         return fitted._replace(column=None)
-    sentence = (
-        f"column {quoted(fitted.name)}: {counted(int(gap.sum()), 'missing value')}, drawn from what"
-        " is known of the rows"
-    )
+    n, how = int(gap.sum()), "drawn from what is known of the rows"
     if is_marked:
-        beside = quoted(f"{fitted.name} is missing")
-        sentence += f" and marked in a column {beside}, for rows with and without differ"
-    sentences = "; ".join(filter(None, (None if fitted.is_constant else fitted.sentence, sentence)))
-    marked = replace(column, marked=is_marked)
-    return FittedColumn(fitted.name, marked, sentences)
+        how += " and marked in a column beside, for rows with and without differ"
+    remark = Remark(
+        f": {counted(n, 'missing value')}, {how}", f"with missing values, {how}", fitted.name, n
+    )
+    before = () if fitted.is_constant else fitted.sentences
+    return FittedColumn(fitted.name, replace(column, marked=is_marked), (*before, remark))
 
 
 def _is_telling(gap: np.ndarray, y: np.ndarray, *, is_class: bool) -> bool:
@@ -93,14 +92,11 @@ def target_encoded_if_many(
         return fitted
     has_target = ~np.isnan(y[:, 0])
     flags = {"missing": column.missing, "marked": column.marked}
-    sentence = (
-        f"column {quoted(fitted.name)}: {len(column.levels)} levels, each used as the"
-        f" {listing(labels, 3)} of its rows, drawn towards that of all where they are few, and as"
-        " how many they are"
-    )
-    sentences = "; ".join(filter(None, (sentence, fitted.sentence)))
+    n, used = len(column.levels), f"each used as the {listing(labels, 3)} of its rows"
+    used += " and how many they are"
+    remark = Remark(f": {n} levels, {used}", f"of many levels, {used}", fitted.name, n)
     encoded = TargetEncodedColumn.fit(text.filter(has_target), y[has_target], labels, **flags)
-    return fitted._replace(column=encoded, sentence=sentences)
+    return fitted._replace(column=encoded, sentences=(remark, *fitted.sentences))
 
 
 def folds_of(n: int, groups: Shaped[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"]:

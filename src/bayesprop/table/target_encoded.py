@@ -17,8 +17,11 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from bayesprop.table.encoded import Encoded, EncodedColumn
-from bayesprop.table.errors import counted, listed, quoted
+from bayesprop.table.errors import counted, listing, quoted
+from bayesprop.table.remarks import Remark
 from bayesprop.table.values import as_levels
+
+_SHOWN = 30  # characters of a level in a message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +124,13 @@ def of_unseen(text: pl.Series, codes: Int[np.ndarray, " n"], taken_for: str) -> 
     unseen = text.filter((codes < 0) & text.is_not_null().to_numpy())
     if unseen.is_empty():
         return []
+    n, levels = len(unseen), [quoted(level, _SHOWN) for level in sorted(unseen.unique())]
     return [
-        f"column {quoted(text.name)}: {counted(len(unseen), 'row')} with a level that the training"
-        f" data did not have ({listed(sorted(unseen.unique()), 3)}): taken for {taken_for}"
+        Remark(
+            f": {counted(n, 'row')} with a level that the training data did not have"
+            f" ({listing(levels, 3)}): taken for {taken_for}",
+            f"with levels that the training data did not have, taken for {taken_for}",
+            text.name,
+            n,
+        )
     ]

@@ -20,10 +20,12 @@ from bayesprop.table.errors import (
 
 MISSING = (
     "", "NA", "N/A", "n/a", "N.A.", "n.a.", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", "null",
-    "None", "?", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?",
+    "?", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?",
 )  # fmt: skip
+NONE = "None"
+"""A missing value among numbers and dates, a level among words: "None", "Some", "Marked"."""
 _CODE = r"^\d{4,}$"
-_MARKED_NUMBER = r"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*[^\d\s]{0,6}$"
+_MARKED_NUMBER = r"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*[^\d\s_]{0,6}$"
 _CENSORED = r"^\s*[<>]=?\s*[+-]?[\d.]"
 _NUMBER = r"^([$€£¥]?)\s*([+-]?)\s*([$€£¥]?)\s*(\d[\d.,' ]*)\s*([%$€£¥]?)$"
 THOUSANDS, DECIMAL_COMMA, PLAIN = "thousands", "decimal comma", ""
@@ -69,7 +71,7 @@ def check_text(text: pl.Series, *, allow_numbers: bool) -> None:
         stray = ~plain & text.is_not_null()
         raise TableError(
             f"column {name} holds numbers, but text in {counted(int(stray.sum()), 'row')},"
-            f" {at_rows(text, stray)}: {_remedy(text, stray)}"
+            f" {at_rows(text, stray)}: {_remedy(text, stray)}, or --drop {one_line(text.name)}"
         )
     if (looks_like_number(text) | plain).sum() >= 0.9 * len(known):
         row = int(looks_like_number(text).arg_max() or 0)
@@ -90,7 +92,7 @@ def as_numbers(series: pl.Series, written: str | None = None) -> pl.Series:
     if series.dtype.is_temporal():
         raise TableError(f"column {name} must hold numbers, not dates or times ({series.dtype})")
     if series.dtype in (pl.String, pl.Categorical, pl.Enum):
-        text = cleaned(series)
+        text = cleaned(series).replace(NONE, None)
         series = text if written == DECIMAL_COMMA else typed(text)
         if series.dtype == pl.String and (found := unmarked(text, written)) is not None:
             series = found.numbers.alias(text.name)
@@ -111,7 +113,8 @@ def as_numbers(series: pl.Series, written: str | None = None) -> pl.Series:
 
 def _remedy(text: pl.Series, stray: pl.Series) -> str:
     """Say what to do about text among numbers."""
-    if text.filter(stray).str.contains(_CENSORED).any():
+    words = text.filter(stray)
+    if words.filter(words.str.contains(_CENSORED)).len() > words.len() / 2:
         return (
             "it is censored, known to lie beyond a bound only, which is not done yet: put a number,"
             " or leave it empty, and both bend the fit"
@@ -131,14 +134,23 @@ def as_levels(series: pl.Series) -> pl.Series:
 
 
 def cleaned(text: pl.Series) -> pl.Series:
-    """Strip spaces and turn the usual marks of a missing value into nulls."""
+    """Strip spaces and turn the usual marks of a missing value into nulls, `NONE` among numbers."""
     return all_cleaned(text.to_frame()).to_series()
 
 
 def all_cleaned(texts: pl.DataFrame) -> pl.DataFrame:
     """Do the same to every column."""
     stripped = pl.all().cast(pl.String).str.strip_chars()
-    return texts.select(pl.when(~stripped.is_in(MISSING)).then(stripped))
+    texts = texts.select(pl.when(~stripped.is_in(MISSING)).then(stripped))
+    doubtful = [column for column in texts if (column == NONE).any()]
+    return texts.with_columns(column.replace(NONE, None) for column in doubtful if _is_gap(column))
+
+
+def _is_gap(text: pl.Series) -> bool:
+    """Whether `NONE` is a missing value: there are others, and none of them is a word."""
+    others = text.filter(text != NONE)
+    is_word = ~(others.str.contains(r"\d") | others.str.to_lowercase().is_in(("true", "false")))
+    return not others.is_empty() and not is_word.any()
 
 
 def typed(text: pl.Series) -> pl.Series:
@@ -164,6 +176,11 @@ def are_codes(known: pl.Series) -> bool:
         and known.str.starts_with("0").any()
         and known.str.len_chars().n_unique() == 1
     )
+
+
+def hold_codes(known: pl.Series) -> bool:
+    """Whether numbers among words are codes, as "01.1" beside "A" is: no number begins so."""
+    return bool(known.str.contains(r"^0\d+(\.\d+)?$").any())
 
 
 def is_number(text: pl.Series) -> pl.Series:

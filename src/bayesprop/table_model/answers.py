@@ -42,7 +42,8 @@ def rounded(values: np.ndarray, std: np.ndarray) -> np.ndarray:
 
 def _rounded(predicted: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     floats = [name for name in names if predicted.schema[name].is_float()]
-    return predicted.with_columns(pl.col(floats).round_sig_figs(DIGITS))
+    rounded = predicted.with_columns(pl.col(floats).round_sig_figs(DIGITS))
+    return rounded.with_columns(pl.col(name).round(DIGITS) for name in floats if name == GAP_SHARE)
 
 
 @dataclass(frozen=True)

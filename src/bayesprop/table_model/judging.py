@@ -15,7 +15,8 @@ from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import current, following
 from bayesprop.report.baselines import SIMPLE, Baselines
-from bayesprop.report.rivals import Comparison, compare, rivals, verdict_in_words
+from bayesprop.report.rivals import Comparison, compare, in_words, rivals
+from bayesprop.report.words import join
 from bayesprop.table.column_checks import Likely, likely_group
 from bayesprop.table.division import Division, groups_of, whole_groups
 from bayesprop.table.encoding import Rows, TableEncoding
@@ -224,42 +225,59 @@ def _of_groups(
     key, what = "accuracy", "accuracy"
     if "coverage_90" in new["model"]:
         key, what = "coverage_90", "share inside 90 % intervals"
+    if not is_worse:
+        return (
+            f"rows of new {quoted(likely.column)} are predicted no worse than rows at random"
+            f" ({what} {figure(new['model'][key])}, {figure(before['model'][key])})"
+        )
     figures = ", ".join(
         f"{label} {figure(new['model'][one])} (rows at random: {figure(before['model'][one])})"
         for one, label in ((key, what), ("log_likelihood", "log-likelihood"))
     )
-    head = (
+    return (
         f"{_seems(likely)}; judged again on {n_rows} rows of {n_groups} that were not learnt:"
-        f" {figures}"
+        f" {figures}; if rows to be predicted are of new ones, fit with --group {name}"
     )
-    if is_worse:
-        return f"{head}; if rows to be predicted are of new ones, fit with --group {name}"
-    return f"{head}, no worse"
 
 
 def _what_does_as_well(models: Mapping[str, Any], rows: Rows, method: str) -> list[str]:
-    """Say whether a constant or a line predicts as well as the model."""
+    """Say whether a constant or a line predicts as well as the model.
+
+    As well: neither by log-likelihood nor by the other proper score, which a few far rows do not
+    decide, is the model clearly ahead.
+    """
     gains = {name: compare(models["model"], model, rows.y) for name, model in models.items()}
-    constant = gains.get("constant")
-    if constant is not None and not (constant.is_clear and constant.gain > 0.0):
-        return [_constant(constant, len(rows.y))]
+    beaten = {rival.name for rival in rivals(models, rows.y, rows.group) if rival.winner == "model"}
+    level = {
+        name: gain
+        for name, gain in gains.items()
+        if gain is not None and name not in beaten and not (gain.is_clear and gain.gain > 0.0)
+    }
+    if "constant" in level:
+        return [_constant(level["constant"], len(rows.y))]
     if method in SIMPLE:
         return []
     for name in SIMPLE[1:]:
-        line = gains.get(name)
-        if line is not None and not (line.is_clear and line.gain > 0.0):
+        if name in level:
+            line = level[name]
             better = "better" if line.is_clear else "as well, as far as these rows can tell"
             return [f"a {name} model predicts {better} ({_gap(line)}): consider --method {name}"]
     return []
 
 
 def _which_peers_win(models: Mapping[str, Any], rows: Rows) -> list[str]:
-    """Say which peers of scikit-learn are better than the model, and by how much."""
-    return [
-        verdict_in_words(rival)
+    """Say which peers of scikit-learn are better by the score of the whole distribution."""
+    winners = [
+        rival
         for rival in rivals(models, rows.y, rows.group)
-        if rival.is_peer and rival.wins
+        if rival.is_peer and rival.winner == "rival"
     ]
+    if not winners:
+        return []
+    names = join([one.name for one in winners])
+    verb = "predicts" if len(winners) == 1 else "predict"
+    by = join([in_words(one.leads[0]) for one in winners])
+    return [f"{names} (scikit-learn) {verb} these rows better: {by}"]
 
 
 def _constant(gain: Comparison, n: int) -> str:

@@ -178,12 +178,12 @@ def _fit(
     check_two_classes(encoding.classes, request.asked.option)
     positive = positive_class(encoding.classes, request.positive, train.y)
     moved = base_rate_moved(train, encoding.classes)
-    table = [
-        *encoding.report,
-        *moved,
-        *giveaways(encoding, parts.frame.filter(~parts.is_test), train),
-    ]
-    listener.warn(table)
+    given_away = giveaways(encoding, parts.frame.filter(~parts.is_test), train)
+    for sentence in encoding.report:
+        if sentence not in encoding.questions:
+            listener.note(sentence)
+    listener.warn([*encoding.questions, *moved, *given_away])
+    table = [*encoding.report, *moved, *given_away]
     if request.test is not None:
         test = own_rows(request.test, encoding, train)
     make = _of_kind(request, encoding, train, make, listener)
@@ -225,14 +225,15 @@ def _fit(
 
     judged = _or_without(judge_it, listener)
     rule, unreached = _rule(request.asked, positive, judged)
-    known = [*test.remarks, *judged.remarks, *unreached]
+    listener.warn(test.remarks if request.test is not None else [])
+    known = [*judged.remarks, *unreached]
     new = None if going.cuts else judged_on_new_groups(request, parts, judged, make, listener)
     if new is not None and new.is_worse:
         known.append(new.remark)
     listener.warn(known)
     if new is not None and not new.is_worse:
         listener.note(new.remark)
-    remarks = [*parts.remarks, *table, *remarks, *known]
+    remarks = [*parts.remarks, *table, *remarks, *test.remarks, *known]
     share = parts.counts["held_out"] / len(parts.frame)
     title = title_of(request, judged, in_folds=in_folds)
     return Fitted(

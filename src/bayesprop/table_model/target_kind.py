@@ -73,6 +73,5 @@ def _kind_of(
     x = train.filled
     kind = guessed_kind(Standardiser.fit(x).transform(x), train.y, train.weight)
     if kind != NUMBERS:
-        what = f"{name} is taken for {WORDS[kind]}, and no prediction leaves them"
-        listener.note(f"{what}; --target-kind numbers overrides")
+        listener.note(f"{name} is taken for {WORDS[kind]} (--target-kind numbers overrides)")
     return kind
