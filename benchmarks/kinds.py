@@ -117,7 +117,7 @@ def negative_binomial_trees(split: Split, seed: int) -> dict[str, float]:
 
 
 def negative_binomial_regression(split: Split, _seed: int) -> dict[str, float]:
-    """Score NB2: log mean linear in standardised inputs without collinear ones, gaps at the mean."""
+    """Score NB2: log mean linear in standardised inputs that are not collinear."""
     from statsmodels.discrete.discrete_model import NegativeBinomial
 
     mean, std = np.nanmean(split.x, axis=0), np.nanstd(split.x, axis=0)

@@ -14,7 +14,7 @@ from bayesprop.catalogue import estimator_class, method_and_task
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.input_model import InputModel, KnownInputs
 from bayesprop.model.method import Learned, Stored
-from bayesprop.model.task import Classes, Numbers, Standardiser, task_from_dict
+from bayesprop.model.task import Classes, Standardiser, task_from_dict
 
 _GONE: dict[str, dict[str, Any]] = {"PBPRegressor": {"reference": False}}
 """Hyper-parameters of older files, each with the value that stands for what is done now."""

@@ -137,8 +137,8 @@ class ClassPredictive(Drawn):
     def _in_order(self) -> Int[np.ndarray, " c"]:
         if self.order is None:
             raise ValueError(
-                "median, quantile, interval and rps are of ordered classes, and these have no order:"
-                " fit with target_kind='ordered'"
+                "median, quantile, interval and rps are of ordered classes, and these have no "
+                "order: fit with target_kind='ordered'"
             )
         return np.asarray(self.order)
 

@@ -238,7 +238,7 @@ def collect(
 
 def _kind_notes(estimator: Any) -> tuple[str, ...]:
     """Say how the target was mapped, or its classes are ordered, if they are."""
-    task = getattr(estimator, "task_", None)
+    task: Any = getattr(estimator, "task_", None)
     if getattr(task, "order", None) is not None:
         order = " < ".join(str(task.labels[place]) for place in task.order)
         return (f"The classes have an order, {order}.",)

@@ -109,8 +109,7 @@ def _settings_of_classes(
             raise InputError("--order is for ordered classes: leave --target-kind classes out")
         return {}
     words, is_text = request.order, isinstance(labels[0], str)
-    if words is None and hasattr(target.dtype, "categories"):
-        words = _levels(target)
+    words = _levels(target) if words is None else words
     if words is None and request.target_kind is None:
         return {}
     if words is None and is_text:
@@ -132,8 +131,8 @@ def _levels(target: pl.Series) -> tuple[str, ...] | None:
     """Return the levels of categories that have an order; None of those that have none."""
     import polars as pl
 
-    is_ordered = isinstance(target.dtype, pl.Enum)
-    return tuple(target.dtype.categories.to_list()) if is_ordered else None
+    kind = target.dtype
+    return tuple(kind.categories.to_list()) if isinstance(kind, pl.Enum) else None
 
 
 def _labels_in_order(

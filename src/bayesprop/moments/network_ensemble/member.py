@@ -148,8 +148,8 @@ def from_named(arrays: dict[str, np.ndarray]) -> Member:
         for network in _NETWORKS
     )
     widths = tuple(arrays[f"{_WIDTHS}.{depth}"] for depth in range(count(_WIDTHS)))
-    vectors = (arrays[name] for name in _VECTORS)
-    return Member(mean, noise, *vectors, widths, arrays.get(_THRESHOLDS, NOTHING))
+    member = Member(mean, noise, *(arrays[name] for name in _VECTORS), log_widths=widths)
+    return member._replace(thresholds=arrays.get(_THRESHOLDS, NOTHING))
 
 
 def is_part(name: str) -> bool:
