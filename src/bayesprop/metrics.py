@@ -257,6 +257,7 @@ def _of_classes(pred: ClassPredictive, y: np.ndarray) -> dict[str, np.ndarray]:
         "accuracy": _codes(pred, y) == pred.proba.argmax(axis=1),
         "log_likelihood": pred.log_prob(y),
         "brier": brier_of_rows(pred, y),
+        **({} if pred.order is None else {"rps": pred.rps(y)}),
         "mean_confidence": pred.confidence,
         "mean_entropy": pred.entropy,
     }

@@ -78,7 +78,7 @@ def test_what_does_not_go_with_it_is_refused_or_left(cli, tmp_path):
     asked = cli(*words, "--set", "noise=2.0", "--target-kind", "positive").refusal
     assert "noise must be learnt" in asked
     classes = ["fit", "iris", "--out", model, "--target-kind", "count"]
-    assert "--target-kind is for numbers" in cli(*classes).refusal
+    assert "--target-kind count is for numbers" in cli(*classes).refusal
 
 
 def test_numbers_stay_numbers(cli, tmp_path):
@@ -117,3 +117,64 @@ def test_counts_grow_with_the_column_that_is_named(cli, tmp_path):
     assert "column of numbers" in cli(*asked, "--exposure", "year").refusal
     numbers = cli(*asked, "--exposure", "years", "--target-kind", "numbers")
     assert "--exposure is for counts" in numbers.refusal
+
+
+def graded(n=160, *, words=("poor", "fair", "good"), seed=0):
+    """A table of an input and of a grade that it moves."""
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=n)
+    grade = np.digitize(a + 0.4 * rng.logistic(size=n), [-0.6, 0.6])
+    lines = [f"{x:.4f},{words[k]}" for x, k in zip(a, grade, strict=True)]
+    return "\n".join(["a,grade", *lines]) + "\n"
+
+
+def test_ordered_classes_are_asked_for_kept_and_scored(cli, tmp_path):
+    table, model, page = (tmp_path / name for name in ("t.csv", "m.bayesprop", "r.html"))
+    table.write_text(graded())
+    words = ["fit", table, "--target", "grade", "--out", model, "--epochs", "20", "--hidden", "5"]
+    assert "words do not sort themselves" in cli(*words, "--target-kind", "ordered").refusal
+    assert "it lacks fair" in cli(*words, "--order", "poor,good").refusal
+    assert "names one twice" in cli(*words, "--order", "poor,good,fair,good").refusal
+    asked = ["--order", "poor, fair,good"]
+    assert "leave --target-kind classes out" in cli(*words, *asked, "--target-kind=classes").refusal
+    result = cli(*words, *asked, "--report", page, "--test-fraction", "0.2", "--json").json
+    assert result["target_kind"] == "ordered"
+    scores = result["held_out"]
+    assert scores["model"]["rps"] < scores["constant"]["rps"]
+    assert "poor &lt; fair &lt; good" in page.read_text()
+    assert "Ranked probability score" in page.read_text()
+    assert "ordered, poor < fair < good" in cli("inspect", model).out
+    rows = cli("predict", model, table, "--interval", "0.8", "--quantiles", "0.3").rows
+    names = ["grade", "median", "lower_80", "upper_80", "q_0.3", "p(poor)", "p(fair)", "p(good)"]
+    assert list(rows[0])[1:9] == names
+    place = {"poor": 0, "fair": 1, "good": 2}
+    low, mid, high = (
+        np.array([place[row[name]] for row in rows]) for name in ("lower_80", "median", "upper_80")
+    )
+    assert ((low <= mid) & (mid <= high)).all()
+    assert "rps" in cli("evaluate", model, table, "--json").json["metrics"]["model"]
+    updated = cli("update", model, table, "--with", table, "--out", tmp_path / "u.bayesprop")
+    assert updated.code == 0, updated.err
+    assert cli("inspect", tmp_path / "u.bayesprop", "--json").json["order"] == [2, 0, 1]
+
+
+def test_numbers_that_are_classes_sort_themselves(cli, tmp_path):
+    table, model = tmp_path / "t.csv", tmp_path / "m.bayesprop"
+    table.write_text(graded(words=(2, 10, 33)))
+    words = ["fit", table, "--target", "grade", "--out", model, "--method", "logistic"]
+    regression = ["--target-kind", "ordered", "--task", "regression"]
+    assert "ordered is for classes" in cli(*words[:-2], *regression).refusal
+    result = cli(*words, "--target-kind", "ordered")
+    assert "without their order" in result.err
+    facts = cli("inspect", model, "--json").json
+    assert (facts["classes"], facts["order"]) == ([2, 10, 33], [0, 1, 2])
+    assert (
+        "--target-kind count is for numbers"
+        in cli(*words, "--target-kind", "count", "--task", "classification").refusal
+    )
+    plain = cli(*words, "--target-kind", "classes", "--json").json
+    assert plain["target_kind"] == "classes"
+    assert "rps" not in plain["held_out"]["model"]
+    words = ["compare", table, "--target", "grade", "--method", "logistic", "--splits", "1"]
+    words += ["--target-kind", "ordered", "--no-peers", "--plot", tmp_path / "p.svg"]
+    assert cli(*words, "--json").json["target_kind"] == "ordered"

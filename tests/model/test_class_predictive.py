@@ -90,3 +90,48 @@ def test_draws_have_the_right_shares(pred):
     shares = np.stack([(drawn == label).mean(axis=0) for label in pred.classes], axis=1)
     standard_error = np.sqrt(pred.proba * (1.0 - pred.proba) / n)
     assert (np.abs(shares - pred.proba) < 5.0 * standard_error).all()
+
+
+@pytest.fixture
+def ordered():
+    """Columns a, b, c, d; from the lowest: c, a, d, b."""
+    rng = np.random.default_rng(1)
+    proba = rng.dirichlet(np.ones(4), 60)
+    return ClassPredictive(proba, np.zeros(60), np.array(["a", "b", "c", "d"]), order=(2, 0, 3, 1))
+
+
+def test_the_ranked_probability_score_is_the_crps_of_the_class_number(ordered):
+    """Oracle: E|k - y| - E|k - k'| / 2 over all pairs of classes."""
+    y = np.random.default_rng(2).choice(["a", "b", "c", "d"], 60)
+    rank = {"c": 0, "a": 1, "d": 2, "b": 3}
+    number, came = np.arange(4), np.array([rank[label] for label in y])
+    p = ordered.proba[:, [2, 0, 3, 1]]
+    spread = np.abs(number[:, None] - number)
+    want = np.sum(p * np.abs(number - came[:, None]), axis=1)
+    want -= 0.5 * np.einsum("nj,jk,nk->n", p, spread, p)
+    np.testing.assert_allclose(ordered.rps(y), want, rtol=1e-9, atol=1e-12)
+
+
+def test_medians_and_intervals_count_classes_in_their_order(ordered):
+    words = np.array(["c", "a", "d", "b"])
+    for k, p in enumerate(ordered.proba[:, [2, 0, 3, 1]]):
+        at = lambda level, p=p: words[next(j for j in range(4) if p[: j + 1].sum() >= level)]  # noqa: E731
+        assert ordered.median[k] == at(0.5)
+        np.testing.assert_array_equal(ordered.interval(0.8)[k], [at(0.1), at(0.9)])
+    assert ordered.quantile([0.2, 0.5, 0.7]).shape == (60, 3)
+    assert (ordered.quantile(1.0) == "b").all()
+    sure = ClassPredictive(np.eye(3), np.zeros(3), np.arange(3), order=(0, 1, 2))
+    np.testing.assert_array_equal(sure.interval(0.9), np.arange(3)[:, None].repeat(2, axis=1))
+
+
+def test_the_order_stays_with_chosen_and_joined_rows(ordered):
+    assert ordered[3:5].order == ClassPredictive.joined([ordered[:3], ordered[3:]]).order
+    assert ordered[3:5].order == (2, 0, 3, 1)
+
+
+def test_classes_without_order_have_no_median(pred, ordered):
+    for ask in (lambda: pred.median, lambda: pred.interval(0.9), lambda: pred.rps(pred.label)):
+        with pytest.raises(ValueError, match="these have no order"):
+            ask()
+    with pytest.raises(ValueError, match="coverage must be between 0 and 1"):
+        ordered.interval(1.0)

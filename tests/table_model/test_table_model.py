@@ -200,3 +200,30 @@ def test_questions_about_numbers_are_refused_for_classes(model: bayesprop.TableM
     classes = bayesprop.fit(FLATS.drop(columns="rent"), target="dear", method="logistic")
     with pytest.raises(ValueError, match="this model predicts classes"):
         classes.predict(FLATS, interval=0.9)
+
+
+def test_ordered_categories_are_taken_for_ordered_classes():
+    frame = FLATS.drop(columns="rent")
+    names = ["small", "medium", "large"]
+    size = pd.Categorical.from_codes(np.digitize(FLATS.rooms.fillna(3), [3, 5]), names)
+    frame = frame.assign(size=size)
+    asked = {"target": "size", "n_epochs": 3, "hidden_layer_sizes": (4,), "test_fraction": 0.2}
+    unordered = bayesprop.fit(frame, **asked)
+    assert unordered.estimator.target_kind == "classes"
+    frame["size"] = frame["size"].cat.as_ordered()
+    ordered = bayesprop.fit(frame, **asked)
+    assert ordered.estimator.order == tuple(names)
+    assert "ordered, small < medium < large" in str(ordered)
+    assert "RPS, in classes" in str(ordered)
+    predicted = ordered.predict(frame, interval=0.5)
+    assert list(predicted)[:4] == ["size", "median", "lower_50", "upper_50"]
+    assert (
+        "order=('large', 'medium', 'small')"
+        in bayesprop.fit(frame, order=names[::-1], **asked).notes.command
+    )
+    plain = bayesprop.fit(frame, target_kind="classes", **asked)
+    assert plain.estimator.order is None
+    with pytest.raises(ValueError, match="interval and quantiles are for numbers and ordered"):
+        plain.predict(frame, interval=0.5)
+    as_input = bayesprop.fit(frame, target="heating", method="logistic")
+    assert any(name.startswith("size") for name in as_input.encoding.feature_names)

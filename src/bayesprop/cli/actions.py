@@ -83,9 +83,15 @@ class Learning(WithSeed, OfTable):
     task: Literal["regression", "classification"] | None = option(
         "A number or a class. Default: text, true/false and whole numbers of two kinds are classes."
     )
-    target_kind: Literal["numbers", "positive", "share", "count"] | None = option(
-        "What a number can be: any; above 0; between 0 and 1; a whole number from 0 on. "
-        "Default: guessed, and said."
+    target_kind: Literal["numbers", "positive", "share", "count", "classes", "ordered"] | None = (
+        option(
+            "What a number can be: any; above 0; between 0 and 1; a whole number from 0 on. "
+            "Whether classes have an order. Default: guessed, and said."
+        )
+    )
+    order: str | None = option(
+        "Ordered classes, from the lowest to the highest: low,mid,high. Numbers sort themselves.",
+        metavar="CLASSES",
     )
     weights: str | None = column(
         "Column of row weights in the fit, not a feature; rows of weight 0 are left out."
@@ -121,6 +127,7 @@ class Fit(Learning, WithJson, WithRemarks):
         "bayesprop fit visits.csv --target weight --group patient --out m.bayesprop",
         "bayesprop fit sales.csv --target units --test sales_2024.csv --out m.bayesprop",
         "bayesprop fit visits.csv --target visits --target-kind count --out v.bayesprop",
+        "bayesprop fit wines.csv --target quality --target-kind ordered --out w.bayesprop",
         "bayesprop fit diabetes --test-fraction 0 --out m.bayesprop --json",
         "bayesprop fit iris --out iris.bayesprop --report iris.html      (classes)",
         "bayesprop fit loans.csv -t default --positive yes --cost fn=10,fp=1 -o l.bayesprop",

@@ -67,7 +67,7 @@ def run(options: Compare) -> None:
     encoding = first.encoding()
     train, _ = first.encoded(encoding)
     listener = TerminalListener(quiet=options.quiet)
-    kind = settings_of_kind(request, encoding, train, listener)
+    kind = settings_of_kind(request, encoding, train, first.frame[target.name], listener)
     peers = Plans((), ()) if options.no_peers else _plans(train, first.task)
     asked = [CONSTANT, *names, *(plan.peer.name for plan in peers.each)]
     of = Table(options, target.name, first, kind, train.y, peers)
@@ -141,7 +141,7 @@ def _divisions(
 ) -> list[Division]:
     """Divide the table once for each split, each by a seed of its own."""
     seeds = range(options.seed, options.seed + options.splits)
-    task = options.task or target.task
+    task = request.task_or(target.task)
     first, *others = (
         divided(replace(request, seed=seed), frame, target.name, task) for seed in seeds
     )

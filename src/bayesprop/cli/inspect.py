@@ -12,10 +12,10 @@ from bayesprop.cli.console import print_json, print_scores, print_table, wrapped
 from bayesprop.decisions.thresholds import Rule
 from bayesprop.store import load_model
 from bayesprop.table.classes import class_text
-from bayesprop.table.errors import listing, one_line
+from bayesprop.table.errors import one_line
 from bayesprop.table_model.notes import Notes
 from bayesprop.table_model.plain_values import figure, plain
-from bayesprop.table_model.target_kind import WORDS
+from bayesprop.table_model.target_kind import WORDS, classes_in_words
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel
@@ -44,8 +44,9 @@ def _facts(saved: SavedModel) -> dict[str, Any]:
             estimator.n_outputs_ if classes is None else len(classes),
         ],
         "target": None if saved.table is None else saved.table.target_name,
-        "target_kind": estimator.task_.kind if classes is None else None,
+        "target_kind": estimator.task_.kind,
         "classes": classes,
+        "order": None if classes is None else plain(estimator.task_.order),
         "positive": notes.positive and notes.positive.label,
         "decision": notes.rule and notes.rule.to_dict(),
         "unit": notes.unit or None,
@@ -127,7 +128,7 @@ def _words(name: str) -> str:
 def _target(facts: dict[str, Any]) -> str:
     name = facts["target"] or "not recorded"
     if facts["classes"]:
-        return f"{name}: {listing(list(map(class_text, facts['classes'])))}"
+        return f"{name}: {classes_in_words(facts['classes'], facts['order'])}"
     name = f"{name} ({facts['unit']})" if facts["unit"] else name
     kind = WORDS.get(facts["target_kind"])
     return f"{name}: {kind}" if kind else name

@@ -59,10 +59,11 @@ def run(options: Predict) -> None:
     encoding = model.encoding
     rule = Abstaining.asked_for(options.abstain_above, options.by, classes=bool(encoding.classes))
     beside = _beside(table.columns, options.columns)
-    answers = answers_of(encoding, encoding.target_name, numbers)
+    order = model.estimator.task_.order
+    answers = answers_of(encoding, encoding.target_name, numbers, order)
     reasons = () if rule is None else (ABSTAINED,)
     if isinstance(answers, ClassAnswers):
-        _check_for_classes(options, asked)
+        _check_for_classes(options, asked, is_ordered=order is not None)
         answers = replace(answers, decision=_decision(model, options, asked))
         others = {"row", *answers.names[1:], *reasons, *(beside or ())}
         answers = replace(answers, label=free_name(answers.label, others))
@@ -165,8 +166,9 @@ def _decision(model: TableModel, options: Predict, asked: Asked) -> Decision | N
     return Decision(positive, rule)
 
 
-def _check_for_classes(options: Predict, asked: Asked) -> None:
+def _check_for_classes(options: Predict, asked: Asked, *, is_ordered: bool) -> None:
     given = {"interval": options.interval, "quantiles": options.quantiles}
+    given = {} if is_ordered else given
     calibrate = None if asked.rate is not None else options.calibrate
     for option, value in (given | {"calibrate": calibrate}).items():
         if value:

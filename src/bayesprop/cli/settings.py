@@ -28,7 +28,10 @@ def fit_request(options: Fit) -> FitRequest:
 
 def _shared(options: Learning, kind: type) -> dict[str, Any]:
     names = [one.name for one in fields(kind) if hasattr(options, one.name)]
-    return {name: getattr(options, name) for name in names}
+    shared = {name: getattr(options, name) for name in names}
+    if options.order is not None:
+        shared["order"] = tuple(word.strip() for word in options.order.split(","))
+    return shared
 
 
 def settings_of(fit: Fit) -> Settings:
@@ -43,7 +46,7 @@ def settings_of(fit: Fit) -> Settings:
     by_option = {name: value for name, value in asked.items() if value is not None}
     by_name = _assigned(fit.settings)
     for name in by_name:
-        if name in by_option or name in (SEED, "target_kind", "exposure"):
+        if name in by_option or name in (SEED, "target_kind", "exposure", "order"):
             raise InputError(f"--set {name}: this is what {OPTIONS[name]} says; give that alone")
     return Settings(by_option, by_name)
 

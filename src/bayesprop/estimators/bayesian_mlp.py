@@ -21,7 +21,6 @@ from bayesprop.estimators.params import (
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.network_ensemble import ensemble
-from bayesprop.moments.network_ensemble.class_ensemble import FAMILIES
 from bayesprop.moments.network_ensemble.class_method import ClassEnsemble
 from bayesprop.moments.network_ensemble.ensemble_method import NetworkEnsemble
 
@@ -195,10 +194,13 @@ class BayesianMLPClassifier(_Params, BayesianClassifier):
     """
 
     method_class = ClassEnsemble
+    learns_order = True
 
     def build_method(self, task: Classes, n_inputs: int) -> ClassEnsemble:
         """Return the method that the hyper-parameters describe."""
-        return ClassEnsemble(n_inputs, n_classes=task.n_classes, **self.settings())
+        return ClassEnsemble(
+            n_inputs, n_classes=task.n_classes, order=task.order, **self.settings()
+        )
 
     @property
     def hidden_layer_sizes_(self) -> tuple[int, ...]:
@@ -209,7 +211,8 @@ class BayesianMLPClassifier(_Params, BayesianClassifier):
     def shares_(self) -> dict[str, float]:
         """Shares of the families, and of a constant."""
         names = [
-            f"{'ramps' if family.has_ramps else 'inputs'}, rows count {family.likelihood_weight:g}"
-            for family in FAMILIES
+            f"{'ordered, ' if family.is_ordered else ''}{'ramps' if family.has_ramps else 'inputs'}"
+            f", rows count {family.likelihood_weight:g}"
+            for family in self.state_.kinds
         ]
         return dict(zip([*names, "constant"], self.state_.shares.tolist(), strict=True))

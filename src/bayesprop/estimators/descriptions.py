@@ -52,6 +52,8 @@ target_kind : {"numbers", "positive", "share", "count"}
 exposure : str, int or None
     Column of X that says how long, or on how many, each row's count was taken: counts grow with
     it, and its log is an input. A name, if X has names, or a place.
+order : sequence of labels or None
+    Of ordered classes, from the lowest to the highest; words need it, numbers sort themselves.
 random_state : int, RandomState or None
     Seeds start, order of rows and draws.
 verbose : int

@@ -7,7 +7,7 @@ The course of a fit is in `fitting`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
@@ -32,7 +32,7 @@ from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, St
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.target_kinds import KINDS
 from bayesprop.model.target_maps import NUMBERS
-from bayesprop.model.task import Classes, Standardiser
+from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, Classes, Standardiser
 from bayesprop.model.transformed_predictive import TransformedPredictive
 
 P = TypeVar("P", Predictive, ClassPredictive)
@@ -286,10 +286,17 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator[Predictive]):
         return float(np.sum(predictive.log_prob(y)) / len(y))
 
 
+@hyper_parameters
 class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive]):
     """Fits a method to rows with labels, and predicts their probabilities.
 
     A subclass declares hyper-parameters, `method_class` and `build_method`.
+
+    Parameters
+    ----------
+    target_kind : {"classes", "ordered"}
+        Whether the classes have an order: predictions then have a median class, intervals and a
+        ranked probability score, and `BayesianMLPClassifier` learns by it.
 
     Attributes
     ----------
@@ -297,7 +304,10 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive]):
         Labels, sorted, in the order of the columns of `predict_proba`.
     """
 
-    task_: Classes
+    learns_order: ClassVar[bool] = False
+    """Whether the method learns from the order of classes; others are scored by it alone."""
+    target_kind: str = field(default=CLASSES, metadata=one_of(*KINDS_OF_CLASSES))
+    order: Sequence[Any] | None = None
 
     @property
     def classes_(self) -> np.ndarray:
@@ -336,7 +346,8 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive]):
         if classes is not None:
             classes = self._checked_classes(classes, is_first=reset)
         if reset:
-            self.task_ = Classes(np.unique(y) if classes is None else classes)
+            labels = np.unique(y) if classes is None else classes
+            self.task_ = Classes(labels, fitting.order_of(self, labels))
         targets = lambda at: y[at][:, None] == self.classes_  # noqa: E731
         X, gap = fitting.without_gaps(self, X, targets, weight, reset=reset)
         if reset:

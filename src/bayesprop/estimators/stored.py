@@ -14,7 +14,7 @@ from bayesprop.catalogue import estimator_class, method_and_task
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.input_model import InputModel, KnownInputs
 from bayesprop.model.method import Learned, Stored
-from bayesprop.model.task import Classes, Numbers, Standardiser, task_from_dict
+from bayesprop.model.task import Classes, Standardiser, task_from_dict
 
 _GONE: dict[str, dict[str, Any]] = {"PBPRegressor": {"reference": False}}
 """Hyper-parameters of older files, each with the value that stands for what is done now."""
@@ -25,8 +25,8 @@ _RENAMED: dict[str, dict[str, str]] = {
 """Hyper-parameters by their names in older files."""
 
 
-_ADDED = {"target_kind": "numbers", "exposure": None}
-"""Hyper-parameters that older files do not have, each with the value that stands for them."""
+_ADDED = "target_kind", "exposure", "order"
+"""Hyper-parameters that older files do not have: their defaults stand for them."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,10 @@ def stored_params(estimator: Any) -> dict[str, Any]:
     """Return all hyper-parameters; of a random generator, only that there was no seed."""
     params = estimator.get_params()
     seed = params["random_state"]
-    return params | {"random_state": int(seed) if isinstance(seed, Integral) else None}
+    params |= {"random_state": int(seed) if isinstance(seed, Integral) else None}
+    if params.get("order") is not None:
+        params["order"] = np.asarray(params["order"]).tolist()
+    return params
 
 
 def with_params(cls: type, stored: dict[str, Any]) -> Any:
@@ -65,7 +68,7 @@ def with_params(cls: type, stored: dict[str, Any]) -> Any:
     for name, kept in _GONE.get(cls.__name__, {}).items():
         if params.pop(name, kept) != kept:
             raise ValueError(f"{name} is no longer a choice but {kept!r}: fit the model again")
-    params = {k: v for k, v in _ADDED.items() if hasattr(cls, k)} | params
+    params = {name: getattr(cls, name) for name in _ADDED if hasattr(cls, name)} | params
     model = cls(**params)
     if set(model.get_params()) != set(params):
         raise ValueError(f"params must name every hyper-parameter, got {sorted(params)}")
@@ -124,8 +127,8 @@ def from_stored(kind: type, header: dict[str, Any], arrays: dict[str, np.ndarray
     model.task_ = task_from_dict(header)
     if isinstance(model.task_, Classes) != hasattr(kind, "predict_proba"):
         raise ValueError(f"a {kind.__name__} does not predict what the file says")
-    if isinstance(model.task_, Numbers) and model.task_.kind != model.target_kind:
-        raise ValueError(f"y_map must be that of target_kind={model.target_kind!r}")
+    if model.task_.kind != model.target_kind:
+        raise ValueError(f"y_map, or order, must be that of target_kind={model.target_kind!r}")
     if "pruned" in header:
         model.pruned_ = Pruned(**header["pruned"])
     method = model.build_method(model.task_, n_inputs)

@@ -11,6 +11,8 @@ from jaxtyping import Bool, Float, Int
 
 from bayesprop.model.asked_by_scipy_names import Drawn
 
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class ClassPredictive(Drawn):
@@ -26,12 +28,15 @@ class ClassPredictive(Drawn):
     gap_entropy
         What the missing inputs of a row would tell of its class on average, nats, (n,); a part of
         `expected_entropy`. 0: no row has a gap.
+    order
+        Columns from the lowest class to the highest, (c,); None: the classes have no order.
     """
 
     proba: Float[np.ndarray, "n c"]
     expected_entropy: Float[np.ndarray, " n"]
     classes: np.ndarray
     gap_entropy: Float[np.ndarray, " n"] | float = 0.0
+    order: tuple[int, ...] | None = None
 
     @classmethod
     def of_codes(cls, proba: Any, expected_entropy: Any) -> ClassPredictive:
@@ -54,7 +59,7 @@ class ClassPredictive(Drawn):
         proba = np.concatenate([part.proba for part in parts])
         entropy = np.concatenate([part.expected_entropy for part in parts])
         of_gaps = np.concatenate([part._gap_entropies for part in parts])
-        return cls(proba, entropy, parts[0].classes, of_gaps)
+        return cls(proba, entropy, parts[0].classes, of_gaps, parts[0].order)
 
     @property
     def entropy(self) -> Float[np.ndarray, " n"]:
@@ -98,6 +103,53 @@ class ClassPredictive(Drawn):
         return self.classes[self.proba.argmax(axis=1)]
 
     @property
+    def median(self) -> np.ndarray:
+        """Lowest class that is not exceeded with probability 1/2 or more; ordered classes only."""
+        return self.quantile(0.5)
+
+    def quantile(self, level: Any) -> np.ndarray:
+        """Lowest class that is not exceeded with a probability; levels, 0 to 1, last."""
+        order, reached = self._in_order, self._reached
+        levels = np.asarray(level, np.float64)
+        beyond = reached[(..., *(None,) * levels.ndim)] < levels - _ROUNDING
+        return self.classes[order][np.minimum(beyond.sum(axis=1), len(order) - 1)]
+
+    def interval(self, coverage: float) -> np.ndarray:
+        """Lowest and highest of the classes that hold a label with probability `coverage`; (n, 2).
+
+        Between equal tails; whole classes hold more.
+        """
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
+        return self.quantile([0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage])
+
+    def rps(self, y: np.ndarray) -> Float[np.ndarray, " n"]:
+        """Ranked probability score, in classes: sum over k of (P(y <= k) - [y <= k])².
+
+        (Epstein 1969, without his division by the number of classes less one.) It is the CRPS of
+        the class's number; ordered classes only, lower is better.
+        """
+        rank = np.argsort(self._in_order)[self.codes(y)]
+        came = rank[:, None] <= np.arange(len(self.classes))
+        return np.sum((self._reached - came) ** 2, axis=1)
+
+    @property
+    def _in_order(self) -> Int[np.ndarray, " c"]:
+        if self.order is None:
+            raise ValueError(
+                "median, quantile, interval and rps are of ordered classes, and these have no "
+                "order: fit with target_kind='ordered'"
+            )
+        return np.asarray(self.order)
+
+    @property
+    def _reached(self) -> Float[np.ndarray, "n c"]:
+        """P(y <= k), classes from the lowest; the last is 1."""
+        reached = np.cumsum(self.proba[:, self._in_order], axis=1)
+        reached[:, -1] = 1.0
+        return reached
+
+    @property
     def is_finite(self) -> Bool[np.ndarray, " n"]:
         """Whether a row has finite probabilities."""
         return np.all(np.isfinite(self.proba), axis=1)
@@ -111,7 +163,7 @@ class ClassPredictive(Drawn):
         proba, entropy, of_gaps = (
             part[rows] for part in (self.proba, self.expected_entropy, self._gap_entropies)
         )
-        return ClassPredictive(proba, entropy, self.classes, of_gaps)
+        return ClassPredictive(proba, entropy, self.classes, of_gaps, self.order)
 
     def codes(self, y: np.ndarray) -> Int[np.ndarray, " n"]:
         """Columns of the given labels; ValueError names one that is no class."""

@@ -130,7 +130,7 @@ def completed(each: Predictive | ClassPredictive, n_completions: int) -> Any:
     # Between completions classes differ, but not by what more rows would tell of the weights.
     of_gaps = np.maximum(special.entr(proba).sum(axis=1) - mean_entropy, 0.0)
     entropy = np.asarray(each.expected_entropy, np.float64).reshape(len(p), -1).mean(axis=1)
-    return ClassPredictive(proba, entropy + of_gaps, each.classes, of_gaps)
+    return ClassPredictive(proba, entropy + of_gaps, each.classes, of_gaps, each.order)
 
 
 def one_of_each(

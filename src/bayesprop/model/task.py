@@ -19,6 +19,8 @@ from bayesprop.model.target_maps import NUMBERS, TargetMap
 from bayesprop.model.transformed_predictive import transformed
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
+CLASSES, ORDERED = "classes", "ordered"
+KINDS_OF_CLASSES = (CLASSES, ORDERED)
 _LABEL_KINDS: dict[str, type] = {"text": str, "bool": bool, "int": int, "float": float}
 _ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 
@@ -128,6 +130,7 @@ class Numbers:
     exposure: int | None = None
 
     name = REGRESSION
+    order = None
 
     @property
     def n_outputs(self) -> int:
@@ -191,9 +194,14 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Two labels or more, in sorted order; the method sees their places."""
+    """Two labels or more, in sorted order; the method sees their places.
+
+    order
+        These places from the lowest class to the highest; None: the classes have no order.
+    """
 
     labels: np.ndarray
+    order: tuple[int, ...] | None = None
 
     name = CLASSIFICATION
     log_unit = 0.0
@@ -202,6 +210,11 @@ class Classes:
     def n_classes(self) -> int:
         """Number of labels."""
         return len(self.labels)
+
+    @property
+    def kind(self) -> str:
+        """One of `KINDS_OF_CLASSES`."""
+        return CLASSES if self.order is None else ORDERED
 
     def of_rows(self, X: np.ndarray) -> Classes:  # noqa: ARG002
         """Return the task of some rows: the same for all."""
@@ -228,7 +241,7 @@ class Classes:
         proba = np.asarray(predictive.proba, np.float64)
         entropy = np.asarray(predictive.expected_entropy, np.float64)
         proba = proba / proba.sum(axis=1, keepdims=True)
-        return ClassPredictive(proba, entropy, self.labels, predictive.gap_entropy)
+        return ClassPredictive(proba, entropy, self.labels, predictive.gap_entropy, self.order)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `task_from_dict` reads, for JSON; TypeError for labels of several kinds."""
@@ -236,7 +249,8 @@ class Classes:
         for name, kind in _LABEL_KINDS.items():
             if all(type(label) is kind for label in labels):
                 is_text = self.labels.dtype.kind == "U"
-                return {"classes": labels, "label_kind": name, "is_text_array": is_text}
+                stored = {"classes": labels, "label_kind": name, "is_text_array": is_text}
+                return stored if self.order is None else stored | {"order": list(self.order)}
         raise TypeError(
             f"only labels of one kind, text, bool or numbers, can be saved, got {labels}"
         )
@@ -264,7 +278,11 @@ def task_from_dict(stored: dict[str, Any]) -> Task:
     if len(labels) < 2 or not all(type(label) is kind for label in labels):
         raise ValueError(f"classes must be two labels or more of kind {stored['label_kind']}")
     is_object = kind is str and not stored["is_text_array"]
-    return Classes(np.asarray(labels, dtype=object if is_object else kind))
+    order = stored.get("order")
+    if order is not None and sorted(order) != list(range(len(labels))):
+        raise ValueError(f"order must hold the places of {len(labels)} classes, got {order!r}")
+    labels = np.asarray(labels, dtype=object if is_object else kind)
+    return Classes(labels, None if order is None else tuple(order))
 
 
 def with_log(X: Float[np.ndarray, "n d"], column: int | None) -> Float[np.ndarray, "n d"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -186,12 +186,19 @@ class Baselines:
         return cls(constant, *_line(x, y, classes), peers, peer_notes)
 
     def predict(
-        self, x: Float[np.ndarray, "n d"]
+        self, x: Float[np.ndarray, "n d"], beside: Any
     ) -> dict[str, GaussianPredictive | ClassPredictive]:
-        """Predict rows by "constant", by "linear" or "logistic", if it is there, and by peers."""
+        """Predict rows by "constant", by "linear" or "logistic", if it is there, and by peers.
+
+        beside
+            What a model predicts for them, whose order of classes theirs are given.
+        """
         name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
         models: dict[str, Any] = {"constant": self.constant, name: self.line, **self.peers}
-        return {name: one.predict_dist(x) for name, one in models.items() if one is not None}
+        models = {name: one.predict_dist(x) for name, one in models.items() if one is not None}
+        if getattr(beside, "order", None) is None:
+            return models
+        return {name: replace(one, order=beside.order) for name, one in models.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values; a linear one only while its covariance stays small."""

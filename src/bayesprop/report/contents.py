@@ -165,8 +165,9 @@ def collect(
     y, seed = judged.y, max(metadata["seed"], 0)
     baselines = _baselines(train, metadata["baselines"], classes)
     if models is None:
-        beside = {} if baselines is None else baselines.predict(judged.X)
-        models = {"model": estimator.predict_dist(judged.X), **beside}
+        model = estimator.predict_dist(judged.X)
+        beside = {} if baselines is None else baselines.predict(judged.X, model)
+        models = {"model": model, **beside}
     predicted: Any = models["model"]
     _check(predicted.is_finite, judged)
     scaler = estimator.x_scaler_
@@ -237,8 +238,12 @@ def collect(
 
 
 def _kind_notes(estimator: Any) -> tuple[str, ...]:
-    """Say how the target was mapped, if it was."""
-    learnt = getattr(getattr(estimator, "task_", None), "map", None)
+    """Say how the target was mapped, or its classes are ordered, if they are."""
+    task: Any = getattr(estimator, "task_", None)
+    if getattr(task, "order", None) is not None:
+        order = " < ".join(str(task.labels[place]) for place in task.order)
+        return (f"The classes have an order, {order}.",)
+    learnt = getattr(task, "map", None)
     return () if learnt is None else (KIND_NOTES[learnt.kind],)
 
 

@@ -47,6 +47,7 @@ _OF_NUMBERS = (
 )
 _PROPER = (
     Metric("log_likelihood", "Mean log-likelihood", "nats", "higher"),
+    Metric("rps", "Ranked probability score, in classes", "", "lower"),
     Metric("brier", "Brier score", "", "lower"),
 )
 _ACCURACY = Metric("accuracy", "Accuracy", "share", "higher")

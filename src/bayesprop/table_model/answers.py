@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -142,6 +142,9 @@ class ClassAnswers:
         Of two classes, how to decide; None: the likeliest class is all that is said.
     has_gaps
         Whether to say of every row what its missing inputs cost.
+    order, ordered
+        Places of ordered classes from the lowest to the highest, and intervals and quantiles of
+        them; None: they have no order.
     """
 
     label: str
@@ -149,23 +152,45 @@ class ClassAnswers:
     decision: Decision | None = None
     doubts: tuple[str, ...] = ("entropy", "mutual_information", GAP_SHARE)
     has_gaps: bool = False
+    order: tuple[int, ...] | None = None
+    ordered: NumberAnswers | None = None
 
     @property
     def names(self) -> list[str]:
         """Names of the columns: every probability, or those of the likeliest classes only."""
         if len(self.classes) <= MAX_CLASS_COLUMNS:
-            shares = [f"p({label})" for label in self.classes]
+            shares = [f"p({self.classes[place]})" for place in self._places]
         else:
             ranks = range(1, 1 + LIKELIEST_CLASSES)
             shares = [name for rank in ranks for name in (f"class_{rank}", f"p_{rank}")]
         decided = () if self.decision is None else self.decision.names
-        return [self.label, *decided, *shares, *self.doubts[: 2 + self.has_gaps]]
+        doubts = self.doubts[: 2 + self.has_gaps]
+        return [self.label, *decided, *self._quantiles, *shares, *doubts]
+
+    @property
+    def _places(self) -> Sequence[int]:
+        return range(len(self.classes)) if self.order is None else self.order
+
+    @property
+    def _quantiles(self) -> dict[str, float]:
+        """Levels of the quantiles of ordered classes, by name of the column; none without order."""
+        if self.ordered is None:
+            return {}
+        tails = {100.0 * level: 0.5 - 0.5 * level for level in self.ordered.intervals}
+        bounds = {
+            f"{side}_{percent:.10g}": at
+            for percent, tail in tails.items()
+            for side, at in (("lower", tail), ("upper", 1.0 - tail))
+        }
+        return (
+            {"median": 0.5} | bounds | {f"q_{level:g}": level for level in self.ordered.quantiles}
+        )
 
     def columns(self, predictive: ClassPredictive) -> dict[str, np.ndarray]:
         """Return the predictions of some rows as named columns."""
         proba, labels = predictive.proba, predictive.classes
         if len(self.classes) <= MAX_CLASS_COLUMNS:
-            shares = list(proba.T)
+            shares = list(proba.T[list(self._places)])
         else:
             order = np.argsort(-proba, axis=1, kind="stable")[:, :LIKELIEST_CLASSES]
             ranked = np.take_along_axis(proba, order, axis=1)
@@ -174,7 +199,8 @@ class ClassAnswers:
         entropies = [predictive.entropy, predictive.mutual_information]
         entropies += [predictive.gap_share] if self.has_gaps else []
         decided = () if self.decision is None else self.decision.columns(predictive)
-        columns = (predictive.label, *decided, *shares, *entropies)
+        quantiles = [predictive.quantile(level) for level in self._quantiles.values()]
+        columns = (predictive.label, *decided, *quantiles, *shares, *entropies)
         return dict(zip(self.names, columns, strict=True))
 
     def rounded(self, predicted: pl.DataFrame) -> pl.DataFrame:
@@ -207,7 +233,19 @@ def free_name(name: str, taken: Collection[str]) -> str:
     return label
 
 
-def answers_of(encoding: TableEncoding, label: str, numbers: NumberAnswers) -> Answers:
-    """Return how what a table's model predicts is written; `label` is the column of a class."""
+def answers_of(
+    encoding: TableEncoding,
+    label: str,
+    numbers: NumberAnswers,
+    order: tuple[int, ...] | None = None,
+) -> Answers:
+    """Return how what a table's model predicts is written; `label` is the column of a class.
+
+    order
+        Places of ordered classes from the lowest to the highest.
+    """
     classes = tuple(map(class_text, encoding.classes))
-    return ClassAnswers(label, classes) if classes else numbers
+    if not classes:
+        return numbers
+    ordered = None if order is None else numbers
+    return ClassAnswers(label, classes, order=order, ordered=ordered)

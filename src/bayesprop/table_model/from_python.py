@@ -36,6 +36,7 @@ def fit(
     task: str | None = None,
     target_kind: str | None = None,
     exposure: str | None = None,
+    order: Sequence[Any] | None = None,
     seed: int = 0,
     weights: str | None = None,
     drop: str | Sequence[str] = (),
@@ -71,9 +72,12 @@ def fit(
         "regression" or "classification". None: text, true/false, categories and whole numbers of
         two kinds are classes.
     target_kind
-        "numbers", "positive", "share" or "count": what a number can be. None: guessed.
+        "numbers", "positive", "share" or "count": what a number can be; "classes" or "ordered":
+        whether classes have an order. None: guessed, of classes by ordered categories alone.
     exposure
         Column that counts grow with: how long, or on how many, each row was counted.
+    order
+        Ordered classes from the lowest to the highest; words need it, numbers sort themselves.
     seed
         Fixes every random draw.
     weights
@@ -110,6 +114,7 @@ def fit(
             task=_checked_task(task),
             target_kind=target_kind,
             exposure=exposure,
+            order=None if order is None else tuple(map(class_text, order)),
             weights=weights,
             drop=(drop,) if isinstance(drop, str) else tuple(drop),
             group=group,

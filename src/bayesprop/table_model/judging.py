@@ -101,7 +101,7 @@ def _predicted(
     if not len(test.y):
         return Judged(baselines)
     model = predict_rows(estimator, test.X, encoding, test.numbers)
-    return Judged(baselines, test, {"model": model, **baselines.predict(test.X)})
+    return Judged(baselines, test, {"model": model, **baselines.predict(test.X, model)})
 
 
 def _scored(judged: Judged, method: str, positive: int | None) -> Judged:

@@ -151,7 +151,7 @@ def fit_table(
     if request.unit is not None:
         target = target._replace(unit=request.unit)
     share = 0.0 if request.test is not None else request.test_fraction
-    task = request.task or target.task
+    task = request.task_or(target.task)
     parts = divided(replace(request, test_fraction=share), frame, target.name, task)
     listener.warn(parts.remarks)
     if request.unit and parts.task == CLASSIFICATION:
@@ -186,7 +186,7 @@ def _fit(
     table = [*encoding.report, *moved, *given_away]
     if request.test is not None:
         test = own_rows(request.test, encoding, train)
-    make = _of_kind(request, encoding, train, make, listener)
+    make = _of_kind(request, encoding, train, parts.frame[target.name], make, listener)
     estimator = make()
     refusals = (ValueError, *([TypeError] if request.settings.by_name else []))
     share = FITTING_BEFORE_FOLDS if in_folds else FITTING
@@ -296,12 +296,13 @@ def _of_kind(
     request: FitRequest,
     encoding: TableEncoding,
     train: Rows,
+    target: pl.Series,
     make: Callable[[], Any],
     listener: Listener,
 ) -> Callable[[], Any]:
     """Return what builds the estimator for the kind of its target."""
     noise = make().get_params(deep=False).get("noise")
-    settings = settings_of_kind(request, encoding, train, listener, noise=noise)
+    settings = settings_of_kind(request, encoding, train, target, listener, noise=noise)
     return lambda: make().set_params(**settings)
 
 

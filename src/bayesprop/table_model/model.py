@@ -174,14 +174,20 @@ class TableModel:
         encoding = self.encoding
         levels = np.atleast_1d(0.9 if interval is None else interval).tolist()
         asked = tuple(np.atleast_1d(quantiles).tolist())
-        answers = answers_of(encoding, encoding.target_name, NumberAnswers(tuple(levels), asked))
-        if not isinstance(answers, ClassAnswers):
+        order = self.estimator.task_.order
+        numbers = NumberAnswers(tuple(levels), asked)
+        answers = answers_of(encoding, encoding.target_name, numbers, order)
+        if not isinstance(answers, ClassAnswers) or order is not None:
             for name, values in (("interval", levels), ("quantiles", asked)):
                 if not all(0.0 < value < 1.0 for value in values):
                     raise InputError(f"{name} must be between 0 and 1, such as 0.9; got {values}")
+        elif interval is not None or asked:
+            raise InputError(
+                "interval and quantiles are for numbers and ordered classes; this model predicts "
+                "classes without order"
+            )
+        if not isinstance(answers, ClassAnswers):
             return answers
-        if interval is not None or asked:
-            raise InputError("interval and quantiles are for numbers; this model predicts classes")
         rule = self.notes.rule
         if self.positive is not None and rule is not None:
             answers = replace(answers, decision=Decision(self.positive, rule))
@@ -195,7 +201,8 @@ class TableModel:
     def scores(self, predictive: Any, rows: Rows) -> Scores:
         """Return the metrics of what was predicted for some rows, and those of the baselines."""
         baselines, place = self.notes.baselines, self.positive and self.positive.place
-        models = {"model": predictive, **(baselines.predict(rows.X) if baselines else {})}
+        beside = baselines.predict(rows.X, predictive) if baselines else {}
+        models = {"model": predictive, **beside}
         return {name: metrics.summarise(one, rows.y, place) for name, one in models.items()}
 
     def errors(self, predictive: Any, rows: Rows) -> dict[str, float]:

@@ -20,6 +20,7 @@ LABELS = {
     "average_precision": ("average precision", "of the positive class; its share is chance"),
     "roc_auc": ("area under the ROC curve", "positives ranked first; 0.5 is chance"),
     "brier": ("Brier score", "squared error of the probabilities, 0 to 2; lower is better"),
+    "rps": ("RPS, in classes", "error of the whole distribution; lower is better"),
     "mean_confidence": ("mean confidence", "near the accuracy is honest"),
     "mean_entropy": ("mean entropy, nats", "doubt about the class; 0 is certain"),
 }

@@ -17,6 +17,7 @@ OPTIONS = {
     "inference": "--inference",
     "target_kind": "--target-kind",
     "exposure": "--exposure",
+    "order": "--order",
     SEED: "--seed",
 }
 """Options of hyper-parameters, by which messages name them."""

@@ -10,6 +10,7 @@ from typing import Any
 from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.model.method import Streams
+from bayesprop.model.task import KINDS_OF_CLASSES
 from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.refusals import OPTIONS, SEED, InputError, refusals_of_estimator
@@ -35,6 +36,8 @@ class RowRequest:
         None: the data set's own, or as the column looks.
     exposure
         Column that counts grow with.
+    order
+        Ordered classes from the lowest to the highest; None: numbers sort themselves.
     weights, group, time, drop
         Columns.
     test_fraction
@@ -46,12 +49,18 @@ class RowRequest:
     task: str | None = None
     target_kind: str | None = None
     exposure: str | None = None
+    order: tuple[str, ...] | None = None
     weights: str | None = None
     drop: tuple[str, ...] = ()
     group: str | None = None
     time: str | None = None
     test_fraction: float | None = None
     seed: int = 0
+
+    def task_or(self, usual: str | None) -> str | None:
+        """Return the task that was asked for, also by a kind of classes; else the usual one."""
+        asks_for_classes = self.order is not None or self.target_kind in KINDS_OF_CLASSES
+        return self.task or (CLASSIFICATION if asks_for_classes else usual)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,7 +62,7 @@ def read_to_learn(request: RowRequest) -> pl.DataFrame:
 
     def check(frame: pl.DataFrame) -> None:
         target = target_of(request, frame)
-        divided(request, frame, target.name, request.task or target.task)
+        divided(request, frame, target.name, request.task_or(target.task))
 
     return read_source(request.table, check=check)
 

@@ -7,16 +7,15 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from bayesprop.table.classes import class_text
 from bayesprop.table.errors import counted, listed, one_line
 from bayesprop.table_model.plain_values import LABELS, figure
 from bayesprop.table_model.refusals import python_words
-from bayesprop.table_model.target_kind import WORDS
+from bayesprop.table_model.target_kind import WORDS, classes_in_words
 
 if TYPE_CHECKING:
     from bayesprop.table_model.model import TableModel
 
-_METRICS = ("rmse", "accuracy", "average_precision", "log_likelihood", "coverage_90")
+_METRICS = ("rmse", "accuracy", "average_precision", "log_likelihood", "rps", "coverage_90")
 _KINDS = {"numeric": "numbers", "category": "categories", "date": "dates"}
 _WIDTH, _INDENT = 80, 15
 
@@ -73,7 +72,7 @@ def _target(model: TableModel) -> str:
     if not encoding.classes:
         kind = model.estimator.task_.kind
         return f"{name}: {WORDS.get(kind, 'a number')}"
-    classes = listed([class_text(label) for label in encoding.classes])
+    classes = classes_in_words(encoding.classes, model.estimator.task_.order)
     positive = model.positive
     return f"{name}: {classes}" + (f"; positive is {positive.name!r}" if positive else "")
 

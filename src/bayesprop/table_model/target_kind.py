@@ -1,20 +1,25 @@
-"""`--target-kind`: what a target of numbers can be, as asked for or as its column looks."""
+"""`--target-kind`: what a target can be, as asked for or as its column looks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.model.target_kinds import guessed_kind
 from bayesprop.model.target_maps import COUNT, NUMBERS, POSITIVE, SHARE
-from bayesprop.model.task import Standardiser
+from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser
+from bayesprop.table.classes import class_text
 from bayesprop.table.errors import listing, one_line
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import RowRequest
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from bayesprop.table.classes import Label
     from bayesprop.table.encoding import Rows, TableEncoding
 
 WORDS = {
@@ -25,22 +30,36 @@ WORDS = {
 """What targets of a kind are, in words."""
 
 
+def classes_in_words(classes: Sequence[Any], order: Sequence[int] | None) -> str:
+    """List the classes of a target, in their order where they have one."""
+    words = list(map(class_text, classes))
+    if order is None:
+        return listing(words)
+    return f"ordered, {' < '.join(words[place] for place in order)}"
+
+
 def settings_of_kind(
     request: RowRequest,
     encoding: TableEncoding,
     train: Rows,
+    target: pl.Series,
     listener: Listener,
     *,
     noise: Any = None,
 ) -> dict[str, Any]:
-    """Return the hyper-parameters that say what a target can be; none for classes.
+    """Return the hyper-parameters that say what a target can be; none for classes without order.
 
+    target
+        As the table has it.
     noise
         What the fit was told of the noise: a variance goes with numbers as they are only.
     """
-    kind = _kind_of(request, encoding.target_name, encoding.task, train, listener, noise)
+    is_class = encoding.task == CLASSIFICATION
+    if is_class and request.exposure is None:
+        return _settings_of_classes(request, encoding, target, listener)
+    kind = None if is_class else _kind_of(request, encoding.target_name, train, listener, noise)
     if request.exposure is None:
-        return {} if kind is None else {"target_kind": kind}
+        return {"target_kind": kind}
     if kind is None or request.target_kind not in (None, COUNT):
         raise InputError("--exposure is for counts: it takes a target of numbers, of kind count")
     names = encoding.feature_names
@@ -55,17 +74,15 @@ def settings_of_kind(
 def _kind_of(
     request: RowRequest,
     target: str,
-    task: str,
     train: Rows,
     listener: Listener,
     noise: Any,
-) -> str | None:
-    """Return the kind of a target of numbers, and say where it was guessed; None for classes."""
+) -> str:
+    """Return the kind of a target of numbers, and say where it was guessed."""
     name = one_line(target)
-    if task == CLASSIFICATION:
-        if request.target_kind is not None:
-            raise InputError(f"--target-kind is for numbers, and {name} holds classes")
-        return None
+    if request.order or request.target_kind in KINDS_OF_CLASSES:
+        asked = "--order" if request.order else f"--target-kind {request.target_kind}"
+        raise InputError(f"{asked} is for classes, and --task regression asks for numbers")
     if request.target_kind is not None or request.exposure is not None:
         return request.target_kind or COUNT
     if isinstance(noise, Real):
@@ -75,3 +92,57 @@ def _kind_of(
     if kind != NUMBERS:
         listener.note(f"{name} is taken for {WORDS[kind]} (--target-kind numbers overrides)")
     return kind
+
+
+def _settings_of_classes(
+    request: RowRequest, encoding: TableEncoding, target: pl.Series, listener: Listener
+) -> dict[str, Any]:
+    """Return the order of classes, as asked for or as their owner's categories have it."""
+    name, labels = one_line(encoding.target_name), encoding.classes
+    if request.target_kind not in (None, *KINDS_OF_CLASSES):
+        raise InputError(
+            f"--target-kind {request.target_kind} is for numbers, and {name} holds classes"
+        )
+    if request.target_kind == CLASSES:
+        if request.order:
+            raise InputError("--order is for ordered classes: leave --target-kind classes out")
+        return {}
+    words, is_text = request.order, isinstance(labels[0], str)
+    words = _levels(target) if words is None else words
+    if words is None and request.target_kind is None:
+        return {}
+    if words is None and is_text:
+        raise InputError(
+            f"--order must name the classes of {name} from the lowest to the highest, because words"
+            f" do not sort themselves: --order {','.join(map(str, labels[:5]))}, say"
+        )
+    if words is None:
+        return {"target_kind": ORDERED}
+    settings = {"target_kind": ORDERED, "order": _labels_in_order(name, labels, words)}
+    if request.order is None and request.target_kind is None and len(labels) > 2:
+        order = " < ".join(map(class_text, settings["order"]))
+        what = f"{name} is taken for ordered classes, {one_line(order)}, as its categories are"
+        listener.note(f"{what}; --target-kind classes overrides")
+    return settings
+
+
+def _levels(target: pl.Series) -> tuple[str, ...] | None:
+    """Return the levels of categories that have an order; None of those that have none."""
+    import polars as pl
+
+    kind = target.dtype
+    return tuple(kind.categories.to_list()) if isinstance(kind, pl.Enum) else None
+
+
+def _labels_in_order(
+    name: str, labels: tuple[Label, ...], words: tuple[str, ...]
+) -> tuple[Label, ...]:
+    """Return labels in the order of their words; words that no row has may be among these."""
+    by_word = {class_text(label): label for label in labels}
+    missing = [word for word in by_word if word not in words]
+    if missing or len(set(words)) < len(words):
+        raise InputError(
+            f"--order must name every class of {name} once, from the lowest to the highest: it "
+            + (f"lacks {one_line(listing(missing))}" if missing else "names one twice")
+        )
+    return tuple(by_word[word] for word in words if word in by_word)

@@ -16,8 +16,8 @@ from bayesprop.moments.network_ensemble import ensemble_training as engine
 from bayesprop.moments.network_ensemble import stacking
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
 from bayesprop.moments.network_ensemble.input_views import Ramps, bounded
+from bayesprop.moments.network_ensemble.kernel_classes import advance_classes
 from bayesprop.moments.network_ensemble.kernel_layout import layout
-from bayesprop.moments.network_ensemble.kernel_softmax import advance_classes
 from bayesprop.moments.network_ensemble.member import flat, init_classes, unflat
 from bayesprop.numerics import softmax_expectations
 
@@ -211,7 +211,7 @@ def test_every_network_lacks_its_fold_and_counts_rows_as_its_family_does():
     x, targets, weight = rng.standard_normal((30, 2)), np.eye(2)[np.arange(30) % 2], np.ones(30)
     fold = np.arange(30) % 3
     for f, family in enumerate(ce.FAMILIES):
-        jobs = ce._jobs(f, family, x, targets, weight, fold, SETTINGS, rng)
+        jobs = ce._jobs(f, ce.FAMILIES, (x, x), targets, weight, fold, SETTINGS, rng)
         assert [job.number for job in jobs] == [3 * f, 3 * f + 1, 3 * f + 2]
         for k, job in enumerate(jobs):
             np.testing.assert_array_equal(job.rows.x, np.float32(x[fold != k]))

@@ -5,7 +5,9 @@ adaptive priors and a linear path, as for numbers; the likelihood is categorical
 no fixed value serves are made four ways at once: how inputs are given (`input_views`), and how
 often the posterior believes it saw every row. Each of the four families is several networks, each
 trained without its part of the rows. What these say of the rows that they have not seen gives the
-families, and a constant beside them, their shares in a mixture, and the mixture a power.
+families, and a constant beside them, their shares in a mixture, and the mixture a power. Of ordered
+classes there are further families, whose likelihood is cumulative: where their order says nothing,
+their shares are small.
 """
 
 from __future__ import annotations
@@ -31,14 +33,17 @@ from bayesprop.moments.network_ensemble.ensemble_training import (
     train_all,
 )
 from bayesprop.moments.network_ensemble.input_views import N_QUANTILES, Ramps, bounded
+from bayesprop.moments.network_ensemble.kernel_classes import advance_classes, evaluate_classes
 from bayesprop.moments.network_ensemble.kernel_layout import layout
 from bayesprop.moments.network_ensemble.kernel_network import BLOCK
-from bayesprop.moments.network_ensemble.kernel_softmax import (
-    N_PAIRS,
-    advance_classes,
-    evaluate_classes,
+from bayesprop.moments.network_ensemble.kernel_softmax import N_PAIRS
+from bayesprop.moments.network_ensemble.member import (
+    Member,
+    flat,
+    init_classes,
+    init_ordered,
+    is_part,
 )
-from bayesprop.moments.network_ensemble.member import Member, flat, init_classes, is_part
 from bayesprop.moments.network_ensemble.weight_priors import Priors, dead_units
 from bayesprop.simd.lanes import aligned_zeros, round_up
 
@@ -52,20 +57,27 @@ WIDE_STEPS = 200
 
 
 class Family(NamedTuple):
-    """Networks that are alike: whether they are given ramps, and copies that a row counts for."""
+    """Networks that are alike: whether they are given ramps, and copies that a row counts for.
+
+    is_ordered
+        Whether the likelihood is cumulative.
+    """
 
     has_ramps: bool
     likelihood_weight: float
+    is_ordered: bool = False
 
 
 FAMILIES = (Family(False, 1.0), Family(False, 8.0), Family(True, 1.0), Family(True, 8.0))
+ORDERED_FAMILIES = (*FAMILIES, *(family._replace(is_ordered=True) for family in FAMILIES))
+"""Those of more than two ordered classes."""
 
 
 class ClassState(NamedTuple):
     """The posterior of all networks, and how they are mixed.
 
     families
-        Members of each of FAMILIES.
+        Members of each of FAMILIES, or of ORDERED_FAMILIES.
     ramps
         Of the inputs.
     constant
@@ -88,6 +100,11 @@ class ClassState(NamedTuple):
     points: Float32[np.ndarray, "p c"]
     seed: int
 
+    @property
+    def kinds(self) -> tuple[Family, ...]:
+        """What the families are."""
+        return FAMILIES if len(self.families) == len(FAMILIES) else ORDERED_FAMILIES
+
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Name every array; those of a family's members have these as their first axis."""
         arrays = {
@@ -106,7 +123,9 @@ class ClassState(NamedTuple):
             if name != "seed" and not np.isfinite(array).all():
                 raise ValueError(f"{name} must be finite")
         try:
-            families = tuple(_family(arrays, f) for f in range(len(FAMILIES)))
+            is_ordered = f"family.{len(FAMILIES)}.mean.0.w_m" in arrays
+            kinds = ORDERED_FAMILIES if is_ordered else FAMILIES
+            families = tuple(_family(arrays, f) for f in range(len(kinds)))
             ramps = Ramps(*(arrays[f"ramps.{name}"] for name in Ramps._fields))
             own = {name: arrays[name] for name in _OWN}
             state = cls(families, ramps, **own, seed=int(arrays["seed"]))
@@ -119,7 +138,7 @@ class ClassState(NamedTuple):
         """Raise ValueError unless the arrays belong to one ensemble."""
         self.ramps.check(n_inputs)
         n_classes = self.constant.size
-        for name, size in (("constant", n_classes), ("shares", len(FAMILIES) + 1)):
+        for name, size in (("constant", n_classes), ("shares", len(self.kinds) + 1)):
             share = getattr(self, name)
             if share.shape != (size,) or (share < 0.0).any() or abs(share.sum() - 1.0) > 1e-6:
                 raise ValueError(f"{name} must be {size} numbers from 0 on that sum to one")
@@ -127,10 +146,11 @@ class ClassState(NamedTuple):
             raise ValueError("power must be one number > 0")
         if self.points.shape != (max(len(self.points), 1), n_classes):
             raise ValueError(f"points must have rows, and {n_classes} columns")
-        for family, members in zip(FAMILIES, self.families, strict=True):
-            sizes = members[0].sizes[0]
+        for family, members in zip(self.kinds, self.families, strict=True):
+            sizes, n_cuts = members[0].sizes[0], len(members[0].thresholds)
             n_given = n_inputs + family.has_ramps * self.ramps.n_ramps
-            if (sizes[0], sizes[-1]) != (n_given, n_classes) or not members[0].is_direct:
+            wanted = (n_given, 1, n_classes - 1) if family.is_ordered else (n_given, n_classes, 0)
+            if (sizes[0], sizes[-1], n_cuts) != wanted or not members[0].is_direct:
                 raise ValueError(f"networks must lead from {n_given} inputs to {n_classes} classes")
 
 
@@ -193,11 +213,14 @@ def fit(
     weight: Float[np.ndarray, " n"] | None = None,
     groups: Int[np.ndarray, " n"] | None = None,
     progress: Progress = SILENT,
+    is_ordered: bool = False,
 ) -> tuple[ClassState, ClassInfo]:
     """Train all networks, and weigh them by rows left out.
 
     x, codes
         Standardised inputs, and the number of every row's class.
+    is_ordered
+        Whether these numbers are an order; of two classes they are none.
     weight
         How often each row counts, positive; None: once.
     groups
@@ -209,12 +232,13 @@ def fit(
     rng, ramps = np.random.default_rng(seed), Ramps.of(x, weight)
     counts = np.bincount(codes, weight, n_classes)
     x, codes, weight, fold = _parted(x, codes, weight, groups, settings.n_members, rng)
+    kinds = ORDERED_FAMILIES if is_ordered and n_classes > 2 else FAMILIES
     views = bounded(x), ramps.beside(x)
     targets = np.eye(n_classes)[codes]
     jobs = [
         job
-        for f, family in enumerate(FAMILIES)
-        for job in _jobs(f, family, views[family.has_ramps], targets, weight, fold, settings, rng)
+        for f in range(len(kinds))
+        for job in _jobs(f, kinds, views, targets, weight, fold, settings, rng)
     ]
     loop = Loop(advance_classes, _normals(seed, n_classes))
     training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
@@ -225,20 +249,18 @@ def fit(
         log_floor=np.zeros(n_classes, np.float32),
         loop=loop,
         progress=training,
-        n_least=len(FAMILIES),
+        n_least=len(kinds),
     )
-    n = n_complete(trained, len(FAMILIES), settings.n_steps, training) // len(FAMILIES)
-    trained = trained[: n * len(FAMILIES)]
-    families = tuple(
-        tuple(one.member for one in trained[f :: len(FAMILIES)]) for f in range(len(FAMILIES))
-    )
+    n = n_complete(trained, len(kinds), settings.n_steps, training) // len(kinds)
+    of_families = [trained[f : n * len(kinds) : len(kinds)] for f in range(len(kinds))]
+    families = tuple(tuple(one.member for one in each) for each in of_families)
     progress.report(_TRAINING, 1.0, "rows left out")
-    equal = np.full(len(FAMILIES) + 1, 1.0 / (len(FAMILIES) + 1))
+    equal = np.full(len(kinds) + 1, 1.0 / (len(kinds) + 1))
     state = ClassState(
         families, ramps, counts / counts.sum(), equal, np.ones(1), points(n_classes), seed
     )
     state, left_out_loss = _weighed(state, views, codes, weight, fold)
-    losses = losses_of([one for f in range(len(FAMILIES)) for one in trained[f :: len(FAMILIES)]])
+    losses = losses_of([one for each in of_families for one in each])
     dead = [dead_units(job.mean, settings.priors.mean) for each in families for job in each]
     return state, ClassInfo(losses, left_out_loss, sum(map(sum, dead)))
 
@@ -266,8 +288,8 @@ def _parted(
 
 def _jobs(
     f: int,
-    family: Family,
-    x: Float[np.ndarray, "n e"],
+    kinds: Sequence[Family],
+    views: tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n e"]],
     targets: Float[np.ndarray, "n c"],
     weight: Float[np.ndarray, " n"],
     fold: Int[np.ndarray, " n"],
@@ -275,14 +297,20 @@ def _jobs(
     rng: np.random.Generator,
 ) -> list[Job]:
     """Lay out the training of a family, each member without its fold."""
-    sizes, n = (x.shape[1], *settings.hidden_layer_sizes, targets.shape[1]), settings.n_members
-    together = replace(settings, n_members=len(FAMILIES) * n)
+    family, n, n_classes = kinds[f], settings.n_members, targets.shape[1]
+    x = views[family.has_ramps]
+    sizes = (x.shape[1], *settings.hidden_layer_sizes)
+    together, n_rows = replace(settings, n_members=len(kinds) * n), 1.0 + weight @ targets
     jobs = []
     for k in range(n):
         kept = fold != k
         rows = Rows.of(x[kept], targets[kept], weight[kept])
         rows = rows._replace(n_total=family.likelihood_weight * rows.n_total)
-        jobs.append(Job(f * n + k, init_classes(rng, sizes), rows, together))
+        if family.is_ordered:
+            member = init_ordered(rng, sizes, n_rows)
+        else:
+            member = init_classes(rng, (*sizes, n_classes))
+        jobs.append(Job(f * n + k, member, rows, together))
     return jobs
 
 
@@ -297,9 +325,9 @@ def _weighed(
     seen = np.flatnonzero((fold >= 0) & (fold < len(state.families[0])))
     if not len(seen):
         return state, float("nan")
-    proba = np.empty((len(FAMILIES) + 1, len(codes), len(state.constant)))
+    proba = np.empty((len(state.kinds) + 1, len(codes), len(state.constant)))
     proba[-1] = state.constant
-    for f, (family, members) in enumerate(zip(FAMILIES, state.families, strict=True)):
+    for f, (family, members) in enumerate(zip(state.kinds, state.families, strict=True)):
         for k, member in enumerate(members):
             out = fold == k
             (one,) = evaluate([member], views[family.has_ramps][out], state.points)
@@ -323,7 +351,7 @@ def predict(state: ClassState, x: Float[np.ndarray, "n d"]) -> Doubtful:
     views = bounded(x), state.ramps.beside(x)
     proba = np.full((len(x), len(state.constant)), state.shares[-1] * state.constant)
     entropy = np.full(len(x), state.shares[-1] * special.entr(state.constant).sum())
-    for family, members, share in zip(FAMILIES, state.families, state.shares[:-1], strict=True):
+    for family, members, share in zip(state.kinds, state.families, state.shares[:-1], strict=True):
         for one in evaluate(members, views[family.has_ramps], state.points):
             proba += share / len(members) * one.proba
             entropy += share / len(members) * one.entropy

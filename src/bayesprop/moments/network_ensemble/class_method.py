@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Int
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
@@ -18,9 +19,14 @@ from bayesprop.moments.network_ensemble.ensemble_method import Settable, trace
 
 @dataclass(frozen=True)
 class ClassEnsemble(Settable):
-    """The recipe for classes."""
+    """The recipe for classes.
+
+    order
+        Their codes from the lowest class to the highest; None: they have no order.
+    """
 
     n_classes: int
+    order: tuple[int, ...] | None = None
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks, and weigh them by rows left out."""
@@ -33,12 +39,13 @@ class ClassEnsemble(Settable):
         state, info = class_ensemble.fit(
             seed,
             rows.x[counted],
-            rows.y[counted],
+            self._ranks[rows.y[counted]],
             self.n_classes,
             settings,
             weight=rows.weights[counted],
             groups=groups,
             progress=progress,
+            is_ordered=self.order is not None,
         )
         report = FitReport(
             n_rows=n_rows,
@@ -54,7 +61,12 @@ class ClassEnsemble(Settable):
     def predict(self, state: ClassState, x: np.ndarray) -> ClassPredictive:
         """Predict by the mixture of all networks."""
         doubtful = class_ensemble.predict(state, x)
-        return ClassPredictive.of_codes(doubtful.proba, doubtful.entropy)
+        return ClassPredictive.of_codes(doubtful.proba[:, self._ranks], doubtful.entropy)
+
+    @property
+    def _ranks(self) -> Int[np.ndarray, " c"]:
+        """Number of every code among those that the networks learn."""
+        return np.arange(self.n_classes) if self.order is None else np.argsort(self.order)
 
     def to_stored(self, state: ClassState) -> Stored:
         """Return all arrays."""
@@ -67,4 +79,7 @@ class ClassEnsemble(Settable):
             raise ValueError(
                 f"the networks have {len(state.constant)} classes, the header {self.n_classes}"
             )
+        is_ordered = self.order is not None and self.n_classes > 2
+        if is_ordered != any(family.is_ordered for family in state.kinds):
+            raise ValueError("the networks must be of ordered classes where the header orders them")
         return state

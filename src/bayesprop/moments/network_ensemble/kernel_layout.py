@@ -88,13 +88,15 @@ def _step(n_units: int) -> int:
 
 def layout(member: Member, batch_size: int, priors: Priors) -> Layout:
     """Lay out a member for so many rows at a time."""
-    return _layout(*member.sizes, batch_size, priors, is_direct=member.is_direct)
+    n_thresholds = len(member.thresholds)
+    return _layout(*member.sizes, n_thresholds, batch_size, priors, is_direct=member.is_direct)
 
 
 @lru_cache(maxsize=16)
 def _layout(
     mean_sizes: tuple[int, ...],
     noise_sizes: tuple[int, ...],
+    n_thresholds: int,
     batch_size: int,
     priors: Priors,
     *,
@@ -127,16 +129,20 @@ def _layout(
             layers.append([n_below, n_above, *numbers, n_units, -1, of_widths])
             spreads.append(spread)
     of_noise = [leaf(n_out if noise_sizes[1:] else 0) for _ in range(3)]
+    thresholds, n_targets = leaf(n_thresholds), n_thresholds + 1 if n_thresholds else n_out
     for layer in layers[: len(mean_sizes) - 2]:
         layer[WIDTHS] = leaf(layer[N_OUT])
     theta.take(4 * max(*mean_sizes, *noise_sizes) + BLOCK)  # looked at, never used
     ones = room.take(BLOCK)
     places = Places(
         len(mean_sizes) - 1,
+        n_thresholds,
         *of_noise,
-        y=room.take(n_out * BLOCK * n_blocks),
+        thresholds,
+        y=room.take(n_targets * BLOCK * n_blocks),
         weight=room.take(BLOCK * n_blocks),
-        sums=room.take(n_out * BLOCK * N_SUMS),
+        sums=room.take(n_targets * BLOCK * N_SUMS),
+        ends=room.take(3 * (n_thresholds + 1)),
     )
     jobs = [job for layer in layers for job in _jobs(layer, ones, theta.size)]
     return Layout(

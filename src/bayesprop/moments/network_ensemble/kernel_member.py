@@ -87,15 +87,21 @@ class Work(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Number of the mean network's layers; offsets in theta (first three) and in room."""
+    """Number of the mean network's layers and of thresholds; offsets in theta, and in room.
+
+    In theta those of the noise and of the thresholds of ordered classes, see `kernel_cumulative`.
+    """
 
     n_mean_layers: int
+    n_thresholds: int
     log_noise: int
     own_log_noise: int
     raw_dof: int
+    thresholds: int
     y: int
     weight: int
     sums: int
+    ends: int
 
 
 class Rules(NamedTuple):

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float, Float32
 
 from bayesprop.moments.network_ensemble.gaussian_network import (
     GaussianLayer,
@@ -18,6 +18,7 @@ from bayesprop.moments.network_ensemble.gaussian_network import (
     Values,
     init_layers,
 )
+from bayesprop.moments.network_ensemble.kernel_cumulative import LEAST_GAP
 
 LEAST_DOF = 3.0
 """Least degrees of freedom of the noise: a variance of at most three squared scales."""
@@ -26,15 +27,17 @@ DOF_START = 10.0
 LOG_NOISE_VAR_START = -1.5
 WIDTH_START = 0.25
 
+NOTHING = np.zeros(0, np.float32)
 _NETWORKS = "mean", "noise"
 _VECTORS = "log_noise", "own_log_noise", "raw_dof"
-_WIDTHS = "log_widths"
+_WIDTHS, _THRESHOLDS = "log_widths", "thresholds"
 
 
 class Member(NamedTuple):
     """One network each for the mean and for the log noise variance; float32.
 
     Classes have no noise: their mean is that of the logits, and all that is of noise is empty.
+    Ordered classes have one latent output, and thresholds.
 
     log_noise
         Log noise variance around which the noise network's output varies, (o,).
@@ -44,6 +47,8 @@ class Member(NamedTuple):
         softplus⁻¹(degrees of freedom - 3), (o,).
     log_widths
         Log width of the kink of every hidden unit of the mean network, layer by layer, (h,).
+    thresholds
+        Between ordered classes, as `kernel_cumulative` has them, (c - 1,); else empty.
     """
 
     mean: Layers
@@ -52,6 +57,7 @@ class Member(NamedTuple):
     own_log_noise: Values
     raw_dof: Values
     log_widths: tuple[Values, ...]
+    thresholds: Values = NOTHING
 
     @property
     def sizes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -89,10 +95,26 @@ def init_member(
 
 def init_classes(rng: np.random.Generator, sizes: tuple[int, ...]) -> Member:
     """Start a network of logits nearly deterministic; its last layer takes the inputs too."""
-    nothing = np.zeros(0, np.float32)
     return Member(
-        init_layers(rng, sizes, is_direct=True), (), nothing, nothing, nothing, _widths(sizes)
+        init_layers(rng, sizes, is_direct=True), (), NOTHING, NOTHING, NOTHING, _widths(sizes)
     )
+
+
+def init_ordered(
+    rng: np.random.Generator, sizes: tuple[int, ...], share: Float[np.ndarray, " c"]
+) -> Member:
+    """Start a network of ordered classes, whose thresholds give them their shares.
+
+    sizes
+        Inputs and hidden units.
+    share
+        Of every class, positive.
+    """
+    below = np.cumsum(share / share.sum())[:-1]
+    ends = np.log(below) - np.log1p(-below)
+    gaps = np.log(np.maximum(np.diff(ends) - LEAST_GAP, LEAST_GAP))
+    thresholds = np.concatenate([ends[:1], gaps]).astype(np.float32)
+    return init_classes(rng, (*sizes, 1))._replace(thresholds=thresholds)
 
 
 def _widths(sizes: tuple[int, ...]) -> tuple[Values, ...]:
@@ -106,6 +128,8 @@ def named(member: Member) -> dict[str, np.ndarray]:
         for depth, layer in enumerate(getattr(member, network)):
             arrays |= {f"{network}.{depth}.{part}": a for part, a in layer._asdict().items()}
     arrays |= {name: getattr(member, name) for name in _VECTORS}
+    if len(member.thresholds):
+        arrays[_THRESHOLDS] = member.thresholds
     return arrays | {f"{_WIDTHS}.{depth}": a for depth, a in enumerate(member.log_widths)}
 
 
@@ -124,12 +148,14 @@ def from_named(arrays: dict[str, np.ndarray]) -> Member:
         for network in _NETWORKS
     )
     widths = tuple(arrays[f"{_WIDTHS}.{depth}"] for depth in range(count(_WIDTHS)))
-    return Member(mean, noise, *(arrays[name] for name in _VECTORS), log_widths=widths)
+    member = Member(mean, noise, *(arrays[name] for name in _VECTORS), log_widths=widths)
+    return member._replace(thresholds=arrays.get(_THRESHOLDS, NOTHING))
 
 
 def is_part(name: str) -> bool:
     """Whether `named` gives this name to an array."""
-    return name in _VECTORS or name.startswith((*(f"{n}." for n in _NETWORKS), f"{_WIDTHS}."))
+    is_vector = name in (*_VECTORS, _THRESHOLDS)
+    return is_vector or name.startswith((*(f"{n}." for n in _NETWORKS), f"{_WIDTHS}."))
 
 
 def shapes(member: Member) -> dict[str, tuple[int, ...]]:
@@ -144,13 +170,15 @@ def shapes(member: Member) -> dict[str, tuple[int, ...]]:
             each = zip(GaussianLayer._fields, (weights, weights, biases, biases), strict=True)
             by_name |= {f"{network}.{depth}.{part}": shape for part, shape in each}
     by_name |= dict.fromkeys(_VECTORS, (mean[-1] if member.noise else 0,))
+    if len(member.thresholds):
+        by_name[_THRESHOLDS] = member.thresholds.shape
     return by_name | {f"{_WIDTHS}.{depth}": (n,) for depth, n in enumerate(mean[1:-1])}
 
 
 def flat(member: Member) -> Float32[np.ndarray, " p"]:
     """Put all parameters in one vector, in the order of `named`."""
     of_layers = [part for layer in (*member.mean, *member.noise) for part in layer]
-    others = (getattr(member, name) for name in _VECTORS)
+    others = (getattr(member, name) for name in (*_VECTORS, _THRESHOLDS))
     parts = *of_layers, *others, *member.log_widths
     return np.concatenate(parts, axis=None)
 

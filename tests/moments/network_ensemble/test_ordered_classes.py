@@ -1,0 +1,180 @@
+"""The cumulative likelihood: probabilities and slopes against quadrature; what its families do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ensemble_objective as objective
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special
+
+from bayesprop.moments.network_ensemble import class_ensemble as ce
+from bayesprop.moments.network_ensemble import ensemble_training as engine
+from bayesprop.moments.network_ensemble.distinct_rows import Rows
+from bayesprop.moments.network_ensemble.kernel_classes import advance_classes
+from bayesprop.moments.network_ensemble.kernel_cumulative import LEAST_GAP
+from bayesprop.moments.network_ensemble.kernel_layout import layout
+from bayesprop.moments.network_ensemble.member import flat, init_ordered
+
+SETTINGS = replace(
+    ce.settings_for(100, 2), n_steps=400, hidden_layer_sizes=(8,), n_members=3, batch_size=32
+)
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+
+def uncertain_member(n_inputs, n_classes, seed=0):
+    """A network whose latent has a variance of about one."""
+    rng = np.random.default_rng(seed)
+    member = init_ordered(rng, (n_inputs, 7), rng.uniform(0.5, 2.0, n_classes))
+    wider = [layer._replace(w_log_std=layer.w_log_std + 4.0) for layer in member.mean]
+    return member._replace(mean=tuple(wider))
+
+
+def latent(member, x):
+    with jax.enable_x64():
+        moments = objective.propagate(member.mean, jnp.asarray(x, jnp.float64), member.log_widths)
+        return np.asarray(moments.m)[:, 0], np.asarray(moments.v)[:, 0]
+
+
+def ends_of(raw):
+    return np.concatenate([raw[:1], raw[0] + np.cumsum(np.exp(raw[1:]) + LEAST_GAP)])
+
+
+def by_quadrature(m, v, raw):
+    """P(y) at the nodes of the latent as differences of sigmoids, (n, q, c)."""
+    a = m[:, None] + np.sqrt(v)[:, None] * NODES
+    reached = special.expit(ends_of(np.float64(raw)) - a[..., None])
+    edges = np.zeros((*a.shape, 1)), np.ones((*a.shape, 1))
+    return np.diff(np.concatenate([edges[0], reached, edges[1]], axis=2), axis=2)
+
+
+@pytest.mark.parametrize("n_classes", [3, 6])
+def test_probabilities_and_entropies_are_those_of_quadrature(n_classes):
+    x, member = np.random.default_rng(1).standard_normal((40, 5)), uncertain_member(5, n_classes)
+    m, v = latent(member, x)
+    assert 0.3 < np.median(v) < 30.0
+    p = by_quadrature(m, v, member.thresholds)
+    (doubtful,) = ce.evaluate([member], x, ce.points(n_classes))
+    np.testing.assert_allclose(doubtful.proba, WEIGHTS @ p, atol=4e-3)
+    np.testing.assert_allclose(doubtful.entropy, special.entr(p).sum(axis=2) @ WEIGHTS, atol=0.01)
+
+
+def test_far_in_the_tails_nothing_cancels():
+    member = uncertain_member(2, 3)._replace(thresholds=np.float32([-40.0, np.log(80.0)]))
+    sure = tuple(layer._replace(w_log_std=layer.w_log_std - 9.0) for layer in member.mean)
+    x = np.zeros((1, 2))
+    m, v = latent(member._replace(mean=sure), x)
+    (doubtful,) = ce.evaluate([member._replace(mean=sure)], x, ce.points(3))
+    want = WEIGHTS @ by_quadrature(m, v, member.thresholds)
+    assert want[0, 0] < 1e-15
+    np.testing.assert_allclose(doubtful.proba[0, 0], want[0, 0], rtol=0.02)
+
+
+def test_classes_start_with_their_shares():
+    share = np.array([5.0, 1.0, 3.0, 1.0])
+    member = init_ordered(np.random.default_rng(0), (2, 4), share)
+    p = by_quadrature(np.zeros(1), np.zeros(1), member.thresholds)[0, 0]
+    np.testing.assert_allclose(p, share / share.sum(), rtol=1e-5)
+
+
+def test_slopes_are_on_average_those_of_the_expected_loss():
+    """Oracle: central differences of a loss by quadrature; 400 independent steps of size zero."""
+    rng, n, n_classes = np.random.default_rng(2), 37, 4
+    x, codes = rng.standard_normal((n, 3)), rng.integers(n_classes, size=n)
+    rows = Rows.of(x, np.eye(n_classes)[codes], rng.uniform(0.5, 2.0, n))
+    settings = replace(SETTINGS, batch_size=n, step_size=0.0, n_steps=1000)
+    member = uncertain_member(3, n_classes)
+    plan = layout(member, n, settings.priors)
+    normals = ce._aligned(rng.standard_normal(2**16))
+    work = plan.work(flat(member), np.zeros(n_classes, np.float32), normals)
+    rules, order = engine.rules_of(settings, 0, rows.n_total), np.arange(n, dtype=np.int32)
+    gradients, losses = [], np.empty((400, 2), np.float32)
+    for step in range(400):
+        work.slope[:] = 0.0
+        advance_classes(work, rules, *rows[:3], order, n, 900 + step, losses[step : step + 1])
+        gradients.append(10.0 * work.slope[plan.leaves])
+
+    def loss(thresholds, bias):
+        *below, last = member.mean
+        moved = member._replace(mean=(*below, last._replace(b_m=last.b_m + bias)))
+        p = by_quadrature(*latent(moved, rows.x), thresholds)[np.arange(n), :, codes]
+        return -np.mean(rows.weight * (np.log(p) @ WEIGHTS))
+
+    got, std_error = np.mean(gradients, axis=0), np.std(gradients, axis=0) / 20.0
+    raw, step = np.float64(member.thresholds), 1e-3
+    vectors = [a.size for a in (*(part for layer in member.mean for part in layer),)]
+    first = sum(vectors)
+    for k in range(len(raw)):
+        away = step * np.eye(len(raw))[k]
+        want = (loss(raw + away, 0.0) - loss(raw - away, 0.0)) / (2.0 * step)
+        assert abs(got[first + k] - want) < 5.0 * std_error[first + k] + 1e-4
+    assert abs(losses[:, 1].mean() - loss(raw, 0.0)) < 4.0 * losses[:, 1].std() / 20.0 + 1e-3
+
+    # The slopes in the latent's mean and variance, which the weights share with other likelihoods.
+    def data(member):
+        moments = objective.propagate(
+            member.mean, jnp.asarray(rows.x, jnp.float64), member.log_widths
+        )
+        a = moments.m + jnp.sqrt(moments.v) * NODES[None]
+        ends = jnp.asarray(np.concatenate([[-np.inf], ends_of(raw), [np.inf]]))
+        up, low = ends[codes + 1][:, None] - a, ends[codes][:, None] - a
+        p = jax.nn.sigmoid(up) - jax.nn.sigmoid(low)
+        price = objective.adaptive_kl(member.mean, settings.priors.mean)
+        price += objective.width_price(member.log_widths)
+        return -jnp.mean(rows.weight * (jnp.log(p) @ WEIGHTS)) + price / rows.n_total
+
+    with jax.enable_x64():
+        like = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), member)
+        want = flat(jax.tree.map(np.asarray, jax.grad(data)(like)))
+    others = np.r_[:first, first + len(raw) : len(got)]
+    off = np.abs(got - want)[others]
+    assert (off < 5.0 * std_error[others] + 2e-4 * np.abs(want).max()).all()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((150, 2))
+    codes = np.digitize(x[:, 0] + 0.4 * rng.logistic(size=150), [-1.0, 0.0, 1.0])
+    return x, codes, ce.fit(1, x, codes, 4, SETTINGS, is_ordered=True)
+
+
+def test_families_with_an_order_stand_beside_the_others(fitted):
+    x, codes, (state, info) = fitted
+    assert state.kinds == ce.ORDERED_FAMILIES
+    assert len(state.shares) == 9
+    proba = ce.predict(state, x).proba
+    log_p = np.log(proba[np.arange(150), codes])
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    share = np.bincount(codes) / 150
+    assert -log_p.mean() < info.left_out_loss < -(share @ np.log(share))
+    again = ce.ClassState.from_arrays(state.to_arrays(), 2)
+    np.testing.assert_array_equal(ce.predict(again, x).proba, proba)
+
+
+def test_an_order_that_is_none_costs_little(fitted):
+    """Codes shuffled: the families without order take the mixture."""
+    x, codes, _ = fitted
+    state, info = ce.fit(1, x, np.array([2, 0, 3, 1])[codes], 4, SETTINGS, is_ordered=True)
+    _, plain = ce.fit(1, x, np.array([2, 0, 3, 1])[codes], 4, SETTINGS)
+    assert state.shares[:4].sum() > 0.6
+    assert info.left_out_loss < plain.left_out_loss + 0.04
+
+
+def test_two_classes_have_the_families_of_classes():
+    rng = np.random.default_rng(3)
+    x, codes = rng.standard_normal((40, 2)), np.arange(40) % 2
+    state, _ = ce.fit(0, x, codes, 2, replace(SETTINGS, n_steps=20), is_ordered=True)
+    assert state.kinds == ce.FAMILIES
+
+
+def test_arrays_of_another_likelihood_are_refused(fitted):
+    _, _, (state, _) = fitted
+    arrays = state.to_arrays()
+    for name in ("family.4.thresholds", "family.7.mean.1.w_m"):
+        with pytest.raises(ValueError, match="network"):
+            ce.ClassState.from_arrays({k: a for k, a in arrays.items() if k != name}, 2)
