@@ -20,7 +20,6 @@ from bayesprop.estimators.pruning import prune
 
 FAST = {"hidden_layer_sizes": (8,), "n_epochs": 5, "n_draws": 5, "random_state": 0}
 REGRESSORS = (BayesByBackpropRegressor, GravesVIRegressor)
-CLASSIFIERS = (BayesByBackpropClassifier, GravesVIClassifier)
 
 
 @pytest.fixture(scope="module")
@@ -133,14 +132,6 @@ class TestPruning:
         with pytest.raises(ValueError, match="warm_start must be False to fit a pruned model"):
             small.set_params(warm_start=True).fit(*diabetes)
         assert not hasattr(small.set_params(warm_start=False).fit(*diabetes), "pruned_")
-
-    def test_of_probabilistic_backpropagation(self, diabetes):
-        X, y = diabetes
-        model = PBPRegressor(n_epochs=10, random_state=0).fit(X, y)
-        small = prune(model, 0.5)
-        zeros = sum(np.count_nonzero(m == 0.0) for m in small.state_.m)
-        assert zeros == small.pruned_.n_removed
-        assert small.score(X, y) > 0.8 * model.score(X, y)
 
     @pytest.mark.parametrize(
         "model",

@@ -11,7 +11,6 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesprop import BayesianMLPClassifier, BayesianMLPRegressor, ClosedFormVIClassifier, load
-from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.moments.network_ensemble import joint_covariance
 
 OLD_FILES = Path(__file__).parent.parent / "golden" / "old"
@@ -150,21 +149,6 @@ def test_a_classifier_of_the_first_version_is_the_papers_today():
     assert model.get_params()["likelihood_weight"] == 10.0
     proba = model.predict_proba(np.array(expected["X"]))
     np.testing.assert_allclose(proba, expected["proba"], rtol=1e-4, atol=1e-6)
-
-
-def test_the_network_recipe_end_to_end():
-    x, y = wave()
-    model = BayesianMLPRegressor((8,), 20, n_members=2, random_state=0).fit(x, y)
-    found = model.predict_dist(x)
-    assert isinstance(found, NoiseMixturePredictive)
-    assert found.mean.shape == y.shape
-    assert np.abs(found.mean.mean() - y.mean()) < y.std()
-    assert model.sample_y(x, 3, include_noise=True).shape == (60, 3)
-    header, arrays = model.to_stored()
-    again = BayesianMLPRegressor.from_stored(header, arrays)
-    np.testing.assert_allclose(again.predict(x), model.predict(x), rtol=1e-6)
-    assert model.fit_report_.guards["dead_units"] >= 0
-    assert model.hidden_layer_sizes_ == again.hidden_layer_sizes_ == (8,)
 
 
 def test_what_the_networks_cannot_learn_is_learnt_unless_unwanted():

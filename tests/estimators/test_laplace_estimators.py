@@ -126,14 +126,6 @@ def test_every_choice_predicts_two_targets(settings):
         assert np.ptp(model.state_.network.mode.prior_prec) == 0.0
 
 
-def test_training_goes_on_where_it_stood(linear):
-    before = linear.predict(X)
-    again = LaplaceRegressor(**linear.get_params())
-    vars(again).update(vars(linear))
-    assert again.fit(X, Y).n_iter_ == 2 * linear.n_iter_
-    np.testing.assert_allclose(again.predict(X), before, atol=0.05 * Y.std())
-
-
 def test_negative_curvature_is_said():
     model = LaplaceRegressor(**TINY | {"activation": "erf"}, structure="full", curvature="hessian")
     with pytest.warns(UserWarning, match=r"curves upwards in \d+ directions.*choose curvature='gg"):

@@ -80,13 +80,6 @@ def test_weights_are_in_the_units_of_the_table():
         assert pd.DataFrame(table).shape == (3, 6)
 
 
-def test_relevance_finds_the_idle_column():
-    X, y = line(200)
-    X = np.hstack([X, np.random.default_rng(5).normal(size=(200, 3))])
-    model = BayesianLinearRegressor(prior_prec="ard").fit(X, y)
-    assert model.prior_prec_[0, 3:].min() > 20 * model.prior_prec_[0, 1:3].max()
-
-
 def test_bases_follow_a_curve():
     rng = np.random.default_rng(0)
     x = rng.uniform(-3, 3, (150, 1))
@@ -107,43 +100,6 @@ def test_bases_follow_a_curve():
         assert len(set(names)) == len(names) == model.posterior_.mean.shape[1]
     with pytest.raises(TypeError, match="holds no code"):
         model.save("never")
-
-
-def test_draws_are_functions_with_the_predicted_moments():
-    X, y = line()
-    model = BayesianLinearRegressor().fit(X, y)
-    n, predictive = 4000, model.predict_dist(X[:5])
-    drawn = model.sample_y(X[:5], n, random_state=1)
-    se = np.sqrt(predictive.epistemic_var / n)
-    assert (np.abs(drawn.mean(axis=1) - predictive.mean) < 4.5 * se).all()
-    noisy = model.sample_y(X[:5], n, random_state=2, include_noise=True)
-    np.testing.assert_allclose(noisy.var(axis=1), predictive.var, rtol=0.15)
-
-
-def test_several_outputs_are_several_regressions():
-    X, y = line()
-    both = np.column_stack([y, 1e6 * y[::-1]])
-    model = BayesianLinearRegressor().fit(X, both)
-    for o in range(2):
-        alone = BayesianLinearRegressor().fit(X, both[:, o])
-        np.testing.assert_allclose(model.predict(X)[:, o], alone.predict(X), rtol=1e-6)
-    assert len(model.weights()["mean"]) == 6
-
-
-@pytest.mark.parametrize("scale", [1e-12, 1e12])
-@pytest.mark.parametrize(
-    "params", [{}, {"prior_prec": "ard"}, {"prior_prec": 1.0, "noise": "conjugate"}]
-)
-def test_units_do_not_matter(scale, params):
-    X, y = line()
-    base = BayesianLinearRegressor(**params).fit(X, y)
-    moved = BayesianLinearRegressor(**params).fit(X / scale, y * scale)
-    for a, b in zip(
-        moved.predict(X / scale, return_std=True), base.predict(X, return_std=True), strict=True
-    ):
-        np.testing.assert_allclose(a, scale * b, rtol=1e-6)
-    shift = -len(y) * np.log(scale)
-    assert moved.log_evidence_ - base.log_evidence_ == pytest.approx(shift, abs=1e-6)
 
 
 @pytest.mark.parametrize(
