@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -121,7 +122,9 @@ def catboost(split: Split, seed: int) -> tuple[np.ndarray, np.ndarray]:
 MODELS: dict[str, Callable[[Split, int], Any]] = {
     OURS: of_estimator(lambda seed: BayesianMLPClassifier(random_state=seed)),
     "logistic": of_estimator(
-        lambda _: make_pipeline(StandardScaler(), LogisticRegression(max_iter=2_000))
+        lambda _: make_pipeline(
+            SimpleImputer(), StandardScaler(), LogisticRegression(max_iter=2_000)
+        )
     ),
     "forest": of_estimator(lambda seed: RandomForestClassifier(500, random_state=seed)),
     "catboost": catboost,

@@ -191,7 +191,7 @@ class Doubtful(NamedTuple):
 def settings_for(n_rows: int, n_inputs: int) -> EnsembleSettings:
     """Choose by the size of the table; `n_members` counts those of one family.
 
-    Where inputs with ramps are many, or may outnumber the rows, fewer steps are as good and cheaper.
+    Where inputs with ramps are many or may outnumber the rows, fewer steps are as good.
     A table of more columns than rows has no ramps, and its families are two starts of two.
     """
     n_steps = 4_000 if N_QUANTILES * n_inputs <= min(n_rows, MANY_INPUTS) else 2_000
