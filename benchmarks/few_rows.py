@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -40,7 +41,7 @@ def losses(split: Split, n_rows: int, draw: int) -> tuple[float, float]:
     scores = []
     for model in (
         BayesianMLPClassifier(random_state=draw),
-        make_pipeline(StandardScaler(), line(y)),
+        make_pipeline(SimpleImputer(), StandardScaler(), line(y)),
     ):
         proba = model.fit(x, y).predict_proba(split.x[test])
         at = np.searchsorted(model.classes_, split.y[test])
