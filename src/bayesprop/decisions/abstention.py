@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.metrics import roc_auc_score
 
 from bayesprop.decisions.doubt import predictives_of, tells_parts
 from bayesprop.decisions.pool import finite
@@ -147,6 +146,8 @@ def ood_auroc(inside: Any, outside: Any) -> float:
     inside, outside
         Uncertainties of rows like those of the fit, and of rows of another kind.
     """
+    from sklearn.metrics import roc_auc_score
+
     inside, outside = finite("inside", inside, (None,)), finite("outside", outside, (None,))
     is_outside = np.repeat([0, 1], [len(inside), len(outside)])
     return float(roc_auc_score(is_outside, np.concatenate([inside, outside])))

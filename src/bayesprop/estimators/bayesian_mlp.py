@@ -20,7 +20,6 @@ from bayesprop.estimators.params import (
 )
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Classes, Numbers
-from bayesprop.moments.network_ensemble import ensemble
 from bayesprop.moments.network_ensemble.class_method import ClassEnsemble
 from bayesprop.moments.network_ensemble.ensemble_method import NetworkEnsemble
 
@@ -148,6 +147,8 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
 
         The same model where it remembers none, `fit_report_.guards["replicated_inputs"]` being 0.
         """
+        from bayesprop.moments.network_ensemble import ensemble
+
         other = copy.copy(self)
         state = ensemble.without_replicates(self.state_)
         other.learned_ = self.learned_._replace(state=state)

@@ -312,8 +312,10 @@ def _at(
 ) -> _Point:
     """Return the evidence of one output at precisions of its groups and, last, of free noise."""
     del before
-    prec, noise_prec = (prec[:-1], float(prec[-1])) if noise_var is None else (prec, None)
-    noise_var = 1.0 / noise_prec if noise_var is None else noise_var
+    noise_prec = None
+    if noise_var is None:
+        prec, noise_prec = prec[:-1], float(prec[-1])
+        noise_var = 1.0 / noise_prec
     by_weight = prior.groups.spread(prec, prior.prec)
     relative = by_weight * noise_var
     solved = solve(root, relative)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -105,16 +105,29 @@ def _scale_nodes(l_v: np.ndarray, dof: np.ndarray) -> _Nodes:
     z_m, z_v = special.digamma(shape) - np.log(shape), special.zeta(2.0, shape)  # trigamma
     l_v = np.maximum(l_v, _LEAST_VAR)[..., None]
     at = z_m + np.sqrt(z_v + l_v) * _PLACE
+    log_share = np.empty_like(at)
+    is_over_l = (l_v < z_v)[..., 0]
+    for these, over in ((is_over_l, _over_l), (~is_over_l, _over_z)):
+        of_these = (part[these] for part in (at, shape, z_m, z_v, l_v))
+        log_share[these] = over(*of_these) + _LOG_WIDTH
+    return _Nodes(at, log_share - _log_sum_exp(log_share)[..., None])
+
+
+def _over_l(at: np.ndarray, shape: np.ndarray, _: Any, __: Any, l_v: np.ndarray) -> np.ndarray:
+    """Log density of the sum at nodes, (e, nodes), by places of l."""
     shifted = at[..., None] + np.sqrt(l_v)[..., None] * _INNER
-    over_l = _LOG_INNER_WEIGHTS + shape[..., None] * (shifted - np.exp(shifted))
+    return _log_sum_exp(_LOG_INNER_WEIGHTS + shape[..., None] * (shifted - np.exp(shifted)))
+
+
+def _over_z(
+    at: np.ndarray, shape: np.ndarray, z_m: np.ndarray, z_v: np.ndarray, l_v: np.ndarray
+) -> np.ndarray:
+    """Log density of the sum at nodes, (e, nodes), by places of z."""
     z = z_m + np.sqrt(z_v) * _PLACE
     log_share = shape * (z - np.exp(z)) + _LOG_WIDTH
     log_share -= _log_sum_exp(log_share)[..., None]
     distance = at[..., None] - z[..., None, :]
-    over_z = log_share[..., None, :] - 0.5 * distance**2 / l_v[..., None]
-    log_density = np.where(l_v < z_v, _log_sum_exp(over_l), _log_sum_exp(over_z))
-    log_share = log_density + _LOG_WIDTH
-    return _Nodes(at, log_share - _log_sum_exp(log_share)[..., None])
+    return _log_sum_exp(log_share[..., None, :] - 0.5 * distance**2 / l_v[..., None])
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,13 @@
-"""The recipe for classes as a method: settings by the size of the table, training, an account."""
+"""The recipe for classes as a method: settings by the size of the table, training, an account.
+
+What computes is compiled, and loaded when it is needed.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Int
@@ -12,9 +16,10 @@ from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Learned, Stored, TrainingRows
 from bayesprop.model.progress import Progress
-from bayesprop.moments.network_ensemble import class_ensemble
-from bayesprop.moments.network_ensemble.class_ensemble import ClassState
 from bayesprop.moments.network_ensemble.ensemble_method import Settable, trace
+
+if TYPE_CHECKING:
+    from bayesprop.moments.network_ensemble.class_ensemble import ClassState
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class ClassEnsemble(Settable):
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks, and weigh them by rows left out."""
+        from bayesprop.moments.network_ensemble import class_ensemble
+
         started, seed = time.perf_counter(), int(rng.randint(2**31))
         counted = rows.weights > 0.0
         n_rows = int(np.sum(counted))
@@ -60,6 +67,8 @@ class ClassEnsemble(Settable):
 
     def predict(self, state: ClassState, x: np.ndarray) -> ClassPredictive:
         """Predict by the mixture of all networks."""
+        from bayesprop.moments.network_ensemble import class_ensemble
+
         doubtful = class_ensemble.predict(state, x)
         return ClassPredictive.of_codes(doubtful.proba[:, self._ranks], doubtful.entropy)
 
@@ -74,6 +83,8 @@ class ClassEnsemble(Settable):
 
     def from_stored(self, stored: Stored) -> ClassState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit."""
+        from bayesprop.moments.network_ensemble.class_ensemble import ClassState
+
         state = ClassState.from_arrays(stored.arrays, self.n_inputs)
         if len(state.constant) != self.n_classes:
             raise ValueError(

@@ -1,19 +1,26 @@
-"""The recipe as a method: settings by the size of the table, training, an account of it."""
+"""The recipe as a method: settings by the size of the table, training, an account of it.
+
+What computes is compiled, and loaded when it is needed.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import MOST_ROWS, Learned, LeavesGroupsOut, Stored, TrainingRows
-from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.progress import Progress
-from bayesprop.moments.network_ensemble import ensemble
-from bayesprop.moments.network_ensemble.ensemble import EnsembleSettings, EnsembleState
+
+if TYPE_CHECKING:
+    from bayesprop.model.noise_mixture import NoiseMixturePredictive
+    from bayesprop.moments.network_ensemble.ensemble import FitInfo
+    from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
+    from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
 
 FOLDS = 5
 """Networks at least where rows have groups: each learns four fifths of them."""
@@ -88,6 +95,8 @@ class NetworkEnsemble(Settable):
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks, and ask rows left out."""
+        from bayesprop.moments.network_ensemble import ensemble
+
         started, seed = time.perf_counter(), int(rng.randint(2**31))
         if rows.groups is not None and self.learns_replicates:
             raise ValueError(
@@ -114,6 +123,8 @@ class NetworkEnsemble(Settable):
 
     def predict(self, state: EnsembleState, x: np.ndarray) -> NoiseMixturePredictive:
         """Predict by a mixture over networks, a process and noise scales."""
+        from bayesprop.moments.network_ensemble import ensemble
+
         return ensemble.predict(state, x)
 
     def draw(
@@ -126,6 +137,8 @@ class NetworkEnsemble(Settable):
         include_noise: bool = False,
     ) -> np.ndarray:
         """Draw functions, or with noise observations: one network each; (s, n, o)."""
+        from bayesprop.moments.network_ensemble import ensemble
+
         return ensemble.sample_functions(rng, state, x, n, include_noise=include_noise)
 
     def to_stored(self, state: EnsembleState) -> Stored:
@@ -134,6 +147,8 @@ class NetworkEnsemble(Settable):
 
     def from_stored(self, stored: Stored) -> EnsembleState:
         """Rebuild what `to_stored` gave; ValueError where it does not fit."""
+        from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
+
         state = EnsembleState.from_arrays(stored.arrays)
         if (state.n_inputs, state.n_outputs) != (self.n_inputs, self.n_outputs):
             raise ValueError(
@@ -151,7 +166,7 @@ def trace(losses: Float[np.ndarray, "k t 2"]) -> dict[str, list[float]]:
     return {"loss": loss.tolist(), "data_loss": data_loss.tolist()}
 
 
-def _advice(info: ensemble.FitInfo) -> list[str]:
+def _advice(info: FitInfo) -> list[str]:
     advice = []
     if info.n_independent:
         advice.append(
@@ -169,7 +184,7 @@ def _advice(info: ensemble.FitInfo) -> list[str]:
     return advice
 
 
-def _report(info: ensemble.FitInfo, n_rows: int, n_steps: int, seconds: float) -> FitReport:
+def _report(info: FitInfo, n_rows: int, n_steps: int, seconds: float) -> FitReport:
     """Account for a fit."""
     return FitReport(
         n_rows=n_rows,

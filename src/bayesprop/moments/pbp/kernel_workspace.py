@@ -231,14 +231,15 @@ def _workspace(
     room = aligned_zeros(units + rows + 6 * n_out)  # each part fills cache lines but for the last
     outputs = room[units + rows :].reshape(6, n_out)
     room[:n_weights], outputs[4], outputs[5] = weights, noise_shape, noise_rate
-    return Workspace(
+    arrays = [
         layers,
         scales,
         room[:n_weights],
         *room[n_weights:units].reshape(9, n_units),
         room[units : units + rows],
         *outputs,
-    )
+    ]
+    return Workspace(*arrays)
 
 
 def _pack_average(state: PBPState) -> AverageFactor:
