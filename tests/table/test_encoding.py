@@ -432,3 +432,10 @@ def test_what_holds_of_several_columns_is_said_once():
         "2 columns of text that begins as numbers do, used as categories: 'age' such as '24-',"
         " 'wife' such as '24-'",
     ]
+
+
+def test_of_many_columns_a_few_are_named():
+    constant = (pl.Series(f"c{k}", [1] * N) for k in range(12))
+    (sentence,) = TableEncoding.fit(table(*constant), "y").report
+    assert sentence.startswith("12 columns dropped, the same in every row: 'c0', 'c1', ")
+    assert sentence.endswith("'c7' and 4 more")

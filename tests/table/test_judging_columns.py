@@ -39,6 +39,15 @@ def test_a_column_that_names_patients_is_found_with_what_stays_the_same():
     assert "'age'" in found.why
 
 
+def test_of_many_columns_the_first_are_looked_at_wherever_the_target_stands():
+    frame = patients()
+    others = [pl.Series(f"c{k}", np.arange(len(frame)) * 0.5) for k in range(120)]
+    wide = frame.select("y", "patient", "age", "sex").with_columns(others)
+    found = likely_group(wide, "y")
+    assert found is not None
+    assert found.column == "patient"
+
+
 def test_without_the_name_columns_that_repeat_together_are_found():
     weight = np.random.default_rng(4).uniform(50.0, 100.0, 40)
     frame = patients().drop("patient").with_columns(weight=np.repeat(weight, 6))

@@ -53,9 +53,8 @@ def likely_group(frame: pl.DataFrame, target: str) -> Likely | None:
     patient, where shuffled rows would not be so once in e^25 times. A column that only rises or
     falls with it, as a price in another currency, says nothing of that.
     """
-    if len(frame.columns) > _MOST_COLUMNS + 1:
-        frame = frame.select(*frame.columns[:_MOST_COLUMNS], target)
     rows = frame.drop(target).head(_MOST_ROWS)
+    rows = rows.select(rows.columns[:_MOST_COLUMNS])
     columns = [name for name in rows.columns if _has_groups(rows[name])]
     agreeing = [(name, _agreeing(rows, name)) for name in columns]
     named = [(name, others) for name, others in agreeing if _is_identifier(rows[name])]

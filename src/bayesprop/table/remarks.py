@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self
 
-from bayesprop.table.errors import listing, quoted
+from bayesprop.table.errors import quoted
 
 _MOST_NAMES = 8
 
@@ -41,5 +41,7 @@ def joined(sentences: Iterable[str]) -> list[str]:
 def _of_all(shared: str, group: list[str]) -> str:
     if len(group) == 1 or not all(isinstance(one, Remark) for one in group):
         return group[0]
-    names = listing([one.name for one in group if isinstance(one, Remark)], _MOST_NAMES)
-    return f"{len(group)} columns {shared}: {names}"
+    names = [one.name for one in group if isinstance(one, Remark)]
+    n_more = len(names) - _MOST_NAMES
+    shown = ", ".join(names[:_MOST_NAMES]) + (f" and {n_more} more" if n_more > 0 else "")
+    return f"{len(group)} columns {shared}: {shown}"

@@ -276,8 +276,9 @@ def _which_peers_win(models: Mapping[str, Any], rows: Rows) -> list[str]:
         return []
     names = join([one.name for one in winners])
     verb = "predicts" if len(winners) == 1 else "predict"
-    by = join([in_words(one.leads[0]) for one in winners])
-    return [f"{names} (scikit-learn) {verb} these rows better: {by}"]
+    loss = f"{winners[0].leads[0].loss} by "
+    by = join([in_words(one.leads[0]).removeprefix(loss) for one in winners])
+    return [f"{names} (scikit-learn) {verb} these rows better: {loss}{by}"]
 
 
 def _constant(gain: Comparison, n: int) -> str:
