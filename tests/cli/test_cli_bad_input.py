@@ -97,12 +97,6 @@ def test_odd_tables_give_finite_predictions(cli, tmp_path, column, target):
     assert told.json["rows"] == 30
 
 
-def test_a_target_beyond_float64_variance_is_refused(cli, tmp_path):
-    table = tmp_path / "t.csv"
-    table.write_text("a,y\n" + "".join(f"{i},{i}e300\n" for i in range(30)))
-    assert "rescale" in cli("fit", table, "--target", "y", "--out", tmp_path / "m", *FAST).refusal
-
-
 def test_names_that_are_not_text_stay_text(cli, tmp_path):
     table, out = tmp_path / "t.csv", tmp_path / "m"
     rows = [f"{i},{i % 5},{i}\n" for i in range(30)]
@@ -149,15 +143,6 @@ def test_a_far_value_is_named_by_row_and_column(cli, house_model, tmp_path, comm
         result = cli("predict", house_model, good, "--calibrate", table, *out)
         assert result.error.splitlines()[-1].startswith(expected)
     assert not (tmp_path / "out.csv").exists()
-
-
-def test_unseen_category_and_missing_values(cli, house_model):
-    rows = [{"area": "", "rooms": 3, "town": "Oslo"}, {"area": 80, "rooms": "", "town": ""}]
-    result = cli("predict", house_model, "-", stdin=as_csv(rows))
-    assert result.code == 0
-    assert "Oslo" in result.err
-    assert all(line.startswith("warning: ") for line in result.err.splitlines())
-    assert all(map(math.isfinite, result.numbers))
 
 
 @pytest.mark.parametrize(

@@ -283,19 +283,6 @@ def test_a_target_that_has_the_name_of_a_prediction(cli, tmp_path):
         assert len(set(header)) == len(header)
 
 
-@pytest.mark.parametrize(
-    ("name", "n_classes", "rows"),
-    [("iris", 3, {"train": 135, "held_out": 15}), ("digits", 10, {"train": 1617, "held_out": 180})],
-)
-def test_known_sets_bring_their_task(cli, tmp_path, name, n_classes, rows):
-    out = tmp_path / "m"
-    told = cli("fit", name, "-o", out, *FAST, "--test-fraction", 0.1, "--json").json
-    assert (told["task"], len(told["classes"]), told["rows"]) == ("classification", n_classes, rows)
-    assert told["held_out"]["model"]["accuracy"] > 0.8
-    other = cli("fit", "iris", "-t", "petal_width_cm", "-o", out, "--json", *FAST)
-    assert (other.json["task"], other.json["unit"]) == ("regression", "")
-
-
 def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeypatch):
     seen = {}
     monkeypatch.setattr("bayesprop.report.contents.collect", lambda **given: seen.update(given))
