@@ -124,18 +124,6 @@ def test_evaluate_counts_what_was_taken_for_what(cli, animals, tmp_path):
     assert math.isclose(told["metrics"]["model"]["accuracy"], accuracy)
 
 
-def test_evaluate_names_an_unknown_class_and_leaves_rows_without_one_out(cli, animals, tmp_path):
-    _, model = animals
-    later = write(tmp_path / "later.csv", ["cat", "gnu", "dog", "cat", "emu"], seed=5)
-    message = cli("evaluate", model, later).error
-    assert "the class 'gnu' in data row 2, which the model does not know" in message
-    assert "'cat', 'dog', 'emu'" in message
-    later.write_text("a,b,kind\n1,1,\n2,2,cat\n3,3,dog\n")
-    told = cli("evaluate", model, later, "--json").json
-    assert told["rows"] == 2
-    assert told["warnings"] == ["1 row left out: no value of the target 'kind'"]
-
-
 def test_inspect_lists_the_classes_and_reproduces_the_model(cli, animals, tmp_path):
     _, model = animals
     shown = cli("inspect", model)

@@ -206,18 +206,6 @@ def test_labels_by_chance_are_seen_through():
     assert -np.log(fresh).mean() < entropy + 0.1
 
 
-def test_every_network_lacks_its_fold_and_counts_rows_as_its_family_does():
-    rng = np.random.default_rng(10)
-    x, targets, weight = rng.standard_normal((30, 2)), np.eye(2)[np.arange(30) % 2], np.ones(30)
-    fold = np.arange(30) % 3
-    for f, family in enumerate(ce.FAMILIES):
-        jobs = ce._jobs(f, family, x, targets, weight, fold, SETTINGS, rng)
-        assert [job.number for job in jobs] == [3 * f, 3 * f + 1, 3 * f + 2]
-        for k, job in enumerate(jobs):
-            np.testing.assert_array_equal(job.rows.x, np.float32(x[fold != k]))
-            assert job.rows.n_total == pytest.approx(20.0 * family.likelihood_weight)
-
-
 def test_a_fit_does_not_depend_on_threads_or_company(fitted, monkeypatch):
     x, codes, (state, _) = fitted
     monkeypatch.setattr(engine, "n_cores", lambda: 1)
