@@ -8,7 +8,6 @@ import pytest
 import bayesprop
 from bayesprop.estimators.pbp import PBPRegressor
 from bayesprop.store import ModelFileError, load_model, save_model
-from bayesprop.table.encoding import TableEncoding
 
 GOLDEN = Path(__file__).parent / "golden"
 PARTS = ("mean", "epistemic_var", "noise_var")
@@ -49,16 +48,6 @@ def test_a_model_comes_back_whole(tmp_path, outputs, inference):
     np.testing.assert_array_equal(again.sample_y(x, 3), model.sample_y(x, 3))
 
 
-def test_a_loaded_model_goes_on_learning_like_the_original(tmp_path):
-    x, y = data()
-    model = PBPRegressor((4,), n_epochs=2, random_state=2).fit(x, y)
-    model.save(tmp_path / "m")
-    again = bayesprop.load(tmp_path / "m")
-    np.testing.assert_array_equal(
-        again.partial_fit(x, y).predict(x), model.partial_fit(x, y).predict(x)
-    )
-
-
 def test_a_model_of_a_frame_keeps_its_column_names(tmp_path):
     x, y = data()
     frame = pl.DataFrame({"<script>": x[:, 0], "b c": x[:, 1], "": x[:, 2]})
@@ -68,17 +57,6 @@ def test_a_model_of_a_frame_keeps_its_column_names(tmp_path):
     np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
     with pytest.raises(ValueError, match="feature names"):
         again.predict(frame.rename({"b c": "other"}))
-
-
-def test_a_table_goes_with_its_model(tmp_path):
-    x, y = data()
-    frame = pl.DataFrame({"a": x[:, 0], "c": ["u", "v"] * 20, "y": y})
-    table = TableEncoding.fit(frame, "y")
-    model = PBPRegressor((4,), n_epochs=2, random_state=2).fit(table.transform(frame), y)
-    save_model(tmp_path / "m", model, table=table, metadata={"unit": "kN"})
-    saved = load_model(tmp_path / "m")
-    assert saved.table == table
-    assert saved.metadata == {"unit": "kN"}
 
 
 def without(name):

@@ -20,11 +20,7 @@ FAST = ("--method", "pbp", "--hidden", "5", "--epochs", "5", "--quiet")
 @pytest.mark.parametrize(
     ("text", "target", "expected"),
     [
-        pytest.param("", "y", "empty", id="empty file"),
-        pytest.param(HEADER + "1,2,3\n", "y", "2 or more", id="one row"),
         pytest.param(HEADER + ROWS + "1,2\n", "y", "line 22", id="ragged row"),
-        pytest.param(HEADER + ROWS + "1,inf,3\n", "y", "finite", id="inf"),
-        pytest.param("a,y\n1,\n2,NaN\n3,\n", "y", "0 rows", id="target never known"),
         pytest.param(HEADER + ROWS, "z", "no column 'z'", id="no such target"),
     ],
 )
@@ -97,12 +93,6 @@ def test_odd_tables_give_finite_predictions(cli, tmp_path, column, target):
     assert told.json["rows"] == 30
 
 
-def test_a_target_beyond_float64_variance_is_refused(cli, tmp_path):
-    table = tmp_path / "t.csv"
-    table.write_text("a,y\n" + "".join(f"{i},{i}e300\n" for i in range(30)))
-    assert "rescale" in cli("fit", table, "--target", "y", "--out", tmp_path / "m", *FAST).refusal
-
-
 def test_names_that_are_not_text_stay_text(cli, tmp_path):
     table, out = tmp_path / "t.csv", tmp_path / "m"
     rows = [f"{i},{i % 5},{i}\n" for i in range(30)]
@@ -113,21 +103,9 @@ def test_names_that_are_not_text_stay_text(cli, tmp_path):
     assert "\x1b" not in result.out
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        pytest.param({"rooms": None}, "rooms", id="column lacks"),
-        pytest.param({"area": "inf"}, "finite", id="inf"),
-        pytest.param({"area": "large"}, "large", id="text"),
-        pytest.param({"area": "1e300"}, "data row 1: area must lie within", id="far away"),
-    ],
-)
-def test_bad_rows_to_predict(cli, house_model, change, expected):
-    row = {"area": 100, "rooms": 3, "town": "Ulm"} | change
-    row = {name: value for name, value in row.items() if value is not None}
-    result = cli("predict", house_model, "-", stdin=as_csv([row, row]))
-    assert result.code == 2
-    assert expected in result.error
+def test_rows_to_predict_that_lack_a_column_are_refused(cli, house_model):
+    result = cli("predict", house_model, "-", stdin="area,town\n100,Ulm\n")
+    assert "'rooms'" in result.refusal
     assert result.out == ""
 
 
@@ -149,15 +127,6 @@ def test_a_far_value_is_named_by_row_and_column(cli, house_model, tmp_path, comm
         result = cli("predict", house_model, good, "--calibrate", table, *out)
         assert result.error.splitlines()[-1].startswith(expected)
     assert not (tmp_path / "out.csv").exists()
-
-
-def test_unseen_category_and_missing_values(cli, house_model):
-    rows = [{"area": "", "rooms": 3, "town": "Oslo"}, {"area": 80, "rooms": "", "town": ""}]
-    result = cli("predict", house_model, "-", stdin=as_csv(rows))
-    assert result.code == 0
-    assert "Oslo" in result.err
-    assert all(line.startswith("warning: ") for line in result.err.splitlines())
-    assert all(map(math.isfinite, result.numbers))
 
 
 @pytest.mark.parametrize(

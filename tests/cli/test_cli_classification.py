@@ -124,18 +124,6 @@ def test_evaluate_counts_what_was_taken_for_what(cli, animals, tmp_path):
     assert math.isclose(told["metrics"]["model"]["accuracy"], accuracy)
 
 
-def test_evaluate_names_an_unknown_class_and_leaves_rows_without_one_out(cli, animals, tmp_path):
-    _, model = animals
-    later = write(tmp_path / "later.csv", ["cat", "gnu", "dog", "cat", "emu"], seed=5)
-    message = cli("evaluate", model, later).error
-    assert "the class 'gnu' in data row 2, which the model does not know" in message
-    assert "'cat', 'dog', 'emu'" in message
-    later.write_text("a,b,kind\n1,1,\n2,2,cat\n3,3,dog\n")
-    told = cli("evaluate", model, later, "--json").json
-    assert told["rows"] == 2
-    assert told["warnings"] == ["1 row left out: no value of the target 'kind'"]
-
-
 def test_inspect_lists_the_classes_and_reproduces_the_model(cli, animals, tmp_path):
     _, model = animals
     shown = cli("inspect", model)
@@ -281,19 +269,6 @@ def test_a_target_that_has_the_name_of_a_prediction(cli, tmp_path):
         header = predicted.out.splitlines()[0].split(",")
         assert header[:2] == ["row", f"predicted_{name}"]
         assert len(set(header)) == len(header)
-
-
-@pytest.mark.parametrize(
-    ("name", "n_classes", "rows"),
-    [("iris", 3, {"train": 135, "held_out": 15}), ("digits", 10, {"train": 1617, "held_out": 180})],
-)
-def test_known_sets_bring_their_task(cli, tmp_path, name, n_classes, rows):
-    out = tmp_path / "m"
-    told = cli("fit", name, "-o", out, *FAST, "--test-fraction", 0.1, "--json").json
-    assert (told["task"], len(told["classes"]), told["rows"]) == ("classification", n_classes, rows)
-    assert told["held_out"]["model"]["accuracy"] > 0.8
-    other = cli("fit", "iris", "-t", "petal_width_cm", "-o", out, "--json", *FAST)
-    assert (other.json["task"], other.json["unit"]) == ("regression", "")
 
 
 def test_digits_tell_the_report_which_pixel_each_input_is(cli, tmp_path, monkeypatch):

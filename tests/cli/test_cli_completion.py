@@ -63,7 +63,3 @@ def test_columns_of_every_kind_of_file_without_its_rows(tmp_path):
     assert column_names(str(tmp_path / "t.csv.gz")) == ["a", "b;c", "d"]
     assert column_names(str(tmp_path / "t.parquet")) == ["a", "b"]
     assert column_names(str(tmp_path / "m.xlsx")) == []
-
-
-def test_completion_can_be_installed(cli):
-    assert "--install-completion" in cli("--help").out

@@ -79,40 +79,12 @@ def test_predict_in_chunks_is_predict_at_once(cli, house_model, houses, monkeypa
     assert cli("predict", house_model, houses).out == whole
 
 
-def test_predict_to_parquet_keeps_columns(cli, house_model, houses, tmp_path):
-    out = tmp_path / "p.parquet"
-    result = cli("predict", house_model, houses, "--columns", "all", "--out", out)
-    assert (result.code, result.out) == (0, "")
-    frame = pl.read_parquet(out)
-    assert frame.columns[:5] == ["area", "rooms", "town", "price", "mean"]
-    assert len(frame) == 120
-    assert frame["mean"].is_finite().all()
-
-
 def test_stdin_and_column_order(cli, house_model, houses):
     rows = house_rows(n=20)
     turned = [dict(reversed(row.items())) for row in rows]
     forward = cli("predict", house_model, "-", stdin=as_csv(rows))
     assert forward.code == 0
     assert cli("predict", house_model, "-", stdin=as_csv(turned)).out == forward.out
-
-
-def test_evaluate(cli, house_model):
-    rows = as_csv(house_rows(n=200, seed=8))
-    told = cli("evaluate", house_model, "-", "--json", stdin=rows).json
-    assert told["rows"] == 200
-    assert told["metrics"]["model"]["rmse"] < 0.5 * told["metrics"]["constant"]["rmse"]
-    shown = cli("evaluate", house_model, "-", stdin=rows)
-    assert "200 rows" in shown.out
-
-
-def test_report_of_a_later_table(cli, house_model, tmp_path):
-    later = tmp_path / "later.csv"
-    later.write_text(as_csv(house_rows(n=60, seed=9)))
-    out = tmp_path / "later.html"
-    result = cli("report", house_model, later, "--out", out)
-    assert result.code == 0, result.err
-    assert "price" in out.read_text(encoding="utf-8")
 
 
 def test_inspect_shows_what_the_recipe_chose(cli, tmp_path):
@@ -161,15 +133,6 @@ def test_no_held_out_rows(cli, houses, tmp_path):
     assert result.code == 0
     assert "no rows were held out" in result.err
     assert cli(*words, "--json").json["held_out"] is None
-
-
-def test_seed_fixes_the_result(cli, houses, tmp_path):
-    def predictions(seed):
-        out = tmp_path / f"m{seed}"
-        assert cli("fit", houses, "-t", "price", "-o", out, "--seed", seed, *FAST).code == 0
-        return cli("predict", out, houses).out
-
-    assert predictions(5) == predictions(5) != predictions(6)
 
 
 def test_two_hidden_layers_both_ways(cli, houses, tmp_path):

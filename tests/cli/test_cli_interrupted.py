@@ -147,14 +147,6 @@ def test_full_disk(cli, writer):
     assert_untouched(out)
 
 
-def test_full_disk_in_json(cli, houses, tmp_path):
-    with small_files(2000):
-        result = cli(*fit_words(houses, tmp_path / "m"), "--json", "--quiet")
-    assert result.code == 1
-    assert os.strerror(errno.EFBIG) in result.json["error"]
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_closed_pipe_is_quiet(houses, house_model):
     command = [sys.executable, "-m", "bayesprop", "predict", str(house_model), str(houses)]
     pipe = subprocess.PIPE

@@ -192,16 +192,6 @@ def test_random_choices_need_no_fit_and_differ():
         ActiveLearner(pbp()).query(pool)
 
 
-def test_active_beats_random_where_one_corner_is_unknown():
-    """A pool with a rare kind of row: its variance gives it away."""
-    rng = np.random.default_rng(2)
-    common, rare = rng.standard_normal((200, 2)) * [1.0, 0.01], rng.standard_normal((10, 2))
-    pool = np.concatenate([common, rare])
-    learner = ActiveLearner(BayesianLinearRegressor(noise=0.1, prior_prec=1.0), update="stream")
-    learner.teach(common[:20], common[:20, 0])
-    assert (learner.query(pool, 2).indices >= 200).all()
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -291,12 +291,3 @@ def test_a_first_call_that_is_refused_begins_nothing():
 def test_wrong_settings_are_said(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_every_decision_has_a_generator_of_its_own():
-    bandit = ThompsonSampler("linear", ["a", "b"], random_state=5)
-    for purpose, place in ((0, 7), (1, 7), (0, 7)):
-        key = np.array([5, 2 * place + purpose], np.uint64)
-        new, ours = np.random.Generator(np.random.Philox(key=key)), bandit._rng(purpose, place)
-        np.testing.assert_array_equal(ours.random(3), new.random(3))
-        np.testing.assert_array_equal(ours.standard_normal(5), new.standard_normal(5))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import BayesianRidge
 
-from bayesprop import BayesianLinearRegressor, ThompsonSampler
+from bayesprop import BayesianLinearRegressor
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.refitted_rewards import RefittedRewards
 
@@ -119,13 +119,6 @@ def test_draws_are_joint():
     wanted = cov[0, 1] / np.sqrt(cov[0, 0] * cov[1, 1])
     assert wanted > 0.9
     assert abs(np.corrcoef(drawn.T)[0, 1] - wanted) < 0.02
-
-
-def test_what_is_not_of_this_library_is_not_saved(tmp_path):
-    bandit = ThompsonSampler(RefittedRewards(BayesianRidge()), ["a", "b"])
-    bandit.select([1.0])
-    with pytest.raises(TypeError, match="only estimators of bayesprop"):
-        bandit.save(tmp_path / "no")
 
 
 def test_a_fit_that_fails_learns_nothing():

@@ -36,17 +36,6 @@ def steps_of(rewards):
     return int(rewards.model_.state_.network.optimizer[0].count)
 
 
-def test_rows_are_remembered_beside_the_columns_of_their_arm():
-    rewards, (rows, numbers, paid) = begun(scale=4.0, every=100), data(10)
-    rewards.learn(Choices(rows[:7], ARMS, numbers[:7]), paid[:7])
-    rewards.learn(Choices(rows[7:], ARMS, numbers[7:]), paid[7:])
-    x, y, n_seen = rewards._memory
-    wanted = np.hstack([rows, numbers[:, None] == [0, 1, 2]]).astype(np.float32)
-    np.testing.assert_array_equal(np.asarray(x)[:10], wanted)
-    np.testing.assert_allclose(np.asarray(y)[:10, 0], paid / 4.0, rtol=1e-6)
-    assert (n_seen, steps_of(rewards)) == (10, 0)
-
-
 @pytest.mark.parametrize(("every", "times"), [(1, 20), (3, 6)])
 def test_it_practises_so_often(every, times):
     rewards, (rows, numbers, paid) = begun(every=every), data(20)

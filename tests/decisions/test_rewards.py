@@ -16,7 +16,6 @@ from bayesprop import (
     BayesianLinearRegressor,
     PBPRegressor,
     PointNetworkRegressor,
-    ThompsonSampler,
 )
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.linear_rewards import LinearRewards
@@ -176,16 +175,3 @@ def test_wrong_settings_are_said(rewards, message):
 )  # fmt: skip
 def test_every_estimator_has_its_kind(model, kind):
     assert kind_of(rewards_of(model)) == kind
-
-
-def test_a_network_that_practises_learns_which_arm_pays():
-    net = BayesByBackpropRegressor((8,), noise=0.1, learning_rate=0.02)
-    rewards = ReplayedRewards(net, n_steps=20, batch_size=16, buffer_size=128)
-    bandit = ThompsonSampler(rewards, ["up", "down"], n_averaged=2)
-    right = 0
-    for t, row in enumerate(np.random.default_rng(0).standard_normal((150, 1))):
-        one = bandit.select(row)
-        good = (one.action == "up") == (row[0] > 0.0)
-        bandit.settle(one, float(good))
-        right += good and t >= 100
-    assert right >= 36  # of 50; by chance 25

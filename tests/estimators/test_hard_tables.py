@@ -34,7 +34,7 @@ PBP = [
 ]
 EBP = [
     SPARE | {"hidden_layer_sizes": sizes, "n_epochs": 40, "weights": weights}
-    for sizes, weights in product([(), (5,)], ("binary", "real"))
+    for sizes, weights in (((), "real"), ((5,), "binary"))
 ]
 CASES = [("linear", REGRESSION, one) for one in LINEAR] + [("pbp", REGRESSION, SPARE)]
 CASES += [("logistic", CLASSIFICATION, one) for one in LOGISTIC]

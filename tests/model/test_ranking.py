@@ -36,13 +36,6 @@ def test_areas_are_those_of_scikit_learn(digits):
     assert counts.roc_auc == pytest.approx(exact, rel=1e-12)
 
 
-def test_average_precision_by_hand():
-    """Positive at ranks 1 and 3: (1 + 2/3) / 2; three of four pairs in order."""
-    found = areas(np.array([0.9, 0.8, 0.7, 0.1]), np.array([True, False, True, False]))
-    assert found.average_precision == pytest.approx((1.0 + 2.0 / 3.0) / 2.0)
-    assert found.roc_auc == pytest.approx(3.0 / 4.0)
-
-
 def test_equal_scores_give_chance_and_one_class_nothing():
     positive = np.arange(10) < 3
     found = areas(np.ones(10), positive)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import jax
 import numpy as np
 import pytest
@@ -50,20 +48,6 @@ def test_table_1(finished):
     assert {"last_test_error_averaged"} <= set(by_method["bbb-mixture"])
     text = (out / "bbb-mnist.md").read_text("utf-8")
     assert "bbb-mixture-32" in text
-
-
-def test_table_1_averages_networks_of_several_seeds(finished):
-    """The table shows the least seed, and a table below it the mean and its standard error."""
-    (row,) = (row for row in finished[1][bbb_mnist] if row.cell["method"] == "bbb-mixture")
-    other = replace(row, config=row.config | {"seed": 7}, finished_at="2100-01-01T00:00:00")
-    other = replace(other, result=row.result | {"test_error": row.result["test_error"] + 0.02})
-    text = bbb_mnist.section([other, row])
-    error = 100.0 * row.result["test_error"]
-    assert f"| {error:.2f} |" in text
-    assert f"| {error + 1.0:.3f} ± 1.000 |" in text
-    assert "± " not in bbb_mnist.section([row])
-    stranger = replace(other, config=other.config | {"share": 0.1})
-    assert "± " not in bbb_mnist.section([row, stranger])
 
 
 def test_networks_are_trained_once(finished):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_rows import row_of_today as row
 
 from bayesprop.catalogue import METHODS
-from papers import protocol, runner, uci, uci_today, uci_today_page
+from papers import protocol, runner, uci, uci_today
 from papers.contestants import DATASETS, OURS, is_too_slow
 from papers.peers import PEERS
 
@@ -63,21 +62,3 @@ def test_rows_text_and_picture(tmp_path):
     text = (tmp_path / "uci-today.md").read_text()
     assert text.count("| linear |") == 7
     assert (tmp_path / "uci-today.svg").stat().st_size > 10_000
-
-
-def test_text_tells_slow_missing_and_bold():
-    rows = [
-        row(dataset, method, split, crps=1.0 + 0.1 * place + 0.001 * split,
-            log_likelihood=None if method == "quantile boosting" else -float(place))
-        for dataset in ("yacht", "protein")
-        for place, method in enumerate(("mlp", "pbp", "mcmc", "quantile boosting"))
-        if not is_too_slow(method, dataset)
-        for split in range(3)
-    ]  # fmt: skip
-    text = uci_today_page.section(rows)
-    assert "too slow" in text.partition("### CRPS")[2]
-    assert "| *quantile boosting* | no density | no density |" in text
-    assert "| mlp | **1.00100 ± 0.00058** | **1.00100 ± 0.00058** |" in text
-    assert "**mcmc** was fitted on yacht only" in text
-    assert "Gaussian process: not run" in text
-    assert "Nothing has been run" in uci_today_page.section([])

@@ -8,14 +8,6 @@ from papers import runner, uci_default
 from papers.protocol import Cell
 from papers.uci import TrainTest
 
-PLAIN = TrainTest(
-    np.array([[0.0, 1.0], [2.0, 3.0]]), np.zeros(2), np.array([[2.0, 3.0], [3.0, 2.0]]), np.zeros(2)
-)
-
-
-def test_new_rows_have_inputs_that_no_training_row_has():
-    np.testing.assert_array_equal(uci_default._is_new(PLAIN), [False, True])
-
 
 def test_scores_at_new_rows_stand_beside_those_at_all(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)

@@ -36,13 +36,6 @@ def test_linear_baseline_equals_bayesian_ridge(n, d):
     np.testing.assert_allclose(ours.std, std * y.std(), rtol=1e-6)
 
 
-def test_linear_baseline_recovers_noise():
-    x, y = table(n=4000, noise=0.7)
-    noise_var = LinearBaseline.fit(x, y).predict_dist(x).noise_var[0]
-    # The standard error of a variance from n Gaussian residuals is var * sqrt(2 / n).
-    assert abs(noise_var - 0.49) < 4 * 0.49 * np.sqrt(2 / 4000)
-
-
 # The softmax has a vector of weights for each class. Two classes need one, and halving it into two
 # opposite ones halves the penalty: that is C = 2 of the one-vector form.
 @pytest.mark.parametrize(

@@ -302,13 +302,3 @@ def test_a_class_that_the_model_excluded_does_not_break_the_figures():
     assert score(contents, "Mean log-likelihood").errors[0] is None
     assert contents.comparison is None
     assert contents.verdict.tone == "caution"
-
-
-def test_pictures_of_the_rows_that_are_shown():
-    shapes = {"image_shape": [8, 8], "image_pixels": list(range(64))}
-    contents = collected(DIGITS, metadata=METADATA | shapes)
-    shown = {row.place for row in (*contents.unsure, *contents.wrong)}
-    shown |= {row for pair in contents.details.confused for row in pair.examples}
-    assert set(contents.pictures) == shown
-    assert contents.effects.shown == ()
-    assert contents.unsure[0].unusual == ()

@@ -97,17 +97,6 @@ def test_training_and_draws_have_the_distribution_of_all_masks():
         assert abs(sampled.var() - var) < 4.5 * np.sqrt((fourth - var**2) / n)
 
 
-def test_drawn_networks_miss_whole_units_and_keep_their_biases():
-    weights = network((30, 40, 3))
-    for w, drawn, rate in zip(
-        weights, drop_rows(jax.random.key(6), weights, RATES), (0.25, 0.5), strict=True
-    ):
-        np.testing.assert_array_equal(drawn[-1], w[-1])
-        is_zero = np.all(np.asarray(drawn[:-1]) == 0.0, axis=1)
-        assert 0 < is_zero.sum() < len(is_zero)
-        np.testing.assert_allclose(drawn[:-1][~is_zero], w[:-1][~is_zero] / (1 - rate), rtol=1e-6)
-
-
 def test_connections_are_missing_one_by_one():
     """A linear network of one layer: the output's mean stays, its variance is that of the sum."""
     n_in, rate, n = 5, 0.4, 4000

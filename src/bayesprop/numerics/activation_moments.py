@@ -168,31 +168,6 @@ def _quick_bell(a: Float[Array, "..."]) -> _Bell:
     return _Bell(peak / _SQRT_2PI, 1.0 - upper, upper)
 
 
-def soft_relu(
-    m: Float[Array, "..."], v: Float[Array, "..."], softness: Float[Array, "..."]
-) -> Gaussian:
-    """Moments of g(a) = E[max(0, a + sqrt(softness) e)], e ~ N(0, 1), a ~ N(m, v).
-
-    A rectifier with a rounded kink. The mean is exact, that of a rectifier at N(m, r²),
-    r² = v + softness. The variance is the sum over k >= 1 of v^k E[g^(k)]² / k! (Hermite's
-    expansion): with a = m / r and d = v / r² its first two terms are r² d Phi² and r² d² phi² / 2,
-    and d³ times the rest at d = 1, where the sum is the rectifier's variance, stands for those
-    beyond. Exact for softness 0 and to the second order in v; else too large by .003 v at most.
-
-    softness
-        Square of the kink's width, >= 0, in the units of v.
-    """
-    spread = v + softness
-    r = jnp.sqrt(spread)
-    a = m / r
-    density, lower, _ = bell = _exact_bell(a)
-    whole = _relu_share(a, bell)
-    line, bend = lower**2, 0.5 * density**2
-    d = v / spread
-    var = spread * (d * line + d**2 * bend + d**3 * (whole - line - bend))
-    return Gaussian(jnp.maximum(m * lower + r * density, 0.0), jnp.maximum(var, 0.0))
-
-
 def leaky_relu(m: Float[Array, "..."], v: Float[Array, "..."], *, slope: float = 0.01) -> Gaussian:
     """max(x, slope x) = relu(x) - slope relu(-x); the two parts are never active together."""
     up, down = relu(m, v), relu(-m, v)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import gammaln
+from jax.scipy.special import gammaln, ndtr
+from jax.scipy.stats import norm
 from jaxtyping import Array, Float
 
 from bayesprop.moments.network_ensemble.gaussian_network import Layers, Values, n_units_below
@@ -23,7 +24,7 @@ from bayesprop.moments.network_ensemble.weight_priors import (
     WIDTH_PRECISION,
     Priors,
 )
-from bayesprop.numerics.activation_moments import relu, soft_relu
+from bayesprop.numerics.activation_moments import relu
 from bayesprop.numerics.gaussian import Gaussian
 
 stop = jax.lax.stop_gradient
@@ -46,6 +47,19 @@ class Schedule(NamedTuple):
     kl_weight: Values
     noise_weight: Values
     least_dof: Values
+
+
+def soft_relu(
+    m: Float[Array, "..."], v: Float[Array, "..."], softness: Float[Array, "..."]
+) -> Gaussian:
+    """Moments of E[max(0, a + sqrt(softness) e)], as `simd.floats.soft_relu_moments` has them."""
+    r = jnp.sqrt(v + softness)
+    a, d = m / r, v / (v + softness)
+    density, lower = norm.pdf(a), ndtr(a)
+    line, bend = lower**2, 0.5 * density**2
+    whole = relu(a, jnp.ones_like(a)).v
+    var = r**2 * (d * line + d**2 * bend + d**3 * (whole - line - bend))
+    return Gaussian(jnp.maximum(m * lower + r * density, 0.0), jnp.maximum(var, 0.0))
 
 
 def propagate(

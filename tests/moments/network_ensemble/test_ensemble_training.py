@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from ensemble_objective import Schedule, member_loss, member_output
-from scipy import special, stats
+from ensemble_objective import Schedule, member_loss, member_output, soft_relu
+from scipy import integrate, special, stats
 
 from bayesprop.model.progress import Progress
 from bayesprop.moments.network_ensemble import ensemble as nn
@@ -23,7 +23,7 @@ from bayesprop.moments.network_ensemble.kernel_layout import layout
 from bayesprop.moments.network_ensemble.kernel_member import advance
 from bayesprop.moments.network_ensemble.member import Member, flat
 from bayesprop.moments.network_ensemble.weight_priors import Priors
-from bayesprop.numerics.activation_moments import soft_relu
+from bayesprop.numerics.activation_moments import relu
 from bayesprop.simd import floats as kernel_floats
 from bayesprop.simd import lanes as kernel_lanes
 
@@ -275,6 +275,31 @@ def test_what_is_not_a_number_shows():
 def test_rows_that_do_not_fit_are_refused(x, y, weight, message):
     with pytest.raises(ValueError, match=message):
         Rows.of(x, y, weight)
+
+
+def test_soft_relu_moments_are_integrals():
+    """Of the form in which the compiled one is written, which is compared with it below."""
+    rng = np.random.default_rng(0)
+    m, v, softness = 2.0 * rng.standard_normal(400), *np.exp(1.5 * rng.standard_normal((2, 400)))
+    mean, var = np.empty((2, 400))
+    for k in range(400):
+        std, width = np.sqrt(v[k]), np.sqrt(softness[k])
+        z = np.linspace(-12.0, 12.0, 24_001)
+        a = m[k] + std * z
+        g = a * special.ndtr(a / width) + width * stats.norm.pdf(a / width)
+        mean[k] = integrate.simpson(stats.norm.pdf(z) * g, x=z)
+        var[k] = integrate.simpson(stats.norm.pdf(z) * (g - mean[k]) ** 2, x=z)
+    with jax.enable_x64(True):
+        arrays = [jnp.asarray(a) for a in (m, v, softness)]
+        found = soft_relu(*arrays), soft_relu(*arrays[:2], 0.0 * arrays[1]), relu(*arrays[:2])
+    got, sharp, hard = jax.tree.map(np.asarray, found)
+    np.testing.assert_allclose(got.m, mean, rtol=1e-9, atol=1e-10)
+    assert (got.v > var - 1e-8 * v).all()
+    assert (got.v < var + 0.003 * v).all()
+    share = v / (v + softness)  # of whose cube the factor is too large
+    assert (got.v - var < 0.0113 * share**3 * (v + softness) + 1e-8 * v).all()
+    for ours, theirs in zip(sharp, hard, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
 @kernel_lanes.compiled

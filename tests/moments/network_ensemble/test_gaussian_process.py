@@ -171,16 +171,6 @@ def test_moments_and_draws_are_those_of_scikit_learn(known, is_rough, monkeypatc
     assert (error < 5.0 * np.sqrt(2.0 / n) * scale[exact]).all()
 
 
-def test_lengths_tell_inputs_that_matter():
-    rng = np.random.default_rng(5)
-    x = rng.standard_normal((350, 3))
-    y = np.sin(3.0 * x[:, 0]) + 0.1 * rng.standard_normal(350)
-    log_lengths = pe.fit(
-        rng, pe.Known(x, y, np.ones(350)), pe.OF_TARGETS, LIMITS
-    ).process.log_lengths
-    assert log_lengths[0] < 0.8 < 1.5 < log_lengths[1:].min()
-
-
 def test_rows_left_out_choose_the_covariance():
     rng = np.random.default_rng(6)
     x = rng.uniform(-2.0, 2.0, (400, 1))

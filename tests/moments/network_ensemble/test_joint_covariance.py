@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from ensemble_objective import member_output, student_t_bound
+from ensemble_objective import member_output, soft_relu, student_t_bound
 from scipy import stats
 from threadpoolctl import threadpool_info
 
@@ -22,7 +22,6 @@ from bayesprop.moments.network_ensemble.ensemble_training import train
 from bayesprop.moments.network_ensemble.gaussian_network import GaussianLayer, Layers
 from bayesprop.moments.network_ensemble.member import Member
 from bayesprop.moments.network_ensemble.weight_priors import dead_units, prior_variances
-from bayesprop.numerics.activation_moments import soft_relu
 
 # Hidden units, inputs, outputs, whether the last layer takes the inputs too.
 CASES = [

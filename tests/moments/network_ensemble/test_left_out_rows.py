@@ -21,6 +21,17 @@ from bayesprop.moments.network_ensemble.process_evidence import Known, Limits
 from bayesprop.moments.network_ensemble.weight_priors import prior_variances
 
 
+def linearised(trained: EnsembleState, state: EnsembleState, rows: Rows, settings, k: int):
+    """Slopes of a member's outputs by its weights, precisions of rows, and of weights a priori."""
+    said = engine.outputs(trained, rows.x)
+    weight = np.repeat(rows.weight * rows.n_total / rows.weight.sum(), rows.y.shape[1])
+    r = weight * dev.row_precisions(state, settings, said, rows.y, k).ravel()
+    j = dev.slopes(state.members[k].mean, rows.x, *engine.activations(state, rows.x, k))
+    variances = prior_variances(trained.members[k].mean, settings.priors.mean)
+    precision = np.diag(1.0 / np.concatenate([np.ravel(a) for v in variances for a in v]))
+    return j.reshape(len(r), -1), r, precision
+
+
 @pytest.mark.parametrize("n", [12, 200])  # fewer rows than weights, and more
 def test_rows_left_out_are_rows_taken_away_and_a_newton_step(n: int):
     case = CASES[3]
@@ -30,13 +41,8 @@ def test_rows_left_out_are_rows_taken_away_and_a_newton_step(n: int):
     assert left_out is not None
     np.testing.assert_array_equal(left_out.some, np.arange(n))
     said = engine.outputs(trained, rows.x)
-    weight = np.repeat(rows.weight * rows.n_total / rows.weight.sum(), 3)
-    for k, (before, after) in enumerate(zip(trained.members, state.members, strict=True)):
-        p = state.n_mean_weights
-        j = dev.slopes(after.mean, rows.x, *engine.activations(state, rows.x, k)).reshape(-1, p)
-        r = weight * dev.row_precisions(state, settings, said, rows.y, k).ravel()
-        variances = prior_variances(before.mean, settings.priors.mean)
-        precision = np.diag(1.0 / np.concatenate([np.ravel(a) for v in variances for a in v]))
+    for k in range(state.n_members):
+        j, r, precision = linearised(trained, state, rows, settings, k)
         error = (rows.y - said.m[k]).ravel()
         for i in (0, 4, 3 * n - 1):
             rest = np.arange(3 * n) != i
@@ -55,13 +61,9 @@ def test_rows_of_the_same_inputs_are_left_out_together():
     state, left_out = dev.with_deviations(trained, Distinct.of(rows), settings)
     assert left_out is not None
     assert len(left_out.some) == 30
-    said, p = engine.outputs(trained, rows.x), state.n_mean_weights
-    weight = rows.weight * rows.n_total / rows.weight.sum()
-    for k, (before, after) in enumerate(zip(trained.members, state.members, strict=True)):
-        j = dev.slopes(after.mean, rows.x, *engine.activations(state, rows.x, k)).reshape(-1, p)
-        r = weight * dev.row_precisions(state, settings, said, rows.y, k)[:, 0]
-        variances = prior_variances(before.mean, settings.priors.mean)
-        precision = np.diag(1.0 / np.concatenate([np.ravel(a) for v in variances for a in v]))
+    said = engine.outputs(trained, rows.x)
+    for k in range(state.n_members):
+        j, r, precision = linearised(trained, state, rows, settings, k)
         error = (rows.y - said.m[k])[:, 0]
         for i, first in ((0, 0), (7, 7), (17, 17), (25, 55)):
             same = (rows.x == rows.x[first]).all(axis=1)
@@ -80,16 +82,12 @@ def test_a_group_is_judged_by_the_member_that_was_trained_without_it():
     distinct = Distinct.of(rows, Groups(np.arange(n), fold))
     state, left_out = dev.with_deviations(trained, distinct, settings)
     assert left_out is not None
-    said, p = engine.outputs(trained, rows.x), state.n_mean_weights
-    weight = rows.weight * rows.n_total / rows.weight.sum()
-    for k, (before, after) in enumerate(zip(trained.members, state.members, strict=True)):
+    said = engine.outputs(trained, rows.x)
+    for k in range(state.n_members):
         out = fold == k
         np.testing.assert_allclose(left_out.noisy.m[0, out], said.m[k, out], rtol=1e-7, atol=1e-9)
         np.testing.assert_array_equal(left_out.noisy.l_m[0, out], said.l_m[k, out])
-        j = dev.slopes(after.mean, rows.x, *engine.activations(state, rows.x, k)).reshape(-1, p)
-        r = weight * dev.row_precisions(state, settings, said, rows.y, k)[:, 0]
-        variances = prior_variances(before.mean, settings.priors.mean)
-        precision = np.diag(1.0 / np.concatenate([np.ravel(a) for v in variances for a in v]))
+        j, r, precision = linearised(trained, state, rows, settings, k)
         s = np.linalg.inv(precision + j[~out].T @ (r[~out, None] * j[~out]))
         want = np.einsum("np,pq,nq->n", j[out], s, j[out])
         np.testing.assert_allclose(left_out.noisy.v[0, out, 0], want, rtol=1e-5)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from functools import partial
-
 import ensemble_objective as objective
 import jax
 import jax.numpy as jnp
@@ -190,18 +187,6 @@ def test_neither_network_sends_gradients_to_the_other(member: Member):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
-def test_weights_count_as_copies(member: Member):
-    rng = np.random.default_rng(7)
-    x, y = jnp.float32(rng.standard_normal((4, D))), jnp.float32(rng.standard_normal((4, 1)))
-    copies, floor = np.array([1, 3, 0, 2]), jnp.full(1, -9.0)
-    rows, schedule = np.repeat(np.arange(4), copies), objective.Schedule(6.0, 0.5, 1.0, 3.0)
-    weight = jnp.float32(copies / copies.mean())
-    loss = jax.jit(partial(objective.member_loss, priors=PRIORS))
-    got = loss(member, x, y, weight, floor, schedule)
-    want = loss(member, x[rows], y[rows], jnp.ones(6), floor, schedule)
-    assert float(got.total) == pytest.approx(float(want.total), rel=1e-5)
-
-
 def test_finds_the_function_and_its_noise(wave, fitted):
     x, y, noise_std = wave
     out = nn.predict(fitted[0], x)
@@ -226,14 +211,6 @@ def test_training_reports_itself(fitted):
     assert len(trace["loss"]) == len(trace["data_loss"]) == 100
     assert trace["data_loss"][-1] < trace["data_loss"][0]
     assert 0 <= info.n_dead_units <= 16
-
-
-def test_a_state_comes_back_from_its_arrays(wave, fitted):
-    state, x = fitted[0], wave[0]
-    again = EnsembleState.from_arrays(state.to_arrays() | {"slope": np.zeros(3)})
-    np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
-    for name, value in state.to_arrays().items():
-        np.testing.assert_array_equal(value, again.to_arrays()[name], err_msg=name)
 
 
 def test_drawn_functions_have_the_predicted_moments(wave, fitted):
@@ -297,20 +274,6 @@ def test_awkward_targets_do_not_collapse(target):
     assert np.isfinite(out.quantile(0.05)).all()
 
 
-def test_two_targets_are_learnt_side_by_side(wave):
-    x, y, _ = wave
-    both = np.hstack([y, np.abs(x[:, 1:]) - np.abs(x[:, 1]).mean()])
-    settings = dataclasses.replace(SETTINGS, hidden_layer_sizes=(8, 8), n_steps=600)
-    weight = np.where(np.arange(N) < 290, 1.0, 0.0)
-    spoilt = np.where(weight[:, None] > 0.0, both, 40.0)
-    state, _ = nn.fit(5, x, spoilt, settings, weight=weight)
-    out = nn.predict(state, x)
-    assert out.mean.shape == (N, 2)
-    error = np.sqrt(np.mean((out.mean - both)[:290] ** 2, axis=0))
-    assert error[0] < 0.6
-    assert error[1] < 0.25
-
-
 def test_noise_floor_follows_the_grid():
     y = np.column_stack([np.arange(100.0), np.arange(100) % 5 / 2.0, np.zeros(100)])
     floor = np.exp(0.5 * log_noise_floor(y))
@@ -327,20 +290,6 @@ def test_sizes_follow_the_rows_and_can_be_overridden():
     assert nn.settings_for(200, 201).n_steps == nn.settings_for(9000, 9001).n_steps == 4000
     assert nn.settings_for(20, 21, n_steps=9).n_steps == 9
     assert nn.settings_for(20, 21).is_direct
-
-
-def test_a_straight_line_is_found_in_few_rows():
-    rng = np.random.default_rng(12)
-    x = rng.standard_normal((40, 5))
-    y = (x @ np.array([1.0, -0.5, 0.0, 0.3, 0.0]))[:, None]
-    y = y / y.std() + 0.1 * rng.standard_normal((40, 1))
-    settings = nn.settings_for(40, n_steps=4000, n_members=2)
-    state, _ = nn.fit(1, x, y, settings)
-    out = nn.predict(state, x)
-    assert np.mean((out.mean - y) ** 2) < 0.1
-    assert np.sqrt(out.noise_var).max() < 1.0
-    f = nn.sample_functions(np.random.default_rng(8), state, x[:3], 3000)
-    assert (np.abs(f.mean(axis=0) - out.mean[:3]) < 4.5 * f.std(axis=0) / np.sqrt(3000)).all()
 
 
 def test_arrays_that_do_not_fit_are_refused(fitted):
@@ -368,19 +317,3 @@ def test_arrays_that_do_not_fit_are_refused(fitted):
         without = {key: value for key, value in arrays.items() if key != name}
         with pytest.raises(ValueError, match=message):
             EnsembleState.from_arrays(without)
-
-
-def test_kinks_get_the_width_of_the_function():
-    """Every member has a unit as sharp as the function, and of a smooth one none."""
-    x = np.random.default_rng(14).uniform(-2.0, 2.0, (200, 1))
-    sharpest = []
-    for f in (x**2, np.abs(x - 0.5)):
-        y = (f - f.mean()) / f.std()
-        settings = nn.settings_for(200, hidden_layer_sizes=(10,), n_members=2, n_steps=4000)
-        state, _ = nn.fit(1, x, y, settings)
-        used = [
-            np.exp(member.log_widths[0])[~np.array(prior.dead_units(member.mean, 4.0))]
-            for member in state.members
-        ]
-        sharpest.append([each.min() for each in used])
-    assert min(sharpest[0]) > 3.0 * max(sharpest[1])
