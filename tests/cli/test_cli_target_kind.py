@@ -153,7 +153,9 @@ def test_ordered_classes_are_asked_for_kept_and_scored(cli, tmp_path):
     )
     assert ((low <= mid) & (mid <= high)).all()
     assert "rps" in cli("evaluate", model, table, "--json").json["metrics"]["model"]
-    updated = cli("update", model, table, "--with", table, "--out", tmp_path / "u.bayesprop")
+    later = tmp_path / "later.csv"
+    later.write_text(graded(seed=1))
+    updated = cli("update", model, later, "--with", table, "--out", tmp_path / "u.bayesprop")
     assert updated.code == 0, updated.err
     assert cli("inspect", tmp_path / "u.bayesprop", "--json").json["order"] == [2, 0, 1]
 

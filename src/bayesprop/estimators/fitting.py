@@ -17,22 +17,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from bayesprop.estimators.training_gaps import in_two_rounds, of_inputs
-from bayesprop.model.fit_report import CONSTANT_TARGET
+from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
 from bayesprop.model.input_model import KnownInputs
 from bayesprop.model.method import Learned, LeavesGroupsOut, TrainingRows
 from bayesprop.model.progress import current
 from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import COUNT, NUMBERS
-from bayesprop.model.task import ORDERED, Classes, Encoding, Numbers, Standardiser, with_log
+from bayesprop.model.task import Encoding, Numbers, Standardiser, with_log
 from bayesprop.numerics.machine import forget_when_crowded
 
 FITS_A_LOOK = 8
 """Fits after which the memory maps of compiled programs are counted, which takes milliseconds."""
 _LARGEST_SCALE = 1e150
-ORDER_IS_NOT_LEARNT = (
-    "this method learns classes without their order, which medians, intervals and scores alone use:"
-    " BayesianMLPClassifier (mlp) learns it"
-)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -183,8 +179,8 @@ def _advised(estimator: Any, rows: Rows, learned: Learned, *, is_first: bool) ->
         counted = rows.y if rows.weight is None else rows.y[rows.weight > 0.0]
         if np.ptp(counted, axis=0).min() == 0.0:
             advice = [CONSTANT_TARGET, *advice]
-    if is_first and isinstance(estimator.task_, Classes) and estimator.task_.order is not None:
-        advice = [*advice, *([] if estimator.learns_order else [ORDER_IS_NOT_LEARNT])]
+    if is_first and estimator.task_.order is not None and not estimator.learns_order:
+        advice = [*advice, ORDER_IS_NOT_LEARNT]
     advice = list(dict.fromkeys(advice))
     warn(advice)
     if not advice:
@@ -338,32 +334,6 @@ def numbers_task(
     task = Numbers(Standardiser.none(1), is_vector, learnt, column)
     spread = task.of_rows(X).encode(y, check_random_state(0), x)
     return replace(task, scaler=target_scaler(spread, weight))
-
-
-def order_of(estimator: Any, labels: np.ndarray) -> tuple[int, ...] | None:
-    """Return the places of sorted labels from the lowest class to the highest; None: no order.
-
-    Numbers and truth values sort themselves. ValueError where `order` does not hold every label, or
-    is missing for words.
-    """
-    order = estimator.order
-    if estimator.target_kind != ORDERED:
-        if order is None:
-            return None
-        raise ValueError(
-            f"order is of ordered classes: target_kind must be {ORDERED!r} with it, got "
-            f"{estimator.target_kind!r}"
-        )
-    if order is None and labels.dtype.kind in "biuf":
-        return tuple(range(len(labels)))
-    words, known = [] if order is None else list(order), labels.tolist()
-    missing = [label for label in known if label not in words]
-    if missing or len(set(words)) < len(words):
-        raise ValueError(
-            "order must name every class once, from the lowest to the highest, got "
-            f"{order!r} for {known[:10]}"
-        )
-    return tuple(known.index(word) for word in words if word in known)
 
 
 def target_scaler(y: np.ndarray, weight: np.ndarray | None) -> Standardiser:

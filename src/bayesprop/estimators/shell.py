@@ -32,7 +32,7 @@ from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, St
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.target_kinds import KINDS
 from bayesprop.model.target_maps import NUMBERS
-from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, Classes, Standardiser
+from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, Standardiser, classes_of
 from bayesprop.model.transformed_predictive import TransformedPredictive
 
 P = TypeVar("P", Predictive, ClassPredictive)
@@ -347,7 +347,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive]):
             classes = self._checked_classes(classes, is_first=reset)
         if reset:
             labels = np.unique(y) if classes is None else classes
-            self.task_ = Classes(labels, fitting.order_of(self, labels))
+            self.task_ = classes_of(labels, self.target_kind, self.order)
         targets = lambda at: y[at][:, None] == self.classes_  # noqa: E731
         X, gap = fitting.without_gaps(self, X, targets, weight, reset=reset)
         if reset:

@@ -6,6 +6,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 CONSTANT_TARGET = "the target is constant: there is nothing to learn from it; check the column"
+ORDER_IS_NOT_LEARNT = (
+    "this method learns classes without their order, which medians, intervals and scores alone use:"
+    " BayesianMLPClassifier (mlp) learns it"
+)
 
 
 @dataclass(frozen=True)

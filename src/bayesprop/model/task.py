@@ -5,6 +5,7 @@ A task is a value: numbers in their units, or classes by their labels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -254,6 +255,31 @@ class Classes:
         raise TypeError(
             f"only labels of one kind, text, bool or numbers, can be saved, got {labels}"
         )
+
+
+def classes_of(labels: np.ndarray, kind: str, order: Sequence[Any] | None) -> Classes:
+    """Return the task of sorted labels; numbers and truth values sort themselves.
+
+    ValueError where ordered words have no order, or one that does not hold every label.
+
+    order
+        Labels from the lowest class to the highest; those that no row has may be among them.
+    """
+    if kind != ORDERED:
+        if order is None:
+            return Classes(labels)
+        raise ValueError(
+            f"order is of ordered classes: target_kind must be {ORDERED!r} with it, got {kind!r}"
+        )
+    if order is None and labels.dtype.kind in "biuf":
+        return Classes(labels, tuple(range(len(labels))))
+    words, known = [] if order is None else list(order), labels.tolist()
+    if not set(known) <= set(words) or len(set(words)) < len(words):
+        raise ValueError(
+            "order must name every class once, from the lowest to the highest, got "
+            f"{order!r} for {known[:10]}"
+        )
+    return Classes(labels, tuple(known.index(word) for word in words if word in known))
 
 
 Task = Numbers | Classes

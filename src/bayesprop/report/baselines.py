@@ -186,12 +186,12 @@ class Baselines:
         return cls(constant, *_line(x, y, classes), peers, peer_notes)
 
     def predict(
-        self, x: Float[np.ndarray, "n d"], beside: Any
+        self, x: Float[np.ndarray, "n d"], beside: Any = None
     ) -> dict[str, GaussianPredictive | ClassPredictive]:
         """Predict rows by "constant", by "linear" or "logistic", if it is there, and by peers.
 
         beside
-            What a model predicts for them, whose order of classes theirs are given.
+            What a model predicts for them, whose order of classes theirs are given; None: none.
         """
         name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
         models: dict[str, Any] = {"constant": self.constant, name: self.line, **self.peers}

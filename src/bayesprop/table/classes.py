@@ -65,7 +65,7 @@ def _choose_for_numbers(values: pl.Series) -> TaskChoice:
         return TaskChoice(
             "regression",
             f"target {name} holds {n} whole numbers only: taken as numbers (--task classification"
-            " takes them as classes)",
+            " takes them as classes, --target-kind ordered as classes in their order)",
         )
     return TaskChoice("regression")
 

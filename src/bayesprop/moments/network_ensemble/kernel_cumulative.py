@@ -5,9 +5,10 @@ gaps d_k = b_k - b_{k-1} a class has the probability
 
     P(y = k) = sigmoid(b_k - a) sigmoid(a - b_{k-1}) (1 - exp(-d_k)),
 
-in which nothing cancels; the first class lacks what is of b_{k-1}, the last what is of b_k. So the
-slope of log P in a is sigmoid(a - b_{k-1})'s complement less b_k's, and its curvature is that of
-the two sigmoids. Expectations are over normal draws and their negatives, as in `kernel_softmax`.
+in which nothing cancels; the first class lacks what is of b_{k-1}, the last what is of b_k. With
+p = sigmoid(b_k - a) and q = sigmoid(b_{k-1} - a) the slope of log P in a is p + q - 1, and its
+curvature -p (1 - p) - q (1 - q); half of that is the slope in v (Price 1958). Expectations are over
+normal draws and their negatives, as in `kernel_softmax`.
 
 Thresholds are learnt without a prior: theta holds b_0, and of the others log(d_k - LEAST_GAP).
 The arrays are those of `kernel_network.py`; targets are one-hot. All is float32.

@@ -138,7 +138,7 @@ def _layout(
         len(mean_sizes) - 1,
         n_thresholds,
         *of_noise,
-        thresholds,
+        thresholds=thresholds,
         y=room.take(n_targets * BLOCK * n_blocks),
         weight=room.take(BLOCK * n_blocks),
         sums=room.take(n_targets * BLOCK * N_SUMS),
