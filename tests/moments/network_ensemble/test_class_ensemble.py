@@ -218,6 +218,18 @@ def test_every_network_lacks_its_fold_and_counts_rows_as_its_family_does():
             assert job.rows.n_total == pytest.approx(20.0 * family.likelihood_weight)
 
 
+def test_what_data_would_tell_grows_with_the_distance(fitted):
+    x, _, (state, _) = fitted
+    near, far = (ce.predict(state, scale * x) for scale in (1.0, 20.0))
+    assert (near.entropy >= 0.0).all()
+
+    def told(doubtful):
+        p = doubtful.proba
+        return np.mean(-(p * np.log(p)).sum(axis=1) - doubtful.entropy)
+
+    assert told(far) > 1.5 * told(near) > 0.0
+
+
 def test_a_fit_does_not_depend_on_threads_or_company(fitted, monkeypatch):
     x, codes, (state, _) = fitted
     monkeypatch.setattr(engine, "n_cores", lambda: 1)
