@@ -53,6 +53,19 @@ def test_a_weight_is_a_number_of_copies(kind):
     )
 
 
+@pytest.mark.parametrize("kind", [BayesianMLPRegressor, BayesianMLPClassifier])
+def test_rows_of_weight_zero_are_rows_that_are_not_there(kind):
+    x, y = wave(40)
+    x[1], y, weight = x[0], (y > 40.0).astype(float), np.where(np.arange(40) % 3 == 1, 0.0, 2.0)
+    groups = np.arange(40) // 3
+    for labels in ({}, {"groups": groups}):
+        there = kind(n_epochs=4, random_state=0).fit(x, y, sample_weight=weight, **labels)
+        kept = weight > 0.0
+        rest = {name: of[kept] for name, of in labels.items()}
+        gone = kind(n_epochs=4, random_state=0).fit(x[kept], y[kept], weight[kept], **rest)
+        np.testing.assert_array_equal(there.predict(x), gone.predict(x))
+
+
 TINY = {"n_epochs": 4, "random_state": 0}
 OTHER = {
     "hidden_layer_sizes": (3, 3),

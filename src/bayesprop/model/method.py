@@ -46,6 +46,16 @@ class TrainingRows(NamedTuple):
         """Weight of every row, ones where none were given."""
         return np.ones(len(self.x)) if self.weight is None else self.weight
 
+    @property
+    def counted(self) -> TrainingRows:
+        """The rows that count, those of positive weight."""
+        if self.weight is None:
+            return self
+        kept, groups = self.weight > 0.0, self.groups
+        if groups is not None:
+            groups = np.unique(groups[kept], return_inverse=True)[1]
+        return TrainingRows(self.x[kept], self.y[kept], self.weight[kept], groups)
+
 
 class Learned(NamedTuple):
     """What learning leaves: the state, an account of it, and passes or steps in all."""

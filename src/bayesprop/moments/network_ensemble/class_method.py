@@ -38,19 +38,18 @@ class ClassEnsemble(Settable):
         from bayesprop.moments.network_ensemble import class_ensemble
 
         started, seed = time.perf_counter(), int(rng.randint(2**31))
-        counted = rows.weights > 0.0
-        n_rows = int(np.sum(counted))
-        groups = None if rows.groups is None else rows.groups[counted]
+        rows = rows.counted
+        n_rows = len(rows.x)
         by_size = class_ensemble.settings_for(n_rows, self.n_inputs)
-        settings = self.chosen(by_size, n_rows, groups)
+        settings = self.chosen(by_size, n_rows, rows.groups)
         state, info = class_ensemble.fit(
             seed,
-            rows.x[counted],
-            self._ranks[rows.y[counted]],
+            rows.x,
+            self._ranks[rows.y],
             self.n_classes,
             settings,
-            weight=rows.weights[counted],
-            groups=groups,
+            weight=rows.weight,
+            groups=rows.groups,
             progress=progress,
             is_ordered=self.order is not None,
         )

@@ -97,7 +97,7 @@ class NetworkEnsemble(Settable):
         """Train all networks, and ask rows left out."""
         from bayesprop.moments.network_ensemble import ensemble
 
-        started, seed = time.perf_counter(), int(rng.randint(2**31))
+        started, seed, rows = time.perf_counter(), int(rng.randint(2**31)), rows.counted
         if rows.groups is not None and self.learns_replicates:
             raise ValueError(
                 "learn_replicates must be False where rows have groups: what was measured in one"
