@@ -25,6 +25,7 @@ _DIGITS = "digits"
 _DIGITS_VALIDATION, _MNIST_VALIDATION = 287, 10_000
 
 _FALLING = {"steps": "falling"}
+_DRAWN = {"optimizer": "rmsprop", "local_reparameterisation": True}
 # The paper's grids: weight decay 2^-4 to 2^18, prior variance 1e-2 to 1e2, likelihood weight 1 to
 # 1e3. Ours are a few points of each, with Adam's step as it is and falling.
 _SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
@@ -32,7 +33,11 @@ _SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
         *({"weight_decay": decay} for decay in (0.0625, 1.0, 16.0)),
         {"weight_decay": 1.0} | _FALLING,
     ),
-    "nn_bbb": (*({"share": share} for share in (0.25, 0.75)), {"share": 0.25} | _FALLING),
+    "nn_bbb": (
+        *({"share": share} for share in (0.25, 0.75)),
+        {"share": 0.25} | _FALLING,
+        {"share": 0.25, "init_std": 0.05} | _DRAWN,
+    ),
     "nn_vi": tuple(
         {"prior": prior, "prior_var": 1.0, "likelihood_weight": weight} | steps
         for prior, weight, steps in (
