@@ -18,6 +18,7 @@ CODES = np.digitize(Y, [-0.5, 0.5])
 LABELS = np.array(WORDS)[CODES]
 
 
+@pytest.mark.filterwarnings("ignore:draws that diverged")
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_every_classifier_keeps_the_order(name):
     model = unfitted(name, CLASSIFICATION, target_kind="ordered", order=WORDS)

@@ -85,8 +85,9 @@ class Learning(WithSeed, OfTable):
     )
     target_kind: Literal["numbers", "positive", "share", "count", "classes", "ordered"] | None = (
         option(
-            "What a number can be: any; above 0; between 0 and 1; a whole number from 0 on. "
-            "Whether classes have an order. Default: guessed, and said."
+            "What a number can be: numbers (any), positive, share (0 to 1), count; classes, or "
+            "ordered ones. Default: guessed, and said.",
+            metavar="KIND",
         )
     )
     order: str | None = option(
