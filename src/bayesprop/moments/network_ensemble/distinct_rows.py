@@ -173,9 +173,10 @@ class Distinct(NamedTuple):
 
         As against rows of groups, such as patients, whose inputs no other group has.
         """
-        n_inputs, n_rows = len(self.once.x), len(self.table.x)
-        n_levels = max(len(np.unique(column)) for column in self.once.x.T)
-        return ROWS_A_CELL * n_inputs <= n_rows and LEVELS_CROSSED * n_levels <= n_inputs
+        n_inputs, columns = len(self.once.x), self.once.x.T
+        return ROWS_A_CELL * n_inputs <= len(self.table.x) and all(
+            LEVELS_CROSSED * len(np.unique(column)) <= n_inputs for column in columns
+        )
 
     @property
     def one_by_one(self) -> Distinct:
