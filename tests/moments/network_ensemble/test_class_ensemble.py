@@ -108,8 +108,8 @@ def test_ramps_rise_between_quantiles():
     assert given.shape == (3, 3 + 8)
     np.testing.assert_array_equal(given[:2, :3], at[:2])  # the third is beyond five
     height = (given[:, 3:] / 2.0 + ramps.centres).sum(axis=1)
-    np.testing.assert_allclose(height, np.interp(at[:, 0], knots, np.arange(9)))
-    np.testing.assert_allclose(ramps.beside(x)[:, 3:].mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(height, np.interp(at[:, 0], knots, np.arange(9)), atol=1e-5)
+    np.testing.assert_allclose(ramps.beside(x)[:, 3:].mean(axis=0), 0.0, atol=1e-6)
     copies = rng.integers(1, 4, 200)
     weighted, repeated = (
         Ramps.of(x, copies),
@@ -122,7 +122,7 @@ def test_ramps_rise_between_quantiles():
 def test_more_columns_than_rows_have_no_ramps():
     x = np.random.default_rng(0).standard_normal((8, 9))
     assert Ramps.of(x, np.ones(8)).n_ramps == 0
-    np.testing.assert_array_equal(Ramps.of(x, np.ones(8)).beside(x), bounded(x))
+    np.testing.assert_array_equal(Ramps.of(x, np.ones(8)).beside(x), np.float32(bounded(x)))
     assert ce.settings_for(8, 9).n_steps < ce.settings_for(9, 9).n_steps
 
 
@@ -208,14 +208,19 @@ def test_labels_by_chance_are_seen_through():
 
 def test_every_network_lacks_its_fold_and_counts_rows_as_its_family_does():
     rng = np.random.default_rng(10)
-    x, targets, weight = rng.standard_normal((30, 2)), np.eye(2)[np.arange(30) % 2], np.ones(30)
-    fold = np.arange(30) % 3
-    for f, family in enumerate(ce.FAMILIES):
-        jobs = ce._jobs(f, ce.FAMILIES, (x, x), targets, weight, fold, SETTINGS, rng)
-        assert [job.number for job in jobs] == [3 * f, 3 * f + 1, 3 * f + 2]
-        for k, job in enumerate(jobs):
-            np.testing.assert_array_equal(job.rows.x, np.float32(x[fold != k]))
-            assert job.rows.n_total == pytest.approx(20.0 * family.likelihood_weight)
+    x, targets, fold = rng.standard_normal((30, 2)), np.eye(2)[np.arange(30) % 2], np.arange(30) % 3
+    weight = rng.exponential(size=30)
+    rows = Rows.of(x, targets, weight)
+    jobs = ce._jobs(ce.FAMILIES, (rows, rows), weight @ targets, fold, SETTINGS, rng)
+    assert [job.number for job in jobs] == list(range(12))
+    for job in jobs:
+        kept = np.flatnonzero(fold != job.number % 3)
+        times = ce.FAMILIES[job.number // 3].likelihood_weight
+        assert job.rows.x is rows.x
+        np.testing.assert_array_equal(job.kept, kept)
+        each = weight[kept] / weight[kept].mean()
+        np.testing.assert_allclose(job.rows.weight[kept], each, rtol=1e-6)
+        assert job.rows.n_total == pytest.approx(times * weight[kept].sum(), rel=1e-6)
 
 
 def test_what_data_would_tell_grows_with_the_distance(fitted):

@@ -233,13 +233,9 @@ def fit(
     counts = np.bincount(codes, weight, n_classes)
     x, codes, weight, fold = _parted(x, codes, weight, groups, settings.n_members, rng)
     kinds = ORDERED_FAMILIES if is_ordered and n_classes > 2 else FAMILIES
-    views = bounded(x), ramps.beside(x)
-    targets = np.eye(n_classes)[codes]
-    jobs = [
-        job
-        for f in range(len(kinds))
-        for job in _jobs(f, kinds, views, targets, weight, fold, settings, rng)
-    ]
+    targets = np.eye(n_classes, dtype=np.float32)[codes]
+    views = [Rows.of(view, targets, weight) for view in (bounded(x), ramps.beside(x))]
+    jobs = _jobs(kinds, views, counts, fold, settings, rng)
     loop = Loop(advance_classes, _normals(seed, n_classes))
     training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
     # The first member of every family, the second of every one, and so on.
@@ -287,36 +283,32 @@ def _parted(
 
 
 def _jobs(
-    f: int,
     kinds: Sequence[Family],
-    views: tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n e"]],
-    targets: Float[np.ndarray, "n c"],
-    weight: Float[np.ndarray, " n"],
+    views: Sequence[Rows],
+    counts: Float[np.ndarray, " c"],
     fold: Int[np.ndarray, " n"],
     settings: EnsembleSettings,
     rng: np.random.Generator,
 ) -> list[Job]:
-    """Lay out the training of a family, each member without its fold."""
-    family, n, n_classes = kinds[f], settings.n_members, targets.shape[1]
-    x = views[family.has_ramps]
-    sizes = (x.shape[1], *settings.hidden_layer_sizes)
-    together, n_rows = replace(settings, n_members=len(kinds) * n), 1.0 + weight @ targets
-    jobs = []
-    for k in range(n):
-        kept = fold != k
-        rows = Rows.of(x[kept], targets[kept], weight[kept])
+    """Lay out the training of all families, each member without its fold."""
+    n, jobs = settings.n_members, []
+    settings = replace(settings, n_members=len(kinds) * n)
+    for family in kinds:
+        rows = views[family.has_ramps]
         rows = rows._replace(n_total=family.likelihood_weight * rows.n_total)
-        if family.is_ordered:
-            member = init_ordered(rng, sizes, n_rows)
-        else:
-            member = init_classes(rng, (*sizes, n_classes))
-        jobs.append(Job(f * n + k, member, rows, together))
+        sizes = (rows.x.shape[1], *settings.hidden_layer_sizes)
+        for k in range(n):
+            if family.is_ordered:
+                member = init_ordered(rng, sizes, 1.0 + counts)
+            else:
+                member = init_classes(rng, (*sizes, len(counts)))
+            jobs.append(Job.of(len(jobs), member, rows, fold, k, settings))
     return jobs
 
 
 def _weighed(
     state: ClassState,
-    views: tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n e"]],
+    views: Sequence[Rows],
     codes: Int[np.ndarray, " n"],
     weight: Float[np.ndarray, " n"],
     fold: Int[np.ndarray, " n"],
@@ -330,7 +322,7 @@ def _weighed(
     for f, (family, members) in enumerate(zip(state.kinds, state.families, strict=True)):
         for k, member in enumerate(members):
             out = fold == k
-            (one,) = evaluate([member], views[family.has_ramps][out], state.points)
+            (one,) = evaluate([member], views[family.has_ramps].x[out], state.points)
             proba[f, out] = one.proba
     proba, codes, weight = proba[:, seen], codes[seen], weight[seen]
     likelihood = proba[:, np.arange(len(codes)), codes]

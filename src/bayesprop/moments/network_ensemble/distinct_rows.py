@@ -40,10 +40,16 @@ class Rows(NamedTuple):
 
     def only(self, kept: Bool[np.ndarray, " n"]) -> Rows:
         """Take some rows, each of which counts as often as before."""
-        weight = self.weight[kept].astype(np.float64)
-        n_total = self.n_total * weight.sum() / self.weight.sum(dtype=np.float64)
-        each = (weight / max(weight.mean(), _LEAST_TOTAL)).astype(np.float32)
-        return Rows(self.x[kept], self.y[kept], each, max(n_total, _LEAST_TOTAL))
+        rows = self.counting(kept)
+        return rows._replace(x=self.x[kept], y=self.y[kept], weight=rows.weight[kept])
+
+    def counting(self, kept: Bool[np.ndarray, " n"]) -> Rows:
+        """Weigh all rows as if there were some of them only: these have mean weight 1."""
+        weight = self.weight.astype(np.float64)
+        some = weight[kept]
+        n_total = self.n_total * some.sum() / weight.sum()
+        each = (weight / max(some.mean(), _LEAST_TOTAL)).astype(np.float32)
+        return self._replace(weight=each, n_total=max(n_total, _LEAST_TOTAL))
 
 
 class Groups(NamedTuple):

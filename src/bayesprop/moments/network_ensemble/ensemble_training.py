@@ -111,12 +111,32 @@ class Job(NamedTuple):
     number
         Of the member in its ensemble of `settings.n_members`, which gives it its order of the rows
         and its turn in the settings.
+    rows
+        All rows; jobs share them.
+    kept
+        Numbers of those that it learns.
     """
 
     number: int
     member: Member
     rows: Rows
+    kept: Int[np.ndarray, " m"]
     settings: EnsembleSettings
+
+    @classmethod
+    def of(
+        cls,
+        number: int,
+        member: Member,
+        rows: Rows,
+        fold: Int[np.ndarray, " n"] | None,
+        left_out: int,
+        settings: EnsembleSettings,
+    ) -> Job:
+        """Leave out the rows of one fold; None: learn all."""
+        kept = np.ones(len(rows.x), bool) if fold is None else fold != left_out
+        rows = rows if fold is None else rows.counting(kept)
+        return cls(number, member, rows, np.flatnonzero(kept).astype(np.int32), settings)
 
 
 @dataclass(frozen=True)
@@ -165,8 +185,8 @@ def _train_one(
     loop: Loop,
     course: _Course,
 ) -> Trained:
-    number, member, rows, settings = job
-    n_steps, batches = settings.n_steps, Batches.of(len(rows.x), settings.batch_size)
+    number, member, rows, kept, settings = job
+    n_steps, batches = settings.n_steps, Batches.of(len(kept), settings.batch_size)
     plan = layout(member, batches.size, settings.priors)
     work = plan.work(flat(member), log_floor, loop.normals)
     rules = rules_of(settings, number, rows.n_total)
@@ -174,11 +194,11 @@ def _train_one(
     stretch = -(-n_steps // _N_PROGRESS)
     at_a_time = min(_STEPS_AT_A_TIME, stretch) * batches.size
     done = reported = 0
-    for order in row_orders(seed, number, len(rows.x), batches, n_steps):
+    for order in row_orders(seed, number, len(kept), batches, n_steps):
         for at in range(0, len(order), at_a_time):
             if course.ends(number, done):
                 break
-            part = order[at : at + at_a_time]
+            part = kept[order[at : at + at_a_time]]
             now = slice(done, done + len(part) // batches.size)
             loop.advance(work, rules, *rows[:3], part, batches.size, done, losses[now])
             done = now.stop
@@ -278,10 +298,7 @@ def train(
         As `train_all` takes them.
     """
     numbered = enumerate(state.members, first_member)
-    jobs = [
-        Job(k, member, rows if fold is None else rows.only(fold != k), settings)
-        for k, member in numbered
-    ]
+    jobs = [Job.of(k, member, rows, fold, k, settings) for k, member in numbered]
     least = min(len(jobs), 1 if fold is None else 2)
     trained = train_all(
         jobs,

@@ -7,10 +7,11 @@ of the table, for rows left out to say.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float32, Int
 
 N_QUANTILES = 9
 FEW_VALUES = 5
@@ -50,16 +51,24 @@ class Ramps(NamedTuple):
         columns = [np.zeros(0) if is_wide else _knots(column, weight) for column in x.T]
         n_knots = np.array([len(knots) for knots in columns], np.int64)
         ramps = cls(np.concatenate([np.zeros(0), *columns]), n_knots, np.zeros(0))
-        return ramps._replace(centres=np.average(ramps._heights(x), axis=0, weights=weight))
+        means = [np.average(heights, axis=0, weights=weight) for heights in ramps._heights(x)]
+        return ramps._replace(centres=np.concatenate([np.zeros(0), *means]))
 
     @property
     def n_ramps(self) -> int:
         """Columns that they add."""
         return int(np.maximum(self.n_knots - 1, 0).sum())
 
-    def beside(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n e"]:
+    def beside(self, x: Float[np.ndarray, "n d"]) -> Float32[np.ndarray, "n e"]:
         """Return inputs with their ramps, twice their height above the mean, behind them."""
-        return np.hstack([bounded(x), 2.0 * (self._heights(x) - self.centres)])
+        n_inputs = x.shape[1]
+        beside = np.empty((len(x), n_inputs + self.n_ramps), np.float32)
+        beside[:, :n_inputs] = bounded(x)
+        end = 0
+        for heights in self._heights(x):
+            start, end = end, end + heights.shape[1]
+            beside[:, n_inputs + start : n_inputs + end] = 2.0 * (heights - self.centres[start:end])
+        return beside
 
     def check(self, n_inputs: int) -> None:
         """Raise ValueError unless the arrays fit together."""
@@ -74,13 +83,11 @@ class Ramps(NamedTuple):
     def _columns(self) -> list[np.ndarray]:
         return np.split(self.knots, np.cumsum(self.n_knots)[:-1])
 
-    def _heights(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n r"]:
-        """How far up every ramp a row is, 0 to 1."""
-        heights = [np.zeros((len(x), 0))]
+    def _heights(self, x: Float[np.ndarray, "n d"]) -> Iterator[Float[np.ndarray, "n r"]]:
+        """How far up every ramp a row is, 0 to 1, column after column."""
         for column, knots in zip(x.T, self._columns(), strict=True):
             if len(knots):
-                heights.append((column[:, None] - knots[:-1]) / np.diff(knots))
-        return np.clip(np.hstack(heights), 0.0, 1.0)
+                yield np.clip((column[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0)
 
 
 def _knots(column: Float[np.ndarray, " n"], weight: Float[np.ndarray, " n"]) -> np.ndarray:
