@@ -77,9 +77,10 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
     """Ensemble of networks with Gaussian weights, for regression, that learns its noise.
 
     Means and variances pass through the networks in closed form; the noise is a Student-t whose
-    scale networks of their own learn from the inputs; relevance of inputs, sleep of units and the
-    share of a Gaussian process beside the networks are decided by the table. A recipe of this
-    library, after Roth & Pernkopf (2016): docs/records/mlp-notebook.md.
+    scale networks of their own learn from the inputs; relevance of inputs, sleep of units, the
+    share of a Gaussian process beside the networks and that of networks which are given
+    piecewise-linear ramps beside the inputs are decided by the table. A recipe of this library,
+    after Roth & Pernkopf (2016): docs/records/mlp-notebook.md.
 
     Parameters
     ----------
@@ -88,8 +89,9 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
         (100, 100).
     n_epochs : int or None
         Passes over the rows. None: 20 000 steps, 4000 if there are more columns than rows.
+        Networks with ramps take a quarter of them.
     n_members : int or None
-        Networks of the ensemble. None: 6, from 5000 rows on 2.
+        Networks of the ensemble, and as many with ramps. None: 6, from 5000 rows on 2.
     learn_processes : bool
         Whether Gaussian processes learn the pattern of the networks' errors, and beside them the
         targets, as far as rows that they have not seen speak for it.
@@ -108,8 +110,10 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
     state_ : EnsembleState
         The posterior, in standardised units.
     process_shares_ : ndarray of shape (n_outputs,)
-        What rows left out give the Gaussian process of every target, from 0 to 1; the networks have
-        the rest.
+        What rows left out give the Gaussian processes of every target, from 0 to 1; the networks
+        have the rest.
+    shares_ : dict
+        What rows left out made of networks that are given the inputs, and of those with ramps.
     fit_report_ : FitReport
         Course of training, sleeping units, restarted networks, advice.
 
@@ -139,8 +143,20 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
 
     @property
     def process_shares_(self) -> np.ndarray:
-        """Shares of the Gaussian process in the prediction of every target."""
-        return np.array(self.state_.target_shares, np.float64)
+        """Shares of the Gaussian processes in the prediction of every target."""
+        state = self.state_
+        shares = np.array(state.target_shares, np.float64)
+        if state.companion is None:
+            return shares
+        other, _, share = state.companion
+        return (1.0 - share) * shares + share * other.target_shares
+
+    @property
+    def shares_(self) -> dict[str, float]:
+        """Shares of both kinds of networks, processes beside them included."""
+        companion = self.state_.companion
+        share = 0.0 if companion is None else companion.share
+        return {"inputs": 1.0 - share, "ramps": share}
 
     def without_replicates(self) -> Self:
         """Return a copy that predicts inputs of its table as if they had never been measured.

@@ -24,11 +24,23 @@ from bayesprop.moments.network_ensemble import replicates
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Groups, Rows
 from bayesprop.moments.network_ensemble.ensemble_outputs import moves, outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings, settings_for
-from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
+from bayesprop.moments.network_ensemble.ensemble_state import (
+    Companion,
+    EnsembleState,
+    count_weights,
+    init,
+)
 from bayesprop.moments.network_ensemble.ensemble_training import train
 from bayesprop.moments.network_ensemble.gaussian_network import apply, draw
-from bayesprop.moments.network_ensemble.joint_covariance import with_deviations
-from bayesprop.moments.network_ensemble.left_out_rows import components, with_judged
+from bayesprop.moments.network_ensemble.input_views import Ramps
+from bayesprop.moments.network_ensemble.joint_covariance import MOST_WEIGHTS, with_deviations
+from bayesprop.moments.network_ensemble.left_out_rows import (
+    MOST_LEVERAGE,
+    Judgement,
+    components,
+    share_of,
+    with_judged,
+)
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, predictive, scaled
 from bayesprop.moments.network_ensemble.restarts import gave_up, restart
 from bayesprop.moments.network_ensemble.weight_priors import dead_units
@@ -48,6 +60,17 @@ _NUMBERS_AT_A_TIME = 2 * 10**6
 _TRAINING = 0.8
 """Share of the time, and of the bar, that training takes; the rest is for rows left out."""
 
+_FIRST = 0.6
+"""Share of both of the ensemble that is given the inputs as they are."""
+
+FEWER_STEPS = 4
+"""Times, of a companion: ramps let a network learn sooner, and more than there is."""
+
+ROWS_AN_INPUT = 10
+"""Below which a companion has no processes: rows left out flatter lengths that they chose."""
+
+LEAST_SHARE = 0.02
+"""Of a companion that stays."""
 
 _PROCESS_SECONDS, _PROCESS_ROWS = 8.0, 2_000
 """What processes of an output take at so many rows or more."""
@@ -80,6 +103,14 @@ class FitInfo(NamedTuple):
     n_replicated: int
     are_copies: bool
 
+    def with_companion(self, other: FitInfo) -> FitInfo:
+        """Count what training met in both ensembles."""
+        return self._replace(
+            n_dead_units=self.n_dead_units + other.n_dead_units,
+            n_restarted=self.n_restarted + other.n_restarted,
+            n_process_rows=max(self.n_process_rows, other.n_process_rows),
+        )
+
 
 def fit(
     seed: int,
@@ -91,7 +122,7 @@ def fit(
     groups: Int[np.ndarray, " n"] | None = None,
     progress: Progress = SILENT,
 ) -> tuple[EnsembleState, FitInfo]:
-    """Train the members, restart those that gave up on some rows, and ask rows left out.
+    """Train an ensemble, and a companion with ramps; rows left out choose what each may say.
 
     x, y
         Standardised.
@@ -104,12 +135,67 @@ def fit(
     progress
         Where its time is over the members are those that are complete, without processes.
     """
-    rows = Rows.of(x, y, weight)
-    start = init(seed, x.shape[1], y, settings)
-    parted = None
+    rows, parted = Rows.of(x, y, weight), None
     if groups is not None:
         rng = np.random.default_rng([seed % 2**32, 6])
         parted = Groups.of(groups, settings.n_members, rng)
+    ramps = _ramps(rows, settings)
+    if ramps is None:
+        state, info, _, _ = _learnt(seed, rows, settings, parted, progress)
+        return state, info
+    first = progress.part(0.0, _FIRST, "inputs as they are", time_share=_FIRST)
+    state, info, distinct, one = _learnt(seed, rows, settings, parted, first)
+    if one is None:
+        return state, info
+    if progress.is_over:
+        progress.cut("no networks that are given ramps")
+        return state, info
+    rows = rows._replace(x=ramps.beside(rows.x))
+    has_enough = len(rows.x) >= ROWS_AN_INPUT * rows.x.shape[1]
+    settings = replace(
+        settings,
+        n_steps=max(1, settings.n_steps // FEWER_STEPS),
+        learns_processes=settings.learns_processes and has_enough,
+    )
+    second = progress.part(_FIRST, 1.0, "with ramps")
+    other, of_other, _, its = _learnt(seed, rows, settings, parted, second)
+    share = 0.0 if its is None else share_of(its, one, distinct)
+    if share < LEAST_SHARE:
+        return state, info
+    state = state._replace(companion=Companion(other, ramps, share))
+    return state, info.with_companion(of_other)
+
+
+def _ramps(rows: Rows, settings: EnsembleSettings) -> Ramps | None:
+    """Place the ramps that a companion would be given; None where there will be none.
+
+    It must be judged by rows left out, and knows nothing of replicates.
+    """
+    ramps = Ramps.of(rows.x, rows.weight)
+    n_inputs, n_outputs = rows.x.shape[1] + ramps.n_ramps, rows.y.shape[1]
+    n_weights = count_weights((n_inputs, *settings.hidden_layer_sizes, n_outputs))
+    is_judged = n_weights <= MOST_WEIGHTS and not settings.learns_replicates
+    return ramps if ramps.n_ramps and is_judged else None
+
+
+class _Learnt(NamedTuple):
+    """What one ensemble learnt, and what it says of rows left out, None if of none."""
+
+    state: EnsembleState
+    info: FitInfo
+    distinct: Distinct
+    judgement: Judgement | None
+
+
+def _learnt(
+    seed: int,
+    rows: Rows,
+    settings: EnsembleSettings,
+    parted: Groups | None,
+    progress: Progress,
+) -> _Learnt:
+    """Train the members of one ensemble, restart those that gave up, and ask rows left out."""
+    start = init(seed, rows.x.shape[1], rows.y, settings)
     fold = None if parted is None else parted.fold
     training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
     state, losses = train(start, rows, settings, fold=fold, progress=training)
@@ -123,6 +209,7 @@ def fit(
     if distinct.has_cells and parted is None and not settings.learns_replicates:
         distinct = distinct.one_by_one
     state, left_out = with_deviations(state, distinct, settings)
+    judgement = None
     if left_out is not None:
         is_short = progress.is_over or progress.seconds_left < _process_seconds(rows)
         if settings.learns_processes and is_short:
@@ -131,8 +218,11 @@ def fit(
         state, out = with_judged(state, distinct, left_out, settings)
         if settings.learns_replicates:
             state = _with_replicates(state, distinct, left_out.some, out)
+        near = np.flatnonzero(left_out.leverage <= MOST_LEVERAGE)
+        judgement = Judgement(left_out.some[near], out.at(near), state.log_floor)
     is_constant = not np.ptp(rows.y, axis=0).any()
-    return state, _info(state, losses, settings, len(restarted), is_constant=is_constant)
+    info = _info(state, losses, settings, len(restarted), is_constant=is_constant)
+    return _Learnt(state, info, distinct, judgement)
 
 
 def _process_seconds(rows: Rows) -> float:
@@ -212,6 +302,25 @@ def sample_functions(
     if isinstance(rng, np.random.RandomState):
         rng = np.random.default_rng(rng.randint(2**31))
     x = np.asarray(x, np.float64)
+    if state.companion is None:
+        return _sampled(rng, state, x, n, include_noise=include_noise)
+    other, ramps, share = state.companion
+    draws, is_other = np.empty((n, len(x), state.n_outputs)), rng.random(n) < share
+    for which, one, given in ((~is_other, state, x), (is_other, other, ramps.beside(x))):
+        number = int(which.sum())
+        draws[which] = _sampled(rng, one, given, number, include_noise=include_noise)
+    return draws
+
+
+def _sampled(
+    rng: np.random.Generator,
+    state: EnsembleState,
+    x: Float[np.ndarray, "n d"],
+    n: int,
+    *,
+    include_noise: bool,
+) -> Float[np.ndarray, "s n o"]:
+    """Draw from one ensemble, without its companion."""
     noisy, drawn = outputs(state, x), rng.integers(state.n_members, size=n)
     of_process = rng.random((n, state.n_outputs)) < state.target_shares
     draws = np.empty((n, len(x), state.n_outputs))

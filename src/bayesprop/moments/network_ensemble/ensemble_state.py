@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from jaxtyping import Float
 
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.gaussian_process import GaussianProcess
+from bayesprop.moments.network_ensemble.input_views import Ramps
 from bayesprop.moments.network_ensemble.member import (
     Member,
     from_named,
@@ -48,6 +50,8 @@ class EnsembleState(NamedTuple):
         Log of what the variance of the noise, above its floor, is multiplied by, (o,).
     seed
         The number that fixed the start and the order of the rows.
+    companion
+        Another ensemble that is given ramps beside the inputs; None where it has no share.
     """
 
     members: tuple[Member, ...]
@@ -59,6 +63,7 @@ class EnsembleState(NamedTuple):
     replicates: Replicates
     log_noise_ratio: Float[np.ndarray, " o"]
     seed: int
+    companion: Companion | None = None
 
     @classmethod
     def of(
@@ -108,6 +113,9 @@ class EnsembleState(NamedTuple):
         values = self.replicates._asdict().items()
         arrays |= {f"{_KNOWN}{name}": value for name, value in values}
         arrays |= {name: getattr(self, name) for name in _OWN}
+        if self.companion is not None:
+            of_companion = self.companion.to_arrays().items()
+            arrays |= {f"{_BESIDE}{name}": value for name, value in of_companion}
         return arrays | {"seed": np.asarray(self.seed)}
 
     @classmethod
@@ -127,13 +135,15 @@ class EnsembleState(NamedTuple):
             n_inputs, *_, n_outputs = members[0].sizes[0]
             arrays = {"target_shares": np.zeros(n_outputs, np.float32)} | arrays
             residuals, targets = (_processes(arrays, p, n_inputs, n_outputs) for p in _PROCESSES)
+            beside = _named_after(_BESIDE, arrays)
             state = cls(
                 members,
-                **{name: arrays[name] for name in _OWN},
                 residual_processes=residuals,
                 target_processes=targets,
                 replicates=Replicates(*(arrays[_KNOWN + name] for name in Replicates._fields)),
                 seed=int(arrays["seed"]),
+                companion=Companion.from_arrays(beside, n_inputs, n_outputs) if beside else None,
+                **{name: arrays[name] for name in _OWN},
             )
         except KeyError as missing:
             raise ValueError(f"the array {missing} is missing") from None
@@ -155,10 +165,43 @@ class EnsembleState(NamedTuple):
             raise ValueError(f"deviations must have shape ({self.n_members}, s, {n})")
 
 
+class Companion(NamedTuple):
+    """An ensemble that is given ramps beside the inputs, and its share of the mixture, 0 to 1."""
+
+    state: EnsembleState
+    ramps: Ramps
+    share: float
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Name every array."""
+        ramps = {f"{_RAMPS}{name}": array for name, array in self.ramps._asdict().items()}
+        return self.state.to_arrays() | ramps | {"share": np.array([self.share])}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], n_inputs: int, n_outputs: int) -> Companion:
+        """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
+        state = EnsembleState.from_arrays(arrays)
+        of_ramps, share = _named_after(_RAMPS, arrays), arrays["share"]
+        if not all(np.isfinite(array).all() for array in of_ramps.values()):
+            raise ValueError("ramps must be finite")
+        ramps = Ramps(**of_ramps)
+        ramps.check(n_inputs)
+        if (state.n_inputs, state.n_outputs) != (n_inputs + ramps.n_ramps, n_outputs):
+            raise ValueError("the networks with ramps must have the inputs and ramps of the others")
+        if share.shape != (1,) or not 0.0 < share[0] < 1.0:
+            raise ValueError("the share of the networks with ramps must lie between 0 and 1")
+        return cls(state, ramps, float(share[0]))
+
+
 _OWN = ("log_floor", "deviations", "log_noise_ratio", "target_shares")
 _PROCESSES = ("residual_processes", "target_processes")
-_KNOWN = "known."
-"""Begins the names of the replicates in a file."""
+_KNOWN, _BESIDE, _RAMPS = "known.", "beside.", "ramps."
+"""Begin the names of the replicates, of the companion and of its ramps in a file."""
+
+
+def _named_after(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
 def n_mean_weights(member: Member) -> int:
@@ -166,15 +209,17 @@ def n_mean_weights(member: Member) -> int:
     return sum(layer.w_m.size + layer.b_m.size for layer in member.mean)
 
 
+def count_weights(sizes: Sequence[int]) -> int:
+    """Weights and biases of a network of these layers, the inputs first."""
+    return sum((below + 1) * above for below, above in pairwise(sizes))
+
+
 def _processes(
     arrays: dict[str, np.ndarray], part: str, n_inputs: int, n_outputs: int
 ) -> Processes:
     each = []
     for o in range(n_outputs):
-        prefix = f"{part}.{o}."
-        own = {
-            name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)
-        }
+        own = _named_after(f"{part}.{o}.", arrays)
         each.append(GaussianProcess.from_arrays(own, n_inputs) if own else None)
     return tuple(each)
 

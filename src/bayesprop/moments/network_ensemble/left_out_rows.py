@@ -33,6 +33,7 @@ from bayesprop.moments.network_ensemble.noisy_output import (
     NoisyOutput,
     Output,
     is_no_more,
+    predictive,
     scaled,
 )
 from bayesprop.moments.network_ensemble.process_evidence import (
@@ -78,9 +79,16 @@ class Judged(NamedTuple):
 
 
 def components(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoisyOutput:
-    """Return members and processes at some rows, the members' noise as rows left out want it."""
+    """Return members and processes at some rows, the members' noise as rows left out want it.
+
+    Those of the companion, too.
+    """
     each = state.residual_processes, state.target_processes
-    return _mixed(state, outputs(state, x), *(moments(processes, x) for processes in each))
+    noisy = _mixed(state, outputs(state, x), *(moments(processes, x) for processes in each))
+    if state.companion is None:
+        return noisy
+    other, ramps, share = state.companion
+    return noisy.together(components(other, ramps.beside(x)), share)
 
 
 def with_judged(
@@ -131,6 +139,40 @@ def with_judged(
         _overwrite(of_residuals, near, o, one.of_residuals)
         _overwrite(of_targets, rows, o, one.of_targets)
     return state, _mixed(state, noisy, of_residuals, of_targets)
+
+
+class Judgement(NamedTuple):
+    """What an ensemble says of rows that it has not seen.
+
+    some
+        Numbers of the different inputs, (r,).
+    noisy
+        Members and processes there.
+    log_floor
+        Of the noise, (o,).
+    """
+
+    some: Int[np.ndarray, " r"]
+    noisy: NoisyOutput
+    log_floor: Float[np.ndarray, " o"]
+
+    def log_prob(self, rows: Int[np.ndarray, " n"], targets: Targets) -> Float[np.ndarray, " m"]:
+        """Log density of measurements at some of these rows, all outputs together."""
+        noisy = self.noisy.at(rows).at(targets.at)
+        return predictive(noisy, 0.0, self.log_floor).log_prob(targets.y).sum(axis=1)
+
+
+def share_of(other: Judgement, one: Judgement, distinct: Distinct) -> float:
+    """Return the share of another ensemble in a mixture with one, by rows left out of both.
+
+    0: these are too few.
+    """
+    common, of_one, of_other = np.intersect1d(one.some, other.some, return_indices=True)
+    if len(common) < LEAST_ROWS:
+        return 0.0
+    targets = distinct.targets(common)
+    log_p = np.stack([one.log_prob(of_one, targets), other.log_prob(of_other, targets)])
+    return float(stacking.shares(np.exp(log_p - log_p.max(axis=0)), targets.weight)[1])
 
 
 def _judged(

@@ -65,6 +65,15 @@ class NoisyOutput(NamedTuple):
         parts = (part[member, rows][None] for part in (*self[:4], dof))
         return NoisyOutput(*parts, share=np.ones_like(self.share[:1]))
 
+    def together(self, other: NoisyOutput, share: float) -> NoisyOutput:
+        """Give the members of another ensemble a share beside these, who keep theirs of the rest.
+
+        All with the degrees of freedom of members, (k, 1, o).
+        """
+        shares = (1.0 - share) * self.share, share * other.share
+        pairs = (*zip(self[:5], other[:5], strict=True), shares)
+        return NoisyOutput(*(np.concatenate(pair) for pair in pairs))
+
     def beside(
         self,
         m: Float[np.ndarray, "n o"],
