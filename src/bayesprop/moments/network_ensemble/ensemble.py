@@ -69,8 +69,8 @@ FEWER_STEPS = 4
 ROWS_AN_INPUT = 10
 """Below which a companion has no processes: rows left out flatter lengths that they chose."""
 
-LEAST_SHARE = 0.02
-"""Of a companion that stays."""
+LEAST_SHARE = 0.1
+"""Of a companion that stays: less gains little, and every prediction would wait for it."""
 
 _PROCESS_SECONDS, _PROCESS_ROWS = 8.0, 2_000
 """What processes of an output take at so many rows or more."""
