@@ -119,6 +119,13 @@ def catboost(split: Split, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return model.classes_, model.predict_proba(frames[1])
 
 
+def lightgbm(seed: int) -> Any:
+    """Make LightGBM at its defaults."""
+    from lightgbm import LGBMClassifier  # of the group `peers`
+
+    return LGBMClassifier(random_state=seed, verbose=-1)
+
+
 MODELS: dict[str, Callable[[Split, int], Any]] = {
     OURS: of_estimator(lambda seed: BayesianMLPClassifier(random_state=seed)),
     "logistic": of_estimator(
@@ -128,6 +135,7 @@ MODELS: dict[str, Callable[[Split, int], Any]] = {
     ),
     "forest": of_estimator(lambda seed: RandomForestClassifier(500, random_state=seed)),
     "catboost": catboost,
+    "lightgbm": of_estimator(lightgbm),
 }
 
 

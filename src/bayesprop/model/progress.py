@@ -61,12 +61,12 @@ class Progress:
 
     def report(self, done: float, total: float, where: str, figures: str = "") -> None:
         """Say how much is done, where that is ("epoch 3"), and the figures of a line."""
+        where = ", ".join(filter(None, (self.within, where)))
         if self.verbose:
             print(f"{where}  {figures}".rstrip(), file=sys.stderr)
         if self.show is not None:
             first, last = self.span
-            share = first + (last - first) * done / total
-            self.show(share, ", ".join(filter(None, (self.within, where))))
+            self.show(first + (last - first) * done / total, where)
 
     def part(
         self, first: float, last: float, within: str = "", *, time_share: float = 1.0

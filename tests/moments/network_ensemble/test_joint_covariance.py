@@ -258,7 +258,7 @@ def wave() -> tuple[np.ndarray, np.ndarray, nn.EnsembleSettings]:
 @pytest.fixture(scope="module")
 def with_a_gap(wave) -> EnsembleState:
     x, y, settings = wave
-    return nn.fit(1, x, y, replace(settings, learns_processes=False))[0]
+    return nn.fit(1, x, y, replace(settings, learns_processes=False))[0]._replace(companion=None)
 
 
 @pytest.fixture(scope="module")
