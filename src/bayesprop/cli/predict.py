@@ -59,7 +59,7 @@ def run(options: Predict) -> None:
     encoding = model.encoding
     rule = Abstaining.asked_for(options.abstain_above, options.by, classes=bool(encoding.classes))
     beside = _beside(table.columns, options.columns)
-    order = model.estimator.task_.order
+    order = model.saved.fitted.task.order
     answers = answers_of(encoding, encoding.target_name, numbers, order)
     reasons = () if rule is None else (ABSTAINED,)
     if isinstance(answers, ClassAnswers):

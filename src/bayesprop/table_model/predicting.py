@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from bayesprop.model.fitted import Fitted
 from bayesprop.model.task import FarInputError
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import one_line
@@ -40,7 +41,7 @@ def refusals_by_name(
 
 
 def predict_rows(
-    estimator: Any,
+    fitted: Fitted,
     features: Float[np.ndarray, "n k"],
     encoding: TableEncoding,
     numbers: Sequence[Any] | np.ndarray,
@@ -51,7 +52,7 @@ def predict_rows(
         What the table calls the rows, for the message.
     """
     with refusals_by_name(features, encoding, numbers):
-        predictive = estimator.predict_dist(features)
+        predictive = fitted.predict(features)
     if not np.all(good := predictive.is_finite):
         raise InputError(
             f"data row {numbers[int(np.argmin(good))]}: the prediction is not finite; its values "
