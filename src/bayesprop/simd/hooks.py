@@ -9,6 +9,9 @@ so. Everything else rests on `numba.extending` and `llvmlite.ir`, which are publ
 `_cache._cache_file._source_stamp`
     An entry point is compiled anew when any file that it may be made of has changed. Gone:
     AttributeError at import; let `recompile_when` do nothing, and empty `__pycache__` by hand.
+`_cache.load_overload`, `_load_overload`, `_guard_against_spurious_io_errors`
+    Code from disk runs without the tables of functions that compiling needs, whose import takes as
+    long as a first prediction. Gone: AttributeError; let `load_lean` do nothing.
 `infer_global`, `ConcreteTemplate`, `signature`
     The operators + - * / < > of lanes. Gone: ImportError; `numba.extending.overload`.
 `Conversion`
@@ -48,6 +51,17 @@ SAFE: Any = Conversion.safe
 def recompile_when(entry: Any, stamp: tuple) -> None:
     """Take compiled code from disk only if it was written under the same stamp."""
     entry._cache._cache_file._source_stamp = stamp
+
+
+def load_lean(entry: Any) -> None:
+    """Take compiled code from disk without what is needed to compile more."""
+    cache = entry._cache
+
+    def load(sig: Any, target_context: Any) -> Any:
+        with cache._guard_against_spurious_io_errors():
+            return cache._load_overload(sig, target_context)
+
+    cache.load_overload = load
 
 
 def type_operator(op: Any, result_of: dict[types.Type, types.Type]) -> None:
