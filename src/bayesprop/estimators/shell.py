@@ -19,8 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators import fitting
-from bayesprop.estimators.hyper.tasks import HyperParameters, OfClasses, OfNumbers
-from bayesprop.estimators.params import check_int
+from bayesprop.estimators.params import HyperParameters, OfClasses, OfNumbers, check_int
 from bayesprop.estimators.stored import from_stored, save, to_stored
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport

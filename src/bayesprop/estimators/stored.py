@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from bayesprop.catalogue import estimator_class, method_and_task
-from bayesprop.estimators.hyper.tasks import HyperParameters, OfClasses
+from bayesprop.estimators.params import HyperParameters, OfClasses
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.input_model import InputModel, KnownInputs

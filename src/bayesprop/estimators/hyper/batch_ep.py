@@ -7,8 +7,7 @@ from math import inf, isfinite
 from typing import Any
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.tasks import OfNumbers
-from bayesprop.estimators.params import COUNT, POSITIVE, SIZES, as_sizes, numbers
+from bayesprop.estimators.params import COUNT, POSITIVE, SIZES, OfNumbers, as_sizes, numbers
 from bayesprop.model.task import Numbers
 from bayesprop.moments.batch_ep.network import BatchEPNetwork
 from bayesprop.moments.batch_ep.sites import Prior

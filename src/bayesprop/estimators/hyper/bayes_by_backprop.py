@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 import optax
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.tasks import HyperParameters, OfClasses, OfNumbers
 from bayesprop.estimators.network_params import make_optimizer, network_of
 from bayesprop.estimators.params import (
     ACTIVATION,
@@ -17,6 +16,9 @@ from bayesprop.estimators.params import (
     NOISE,
     POSITIVE,
     SIZES,
+    HyperParameters,
+    OfClasses,
+    OfNumbers,
     check_choice,
     numbers,
     one_of,

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.tasks import HyperParameters, OfClasses, OfNumbers
 from bayesprop.estimators.params import (
     BELOW_ONE,
     COUNT,
     FLAG,
     SIZES,
+    HyperParameters,
+    OfClasses,
+    OfNumbers,
     as_sizes,
     check_fields,
     optional,

@@ -6,8 +6,7 @@ from dataclasses import field
 from typing import Any, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.tasks import OfClasses
-from bayesprop.estimators.params import COUNT, SIZES, as_sizes, one_of
+from bayesprop.estimators.params import COUNT, SIZES, OfClasses, as_sizes, one_of
 from bayesprop.model.task import Classes
 from bayesprop.moments.ebp import KINDS, EBPNetwork
 

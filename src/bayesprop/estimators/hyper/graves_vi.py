@@ -6,9 +6,19 @@ from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.tasks import HyperParameters, OfClasses, OfNumbers
 from bayesprop.estimators.network_params import network_of, optimizer_of
-from bayesprop.estimators.params import ACTIVATION, COUNT, NOISE, POSITIVE, SHARE, SIZES, one_of
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    POSITIVE,
+    SHARE,
+    SIZES,
+    HyperParameters,
+    OfClasses,
+    OfNumbers,
+    one_of,
+)
 from bayesprop.model.task import Task
 from bayesprop.sampling.graves_vi import graves_vi
 from bayesprop.sampling.mean_field import PrunableNetwork

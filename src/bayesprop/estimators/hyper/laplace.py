@@ -6,7 +6,6 @@ from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.tasks import HyperParameters, OfClasses, OfNumbers
 from bayesprop.estimators.network_params import layer_sizes, likelihood_of, optimizer_of
 from bayesprop.estimators.params import (
     ACTIVATION,
@@ -15,6 +14,9 @@ from bayesprop.estimators.params import (
     POSITIVE,
     SHARE,
     SIZES,
+    HyperParameters,
+    OfClasses,
+    OfNumbers,
     number_or,
     one_of,
 )

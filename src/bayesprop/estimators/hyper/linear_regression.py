@@ -8,8 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.tasks import OfNumbers
-from bayesprop.estimators.params import COUNT, GAMMA, POSITIVE, number_or, optional, rule
+from bayesprop.estimators.params import COUNT, GAMMA, POSITIVE, OfNumbers, number_or, optional, rule
 from bayesprop.linear.bases import (
     ARD,
     EVIDENCE,

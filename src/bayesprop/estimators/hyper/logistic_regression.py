@@ -9,8 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.tasks import OfClasses
-from bayesprop.estimators.params import COUNT, POSITIVE, number_or, one_of
+from bayesprop.estimators.params import COUNT, POSITIVE, OfClasses, number_or, one_of
 from bayesprop.linear.bases import ARD, EVIDENCE, PriorChoice
 from bayesprop.linear.logistic import n_logits
 from bayesprop.linear.logistic_model import POSTERIORS, PREDICTIONS, LogisticModel

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.tasks import HyperParameters, OfClasses, OfNumbers
 from bayesprop.estimators.network_params import layer_sizes, likelihood_of
 from bayesprop.estimators.params import (
     ACTIVATION,
@@ -18,6 +17,9 @@ from bayesprop.estimators.params import (
     NOISE,
     POSITIVE,
     SIZES,
+    HyperParameters,
+    OfClasses,
+    OfNumbers,
     check_fields,
     check_int,
     numbers,

@@ -6,8 +6,17 @@ from dataclasses import field
 from typing import Any, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.tasks import HyperParameters, OfClasses, OfNumbers
-from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, SIZES, as_sizes, one_of
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    GAMMA,
+    SIZES,
+    HyperParameters,
+    OfClasses,
+    OfNumbers,
+    as_sizes,
+    one_of,
+)
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
 from bayesprop.moments.pbp.state import GammaPrior

@@ -6,7 +6,6 @@ from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.hyper.tasks import HyperParameters, OfClasses, OfNumbers
 from bayesprop.estimators.network_params import check_stopping, members_of
 from bayesprop.estimators.params import (
     ACTIVATION,
@@ -16,6 +15,9 @@ from bayesprop.estimators.params import (
     POSITIVE,
     SHARE,
     SIZES,
+    HyperParameters,
+    OfClasses,
+    OfNumbers,
     check_fields,
     one_of,
 )
