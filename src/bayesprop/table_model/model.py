@@ -131,7 +131,7 @@ class TableModel:
         with in_python_words():
             encoded = self._encoded(table, allow_missing_columns)
             numbers = range(1, 1 + len(encoded.X))
-            predictive = predict_rows(self.saved.fitted, encoded.X, self.encoding, numbers)
+            predictive = predict_rows(self.saved.fitted.predict, encoded.X, self.encoding, numbers)
         warn_in_python(encoded.warnings)
         return predictive
 
@@ -242,7 +242,7 @@ class TableModel:
 
     def predictive(self, rows: Rows) -> Any:
         """Predict some rows; InputError where the prediction is not finite."""
-        return predict_rows(self.saved.fitted, rows.X, self.encoding, rows.numbers)
+        return predict_rows(self.saved.fitted.predict, rows.X, self.encoding, rows.numbers)
 
     def predictives(self, X: Float[np.ndarray, "n k"], first: int = 0) -> Iterator[Chunk]:
         """Predict the encoded rows of a table, some at a time, so that memory stays bounded.
@@ -255,7 +255,9 @@ class TableModel:
             part = X[start : start + CHUNK_ROWS]
             numbers = range(first + start + 1, first + start + 1 + len(part))
             with following(going.part(start / len(X), (start + len(part)) / len(X))):
-                chunk = Chunk(start, predict_rows(self.saved.fitted, part, self.encoding, numbers))
+                chunk = Chunk(
+                    start, predict_rows(self.saved.fitted.predict, part, self.encoding, numbers)
+                )
             yield chunk
 
     def seen_before(self, target: np.ndarray, source: Any) -> str | None:
