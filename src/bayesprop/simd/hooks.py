@@ -69,6 +69,11 @@ def type_operator(op: Any, result_of: dict[types.Type, types.Type]) -> None:
 
     class Template(ConcreteTemplate):
         cases = [signature(result, kind, kind) for kind, result in result_of.items()]  # noqa: RUF012
+        metadata = {"target": "cpu"}  # noqa: RUF012  tried before all that are for any target
+
+        def apply(self, args: tuple, kws: dict) -> Any:
+            """Return None where no argument is of these types: two numbers would be converted."""
+            return super().apply(args, kws) if result_of.keys() & args else None
 
     register: Any = infer_global
     register(op)(Template)
