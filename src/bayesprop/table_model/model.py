@@ -163,7 +163,10 @@ class TableModel:
         warn_in_python(rows.remarks)
 
     def _encoded(self, table: Any, allow_absent: bool) -> Encoded:
-        return replace(self, allow_absent=allow_absent).encode(self.read(table))
+        encoded = replace(self, allow_absent=allow_absent).encode(self.read(table))
+        if not len(encoded.X):
+            raise InputError(f"{table_name(table)} has no rows to predict")
+        return encoded
 
     def _rows_to_judge(self, table: Any, allow_absent: bool) -> Rows:
         model = replace(self, allow_absent=allow_absent)
