@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -41,6 +42,14 @@ class Line:
         if arrays["slope"].ndim > 2:
             raise ValueError("the slope must be\na matrix at most")
         return cls(arrays["slope"], header["step"])
+
+
+class LineParams:
+    """What of it predicts."""
+
+    @classmethod
+    def fitted_from_stored(cls, header, arrays):
+        return SimpleNamespace(n_inputs=Line.from_stored(header, arrays).n_features_in_)
 
 
 class Stranger(Line):

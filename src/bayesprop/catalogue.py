@@ -186,6 +186,12 @@ def method_and_task(estimator: Any) -> tuple[str, str]:
 
 def estimator_class(name: str, task: str = REGRESSION) -> type:
     """Return the estimator class of a method; ValueError names the methods that exist."""
+    module, _, attribute = _home(name, task).partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _home(name: str, task: str) -> str:
+    """Return "module:Class" of an estimator; ValueError names the methods that exist."""
     if name not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}; got {name!r}")
     if task not in (REGRESSION, CLASSIFICATION):
@@ -194,8 +200,14 @@ def estimator_class(name: str, task: str = REGRESSION) -> type:
     if task not in homes:
         able = ", ".join(method.name for method in METHODS.values() if task in method.homes)
         raise ValueError(f"method {name!r} does {METHODS[name].task} only; for {task}: {able}")
-    module, _, attribute = homes[task].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    return homes[task]
+
+
+def hyper_parameters_class(name: str, task: str = REGRESSION) -> type:
+    """Return the hyper-parameters of a method, which need no scikit-learn."""
+    module, _, attribute = _home(name, task).partition(":")
+    module = module.replace(".estimators.", ".estimators.hyper.")
+    return getattr(importlib.import_module(module), f"{attribute}Params")
 
 
 def make(name: str, *, task: str = REGRESSION, **params: Any) -> Any:

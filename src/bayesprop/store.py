@@ -31,6 +31,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ from bayesprop.model.method import Stored
 from bayesprop.old_files import in_todays_words
 
 if TYPE_CHECKING:
+    from bayesprop.model.fitted import Fitted
     from bayesprop.table.encoding import TableEncoding
 
 SCHEMA = 1
@@ -60,8 +62,10 @@ class ModelFileError(ValueError):
 class SavedModel:
     """What a model file holds.
 
-    estimator
-        Fitted, as it was saved.
+    fitted
+        All that a prediction needs.
+    origin
+        The fitted estimator, or the part of a file that holds it.
     table
         How tables become its inputs; None if it was fitted on a matrix.
     metadata
@@ -70,7 +74,8 @@ class SavedModel:
         Everything else that the file says about itself: schema, method, versions.
     """
 
-    estimator: Any
+    fitted: Fitted
+    origin: Any
     table: TableEncoding | None
     metadata: dict[str, Any]
     header: dict[str, Any]
@@ -80,7 +85,13 @@ class SavedModel:
         """Say of a model in memory what its file would say."""
         method, _ = catalogue.method_and_task(estimator)
         about = {"schema": SCHEMA, "method": method, "versions": _versions()}
-        return cls(estimator, table, metadata, about)
+        return cls(estimator.fitted_, estimator, table, metadata, about)
+
+    @cached_property
+    def estimator(self) -> Any:
+        """Fitted, as it was saved; of a file, it is built when it is first asked for."""
+        is_file = isinstance(self.origin, Stored)
+        return estimator_from_stored(*self.origin) if is_file else self.origin
 
 
 def save_model(
@@ -132,6 +143,14 @@ def estimator_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray])
     header = in_todays_words(header)
     kind: Any = catalogue.estimator_class(header["method"], header.get("task", REGRESSION))
     return kind.from_stored(header["model"], arrays)
+
+
+def fitted_from_stored(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fitted:
+    """Rebuild all that a prediction needs, as `estimator_from_stored` does; no scikit-learn."""
+    header = in_todays_words(header)
+    task = header.get("task", REGRESSION)
+    kind: Any = catalogue.hyper_parameters_class(header["method"], task)
+    return kind.fitted_from_stored(header["model"], arrays)
 
 
 def write_sealed(path: str | Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -310,14 +329,14 @@ def _built(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> SavedModel:
         known = ", ".join(catalogue.METHODS)
         raise _Refused(f"is of an unknown method {str(method)[:40]!r}; this bayesprop has {known}")
     try:
-        estimator = estimator_from_stored(header, arrays)
-        table = _table(header["table"], estimator.n_features_in_)
+        fitted = fitted_from_stored(header, arrays)
+        table = _table(header["table"], fitted.n_inputs)
         metadata = dict(header["metadata"])
     except Exception as error:  # contents chosen by a stranger can fail in any way
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
         raise _Refused(f"does not describe a {method} model ({reason})") from error
     about = {key: header[key] for key in header if key not in ("table", "metadata")}
-    return SavedModel(estimator, table, metadata, about)
+    return SavedModel(fitted, Stored(header, arrays), table, metadata, about)
 
 
 def _table(stored: dict[str, Any] | None, n_features: int) -> TableEncoding | None:

@@ -194,6 +194,12 @@ def test_an_interrupted_fit_of_a_small_table_says_why_nothing_judges_it():
     assert "the fit is not judged, because it was interrupted" in fitted.warnings
 
 
+def test_a_frame_without_rows_is_refused(model: bayesprop.TableModel):
+    for predict in (model.predict, model.predict_dist):
+        with pytest.raises(ValueError, match="the frame has no rows to predict"):
+            predict(FLATS[:0])
+
+
 def test_questions_about_numbers_are_refused_for_classes(model: bayesprop.TableModel):
     with pytest.raises(ValueError, match=r"interval must be between 0 and 1, such as 0.9; got"):
         model.predict(FLATS, interval=90)

@@ -180,7 +180,7 @@ def _trial(
             started = time.perf_counter()
             model = _fitted(name, parts.task, kind, train, seed, remarks)
             seconds = time.perf_counter() - started
-            predictive = predict_rows(model, test.X, encoding, test.numbers)
+            predictive = predict_rows(model.predict_dist, test.X, encoding, test.numbers)
             return Trial(name, split, summarise(predictive, test.y), seconds, None)
     except Exception as error:  # the other methods go on
         seconds = time.perf_counter() - started

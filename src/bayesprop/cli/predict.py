@@ -17,7 +17,6 @@ from bayesprop.cli.console import note, progress, warn
 from bayesprop.cli.options import check_output
 from bayesprop.datasets import registry
 from bayesprop.decisions.abstention import scores_for, uncertainty_of
-from bayesprop.decisions.conformal import ConformalRegressor
 from bayesprop.decisions.thresholds import UnreachableError
 from bayesprop.scale.encoded_tables import EncodedTables
 from bayesprop.scale.large_table import large_table
@@ -59,7 +58,7 @@ def run(options: Predict) -> None:
     encoding = model.encoding
     rule = Abstaining.asked_for(options.abstain_above, options.by, classes=bool(encoding.classes))
     beside = _beside(table.columns, options.columns)
-    order = model.estimator.task_.order
+    order = model.saved.fitted.task.order
     answers = answers_of(encoding, encoding.target_name, numbers, order)
     reasons = () if rule is None else (ABSTAINED,)
     if isinstance(answers, ClassAnswers):
@@ -209,6 +208,8 @@ def _stretches(
     model: TableModel, table: str, levels: tuple[float, ...], *, quiet: bool
 ) -> tuple[float, ...]:
     """Learn from a table how many std an interval of each level reaches from the mean."""
+    from bayesprop.decisions.conformal import ConformalRegressor
+
     with progress(f"calibrating on {table}", quiet=quiet):
         rows = _unseen_rows(model, table, "intervals calibrated on them would be too narrow")
         with refusals_by_name(rows.X, model.encoding, rows.numbers):

@@ -183,7 +183,7 @@ def _suggestions(model: TableModel, candidates: Candidates, chosen: Chosen) -> l
     """Describe each chosen row, best first."""
     rows, scores = np.asarray(chosen.indices), chosen.pool_scores
     features, cost = candidates.features[rows], candidates.cost
-    predictive = predict_rows(model.estimator, features, model.encoding, rows + 1)
+    predictive = predict_rows(model.saved.fitted.predict, features, model.encoding, rows + 1)
     return [
         Suggestion(
             row=int(index) + 1,

@@ -2,60 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Any, Literal
-
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, SIZES, as_sizes, one_of
+from bayesprop.estimators.hyper.ebp import EBPClassifierParams
 from bayesprop.estimators.shell import BayesianClassifier
-from bayesprop.model.task import Classes
-from bayesprop.moments.ebp import KINDS, EBPNetwork
 
 
 @hyper_parameters
-class EBPClassifier(BayesianClassifier):
+class EBPClassifier(EBPClassifierParams, BayesianClassifier):
     """Network of sign units, with binary or real weights, fitted by expectation backpropagation.
 
     Soudry, Hubara & Meir (2014). Every weight has a distribution, which one row after the other
     multiplies; there is no learning rate. `moments/ebp.py` has the equations. Two classes have one
     output unit, more have one each.
 
-    Parameters
-    ----------
-    hidden_layer_sizes : tuple of int
-        Units of every hidden layer; () is one layer of sign units.
-    n_epochs : int
-        Passes of `fit` over the rows; each counts them as new data.
-    weights : {"binary", "real"}
-        1 or -1 each; or Gaussian of variance 1.
-    prediction : {"posterior", "map"}
-        Average over the weights' distribution; or the one network of the most probable weights,
-        which knows no doubt: its probabilities are 0 and 1. Binary weights make it a network of
-        signs only.
-    warm_start : bool
-        Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds initial weights and the order of rows.
-
     Attributes
     ----------
     state_ : EBPState
         The posterior, for standardised inputs.
     """
-
-    method_class = EBPNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
-    weights: Literal["binary", "real"] = field(default="real", metadata=one_of(*KINDS))
-    prediction: Literal["posterior", "map"] = field(
-        default="posterior", metadata=one_of("posterior", "map")
-    )
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Classes, n_inputs: int) -> EBPNetwork:
-        """Return the method that the hyper-parameters describe."""
-        n_outputs = 1 if task.n_classes == 2 else task.n_classes
-        sizes = (n_inputs, *as_sizes(self.hidden_layer_sizes), n_outputs)
-        return EBPNetwork(sizes, self.n_epochs, self.weights, is_map=self.prediction == "map")

@@ -23,7 +23,7 @@ from bayesprop.model.method import Learned, LeavesGroupsOut, TrainingRows
 from bayesprop.model.progress import current
 from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import COUNT, NUMBERS
-from bayesprop.model.task import Encoding, Numbers, Standardiser, with_log
+from bayesprop.model.task import Encoding, Numbers, Standardiser, check_exposures, with_log
 from bayesprop.numerics.machine import forget_when_crowded
 
 FITS_A_LOOK = 8
@@ -222,21 +222,6 @@ def exposure_column(estimator: Any) -> int | None:
     return columns.index(exposure) % estimator.n_features_in_
 
 
-def checked_exposure(estimator: Any, X: Any) -> Float[np.ndarray, "n d"]:
-    """Return rows; ValueError names the first whose exposure is no number > 0, or a wild one."""
-    X, column = np.asarray(X), exposure_column(estimator)
-    if column is None:
-        return X
-    is_good = (X[:, column] > 1e-100) & (X[:, column] < 1e100)
-    if not is_good.all():
-        row = int(np.argmin(is_good))
-        raise ValueError(
-            f"exposure must be a number > 0 (1e-100 to 1e100) in every row, got {X[row, column]:g}"
-            f" in row {row}: leave the row out, or say for how long it was counted"
-        )
-    return X
-
-
 def input_scaler(estimator: Any, X: np.ndarray, weight: np.ndarray | None) -> Standardiser:
     """Learn the scale of inputs, or leave them as they are."""
     if estimator.standardises_inputs:
@@ -260,7 +245,8 @@ def without_gaps(
     targets
         Of chosen rows: numbers, or of every class whether it is the row's, (m, t).
     """
-    gap = np.isnan(checked_exposure(estimator, X))
+    check_exposures(X, exposure_column(estimator))
+    gap = np.isnan(X)
     has_gap = np.asarray(gap.any(axis=1))
     if reset:
         is_empty = np.asarray((gap if weight is None else gap[weight > 0.0]).all(axis=0))

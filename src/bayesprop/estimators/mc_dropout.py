@@ -2,92 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Any, ClassVar, Literal
-
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import network_of, optimizer_of
-from bayesprop.estimators.params import ACTIVATION, COUNT, NOISE, POSITIVE, SHARE, SIZES, one_of
+from bayesprop.estimators.hyper.mc_dropout import (
+    MCDropoutClassifierParams,
+    MCDropoutRegressorParams,
+)
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
-from bayesprop.model.task import Task
-from bayesprop.model.trained_network import TrainedNetwork
-from bayesprop.sampling.mc_dropout import Rates, mc_dropout
 
 
 @hyper_parameters
-class _Params:
-    """What both have.
-
-    Parameters
-    ----------
-    dropout, input_dropout : float
-        Probability that a hidden unit or an input is missing, in training and in every draw.
-    length_scale : float
-        Weights have the prior N(0, 1 / length_scale²), in standardised units: the larger, the
-        smoother the function. With N rows and noise of precision tau this is a weight decay of
-        (1 - dropout) length_scale² / (2 N tau) (the paper's eq. 7).
-    n_draws : int
-        Networks that are drawn for a prediction, the paper's T.
-    noise : "learned", "input" or float
-        One noise variance learnt for every output; one that depends on the input; or the variance
-        itself, in y²: the inverse of the paper's model precision tau.
-    random_state : int, RandomState or None
-        Seeds start, order and what is missing.
-
-    Attributes
-    ----------
-    state_ : NetworkState
-        Parameters and optimiser; seed.
-    """
-
-    method_class: ClassVar[type] = TrainedNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
-    momentum: float = field(default=0.9, metadata=SHARE)
-    dropout: float = field(default=0.05, metadata=SHARE)
-    input_dropout: float = field(default=0.0, metadata=SHARE)
-    length_scale: float = field(default=3.0, metadata=POSITIVE)
-    n_draws: int = field(default=100, metadata=COUNT)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def build_method(self, task: Task, n_inputs: int) -> TrainedNetwork:
-        """Return the method that the hyper-parameters describe."""
-        return network_of(
-            self,
-            task,
-            n_inputs,
-            self.n_draws,
-            mc_dropout,
-            optimizer_of(self),
-            rates=Rates(float(self.input_dropout), float(self.dropout)),
-            length_scale=float(self.length_scale),
-            activation_name=self.activation,
-        )
-
-
-@hyper_parameters
-class MCDropoutRegressor(_Params, BayesianRegressor):
+class MCDropoutRegressor(MCDropoutRegressorParams, BayesianRegressor):
     """Dropout in training and in prediction, for regression (Gal & Ghahramani 2016).
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
     the mixture of what they predict, its variance the noise plus the variance of their means.
     """
 
-    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
-
 
 @hyper_parameters
-class MCDropoutClassifier(_Params, BayesianClassifier):
+class MCDropoutClassifier(MCDropoutClassifierParams, BayesianClassifier):
     """Dropout in training and in prediction, for classification (Gal & Ghahramani 2016).
 
     Networks with units missing at random are draws from an approximate posterior; a prediction is
     the average of their probabilities.
     """
-
-    standardise: bool = True

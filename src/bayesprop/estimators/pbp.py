@@ -2,99 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Any, Literal
+from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, SIZES, as_sizes, one_of
+from bayesprop.estimators.hyper.pbp import PBPClassifierParams, PBPRegressorParams
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
-from bayesprop.model.task import Classes, Numbers
-from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
-from bayesprop.moments.pbp.state import GammaPrior
+
+_STATE: Any = property(lambda self: self.learned_.state.plain)
 
 
 @hyper_parameters
-class _Params:
-    """What both have.
-
-    Parameters
-    ----------
-    n_epochs : int
-        Passes of `fit` over the rows; the paper's is 40.
-    inference : {"adf", "sep"}
-        "adf" counts every pass as new data, so that the epistemic variance falls with `n_epochs`;
-        "sep" (stochastic expectation propagation, Li et al. 2015) removes an average factor first
-        and may train as long as it likes.
-    activation : {"relu", "leaky_relu", "erf", "identity"}
-        Nonlinearity of the hidden layers; all but "relu" run in JAX.
-    engine : {"auto", "kernel", "jax"}
-        "auto" takes the compiled engine wherever it applies. Both give the same numbers.
-    weight_prior : (shape, rate)
-        Gamma prior of the precision of all weights; shape > 1.
-    warm_start : bool
-        Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds initial means and the order of rows.
-    batch_size : int
-        Rows absorbed at once. 1 is the paper's algorithm; larger batches run in JAX.
-    noise_prior : (shape, rate)
-        Gamma prior of the noise's precision, in standardised units; shape > 1.
-
-    Attributes
-    ----------
-    state_ : PBPState
-        The posterior, in standardised units.
-    fit_report_ : FitReport
-        Guards that fired, course of training, evidence, advice.
-    """
-
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=40, kw_only=False, metadata=COUNT)
-    inference: Literal["adf", "sep"] = field(default="adf", metadata=one_of("adf", "sep"))
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    engine: Literal["auto", "kernel", "jax"] = field(
-        default="auto", metadata=one_of("auto", "kernel", "jax")
-    )
-    weight_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    state_ = property(lambda self: self.learned_.state.plain)
-
-
-@hyper_parameters
-class PBPRegressor(_Params, BayesianRegressor):
+class PBPRegressor(PBPRegressorParams, BayesianRegressor):
     """Bayesian neural network for regression, fitted by probabilistic backpropagation.
 
     Every weight has a Gaussian posterior; noise and prior precision have Gamma posteriors and
     need no tuning. Hernández-Lobato & Adams (2015).
     """
 
-    method_class = PBPNumbers
-    batch_size: int = field(default=1, metadata=COUNT)
-    noise_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
-
-    def check_params(self) -> None:
-        """Raise ValueError for a hyper-parameter out of its range."""
-        super().check_params()
-        self._engine()
-
-    def _engine(self) -> Engine:
-        return Engine(self.activation, self.inference, self.batch_size, self.engine)
-
-    def build_method(self, task: Numbers, n_inputs: int) -> PBPNumbers:
-        """Return the method that the hyper-parameters describe."""
-        return PBPNumbers(
-            self._engine(),
-            (n_inputs, *as_sizes(self.hidden_layer_sizes), task.n_outputs),
-            self.n_epochs,
-            GammaPrior(*self.weight_prior),
-            GammaPrior(*self.noise_prior),
-            task.scaler.scale,
-        )
+    state_ = _STATE
 
     def log_evidence(self, X: Any, y: Any) -> float:
         """Estimate log p(y | X) by expectation propagation, nats, in the original units of y.
@@ -128,7 +55,7 @@ class PBPRegressor(_Params, BayesianRegressor):
 
 
 @hyper_parameters
-class PBPClassifier(_Params, BayesianClassifier):
+class PBPClassifier(PBPClassifierParams, BayesianClassifier):
     """Bayesian neural network for classes, fitted by probabilistic backpropagation.
 
     Every weight has a Gaussian posterior, the prior's precision a Gamma posterior. Two classes
@@ -136,19 +63,4 @@ class PBPClassifier(_Params, BayesianClassifier):
     each, and the largest of them plus unit noise. `moments/pbp/kernel_probit.py` has the equations.
     """
 
-    method_class = PBPClasses
-    n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
-
-    def check_params(self) -> None:
-        """Raise ValueError for a hyper-parameter out of its range."""
-        super().check_params()
-        self._engine()
-
-    def _engine(self) -> Engine:
-        return Engine(self.activation, self.inference, 1, self.engine)
-
-    def build_method(self, task: Classes, n_inputs: int) -> PBPClasses:
-        """Return the method that the hyper-parameters describe."""
-        n_outputs = 1 if task.n_classes == 2 else task.n_classes
-        sizes = (n_inputs, *as_sizes(self.hidden_layer_sizes), n_outputs)
-        return PBPClasses(self._engine(), sizes, self.n_epochs, GammaPrior(*self.weight_prior))
+    state_ = _STATE

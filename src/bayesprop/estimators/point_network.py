@@ -2,99 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Any, ClassVar, Literal
-
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import check_stopping, members_of
-from bayesprop.estimators.params import (
-    ACTIVATION,
-    COUNT,
-    NOISE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    SHARE,
-    SIZES,
-    check_fields,
-    one_of,
+from bayesprop.estimators.hyper.point_network import (
+    PointNetworkClassifierParams,
+    PointNetworkRegressorParams,
 )
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
-from bayesprop.model.task import Task
-from bayesprop.sampling.deep_ensemble import MemberNetworks
-from bayesprop.sampling.mc_dropout import Rates
 
 
 @hyper_parameters
-class _Params:
-    """What both have.
-
-    Parameters
-    ----------
-    n_members : int
-        Networks that are trained from different starts and averaged; 1 is a single network.
-    dropout, input_dropout : float
-        Probability that a hidden unit or an input is missing in training, anew for every row and
-        unit (Hinton et al. 2012).
-    dropconnect : float
-        Probability that a weight is missing in training, anew for every batch (after Wan et al.
-        2013).
-    random_state : int, RandomState or None
-        Seeds starts, orders, what is missing and held-out rows.
-
-    Attributes
-    ----------
-    state_ : NetworkState
-        Parameters and optimiser of the members, with a leading member axis; seed.
-    """
-
-    method_class: ClassVar[type] = MemberNetworks
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
-    momentum: float = field(default=0.9, metadata=SHARE)
-    weight_decay: float = field(default=10.0, metadata=NOT_NEGATIVE)
-    n_members: int = field(default=1, metadata=COUNT)
-    early_stopping: bool = False
-    validation_fraction: float = field(default=0.1, metadata=SHARE)
-    patience: int = field(default=20, metadata=COUNT)
-    dropout: float = field(default=0.0, metadata=SHARE)
-    input_dropout: float = field(default=0.0, metadata=SHARE)
-    dropconnect: float = field(default=0.0, metadata=SHARE)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
-
-    def check_params(self) -> None:
-        """Raise ValueError for hyper-parameters out of their range, alone or together."""
-        check_fields(self)
-        check_stopping(self)
-
-    def build_method(self, task: Task, n_inputs: int) -> MemberNetworks:
-        """Return the method that the hyper-parameters describe."""
-        rates = Rates(float(self.input_dropout), float(self.dropout), float(self.dropconnect))
-        return members_of(self, task, n_inputs, rates=rates)
-
-
-@hyper_parameters
-class PointNetworkRegressor(_Params, BayesianRegressor):
+class PointNetworkRegressor(PointNetworkRegressorParams, BayesianRegressor):
     """A network with one value a weight, for regression.
 
     Maximum a posteriori by gradient steps, with the usual means against overfitting. It doubts the
     noise, never its own weights: the epistemic part of its doubt is zero unless `n_members` > 1.
     """
 
-    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
-
 
 @hyper_parameters
-class PointNetworkClassifier(_Params, BayesianClassifier):
+class PointNetworkClassifier(PointNetworkClassifierParams, BayesianClassifier):
     """A network with one value a weight, for classification.
 
     Maximum a posteriori by gradient steps, with the usual means against overfitting. It doubts the
     class, never its own weights: the epistemic part of its doubt is zero unless `n_members` > 1.
     """
-
-    standardise: bool = True

@@ -1,16 +1,14 @@
 """The two shells: what every regressor and every classifier of this library does, once.
 
-An estimator is a dataclass of hyper-parameters over one of them, and says which `Method` they make.
-The course of a fit is in `fitting`.
+An estimator is hyper-parameters (`hyper`), which say what `Method` they make, over one of them. The
+course of a fit is in `fitting`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import field
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Float
@@ -21,18 +19,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators import fitting
-from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import check_fields, check_int, one_of
+from bayesprop.estimators.params import HyperParameters, OfClasses, OfNumbers, check_int
 from bayesprop.estimators.stored import from_stored, save, to_stored
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.fitted import Fitted
 from bayesprop.model.input_model import KnownInputs
-from bayesprop.model.method import DrawsFunctions, Features, Learned, Method, Stored, Streams
+from bayesprop.model.method import DrawsFunctions, Features, Learned, Stored, Streams
 from bayesprop.model.predictive import Predictive
-from bayesprop.model.target_kinds import KINDS
-from bayesprop.model.target_maps import NUMBERS
-from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, Standardiser, classes_of
+from bayesprop.model.task import Standardiser, classes_of
 from bayesprop.model.transformed_predictive import TransformedPredictive
 
 P = TypeVar("P", Predictive, ClassPredictive)
@@ -53,10 +48,10 @@ def has(ability: type) -> Callable[[Any], bool]:
     return lambda estimator: issubclass(estimator.method_class, ability)
 
 
-class BayesianEstimator(BaseEstimator, ABC, Generic[P]):
+class BayesianEstimator(BaseEstimator, HyperParameters, Generic[P]):
     """Fits a method to rows, and predicts in the user's units or by labels.
 
-    A subclass declares hyper-parameters, `method_class` and `build_method`.
+    A subclass has hyper-parameters, which say what method that is.
 
     Attributes
     ----------
@@ -68,8 +63,6 @@ class BayesianEstimator(BaseEstimator, ABC, Generic[P]):
         Epochs seen since the last reset.
     """
 
-    method_class: ClassVar[type]
-    random_state: Any
     n_features_in_: int
     feature_names_in_: np.ndarray
     task_: Any
@@ -80,19 +73,6 @@ class BayesianEstimator(BaseEstimator, ABC, Generic[P]):
     state_: Any = of_learned("state")
     fit_report_: FitReport = of_learned("report")
     n_iter_: int = of_learned("n_iter")
-
-    @abstractmethod
-    def build_method(self, task: Any, n_inputs: int) -> Method:
-        """Return the method that the hyper-parameters describe."""
-
-    def check_params(self) -> None:
-        """Raise ValueError for a hyper-parameter out of its range; a subclass adds what relates."""
-        check_fields(self)
-
-    @property
-    def standardises_inputs(self) -> bool:
-        """Whether inputs are brought to mean 0 and variance 1."""
-        return bool(getattr(self, "standardise", True))
 
     @property
     def fitted_(self) -> Fitted:
@@ -127,7 +107,7 @@ class BayesianEstimator(BaseEstimator, ABC, Generic[P]):
     def checked_inputs(self, X: Any) -> Float[np.ndarray, "n d"]:
         """Return rows to predict at, columns as in `fit`; NaN where a value is missing."""
         check_is_fitted(self)
-        return fitting.checked_exposure(self, fitting.validated(self, X, reset=False))
+        return np.asarray(fitting.validated(self, X, reset=False))
 
     def predict_dist(self, X: Any) -> P:
         """Predictive distribution of every row, what more data would remove apart from the rest.
@@ -156,11 +136,8 @@ class BayesianEstimator(BaseEstimator, ABC, Generic[P]):
         return from_stored(cls, header, arrays)
 
 
-@hyper_parameters
-class BayesianRegressor(RegressorMixin, BayesianEstimator[Predictive]):
+class BayesianRegressor(RegressorMixin, BayesianEstimator[Predictive], OfNumbers):
     """Fits a method to rows of numbers, and predicts in their units.
-
-    A subclass declares hyper-parameters, `method_class` and `build_method`.
 
     Attributes
     ----------
@@ -169,9 +146,6 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator[Predictive]):
     x_scaler_, y_scaler_ : Standardiser
         How inputs and (mapped) targets were standardised.
     """
-
-    target_kind: str = field(default=NUMBERS, metadata=one_of(*KINDS))
-    exposure: str | int | None = None
 
     @property
     def y_scaler_(self) -> Standardiser:
@@ -286,28 +260,14 @@ class BayesianRegressor(RegressorMixin, BayesianEstimator[Predictive]):
         return float(np.sum(predictive.log_prob(y)) / len(y))
 
 
-@hyper_parameters
-class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive]):
+class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive], OfClasses):
     """Fits a method to rows with labels, and predicts their probabilities.
-
-    A subclass declares hyper-parameters, `method_class` and `build_method`.
-
-    Parameters
-    ----------
-    target_kind : {"classes", "ordered"}
-        Whether the classes have an order: predictions then have a median class, intervals and a
-        ranked probability score, and `BayesianMLPClassifier` learns by it.
 
     Attributes
     ----------
     classes_ : ndarray of shape (c,)
         Labels, sorted, in the order of the columns of `predict_proba`.
     """
-
-    learns_order: ClassVar[bool] = False
-    """Whether the method learns from the order of classes; others are scored by it alone."""
-    target_kind: str = field(default=CLASSES, metadata=one_of(*KINDS_OF_CLASSES))
-    order: Sequence[Any] | None = None
 
     @property
     def classes_(self) -> np.ndarray:

@@ -1,26 +1,30 @@
-"""Fitted estimators as a JSON-ready header and named arrays, and back; nothing is trusted."""
+"""Fitted estimators as a JSON-ready header and named arrays, and back; nothing is trusted.
+
+What predicts comes back without scikit-learn.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.catalogue import estimator_class, method_and_task
+from bayesprop.estimators.params import HyperParameters, OfClasses
 from bayesprop.model.fit_report import FitReport
+from bayesprop.model.fitted import Fitted
 from bayesprop.model.input_model import InputModel, KnownInputs
 from bayesprop.model.method import Learned, Stored
-from bayesprop.model.task import Classes, Standardiser, task_from_dict
+from bayesprop.model.task import Classes, Encoding, Standardiser, task_from_dict
 
-_GONE: dict[str, dict[str, Any]] = {"PBPRegressor": {"reference": False}}
+_GONE: dict[str, dict[str, Any]] = {"PBPRegressorParams": {"reference": False}}
 """Hyper-parameters of older files, each with the value that stands for what is done now."""
 
 _RENAMED: dict[str, dict[str, str]] = {
-    "BayesianMLPRegressor": {"learn_residual": "learn_processes"}
+    "BayesianMLPRegressorParams": {"learn_residual": "learn_processes"}
 }
 """Hyper-parameters by their names in older files."""
 
@@ -59,20 +63,25 @@ def stored_params(estimator: Any) -> dict[str, Any]:
 
 
 def with_params(cls: type, stored: dict[str, Any]) -> Any:
-    """Build an unfitted estimator with what `stored_params` gave."""
-    now = _RENAMED.get(cls.__name__, {})
+    """Build hyper-parameters, or an estimator, with what `stored_params` gave."""
+    now = _of_class(_RENAMED, cls)
     params = {
         now.get(name, name): tuple(value) if isinstance(value, list) else value
         for name, value in stored.items()
     }
-    for name, kept in _GONE.get(cls.__name__, {}).items():
+    for name, kept in _of_class(_GONE, cls).items():
         if params.pop(name, kept) != kept:
             raise ValueError(f"{name} is no longer a choice but {kept!r}: fit the model again")
     params = {name: getattr(cls, name) for name in _ADDED if hasattr(cls, name)} | params
     model = cls(**params)
-    if set(model.get_params()) != set(params):
+    if {one.name for one in fields(cast(Any, cls))} != set(params):
         raise ValueError(f"params must name every hyper-parameter, got {sorted(params)}")
     return model
+
+
+def _of_class(each: dict[str, dict[str, Any]], cls: type) -> dict[str, Any]:
+    """Return what stands for a class, or for one above it."""
+    return next((each[one.__name__] for one in cls.__mro__ if one.__name__ in each), {})
 
 
 def unfitted_to_stored(estimator: Any) -> dict[str, Any]:
@@ -89,6 +98,8 @@ def unfitted_from_stored(header: dict[str, Any]) -> Any:
 
 def save(estimator: Any, path: str | Path) -> None:
     """Write a fitted estimator to a file; NotFittedError before `fit`."""
+    from sklearn.utils.validation import check_is_fitted
+
     from bayesprop.store import save_model
 
     check_is_fitted(estimator)
@@ -97,6 +108,8 @@ def save(estimator: Any, path: str | Path) -> None:
 
 def to_stored(estimator: Any) -> Stored:
     """Return a fitted estimator as a header and named arrays; NotFittedError before `fit`."""
+    from sklearn.utils.validation import check_is_fitted
+
     check_is_fitted(estimator)
     fitted, names = estimator.fitted_, getattr(estimator, "feature_names_in_", None)
     state = fitted.method.to_stored(fitted.learned.state)
@@ -113,28 +126,53 @@ def to_stored(estimator: Any) -> Stored:
     return Stored(header | fitted.task.to_dict() | state.header, state.arrays | inputs)
 
 
-def from_stored(kind: type, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """Rebuild an estimator from what `to_stored` gave; any error where it is not that."""
-    model = with_params(kind, header["params"])
-    model.check_params()
+class Restored(NamedTuple):
+    """What a file holds: hyper-parameters, and all that a prediction needs."""
+
+    params: Any
+    fitted: Fitted
+    pruned: Pruned | None
+
+
+def restored(
+    kind: type[HyperParameters], header: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> Restored:
+    """Read what `to_stored` gave; any error where it is not that.
+
+    kind
+        Of the hyper-parameters, or an estimator.
+    """
+    params = with_params(kind, header["params"])
+    params.check_params()
     n_inputs, names = int(header["n_features_in"]), header["feature_names_in"]
     if n_inputs < 1 or (names is not None and len(names) != n_inputs):
         raise ValueError(f"the header names {names!r} for {n_inputs} inputs")
-    if names is not None:
-        model.feature_names_in_ = np.asarray(names, dtype=object)
-    model.n_features_in_ = n_inputs
-    model.x_scaler_ = Standardiser.checked(header["x_scaler"], "x_scaler", n_inputs)
-    model.task_ = task_from_dict(header)
-    if isinstance(model.task_, Classes) != hasattr(kind, "predict_proba"):
+    scaler = Standardiser.checked(header["x_scaler"], "x_scaler", n_inputs)
+    names = None if names is None else np.asarray(names, dtype=object)
+    task = task_from_dict(header)
+    if isinstance(task, Classes) != issubclass(kind, OfClasses):
         raise ValueError(f"a {kind.__name__} does not predict what the file says")
-    if model.task_.kind != model.target_kind:
-        raise ValueError(f"y_map, or order, must be that of target_kind={model.target_kind!r}")
-    if "pruned" in header:
-        model.pruned_ = Pruned(**header["pruned"])
-    method = model.build_method(model.task_, n_inputs)
+    if task.kind != params.target_kind:
+        raise ValueError(f"y_map, or order, must be that of target_kind={params.target_kind!r}")
+    pruned = Pruned(**header["pruned"]) if "pruned" in header else None
+    method = params.build_method(task, n_inputs)
     inputs, arrays = InputModel.from_arrays(arrays, n_inputs)
-    model.inputs_ = None if inputs is None else KnownInputs.of_model(inputs)
     state = method.from_stored(Stored(header, arrays))
     report = FitReport.from_dict(header["fit_report"])
-    model.learned_ = Learned(state, report, int(header["n_iter"]))
-    return model
+    learned = Learned(state, report, int(header["n_iter"]))
+    encoding = Encoding(scaler, names, getattr(task, "exposure", None))
+    known = None if inputs is None else KnownInputs.of_model(inputs)
+    return Restored(params, Fitted(method, task, encoding, learned, known), pruned)
+
+
+def from_stored(kind: type, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """Rebuild an estimator from what `to_stored` gave; any error where it is not that."""
+    estimator, fitted, pruned = restored(kind, header, arrays)
+    if fitted.encoding.names is not None:
+        estimator.feature_names_in_ = fitted.encoding.names
+    estimator.n_features_in_ = fitted.n_inputs
+    estimator.x_scaler_, estimator.task_ = fitted.encoding.scaler, fitted.task
+    estimator.inputs_, estimator.learned_ = fitted.inputs, fitted.learned
+    if pruned is not None:
+        estimator.pruned_ = pruned
+    return estimator

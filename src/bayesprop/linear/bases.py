@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.spatial.distance import cdist
 
 from bayesprop.model.method import Stored
 from bayesprop.model.task import Standardiser
@@ -91,6 +90,14 @@ class Polynomial:
         ]
 
 
+def _square_distances(
+    a: Float[np.ndarray, "n d"], b: Float[np.ndarray, "k d"]
+) -> Float[np.ndarray, "n k"]:
+    from scipy.spatial.distance import cdist
+
+    return cdist(a, b, "sqeuclidean")
+
+
 @dataclass(frozen=True)
 class Radial:
     """Gaussian bumps exp(-|x - centre|² / (2 width²)).
@@ -104,7 +111,7 @@ class Radial:
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         """Columns of some rows."""
-        return np.exp(-0.5 * cdist(x, self.centres, "sqeuclidean") / self.width**2)
+        return np.exp(-0.5 * _square_distances(x, self.centres) / self.width**2)
 
     def names(self, inputs: list[str]) -> list[str]:
         """Name the bumps by number; `inputs` are in all of them."""
@@ -162,7 +169,7 @@ def radial(centres: Float[np.ndarray, "k d"], width: float | None = None) -> Rad
         Of the bumps, in units of x; None: the median distance of a centre to its nearest neighbour.
     """
     if width is None:
-        square = cdist(centres, centres, "sqeuclidean")
+        square = _square_distances(centres, centres)
         np.fill_diagonal(square, np.inf)
         nearest = np.sqrt(square.min(axis=1)) if len(centres) > 1 else np.ones(1)
         width = float(np.median(nearest))

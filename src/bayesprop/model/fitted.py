@@ -31,6 +31,11 @@ class Fitted:
     learned: Learned
     inputs: KnownInputs | None
 
+    @property
+    def n_inputs(self) -> int:
+        """Number of columns."""
+        return len(self.encoding.scaler.mean)
+
     def encoded(self, X: Float[np.ndarray, "n d"], first_row: int = 0) -> np.ndarray:
         """Standardise rows."""
         return self.encoding.encode(X, self.method.furthest_input, first_row)

@@ -318,6 +318,19 @@ def with_log(X: Float[np.ndarray, "n d"], column: int | None) -> Float[np.ndarra
     return np.concatenate([X[:, :column], np.log(X[:, [column]]), X[:, column + 1 :]], axis=1)
 
 
+def check_exposures(X: Float[np.ndarray, "n d"], column: int | None, first_row: int = 0) -> None:
+    """Raise ValueError that names the first row whose exposure is no number > 0, or a wild one."""
+    if column is None:
+        return
+    is_good = (X[:, column] > 1e-100) & (X[:, column] < 1e100)
+    if not is_good.all():
+        row = int(np.argmin(is_good))
+        raise ValueError(
+            f"exposure must be a number > 0 (1e-100 to 1e100) in every row, got {X[row, column]:g}"
+            f" in row {first_row + row}: leave the row out, or say for how long it was counted"
+        )
+
+
 class FarInputError(ValueError):
     """A value beyond all reason; every number that the message names is an attribute.
 
@@ -362,9 +375,12 @@ class Encoding:
     ) -> Float[np.ndarray, "n d"]:
         """Standardise rows but for gaps; FarInputError names a value `furthest` or more std away.
 
+        ValueError names a row whose exposure is no number > 0.
+
         first_row
             Number of the first of these rows, for the message.
         """
+        check_exposures(X, self.exposure, first_row)
         x = self.standardised(X)
         if (
             max(np.fmax.reduce(x, None, initial=0.0), -np.fmin.reduce(x, None, initial=0.0))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
+from threading import RLock
 
 import numpy as np
 from jaxtyping import Float
 from scipy import linalg
 from threadpoolctl import threadpool_limits
 
-_one_at_a_time = Lock()
+_one_at_a_time = RLock()
 
 
 def orthogonal_columns(rng: np.random.Generator, n: int, number: int) -> Float[np.ndarray, "n s"]:

@@ -9,6 +9,9 @@ so. Everything else rests on `numba.extending` and `llvmlite.ir`, which are publ
 `_cache._cache_file._source_stamp`
     An entry point is compiled anew when any file that it may be made of has changed. Gone:
     AttributeError at import; let `recompile_when` do nothing, and empty `__pycache__` by hand.
+`_cache.load_overload`, `_load_overload`, `_guard_against_spurious_io_errors`
+    Code from disk runs without the tables of functions that compiling needs, whose import takes as
+    long as a first prediction. Gone: AttributeError; let `load_lean` do nothing.
 `infer_global`, `ConcreteTemplate`, `signature`
     The operators + - * / < > of lanes. Gone: ImportError; `numba.extending.overload`.
 `Conversion`
@@ -50,11 +53,27 @@ def recompile_when(entry: Any, stamp: tuple) -> None:
     entry._cache._cache_file._source_stamp = stamp
 
 
+def load_lean(entry: Any) -> None:
+    """Take compiled code from disk without what is needed to compile more."""
+    cache = entry._cache
+
+    def load(sig: Any, target_context: Any) -> Any:
+        with cache._guard_against_spurious_io_errors():
+            return cache._load_overload(sig, target_context)
+
+    cache.load_overload = load
+
+
 def type_operator(op: Any, result_of: dict[types.Type, types.Type]) -> None:
     """Let numba know `op` on two equal types, the keys, and the type of its result."""
 
     class Template(ConcreteTemplate):
         cases = [signature(result, kind, kind) for kind, result in result_of.items()]  # noqa: RUF012
+        metadata = {"target": "cpu"}  # noqa: RUF012  tried before all that are for any target
+
+        def apply(self, args: tuple, kws: dict) -> Any:
+            """Return None where no argument is of these types: two numbers would be converted."""
+            return super().apply(args, kws) if result_of.keys() & args else None
 
     register: Any = infer_global
     register(op)(Template)

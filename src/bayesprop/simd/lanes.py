@@ -60,6 +60,7 @@ def compiled(function: Callable) -> Any:
     # of the engine has, or it would run yesterday's code.
     folder = Path(function.__code__.co_filename).parent
     hooks.recompile_when(entry, source_stamp(folder))
+    hooks.load_lean(entry)
     return entry
 
 

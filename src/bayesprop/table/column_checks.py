@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 from jaxtyping import Float
-from scipy import stats
 
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import counted, one_line, quoted
@@ -157,6 +156,8 @@ def giveaways(encoding: TableEncoding, frame: pl.DataFrame, rows: Rows) -> list[
 
 def explained(x: Float[np.ndarray, "n k"], y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " k"]:
     """Squared correlations of values or of ranks, whichever is larger; 0 of constants."""
+    from scipy import stats
+
     of_ranks = _correlations(stats.rankdata(x, axis=0), stats.rankdata(y))
     return np.maximum(_correlations(x, y) ** 2, of_ranks**2)
 
@@ -170,6 +171,8 @@ def _correlations(x: np.ndarray, y: np.ndarray) -> Float[np.ndarray, " k"]:
 
 def telling(x: Float[np.ndarray, "n k"], y: np.ndarray) -> Float[np.ndarray, " k"]:
     """Areas under the curve of columns for one of two classes, either way (Mann & Whitney 1947)."""
+    from scipy import stats
+
     is_one = y == y[0]
     n, m = int(is_one.sum()), int((~is_one).sum())
     if min(n, m) < _LEAST_ROWS:

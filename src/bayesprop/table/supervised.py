@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Int, Shaped
-from scipy import stats
 
 from bayesprop.table.classes import Label, class_text
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn, FittedColumn
@@ -56,6 +55,8 @@ def marked_where_telling(
 
 def _is_telling(gap: np.ndarray, y: np.ndarray, *, is_class: bool) -> bool:
     """Compare targets with and without a value: by their ranks (Mann & Whitney 1947), or counts."""
+    from scipy import stats
+
     if min(gap.sum(), (~gap).sum()) < _LEAST_ROWS:
         return False
     if not is_class:

@@ -100,7 +100,7 @@ def _predicted(
     baselines = Baselines.fit(train.X, train.y, classes, with_peers=with_peers and len(test.y) > 0)
     if not len(test.y):
         return Judged(baselines)
-    model = predict_rows(estimator, test.X, encoding, test.numbers)
+    model = predict_rows(estimator.predict_dist, test.X, encoding, test.numbers)
     return Judged(baselines, test, {"model": model, **baselines.predict(test.X, model)})
 
 

@@ -131,7 +131,7 @@ class TableModel:
         with in_python_words():
             encoded = self._encoded(table, allow_missing_columns)
             numbers = range(1, 1 + len(encoded.X))
-            predictive = predict_rows(self.estimator, encoded.X, self.encoding, numbers)
+            predictive = predict_rows(self.saved.fitted.predict, encoded.X, self.encoding, numbers)
         warn_in_python(encoded.warnings)
         return predictive
 
@@ -163,7 +163,10 @@ class TableModel:
         warn_in_python(rows.remarks)
 
     def _encoded(self, table: Any, allow_absent: bool) -> Encoded:
-        return replace(self, allow_absent=allow_absent).encode(self.read(table))
+        encoded = replace(self, allow_absent=allow_absent).encode(self.read(table))
+        if not len(encoded.X):
+            raise InputError(f"{table_name(table)} has no rows to predict")
+        return encoded
 
     def _rows_to_judge(self, table: Any, allow_absent: bool) -> Rows:
         model = replace(self, allow_absent=allow_absent)
@@ -174,7 +177,7 @@ class TableModel:
         encoding = self.encoding
         levels = np.atleast_1d(0.9 if interval is None else interval).tolist()
         asked = tuple(np.atleast_1d(quantiles).tolist())
-        order = self.estimator.task_.order
+        order = self.saved.fitted.task.order
         numbers = NumberAnswers(tuple(levels), asked)
         answers = answers_of(encoding, encoding.target_name, numbers, order)
         if not isinstance(answers, ClassAnswers) or order is not None:
@@ -242,7 +245,7 @@ class TableModel:
 
     def predictive(self, rows: Rows) -> Any:
         """Predict some rows; InputError where the prediction is not finite."""
-        return predict_rows(self.estimator, rows.X, self.encoding, rows.numbers)
+        return predict_rows(self.saved.fitted.predict, rows.X, self.encoding, rows.numbers)
 
     def predictives(self, X: Float[np.ndarray, "n k"], first: int = 0) -> Iterator[Chunk]:
         """Predict the encoded rows of a table, some at a time, so that memory stays bounded.
@@ -255,7 +258,9 @@ class TableModel:
             part = X[start : start + CHUNK_ROWS]
             numbers = range(first + start + 1, first + start + 1 + len(part))
             with following(going.part(start / len(X), (start + len(part)) / len(X))):
-                chunk = Chunk(start, predict_rows(self.estimator, part, self.encoding, numbers))
+                chunk = Chunk(
+                    start, predict_rows(self.saved.fitted.predict, part, self.encoding, numbers)
+                )
             yield chunk
 
     def seen_before(self, target: np.ndarray, source: Any) -> str | None:

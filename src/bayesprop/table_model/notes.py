@@ -69,7 +69,7 @@ class Notes:
         self.warnings = [str(sentence) for sentence in noted("warnings", list)]
         self.base_rate: str = noted("base_rate", str)
         shape, pixels = noted("image_shape", list), noted("image_pixels", list)
-        self.picture = _picture(shape, pixels, saved.estimator.n_features_in_)
+        self.picture = _picture(shape, pixels, saved.fitted.n_inputs)
 
     def for_report(self) -> dict[str, Any]:
         """Return the notes that the report page shows, dated today."""

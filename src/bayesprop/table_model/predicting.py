@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,7 +40,7 @@ def refusals_by_name(
 
 
 def predict_rows(
-    estimator: Any,
+    predict: Callable[[Float[np.ndarray, "n k"]], Any],
     features: Float[np.ndarray, "n k"],
     encoding: TableEncoding,
     numbers: Sequence[Any] | np.ndarray,
@@ -51,7 +51,7 @@ def predict_rows(
         What the table calls the rows, for the message.
     """
     with refusals_by_name(features, encoding, numbers):
-        predictive = estimator.predict_dist(features)
+        predictive = predict(features)
     if not np.all(good := predictive.is_finite):
         raise InputError(
             f"data row {numbers[int(np.argmin(good))]}: the prediction is not finite; its values "

@@ -25,7 +25,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg
 
-from bayesprop.numerics.dense import inverse_triangle
+from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.numerics.dense import inverse_triangle, one_blas_thread
 from bayesprop.numerics.machine import chunks
 
 _SOLVE = {
@@ -108,6 +109,12 @@ class GaussianProcess:
         """Log variance of a new row around g, of a group not seen: log(s + u)."""
         return np.log(np.exp(self.log_noise) + self.group_var) if self.group_var else self.log_noise
 
+    def log_density(
+        self, y: Float[np.ndarray, " m"], m: Float[np.ndarray, " m"], v: Float[np.ndarray, " m"]
+    ) -> Float[np.ndarray, " m"]:
+        """Log densities of new measurements, of groups not seen, where g has these moments."""
+        return GaussianPredictive(m, v, np.exp(self.log_own_noise)).log_prob(y)
+
     @cached_property
     def _row_noise(self) -> Float[np.ndarray, " n"]:
         return np.exp(self.log_noise) / self.weight + JITTER * np.exp(self.log_var)
@@ -115,11 +122,12 @@ class GaussianProcess:
     @cached_property
     def _root(self) -> Float[np.ndarray, "n n"]:
         """Lower Cholesky factor of K + N."""
-        total = self._covariance(self._measured(self.x), self._measured(self.x))
-        total[np.diag_indices(len(total))] += self._row_noise
-        if self.group_var:
-            total += self.group_var * np.equal.outer(self.group, self.group)
-        return linalg.cholesky(total, lower=True, overwrite_a=True, check_finite=False)
+        with one_blas_thread():
+            total = self._covariance(self._measured(self.x), self._measured(self.x))
+            total[np.diag_indices(len(total))] += self._row_noise
+            if self.group_var:
+                total += self.group_var * np.equal.outer(self.group, self.group)
+            return linalg.cholesky(total, lower=True, overwrite_a=True, check_finite=False)
 
     @cached_property
     def _known(self) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n n"]]:

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy import stats
 
 from bayesprop.model.noise_mixture import LEAST_LOG_NOISE
 from bayesprop.moments.network_ensemble import gaussian_process, process_evidence, stacking
@@ -196,7 +195,7 @@ def _judged(
         return Judged(log_ratio, None, None, 0.0)
     on_targets, on_residuals = process_evidence.fit(rng, known, OF_TARGETS, limits), None
     m, v = on_targets.m[is_near][few.at], on_targets.v[is_near][few.at]
-    log_p = stats.norm.logpdf(few.y, m, np.sqrt(v + np.exp(on_targets.process.log_own_noise)))
+    log_p = on_targets.process.log_density(few.y, m, v)
     share, mixed = _stacked(of_members, log_ratio, few, log_p)
     if share < ENOUGH_SHARE:
         left = _on_residuals(rng, of_members, targets, known.at(is_near), limits)

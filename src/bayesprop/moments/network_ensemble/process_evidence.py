@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import linalg, optimize, stats
+from scipy import linalg
 
 from bayesprop.moments.network_ensemble.gaussian_process import (
     JITTER,
@@ -170,7 +170,7 @@ def _looked_at(known: Known, hyper: _Hyper) -> Fitted:
     """Look at each row from all others."""
     process = _process(known, hyper)
     m, v = process.left_out()
-    return Fitted(process, m, v, _log_density(process, known.y, m, v))
+    return Fitted(process, m, v, process.log_density(known.y, m, v))
 
 
 def _in_folds(
@@ -190,17 +190,12 @@ def _in_folds(
     return Fitted(_process(known, hyper), m, v, log_density)
 
 
-def _log_density(
-    process: GaussianProcess, y: np.ndarray, m: np.ndarray, v: np.ndarray
-) -> Float[np.ndarray, " n"]:
-    """Of single measurements."""
-    return stats.norm.logpdf(y, m, np.sqrt(v + np.exp(process.log_own_noise)))
-
-
 def _most_probable(
     known: Known, beliefs: Beliefs, limits: Limits, is_rough: bool, start: _Hyper | None = None
 ) -> _Hyper:
     """Return the logarithms of lengths, a², s and u that evidence and priors make so."""
+    from scipy import optimize
+
     d, scale = known.x.shape[1], np.log(max(np.mean(np.square(known.y)), _LEAST_SQUARE))
     middle = np.full(d, np.log(beliefs.length) + 0.5 * np.log(d))
     has_prior = d <= len(known.x)  # of more columns than rows most say nothing: lengths are free

@@ -1,0 +1,149 @@
+"""Hyper-parameters of closed-form variational inference."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, ClassVar, Literal
+
+from bayesprop.estimators.descriptions import hyper_parameters
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SIZES,
+    HyperParameters,
+    OfClasses,
+    OfNumbers,
+    check_fields,
+    number_or,
+    one_of,
+)
+from bayesprop.model.task import Task
+from bayesprop.moments import closed_form_vi as vi
+from bayesprop.moments.closed_form_network import ClosedFormNetwork, built
+
+
+@hyper_parameters
+class _Params(HyperParameters):
+    """What both have.
+
+    Parameters
+    ----------
+    n_epochs : int
+        Passes over the rows; steps at most with "lbfgs".
+    learning_rate : float
+        Step size of Adam; the paper's is 0.001.
+    prior : {"normal", "laplace"}
+        Of every weight, around zero.
+    prior_scale : float, "fan_in" or "empirical"
+        Standard deviation of the normal, scale of the Laplace prior; "fan_in": sqrt(2 / inputs of
+        the layer); "empirical": what maximises the objective, layer by layer.
+    likelihood_weight : float
+        Copies of every row that the posterior believes it saw (section 3.3). 1 is variational
+        Bayes, and underfits small tables; more understates the doubt of the weights.
+    optimizer : {"adam", "lbfgs"}
+        Adam on batches, or L-BFGS on all rows at once in float64, which stops at a minimum. For
+        up to some thousand rows.
+    kl_warm_up : float
+        Epochs over which the weight of the prior rises from 0 to 1; 0: none.
+    prediction : {"expected", "mean", "draws"}
+        Expectations in closed form; the network of the mean weights, which has no doubt of them;
+        or the average over `n_draws` networks.
+    n_draws : int
+        Networks of prediction="draws".
+    noise : "learned", "input" or float
+        One variance learnt for every output; a log variance that is an output of the same
+        network; or the variance itself, in y².
+    expectation : {"exact", "taylor"}
+        How the expected log softmax is taken: a quadrature, right at any variance, or the paper's
+        second-order expansion, which is faster and wrong where logits are very unsure.
+    random_state : int, RandomState or None
+        Seeds the initial means and the order of rows.
+
+    Attributes
+    ----------
+    state_ : ClosedFormState
+        The posterior, in standardised units; seed.
+    fit_report_ : FitReport
+        Course of training, hidden units through which nothing passes, advice.
+    gradient_norm_ : float
+        Largest derivative of the objective a row where L-BFGS stopped; "lbfgs" only.
+    n_iter_ : int
+        Epochs (steps of "lbfgs") since the last reset.
+    """
+
+    method_class: ClassVar[type] = ClosedFormNetwork
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    prior: Literal["normal", "laplace"] = field(
+        default="normal", metadata=one_of("normal", "laplace")
+    )
+    prior_scale: Literal["fan_in", "empirical"] | float = field(
+        default="fan_in", metadata=number_or("fan_in", "empirical")
+    )
+    likelihood_weight: float = field(default=1.0, metadata=POSITIVE)
+    optimizer: Literal["adam", "lbfgs"] = field(default="adam", metadata=one_of("adam", "lbfgs"))
+    kl_warm_up: float = field(default=100.0, metadata=NOT_NEGATIVE)
+    prediction: Literal["expected", "mean", "draws"] = field(
+        default="expected", metadata=one_of("expected", "mean", "draws")
+    )
+    n_draws: int = field(default=100, metadata=COUNT)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def check_params(self) -> None:
+        """Raise ValueError for hyper-parameters out of their range, alone or together."""
+        check_fields(self)
+        if self.kl_warm_up and self.optimizer == "lbfgs":
+            raise ValueError(
+                "kl_warm_up must be 0 with optimizer='lbfgs', which has no epochs, got "
+                f"{self.kl_warm_up!r}: set it to 0"
+            )
+
+    def build_method(self, task: Task, n_inputs: int) -> ClosedFormNetwork:
+        """Return the method that the hyper-parameters describe."""
+        likelihood, scale = likelihood_of(task, self), self.prior_scale
+        model = vi.Model(
+            likelihood,
+            activation=self.activation,
+            prior=self.prior,
+            prior_scale=scale if isinstance(scale, str) else float(scale),
+            likelihood_weight=float(self.likelihood_weight),
+        )
+        return ClosedFormNetwork(
+            built(model, float(self.learning_rate), float(self.kl_warm_up)),
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            self.n_epochs,
+            self.batch_size,
+            self.n_draws,
+            model,
+            self.optimizer,
+            self.prediction,
+        )
+
+
+@hyper_parameters
+class ClosedFormVIRegressorParams(_Params, OfNumbers):
+    """Those of `ClosedFormVIRegressor`."""
+
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+
+
+@hyper_parameters
+class ClosedFormVIClassifierParams(_Params, OfClasses):
+    """Those of `ClosedFormVIClassifier`."""
+
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    likelihood_weight: float = field(default=10.0, metadata=POSITIVE)
+    kl_warm_up: float = field(default=0.0, metadata=NOT_NEGATIVE)
+    expectation: Literal["exact", "taylor"] = field(
+        default="exact", metadata=one_of("exact", "taylor")
+    )
+    standardise: bool = True

@@ -1,0 +1,75 @@
+"""Hyper-parameters of Graves' variational inference."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, ClassVar, Literal
+
+from bayesprop.estimators.descriptions import hyper_parameters
+from bayesprop.estimators.network_params import network_of, optimizer_of
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    POSITIVE,
+    SHARE,
+    SIZES,
+    HyperParameters,
+    OfClasses,
+    OfNumbers,
+    one_of,
+)
+from bayesprop.model.task import Task
+from bayesprop.sampling.graves_vi import graves_vi
+from bayesprop.sampling.mean_field import PrunableNetwork
+
+
+@hyper_parameters
+class _Params(HyperParameters):
+    """What both have.
+
+    Parameters
+    ----------
+    batch_size : int
+        Rows of a step; all of them if there are fewer. Memory is a gradient a row.
+    optimizer : {"adam", "sgd"}
+        Adam, or stochastic gradient descent with momentum, as in the papers.
+
+    Attributes
+    ----------
+    state_ : NetworkState
+        Posterior, noise and optimiser; seed.
+    """
+
+    method_class: ClassVar[type] = PrunableNetwork
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    momentum: float = field(default=0.9, metadata=SHARE)
+    init_std: float = field(default=0.05, metadata=POSITIVE)
+    n_draws: int = field(default=100, metadata=COUNT)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
+        """Return the method that the hyper-parameters describe."""
+        how = {"init_std": float(self.init_std)}
+        return network_of(self, task, n_inputs, self.n_draws, graves_vi, optimizer_of(self), **how)
+
+
+@hyper_parameters
+class GravesVIRegressorParams(_Params, OfNumbers):
+    """Those of `GravesVIRegressor`."""
+
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+
+
+@hyper_parameters
+class GravesVIClassifierParams(_Params, OfClasses):
+    """Those of `GravesVIClassifier`."""
+
+    standardise: bool = True

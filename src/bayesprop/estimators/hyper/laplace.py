@@ -1,0 +1,157 @@
+"""Hyper-parameters of Laplace's approximation."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, ClassVar, Literal
+
+from bayesprop.estimators.descriptions import hyper_parameters
+from bayesprop.estimators.network_params import layer_sizes, likelihood_of, optimizer_of
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    NOISE,
+    POSITIVE,
+    SHARE,
+    SIZES,
+    HyperParameters,
+    OfClasses,
+    OfNumbers,
+    number_or,
+    one_of,
+)
+from bayesprop.model.task import Task
+from bayesprop.model.trained_network import built
+from bayesprop.numerics.gaussian_logits import PREDICTIONS
+from bayesprop.sampling.curvature import Diagonal, Full, Kron, Structure
+from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen
+from bayesprop.sampling.laplace import LaplaceModel
+from bayesprop.sampling.laplace_network import LaplaceNetwork, laplace_draws
+
+STRUCTURES: dict[str, Structure] = {one.name: one for one in (Full(), Kron(), Diagonal())}
+
+
+LAYERS = {"all": EVERY_LEAF, "last": Chosen((-1,))}
+
+
+PRIORS = {"by-layer": "by-leaf", "one": "one"}
+
+
+START_PREC = 1.0
+
+
+@hyper_parameters
+class _Params(HyperParameters):
+    """What both have.
+
+    Parameters
+    ----------
+    n_epochs : int
+        Passes over the rows, in all.
+    structure : {"full", "kron", "diagonal"}
+        Of the curvature: every weight with every other; a Kronecker product a layer; every weight
+        by itself.
+    layers : {"all", "last"}
+        Whose weights are unknown; the others are taken as they were trained.
+    curvature : {"ggn", "hessian"}
+        The generalised Gauss-Newton matrix, never negative; or the exact second derivatives, whose
+        negative directions are taken for flat. Not "hessian" with "kron".
+    prior_prec : "by-layer", "one" or float
+        Precision of the Gaussian prior of the weights, in standardised units: the one of greatest
+        evidence for every layer, or for all of them; or given.
+    n_rounds : int
+        How often precisions and noise are chosen by the evidence: after equal shares of the
+        epochs, the last time at the end; no more often than there are epochs.
+    prediction : {"linearised", "draws"}
+        By the network linearised in its weights, whose outputs are Gaussian; or by the average
+        over `n_draws` networks.
+    n_draws : int
+        Networks of prediction="draws".
+    max_gigabytes : float
+        A structure that needs more memory is refused before the fit, with what would need less.
+    noise : "learned", "input" or float
+        One noise variance for every output, found by training and evidence; one that depends on
+        the input; or the variance itself, in y².
+    integral : {"quadrature", "probit"}
+        How prediction="linearised" averages over the Gaussian logits: by fixed points, exact to
+        1e-9 with two classes; or by the probit's closed form, with more classes the mean-field
+        softmax.
+
+    Attributes
+    ----------
+    state_ : NetworkState
+        Its `network` has the mode, prior precisions, and a root of the weights' covariance.
+    fit_report_ : FitReport
+        Course of training and of the log evidence, advice.
+    """
+
+    method_class: ClassVar[type] = LaplaceNetwork
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    momentum: float = field(default=0.9, metadata=SHARE)
+    structure: Literal["full", "kron", "diagonal"] = field(
+        default="kron", metadata=one_of(*STRUCTURES)
+    )
+    layers: Literal["all", "last"] = field(default="all", metadata=one_of(*LAYERS))
+    curvature: Literal["ggn", "hessian"] = field(default="ggn", metadata=one_of("ggn", "hessian"))
+    prior_prec: Literal["by-layer", "one"] | float = field(
+        default="by-layer", metadata=number_or(*PRIORS)
+    )
+    n_rounds: int = field(default=4, metadata=COUNT)
+    prediction: Literal["linearised", "draws"] = field(
+        default="linearised", metadata=one_of("linearised", "draws")
+    )
+    n_draws: int = field(default=100, metadata=COUNT)
+    max_gigabytes: float = field(default=8.0, metadata=POSITIVE)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+    def build_method(self, task: Task, n_inputs: int) -> LaplaceNetwork:
+        """Return the method that the hyper-parameters describe."""
+        likelihood = likelihood_of(task, self)
+        known = None if isinstance(self.prior_prec, str) else float(self.prior_prec)
+        shape = STRUCTURES[self.structure], LAYERS[self.layers], self.curvature == "hessian"
+        network = built(
+            laplace_draws,
+            likelihood,
+            self.activation,
+            optimizer_of(self),
+            *shape,
+            prior_prec=known or START_PREC,
+        )
+        return LaplaceNetwork(
+            network,
+            layer_sizes(n_inputs, self.hidden_layer_sizes, likelihood),
+            self.n_epochs,
+            self.batch_size,
+            self.n_draws,
+            LaplaceModel(network.apply, likelihood, *shape),
+            prior="known" if known else PRIORS[str(self.prior_prec)],
+            n_rounds=self.n_rounds,
+            is_linearised=self.prediction == "linearised",
+            max_gigabytes=float(self.max_gigabytes),
+            log_unit=task.log_unit,
+            integral=getattr(self, "integral", "quadrature"),
+        )
+
+
+@hyper_parameters
+class LaplaceRegressorParams(_Params, OfNumbers):
+    """Those of `LaplaceRegressor`."""
+
+    noise: Literal["learned", "input"] | float = field(default="learned", metadata=NOISE)
+
+
+@hyper_parameters
+class LaplaceClassifierParams(_Params, OfClasses):
+    """Those of `LaplaceClassifier`."""
+
+    standardise: bool = True
+    integral: Literal["quadrature", "probit"] = field(
+        default="quadrature", metadata=one_of(*PREDICTIONS)
+    )

@@ -1,0 +1,120 @@
+"""Hyper-parameters of probabilistic backpropagation."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, Literal
+
+from bayesprop.estimators.descriptions import hyper_parameters
+from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    GAMMA,
+    SIZES,
+    HyperParameters,
+    OfClasses,
+    OfNumbers,
+    as_sizes,
+    one_of,
+)
+from bayesprop.model.task import Classes, Numbers
+from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
+from bayesprop.moments.pbp.state import GammaPrior
+
+
+@hyper_parameters
+class _Params(HyperParameters):
+    """What both have.
+
+    Parameters
+    ----------
+    n_epochs : int
+        Passes of `fit` over the rows; the paper's is 40.
+    inference : {"adf", "sep"}
+        "adf" counts every pass as new data, so that the epistemic variance falls with `n_epochs`;
+        "sep" (stochastic expectation propagation, Li et al. 2015) removes an average factor first
+        and may train as long as it likes.
+    activation : {"relu", "leaky_relu", "erf", "identity"}
+        Nonlinearity of the hidden layers; all but "relu" run in JAX.
+    engine : {"auto", "kernel", "jax"}
+        "auto" takes the compiled engine wherever it applies. Both give the same numbers.
+    weight_prior : (shape, rate)
+        Gamma prior of the precision of all weights; shape > 1.
+    warm_start : bool
+        Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
+    random_state : int, RandomState or None
+        Seeds initial means and the order of rows.
+    batch_size : int
+        Rows absorbed at once. 1 is the paper's algorithm; larger batches run in JAX.
+    noise_prior : (shape, rate)
+        Gamma prior of the noise's precision, in standardised units; shape > 1.
+
+    Attributes
+    ----------
+    state_ : PBPState
+        The posterior, in standardised units.
+    fit_report_ : FitReport
+        Guards that fired, course of training, evidence, advice.
+    """
+
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=40, kw_only=False, metadata=COUNT)
+    inference: Literal["adf", "sep"] = field(default="adf", metadata=one_of("adf", "sep"))
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    engine: Literal["auto", "kernel", "jax"] = field(
+        default="auto", metadata=one_of("auto", "kernel", "jax")
+    )
+    weight_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
+
+
+@hyper_parameters
+class PBPRegressorParams(_Params, OfNumbers):
+    """Those of `PBPRegressor`."""
+
+    method_class = PBPNumbers
+    batch_size: int = field(default=1, metadata=COUNT)
+    noise_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
+
+    def check_params(self) -> None:
+        """Raise ValueError for a hyper-parameter out of its range."""
+        super().check_params()
+        self._engine()
+
+    def _engine(self) -> Engine:
+        return Engine(self.activation, self.inference, self.batch_size, self.engine)
+
+    def build_method(self, task: Numbers, n_inputs: int) -> PBPNumbers:
+        """Return the method that the hyper-parameters describe."""
+        return PBPNumbers(
+            self._engine(),
+            (n_inputs, *as_sizes(self.hidden_layer_sizes), task.n_outputs),
+            self.n_epochs,
+            GammaPrior(*self.weight_prior),
+            GammaPrior(*self.noise_prior),
+            task.scaler.scale,
+        )
+
+
+@hyper_parameters
+class PBPClassifierParams(_Params, OfClasses):
+    """Those of `PBPClassifier`."""
+
+    method_class = PBPClasses
+    n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
+
+    def check_params(self) -> None:
+        """Raise ValueError for a hyper-parameter out of its range."""
+        super().check_params()
+        self._engine()
+
+    def _engine(self) -> Engine:
+        return Engine(self.activation, self.inference, 1, self.engine)
+
+    def build_method(self, task: Classes, n_inputs: int) -> PBPClasses:
+        """Return the method that the hyper-parameters describe."""
+        n_outputs = 1 if task.n_classes == 2 else task.n_classes
+        sizes = (n_inputs, *as_sizes(self.hidden_layer_sizes), n_outputs)
+        return PBPClasses(self._engine(), sizes, self.n_epochs, GammaPrior(*self.weight_prior))
