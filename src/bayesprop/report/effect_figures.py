@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayesprop.report.contents import Contents
-from bayesprop.report.drawing import SMALL, fitted, new_axes, scaled, set_limits, set_names, times
+from bayesprop.report.drawing import SMALL, named, new_axes, scaled, set_limits, times
 from bayesprop.report.effects import Effect
 from bayesprop.report.svg import BLUE, INK, PAPER, with_values
 from bayesprop.report.words import label, number, plural, value
@@ -39,7 +39,7 @@ def partial_dependence(effect: Effect, limits: tuple[float, float], y_name: str)
         effect.curve.mean, np.array(limits), *_bands(effect), by=np.array(limits)
     )
     (grid, edges), x_power = scaled(effect.grid, effect.edges)
-    figure, ax = new_axes(SMALL)
+    ax = new_axes(SMALL)
     for band, alpha in zip(_pairs(bands), _alphas(bands, 0.13, 0.3), strict=True):
         ax.fill_between(grid, *band, color=BLUE, alpha=alpha, linewidth=0)
     ax.plot(grid, mean, color=BLUE, linewidth=1.8)
@@ -48,8 +48,7 @@ def partial_dependence(effect: Effect, limits: tuple[float, float], y_name: str)
     # Marks that nobody sees, for the pointer.
     (marks,) = ax.plot(grid, mean, "o", color=BLUE, markersize=9, alpha=0.0)
     with_values(marks, _texts(effect, [value(float(at)) for at in effect.grid]))
-    set_names(ax, times("", x_power), times(y_name, power))
-    return fitted(figure, ax)
+    return named(ax, times("", x_power), times(y_name, power))
 
 
 def _draw_rows(ax: Axes, edges: np.ndarray, n_rows: np.ndarray) -> None:
@@ -71,7 +70,7 @@ def _levels(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
         *(bound[order] for bound in _bands(effect)),
         by=np.array(limits),
     )
-    figure, ax = new_axes((SMALL[0], max(SMALL[1], 70.0 + 21.0 * len(order))))
+    ax = new_axes((SMALL[0], max(SMALL[1], 70.0 + 21.0 * len(order))))
     at = np.arange(len(order))
     for (low, high), alpha in zip(_pairs(bands), _alphas(bands, 0.2, 0.45), strict=True):
         ax.hlines(at, low, high, color=BLUE, alpha=alpha, linewidth=7)
@@ -87,9 +86,8 @@ def _levels(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
     with_values(marks, [f"{texts[k]}; {plural(int(effect.n_rows[k]), 'row')}" for k in order])
     ax.set_ylim(-0.6, len(order) - 0.4)
     ax.grid(False, axis="y")
-    set_names(ax, times(y_name, power), "")
     ax.set_yticks(at, [label(effect.levels[i], 18) for i in order])
-    return fitted(figure, ax)
+    return named(ax, times(y_name, power), "")
 
 
 def _bands(effect: Effect) -> list[np.ndarray]:
