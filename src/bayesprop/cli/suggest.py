@@ -17,8 +17,8 @@ from bayesprop.cli.options import check_output
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.decisions.batches import BATCHES, Chosen
-from bayesprop.table.columns import CategoryColumn
-from bayesprop.table.encoding import TableEncoding
+from bayesprop.report.effects import features_of
+from bayesprop.report.unsure import unlike_training
 from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table.write import check_kind, write_table
 from bayesprop.table_model.answers import Answers, NumberAnswers, answers_of
@@ -29,8 +29,9 @@ from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import column
 
 MAX_SHOWN_COLUMNS = 5
-FAR_STDS, FEW = 2.0, 0.05
-_SHOWN_INPUTS, _CELL_DIGITS = 3, 5
+FAR_STDS = 2.0
+"""Of the training rows, from which a value of a candidate is named."""
+_CELL_DIGITS = 5
 _CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
 _COMPARE = {
     "<=": operator.le,
@@ -66,7 +67,7 @@ class Suggestion(NamedTuple):
     alone: float
     share_below: float
     cost: float | None
-    unlike: list[str]
+    unlike: tuple[str, ...]
 
 
 def run(options: Suggest) -> None:
@@ -181,9 +182,13 @@ def _unit(options: Suggest, model: TableModel) -> str:
 
 def _suggestions(model: TableModel, candidates: Candidates, chosen: Chosen) -> list[Suggestion]:
     """Describe each chosen row, best first."""
-    rows, scores = np.asarray(chosen.indices), chosen.pool_scores
-    features, cost = candidates.features[rows], candidates.cost
-    predictive = predict_rows(model.estimator, features, model.encoding, rows + 1)
+    rows, scores, cost = np.asarray(chosen.indices), chosen.pool_scores, candidates.cost
+    x, scaler = candidates.features[rows], model.estimator.x_scaler_
+    predictive = predict_rows(model.estimator, x, model.encoding, rows + 1)
+    # Without a mean and std of the training rows, no value is known to be unusual.
+    is_known = np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0)
+    features = features_of(model.encoding, candidates.features) if is_known else ()
+    z = scaler.transform(x)
     return [
         Suggestion(
             row=int(index) + 1,
@@ -192,7 +197,7 @@ def _suggestions(model: TableModel, candidates: Candidates, chosen: Chosen) -> l
             alone=float(scores[index]),
             share_below=float(np.mean(scores < scores[index])),
             cost=None if cost is None else float(cost[index]),
-            unlike=_unlike_training(model.encoding, model.estimator.x_scaler_, features[at]),
+            unlike=unlike_training(x[at], z[at], predictive.gap_share[at], features, FAR_STDS),
         )
         for at, index in enumerate(rows)
     ]
@@ -264,45 +269,6 @@ def _reason(one: Suggestion, answers: Answers, model: TableModel, n: int, unit: 
 def _percent(share: float) -> str:
     """Round down, so that only all is 100 %."""
     return f"{np.floor(1000.0 * share) / 10.0:g} %"
-
-
-def _unlike_training(
-    encoding: TableEncoding, scaler: Any, row: Float[np.ndarray, " k"]
-) -> list[str]:
-    """Say in which columns a row is far from the training rows, furthest first."""
-    scale = scaler.scale
-    mean = scaler.mean * scaler.unit
-    if np.all(scale == 1.0) and np.all(mean == 0.0):
-        return []  # the model was fitted to inputs as they are
-    apart: list[tuple[float, str]] = []
-    first = 0
-    for known in encoding.columns:
-        own = slice(first, first + len(known.feature_names))
-        if np.isnan(row[own]).any():
-            apart.append((FAR_STDS, f"{known.name}, which is missing or of a new level"))
-        elif isinstance(known, CategoryColumn):
-            apart += _rare_level(known, row[own], mean[own])
-        else:
-            z = float((row[first] - mean[first]) / scale[first])
-            side = "above" if z > 0.0 else "below"
-            name = known.feature_names[0]
-            text = f"{name} {row[first]:.4g}, {abs(z):.1f} standard deviations {side}"
-            apart += [(abs(z), f"{text} their mean")] if abs(z) >= FAR_STDS else []
-        first = own.stop
-    apart.sort(key=lambda one: -one[0])
-    return [text for _, text in apart[:_SHOWN_INPUTS]]
-
-
-def _rare_level(
-    column: CategoryColumn, row: Float[np.ndarray, " l"], shares: Float[np.ndarray, " l"]
-) -> list[tuple[float, str]]:
-    if not row.any():
-        return [(np.inf, f"{column.name}, a level that has no column of its own")]
-    place = int(np.argmax(row))
-    if shares[place] > FEW:
-        return []
-    level = column.levels[place] if place < len(column.levels) else "missing"
-    return [(1.0 / max(shares[place], 1e-9), f"{column.name} {level}, {shares[place]:.1%} of them")]
 
 
 def _rows_where(

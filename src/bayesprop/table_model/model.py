@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,6 +35,7 @@ from bayesprop.table_model.summary import as_html, as_text
 if TYPE_CHECKING:
     import polars as pl
 
+    from bayesprop.decisions.thresholds import Rule
     from bayesprop.table.encoded import Encoded
     from bayesprop.table.encoding import TableEncoding
     from bayesprop.table_model.learning import Fitted
@@ -119,7 +120,8 @@ class TableModel:
             Whether columns that the table lacks count as missing in every row.
         """
         with in_python_words():
-            answers = self._answers(interval, quantiles)
+            intervals = () if interval is None else np.atleast_1d(interval).tolist()
+            answers = self.answers(intervals, np.atleast_1d(quantiles).tolist(), self.notes.rule)
             encoded = self._encoded(table, allow_missing_columns)
             answers = replace(answers, has_gaps=bool(np.isnan(encoded.X).any()))
             parts = [answers.columns(one.predictive) for one in self.predictives(encoded.X)]
@@ -169,29 +171,39 @@ class TableModel:
         model = replace(self, allow_absent=allow_absent)
         return model.rows_to_judge(self.read(table), table)
 
-    def _answers(self, interval: Any, quantiles: Any) -> Answers:
-        """Say how predictions are written; InputError where that is not for such a target."""
-        encoding = self.encoding
-        levels = np.atleast_1d(0.9 if interval is None else interval).tolist()
-        asked = tuple(np.atleast_1d(quantiles).tolist())
-        order = self.estimator.task_.order
-        numbers = NumberAnswers(tuple(levels), asked)
+    def answers(
+        self,
+        intervals: Sequence[float],
+        quantiles: Sequence[float],
+        rule: Rule | None,
+        others: Collection[str] = (),
+    ) -> Answers:
+        """Say how predictions are written; InputError where that is not for such a target.
+
+        intervals, quantiles
+            Levels; of numbers an interval of 0.9 where none is asked for.
+        rule
+            How two classes are decided; None: not at all.
+        others
+            Names of columns that stand beside.
+        """
+        encoding, order = self.encoding, self.estimator.task_.order
+        for option, levels in (("--interval", intervals), ("--quantiles", quantiles)):
+            if levels and encoding.classes and order is None:
+                raise InputError(
+                    f"{option} is for numbers and ordered classes; this model predicts classes "
+                    "without order, with a probability for each"
+                )
+            if not all(0.0 < level < 1.0 for level in levels):
+                got = ", ".join(f"{level:g}" for level in levels)
+                raise InputError(f"{option} must be between 0 and 1, such as 0.9; got {got}")
+        numbers = NumberAnswers(tuple(intervals) or (0.9,), tuple(quantiles))
         answers = answers_of(encoding, encoding.target_name, numbers, order)
-        if not isinstance(answers, ClassAnswers) or order is not None:
-            for name, values in (("interval", levels), ("quantiles", asked)):
-                if not all(0.0 < value < 1.0 for value in values):
-                    raise InputError(f"{name} must be between 0 and 1, such as 0.9; got {values}")
-        elif interval is not None or asked:
-            raise InputError(
-                "interval and quantiles are for numbers and ordered classes; this model predicts "
-                "classes without order"
-            )
         if not isinstance(answers, ClassAnswers):
             return answers
-        rule = self.notes.rule
         if self.positive is not None and rule is not None:
             answers = replace(answers, decision=Decision(self.positive, rule))
-        return replace(answers, label=free_name(answers.label, answers.names[1:]))
+        return replace(answers, label=free_name(answers.label, {*answers.names[1:], *others}))
 
     def save(self, path: str | Path) -> None:
         """Write it to one file that loads without running code."""
