@@ -141,24 +141,14 @@ def is_mostly_one_class(y: np.ndarray) -> bool:
     return bool(np.max(np.unique(y, return_counts=True)[1]) > _MOSTLY_ONE_CLASS * len(y))
 
 
-def ranking(pred: ClassPredictive, y: np.ndarray, positive: int = 1) -> Areas:
-    """Return average precision and area under the ROC curve of one class against the others.
-
-    positive
-        Its place among the classes.
-    """
-    return areas(pred.proba[:, positive], _codes(pred, y) == positive)
+def ranking(pred: ClassPredictive, y: np.ndarray) -> Areas:
+    """Return average precision and area under the ROC curve of the positive one of two classes."""
+    return areas(pred.proba[:, pred.positive], _codes(pred, y) == pred.positive)
 
 
-def summarise(
-    pred: Predictive | ClassPredictive, y: np.ndarray, positive: int | None = None
-) -> dict[str, float]:
-    """Return the figures that a report shows, by name, the most telling first.
-
-    positive
-        Place of the class that average precision is of, where there are two; None: the second.
-    """
-    return summary(pred, y, positive=positive).values
+def summarise(pred: Predictive | ClassPredictive, y: np.ndarray) -> dict[str, float]:
+    """Return the figures that a report shows, by name, the most telling first."""
+    return summary(pred, y).values
 
 
 class Summary(NamedTuple):
@@ -172,7 +162,6 @@ def summary(
     pred: Predictive | ClassPredictive,
     y: np.ndarray,
     group: np.ndarray | None = None,
-    positive: int | None = None,
 ) -> Summary:
     """Return the figures that a report shows, with what chance does to them.
 
@@ -181,8 +170,6 @@ def summary(
 
     group
         Labels of rows that are not independent, (n,) (clusters: Liang & Zeger 1986).
-    positive
-        Place of the class that average precision is of, where there are two; None: the second.
     """
     each = _of_classes(pred, y) if isinstance(pred, ClassPredictive) else _of_numbers(pred, y)
     values = {name: float(np.mean(rows)) for name, rows in each.items()}
@@ -197,7 +184,7 @@ def summary(
         values["calibration_error"] = calibration_error(pred, y)
     values["epistemic_share"] = pred.epistemic_share
     if isinstance(pred, ClassPredictive) and len(pred.classes) == 2:
-        of = ranking(pred, y, 1 if positive is None else positive)
+        of = ranking(pred, y)
         values |= {"average_precision": of.average_precision, "roc_auc": of.roc_auc}
         errors |= {
             "average_precision": _beyond_rounding(of.average_precision_se, 1.0),

@@ -191,14 +191,15 @@ class Baselines:
         """Predict rows by "constant", by "linear" or "logistic", if it is there, and by peers.
 
         beside
-            What a model predicts for them, whose order of classes theirs are given; None: none.
+            What a model predicts for them; theirs are given its positive class, and its order.
         """
         name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
         models: dict[str, Any] = {"constant": self.constant, name: self.line, **self.peers}
         models = {name: one.predict_dist(x) for name, one in models.items() if one is not None}
-        if getattr(beside, "order", None) is None:
+        if not isinstance(beside, ClassPredictive):
             return models
-        return {name: replace(one, order=beside.order) for name, one in models.items()}
+        about = {"order": beside.order, "positive": beside.positive}
+        return {name: replace(one, **about) for name, one in models.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values; a linear one only while its covariance stays small."""

@@ -56,14 +56,10 @@ class Fault(NamedTuple):
     limit: float = _SMALL
 
 
-def verdict(predicted: Predictive | ClassPredictive, y: np.ndarray, positive: int = 1) -> Verdict:
-    """Say whether intervals, or probabilities, can be taken at their word.
-
-    positive
-        Place of the positive one of two classes.
-    """
+def verdict(predicted: Predictive | ClassPredictive, y: np.ndarray) -> Verdict:
+    """Say whether intervals, or probabilities, can be taken at their word."""
     if isinstance(predicted, ClassPredictive):
-        return of_classes(predicted, y, positive)
+        return of_classes(predicted, y)
     return judge(metrics.pit(predicted, y), _stretch(predicted, y))
 
 
@@ -96,7 +92,7 @@ def judge(pit: Float[np.ndarray, " n"], stretch: float) -> Verdict:
     )
 
 
-def of_classes(predicted: ClassPredictive, y: np.ndarray, positive: int = 1) -> Verdict:
+def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
     """Say whether the probabilities can be taken at their word.
 
     Confidence is judged by the number of right answers, against the number that the confidences
@@ -109,18 +105,18 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray, positive: int = 1) -> 
     """
     n, right = len(y), predicted.label == y
     is_rare = len(predicted.classes) == 2 and metrics.is_mostly_one_class(y)
-    counts = _rare(predicted, y, positive) if is_rare else _answers(predicted, right)
+    counts = _rare(predicted, y) if is_rare else _answers(predicted, right)
     if n < MIN_ROWS:
         headline = f"Too few rows to judge its confidence: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (counts,))
-    faults = [*_confidence(predicted, y, right), *_balance(predicted, y, positive)]
-    faults = faults or list(_levels(predicted, y, right, positive))
+    faults = [*_confidence(predicted, y, right), *_balance(predicted, y)]
+    faults = faults or list(_levels(predicted, y, right))
     doubt = predicted.confidence * (1.0 - predicted.confidence)
     chance = 2.0 * float(np.sqrt(np.sum(doubt))) / n
     share, coarse = "the share of right answers", _COARSE
     if is_rare:
-        p = predicted.proba[:, positive]
-        share = f"the share of {label(predicted.classes[positive], 30)}"
+        p = predicted.proba[:, predicted.positive]
+        share = f"the share of {label(predicted.classes[predicted.positive], 30)}"
         chance = 2.0 * float(np.sqrt(np.sum(p * (1.0 - p)))) / n
         expected = float(np.mean(p))
         coarse = min(_COARSE, _COARSE_RATIO * min(expected, 1.0 - expected))
@@ -134,9 +130,10 @@ def _answers(predicted: ClassPredictive, right: Bool[np.ndarray, " n"]) -> str:
     )
 
 
-def _rare(predicted: ClassPredictive, y: np.ndarray, positive: int) -> str:
-    name = label(predicted.classes[positive], 30)
-    p, came = predicted.proba[:, positive], int(np.sum(y == predicted.classes[positive]))
+def _rare(predicted: ClassPredictive, y: np.ndarray) -> str:
+    positive = predicted.classes[predicted.positive]
+    name = label(positive, 30)
+    p, came = predicted.proba[:, predicted.positive], int(np.sum(y == positive))
     error = float(np.sqrt(np.sum(p * (1.0 - p))))
     return (
         f"It expects {number(float(np.sum(p)))} ± {number(error, 2)} rows of {name}, and"
@@ -295,12 +292,12 @@ def _confidence(
     )
 
 
-def _balance(predicted: ClassPredictive, y: np.ndarray, positive: int) -> Iterator[Fault]:
+def _balance(predicted: ClassPredictive, y: np.ndarray) -> Iterator[Fault]:
     """Find the class whose number of rows was foretold worst."""
     n, c = predicted.proba.shape
     came = np.bincount(predicted.codes(y), minlength=c)
     # Of two classes one says everything; more are as many tests.
-    tested = [positive] if c == 2 else range(c)
+    tested = [predicted.positive] if c == 2 else range(c)
     chances = {k: chance_of_sum(float(came[k]), predicted.proba[:, k]) for k in tested}
     worst = min(chances, key=lambda k: chances[k])
     chance = chances[worst] * len(tested)
@@ -321,7 +318,7 @@ def _balance(predicted: ClassPredictive, y: np.ndarray, positive: int) -> Iterat
 
 
 def _levels(
-    predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"], positive: int
+    predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"]
 ) -> Iterator[Fault]:
     """Compare groups of equal variance, ordered by confidence (Hosmer and Lemeshow 1980).
 
@@ -329,6 +326,7 @@ def _levels(
     """
     p, happened = predicted.confidence, right
     if len(predicted.classes) == 2:
+        positive = predicted.positive
         p, happened = predicted.proba[:, positive], y == predicted.classes[positive]
     order = np.argsort(p, kind="stable")
     p, happened = p[order], happened[order]

@@ -70,7 +70,6 @@ def judged_in_folds(
     n_rows: int,
     parts: Division,
     make: Callable[[], Any],
-    method: str,
     positive: int | None,
     listener: Listener,
 ) -> Judged:
@@ -79,7 +78,7 @@ def judged_in_folds(
     with listener.doing(text, time_share=_FOLDS_TIME) as going:
         try:
             judged = cross_validated(
-                parts, N_FOLDS, request.seed, make, method, positive, with_peers=request.with_peers
+                parts, N_FOLDS, request.seed, make, positive, with_peers=request.with_peers
             )
         except NothingLearntError as error:
             return UNJUDGED._replace(remarks=(f"the fit is not judged: {error}",))

@@ -212,15 +212,14 @@ class TableModel:
 
     def scores(self, predictive: Any, rows: Rows) -> Scores:
         """Return the metrics of what was predicted for some rows, and those of the baselines."""
-        baselines, place = self.notes.baselines, self.positive and self.positive.place
+        baselines = self.notes.baselines
         beside = baselines.predict(rows.X, predictive) if baselines else {}
         models = {"model": predictive, **beside}
-        return {name: metrics.summarise(one, rows.y, place) for name, one in models.items()}
+        return {name: metrics.summarise(one, rows.y) for name, one in models.items()}
 
     def errors(self, predictive: Any, rows: Rows) -> dict[str, float]:
         """Return standard errors of the model's metrics."""
-        place = self.positive and self.positive.place
-        return metrics.summary(predictive, rows.y, rows.group, place).errors
+        return metrics.summary(predictive, rows.y, rows.group).errors
 
     def read(self, table: Any, check: Check | None = None) -> pl.DataFrame:
         """Take a frame, or read a table: what the model knows as text stays text.
@@ -254,7 +253,8 @@ class TableModel:
 
     def predictive(self, rows: Rows) -> Any:
         """Predict some rows; InputError where the prediction is not finite."""
-        return predict_rows(self.estimator, rows.X, self.encoding, rows.numbers)
+        place = self.positive and self.positive.place
+        return predict_rows(self.estimator, rows.X, self.encoding, rows.numbers, place)
 
     def predictives(self, X: Float[np.ndarray, "n k"], first: int = 0) -> Iterator[Chunk]:
         """Predict the encoded rows of a table, some at a time, so that memory stays bounded.
