@@ -32,6 +32,9 @@ MAX_SHOWN_COLUMNS = 5
 FAR_STDS = 2.0
 """Of the training rows, from which a value of a candidate is named."""
 _CELL_DIGITS = 5
+_NO_DOUBT = (
+    "every candidate scores 0: the model knows of nothing to learn, and the choice is random"
+)
 _CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
 _COMPARE = {
     "<=": operator.le,
@@ -77,7 +80,7 @@ def run(options: Suggest) -> None:
     with progress(f"reading {options.table}", quiet=options.quiet):
         candidates = _candidates(options, model)
     chosen = _choose(options, model, candidates)
-    warnings = [*candidates.warnings, *_remarks(chosen)]
+    warnings = [*candidates.warnings, *([] if np.any(chosen.pool_scores != 0.0) else [_NO_DOUBT])]
     warn(warnings)
     answers = answers_of(model.encoding, "likeliest", NumberAnswers())
     suggestions, unit = _suggestions(model, candidates, chosen), _unit(options, model)
@@ -136,7 +139,8 @@ def _candidates(options: Suggest, model: TableModel) -> Candidates:
         if not costs.dtype.is_numeric():
             raise InputError(f"--cost {options.cost} must hold numbers")
         cost = costs.cast(float).fill_null(float("nan")).to_numpy()
-    allowed = _rows_where(frame, options.where, options.table)
+    met = [_meets(frame, text.strip(), options.table) for text in options.where]
+    allowed = np.all([np.ones(len(frame), dtype=bool), *met], axis=0)
     if not allowed.any():
         raise InputError(f"no row of {one_line(options.table)} meets every --where")
     return Candidates(frame, encoded.X, cost, allowed, encoded.warnings)
@@ -165,14 +169,6 @@ def _choose(options: Suggest, model: TableModel, candidates: Candidates) -> Chos
             allowed=candidates.allowed,
             reference=reference,
         )
-
-
-def _remarks(chosen: Chosen) -> list[str]:
-    if np.any(chosen.pool_scores != 0.0):
-        return []
-    return [
-        "every candidate scores 0: the model knows of nothing to learn, and the choice is random"
-    ]
 
 
 def _unit(options: Suggest, model: TableModel) -> str:
@@ -257,26 +253,14 @@ def _reason(one: Suggestion, answers: Answers, model: TableModel, n: int, unit: 
     """Word why one of n candidates is worth measuring; first what is predicted of it."""
     words = answers.words(one.predicted, model.notes.unit)
     scores = f"It scores {figure(one.alone)}{' ' * bool(unit)}{unit}"
-    scores += f", more than {_percent(one.share_below)} of the {n} candidates"
+    percent = np.floor(1000.0 * one.share_below) / 10.0  # so that only all is 100 %
+    scores += f", more than {percent:g} % of the {n} candidates"
     if abs(one.score - one.alone) > 1e-9 * abs(one.alone):
         scores += f", and {figure(one.score)} once the rows above are measured"
     if one.cost is not None:
         scores += f"; {figure(one.score / one.cost)} for each unit of cost"
     unlike = [f"Unlike the training rows in {'; '.join(one.unlike)}"] if one.unlike else []
     return ". ".join([f"{model.encoding.target_name} would be {words}", scores, *unlike]) + "."
-
-
-def _percent(share: float) -> str:
-    """Round down, so that only all is 100 %."""
-    return f"{np.floor(1000.0 * share) / 10.0:g} %"
-
-
-def _rows_where(
-    frame: pl.DataFrame, conditions: Sequence[str], source: str
-) -> Bool[np.ndarray, " n"]:
-    """Say of every row whether it meets all conditions; a missing value meets none."""
-    meets = [_meets(frame, text.strip(), source) for text in conditions]
-    return np.all([np.ones(len(frame), dtype=bool), *meets], axis=0)
 
 
 def _meets(frame: pl.DataFrame, text: str, source: str) -> Bool[np.ndarray, " n"]:

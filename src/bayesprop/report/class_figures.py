@@ -23,7 +23,6 @@ from bayesprop.report.drawing import (
 )
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.svg import BLUE, INK, LINE, MUTED, ORANGE, PAPER
-from bayesprop.report.two_classes import TwoClasses
 from bayesprop.report.words import label, number, plural
 
 MAX_BALANCED = 12
@@ -144,7 +143,9 @@ def roc(contents: Contents[Any]) -> Figure | None:
     ax = new_axes(WIDE)
     ax.plot([0, 100], [0, 100], color=MUTED, linewidth=1.0, dashes=(3, 3))
     _curve(ax, two.curves.roc, 100.0)
-    _dot(ax, 100 * _fallout(two), 100 * two.at.recall[0])
+    others = two.at.false_alarms + two.at.rest
+    fallout = two.at.false_alarms / others if others else float("nan")
+    _dot(ax, 100 * fallout, 100 * two.at.recall[0])
     _percentages(ax)
     name = label(two.other, 24)
     return named(ax, f"False alarms: rows of {name} that are flagged, %", "Recall, %")
@@ -169,11 +170,6 @@ def costs(contents: Contents[Any]) -> Figure | None:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
     return named(ax, "Threshold: flagged from this probability on, %", "Cost of 100 rows")
-
-
-def _fallout(two: TwoClasses) -> float:
-    others = two.at.false_alarms + two.at.rest
-    return two.at.false_alarms / others if others else float("nan")
 
 
 def _curve(ax: Axes, curve: Curve, times: float) -> None:

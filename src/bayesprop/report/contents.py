@@ -169,7 +169,9 @@ def collect(
         beside = {} if baselines is None else baselines.predict(judged.X, model)
         models = {"model": model, **beside}
     predicted: Any = models["model"]
-    _check(predicted.is_finite, judged)
+    if not np.all(is_usable := predicted.is_finite):
+        number = judged.numbers[int(np.argmin(is_usable))]
+        raise ValueError(f"the prediction of row {number} is not finite")
     scaler = estimator.x_scaler_
     is_standardised = bool(np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0))
     standardise = (scaler if is_standardised else Standardiser.fit(reference.filled)).transform
@@ -199,6 +201,7 @@ def collect(
     details = task.details(predicted, y, drawn, **rule)
     view = MOMENTS if classes is None else probabilities(predicted)
     shown = {row.place for row in (*unsure, *wrong)} | set(details.examples)
+    line = models.get("linear", models.get("logistic"))
     smooth = getattr(estimator, "without_replicates", lambda: estimator)()
     return Contents(
         target=encoding.target_name,
@@ -218,7 +221,7 @@ def collect(
         models=tuple(models),
         scores=scores(models, y),
         # On training rows the more flexible model wins, whatever it is worth.
-        comparison=None if test is None else _compared(models, y),
+        comparison=None if test is None or line is None else compare(predicted, line, y),
         rivals=() if test is None else rivals(models, y, judged.group),
         baseline_note=_MISSING
         if baselines is None
@@ -264,12 +267,6 @@ def _on_gaps(rows: Rows, predicted: Any) -> tuple[str, ...]:
     )
 
 
-def _check(is_usable: np.ndarray, rows: Rows) -> None:
-    if not np.all(is_usable):
-        number = rows.numbers[int(np.argmin(is_usable))]
-        raise ValueError(f"the prediction of row {number} is not finite")
-
-
 def _baselines(
     train: Rows | None, stored: Baselines | None, classes: np.ndarray | None
 ) -> Baselines | None:
@@ -277,11 +274,6 @@ def _baselines(
     if train is not None and (stored is None or stored.line is None):
         return Baselines.fit(train.X, train.y, classes)
     return stored
-
-
-def _compared(models: Mapping[str, Any], y: np.ndarray) -> Comparison | None:
-    line = models.get("linear", models.get("logistic"))
-    return None if line is None else compare(models["model"], line, y)
 
 
 def _reproduction(estimator: Any, metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -27,7 +27,7 @@ def new_axes(size: tuple[float, float]) -> Axes:
     ax.tick_params(length=0, pad=5)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(5 if size == WIDE else 4))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
+        axis.set_major_formatter(FuncFormatter(_tick))
     return ax
 
 
@@ -91,7 +91,7 @@ def set_limits(ax: Axes, x: np.ndarray, y: np.ndarray, margin: float = 0.05) -> 
         set_ends(low - pad, high + pad)
 
 
-def _tick(value: float) -> str:
+def _tick(value: float, _place: int | None) -> str:
     text = f"{value:,.10g}" if abs(value) >= 1e4 else f"{value:.10g}"
     return text.replace("-", "\N{MINUS SIGN}")
 

@@ -128,12 +128,10 @@ class Division(NamedTuple):
     def encoding(self) -> TableEncoding:
         """Choose an encoding from the rows to learn from."""
         target = self.target.columns[0]
-        words = [name for name in self.frame.columns if name != target and self._is_text(name)]
+        # Of the whole column: a part of it may not look like a category.
+        fitted = [fit_column(column) for column in self.frame.drop(target)]
+        words = [one.name for one in fitted if isinstance(one.column, CategoryColumn)]
         return TableEncoding.fit(self.frame.filter(~self.is_test), target, self.task, words)
-
-    def _is_text(self, name: str) -> bool:
-        """Whether the whole column is a category, as a part of it may not look."""
-        return isinstance(fit_column(self.frame[name]).column, CategoryColumn)
 
 
 def divide(
