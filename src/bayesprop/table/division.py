@@ -25,15 +25,15 @@ from bayesprop.table.encoding import Rows, TableEncoding, left_out_rows
 from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted
 from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of
 
-MOST_HELD_OUT = 0.9
+MOST_HELD_OUT, USUAL_SHARE = 0.9, 0.1
 
 
 @dataclass(frozen=True)
 class HoldOut:
     """Which rows and columns are used, and how rows are held out.
 
-    share
-        Of the rows with a target, 0 to 0.9.
+    test_fraction
+        Share of the rows with a target, 0 to 0.9; None: a tenth.
     seed
         Of what is drawn.
     group
@@ -48,12 +48,17 @@ class HoldOut:
         Columns to leave out.
     """
 
-    share: float
+    test_fraction: float | None = None
     seed: int = 0
     group: str | None = None
     time: str | None = None
     weights: str | None = None
     drop: Collection[str] = ()
+
+    @property
+    def share(self) -> float:
+        """The share held out."""
+        return USUAL_SHARE if self.test_fraction is None else self.test_fraction
 
 
 class Division(NamedTuple):

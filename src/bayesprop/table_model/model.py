@@ -203,7 +203,8 @@ class TableModel:
             return answers
         if self.positive is not None and rule is not None:
             answers = replace(answers, decision=Decision(self.positive, rule))
-        return replace(answers, label=free_name(answers.label, {*answers.names[1:], *others}))
+        taken = {*replace(answers, label="").names, *others}
+        return replace(answers, label=free_name(answers.label, taken))
 
     def save(self, path: str | Path) -> None:
         """Write it to one file that loads without running code."""
