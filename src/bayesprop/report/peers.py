@@ -183,27 +183,23 @@ def plans(n: int, d: int, classes: np.ndarray | None = None) -> Plans:
     classes
         All that the labels may be; None for numbers.
     """
-    boosting = _boosting(n, d, classes)
-    if classes is not None:
-        return boosting
-    if n <= MAX_PROCESS_ROWS:
-        return Plans((*boosting.each, Plan(GaussianProcess(), n)), boosting.notes)
-    note = f"GaussianProcess is left out beyond {MAX_PROCESS_ROWS:,} training rows."
-    return Plans(boosting.each, (*boosting.notes, note))
-
-
-def _boosting(n: int, d: int, classes: np.ndarray | None) -> Plans:
     peer = QuantileBoosting() if classes is None else ClassBoosting(classes)
     n_models = len(LEVELS) + 1 if classes is None else len(classes) if len(classes) > 2 else 1
-    if n_models > MAX_CLASSES or n_models * d > MAX_HISTOGRAMS:
-        what = "quantiles" if classes is None else "classes"
-        return Plans((), (
-            f"{peer.name} is left out beyond {MAX_CLASSES} classes and beyond "
-            f"{MAX_HISTOGRAMS:,} features times {what} (here: {d:,} times {n_models}).",
-        ))  # fmt: skip
     most = min(MAX_ROWS, MAX_VALUES // (n_models * max(d, 1)))
-    note = f"{peer.name} was fitted to {most:,} of the {n:,} training rows."
-    return Plans((Plan(peer, most),), (note,) * (most < n))
+    each, notes = [Plan(peer, most)], []
+    if n_models > MAX_CLASSES or n_models * d > MAX_HISTOGRAMS:
+        each, what = [], "quantiles" if classes is None else "classes"
+        notes.append(
+            f"{peer.name} is left out beyond {MAX_CLASSES} classes and beyond "
+            f"{MAX_HISTOGRAMS:,} features times {what} (here: {d:,} times {n_models})."
+        )
+    elif most < n:
+        notes.append(f"{peer.name} was fitted to {most:,} of the {n:,} training rows.")
+    if classes is None and n <= MAX_PROCESS_ROWS:
+        each.append(Plan(GaussianProcess(), n))
+    elif classes is None:
+        notes.append(f"GaussianProcess is left out beyond {MAX_PROCESS_ROWS:,} training rows.")
+    return Plans(tuple(each), tuple(notes))
 
 
 def fit_peers(
