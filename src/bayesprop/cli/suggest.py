@@ -51,26 +51,10 @@ class Candidates(NamedTuple):
     """The table of candidates: as it came, encoded, what each costs, which may be chosen."""
 
     frame: pl.DataFrame
-    features: Float[np.ndarray, "n k"]
+    X: Float[np.ndarray, "n k"]
     cost: Float[np.ndarray, " n"] | None
     allowed: Bool[np.ndarray, " n"]
     warnings: list[str]
-
-
-class Suggestion(NamedTuple):
-    """One chosen row: its number from 1, what is predicted, its score when chosen and on its own.
-
-    `share_below` of the candidates score less on their own; `unlike` says in what the row differs
-    from the training rows.
-    """
-
-    row: int
-    predicted: Any
-    score: float
-    alone: float
-    share_below: float
-    cost: float | None
-    unlike: tuple[str, ...]
 
 
 def run(options: Suggest) -> None:
@@ -83,10 +67,10 @@ def run(options: Suggest) -> None:
     warnings = [*candidates.warnings, *([] if np.any(chosen.pool_scores != 0.0) else [_NO_DOUBT])]
     warn(warnings)
     answers = answers_of(model.encoding, "likeliest", NumberAnswers())
-    suggestions, unit = _suggestions(model, candidates, chosen), _unit(options, model)
-    n = len(candidates.frame)
-    reasons = [_reason(one, answers, model, n, unit) for one in suggestions]
-    records = [_record(one, answers, why) for one, why in zip(suggestions, reasons, strict=True)]
+    unit, n = _unit(options, model), len(candidates.frame)
+    rows = np.asarray(chosen.indices)
+    predictive = predict_rows(model.estimator, candidates.X[rows], model.encoding, rows + 1)
+    records = _records(model, candidates, chosen, predictive, answers, unit)
     if options.out is not None:
         write_table(_as_frame(candidates, chosen, records), str(options.out))
         note(f"{len(records)} suggestions: {options.out}", quiet=options.quiet)
@@ -105,8 +89,8 @@ def run(options: Suggest) -> None:
         )
     elif options.out is None:
         about = ACQUISITIONS[options.acquisition].meaning + (f", {unit}" if unit else "")
-        title = f"{len(suggestions)} of {n} candidates; score: {about}"
-        _show(title, model, answers, candidates.frame, suggestions)
+        title = f"{len(records)} of {n} candidates; score: {about}"
+        _show(title, model, answers, candidates.frame, predictive, records)
         for record in records if options.why else []:
             sentence = f"row {record['row']}: {one_line(record['why'])}"
             print(f"\n{wrapped(sentence)}")
@@ -153,7 +137,7 @@ def _choose(options: Suggest, model: TableModel, candidates: Candidates) -> Chos
     numbers = range(1, 1 + len(candidates.frame))
     with (
         progress(f"scoring {len(candidates.frame)} candidates", quiet=options.quiet),
-        refusals_by_name(candidates.features, model.encoding, numbers),
+        refusals_by_name(candidates.X, model.encoding, numbers),
     ):
         learner = ActiveLearner(
             model.estimator,
@@ -163,7 +147,7 @@ def _choose(options: Suggest, model: TableModel, candidates: Candidates) -> Chos
             random_state=options.seed,
         )
         return learner.query(
-            candidates.features,
+            candidates.X,
             options.n,
             costs=candidates.cost,
             allowed=candidates.allowed,
@@ -176,41 +160,50 @@ def _unit(options: Suggest, model: TableModel) -> str:
     return unit.replace("y", f"({own})") if own and unit.startswith("y") else unit
 
 
-def _suggestions(model: TableModel, candidates: Candidates, chosen: Chosen) -> list[Suggestion]:
-    """Describe each chosen row, best first."""
-    rows, scores, cost = np.asarray(chosen.indices), chosen.pool_scores, candidates.cost
-    x, scaler = candidates.features[rows], model.estimator.x_scaler_
-    predictive = predict_rows(model.estimator, x, model.encoding, rows + 1)
+def _records(
+    model: TableModel,
+    candidates: Candidates,
+    chosen: Chosen,
+    predictive: Any,
+    answers: Answers,
+    unit: str,
+) -> list[dict[str, Any]]:
+    """Say of each chosen row, best first, what it scores, on its own too, and why."""
+    rows, alone, scaler = np.asarray(chosen.indices), chosen.pool_scores, model.estimator.x_scaler_
     # Without a mean and std of the training rows, no value is known to be unusual.
     is_known = np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0)
-    features = features_of(model.encoding, candidates.features) if is_known else ()
+    features = features_of(model.encoding, candidates.X) if is_known else ()
+    x, records = candidates.X[rows], []
     z = scaler.transform(x)
-    return [
-        Suggestion(
-            row=int(index) + 1,
-            predicted=predictive[at : at + 1],
-            score=float(chosen.scores[at]),
-            alone=float(scores[index]),
-            share_below=float(np.mean(scores < scores[index])),
-            cost=None if cost is None else float(cost[index]),
-            unlike=unlike_training(x[at], z[at], predictive.gap_share[at], features, FAR_STDS),
-        )
-        for at, index in enumerate(rows)
-    ]
+    for at, row in enumerate(rows.tolist()):
+        one = predictive[at : at + 1]
+        record = {
+            "row": row + 1,
+            "score": float(chosen.scores[at]),
+            "score_alone": float(alone[row]),
+            "share_below": float(np.mean(alone < alone[row])),
+            **({} if candidates.cost is None else {"cost": float(candidates.cost[row])}),
+            **{name: values.tolist()[0] for name, values in answers.columns(one).items()},
+        }
+        unlike = unlike_training(x[at], z[at], predictive.gap_share[at], features, FAR_STDS)
+        words = f"{model.encoding.target_name} would be {answers.words(one, model.notes.unit)}"
+        sentences = [words, _scores(record, len(alone), unit)]
+        sentences += [f"Unlike the training rows in {'; '.join(unlike)}"] if unlike else []
+        records.append(record | {"why": ". ".join(sentences) + "."})
+    return records
 
 
-def _record(one: Suggestion, answers: Answers, why: str) -> dict[str, Any]:
-    """Return what is said of a row by name, as plain values."""
-    predicted = answers.columns(one.predicted)
-    return {
-        "row": one.row,
-        "score": one.score,
-        "score_alone": one.alone,
-        "share_below": one.share_below,
-        **({} if one.cost is None else {"cost": one.cost}),
-        **{name: values.tolist()[0] for name, values in predicted.items()},
-        "why": why,
-    }
+def _scores(record: dict[str, Any], n: int, unit: str) -> str:
+    """Word what one of n candidates scores."""
+    score, alone = record["score"], record["score_alone"]
+    percent = np.floor(1000.0 * record["share_below"]) / 10.0  # so that only all is 100 %
+    words = f"It scores {figure(alone)}{' ' * bool(unit)}{unit}"
+    words += f", more than {percent:g} % of the {n} candidates"
+    if abs(score - alone) > 1e-9 * abs(alone):
+        words += f", and {figure(score)} once the rows above are measured"
+    if "cost" in record:
+        words += f"; {figure(score / record['cost'])} for each unit of cost"
+    return words
 
 
 def _as_frame(
@@ -236,31 +229,18 @@ def _show(
     model: TableModel,
     answers: Answers,
     frame: pl.DataFrame,
-    suggestions: Sequence[Suggestion],
+    predictive: Any,
+    records: Sequence[dict[str, Any]],
 ) -> None:
     names = [column.name for column in model.encoding.columns][:MAX_SHOWN_COLUMNS]
     columns, cells = [], []
-    for one in suggestions:
-        own = frame.row(one.row - 1, named=True)
+    for at, record in enumerate(records):
+        own = frame.row(record["row"] - 1, named=True)
         values = [_cell(own[name]) for name in names]
-        answer = answers.brief(model.encoding.target_name, one.predicted)
-        cells.append([str(one.row), *values, *answer.values(), figure(one.score)])
+        answer = answers.brief(model.encoding.target_name, predictive[at : at + 1])
+        cells.append([str(record["row"]), *values, *answer.values(), figure(record["score"])])
         columns = ["row", *names, *answer, "score"]
     print_table(title, columns, cells, right=range(len(columns)))
-
-
-def _reason(one: Suggestion, answers: Answers, model: TableModel, n: int, unit: str) -> str:
-    """Word why one of n candidates is worth measuring; first what is predicted of it."""
-    words = answers.words(one.predicted, model.notes.unit)
-    scores = f"It scores {figure(one.alone)}{' ' * bool(unit)}{unit}"
-    percent = np.floor(1000.0 * one.share_below) / 10.0  # so that only all is 100 %
-    scores += f", more than {percent:g} % of the {n} candidates"
-    if abs(one.score - one.alone) > 1e-9 * abs(one.alone):
-        scores += f", and {figure(one.score)} once the rows above are measured"
-    if one.cost is not None:
-        scores += f"; {figure(one.score / one.cost)} for each unit of cost"
-    unlike = [f"Unlike the training rows in {'; '.join(one.unlike)}"] if one.unlike else []
-    return ". ".join([f"{model.encoding.target_name} would be {words}", scores, *unlike]) + "."
 
 
 def _meets(frame: pl.DataFrame, text: str, source: str) -> Bool[np.ndarray, " n"]:
