@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
@@ -113,13 +113,19 @@ def reliability(pred: ClassPredictive, y: np.ndarray, n_bins: int = 15) -> Relia
     """Group rows into bins of equal width by the probability of their most probable class."""
     if n_bins < 1:
         raise ValueError(f"n_bins must be an int >= 1, got {n_bins!r}")
-    right = _codes(pred, y) == pred.proba.argmax(axis=1)
-    bins = np.minimum((pred.confidence * n_bins).astype(int), n_bins - 1)
-    count = np.bincount(bins, minlength=n_bins)
+    return grouped(pred.confidence, _codes(pred, y) == pred.proba.argmax(axis=1), n_bins)
+
+
+def grouped(
+    probability: Float[np.ndarray, " n"], happened: Bool[np.ndarray, " n"], n_bins: int
+) -> Reliability:
+    """Group rows into bins of equal width by the probability of an event; those that hold some."""
+    bins = np.minimum((probability * n_bins).astype(int), n_bins - 1)
+    count = np.bincount(bins)
     filled = count > 0
-    sums = (np.bincount(bins, weights=w, minlength=n_bins) for w in (pred.confidence, right))
-    confidence, hits = (total[filled] / count[filled] for total in sums)
-    return Reliability(confidence, hits, count[filled])
+    sums = (np.bincount(bins, weights=w)[filled] for w in (probability, happened))
+    mean, share = (total / count[filled] for total in sums)
+    return Reliability(mean, share, count[filled])
 
 
 def expected_calibration_error(pred: ClassPredictive, y: np.ndarray, n_bins: int = 15) -> float:

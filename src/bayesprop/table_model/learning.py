@@ -213,7 +213,7 @@ def _fit(
                 return judge(estimator, encoding, train, test, place, with_peers=request.with_peers)
         if going.stop.is_set():
             return INTERRUPTED
-        return judged_in_folds(request, len(train.y), parts, make, place, listener)
+        return judged_in_folds(request, parts, make, place, listener)
 
     judged = _or_without(judge_it, listener)
     rule, unreached = _rule(request.asked, positive, judged)

@@ -143,7 +143,7 @@ class TableModel:
         `pandas.DataFrame` of it shows one column a model.
         """
         with in_python_words():
-            rows = self._rows_to_judge(table, allow_missing_columns)
+            rows = replace(self, allow_absent=allow_missing_columns).rows_to_judge(table)
             scores = self.scores(self.predictive(rows), rows)
         warn_in_python(rows.remarks)
         return scores
@@ -160,16 +160,12 @@ class TableModel:
             self.report_fit(path)
             return
         with in_python_words():
-            rows = self._rows_to_judge(table, allow_missing_columns)
+            rows = replace(self, allow_absent=allow_missing_columns).rows_to_judge(table)
             self.report_rows(path, rows, self.notes.command, table_name(table))
         warn_in_python(rows.remarks)
 
     def _encoded(self, table: Any, allow_absent: bool) -> Encoded:
         return replace(self, allow_absent=allow_absent).encode(self.read(table))
-
-    def _rows_to_judge(self, table: Any, allow_absent: bool) -> Rows:
-        model = replace(self, allow_absent=allow_absent)
-        return model.rows_to_judge(self.read(table), table)
 
     def answers(
         self,
@@ -243,10 +239,10 @@ class TableModel:
             raise InputError(f"no row of {table_name(source)} has a value of {target}")
         return rows
 
-    def rows_to_judge(self, frame: pl.DataFrame, source: Any) -> Rows:
-        """Encode the rows that have a target; remark on those that the model knows."""
-        rows = self.rows_of(frame, source)
-        seen = self.seen_before(rows.y, source)
+    def rows_to_judge(self, table: Any) -> Rows:
+        """Read and encode the rows that have a target; remark on those that the model knows."""
+        rows = self.rows_of(self.read(table, self.encoding.rows), table)
+        seen = self.seen_before(rows.y, table)
         if seen is None:
             return rows
         where = "; `bayesprop inspect` shows the held-out ones" if self.notes.held_out else ""
