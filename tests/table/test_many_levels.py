@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import polars as pl
 import pytest
+from stored_encoding import stored_and_back
 
 from bayesprop.table.columns import column_from_dict, fit_column
 from bayesprop.table.division import HoldOut, divide
@@ -48,7 +47,7 @@ def test_levels_are_shrunken_means_and_log_rows(frame):
     assert encoding.text_columns == ("town",)
     assert "column 'town': 60 levels, each used as the mean price of its rows" in encoding.report[0]
     new = pl.DataFrame({"x": 0.0, "town": ["T07", "T31", "Paris", None]})
-    again = TableEncoding.from_dict(json.loads(json.dumps(encoding.to_dict())))
+    again = stored_and_back(encoding)
     assert again == encoding
     X, warnings = again.encode(new)
     prior = frame.drop_nulls("town")["price"].mean()
