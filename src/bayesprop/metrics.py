@@ -177,26 +177,27 @@ def summary(
     group
         Labels of rows that are not independent, (n,) (clusters: Liang & Zeger 1986).
     """
-    each = _of_classes(pred, y) if isinstance(pred, ClassPredictive) else _of_numbers(pred, y)
+    is_class = isinstance(pred, ClassPredictive)
+    each = _of_classes(pred, y) if is_class else _of_numbers(pred, y)
     values = {name: float(np.mean(rows)) for name, rows in each.items()}
     errors = {
         name: clustered_error(rows, group) for name, rows in each.items() if np.isfinite(rows).all()
     }
-    if isinstance(pred, ClassPredictive):
+    if is_class:
         values["calibration_error"] = expected_calibration_error(pred, y)
     else:
         values["rmse"] = root = float(np.sqrt(values["rmse"]))
         errors["rmse"] *= 0.5 / root if root > 0.0 else 0.0
         values["calibration_error"] = calibration_error(pred, y)
     values["epistemic_share"] = pred.epistemic_share
-    if isinstance(pred, ClassPredictive) and len(pred.classes) == 2:
+    if is_class and len(pred.classes) == 2:
         of = ranking(pred, y)
         values |= {"average_precision": of.average_precision, "roc_auc": of.roc_auc}
         errors |= {
             "average_precision": _beyond_rounding(of.average_precision_se, 1.0),
             "roc_auc": _beyond_rounding(of.roc_auc_se, 1.0),
         }
-    if isinstance(pred, ClassPredictive) and is_mostly_one_class(y):
+    if is_class and is_mostly_one_class(y):
         accuracy = values.pop("accuracy")
         ranks = {name: values[name] for name in ("average_precision", "roc_auc") if name in values}
         values = ranks | values | {"accuracy": accuracy}
