@@ -41,51 +41,21 @@ if TYPE_CHECKING:
     from bayesprop.table_model.from_python import fit, load
     from bayesprop.table_model.model import TableModel
 
-_HOMES = {
-    "ActiveLearner": "bayesprop.decisions.active_learner",
-    "BatchEPRegressor": "bayesprop.estimators.batch_ep",
-    "BayesByBackpropClassifier": "bayesprop.estimators.bayes_by_backprop",
-    "BayesByBackpropRegressor": "bayesprop.estimators.bayes_by_backprop",
-    "BayesianLinearRegressor": "bayesprop.estimators.linear_regression",
-    "BayesianLogisticClassifier": "bayesprop.estimators.logistic_regression",
-    "BayesianMLPClassifier": "bayesprop.estimators.bayesian_mlp",
-    "BayesianMLPRegressor": "bayesprop.estimators.bayesian_mlp",
-    "ClassPredictive": "bayesprop.model.class_predictive",
-    "ClosedFormVIClassifier": "bayesprop.estimators.closed_form_vi",
-    "ClosedFormVIRegressor": "bayesprop.estimators.closed_form_vi",
-    "ConformalClassifier": "bayesprop.decisions.conformal",
-    "ConformalRegressor": "bayesprop.decisions.conformal",
-    "DeepEnsembleClassifier": "bayesprop.estimators.deep_ensemble",
-    "DeepEnsembleRegressor": "bayesprop.estimators.deep_ensemble",
-    "DurableBandit": "bayesprop.decisions.durable_bandit",
-    "EBPClassifier": "bayesprop.estimators.ebp",
-    "EpsilonGreedy": "bayesprop.decisions.bandits",
-    "GaussianPredictive": "bayesprop.model.predictive",
-    "GravesVIClassifier": "bayesprop.estimators.graves_vi",
-    "GravesVIRegressor": "bayesprop.estimators.graves_vi",
-    "Greedy": "bayesprop.decisions.bandits",
-    "LaplaceClassifier": "bayesprop.estimators.laplace",
-    "LaplaceRegressor": "bayesprop.estimators.laplace",
-    "MCDropoutClassifier": "bayesprop.estimators.mc_dropout",
-    "MCDropoutRegressor": "bayesprop.estimators.mc_dropout",
-    "MCMCClassifier": "bayesprop.estimators.mcmc",
-    "MCMCRegressor": "bayesprop.estimators.mcmc",
-    "MixturePredictive": "bayesprop.model.predictive",
-    "PBPClassifier": "bayesprop.estimators.pbp",
-    "PBPRegressor": "bayesprop.estimators.pbp",
-    "PointNetworkClassifier": "bayesprop.estimators.point_network",
-    "PointNetworkRegressor": "bayesprop.estimators.point_network",
-    "Predictive": "bayesprop.model.predictive",
-    "TableModel": "bayesprop.table_model.model",
-    "ThompsonSampler": "bayesprop.decisions.bandits",
-    "UpperConfidence": "bayesprop.decisions.bandits",
-    "fit": "bayesprop.table_model.from_python",
-    "fit_shards": "bayesprop.scale.shards",
-    "load": "bayesprop.table_model.from_python",
-    "merge": "bayesprop.scale.merging",
-    "prune": "bayesprop.estimators.pruning",
-    "time_limit": "bayesprop.model.progress",
+_NAMES = {
+    "decisions.active_learner": "ActiveLearner",
+    "decisions.bandits": "EpsilonGreedy Greedy ThompsonSampler UpperConfidence",
+    "decisions.conformal": "ConformalClassifier ConformalRegressor",
+    "decisions.durable_bandit": "DurableBandit",
+    "estimators.pruning": "prune",
+    "model.class_predictive": "ClassPredictive",
+    "model.predictive": "GaussianPredictive MixturePredictive Predictive",
+    "model.progress": "time_limit",
+    "scale.merging": "merge",
+    "scale.shards": "fit_shards",
+    "table_model.from_python": "fit load",
+    "table_model.model": "TableModel",
 }
+"""Public names but those of estimators, which `catalogue` knows, by their module."""
 
 __all__ = [
     "ActiveLearner",
@@ -135,15 +105,26 @@ __all__ = [
 ]
 
 
+def _homes() -> dict[str, str]:
+    """Return the module of every public name."""
+    from bayesprop.catalogue import METHODS
+
+    estimators = [home for method in METHODS.values() for home in method.homes.values()]
+    homes = {name: module for module, _, name in (home.partition(":") for home in estimators)}
+    of_others = ((name, module) for module, names in _NAMES.items() for name in names.split())
+    return homes | {name: f"bayesprop.{module}" for name, module in of_others}
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name where it lives, the first time it is asked for."""
-    if name not in _HOMES:
+    home = _homes().get(name)
+    if home is None:
         raise AttributeError(f"module 'bayesprop' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     """List the public names without importing them."""
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *__all__})

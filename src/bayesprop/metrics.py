@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import Predictive
@@ -113,13 +113,19 @@ def reliability(pred: ClassPredictive, y: np.ndarray, n_bins: int = 15) -> Relia
     """Group rows into bins of equal width by the probability of their most probable class."""
     if n_bins < 1:
         raise ValueError(f"n_bins must be an int >= 1, got {n_bins!r}")
-    right = _codes(pred, y) == pred.proba.argmax(axis=1)
-    bins = np.minimum((pred.confidence * n_bins).astype(int), n_bins - 1)
-    count = np.bincount(bins, minlength=n_bins)
+    return grouped(pred.confidence, _codes(pred, y) == pred.proba.argmax(axis=1), n_bins)
+
+
+def grouped(
+    probability: Float[np.ndarray, " n"], happened: Bool[np.ndarray, " n"], n_bins: int
+) -> Reliability:
+    """Group rows into bins of equal width by the probability of an event; those that hold some."""
+    bins = np.minimum((probability * n_bins).astype(int), n_bins - 1)
+    count = np.bincount(bins)
     filled = count > 0
-    sums = (np.bincount(bins, weights=w, minlength=n_bins) for w in (pred.confidence, right))
-    confidence, hits = (total[filled] / count[filled] for total in sums)
-    return Reliability(confidence, hits, count[filled])
+    sums = (np.bincount(bins, weights=w)[filled] for w in (probability, happened))
+    mean, share = (total / count[filled] for total in sums)
+    return Reliability(mean, share, count[filled])
 
 
 def expected_calibration_error(pred: ClassPredictive, y: np.ndarray, n_bins: int = 15) -> float:
@@ -141,24 +147,14 @@ def is_mostly_one_class(y: np.ndarray) -> bool:
     return bool(np.max(np.unique(y, return_counts=True)[1]) > _MOSTLY_ONE_CLASS * len(y))
 
 
-def ranking(pred: ClassPredictive, y: np.ndarray, positive: int = 1) -> Areas:
-    """Return average precision and area under the ROC curve of one class against the others.
-
-    positive
-        Its place among the classes.
-    """
-    return areas(pred.proba[:, positive], _codes(pred, y) == positive)
+def ranking(pred: ClassPredictive, y: np.ndarray) -> Areas:
+    """Return average precision and area under the ROC curve of the positive one of two classes."""
+    return areas(pred.proba[:, pred.positive], _codes(pred, y) == pred.positive)
 
 
-def summarise(
-    pred: Predictive | ClassPredictive, y: np.ndarray, positive: int | None = None
-) -> dict[str, float]:
-    """Return the figures that a report shows, by name, the most telling first.
-
-    positive
-        Place of the class that average precision is of, where there are two; None: the second.
-    """
-    return summary(pred, y, positive=positive).values
+def summarise(pred: Predictive | ClassPredictive, y: np.ndarray) -> dict[str, float]:
+    """Return the figures that a report shows, by name, the most telling first."""
+    return summary(pred, y).values
 
 
 class Summary(NamedTuple):
@@ -172,7 +168,6 @@ def summary(
     pred: Predictive | ClassPredictive,
     y: np.ndarray,
     group: np.ndarray | None = None,
-    positive: int | None = None,
 ) -> Summary:
     """Return the figures that a report shows, with what chance does to them.
 
@@ -181,29 +176,28 @@ def summary(
 
     group
         Labels of rows that are not independent, (n,) (clusters: Liang & Zeger 1986).
-    positive
-        Place of the class that average precision is of, where there are two; None: the second.
     """
-    each = _of_classes(pred, y) if isinstance(pred, ClassPredictive) else _of_numbers(pred, y)
+    is_class = isinstance(pred, ClassPredictive)
+    each = _of_classes(pred, y) if is_class else _of_numbers(pred, y)
     values = {name: float(np.mean(rows)) for name, rows in each.items()}
     errors = {
         name: clustered_error(rows, group) for name, rows in each.items() if np.isfinite(rows).all()
     }
-    if isinstance(pred, ClassPredictive):
+    if is_class:
         values["calibration_error"] = expected_calibration_error(pred, y)
     else:
         values["rmse"] = root = float(np.sqrt(values["rmse"]))
         errors["rmse"] *= 0.5 / root if root > 0.0 else 0.0
         values["calibration_error"] = calibration_error(pred, y)
     values["epistemic_share"] = pred.epistemic_share
-    if isinstance(pred, ClassPredictive) and len(pred.classes) == 2:
-        of = ranking(pred, y, 1 if positive is None else positive)
+    if is_class and len(pred.classes) == 2:
+        of = ranking(pred, y)
         values |= {"average_precision": of.average_precision, "roc_auc": of.roc_auc}
         errors |= {
             "average_precision": _beyond_rounding(of.average_precision_se, 1.0),
             "roc_auc": _beyond_rounding(of.roc_auc_se, 1.0),
         }
-    if isinstance(pred, ClassPredictive) and is_mostly_one_class(y):
+    if is_class and is_mostly_one_class(y):
         accuracy = values.pop("accuracy")
         ranks = {name: values[name] for name in ("average_precision", "roc_auc") if name in values}
         values = ranks | values | {"accuracy": accuracy}

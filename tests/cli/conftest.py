@@ -26,6 +26,7 @@ class Result(NamedTuple):
         def refuse(constant: str) -> None:
             raise AssertionError(f"{constant} in JSON")
 
+        assert self.out.count("\n") == 1, "one object on one line"
         return json.loads(self.out, parse_constant=refuse)
 
     @property

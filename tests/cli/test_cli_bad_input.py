@@ -17,19 +17,11 @@ ROWS = "".join(f"{i},{i * i % 7},{2 * i}\n" for i in range(20))
 FAST = ("--method", "pbp", "--hidden", "5", "--epochs", "5", "--quiet")
 
 
-@pytest.mark.parametrize(
-    ("text", "target", "expected"),
-    [
-        pytest.param(HEADER + ROWS + "1,2\n", "y", "line 22", id="ragged row"),
-        pytest.param(HEADER + ROWS, "z", "no column 'z'", id="no such target"),
-    ],
-)
-def test_bad_tables(cli, tmp_path, text, target, expected):
+def test_a_table_that_cannot_be_read_leaves_nothing(cli, tmp_path):
     table, out = tmp_path / "t.csv", tmp_path / "m.bayesprop"
-    table.write_text(text)
-    result = cli("fit", table, "--target", target, "--out", out, *FAST)
-    assert result.code == 2
-    assert expected in result.error
+    table.write_text(HEADER + ROWS + "1,2\n")
+    result = cli("fit", table, "--target", "y", "--out", out, *FAST)
+    assert "line 22" in result.refusal
     assert result.out == ""
     assert list(tmp_path.iterdir()) == [table]
 
@@ -227,14 +219,6 @@ def test_rows_of_weight_zero_judge_nothing(cli, tmp_path):
     assert any("was fitted on" in one for one in learnt["warnings"])
     assert "has learnt these 90 rows" in cli("evaluate", tmp_path / "m", tmp_path / "w.csv").err
     assert learnt["before"]["constant"]["rmse"] < 20.0
-
-
-def test_numbers_with_a_stray_word_are_used_as_categories_aloud(cli, tmp_path):
-    rows = "".join(f"{'some' if i == 5 else i % 4},{i % 4}.5\n" for i in range(60))
-    (tmp_path / "t.csv").write_text("rooms,y\n" + rows)
-    fit = ("fit", tmp_path / "t.csv", "--target", "y", "--method", "linear", "--json")
-    told = cli(*fit, "--task", "regression", "--out", tmp_path / "m")
-    assert any("column 'rooms' holds numbers, but 'some'" in one for one in told.json["warnings"])
 
 
 def test_rows_that_were_learnt_before_are_known_again(cli, tmp_path):

@@ -14,7 +14,6 @@ from bayesprop import PBPClassifier
 from bayesprop.cli import main
 from bayesprop.store import load_model
 from bayesprop.table_model.notes import Notes
-from bayesprop.table_model.request import DEFAULT_METHOD
 
 NAMES = ["plain", "with, comma", 'with "quote"', "日本 é", " <b>bold</b>", "[red]", "a;b|c"]
 FAST = ("--method", "pbp", "--hidden", "5", "--epochs", "10")
@@ -122,6 +121,8 @@ def test_evaluate_counts_what_was_taken_for_what(cli, animals, tmp_path):
     assert counts.sum(axis=0).tolist() == [predicted.count(one) for one in ("cat", "dog", "emu")]
     accuracy = np.trace(counts) / 30
     assert math.isclose(told["metrics"]["model"]["accuracy"], accuracy)
+    assert cli("report", model, later, "--out", tmp_path / "r.html").code == 0
+    assert "emu" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_inspect_lists_the_classes_and_reproduces_the_model(cli, animals, tmp_path):
@@ -306,19 +307,3 @@ def test_odd_pictures_in_a_model_file_count_as_not_noted(animals, notes):
     whole = {"image_shape": [1, 2], "image_pixels": [0, 1]}
     assert Notes(replace(saved, metadata=whole)).picture == whole
     assert Notes(replace(saved, metadata=notes)).picture == {}
-
-
-def test_iris_with_the_method_that_fit_takes_by_itself(cli, tmp_path):
-    model, page = tmp_path / "iris.bayesprop", tmp_path / "iris.html"
-    words = ("fit", "iris", "--test-fraction", "0.2", "--quiet", "--out", model, "--epochs", "40")
-    assert cli(*words).code == 0
-    told = cli("inspect", model, "--json").json
-    assert told["method"] == DEFAULT_METHOD["classification"]
-    assert (told["target"], told["rows"]) == ("species", {"train": 120, "held_out": 30})
-    scores = told["held_out"]
-    assert scores["model"]["accuracy"] > 0.8
-    assert scores["model"]["log_likelihood"] > 0.5 * scores["constant"]["log_likelihood"]
-    result = cli("report", model, "iris", "--out", page)
-    assert result.code == 0, result.err
-    assert "fitted on 120 of these 150 rows" in result.err
-    assert "versicolor" in page.read_text(encoding="utf-8")

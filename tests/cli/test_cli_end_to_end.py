@@ -163,13 +163,6 @@ def test_catalogues(cli):
     assert "10 classes" in shown
 
 
-def test_json_is_one_object_on_one_line(cli, house_model):
-    for words in (("inspect", house_model), ("methods",), ("datasets",)):
-        out = cli(*words, "--json").out
-        assert out.count("\n") == 1
-        assert isinstance(json.loads(out), dict)
-
-
 def test_data_sets_are_tables_by_name(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "diabetes").mkdir()  # a folder of that name is not in the way

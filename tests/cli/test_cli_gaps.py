@@ -20,7 +20,7 @@ def later(tmp_path):
     return path
 
 
-def test_predictions_say_what_gaps_cost(cli, house_model, later):
+def test_predictions_say_what_gaps_cost_where_there_are_any(cli, house_model, later, tmp_path):
     result = cli("predict", house_model, later)
     shares = [float(row["gap_share"]) for row in result.rows]
     assert shares[0] == 0.0
@@ -28,9 +28,6 @@ def test_predictions_say_what_gaps_cost(cli, house_model, later):
     std = [float(row["std"]) for row in result.rows]
     assert std[3] > std[0]
     assert "1 row with a level that the training data did not have ('Atlantis')" in result.err
-
-
-def test_complete_tables_have_no_such_column(cli, house_model, later, tmp_path):
     first = tmp_path / "first.csv"
     first.write_text("\n".join(later.read_text().splitlines()[:2]))
     assert "gap_share" not in cli("predict", house_model, first).rows[0]

@@ -8,21 +8,9 @@ import sys
 import pytest
 
 from bayesprop import __version__
-from bayesprop.cli import main
+from bayesprop.cli import app, main
 
-COMMANDS = (
-    "fit",
-    "predict",
-    "compare",
-    "suggest",
-    "update",
-    "evaluate",
-    "report",
-    "inspect",
-    "methods",
-    "datasets",
-    "reproduce",
-)
+COMMANDS = [one.name for one in app.registered_commands]
 HEAVY = "numpy scipy jax numba sklearn polars pandas matplotlib rich jinja2 safetensors joblib"
 
 

@@ -67,9 +67,8 @@ def test_why_names_numbers_and_columns(cli, house_model, candidates):
         "is what the model does not know",
         "more than 99 % of the 100 candidates",
         "unlike the training rows in",
-        "area 2000, ",
-        "standard deviations above their mean",
-        "town, which is missing or of a new level",
+        "town missing (",
+        "% of the doubt); area = 2,000 (+",
     ):
         assert words.lower() in why.lower()
     assert "once the rows above are measured" in result.out

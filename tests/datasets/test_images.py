@@ -59,6 +59,10 @@ def test_pictures_of_a_folder_keep_their_division_and_order(monkeypatch, tmp_pat
     np.testing.assert_array_equal(images.test_x, arrays["test_images"])
     np.testing.assert_array_equal(images.train_y, arrays["train_labels"])
     np.testing.assert_array_equal(images.test_y, arrays["test_labels"])
+    loaded = registry.load("mnist")
+    assert loaded.X.dtype == np.uint8
+    column = loaded.X[:, loaded.feature_names.index("pixel_3_20")]
+    np.testing.assert_array_equal(column[:30], arrays["train_images"][:, 3, 20])
 
 
 def test_codes_of_goods_are_their_published_ones(monkeypatch, tmp_path):
@@ -68,15 +72,6 @@ def test_codes_of_goods_are_their_published_ones(monkeypatch, tmp_path):
     np.testing.assert_array_equal(images.train_y, arrays["train_labels"])
     assert images.class_names[9] == "Ankle boot"
     assert registry.load("fashion").y[9] == "Ankle boot"
-
-
-def test_pictures_are_tables_with_a_column_a_pixel(monkeypatch, tmp_path):
-    arrays = few_pictures()
-    pictures_in(tmp_path, monkeypatch, **arrays)
-    loaded = registry.load("mnist")
-    assert loaded.X.dtype == np.uint8
-    column = loaded.X[:, loaded.feature_names.index("pixel_3_20")]
-    np.testing.assert_array_equal(column[:30], arrays["train_images"][:, 3, 20])
 
 
 @pytest.mark.parametrize(

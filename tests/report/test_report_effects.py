@@ -140,7 +140,7 @@ def test_the_doubt_about_a_probability_is_its_variance_over_the_posterior(n_clas
     members = np.stack([mean + away, mean - away])
     entropy = -np.mean(np.sum(members * np.log(members), axis=2), axis=0)
     predicted = ClassPredictive(mean, entropy, np.arange(n_classes))
-    found = probabilities(predicted.classes).quantities(predicted)[n_classes:].T
+    found = probabilities(predicted).quantities(predicted)[n_classes:].T
     exact = members.var(axis=0)
     if n_classes == 2:
         np.testing.assert_allclose(found, exact, rtol=2e-3)

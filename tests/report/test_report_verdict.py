@@ -105,6 +105,9 @@ def test_too_few_rows_to_tell_are_not_called_calibrated():
         "Of 400 rows, chance alone moves the share inside 90 % intervals by 3.0"
         in verdicts[400].details[0]
     )
+    for n, tone in ((30, "unknown"), (1000, "good")):
+        model = predictive(np.tile([0.8, 0.2], (n, 1)))
+        assert of_classes(model, np.where(np.arange(n) % 5, "c0", "c1")).tone == tone
 
 
 def test_a_target_hit_exactly_is_not_called_a_fault():
@@ -177,13 +180,6 @@ def test_few_rows_are_not_judged_and_certainty_does_not_break_it():
     certain = predictive(np.tile([1.0, 0.0], (50, 1)))
     assert of_classes(certain, np.array(["c0"] * 50)).tone == "good"
     assert of_classes(certain, np.array(["c0"] * 49 + ["c1"])).tone == "caution"
-
-
-def test_of_classes_too_few_rows_to_tell_are_not_called_calibrated():
-    for n, tone in ((30, "unknown"), (1000, "good")):
-        model = predictive(np.tile([0.8, 0.2], (n, 1)))
-        y = np.where(np.arange(n) % 5, "c0", "c1")
-        assert of_classes(model, y).tone == tone
 
 
 @pytest.mark.parametrize(("sign", "side"), [(1.0, "high"), (-1.0, "low")])

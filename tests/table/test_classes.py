@@ -1,11 +1,11 @@
 import datetime
-import json
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_encoding import stored_and_back
 
 from bayesprop.table.classes import choose_task, class_codes, fit_classes
 from bayesprop.table.division import HoldOut, divide
@@ -28,10 +28,6 @@ def fitted(values, task=None):
 def divided(values, task=None):
     frame = pl.DataFrame({"x": X[: len(values)], "y": values})
     return divide(frame, "y", task, HoldOut(0.0))
-
-
-def stored_and_back(encoding):
-    return TableEncoding.from_dict(json.loads(json.dumps(encoding.to_dict())))
 
 
 @pytest.mark.parametrize(

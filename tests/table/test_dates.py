@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from bayesprop.table.dates import DateColumn, fit_dates, form_of
-from bayesprop.table.division import moments_of
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
 
@@ -95,12 +94,6 @@ def test_a_model_reads_later_dates_as_the_first():
     for change in ({"parts": ["month"]}, {"parts": []}, {"form": "%q"}):
         with pytest.raises(ValueError, match="values that none has"):
             TableEncoding.from_dict(forged | {"columns": [forged["columns"][0] | change]})
-
-
-def test_rows_are_ordered_by_any_of_them():
-    days = ["31.12.2023", "01.02.2024", "30.06.2023"]
-    assert np.argsort(moments_of(pl.Series("d", days))).tolist() == [2, 0, 1]
-    assert np.argsort(moments_of(pl.Series("d", ["3", "1", "2"]))).tolist() == [1, 2, 0]
 
 
 def test_days_of_one_digit_at_the_end_are_days():

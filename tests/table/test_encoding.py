@@ -1,11 +1,11 @@
 import datetime
-import json
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_encoding import stored_and_back
 
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
@@ -23,10 +23,6 @@ def table(*columns):
 
 def divided(frame):
     return divide(frame, "y", None, HoldOut(0.0))
-
-
-def stored_and_back(encoding):
-    return TableEncoding.from_dict(json.loads(json.dumps(encoding.to_dict())))
 
 
 def refusal(frame, target="y", task=None):

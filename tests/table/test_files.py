@@ -79,10 +79,11 @@ def test_a_table_of_a_base_is_named(tmp_path):
 @pytest.mark.parametrize("kind", ["parquet", "feather", "jsonl", "db", "xlsx", "csv.gz", "csv.xz"])
 def test_damaged_files_are_said_to_be_in_one_line(kind, tmp_path):
     path = tmp_path / f"t.{kind}"
-    path.write_bytes(b"{ not what it is called")
-    with pytest.raises(TableError, match=r"t\.") as found:
-        read_table(str(path))
-    assert "\n" not in str(found.value)
+    for content in (b"{ not what it is called", b"PAR1 and nothing", b""):
+        path.write_bytes(content)
+        with pytest.raises(TableError, match=r"t\.") as found:
+            read_table(str(path))
+        assert "\n" not in str(found.value)
 
 
 def test_a_column_of_a_base_may_hold_anything(tmp_path):

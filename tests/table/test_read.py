@@ -37,35 +37,20 @@ def test_standard_streams(monkeypatch, capfdbinary):
     assert frame.to_dict(as_series=False) == {"a": [1], "b": [2]}
     write_table(frame, "-")
     assert capfdbinary.readouterr().out == b"a,b\n1,2\n"
-
-
-def test_empty_standard_input_is_named(monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
     with pytest.raises(TableError, match="standard input is empty"):
         read_table("-")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("t.doc", b"PK", "must end in .csv, .tsv, .parquet,"),
-        ("t.parquet", b"PAR1 and nothing", "is not a readable .parquet file"),
-        ("t.parquet", b"", "is not a readable .parquet file"),
-        ("t.csv", b"", "is empty"),
-    ],
-)
-def test_files_that_are_no_tables(tmp_path, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(TableError, match=message) as caught:
-        read_table(str(tmp_path / name))
-    assert "\n" not in str(caught.value)
-
-
 def test_missing_files_and_folders(tmp_path):
+    (tmp_path / "t.doc").write_bytes(b"PK")
+    with pytest.raises(TableError, match=r"must end in \.csv, \.tsv, \.parquet,"):
+        read_table(str(tmp_path / "t.doc"))
     with pytest.raises(TableError, match=r"there is no file '.*nothing.csv'$"):
         read_table(str(tmp_path / "nothing.csv"))
+    (tmp_path / "none").mkdir()
     with pytest.raises(TableError, match="is a folder without"):
-        read_table(str(tmp_path))
+        read_table(str(tmp_path / "none"))
     write_table(FRAME.head(0), str(tmp_path / "t.parquet"))
     with pytest.raises(TableError, match="has no rows"):
         read_table(str(tmp_path / "t.parquet"))

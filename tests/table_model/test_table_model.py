@@ -229,7 +229,7 @@ def test_ordered_categories_are_taken_for_ordered_classes():
     )
     plain = bayesprop.fit(frame, target_kind="classes", **asked)
     assert plain.estimator.order is None
-    with pytest.raises(ValueError, match="interval and quantiles are for numbers and ordered"):
+    with pytest.raises(ValueError, match="interval is for numbers and ordered"):
         plain.predict(frame, interval=0.5)
     as_input = bayesprop.fit(frame, target="heating", method="logistic")
     assert any(name.startswith("size") for name in as_input.encoding.feature_names)

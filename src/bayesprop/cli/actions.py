@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from bayesprop.cli import completion
-from bayesprop.cli.options import argument, column, option, repeated, switch, time_limit
+from bayesprop.cli.options import argument, column, option, output, repeated, switch, time_limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,9 +134,7 @@ class Fit(Learning, WithJson, WithRemarks):
         "bayesprop fit loans.csv -t default --positive yes --cost fn=10,fp=1 -o l.bayesprop",
     )
 
-    out: Path = option(
-        "Where the model goes, e.g. m.bayesprop.", "--out", "-o", default=MISSING, metavar="FILE"
-    )
+    out: Path = output("Where the model goes, e.g. m.bayesprop.", MISSING)
     method: str | None = option(
         "One of those that `bayesprop methods` lists. Default: one for the task.",
         metavar="NAME",
@@ -200,13 +198,7 @@ class Predict(OfTable, OfModel):
         "bayesprop predict m.bayesprop new.csv --cost fn=10,fp=1               (two classes)",
     )
 
-    out: str = option(
-        "A .csv, .tsv, .jsonl or .parquet file; - for stdout.",
-        "--out",
-        "-o",
-        default="-",
-        metavar="FILE",
-    )
+    out: str = output("A .csv, .tsv, .jsonl or .parquet file; - for stdout.", "-")
     interval: tuple[float, ...] = repeated(
         "Share of new observations that the interval should hold; repeatable. Default: 0.9.",
         metavar="COVERAGE",
@@ -321,9 +313,7 @@ class Suggest(OfModel, WithSeed):
     reference: str | None = option(
         "Rows whose predictions matter: expected-entropy-reduction.", metavar="TABLE"
     )
-    out: Path | None = option(
-        "A .csv, .tsv, .jsonl or .parquet file.", "--out", "-o", metavar="FILE"
-    )
+    out: Path | None = output("A .csv, .tsv, .jsonl or .parquet file.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,13 +330,7 @@ class Report(OfTable, OfModel):
     summary: ClassVar = "Write an HTML page that judges a model on a table."
     examples: ClassVar = ("bayesprop report houses.bayesprop later.csv --out report.html",)
 
-    out: Path = option(
-        "Where the page goes (.html).",
-        "--out",
-        "-o",
-        default=Path("report.html"),
-        metavar="FILE",
-    )
+    out: Path = output("Where the page goes (.html).", Path("report.html"))
 
 
 @dataclass(frozen=True, kw_only=True)

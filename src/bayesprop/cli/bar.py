@@ -9,7 +9,6 @@ import math
 import sys
 import time
 from threading import Event, Thread
-from types import TracebackType
 from typing import Self
 
 BAR_AFTER, LINE_EVERY = 2.0, 10.0
@@ -37,12 +36,7 @@ class Display:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Take the bar away."""
         self._done.set()
         self._thread.join()

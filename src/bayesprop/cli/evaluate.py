@@ -21,7 +21,7 @@ def run(options: Evaluate) -> None:
     """Predict every row that has a target and compare."""
     model = open_model(options.model, allow_absent=options.allow_missing_columns)
     with progress(f"evaluating {options.table}", quiet=options.quiet):
-        rows = model.rows_to_judge(model.read(options.table, model.encoding.rows), options.table)
+        rows = model.rows_to_judge(options.table)
         predictive = model.predictive(rows)
         scores, errors = model.scores(predictive, rows), model.errors(predictive, rows)
         decided = _decided(model, predictive, rows)

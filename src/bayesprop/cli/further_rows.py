@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from bayesprop.cli import completion
 from bayesprop.cli.actions import OfModel, OfTable, WithJson, WithRemarks
-from bayesprop.cli.options import argument, option, repeated
+from bayesprop.cli.options import argument, option, output, repeated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +37,7 @@ class Update(OfTable, OfModel):
         "linear, logistic). Default: nothing is forgotten.",
         metavar="ROWS",
     )
-    out: Path | None = option(
-        "Where it goes. Default: MODEL itself.", "--out", "-o", metavar="FILE"
-    )
+    out: Path | None = output("Where it goes. Default: MODEL itself.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,4 +60,4 @@ class Merge(WithJson, WithRemarks):
     start: Path | None = option(
         "The model that all of them went on from; its rows count once.", metavar="FILE"
     )
-    out: Path = option("Where the model goes.", "--out", "-o", default=MISSING, metavar="FILE")
+    out: Path = output("Where the model goes.", MISSING)

@@ -41,6 +41,11 @@ def switch(help: str, *flags: str) -> Any:
     return option(help, *flags, default=False)
 
 
+def output(help: str, default: Any = None) -> Any:
+    """Declare a field of the file that something is written to."""
+    return option(help, "--out", "-o", default=default, metavar="FILE")
+
+
 def argument(
     metavar: str, help: str, complete: Callable[[str], list[str]] | None = None, **default: Any
 ) -> Any:

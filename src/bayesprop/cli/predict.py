@@ -23,14 +23,7 @@ from bayesprop.scale.large_table import large_table
 from bayesprop.table.encoding import Rows
 from bayesprop.table.errors import did_you_mean, listing, one_line
 from bayesprop.table.write import PARQUET, check_kind, write_table
-from bayesprop.table_model.answers import (
-    Answers,
-    ClassAnswers,
-    Decision,
-    NumberAnswers,
-    answers_of,
-    free_name,
-)
+from bayesprop.table_model.answers import Answers, NumberAnswers
 from bayesprop.table_model.deciding import Asked, check_two_classes
 from bayesprop.table_model.deciding import words as rule_in_words
 from bayesprop.table_model.model import TableModel, open_model
@@ -40,6 +33,7 @@ from bayesprop.table_model.refusals import InputError, refusals_of_estimator
 from bayesprop.table_model.sources import table_name
 
 if TYPE_CHECKING:
+    from bayesprop.decisions.thresholds import Rule
     from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import Predictive
 
@@ -49,27 +43,20 @@ _ALL = "all"
 
 def run(options: Predict) -> None:
     """Predict a table into a file or stdout."""
-    numbers, asked = _asked(options), Asked.of(options.cost, options.rate)
+    quantiles, asked = _quantiles(options), Asked.of(options.cost, options.rate)
     if asked.rate is not None and options.calibrate is None:
         raise InputError("--rate chooses a threshold on rows with the target: give --calibrate")
     model = open_model(options.model, allow_absent=options.allow_missing_columns)
     with progress(f"reading {options.table}", quiet=options.quiet):
         table = _tables(model, options.table)
-    encoding = model.encoding
-    rule = Abstaining.asked_for(options.abstain_above, options.by, classes=bool(encoding.classes))
+    is_class = bool(model.encoding.classes)
+    rule = Abstaining.asked_for(options.abstain_above, options.by, classes=is_class)
     beside = _beside(table.columns, options.columns)
-    order = model.saved.fitted.task.order
-    answers = answers_of(encoding, encoding.target_name, numbers, order)
     reasons = () if rule is None else (ABSTAINED,)
-    if isinstance(answers, ClassAnswers):
-        _check_for_classes(options, asked, is_ordered=order is not None)
-        answers = replace(answers, decision=_decision(model, options, asked))
-        others = {"row", *answers.names[1:], *reasons, *(beside or ())}
-        answers = replace(answers, label=free_name(answers.label, others))
-    elif asked.option:
-        check_two_classes((), asked.option)
-    elif options.calibrate is not None:
-        learnt = _stretches(model, options.calibrate, numbers.intervals, quiet=options.quiet)
+    others = ("row", *reasons, *(beside or ()))
+    answers = model.answers(options.interval, quantiles, _rule(model, options, asked), others)
+    if isinstance(answers, NumberAnswers) and options.calibrate is not None:
+        learnt = _stretches(model, options.calibrate, answers.intervals, quiet=options.quiet)
         answers = replace(answers, stretches=learnt)
     if beside is not None:
         _check_names(beside, [*answers.names, *reasons])
@@ -89,8 +76,8 @@ def run(options: Predict) -> None:
         note(f"{looked.n_rows} predictions: {options.out}", quiet=options.quiet)
 
 
-def _asked(options: Predict) -> NumberAnswers:
-    """Check what can be checked before anything is read."""
+def _quantiles(options: Predict) -> list[float]:
+    """Check what can be checked before anything is read; return the levels of quantiles."""
     words = [word.strip() for text in options.quantiles for word in text.split(",")]
     if options.calibrate == options.table == "-":
         raise InputError("--calibrate and TABLE cannot both be standard input; name a file")
@@ -103,8 +90,11 @@ def _asked(options: Predict) -> NumberAnswers:
         inputs = [options.table, options.model, options.calibrate]
         check_output(Path(options.out), "--out", inputs)
     check_kind(options.out)
-    intervals = tuple(_level(str(level), "--interval") for level in options.interval)
-    return NumberAnswers(intervals or (0.9,), tuple(_level(word, "--quantiles") for word in words))
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        got = one_line(", ".join(words))
+        raise InputError(f"--quantiles must be numbers, such as 0.05,0.95; got {got}") from None
 
 
 def _tables(model: TableModel, source: str) -> EncodedTables:
@@ -134,23 +124,12 @@ def _beside(columns: Sequence[str], asked: Sequence[str]) -> list[str] | None:
     return list(dict.fromkeys(names)) or None
 
 
-def _level(word: str, option: str) -> float:
-    """Read a number strictly between 0 and 1."""
-    try:
-        level = float(word)
-    except ValueError:
-        level = -1.0
-    if not 0.0 < level < 1.0:
-        raise InputError(
-            f"{option} must be between 0 and 1, such as 0.9; got {one_line(word)!r}"
-        ) from None
-    return level
-
-
-def _decision(model: TableModel, options: Predict, asked: Asked) -> Decision | None:
+def _rule(model: TableModel, options: Predict, asked: Asked) -> Rule | None:
     """Return how to decide: as asked now, else as the fit was told, else not at all."""
     positive = model.positive
     check_two_classes(model.encoding.classes, asked.option)
+    if model.encoding.classes and options.calibrate is not None and asked.rate is None:
+        raise InputError("--calibrate is for numbers, and of classes for the threshold of --rate")
     if positive is None:
         return None
     predictive, y = None, np.empty(0)
@@ -159,22 +138,9 @@ def _decision(model: TableModel, options: Predict, asked: Asked) -> Decision | N
         predictive, y = model.predictive(rows), rows.y
     with refusals_of_estimator(UnreachableError):
         rule = asked.rule(positive, predictive, y) or model.notes.rule
-    if rule is None:
-        return None
-    note(rule_in_words(rule, positive), quiet=options.quiet)
-    return Decision(positive, rule)
-
-
-def _check_for_classes(options: Predict, asked: Asked, *, is_ordered: bool) -> None:
-    given = {"interval": options.interval, "quantiles": options.quantiles}
-    given = {} if is_ordered else given
-    calibrate = None if asked.rate is not None else options.calibrate
-    for option, value in (given | {"calibrate": calibrate}).items():
-        if value:
-            raise InputError(
-                f"--{option} is for numbers; this model predicts classes, with a probability for "
-                "each"
-            )
+    if rule is not None:
+        note(rule_in_words(rule, positive), quiet=options.quiet)
+    return rule
 
 
 def _check_names(beside: Sequence[str], names: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ def run(options: Report) -> None:
     check_output(options.out, "--out", [options.table, options.model])
     model = open_model(options.model, allow_absent=options.allow_missing_columns)
     with progress(f"reading {options.table}", quiet=options.quiet):
-        rows = model.rows_to_judge(model.read(options.table, model.encoding.rows), options.table)
+        rows = model.rows_to_judge(options.table)
     warn(rows.remarks)
     command = continued(model.notes.command, options.words)
     with progress("writing the report", quiet=options.quiet):

@@ -17,8 +17,8 @@ from bayesprop.cli.options import check_output
 from bayesprop.decisions.acquisition import ACQUISITIONS, EXPECTED_ENTROPY_REDUCTION
 from bayesprop.decisions.active_learner import ActiveLearner
 from bayesprop.decisions.batches import BATCHES, Chosen
-from bayesprop.table.columns import CategoryColumn
-from bayesprop.table.encoding import TableEncoding
+from bayesprop.report.effects import features_of
+from bayesprop.report.unsure import unlike_training
 from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table.write import check_kind, write_table
 from bayesprop.table_model.answers import Answers, NumberAnswers, answers_of
@@ -29,8 +29,12 @@ from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import column
 
 MAX_SHOWN_COLUMNS = 5
-FAR_STDS, FEW = 2.0, 0.05
-_SHOWN_INPUTS, _CELL_DIGITS = 3, 5
+FAR_STDS = 2.0
+"""Of the training rows, from which a value of a candidate is named."""
+_CELL_DIGITS = 5
+_NO_DOUBT = (
+    "every candidate scores 0: the model knows of nothing to learn, and the choice is random"
+)
 _CONDITION = re.compile(r"(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*)")
 _COMPARE = {
     "<=": operator.le,
@@ -47,26 +51,10 @@ class Candidates(NamedTuple):
     """The table of candidates: as it came, encoded, what each costs, which may be chosen."""
 
     frame: pl.DataFrame
-    features: Float[np.ndarray, "n k"]
+    X: Float[np.ndarray, "n k"]
     cost: Float[np.ndarray, " n"] | None
     allowed: Bool[np.ndarray, " n"]
     warnings: list[str]
-
-
-class Suggestion(NamedTuple):
-    """One chosen row: its number from 1, what is predicted, its score when chosen and on its own.
-
-    `share_below` of the candidates score less on their own; `unlike` says in what the row differs
-    from the training rows.
-    """
-
-    row: int
-    predicted: Any
-    score: float
-    alone: float
-    share_below: float
-    cost: float | None
-    unlike: list[str]
 
 
 def run(options: Suggest) -> None:
@@ -76,13 +64,15 @@ def run(options: Suggest) -> None:
     with progress(f"reading {options.table}", quiet=options.quiet):
         candidates = _candidates(options, model)
     chosen = _choose(options, model, candidates)
-    warnings = [*candidates.warnings, *_remarks(chosen)]
+    warnings = [*candidates.warnings, *([] if np.any(chosen.pool_scores != 0.0) else [_NO_DOUBT])]
     warn(warnings)
     answers = answers_of(model.encoding, "likeliest", NumberAnswers())
-    suggestions, unit = _suggestions(model, candidates, chosen), _unit(options, model)
-    n = len(candidates.frame)
-    reasons = [_reason(one, answers, model, n, unit) for one in suggestions]
-    records = [_record(one, answers, why) for one, why in zip(suggestions, reasons, strict=True)]
+    unit, n = _unit(options, model), len(candidates.frame)
+    rows = np.asarray(chosen.indices)
+    predictive = predict_rows(
+        model.saved.fitted.predict, candidates.X[rows], model.encoding, rows + 1
+    )
+    records = _records(model, candidates, chosen, predictive, answers, unit)
     if options.out is not None:
         write_table(_as_frame(candidates, chosen, records), str(options.out))
         note(f"{len(records)} suggestions: {options.out}", quiet=options.quiet)
@@ -101,8 +91,8 @@ def run(options: Suggest) -> None:
         )
     elif options.out is None:
         about = ACQUISITIONS[options.acquisition].meaning + (f", {unit}" if unit else "")
-        title = f"{len(suggestions)} of {n} candidates; score: {about}"
-        _show(title, model, answers, candidates.frame, suggestions)
+        title = f"{len(records)} of {n} candidates; score: {about}"
+        _show(title, model, answers, candidates.frame, predictive, records)
         for record in records if options.why else []:
             sentence = f"row {record['row']}: {one_line(record['why'])}"
             print(f"\n{wrapped(sentence)}")
@@ -135,7 +125,8 @@ def _candidates(options: Suggest, model: TableModel) -> Candidates:
         if not costs.dtype.is_numeric():
             raise InputError(f"--cost {options.cost} must hold numbers")
         cost = costs.cast(float).fill_null(float("nan")).to_numpy()
-    allowed = _rows_where(frame, options.where, options.table)
+    met = [_meets(frame, text.strip(), options.table) for text in options.where]
+    allowed = np.all([np.ones(len(frame), dtype=bool), *met], axis=0)
     if not allowed.any():
         raise InputError(f"no row of {one_line(options.table)} meets every --where")
     return Candidates(frame, encoded.X, cost, allowed, encoded.warnings)
@@ -148,7 +139,7 @@ def _choose(options: Suggest, model: TableModel, candidates: Candidates) -> Chos
     numbers = range(1, 1 + len(candidates.frame))
     with (
         progress(f"scoring {len(candidates.frame)} candidates", quiet=options.quiet),
-        refusals_by_name(candidates.features, model.encoding, numbers),
+        refusals_by_name(candidates.X, model.encoding, numbers),
     ):
         learner = ActiveLearner(
             model.estimator,
@@ -158,7 +149,7 @@ def _choose(options: Suggest, model: TableModel, candidates: Candidates) -> Chos
             random_state=options.seed,
         )
         return learner.query(
-            candidates.features,
+            candidates.X,
             options.n,
             costs=candidates.cost,
             allowed=candidates.allowed,
@@ -166,50 +157,55 @@ def _choose(options: Suggest, model: TableModel, candidates: Candidates) -> Chos
         )
 
 
-def _remarks(chosen: Chosen) -> list[str]:
-    if np.any(chosen.pool_scores != 0.0):
-        return []
-    return [
-        "every candidate scores 0: the model knows of nothing to learn, and the choice is random"
-    ]
-
-
 def _unit(options: Suggest, model: TableModel) -> str:
     unit, own = ACQUISITIONS[options.acquisition].unit, model.notes.unit
     return unit.replace("y", f"({own})") if own and unit.startswith("y") else unit
 
 
-def _suggestions(model: TableModel, candidates: Candidates, chosen: Chosen) -> list[Suggestion]:
-    """Describe each chosen row, best first."""
-    rows, scores = np.asarray(chosen.indices), chosen.pool_scores
-    features, cost = candidates.features[rows], candidates.cost
-    predictive = predict_rows(model.saved.fitted.predict, features, model.encoding, rows + 1)
-    return [
-        Suggestion(
-            row=int(index) + 1,
-            predicted=predictive[at : at + 1],
-            score=float(chosen.scores[at]),
-            alone=float(scores[index]),
-            share_below=float(np.mean(scores < scores[index])),
-            cost=None if cost is None else float(cost[index]),
-            unlike=_unlike_training(model.encoding, model.estimator.x_scaler_, features[at]),
-        )
-        for at, index in enumerate(rows)
-    ]
+def _records(
+    model: TableModel,
+    candidates: Candidates,
+    chosen: Chosen,
+    predictive: Any,
+    answers: Answers,
+    unit: str,
+) -> list[dict[str, Any]]:
+    """Say of each chosen row, best first, what it scores, on its own too, and why."""
+    rows, alone, scaler = np.asarray(chosen.indices), chosen.pool_scores, model.estimator.x_scaler_
+    # Without a mean and std of the training rows, no value is known to be unusual.
+    is_known = np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0)
+    features = features_of(model.encoding, candidates.X) if is_known else ()
+    x, records = candidates.X[rows], []
+    z = scaler.transform(x)
+    for at, row in enumerate(rows.tolist()):
+        one = predictive[at : at + 1]
+        record = {
+            "row": row + 1,
+            "score": float(chosen.scores[at]),
+            "score_alone": float(alone[row]),
+            "share_below": float(np.mean(alone < alone[row])),
+            **({} if candidates.cost is None else {"cost": float(candidates.cost[row])}),
+            **{name: values.tolist()[0] for name, values in answers.columns(one).items()},
+        }
+        unlike = unlike_training(x[at], z[at], predictive.gap_share[at], features, FAR_STDS)
+        words = f"{model.encoding.target_name} would be {answers.words(one, model.notes.unit)}"
+        sentences = [words, _scores(record, len(alone), unit)]
+        sentences += [f"Unlike the training rows in {'; '.join(unlike)}"] if unlike else []
+        records.append(record | {"why": ". ".join(sentences) + "."})
+    return records
 
 
-def _record(one: Suggestion, answers: Answers, why: str) -> dict[str, Any]:
-    """Return what is said of a row by name, as plain values."""
-    predicted = answers.columns(one.predicted)
-    return {
-        "row": one.row,
-        "score": one.score,
-        "score_alone": one.alone,
-        "share_below": one.share_below,
-        **({} if one.cost is None else {"cost": one.cost}),
-        **{name: values.tolist()[0] for name, values in predicted.items()},
-        "why": why,
-    }
+def _scores(record: dict[str, Any], n: int, unit: str) -> str:
+    """Word what one of n candidates scores."""
+    score, alone = record["score"], record["score_alone"]
+    percent = np.floor(1000.0 * record["share_below"]) / 10.0  # so that only all is 100 %
+    words = f"It scores {figure(alone)}{' ' * bool(unit)}{unit}"
+    words += f", more than {percent:g} % of the {n} candidates"
+    if abs(score - alone) > 1e-9 * abs(alone):
+        words += f", and {figure(score)} once the rows above are measured"
+    if "cost" in record:
+        words += f"; {figure(score / record['cost'])} for each unit of cost"
+    return words
 
 
 def _as_frame(
@@ -235,82 +231,18 @@ def _show(
     model: TableModel,
     answers: Answers,
     frame: pl.DataFrame,
-    suggestions: Sequence[Suggestion],
+    predictive: Any,
+    records: Sequence[dict[str, Any]],
 ) -> None:
     names = [column.name for column in model.encoding.columns][:MAX_SHOWN_COLUMNS]
     columns, cells = [], []
-    for one in suggestions:
-        own = frame.row(one.row - 1, named=True)
+    for at, record in enumerate(records):
+        own = frame.row(record["row"] - 1, named=True)
         values = [_cell(own[name]) for name in names]
-        answer = answers.brief(model.encoding.target_name, one.predicted)
-        cells.append([str(one.row), *values, *answer.values(), figure(one.score)])
+        answer = answers.brief(model.encoding.target_name, predictive[at : at + 1])
+        cells.append([str(record["row"]), *values, *answer.values(), figure(record["score"])])
         columns = ["row", *names, *answer, "score"]
     print_table(title, columns, cells, right=range(len(columns)))
-
-
-def _reason(one: Suggestion, answers: Answers, model: TableModel, n: int, unit: str) -> str:
-    """Word why one of n candidates is worth measuring; first what is predicted of it."""
-    words = answers.words(one.predicted, model.notes.unit)
-    scores = f"It scores {figure(one.alone)}{' ' * bool(unit)}{unit}"
-    scores += f", more than {_percent(one.share_below)} of the {n} candidates"
-    if abs(one.score - one.alone) > 1e-9 * abs(one.alone):
-        scores += f", and {figure(one.score)} once the rows above are measured"
-    if one.cost is not None:
-        scores += f"; {figure(one.score / one.cost)} for each unit of cost"
-    unlike = [f"Unlike the training rows in {'; '.join(one.unlike)}"] if one.unlike else []
-    return ". ".join([f"{model.encoding.target_name} would be {words}", scores, *unlike]) + "."
-
-
-def _percent(share: float) -> str:
-    """Round down, so that only all is 100 %."""
-    return f"{np.floor(1000.0 * share) / 10.0:g} %"
-
-
-def _unlike_training(
-    encoding: TableEncoding, scaler: Any, row: Float[np.ndarray, " k"]
-) -> list[str]:
-    """Say in which columns a row is far from the training rows, furthest first."""
-    scale = scaler.scale
-    mean = scaler.mean * scaler.unit
-    if np.all(scale == 1.0) and np.all(mean == 0.0):
-        return []  # the model was fitted to inputs as they are
-    apart: list[tuple[float, str]] = []
-    first = 0
-    for known in encoding.columns:
-        own = slice(first, first + len(known.feature_names))
-        if np.isnan(row[own]).any():
-            apart.append((FAR_STDS, f"{known.name}, which is missing or of a new level"))
-        elif isinstance(known, CategoryColumn):
-            apart += _rare_level(known, row[own], mean[own])
-        else:
-            z = float((row[first] - mean[first]) / scale[first])
-            side = "above" if z > 0.0 else "below"
-            name = known.feature_names[0]
-            text = f"{name} {row[first]:.4g}, {abs(z):.1f} standard deviations {side}"
-            apart += [(abs(z), f"{text} their mean")] if abs(z) >= FAR_STDS else []
-        first = own.stop
-    apart.sort(key=lambda one: -one[0])
-    return [text for _, text in apart[:_SHOWN_INPUTS]]
-
-
-def _rare_level(
-    column: CategoryColumn, row: Float[np.ndarray, " l"], shares: Float[np.ndarray, " l"]
-) -> list[tuple[float, str]]:
-    if not row.any():
-        return [(np.inf, f"{column.name}, a level that has no column of its own")]
-    place = int(np.argmax(row))
-    if shares[place] > FEW:
-        return []
-    level = column.levels[place] if place < len(column.levels) else "missing"
-    return [(1.0 / max(shares[place], 1e-9), f"{column.name} {level}, {shares[place]:.1%} of them")]
-
-
-def _rows_where(
-    frame: pl.DataFrame, conditions: Sequence[str], source: str
-) -> Bool[np.ndarray, " n"]:
-    """Say of every row whether it meets all conditions; a missing value meets none."""
-    meets = [_meets(frame, text.strip(), source) for text in conditions]
-    return np.all([np.ones(len(frame), dtype=bool), *meets], axis=0)
 
 
 def _meets(frame: pl.DataFrame, text: str, source: str) -> Bool[np.ndarray, " n"]:

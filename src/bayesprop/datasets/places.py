@@ -116,19 +116,19 @@ class Loaded:
         return pl.DataFrame({**columns, self.target_name: self.y})
 
 
-def _from_folder(data: DataSet, tried: list[str]) -> Loaded | None:
+class NotThereError(Exception):
+    """Why a place does not have a data set."""
+
+
+def _from_folder(data: DataSet, file: str) -> Loaded:
     folder = os.environ.get(FOLDER_VARIABLE)
-    if data.file is None:
-        return None
     if not folder:
-        tried.append(f"{FOLDER_VARIABLE} is not set")
-        return None
-    path = Path(folder).expanduser() / data.file
+        raise NotThereError(f"{FOLDER_VARIABLE} is not set")
+    path = Path(folder).expanduser() / file
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        tried.append(f"no file {path}")
-        return None
+        raise NotThereError(f"no file {path}") from None
     except OSError as error:
         raise TableError(f"cannot read {path}: {error.strerror}") from error
     digest = hashlib.sha256(content).hexdigest()
@@ -173,30 +173,25 @@ def _loaded_from_csv(data: DataSet, content: bytes, path: str) -> Loaded:
     )
 
 
-def _from_sklearn(data: DataSet, tried: list[str]) -> Loaded | None:
-    if data.bundled is None:
-        return None
+def _from_sklearn(data: DataSet, name: str) -> Loaded:
     from sklearn import datasets
 
-    loader: Callable[..., Any] = getattr(datasets, data.bundled)
+    loader: Callable[..., Any] = getattr(datasets, name)
     try:
-        bundle = loader(**_UNSCALED.get(data.bundled, {}))
+        bundle = loader(**_UNSCALED.get(name, {}))
     except OSError as error:
-        tried.append(f"scikit-learn's copy cannot be read: {error.strerror}")
-        return None
+        why = f"scikit-learn's copy cannot be read: {error.strerror}"
+        raise NotThereError(why) from error
     features = list(data.features) or [str(name) for name in bundle.feature_names]
     return _checked(data, bundle.data, bundle.target, features, "scikit-learn")
 
 
-def _from_openml(data: DataSet, tried: list[str]) -> Loaded | None:
-    if data.openml is None:
-        return None
+def _from_openml(data: DataSet, number: int) -> Loaded:
     try:
-        fetched = _fetch(data.openml)
+        fetched = _fetch(number)
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:100]
-        tried.append(f"openml.org data {data.openml} is out of reach: {reason}")
-        return None
+        raise NotThereError(f"openml.org data {number} is out of reach: {reason}") from error
     features = [str(name) for name in fetched.feature_names]
     return _checked(data, fetched.data, fetched.target, features, "openml.org")
 
@@ -263,4 +258,9 @@ def _labelled(data: DataSet, x: Any, y: Any, source: str) -> tuple[np.ndarray, n
     return x.astype(np.uint8) if is_bytes else x, given.astype(labels.dtype)
 
 
-PLACES = (_from_folder, _from_sklearn, _from_openml)
+PLACES: dict[str, Callable[[DataSet, Any], Loaded]] = {
+    "file": _from_folder,
+    "bundled": _from_sklearn,
+    "openml": _from_openml,
+}
+"""What reads each place, by the field of a data set that says where it is there."""

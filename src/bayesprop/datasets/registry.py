@@ -10,7 +10,7 @@ import tomllib
 from importlib import resources
 from typing import Any
 
-from bayesprop.datasets.places import FOLDER_VARIABLE, PLACES, DataSet, Loaded
+from bayesprop.datasets.places import FOLDER_VARIABLE, PLACES, DataSet, Loaded, NotThereError
 from bayesprop.table.errors import TableError, quoted
 
 
@@ -51,10 +51,12 @@ def load(name: str) -> Loaded:
     """
     data = describe(name)
     tried: list[str] = []
-    for place in PLACES:
-        loaded = place(data, tried)
-        if loaded is not None:
-            return loaded
+    for field, read in PLACES.items():
+        if (where := getattr(data, field)) is not None:
+            try:
+                return read(data, where)
+            except NotThereError as error:
+                tried.append(str(error))
     remedy = f"; {data.note}" if data.sha256 is None and data.file else ""
     raise TableError(
         f"data set {quoted(name)} was not found ({'; '.join(tried)}): set {FOLDER_VARIABLE} to a"

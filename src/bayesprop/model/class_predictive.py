@@ -30,6 +30,8 @@ class ClassPredictive(Drawn):
         `expected_entropy`. 0: no row has a gap.
     order
         Columns from the lowest class to the highest, (c,); None: the classes have no order.
+    positive
+        Column of the positive one of two classes, that rankings and decisions are about.
     """
 
     proba: Float[np.ndarray, "n c"]
@@ -37,6 +39,7 @@ class ClassPredictive(Drawn):
     classes: np.ndarray
     gap_entropy: Float[np.ndarray, " n"] | float = 0.0
     order: tuple[int, ...] | None = None
+    positive: int = 1
 
     @classmethod
     def of_codes(cls, proba: Any, expected_entropy: Any) -> ClassPredictive:
@@ -59,7 +62,8 @@ class ClassPredictive(Drawn):
         proba = np.concatenate([part.proba for part in parts])
         entropy = np.concatenate([part.expected_entropy for part in parts])
         of_gaps = np.concatenate([part._gap_entropies for part in parts])
-        return cls(proba, entropy, parts[0].classes, of_gaps, parts[0].order)
+        first = parts[0]
+        return cls(proba, entropy, first.classes, of_gaps, first.order, first.positive)
 
     @property
     def entropy(self) -> Float[np.ndarray, " n"]:
@@ -163,7 +167,7 @@ class ClassPredictive(Drawn):
         proba, entropy, of_gaps = (
             part[rows] for part in (self.proba, self.expected_entropy, self._gap_entropies)
         )
-        return ClassPredictive(proba, entropy, self.classes, of_gaps, self.order)
+        return replace(self, proba=proba, expected_entropy=entropy, gap_entropy=of_gaps)
 
     def codes(self, y: np.ndarray) -> Int[np.ndarray, " n"]:
         """Columns of the given labels; ValueError names one that is no class."""

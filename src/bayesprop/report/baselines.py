@@ -13,7 +13,7 @@ from scipy import special
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.task import Standardiser
-from bayesprop.report.peers import Peer, fit_peers, sampled
+from bayesprop.report.peers import Peer, fit_peers, sampled, scaler_of, standardised
 
 MAX_FEATURES = 1000
 MAX_STORED_FEATURES = 64
@@ -93,19 +93,18 @@ class LinearBaseline:
         """Fit scikit-learn's BayesianRidge to standardised rows."""
         from sklearn.linear_model import BayesianRidge
 
-        x_scaler, y_scaler = Standardiser.fit(_filled(x)), Standardiser.fit(y[:, None])
-        z, t = _standardised(x_scaler, x), y_scaler.transform(y[:, None])[:, 0]
+        x_scaler, y_scaler = scaler_of(x), Standardiser.fit(y[:, None])
+        z, t = standardised(x_scaler, x), y_scaler.transform(y[:, None])[:, 0]
         ridge = BayesianRidge(fit_intercept=False, tol=1e-6).fit(z, t)
         return cls(x_scaler, y_scaler, ridge.coef_, ridge.sigma_, 1.0 / float(ridge.alpha_))
 
     def predict_dist(self, x: Float[np.ndarray, "n d"]) -> GaussianPredictive:
         """Predict mean and variance, in y and y²."""
-        z = _standardised(self.x_scaler, x)
+        z = standardised(self.x_scaler, x)
         var = np.einsum("ij,ij->i", z @ self.weight_cov, z)
-        standardised = GaussianPredictive(
-            z @ self.weight_mean, var, np.full_like(var, self.noise_var)
-        )
-        return standardised.rescaled(self.y_scaler.inverse_mean(np.zeros(1)), self.y_scaler.scale)
+        noise_var = np.full_like(var, self.noise_var)
+        predictive = GaussianPredictive(z @ self.weight_mean, var, noise_var)
+        return predictive.rescaled(self.y_scaler.inverse_mean(np.zeros(1)), self.y_scaler.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +130,7 @@ class LogisticBaseline:
         """
         from sklearn.linear_model import LogisticRegression
 
-        x_scaler = Standardiser.fit(_filled(x))
+        x_scaler = scaler_of(x)
         weight = np.zeros((x.shape[1], len(classes)))
         codes = np.searchsorted(classes, y)
         counts = np.bincount(codes, minlength=len(classes))
@@ -140,7 +139,7 @@ class LogisticBaseline:
             # The one vector of two classes is the difference of theirs: of twice the variance.
             strength = 2.0 if np.sum(present) == 2 else 1.0
             model = LogisticRegression(C=strength, tol=1e-6, max_iter=500)
-            model.fit(_standardised(x_scaler, x), codes)
+            model.fit(standardised(x_scaler, x), codes)
             halves = np.array([[-0.5], [0.5]]) if len(model.coef_) == 1 else 1.0
             weight[:, present] = (halves * model.coef_).T
             intercept[present] = np.ravel(np.asarray(halves).T * model.intercept_)
@@ -148,7 +147,7 @@ class LogisticBaseline:
 
     def predict_dist(self, x: Float[np.ndarray, "n d"]) -> ClassPredictive:
         """Predict the probabilities of every class."""
-        logits = _standardised(self.x_scaler, x) @ self.weight + self.intercept
+        logits = standardised(self.x_scaler, x) @ self.weight + self.intercept
         return ClassPredictive.of_sure_weights(special.softmax(logits, axis=1), self.classes)
 
 
@@ -191,14 +190,15 @@ class Baselines:
         """Predict rows by "constant", by "linear" or "logistic", if it is there, and by peers.
 
         beside
-            What a model predicts for them, whose order of classes theirs are given; None: none.
+            What a model predicts for them; theirs are given its positive class, and its order.
         """
         name = "linear" if isinstance(self.line, LinearBaseline) else "logistic"
         models: dict[str, Any] = {"constant": self.constant, name: self.line, **self.peers}
         models = {name: one.predict_dist(x) for name, one in models.items() if one is not None}
-        if getattr(beside, "order", None) is None:
+        if not isinstance(beside, ClassPredictive):
             return models
-        return {name: replace(one, order=beside.order) for name, one in models.items()}
+        about = {"order": beside.order, "positive": beside.positive}
+        return {name: replace(one, **about) for name, one in models.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values; a linear one only while its covariance stays small."""
@@ -247,17 +247,6 @@ def _line(
         return LogisticBaseline.fit(x, y, classes), ""
     note = f"The logistic baseline was fitted to {most:,} of the {n:,} training rows."
     return LogisticBaseline.fit(*sampled(most, x, y), classes), note
-
-
-def _filled(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-    """Put the mean of its column in every gap, as is usual for a line."""
-    gap = np.isnan(x)
-    return np.where(gap, np.nanmean(x, axis=0), x) if gap.any() else x
-
-
-def _standardised(scaler: Standardiser, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-    """Standardise rows, gaps at the mean."""
-    return np.nan_to_num(scaler.transform(x), nan=0.0)
 
 
 def _to_dict(line: LinearBaseline | LogisticBaseline | None) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import optimize, special, stats
 
+from bayesprop.metrics import grouped
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.surest_first import surest_first
 
@@ -92,7 +93,7 @@ def coverage_curve(pit: Float[np.ndarray, " n"]) -> Promise | None:
         return None
     folded = np.sort(np.abs(2.0 * pit - 1.0))
     inside = np.searchsorted(folded, _LEVELS, side="right")
-    return _beside_chance(_LEVELS, inside, np.full(len(_LEVELS), n))
+    return _beside_chance(_LEVELS, inside / n, np.full(len(_LEVELS), n))
 
 
 def diagram(
@@ -105,19 +106,14 @@ def diagram(
     n = len(probability)
     if n < MIN_ROWS:
         return None
-    n_bins = _N_BINS if n < _MANY_ROWS else _N_FINE_BINS
-    bins = np.minimum((probability * n_bins).astype(int), n_bins - 1)
-    count = np.bincount(bins)
-    sums = (np.bincount(bins, weights=values)[count > 0] for values in (probability, happened))
-    promised, came = sums
-    count = count[count > 0]
-    return _beside_chance(promised / count, came, count)
+    groups = grouped(probability, happened, _N_BINS if n < _MANY_ROWS else _N_FINE_BINS)
+    return _beside_chance(groups.confidence, groups.accuracy, groups.count)
 
 
 def _beside_chance(promised: np.ndarray, came: np.ndarray, count: np.ndarray) -> Promise:
     chance = np.clip(promised, 1e-12, 1.0 - 1e-12)
     low, high = (stats.binom.ppf(tail, count, chance) / count for tail in (0.025, 0.975))
-    return Promise(promised, came / count, low, high, count)
+    return Promise(promised, came, low, high, count)
 
 
 def histogram(

@@ -15,16 +15,14 @@ from bayesprop.report.drawing import (
     SMALL,
     WIDE,
     banded,
-    fitted,
     mark,
+    named,
     new_axes,
     set_limits,
-    set_names,
     shares,
 )
 from bayesprop.report.of_classes import ClassDetails
 from bayesprop.report.svg import BLUE, INK, LINE, MUTED, ORANGE, PAPER
-from bayesprop.report.two_classes import TwoClasses
 from bayesprop.report.words import label, number, plural
 
 MAX_BALANCED = 12
@@ -35,7 +33,7 @@ def reliability(contents: Contents[ClassDetails]) -> Figure | None:
     details, groups = contents.details, contents.details.diagram
     if groups is None:
         return None
-    figure, ax = new_axes(WIDE)
+    ax = new_axes(WIDE)
     x, y = 100 * groups.promised, 100 * groups.actual
     low, high = 100 * groups.low, 100 * groups.high
     ax.bar(x, 14.0 * groups.n_rows / np.max(groups.n_rows), width=3.0, color=INK, alpha=0.18)
@@ -44,20 +42,17 @@ def reliability(contents: Contents[ClassDetails]) -> Figure | None:
     outside = (y < low) | (y > high)
     texts = shares(groups, "probability {}: came true in {}")
     mark(ax, x, y, outside, size=5, texts=texts)
-    ax.set_xlim(0, 102)
-    ax.set_ylim(0, 104)
-    if details.positive:
-        name = label(details.positive, 24)
-        set_names(ax, f"Predicted probability of {name}, %", f"Rows that are {name}, %")
-    else:
-        set_names(ax, "Probability of the answer, %", "Answers that are right, %")
-    return fitted(figure, ax)
+    ax.set(xlim=(0, 102), ylim=(0, 104))
+    if not details.positive:
+        return named(ax, "Probability of the answer, %", "Answers that are right, %")
+    name = label(details.positive, 24)
+    return named(ax, f"Predicted probability of {name}, %", f"Rows that are {name}, %")
 
 
 def confidence(contents: Contents[ClassDetails]) -> Figure:
     """Histogram of the confidence of right answers (ink) and of wrong ones (orange)."""
     histogram = contents.details.histogram
-    figure, ax = new_axes(WIDE)
+    ax = new_axes(WIDE)
     tops = [0.0]
     for counts, colour, fill in ((histogram.right, INK, True), (histogram.wrong, ORANGE, False)):
         total = int(np.sum(counts))
@@ -72,13 +67,11 @@ def confidence(contents: Contents[ClassDetails]) -> Figure:
                 alpha=0.35 if fill else 1.0,
                 linewidth=2.0,
             )
-    ax.set_xlim(100 * histogram.edges[0], 100)
-    ax.set_ylim(0.0, 1.08 * max(tops))
+    ax.set(xlim=(100 * histogram.edges[0], 100), ylim=(0.0, 1.08 * max(tops)))
     ax.grid(False, axis="x")
-    set_names(
+    return named(
         ax, "Probability of the answer, %", "Right (filled) and wrong (line) answers, % of each"
     )
-    return fitted(figure, ax)
 
 
 def abstaining(contents: Contents[ClassDetails]) -> Figure | None:
@@ -86,7 +79,7 @@ def abstaining(contents: Contents[ClassDetails]) -> Figure | None:
     curve = contents.details.abstaining
     if curve is None:
         return None
-    figure, ax = new_axes(WIDE)
+    ax = new_axes(WIDE)
     left_out = 100 * (1.0 - curve.answered)
     error, expected, half = 100 * curve.error, 100 * curve.expected, 200 * curve.std
     low, high = np.maximum(expected - half, 0.0), expected + half
@@ -95,8 +88,7 @@ def abstaining(contents: Contents[ClassDetails]) -> Figure | None:
     ax.plot(left_out, error, color=INK, linewidth=1.8)
     ax.set_xlim(0, 100)
     ax.set_ylim(0.0, 1.05 * max(float(np.max(error)), float(np.max(expected)), 1e-3))
-    set_names(ax, "Least sure rows left out, %", "Wrong answers among the rest, %")
-    return fitted(figure, ax)
+    return named(ax, "Least sure rows left out, %", "Wrong answers among the rest, %")
 
 
 def balance(contents: Contents[ClassDetails]) -> Figure:
@@ -108,7 +100,7 @@ def balance(contents: Contents[ClassDetails]) -> Figure:
     chosen = np.sort(np.argsort(-surprise, kind="stable")[:MAX_BALANCED])
     shown, excess, half = [scores[k] for k in chosen], excess[chosen], half[chosen]
     size = (WIDE[0], max(SMALL[1], 70.0 + 21.0 * len(shown)))
-    figure, ax = new_axes(size)
+    ax = new_axes(size)
     at = np.arange(len(shown))
     ax.axvline(0.0, color=BLUE, linewidth=1.2)
     ax.hlines(at, -half, half, color=BLUE, alpha=0.25, linewidth=9)
@@ -123,9 +115,8 @@ def balance(contents: Contents[ClassDetails]) -> Figure:
     set_limits(ax, np.array([-reach, reach]), at)
     ax.set_ylim(-0.6, len(shown) - 0.4)
     ax.grid(False, axis="y")
-    set_names(ax, "Actual − expected rows", "")
     ax.set_yticks(at, [label(one.name, 18) for one in shown])
-    return fitted(figure, ax)
+    return named(ax, "Actual − expected rows", "")
 
 
 def precision_recall(contents: Contents[Any]) -> Figure | None:
@@ -133,14 +124,15 @@ def precision_recall(contents: Contents[Any]) -> Figure | None:
     two = contents.details.two
     if two is None or two.curves is None:
         return None
-    figure, ax = new_axes(WIDE)
+    ax = new_axes(WIDE)
     ax.axhline(100 * two.share, color=MUTED, linewidth=1.0, dashes=(3, 3))
     _curve(ax, two.curves.precision_recall, 100.0)
     _dot(ax, 100 * two.at.recall[0], 100 * two.at.precision[0])
     _percentages(ax)
     name = label(two.positive, 24)
-    set_names(ax, f"Recall: rows of {name} that are flagged, %", "Precision: flagged rows right, %")
-    return fitted(figure, ax)
+    return named(
+        ax, f"Recall: rows of {name} that are flagged, %", "Precision: flagged rows right, %"
+    )
 
 
 def roc(contents: Contents[Any]) -> Figure | None:
@@ -148,14 +140,15 @@ def roc(contents: Contents[Any]) -> Figure | None:
     two = contents.details.two
     if two is None or two.curves is None:
         return None
-    figure, ax = new_axes(WIDE)
+    ax = new_axes(WIDE)
     ax.plot([0, 100], [0, 100], color=MUTED, linewidth=1.0, dashes=(3, 3))
     _curve(ax, two.curves.roc, 100.0)
-    _dot(ax, 100 * _fallout(two), 100 * two.at.recall[0])
+    others = two.at.false_alarms + two.at.rest
+    fallout = two.at.false_alarms / others if others else float("nan")
+    _dot(ax, 100 * fallout, 100 * two.at.recall[0])
     _percentages(ax)
     name = label(two.other, 24)
-    set_names(ax, f"False alarms: rows of {name} that are flagged, %", "Recall, %")
-    return fitted(figure, ax)
+    return named(ax, f"False alarms: rows of {name} that are flagged, %", "Recall, %")
 
 
 def costs(contents: Contents[Any]) -> Figure | None:
@@ -164,7 +157,7 @@ def costs(contents: Contents[Any]) -> Figure | None:
     if two is None or two.costs is None:
         return None
     spent = two.costs
-    figure, ax = new_axes(WIDE)
+    ax = new_axes(WIDE)
     ax.set_xscale("log")
     ax.axhline(spent.never, color=MUTED, linewidth=1.0, dashes=(3, 3))
     curve = spent.curve
@@ -176,13 +169,7 @@ def costs(contents: Contents[Any]) -> Figure | None:
     ax.xaxis.set_major_locator(LogLocator(10.0, (1.0, 3.0)))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
-    set_names(ax, "Threshold: flagged from this probability on, %", "Cost of 100 rows")
-    return fitted(figure, ax)
-
-
-def _fallout(two: TwoClasses) -> float:
-    others = two.at.false_alarms + two.at.rest
-    return two.at.false_alarms / others if others else float("nan")
+    return named(ax, "Threshold: flagged from this probability on, %", "Cost of 100 rows")
 
 
 def _curve(ax: Axes, curve: Curve, times: float) -> None:
@@ -196,8 +183,7 @@ def _dot(ax: Axes, x: float, y: float) -> None:
 
 
 def _percentages(ax: Axes) -> None:
-    ax.set_xlim(0, 101)
-    ax.set_ylim(0, 104)
+    ax.set(xlim=(0, 101), ylim=(0, 104))
     ax.spines["left"].set_color(LINE)
 
 

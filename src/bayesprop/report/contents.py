@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -158,18 +158,20 @@ def collect(
     """
     classes = getattr(estimator, "classes_", None)
     task: Any = of_numbers if classes is None else of_classes
-    view = MOMENTS if classes is None else probabilities(classes, _place(metadata, classes))
-    about = {} if classes is None else {"positive": _place(metadata, classes)}
     judged: Any = train if test is None else test
     reference = judged if train is None else train
     y, seed = judged.y, max(metadata["seed"], 0)
     baselines = _baselines(train, metadata["baselines"], classes)
     if models is None:
         model = estimator.predict_dist(judged.X)
+        if metadata.get("positive") is not None:
+            model = replace(model, positive=metadata["positive"])
         beside = {} if baselines is None else baselines.predict(judged.X, model)
         models = {"model": model, **beside}
     predicted: Any = models["model"]
-    _check(predicted.is_finite, judged)
+    if not np.all(is_usable := predicted.is_finite):
+        number = judged.numbers[int(np.argmin(is_usable))]
+        raise ValueError(f"the prediction of row {number} is not finite")
     scaler = estimator.x_scaler_
     is_standardised = bool(np.any(scaler.scale != 1.0) or np.any(scaler.mean != 0.0))
     standardise = (scaler if is_standardised else Standardiser.fit(reference.filled)).transform
@@ -196,8 +198,10 @@ def collect(
         )
     )
     rule = {} if classes is None else {"rule": metadata.get("rule")}
-    details = task.details(predicted, y, drawn, **about, **rule)
+    details = task.details(predicted, y, drawn, **rule)
+    view = MOMENTS if classes is None else probabilities(predicted)
     shown = {row.place for row in (*unsure, *wrong)} | set(details.examples)
+    line = models.get("linear", models.get("logistic"))
     smooth = getattr(estimator, "without_replicates", lambda: estimator)()
     return Contents(
         target=encoding.target_name,
@@ -215,15 +219,15 @@ def collect(
         ),
         n_rows=len(y),
         models=tuple(models),
-        scores=scores(models, y, **about),
+        scores=scores(models, y),
         # On training rows the more flexible model wins, whatever it is worth.
-        comparison=None if test is None else _compared(models, y),
+        comparison=None if test is None or line is None else compare(predicted, line, y),
         rivals=() if test is None else rivals(models, y, judged.group),
         baseline_note=_MISSING
         if baselines is None
         else " ".join((baselines.note, *metadata.get("peer_notes", ()))).strip(),
         epistemic_share=predicted.epistemic_share,
-        verdict=verdict(predicted, y, **about),
+        verdict=verdict(predicted, y),
         conformal="" if test is None else task.conformal(predicted, y),
         effects=effects(smooth.predict_dist, background, features, view, seed=seed),
         unsure=unsure,
@@ -263,18 +267,6 @@ def _on_gaps(rows: Rows, predicted: Any) -> tuple[str, ...]:
     )
 
 
-def _check(is_usable: np.ndarray, rows: Rows) -> None:
-    if not np.all(is_usable):
-        number = rows.numbers[int(np.argmin(is_usable))]
-        raise ValueError(f"the prediction of row {number} is not finite")
-
-
-def _place(metadata: Mapping[str, Any], classes: np.ndarray) -> int:
-    """Return the place of the positive one of two classes: as noted, else the second."""
-    place = metadata.get("positive")
-    return len(classes) - 1 if place is None else place
-
-
 def _baselines(
     train: Rows | None, stored: Baselines | None, classes: np.ndarray | None
 ) -> Baselines | None:
@@ -282,11 +274,6 @@ def _baselines(
     if train is not None and (stored is None or stored.line is None):
         return Baselines.fit(train.X, train.y, classes)
     return stored
-
-
-def _compared(models: Mapping[str, Any], y: np.ndarray) -> Comparison | None:
-    line = models.get("linear", models.get("logistic"))
-    return None if line is None else compare(models["model"], line, y)
 
 
 def _reproduction(estimator: Any, metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,15 +20,15 @@ WIDE, SMALL = (360.0, 276.0), (270.0, 170.0)
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def new_axes(size: tuple[float, float]) -> tuple[Figure, Axes]:
+def new_axes(size: tuple[float, float]) -> Axes:
     """Open a figure of one panel; `size` in points."""
     figure = Figure(figsize=(size[0] / 72.0, size[1] / 72.0), dpi=72)
     ax = figure.add_subplot()
     ax.tick_params(length=0, pad=5)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(5 if size == WIDE else 4))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
-    return figure, ax
+        axis.set_major_formatter(FuncFormatter(_tick))
+    return ax
 
 
 def scaled(*arrays: np.ndarray, by: np.ndarray | None = None) -> tuple[tuple[np.ndarray, ...], int]:
@@ -43,8 +43,14 @@ def scaled(*arrays: np.ndarray, by: np.ndarray | None = None) -> tuple[tuple[np.
     return tuple(a / 10.0**half / 10.0 ** (power - half) for a in arrays), power
 
 
-def fitted(figure: Figure, ax: Axes) -> Figure:
-    """Give the axes all the room that their labels leave, by the width of the browser's text."""
+def named(ax: Axes, x: str, y: str) -> Figure:
+    """Name the axes, and give them all the room that labels leave in the browser's own text.
+
+    The vertical one is named above its top, where it needs no turning of the head.
+    """
+    figure = cast(Figure, ax.figure)
+    ax.set_xlabel(x)
+    ax.set_title(y)
     width, height = figure.get_size_inches() * 72.0
     font = STYLE["ytick.labelsize"]
     left = 10.0 + font * max(map(_ems, _shown_labels(ax.yaxis)), default=0.0)
@@ -85,13 +91,7 @@ def set_limits(ax: Axes, x: np.ndarray, y: np.ndarray, margin: float = 0.05) -> 
         set_ends(low - pad, high + pad)
 
 
-def set_names(ax: Axes, x: str, y: str) -> None:
-    """Name the axes, the vertical one above its top, where it needs no turning of the head."""
-    ax.set_xlabel(x)
-    ax.set_title(y)
-
-
-def _tick(value: float) -> str:
+def _tick(value: float, _place: int | None) -> str:
     text = f"{value:,.10g}" if abs(value) >= 1e4 else f"{value:.10g}"
     return text.replace("-", "\N{MINUS SIGN}")
 

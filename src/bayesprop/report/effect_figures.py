@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bayesprop.report.contents import Contents
-from bayesprop.report.drawing import SMALL, fitted, new_axes, scaled, set_limits, set_names, times
+from bayesprop.report.drawing import SMALL, named, new_axes, scaled, set_limits, times
 from bayesprop.report.effects import Effect
 from bayesprop.report.svg import BLUE, INK, PAPER, with_values
 from bayesprop.report.words import label, number, plural, value
@@ -35,21 +36,20 @@ def partial_dependence(effect: Effect, limits: tuple[float, float], y_name: str)
     """Mean prediction over a feature's values: epistemic band dark, total band light."""
     if effect.levels:
         return _levels(effect, limits, y_name)
-    (mean, ends, *bands), power = scaled(
-        effect.curve.mean, np.array(limits), *_bands(effect), by=np.array(limits)
-    )
+    by = np.array(limits)
+    (mean, ends), power = scaled(effect.curve.mean, by, by=by)
     (grid, edges), x_power = scaled(effect.grid, effect.edges)
-    figure, ax = new_axes(SMALL)
-    for band, alpha in zip(_pairs(bands), _alphas(bands, 0.13, 0.3), strict=True):
-        ax.fill_between(grid, *band, color=BLUE, alpha=alpha, linewidth=0)
+    ax = new_axes(SMALL)
+    for (low, high), is_epistemic in _bands(effect):
+        (low, high), _ = scaled(low, high, by=by)
+        ax.fill_between(grid, low, high, color=BLUE, alpha=(0.13, 0.3)[is_epistemic], linewidth=0)
     ax.plot(grid, mean, color=BLUE, linewidth=1.8)
     set_limits(ax, grid, ends, margin=0.02)
     _draw_rows(ax, edges, effect.n_rows)
     # Marks that nobody sees, for the pointer.
     (marks,) = ax.plot(grid, mean, "o", color=BLUE, markersize=9, alpha=0.0)
     with_values(marks, _texts(effect, [value(float(at)) for at in effect.grid]))
-    set_names(ax, times("", x_power), times(y_name, power))
-    return fitted(figure, ax)
+    return named(ax, times("", x_power), times(y_name, power))
 
 
 def _draw_rows(ax: Axes, edges: np.ndarray, n_rows: np.ndarray) -> None:
@@ -64,17 +64,13 @@ def _draw_rows(ax: Axes, edges: np.ndarray, n_rows: np.ndarray) -> None:
 
 
 def _levels(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
-    order = np.argsort(effect.curve.mean, kind="stable")
-    (mean, ends, *bands), power = scaled(
-        effect.curve.mean[order],
-        np.array(limits),
-        *(bound[order] for bound in _bands(effect)),
-        by=np.array(limits),
-    )
-    figure, ax = new_axes((SMALL[0], max(SMALL[1], 70.0 + 21.0 * len(order))))
+    order, by = np.argsort(effect.curve.mean, kind="stable"), np.array(limits)
+    (mean, ends), power = scaled(effect.curve.mean[order], by, by=by)
+    ax = new_axes((SMALL[0], max(SMALL[1], 70.0 + 21.0 * len(order))))
     at = np.arange(len(order))
-    for (low, high), alpha in zip(_pairs(bands), _alphas(bands, 0.2, 0.45), strict=True):
-        ax.hlines(at, low, high, color=BLUE, alpha=alpha, linewidth=7)
+    for (low, high), is_epistemic in _bands(effect):
+        (low, high), _ = scaled(low[order], high[order], by=by)
+        ax.hlines(at, low, high, color=BLUE, alpha=(0.2, 0.45)[is_epistemic], linewidth=7)
     set_limits(ax, ends, at, margin=0.02)
     left, right = ax.get_xlim()
     share = effect.n_rows[order] / max(np.max(effect.n_rows), 1)
@@ -87,37 +83,26 @@ def _levels(effect: Effect, limits: tuple[float, float], y_name: str) -> Figure:
     with_values(marks, [f"{texts[k]}; {plural(int(effect.n_rows[k]), 'row')}" for k in order])
     ax.set_ylim(-0.6, len(order) - 0.4)
     ax.grid(False, axis="y")
-    set_names(ax, times(y_name, power), "")
     ax.set_yticks(at, [label(effect.levels[i], 18) for i in order])
-    return fitted(figure, ax)
+    return named(ax, times(y_name, power), "")
 
 
-def _bands(effect: Effect) -> list[np.ndarray]:
-    """Bounds of the total and of the epistemic band, two standard deviations; empty if none."""
+def _bands(effect: Effect) -> Iterator[tuple[Float[np.ndarray, "2 g"], bool]]:
+    """Two standard deviations either side, in all and epistemic, where there are such."""
     curve = effect.curve
-    bounds = [
-        curve.mean + sign * std
-        for std in (curve.std, curve.epistemic_std)
-        if std is not None
-        for sign in (-2.0, 2.0)
-    ]
-    return [np.clip(bound, 0.0, 1.0) for bound in bounds] if curve.of else bounds
-
-
-def _pairs(bounds: Sequence[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
-    return list(zip(bounds[::2], bounds[1::2], strict=True))
-
-
-def _alphas(bounds: Sequence[np.ndarray], *alphas: float) -> tuple[float, ...]:
-    """Return the shades of the bands; the last is that of the epistemic one."""
-    return alphas[len(alphas) - len(bounds) // 2 :]
+    for std in (curve.std, curve.epistemic_std):
+        if std is not None:
+            bounds = np.stack([curve.mean - 2.0 * std, curve.mean + 2.0 * std])
+            is_epistemic = std is curve.epistemic_std
+            yield np.clip(bounds, 0.0, 1.0) if curve.of else bounds, is_epistemic
 
 
 def _limits(shown: Sequence[Effect]) -> tuple[float, float]:
     """One range for all effects, so that their sizes can be compared by eye."""
     if not shown:
         return (0.0, 1.0)
-    bounds = [bound for effect in shown for bound in (_bands(effect) or [effect.curve.mean])]
+    bounds = [bound for effect in shown for band, _ in _bands(effect) for bound in band]
+    bounds += [effect.curve.mean for effect in shown]
     return float(min(map(np.min, bounds))), float(max(map(np.max, bounds)))
 
 

@@ -126,14 +126,18 @@ def _moments(rows: Predictive) -> np.ndarray:
 MOMENTS = View(_moments, lambda averages: Curve(averages[0], *np.sqrt(averages[1:])))
 
 
-def probabilities(classes: np.ndarray, positive: int = 1) -> View:
-    """Average the probability of the positive one of two classes, or of that which moves most."""
-    names = list(map(str, classes))
+def probabilities(predicted: ClassPredictive) -> View:
+    """Average the probability of the positive one of two classes, or of that which moves most.
+
+    predicted
+        Some rows of these classes.
+    """
+    names = list(map(str, predicted.classes))
 
     def curve(averages: Float[np.ndarray, "k g"]) -> Curve:
         means, variances = np.split(averages, 2)
         moved = np.max(means, axis=1) - np.min(means, axis=1)
-        chosen = positive if len(names) == 2 else int(np.argmax(moved))
+        chosen = predicted.positive if len(names) == 2 else int(np.argmax(moved))
         return Curve(means[chosen], np.sqrt(variances[chosen]), of=names[chosen])
 
     return View(lambda rows: np.concatenate([rows.proba.T, _epistemic_var(rows).T]), curve)

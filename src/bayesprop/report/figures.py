@@ -16,12 +16,11 @@ from bayesprop.report.contents import Contents
 from bayesprop.report.drawing import (
     WIDE,
     banded,
-    fitted,
     mark,
+    named,
     new_axes,
     scaled,
     set_limits,
-    set_names,
     shares,
     times,
 )
@@ -46,7 +45,7 @@ def actual(contents: Contents[NumberDetails]) -> Figure:
     cloud = contents.details.cloud
     values, power = scaled(cloud.actual, cloud.mean, cloud.low, cloud.high)
     truth, mean, low, high = values
-    figure, ax = new_axes(WIDE)
+    ax = new_axes(WIDE)
     missed = (truth < low) | (truth > high)
     thin = len(truth) > 150
     for at, colour in ((~missed, INK), (missed, ORANGE)):
@@ -60,8 +59,7 @@ def actual(contents: Contents[NumberDetails]) -> Figure:
     line = np.array([np.min(span), np.max(span)])
     ax.plot(line, line, color=BLUE, linewidth=1.2, scalex=False, scaley=False)
     name = label(contents.target, 28)
-    set_names(ax, times(f"Actual {name}", power), times(f"Predicted {name}", power))
-    return fitted(figure, ax)
+    return named(ax, times(f"Actual {name}", power), times(f"Predicted {name}", power))
 
 
 def pit(contents: Contents[NumberDetails]) -> Figure | None:
@@ -69,7 +67,7 @@ def pit(contents: Contents[NumberDetails]) -> Figure | None:
     histogram = contents.details.pit
     if histogram is None:
         return None
-    figure, ax = new_axes(WIDE)
+    ax = new_axes(WIDE)
     outside = (histogram.counts < histogram.low) | (histogram.counts > histogram.high)
     bars = ax.bar(
         histogram.edges[:-1],
@@ -91,8 +89,7 @@ def pit(contents: Contents[NumberDetails]) -> Figure | None:
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, 1.15 * max(float(np.max(histogram.counts)), histogram.high))
     ax.grid(False, axis="x")
-    set_names(ax, "Predicted probability of a value below the actual one", "Rows")
-    return fitted(figure, ax)
+    return named(ax, "Predicted probability of a value below the actual one", "Rows")
 
 
 def coverage(contents: Contents[NumberDetails]) -> Figure | None:
@@ -100,17 +97,15 @@ def coverage(contents: Contents[NumberDetails]) -> Figure | None:
     curve = contents.details.coverage
     if curve is None:
         return None
-    figure, ax = new_axes(WIDE)
+    ax = new_axes(WIDE)
     banded(ax, 100 * curve.promised, 100 * curve.low, 100 * curve.high)
     ax.plot([0, 100], [0, 100], color=BLUE, linewidth=1.2)
     ax.plot(100 * curve.promised, 100 * curve.actual, color=INK, linewidth=1.2, alpha=0.8)
     outside = (curve.actual < curve.low) | (curve.actual > curve.high)
     texts = shares(curve, "{} intervals held {}")
     mark(ax, 100 * curve.promised, 100 * curve.actual, outside, size=3.2, texts=texts)
-    ax.set_xlim(0, 100)
-    ax.set_ylim(0, 100)
-    set_names(ax, "Nominal level of the interval, %", "Rows inside, %")
-    return fitted(figure, ax)
+    ax.set(xlim=(0, 100), ylim=(0, 100))
+    return named(ax, "Nominal level of the interval, %", "Rows inside, %")
 
 
 def residual(contents: Contents[NumberDetails]) -> Figure:
@@ -122,7 +117,7 @@ def residual(contents: Contents[NumberDetails]) -> Figure:
     outside = (cloud.actual < cloud.low) | (cloud.actual > cloud.high)
     # 1.645 for a normal distribution; another has its own.
     half = float(np.median((cloud.high - cloud.low) / (2.0 * cloud.std)))
-    figure, ax = new_axes(WIDE)
+    ax = new_axes(WIDE)
     everywhere = np.concatenate([std, values[2].reshape(-1, 3)[:, :2].ravel()])
     if details.is_even:
         # Without this the axis would magnify differences that mean nothing.
@@ -136,8 +131,7 @@ def residual(contents: Contents[NumberDetails]) -> Figure:
     mark(ax, std, error, outside, size=3, texts=_rows(contents), alpha=0.7)
     for low, high, size in values[2].reshape(-1, 3):
         ax.hlines([-size, size], low, high, color=INK, linewidth=1.8)
-    set_names(ax, times("Predicted std", power), times("Actual − predicted", power))
-    return fitted(figure, ax)
+    return named(ax, times("Predicted std", power), times("Actual − predicted", power))
 
 
 def _rows(contents: Contents[NumberDetails]) -> list[str]:

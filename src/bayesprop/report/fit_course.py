@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bayesprop.model.fit_report import ChainTrace, FitReport
 from bayesprop.report.contents import Contents
-from bayesprop.report.drawing import SMALL, fitted, new_axes, scaled, set_limits, set_names, times
+from bayesprop.report.drawing import SMALL, named, new_axes, scaled, set_limits, times
 from bayesprop.report.svg import BLUE, INK, MUTED, ORANGE, inline_svg
 from bayesprop.report.words import join, label, number, percent, plural
 
@@ -121,7 +121,7 @@ def trace(contents: Contents[Any], name: str, values: Sequence[float]) -> Figure
         course = 100 * course
     elif np.all(np.isfinite(course)):
         (course,), power = scaled(course)
-    figure, ax = new_axes(SMALL)
+    ax = new_axes(SMALL)
     last = max(contents.fit.n_epochs, len(course))
     steps = last / len(course) * np.arange(1, len(course) + 1)
     ax.plot(steps, course, color=BLUE, linewidth=1.6)
@@ -131,9 +131,8 @@ def trace(contents: Contents[Any], name: str, values: Sequence[float]) -> Figure
     unit = label(name, 30).replace("_", " ")
     if name in TEXTS["traces"]:
         unit = TEXTS["traces"][name].get("unit") or _unit_of_target(contents)
-    set_names(ax, contents.fit.step.capitalize(), times(unit, power))
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    return fitted(figure, ax)
+    return named(ax, contents.fit.step.capitalize(), times(unit, power))
 
 
 def _unit_of_target(contents: Contents[Any]) -> str:
@@ -164,14 +163,13 @@ def caption(trace: ChainTrace) -> str:
 def course(values: Float[np.ndarray, "c s"]) -> Figure:
     """One line a chain; good chains look like one thick band of noise."""
     (values,), power = scaled(values)
-    figure, ax = new_axes(SMALL)
+    ax = new_axes(SMALL)
     steps = np.arange(1, values.shape[1] + 1)
     for chain, colour in zip(values, _coloured(len(values)), strict=True):
         ax.plot(steps, chain, color=colour, linewidth=0.7, alpha=0.75)
     set_limits(ax, steps, values.ravel())
-    set_names(ax, "Draw shown", times("", power))
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    return fitted(figure, ax)
+    return named(ax, "Draw shown", times("", power))
 
 
 def ranks(values: Float[np.ndarray, "c s"]) -> Figure:
@@ -180,7 +178,7 @@ def ranks(values: Float[np.ndarray, "c s"]) -> Figure:
     n_bins = int(np.clip(n_draws // _DRAWS_A_BIN, 2, _MOST_BINS))
     order = values.ravel().argsort(kind="stable").argsort(kind="stable").reshape(values.shape)
     edges = np.linspace(0.0, 1.0, n_bins + 1)
-    figure, ax = new_axes(SMALL)
+    ax = new_axes(SMALL)
     shares = []
     for chain, colour in zip(order, _coloured(n_chains), strict=True):
         counts, _ = np.histogram((chain + 0.5) / values.size, edges)
@@ -188,8 +186,7 @@ def ranks(values: Float[np.ndarray, "c s"]) -> Figure:
         ax.stairs(shares[-1], edges, color=colour, linewidth=1.2)
     ax.axhline(1.0, color=MUTED, linewidth=0.8, linestyle="--")
     set_limits(ax, edges, np.array([0.0, max(2.0, float(np.max(shares)))]), margin=0.02)
-    set_names(ax, "Rank among all draws, lowest to highest", "Draws of the chain, even = 1")
-    return fitted(figure, ax)
+    return named(ax, "Rank among all draws, lowest to highest", "Draws of the chain, even = 1")
 
 
 def _coloured(n_chains: int) -> list[str]:

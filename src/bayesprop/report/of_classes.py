@@ -134,16 +134,12 @@ def details(
     predicted: ClassPredictive,
     y: np.ndarray,
     _drawn: Int[np.ndarray, " p"],
-    positive: int = 1,
     rule: Rule | None = None,
 ) -> ClassDetails:
-    """Compute them.
-
-    positive, rule
-        Place of the positive one of two classes, and how it is decided.
-    """
+    """Compute them; `rule` is how the positive one of two classes is decided."""
     right, counts = predicted.label == y, metrics.confusion(predicted, y)
     is_binary = len(predicted.classes) == 2
+    positive = predicted.positive
     p, is_positive = predicted.proba[:, positive], y == predicted.classes[positive]
     names = str(predicted.classes[positive]), str(predicted.classes[1 - positive])
     commonest = int(np.argmax(counts.sum(axis=1)))

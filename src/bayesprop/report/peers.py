@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.model.quantile_predictive import QuantilePredictive
+from bayesprop.model.task import Standardiser
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 MAX_ROWS, MAX_VALUES, MAX_HISTOGRAMS, MAX_CLASSES = 50_000, 24_000_000, 3000, 30
@@ -32,6 +33,17 @@ def _single_threaded() -> Iterator[None]:
     with warnings.catch_warnings(), threadpool_limits(1), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
+
+
+def scaler_of(X: Inputs) -> Standardiser:
+    """Learn the mean and std of every column, the mean of it in each gap."""
+    gap = np.isnan(X)
+    return Standardiser.fit(np.where(gap, np.nanmean(X, axis=0), X) if gap.any() else X)
+
+
+def standardised(scaler: Standardiser, X: Inputs) -> Inputs:
+    """Standardise rows, gaps at the mean."""
+    return np.nan_to_num(scaler.transform(X), nan=0.0)
 
 
 @dataclass
@@ -52,10 +64,10 @@ class GaussianProcess:
         """Maximise the evidence of some rows, then condition on more of them."""
         from sklearn.gaussian_process import GaussianProcessRegressor, kernels
 
-        self.shift_, self.scale_ = _moments(X)
+        self.scaler_ = scaler_of(X)
         self.mean_, self.std_ = float(y.mean()), float(y.std()) or 1.0
         order = np.random.default_rng(self.seed).permutation(len(y))
-        inputs, targets = self._scaled(X), (y - self.mean_) / self.std_
+        inputs, targets = standardised(self.scaler_, X), (y - self.mean_) / self.std_
         scales: Any = np.ones(X.shape[1]) if X.shape[1] <= _MAX_SCALES else 1.0
         kernel = kernels.ConstantKernel() * kernels.RBF(scales) + kernels.WhiteKernel()
         few, most = order[: self.n_learning], order[: self.n_kept]
@@ -69,13 +81,10 @@ class GaussianProcess:
     @_single_threaded()
     def predict_dist(self, X: Inputs) -> GaussianPredictive:
         """Predict; the noise is the white part of the kernel."""
-        mean, std = self.model_.predict(self._scaled(X), return_std=True)
+        mean, std = self.model_.predict(standardised(self.scaler_, X), return_std=True)
         noise = np.full(len(X), self.model_.kernel_.k2.noise_level)
-        standardised = GaussianPredictive(mean, np.maximum(std**2 - noise, 0.0), noise)
-        return standardised.rescaled(self.mean_, self.std_)
-
-    def _scaled(self, X: Inputs) -> Inputs:
-        return np.nan_to_num((X - self.shift_) / self.scale_)
+        predictive = GaussianPredictive(mean, np.maximum(std**2 - noise, 0.0), noise)
+        return predictive.rescaled(self.mean_, self.std_)
 
 
 @dataclass
@@ -174,27 +183,23 @@ def plans(n: int, d: int, classes: np.ndarray | None = None) -> Plans:
     classes
         All that the labels may be; None for numbers.
     """
-    boosting = _boosting(n, d, classes)
-    if classes is not None:
-        return boosting
-    if n <= MAX_PROCESS_ROWS:
-        return Plans((*boosting.each, Plan(GaussianProcess(), n)), boosting.notes)
-    note = f"GaussianProcess is left out beyond {MAX_PROCESS_ROWS:,} training rows."
-    return Plans(boosting.each, (*boosting.notes, note))
-
-
-def _boosting(n: int, d: int, classes: np.ndarray | None) -> Plans:
     peer = QuantileBoosting() if classes is None else ClassBoosting(classes)
     n_models = len(LEVELS) + 1 if classes is None else len(classes) if len(classes) > 2 else 1
-    if n_models > MAX_CLASSES or n_models * d > MAX_HISTOGRAMS:
-        what = "quantiles" if classes is None else "classes"
-        return Plans((), (
-            f"{peer.name} is left out beyond {MAX_CLASSES} classes and beyond "
-            f"{MAX_HISTOGRAMS:,} features times {what} (here: {d:,} times {n_models}).",
-        ))  # fmt: skip
     most = min(MAX_ROWS, MAX_VALUES // (n_models * max(d, 1)))
-    note = f"{peer.name} was fitted to {most:,} of the {n:,} training rows."
-    return Plans((Plan(peer, most),), (note,) * (most < n))
+    each, notes = [Plan(peer, most)], []
+    if n_models > MAX_CLASSES or n_models * d > MAX_HISTOGRAMS:
+        each, what = [], "quantiles" if classes is None else "classes"
+        notes.append(
+            f"{peer.name} is left out beyond {MAX_CLASSES} classes and beyond "
+            f"{MAX_HISTOGRAMS:,} features times {what} (here: {d:,} times {n_models})."
+        )
+    elif most < n:
+        notes.append(f"{peer.name} was fitted to {most:,} of the {n:,} training rows.")
+    if classes is None and n <= MAX_PROCESS_ROWS:
+        each.append(Plan(GaussianProcess(), n))
+    elif classes is None:
+        notes.append(f"GaussianProcess is left out beyond {MAX_PROCESS_ROWS:,} training rows.")
+    return Plans(tuple(each), tuple(notes))
 
 
 def fit_peers(
@@ -215,11 +220,3 @@ def fit_peers(
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             notes.append(f"{plan.peer.name} is left out: {str(error).splitlines()[0]}.")
     return models, tuple(notes)
-
-
-def _moments(X: Inputs) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and std of every column's values; 0 and 1 where there are none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        mean, std = np.nan_to_num(np.nanmean(X, axis=0)), np.nan_to_num(np.nanstd(X, axis=0))
-    return mean, np.where(std > 0.0, std, 1.0)

@@ -84,17 +84,14 @@ class Score:
         return tuple((loss == np.nanmin(loss)).tolist())
 
 
-def scores(models: Mapping[str, Any], y: np.ndarray, positive: int = 1) -> tuple[Score, ...]:
+def scores(models: Mapping[str, Any], y: np.ndarray) -> tuple[Score, ...]:
     """Compute every metric of every model on the same rows.
 
     Of classes proper scores come first; accuracy comes last where it says little.
-
-    positive
-        Place of the positive one of two classes.
     """
     if isinstance(models["model"], ClassPredictive):
         shown = _OF_A_RARE_CLASS if metrics.is_mostly_one_class(y) else _OF_CLASSES
-        each = [_of_classes(one, y, positive) for one in models.values()]
+        each = [_of_classes(one, y) for one in models.values()]
     else:
         shown, each = _OF_NUMBERS, [_of_numbers(one, y) for one in models.values()]
     return tuple(
@@ -121,8 +118,8 @@ def _of_numbers(predicted: Predictive, y: np.ndarray) -> metrics.Summary:
     return metrics.Summary(values, errors)
 
 
-def _of_classes(predicted: ClassPredictive, y: np.ndarray, positive: int) -> metrics.Summary:
-    summary = metrics.summary(predicted, y, positive=positive)
+def _of_classes(predicted: ClassPredictive, y: np.ndarray) -> metrics.Summary:
+    summary = metrics.summary(predicted, y)
     counts = metrics.confusion(predicted, y)
     rows = np.sum(counts, axis=1)
     # The mean over the classes that occur of the share of their rows that is found.

@@ -76,13 +76,30 @@ def describe(
             int(row),
             int(rows.numbers[row]),
             answer,
-            (
-                *_missing_values(rows.X[row], gap_shares[k], features),
-                *(_unusual_values(rows.X[row], z[k], features) if features else ()),
-            ),
+            unlike_training(rows.X[row], z[k], gap_shares[k], features),
         )
         for k, (row, answer) in enumerate(zip(places, answers, strict=True))
     )
+
+
+def unlike_training(
+    x: Float[np.ndarray, " d"],
+    z: Float[np.ndarray, " d"],
+    gap_share: float,
+    features: tuple[Feature, ...],
+    least: float | None = None,
+) -> tuple[str, ...]:
+    """Say in what a row is unlike the training rows: what is missing, then the furthest values.
+
+    z
+        Its standardised values.
+    gap_share
+        Of the doubt about it, what its missing values make.
+    least
+        Standard deviations from which a value is named; None: 1, and the furthest in any case.
+    """
+    missing = _missing_values(x, gap_share, features)
+    return (*missing, *_unusual_values(x, z, features, least)) if features else ()
 
 
 def _missing_values(
@@ -99,13 +116,16 @@ def _missing_values(
 
 
 def _unusual_values(
-    x: Float[np.ndarray, " d"], z: Float[np.ndarray, " d"], features: tuple[Feature, ...]
+    x: Float[np.ndarray, " d"],
+    z: Float[np.ndarray, " d"],
+    features: tuple[Feature, ...],
+    least: float | None,
 ) -> tuple[str, ...]:
     """Describe the values that set a row most apart; `z` are those of `x`, standardised."""
     distance = np.nan_to_num([np.max(np.abs(z[list(f.columns)])) for f in features], nan=-1.0)
     order = np.argsort(-distance, kind="stable")[:_N_VALUES]
-    # The first is named whatever it is; others only if they do stand out.
-    named = [i for k, i in enumerate(order) if distance[i] > (0.0 if k == 0 else 1.0)]
+    first, others = (0.0, 1.0) if least is None else (least, least)
+    named = [i for k, i in enumerate(order) if distance[i] > (first if k == 0 else others)]
     return tuple(_described(x, z, features[i]) for i in named)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -56,14 +55,10 @@ class Fault(NamedTuple):
     limit: float = _SMALL
 
 
-def verdict(predicted: Predictive | ClassPredictive, y: np.ndarray, positive: int = 1) -> Verdict:
-    """Say whether intervals, or probabilities, can be taken at their word.
-
-    positive
-        Place of the positive one of two classes.
-    """
+def verdict(predicted: Predictive | ClassPredictive, y: np.ndarray) -> Verdict:
+    """Say whether intervals, or probabilities, can be taken at their word."""
     if isinstance(predicted, ClassPredictive):
-        return of_classes(predicted, y, positive)
+        return of_classes(predicted, y)
     return judge(metrics.pit(predicted, y), _stretch(predicted, y))
 
 
@@ -87,7 +82,7 @@ def judge(pit: Float[np.ndarray, " n"], stretch: float) -> Verdict:
         return Verdict("unknown", headline, (f"The {counts}.",))
     chance = 2.0 * np.sqrt(0.9 * 0.1 / n)
     return _pronounce(
-        [*_width(folded, stretch), *_bias(pit)] or list(_shape(pit)),
+        _present(_width(folded, stretch), _bias(pit)) or _present(_shape(pit)),
         n,
         f"The {counts}.",
         chance,
@@ -96,7 +91,7 @@ def judge(pit: Float[np.ndarray, " n"], stretch: float) -> Verdict:
     )
 
 
-def of_classes(predicted: ClassPredictive, y: np.ndarray, positive: int = 1) -> Verdict:
+def of_classes(predicted: ClassPredictive, y: np.ndarray) -> Verdict:
     """Say whether the probabilities can be taken at their word.
 
     Confidence is judged by the number of right answers, against the number that the confidences
@@ -109,18 +104,18 @@ def of_classes(predicted: ClassPredictive, y: np.ndarray, positive: int = 1) -> 
     """
     n, right = len(y), predicted.label == y
     is_rare = len(predicted.classes) == 2 and metrics.is_mostly_one_class(y)
-    counts = _rare(predicted, y, positive) if is_rare else _answers(predicted, right)
+    counts = _rare(predicted, y) if is_rare else _answers(predicted, right)
     if n < MIN_ROWS:
         headline = f"Too few rows to judge its confidence: {n} of the {MIN_ROWS} that it needs."
         return Verdict("unknown", headline, (counts,))
-    faults = [*_confidence(predicted, y, right), *_balance(predicted, y, positive)]
-    faults = faults or list(_levels(predicted, y, right, positive))
+    faults = _present(_confidence(predicted, y, right), _balance(predicted, y))
+    faults = faults or _present(_levels(predicted, y, right))
     doubt = predicted.confidence * (1.0 - predicted.confidence)
     chance = 2.0 * float(np.sqrt(np.sum(doubt))) / n
     share, coarse = "the share of right answers", _COARSE
     if is_rare:
-        p = predicted.proba[:, positive]
-        share = f"the share of {label(predicted.classes[positive], 30)}"
+        p = predicted.proba[:, predicted.positive]
+        share = f"the share of {label(predicted.classes[predicted.positive], 30)}"
         chance = 2.0 * float(np.sqrt(np.sum(p * (1.0 - p)))) / n
         expected = float(np.mean(p))
         coarse = min(_COARSE, _COARSE_RATIO * min(expected, 1.0 - expected))
@@ -134,14 +129,19 @@ def _answers(predicted: ClassPredictive, right: Bool[np.ndarray, " n"]) -> str:
     )
 
 
-def _rare(predicted: ClassPredictive, y: np.ndarray, positive: int) -> str:
-    name = label(predicted.classes[positive], 30)
-    p, came = predicted.proba[:, positive], int(np.sum(y == predicted.classes[positive]))
+def _rare(predicted: ClassPredictive, y: np.ndarray) -> str:
+    positive = predicted.classes[predicted.positive]
+    name = label(positive, 30)
+    p, came = predicted.proba[:, predicted.positive], int(np.sum(y == positive))
     error = float(np.sqrt(np.sum(p * (1.0 - p))))
     return (
         f"It expects {number(float(np.sum(p)))} ± {number(error, 2)} rows of {name}, and"
         f" {came:,} came."
     )
+
+
+def _present(*faults: Fault | None) -> list[Fault]:
+    return [fault for fault in faults if fault is not None]
 
 
 def _pronounce(
@@ -177,14 +177,14 @@ def _pronounce(
     return Verdict("caution", worst.clear if worst.is_clear else worst.hint, details)
 
 
-def _shape(pit: np.ndarray) -> Iterator[Fault]:
+def _shape(pit: np.ndarray) -> Fault | None:
     """Test what the picture shows, too: each of two tests has half of the chance."""
     histogram = pit_histogram(pit)
     if histogram is None:
-        return
+        return None
     distance, chance = stats.kstest(pit, "uniform")
     if min(chance, stats.chisquare(histogram.counts).pvalue) > _CLEAR / 2.0:
-        return
+        return None
     excess = np.abs(histogram.counts - histogram.expected)
     headline = "The errors do not have the predicted shape."
     flat = "Widths and centre are right on average, but the histogram of PIT values is not flat: "
@@ -195,7 +195,7 @@ def _shape(pit: np.ndarray) -> Iterator[Fault]:
         detail = f"{flat}it has too many rows far on the {long} side, too few on the {short} one."
     # Half the sum is the share of rows that lie in a bin too many.
     size = max(distance, float(np.sum(excess)) / 2.0 / len(pit))
-    yield Fault(headline, headline, detail, size, is_clear=True)
+    return Fault(headline, headline, detail, size, is_clear=True)
 
 
 def _skew(pit: np.ndarray) -> float:
@@ -204,14 +204,14 @@ def _skew(pit: np.ndarray) -> float:
     return float(np.sqrt(7.0 / len(pit)) * np.sum(0.5 * (5.0 * u**3 - 3.0 * u)))
 
 
-def _bias(pit: np.ndarray) -> Iterator[Fault]:
+def _bias(pit: np.ndarray) -> Fault | None:
     n, shift = len(pit), float(np.mean(pit)) - 0.5
     z = abs(shift) * np.sqrt(12.0 * n)
     if z < _Z_HINT:
-        return
+        return None
     side, where = ("low", "above") if shift > 0.0 else ("high", "below")
     share = float(np.mean((pit - 0.5) * shift > 0.0))
-    yield Fault(
+    return Fault(
         f"Biased: predictions sit too {side}.",
         f"Perhaps biased: predictions seem to sit too {side}.",
         f"{percent(share)} of the rows lie {where} their predicted median, where 50 % should.",
@@ -220,18 +220,17 @@ def _bias(pit: np.ndarray) -> Iterator[Fault]:
     )
 
 
-def _width(folded: np.ndarray, stretch: float) -> Iterator[Fault]:
+def _width(folded: np.ndarray, stretch: float) -> Fault | None:
     # A target hit exactly would weigh like a hundred: no more than chance brings once in a hundred.
     statistic = anderson_darling(np.maximum(folded, 0.01 / len(folded)))
     if statistic < _AD_HINT:
-        return
+        return None
     distance, is_clear = stats.kstest(folded, "uniform").statistic, statistic > _AD_CLEAR
     excess = _excess_coverage(folded)
     if min(np.max(excess), -np.min(excess)) > _CROSSING:
         headline = "The errors have other tails than predicted."
         detail = "Narrow intervals and wide ones err in opposite directions: see the coverage."
-        yield Fault(headline, headline, detail, distance, is_clear)
-        return
+        return Fault(headline, headline, detail, distance, is_clear)
     too_narrow = np.max(excess) < -np.min(excess)
     detail = "The 90 % level is nearly right; the picture of coverage shows the others."
     if (stretch > 1.0) == too_narrow:
@@ -239,7 +238,7 @@ def _width(folded: np.ndarray, stretch: float) -> Iterator[Fault]:
             f"To hold 90 % of these rows they would have to be {number(stretch, 2)} times as wide."
         )
     name, width = ("overconfident", "narrow") if too_narrow else ("too cautious", "wide")
-    yield Fault(
+    return Fault(
         f"{name.capitalize()}: the intervals are too {width}.",
         f"Perhaps {name}: the intervals look too {width}.",
         detail,
@@ -266,11 +265,11 @@ def _stretch(predicted: Predictive, y: np.ndarray) -> float:
 
 def _confidence(
     predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"]
-) -> Iterator[Fault]:
+) -> Fault | None:
     confidence = predicted.confidence
     chance = chance_of_sum(float(np.sum(right)), confidence)
     if chance > _HINT:
-        return
+        return None
     promised, kept = float(np.mean(confidence)), float(np.mean(right))
     gap = promised - kept
     error = float(np.sqrt(np.sum(confidence * (1.0 - confidence)))) / len(right)
@@ -285,7 +284,7 @@ def _confidence(
     factor = temperature(predicted, y)
     if (factor > 1.0) == (gap > 0.0) and abs(np.log(factor)) > 0.05:
         detail += f" With log-odds divided by {number(factor, 2)} it would fit these rows best."
-    yield Fault(
+    return Fault(
         f"{name.capitalize()}: it is right {less} often than it says.",
         f"Perhaps {name}: it seems to be right {less} often than it says.",
         detail,
@@ -295,21 +294,21 @@ def _confidence(
     )
 
 
-def _balance(predicted: ClassPredictive, y: np.ndarray, positive: int) -> Iterator[Fault]:
+def _balance(predicted: ClassPredictive, y: np.ndarray) -> Fault | None:
     """Find the class whose number of rows was foretold worst."""
     n, c = predicted.proba.shape
     came = np.bincount(predicted.codes(y), minlength=c)
     # Of two classes one says everything; more are as many tests.
-    tested = [positive] if c == 2 else range(c)
+    tested = [predicted.positive] if c == 2 else range(c)
     chances = {k: chance_of_sum(float(came[k]), predicted.proba[:, k]) for k in tested}
     worst = min(chances, key=lambda k: chances[k])
     chance = chances[worst] * len(tested)
     if chance > _HINT:
-        return
+        return None
     p = predicted.proba[:, worst]
     expected, error = float(np.sum(p)), float(np.sqrt(np.sum(p * (1.0 - p))))
     name, too = label(predicted.classes[worst], 30), "low" if came[worst] > expected else "high"
-    yield Fault(
+    return Fault(
         f"Unbalanced: the probabilities of {name} are too {too}.",
         f"Perhaps unbalanced: the probabilities of {name} seem too {too}.",
         f"The probabilities of {name} sum to {number(expected)} ± {number(error, 2)} rows; there"
@@ -321,31 +320,32 @@ def _balance(predicted: ClassPredictive, y: np.ndarray, positive: int) -> Iterat
 
 
 def _levels(
-    predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"], positive: int
-) -> Iterator[Fault]:
+    predicted: ClassPredictive, y: np.ndarray, right: Bool[np.ndarray, " n"]
+) -> Fault | None:
     """Compare groups of equal variance, ordered by confidence (Hosmer and Lemeshow 1980).
 
     Nothing is fitted to these rows, so there are as many degrees of freedom as groups.
     """
     p, happened = predicted.confidence, right
     if len(predicted.classes) == 2:
+        positive = predicted.positive
         p, happened = predicted.proba[:, positive], y == predicted.classes[positive]
     order = np.argsort(p, kind="stable")
     p, happened = p[order], happened[order]
     var = np.cumsum(p * (1.0 - p))
     n_groups = int(min(var[-1] // _GROUP_VAR, _MAX_GROUPS))
     if n_groups < 2:
-        return
+        return None
     group = np.minimum((var / var[-1] * n_groups).astype(int), n_groups - 1)
     sums = [np.bincount(group, weights=w) for w in (happened - p, p * (1.0 - p))]
     statistic = float(np.sum(sums[0] ** 2 / sums[1]))
     if stats.chi2.sf(statistic, n_groups) > _CLEAR:
-        return
+        return None
     size = float(np.sum(np.abs(sums[0]))) / len(p)
     headline = "Right on average, but not at every level of confidence."
     detail = "At some levels it is right more often than it says, at others less: see the diagram."
     rate = float(min(np.mean(happened), 1.0 - np.mean(happened)))
-    yield Fault(headline, headline, detail, size, is_clear=True, limit=_small(rate))
+    return Fault(headline, headline, detail, size, is_clear=True, limit=_small(rate))
 
 
 def _small(rate: float) -> float:

@@ -54,23 +54,20 @@ def likely_group(frame: pl.DataFrame, target: str) -> Likely | None:
     """
     rows = frame.drop(target).head(_MOST_ROWS)
     rows = rows.select(rows.columns[:_MOST_COLUMNS])
-    columns = [name for name in rows.columns if _has_groups(rows[name])]
-    agreeing = [(name, _agreeing(rows, name)) for name in columns]
-    named = [(name, others) for name, others in agreeing if _is_identifier(rows[name])]
-    for name, others in sorted(named, key=lambda pair: -len(pair[1])):
-        if others or _is_named(name):
-            return Likely(name, _why(rows, name, others))
-    repeated = [
-        (name, others)
-        for name, others in agreeing
+    agreeing = {name: _agreeing(rows, name) for name in rows.columns if _has_groups(rows[name])}
+    likely = [
+        name
+        for name, others in agreeing.items()
+        if _is_identifier(rows[name]) and (others or _is_named(name))
+    ] or [
+        name
+        for name, others in agreeing.items()
         if len(others) >= 2 and rows[name].n_unique() >= _LEAST_UNNAMED
     ]
-    if not repeated:
+    if not likely:
         return None
-    name, others = max(
-        repeated, key=lambda pair: (len(pair[1]), not rows[pair[0]].dtype.is_float())
-    )
-    return Likely(name, _why(rows, name, others))
+    name = max(likely, key=lambda one: (len(agreeing[one]), not rows[one].dtype.is_float()))
+    return Likely(name, _why(rows, name, agreeing[name]))
 
 
 def _has_groups(column: pl.Series) -> bool:

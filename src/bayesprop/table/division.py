@@ -25,15 +25,15 @@ from bayesprop.table.encoding import Rows, TableEncoding, left_out_rows
 from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted
 from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of
 
-MOST_HELD_OUT = 0.9
+MOST_HELD_OUT, USUAL_SHARE = 0.9, 0.1
 
 
 @dataclass(frozen=True)
 class HoldOut:
     """Which rows and columns are used, and how rows are held out.
 
-    share
-        Of the rows with a target, 0 to 0.9.
+    test_fraction
+        Share of the rows with a target, 0 to 0.9; None: a tenth.
     seed
         Of what is drawn.
     group
@@ -48,12 +48,17 @@ class HoldOut:
         Columns to leave out.
     """
 
-    share: float
+    test_fraction: float | None = None
     seed: int = 0
     group: str | None = None
     time: str | None = None
     weights: str | None = None
     drop: Collection[str] = ()
+
+    @property
+    def share(self) -> float:
+        """The share held out."""
+        return USUAL_SHARE if self.test_fraction is None else self.test_fraction
 
 
 class Division(NamedTuple):
@@ -128,12 +133,10 @@ class Division(NamedTuple):
     def encoding(self) -> TableEncoding:
         """Choose an encoding from the rows to learn from."""
         target = self.target.columns[0]
-        words = [name for name in self.frame.columns if name != target and self._is_text(name)]
+        # Of the whole column: a part of it may not look like a category.
+        fitted = [fit_column(column) for column in self.frame.drop(target)]
+        words = [one.name for one in fitted if isinstance(one.column, CategoryColumn)]
         return TableEncoding.fit(self.frame.filter(~self.is_test), target, self.task, words)
-
-    def _is_text(self, name: str) -> bool:
-        """Whether the whole column is a category, as a part of it may not look."""
-        return isinstance(fit_column(self.frame[name]).column, CategoryColumn)
 
 
 def divide(

@@ -182,6 +182,8 @@ def _duckdb(part: str | None, path: Path) -> pl.DataFrame:
 
 def _chosen(names: list[str], part: str | None, path: Path) -> str:
     """Return the name of the table to read."""
+    if not names:
+        raise TableError(f"{quoted(path, 200)} holds no table: name another file")
     if part is None and len(names) != 1:
         raise TableError(f"{quoted(path)} holds {listed(names)}: name one, as in FILE::TABLE")
     if part is not None and part not in names:

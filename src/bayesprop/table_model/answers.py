@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.predictive import GaussianPredictive
 from bayesprop.table.classes import class_text
 from bayesprop.table_model.plain_values import figure, figure_beside
 
 if TYPE_CHECKING:
     from bayesprop.decisions.thresholds import Rule
-    from bayesprop.model.class_predictive import ClassPredictive
     from bayesprop.model.predictive import Predictive
     from bayesprop.table.encoding import TableEncoding
     from bayesprop.table_model.deciding import Positive
@@ -118,20 +118,16 @@ class Decision:
     positive: Positive
     rule: Rule
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
-        return ("decision", *(("expected_cost",) if self.rule.costs is not None else ()))
-
-    def columns(self, predictive: ClassPredictive) -> list[np.ndarray]:
-        """Return them for some rows."""
+    def columns(self, predictive: ClassPredictive) -> dict[str, np.ndarray]:
+        """Return it for some rows as named columns."""
         p = predictive.proba[:, self.positive.place]
         flagged = self.rule.flags(p)
         decided = predictive.classes[
             np.where(flagged, self.positive.place, 1 - self.positive.place)
         ]
-        costs = self.rule.costs
-        return [decided] if costs is None else [decided, costs.expected(p, flagged)]
+        if self.rule.costs is None:
+            return {"decision": decided}
+        return {"decision": decided, "expected_cost": self.rule.costs.expected(p, flagged)}
 
 
 @dataclass(frozen=True)
@@ -157,19 +153,10 @@ class ClassAnswers:
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns: every probability, or those of the likeliest classes only."""
-        if len(self.classes) <= MAX_CLASS_COLUMNS:
-            shares = [f"p({self.classes[place]})" for place in self._places]
-        else:
-            ranks = range(1, 1 + LIKELIEST_CLASSES)
-            shares = [name for rank in ranks for name in (f"class_{rank}", f"p_{rank}")]
-        decided = () if self.decision is None else self.decision.names
-        doubts = self.doubts[: 2 + self.has_gaps]
-        return [self.label, *decided, *self._quantiles, *shares, *doubts]
-
-    @property
-    def _places(self) -> Sequence[int]:
-        return range(len(self.classes)) if self.order is None else self.order
+        """Names of the columns."""
+        classes = np.array(self.classes)
+        even = np.full((1, len(classes)), 1.0 / len(classes))
+        return list(self.columns(ClassPredictive(even, np.zeros(1), classes, order=self.order)))
 
     @property
     def _quantiles(self) -> dict[str, float]:
@@ -187,21 +174,26 @@ class ClassAnswers:
         )
 
     def columns(self, predictive: ClassPredictive) -> dict[str, np.ndarray]:
-        """Return the predictions of some rows as named columns."""
-        proba, labels = predictive.proba, predictive.classes
+        """Return the predictions of some rows as named columns.
+
+        Every probability, or those of the likeliest classes only.
+        """
+        proba = predictive.proba
+        columns = {self.label: predictive.label}
+        if self.decision is not None:
+            columns |= self.decision.columns(predictive)
+        columns |= {name: predictive.quantile(at) for name, at in self._quantiles.items()}
         if len(self.classes) <= MAX_CLASS_COLUMNS:
-            shares = list(proba.T[list(self._places)])
+            places = range(len(self.classes)) if self.order is None else self.order
+            columns |= {f"p({self.classes[place]})": proba[:, place] for place in places}
         else:
             order = np.argsort(-proba, axis=1, kind="stable")[:, :LIKELIEST_CLASSES]
-            ranked = np.take_along_axis(proba, order, axis=1)
-            pairs = zip(labels[order].T, ranked.T, strict=True)
-            shares = [column for pair in pairs for column in pair]
-        entropies = [predictive.entropy, predictive.mutual_information]
-        entropies += [predictive.gap_share] if self.has_gaps else []
-        decided = () if self.decision is None else self.decision.columns(predictive)
-        quantiles = [predictive.quantile(level) for level in self._quantiles.values()]
-        columns = (predictive.label, *decided, *quantiles, *shares, *entropies)
-        return dict(zip(self.names, columns, strict=True))
+            for rank, codes in enumerate(order.T, start=1):
+                columns[f"class_{rank}"] = predictive.classes[codes]
+                columns[f"p_{rank}"] = proba[np.arange(len(proba)), codes]
+        columns |= {"entropy": predictive.entropy}
+        columns |= {"mutual_information": predictive.mutual_information}
+        return columns | ({GAP_SHARE: predictive.gap_share} if self.has_gaps else {})
 
     def rounded(self, predicted: pl.DataFrame) -> pl.DataFrame:
         """Round predictions to digits that mean something: DIGITS of them."""

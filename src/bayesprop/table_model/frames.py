@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bayesprop.table.errors import listed, quoted
+from bayesprop.table.errors import quoted
+from bayesprop.table.files import of_repeated
 from bayesprop.table.read import Check
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.sources import read_source
@@ -38,9 +39,8 @@ def from_frame(frame: Any, name: str = "table") -> pl.DataFrame:
 
 def _of_pandas(frame: Any, name: str) -> pl.DataFrame:
     names = [str(column) for column in frame.columns]
-    double = sorted({one for one in names if names.count(one) > 1})
-    if double:
-        raise InputError(f"{name} has more than one column called {listed(double)}: rename them")
+    for problem in of_repeated(names, name):
+        raise InputError(problem)
     return pl.DataFrame([_column(frame.iloc[:, k], own) for k, own in enumerate(names)])
 
 

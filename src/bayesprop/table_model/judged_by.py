@@ -67,19 +67,17 @@ def title_of(request: FitRequest, judged: Judged, *, in_folds: bool) -> str:
 
 def judged_in_folds(
     request: FitRequest,
-    n_rows: int,
     parts: Division,
     make: Callable[[], Any],
-    method: str,
     positive: int | None,
     listener: Listener,
 ) -> Judged:
     """Judge all rows in folds; not at all where the time is too short for one of them."""
-    text = f"judging {n_rows} rows in {N_FOLDS} folds"
+    text = f"judging {len(parts.frame)} rows in {N_FOLDS} folds"
     with listener.doing(text, time_share=_FOLDS_TIME) as going:
         try:
             judged = cross_validated(
-                parts, N_FOLDS, request.seed, make, method, positive, with_peers=request.with_peers
+                parts, N_FOLDS, request.seed, make, positive, with_peers=request.with_peers
             )
         except NothingLearntError as error:
             return UNJUDGED._replace(remarks=(f"the fit is not judged: {error}",))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesprop import metrics
+from bayesprop.catalogue import method_and_task
 from bayesprop.model.method import LeavesGroupsOut
 from bayesprop.model.pooled import pooled
 from bayesprop.model.progress import current, following
@@ -73,47 +74,51 @@ def judge(
     encoding: TableEncoding,
     train: Rows,
     test: Rows,
-    method: str = "",
     positive: int | None = None,
     *,
     with_peers: bool = False,
 ) -> Judged:
     """Fit the baselines of an estimator's task to its training rows, score all on the others.
 
-    method
-        Name of the estimator's, which nothing simpler is advised to replace if it is simple itself.
     positive
         Place of the positive one of two classes.
     with_peers
         Whether scikit-learn's boosting and Gaussian process are fitted beside them.
     """
     current().report(0.0, 1.0, "baselines")
-    judged = _predicted(estimator, encoding, train, test, with_peers=with_peers)
-    return _scored(judged, method, positive)
+    judged = _predicted(estimator, encoding, train, test, positive, with_peers=with_peers)
+    return _scored(judged, estimator)
 
 
 def _predicted(
-    estimator: Any, encoding: TableEncoding, train: Rows, test: Rows, *, with_peers: bool
+    estimator: Any,
+    encoding: TableEncoding,
+    train: Rows,
+    test: Rows,
+    positive: int | None,
+    *,
+    with_peers: bool,
 ) -> Judged:
     """Predict rows by an estimator, and by the baselines of its training rows."""
     classes = getattr(estimator, "classes_", None)
     baselines = Baselines.fit(train.X, train.y, classes, with_peers=with_peers and len(test.y) > 0)
     if not len(test.y):
         return Judged(baselines)
-    model = predict_rows(estimator.predict_dist, test.X, encoding, test.numbers)
+    model = predict_rows(estimator.predict_dist, test.X, encoding, test.numbers, positive)
     return Judged(baselines, test, {"model": model, **baselines.predict(test.X, model)})
 
 
-def _scored(judged: Judged, method: str, positive: int | None) -> Judged:
+def _scored(judged: Judged, estimator: Any) -> Judged:
     """Add the figures of what was predicted, if anything was, and what there is to say of them."""
     models, rows = judged.models, judged.rows
     if models is None or rows is None:
         return judged
     simple = {name: model for name, model in models.items() if name in ("model", *SIMPLE)}
+    method, _ = method_and_task(estimator)
     remarks = (*_what_does_as_well(simple, rows, method), *_which_peers_win(models, rows))
     return judged._replace(
-        scores={name: metrics.summarise(one, rows.y, positive) for name, one in simple.items()},
-        errors=metrics.summary(models["model"], rows.y, rows.group, positive).errors,
+        scores={name: metrics.summarise(one, rows.y) for name, one in simple.items()},
+        errors=metrics.summary(models["model"], rows.y, rows.group).errors,
         remarks=remarks,
     )
 
@@ -123,7 +128,6 @@ def cross_validated(
     n_folds: int,
     seed: int,
     make: Callable[[], Any],
-    method: str = "",
     positive: int | None = None,
     *,
     with_peers: bool = False,
@@ -132,7 +136,7 @@ def cross_validated(
 
     make
         Builds the estimator.
-    method, positive, with_peers
+    positive, with_peers
         As `judge` takes them.
     """
     going = current()
@@ -143,7 +147,8 @@ def cross_validated(
             encoding, estimator = part.encoding(), make()
             train, test = part.encoded(encoding)
             _learn_silently(estimator, train)
-            folds.append(_predicted(estimator, encoding, train, test, with_peers=with_peers))
+            judged = _predicted(estimator, encoding, train, test, positive, with_peers=with_peers)
+            folds.append(judged)
     encoding = division.encoding()
     rows, _ = division.encoded(encoding)
     numbers = np.concatenate([fold.rows.numbers for fold in folds])
@@ -160,7 +165,7 @@ def cross_validated(
         Baselines.fit(rows.X, rows.y, classes), peer_notes=folds[-1].baselines.peer_notes
     )
     judged = Judged(baselines, rows.of(np.isin(rows.numbers, numbers)), models)
-    return _scored(judged, method, positive)
+    return _scored(judged, make())
 
 
 def _learn_silently(estimator: Any, rows: Rows) -> None:
@@ -241,7 +246,7 @@ def _of_groups(
 
 
 def _what_does_as_well(models: Mapping[str, Any], rows: Rows, method: str) -> list[str]:
-    """Say whether a constant or a line predicts as well as the model.
+    """Say whether a constant predicts as well as the model, or a line where it is none itself.
 
     As well: neither by log-likelihood nor by the other proper score, which a few far rows do not
     decide, is the model clearly ahead.

@@ -210,18 +210,10 @@ def _fit(
     def judge_it() -> Judged:
         if not in_folds:
             with listener.doing(f"judging by {len(test.y)} rows"):
-                return judge(
-                    estimator,
-                    encoding,
-                    train,
-                    test,
-                    method,
-                    place,
-                    with_peers=request.with_peers,
-                )
+                return judge(estimator, encoding, train, test, place, with_peers=request.with_peers)
         if going.stop.is_set():
             return INTERRUPTED
-        return judged_in_folds(request, len(train.y), parts, make, method, place, listener)
+        return judged_in_folds(request, parts, make, place, listener)
 
     judged = _or_without(judge_it, listener)
     rule, unreached = _rule(request.asked, positive, judged)

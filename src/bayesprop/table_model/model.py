@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,6 +35,7 @@ from bayesprop.table_model.summary import as_html, as_text
 if TYPE_CHECKING:
     import polars as pl
 
+    from bayesprop.decisions.thresholds import Rule
     from bayesprop.table.encoded import Encoded
     from bayesprop.table.encoding import TableEncoding
     from bayesprop.table_model.learning import Fitted
@@ -119,7 +120,8 @@ class TableModel:
             Whether columns that the table lacks count as missing in every row.
         """
         with in_python_words():
-            answers = self._answers(interval, quantiles)
+            intervals = () if interval is None else np.atleast_1d(interval).tolist()
+            answers = self.answers(intervals, np.atleast_1d(quantiles).tolist(), self.notes.rule)
             encoded = self._encoded(table, allow_missing_columns)
             answers = replace(answers, has_gaps=bool(np.isnan(encoded.X).any()))
             parts = [answers.columns(one.predictive) for one in self.predictives(encoded.X)]
@@ -141,7 +143,7 @@ class TableModel:
         `pandas.DataFrame` of it shows one column a model.
         """
         with in_python_words():
-            rows = self._rows_to_judge(table, allow_missing_columns)
+            rows = replace(self, allow_absent=allow_missing_columns).rows_to_judge(table)
             scores = self.scores(self.predictive(rows), rows)
         warn_in_python(rows.remarks)
         return scores
@@ -158,7 +160,7 @@ class TableModel:
             self.report_fit(path)
             return
         with in_python_words():
-            rows = self._rows_to_judge(table, allow_missing_columns)
+            rows = replace(self, allow_absent=allow_missing_columns).rows_to_judge(table)
             self.report_rows(path, rows, self.notes.command, table_name(table))
         warn_in_python(rows.remarks)
 
@@ -168,33 +170,40 @@ class TableModel:
             raise InputError(f"{table_name(table)} has no rows to predict")
         return encoded
 
-    def _rows_to_judge(self, table: Any, allow_absent: bool) -> Rows:
-        model = replace(self, allow_absent=allow_absent)
-        return model.rows_to_judge(self.read(table), table)
+    def answers(
+        self,
+        intervals: Sequence[float],
+        quantiles: Sequence[float],
+        rule: Rule | None,
+        others: Collection[str] = (),
+    ) -> Answers:
+        """Say how predictions are written; InputError where that is not for such a target.
 
-    def _answers(self, interval: Any, quantiles: Any) -> Answers:
-        """Say how predictions are written; InputError where that is not for such a target."""
-        encoding = self.encoding
-        levels = np.atleast_1d(0.9 if interval is None else interval).tolist()
-        asked = tuple(np.atleast_1d(quantiles).tolist())
-        order = self.saved.fitted.task.order
-        numbers = NumberAnswers(tuple(levels), asked)
+        intervals, quantiles
+            Levels; of numbers an interval of 0.9 where none is asked for.
+        rule
+            How two classes are decided; None: not at all.
+        others
+            Names of columns that stand beside.
+        """
+        encoding, order = self.encoding, self.saved.fitted.task.order
+        for option, levels in (("--interval", intervals), ("--quantiles", quantiles)):
+            if levels and encoding.classes and order is None:
+                raise InputError(
+                    f"{option} is for numbers and ordered classes; this model predicts classes "
+                    "without order, with a probability for each"
+                )
+            if not all(0.0 < level < 1.0 for level in levels):
+                got = ", ".join(f"{level:g}" for level in levels)
+                raise InputError(f"{option} must be between 0 and 1, such as 0.9; got {got}")
+        numbers = NumberAnswers(tuple(intervals) or (0.9,), tuple(quantiles))
         answers = answers_of(encoding, encoding.target_name, numbers, order)
-        if not isinstance(answers, ClassAnswers) or order is not None:
-            for name, values in (("interval", levels), ("quantiles", asked)):
-                if not all(0.0 < value < 1.0 for value in values):
-                    raise InputError(f"{name} must be between 0 and 1, such as 0.9; got {values}")
-        elif interval is not None or asked:
-            raise InputError(
-                "interval and quantiles are for numbers and ordered classes; this model predicts "
-                "classes without order"
-            )
         if not isinstance(answers, ClassAnswers):
             return answers
-        rule = self.notes.rule
         if self.positive is not None and rule is not None:
             answers = replace(answers, decision=Decision(self.positive, rule))
-        return replace(answers, label=free_name(answers.label, answers.names[1:]))
+        taken = {*replace(answers, label="").names, *others}
+        return replace(answers, label=free_name(answers.label, taken))
 
     def save(self, path: str | Path) -> None:
         """Write it to one file that loads without running code."""
@@ -203,15 +212,14 @@ class TableModel:
 
     def scores(self, predictive: Any, rows: Rows) -> Scores:
         """Return the metrics of what was predicted for some rows, and those of the baselines."""
-        baselines, place = self.notes.baselines, self.positive and self.positive.place
+        baselines = self.notes.baselines
         beside = baselines.predict(rows.X, predictive) if baselines else {}
         models = {"model": predictive, **beside}
-        return {name: metrics.summarise(one, rows.y, place) for name, one in models.items()}
+        return {name: metrics.summarise(one, rows.y) for name, one in models.items()}
 
     def errors(self, predictive: Any, rows: Rows) -> dict[str, float]:
         """Return standard errors of the model's metrics."""
-        place = self.positive and self.positive.place
-        return metrics.summary(predictive, rows.y, rows.group, place).errors
+        return metrics.summary(predictive, rows.y, rows.group).errors
 
     def read(self, table: Any, check: Check | None = None) -> pl.DataFrame:
         """Take a frame, or read a table: what the model knows as text stays text.
@@ -234,10 +242,10 @@ class TableModel:
             raise InputError(f"no row of {table_name(source)} has a value of {target}")
         return rows
 
-    def rows_to_judge(self, frame: pl.DataFrame, source: Any) -> Rows:
-        """Encode the rows that have a target; remark on those that the model knows."""
-        rows = self.rows_of(frame, source)
-        seen = self.seen_before(rows.y, source)
+    def rows_to_judge(self, table: Any) -> Rows:
+        """Read and encode the rows that have a target; remark on those that the model knows."""
+        rows = self.rows_of(self.read(table, self.encoding.rows), table)
+        seen = self.seen_before(rows.y, table)
         if seen is None:
             return rows
         where = "; `bayesprop inspect` shows the held-out ones" if self.notes.held_out else ""
@@ -245,7 +253,8 @@ class TableModel:
 
     def predictive(self, rows: Rows) -> Any:
         """Predict some rows; InputError where the prediction is not finite."""
-        return predict_rows(self.saved.fitted.predict, rows.X, self.encoding, rows.numbers)
+        place = self.positive and self.positive.place
+        return predict_rows(self.saved.fitted.predict, rows.X, self.encoding, rows.numbers, place)
 
     def predictives(self, X: Float[np.ndarray, "n k"], first: int = 0) -> Iterator[Chunk]:
         """Predict the encoded rows of a table, some at a time, so that memory stays bounded.

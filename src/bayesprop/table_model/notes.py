@@ -6,18 +6,18 @@ The notes may come from anybody: whatever is not of the expected kind counts as 
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bayesprop.decisions.thresholds import Rule
-from bayesprop.report.baselines import Baselines, FrequencyBaseline
+from bayesprop.report.baselines import Baselines
 from bayesprop.table_model.deciding import stored_positive
 from bayesprop.table_model.plain_values import Scores
 from bayesprop.table_model.request import RowRequest
 
 if TYPE_CHECKING:
     from bayesprop.store import SavedModel
+
+_Kind = TypeVar("_Kind", Baselines, Rule)
 
 
 class Notes:
@@ -60,11 +60,13 @@ class Notes:
         self.updates = [one for one in noted("updates", list) if isinstance(one, dict)]
         self.rows = {k: rows[k] for k in ("train", "held_out") if isinstance(rows.get(k), int)}
         self.held_out = _scores(noted("held_out", dict))
-        self.baselines = _baselines(notes.get("baselines"))
+        self.baselines = _of_dict(Baselines, notes.get("baselines"))
+        shares = getattr(getattr(self.baselines, "constant", None), "share", None)
         classes = () if saved.table is None else saved.table.classes
-        self.positive = stored_positive(classes, notes.get("positive"), _shares(self.baselines))
-        self.rule = _rule(notes.get("decision")) if self.positive else None
-        self.errors = {k: e for k, e in noted("standard_errors", dict).items() if _is_number(e)}
+        self.positive = stored_positive(classes, notes.get("positive"), shares)
+        self.rule = _of_dict(Rule, notes.get("decision")) if self.positive else None
+        errors = noted("standard_errors", dict)
+        self.errors = {name: one for name, one in errors.items() if isinstance(one, float | int)}
         self.judged_by: str = noted("judged_by", str)
         self.warnings = [str(sentence) for sentence in noted("warnings", list)]
         self.base_rate: str = noted("base_rate", str)
@@ -105,8 +107,12 @@ class Notes:
         return name if isinstance(name, str) else None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, float | int)
+def _of_dict(kind: type[_Kind], stored: Any) -> _Kind | None:
+    """Rebuild what was stored; None where it is not one."""
+    try:
+        return kind.from_dict(stored)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        return None
 
 
 def _scores(stored: dict[str, Any]) -> Scores | None:
@@ -114,25 +120,6 @@ def _scores(stored: dict[str, Any]) -> Scores | None:
         return None
     figures = [figure for one in stored.values() for figure in one.values()]
     return stored if all(isinstance(f, float | int | None) for f in figures) else None
-
-
-def _baselines(stored: Any) -> Baselines | None:
-    try:
-        return Baselines.from_dict(stored)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-
-
-def _shares(baselines: Baselines | None) -> np.ndarray | None:
-    constant = None if baselines is None else baselines.constant
-    return constant.share if isinstance(constant, FrequencyBaseline) else None
-
-
-def _rule(stored: Any) -> Rule | None:
-    try:
-        return Rule.from_dict(stored)
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return None
 
 
 def _picture(shape: list[Any], pixels: list[Any], n_inputs: int) -> dict[str, Any]:

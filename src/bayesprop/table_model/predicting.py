@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,14 @@ def predict_rows(
     features: Float[np.ndarray, "n k"],
     encoding: TableEncoding,
     numbers: Sequence[Any] | np.ndarray,
+    positive: int | None = None,
 ) -> Any:
     """Predict some rows; refuse values too far from the training table for a finite answer.
 
     numbers
         What the table calls the rows, for the message.
+    positive
+        Place of the positive one of two classes.
     """
     with refusals_by_name(features, encoding, numbers):
         predictive = predict(features)
@@ -57,4 +61,4 @@ def predict_rows(
             f"data row {numbers[int(np.argmin(good))]}: the prediction is not finite; its values "
             "lie too far from the training table"
         )
-    return predictive
+    return predictive if positive is None else replace(predictive, positive=positive)

@@ -11,6 +11,7 @@ from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
 from bayesprop.model.method import Streams
 from bayesprop.model.task import KINDS_OF_CLASSES
+from bayesprop.table.division import HoldOut
 from bayesprop.table.errors import did_you_mean, one_line
 from bayesprop.table_model.deciding import Asked
 from bayesprop.table_model.refusals import OPTIONS, SEED, InputError, refusals_of_estimator
@@ -27,8 +28,10 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowRequest:
+class RowRequest(HoldOut):
     """Which rows and columns of a table a fit learns from, and which judge it.
+
+    Without a share to hold out, few rows are judged in folds.
 
     table
         What it is called: a file, a data set, or any name.
@@ -38,10 +41,6 @@ class RowRequest:
         Column that counts grow with.
     order
         Ordered classes from the lowest to the highest; None: numbers sort themselves.
-    weights, group, time, drop
-        Columns.
-    test_fraction
-        None: a tenth, or folds where rows are few.
     """
 
     table: str
@@ -50,12 +49,6 @@ class RowRequest:
     target_kind: str | None = None
     exposure: str | None = None
     order: tuple[str, ...] | None = None
-    weights: str | None = None
-    drop: tuple[str, ...] = ()
-    group: str | None = None
-    time: str | None = None
-    test_fraction: float | None = None
-    seed: int = 0
 
     def task_or(self, usual: str | None) -> str | None:
         """Return the task that was asked for, also by a kind of classes; else the usual one."""

@@ -13,15 +13,12 @@ import polars as pl
 from bayesprop.datasets import registry
 from bayesprop.scale.all_rows import AllRows, Aside
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, large_table
-from bayesprop.table.division import Division, HoldOut, divide
+from bayesprop.table.division import Division, divide
 from bayesprop.table.errors import listing, one_line
 from bayesprop.table.read import Check, read_table
 from bayesprop.table.values import column_of
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest, RowRequest, takes_further_rows
-
-USUAL_SHARE = 0.1
-"""Of the rows, held out to judge a fit."""
 
 
 def read_source(
@@ -116,8 +113,4 @@ def target_of(request: RowRequest, frame: pl.DataFrame) -> Target:
 
 def divided(request: RowRequest, frame: pl.DataFrame, target: str, task: str | None) -> Division:
     """Divide a table into training and held-out rows, as asked."""
-    share = USUAL_SHARE if request.test_fraction is None else request.test_fraction
-    hold_out = HoldOut(
-        share, request.seed, request.group, request.time, request.weights, request.drop
-    )
-    return divide(frame, target, task, hold_out, table_name(request.table))
+    return divide(frame, target, task, request, table_name(request.table))
