@@ -151,9 +151,9 @@ def test_unknown_public_name_is_an_attribute_error():
 
 
 def test_few_classes_stand_above_an_estimator():
-    """Its hyper-parameters where both tasks have them, the shell of its task, the shell of all."""
+    """Hyper-parameters of both tasks, of all trained networks; the shell of a task, and of all."""
     for name, method in catalogue.METHODS.items():
         for task in method.homes:
             above = catalogue.estimator_class(name, task).__mro__[1:]
             ours = [kind for kind in above if kind.__module__.startswith("bayesprop")]
-            assert len(ours) <= 3, ours
+            assert len(ours) <= 4, ours

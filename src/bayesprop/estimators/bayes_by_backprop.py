@@ -18,7 +18,6 @@ from bayesprop.estimators.params import (
     SIZES,
     check_choice,
     numbers,
-    one_of,
     rule,
 )
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
@@ -91,18 +90,14 @@ class _Params:
     activation: str = field(default="relu", metadata=ACTIVATION)
     learning_rate: float = field(default=3e-3, metadata=POSITIVE)
     optimizer: Any = field(default="adam", metadata=rule(_check_optimizer))
-    prior: Literal["normal", "mixture"] = field(
-        default="normal", metadata=one_of("normal", "mixture")
-    )
+    prior: Literal["normal", "mixture"] = "normal"
     prior_std: float = field(default=PRIOR_STD, metadata=POSITIVE)
     prior_mixture: Sequence[float] = field(default=MIXTURE, metadata=_IS_MIXTURE)
-    kl_weights: Literal["uniform", "geometric"] = field(
-        default="uniform", metadata=one_of("uniform", "geometric")
-    )
+    kl_weights: Literal["uniform", "geometric"] = "uniform"
     n_samples: int = field(default=1, metadata=COUNT)
     init_std: float = field(default=0.05, metadata=POSITIVE)
     local_reparameterisation: bool = False
-    prediction: Literal["draws", "mean"] = field(default="draws", metadata=one_of("draws", "mean"))
+    prediction: Literal["draws", "mean"] = "draws"
     n_draws: int = field(default=100, metadata=COUNT)
     warm_start: bool = False
     random_state: Any = None

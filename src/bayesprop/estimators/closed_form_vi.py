@@ -16,7 +16,6 @@ from bayesprop.estimators.params import (
     SIZES,
     check_fields,
     number_or,
-    one_of,
 )
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Task
@@ -79,18 +78,14 @@ class _Params:
     batch_size: int = field(default=32, metadata=COUNT)
     learning_rate: float = field(default=1e-2, metadata=POSITIVE)
     activation: str = field(default="relu", metadata=ACTIVATION)
-    prior: Literal["normal", "laplace"] = field(
-        default="normal", metadata=one_of("normal", "laplace")
-    )
+    prior: Literal["normal", "laplace"] = "normal"
     prior_scale: Literal["fan_in", "empirical"] | float = field(
         default="fan_in", metadata=number_or("fan_in", "empirical")
     )
     likelihood_weight: float = field(default=1.0, metadata=POSITIVE)
-    optimizer: Literal["adam", "lbfgs"] = field(default="adam", metadata=one_of("adam", "lbfgs"))
+    optimizer: Literal["adam", "lbfgs"] = "adam"
     kl_warm_up: float = field(default=100.0, metadata=NOT_NEGATIVE)
-    prediction: Literal["expected", "mean", "draws"] = field(
-        default="expected", metadata=one_of("expected", "mean", "draws")
-    )
+    prediction: Literal["expected", "mean", "draws"] = "expected"
     n_draws: int = field(default=100, metadata=COUNT)
     warm_start: bool = False
     random_state: Any = None
@@ -165,7 +160,5 @@ class ClosedFormVIClassifier(_Params, BayesianClassifier):
     n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
     likelihood_weight: float = field(default=10.0, metadata=POSITIVE)
     kl_warm_up: float = field(default=0.0, metadata=NOT_NEGATIVE)
-    expectation: Literal["exact", "taylor"] = field(
-        default="exact", metadata=one_of("exact", "taylor")
-    )
+    expectation: Literal["exact", "taylor"] = "exact"
     standardise: bool = True

@@ -6,10 +6,10 @@ from dataclasses import field
 from typing import Any, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import COUNT, SIZES, as_sizes, one_of
+from bayesprop.estimators.params import COUNT, SIZES, as_sizes
 from bayesprop.estimators.shell import BayesianClassifier
 from bayesprop.model.task import Classes
-from bayesprop.moments.ebp import KINDS, EBPNetwork
+from bayesprop.moments.ebp import EBPNetwork
 
 
 @hyper_parameters
@@ -46,10 +46,8 @@ class EBPClassifier(BayesianClassifier):
     method_class = EBPNetwork
     hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
-    weights: Literal["binary", "real"] = field(default="real", metadata=one_of(*KINDS))
-    prediction: Literal["posterior", "map"] = field(
-        default="posterior", metadata=one_of("posterior", "map")
-    )
+    weights: Literal["binary", "real"] = "real"
+    prediction: Literal["posterior", "map"] = "posterior"
     warm_start: bool = False
     random_state: Any = None
     verbose: int = 0

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import layer_sizes, likelihood_of, optimizer_of
-from bayesprop.estimators.params import (
-    ACTIVATION,
-    COUNT,
-    NOISE,
-    POSITIVE,
-    SHARE,
-    SIZES,
-    number_or,
-    one_of,
+from bayesprop.estimators.network_params import (
+    NetworkParams,
+    layer_sizes,
+    likelihood_of,
+    optimizer_of,
 )
+from bayesprop.estimators.params import COUNT, NOISE, POSITIVE, number_or
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Task
 from bayesprop.model.trained_network import built
-from bayesprop.numerics.gaussian_logits import PREDICTIONS
 from bayesprop.sampling.curvature import Diagonal, Full, Kron, Structure
 from bayesprop.sampling.jacobians import EVERY_LEAF, Chosen
 from bayesprop.sampling.laplace import LaplaceModel
@@ -33,7 +28,7 @@ START_PREC = 1.0
 
 
 @hyper_parameters
-class _Params:
+class _Params(NetworkParams):
     """What both have.
 
     Parameters
@@ -78,30 +73,16 @@ class _Params:
     """
 
     method_class: ClassVar[type] = LaplaceNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
-    momentum: float = field(default=0.9, metadata=SHARE)
-    structure: Literal["full", "kron", "diagonal"] = field(
-        default="kron", metadata=one_of(*STRUCTURES)
-    )
-    layers: Literal["all", "last"] = field(default="all", metadata=one_of(*LAYERS))
-    curvature: Literal["ggn", "hessian"] = field(default="ggn", metadata=one_of("ggn", "hessian"))
+    structure: Literal["full", "kron", "diagonal"] = "kron"
+    layers: Literal["all", "last"] = "all"
+    curvature: Literal["ggn", "hessian"] = "ggn"
     prior_prec: Literal["by-layer", "one"] | float = field(
         default="by-layer", metadata=number_or(*PRIORS)
     )
     n_rounds: int = field(default=4, metadata=COUNT)
-    prediction: Literal["linearised", "draws"] = field(
-        default="linearised", metadata=one_of("linearised", "draws")
-    )
+    prediction: Literal["linearised", "draws"] = "linearised"
     n_draws: int = field(default=100, metadata=COUNT)
     max_gigabytes: float = field(default=8.0, metadata=POSITIVE)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
     def build_method(self, task: Task, n_inputs: int) -> LaplaceNetwork:
         """Return the method that the hyper-parameters describe."""
@@ -153,6 +134,4 @@ class LaplaceClassifier(_Params, BayesianClassifier):
     """
 
     standardise: bool = True
-    integral: Literal["quadrature", "probit"] = field(
-        default="quadrature", metadata=one_of(*PREDICTIONS)
-    )
+    integral: Literal["quadrature", "probit"] = "quadrature"

@@ -21,7 +21,6 @@ from bayesprop.estimators.params import (
     check_fields,
     check_int,
     numbers,
-    one_of,
 )
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor, of_state
 from bayesprop.model.posterior import SIX
@@ -29,7 +28,6 @@ from bayesprop.model.task import Task
 from bayesprop.sampling import diagnostics
 from bayesprop.sampling.chain_course import (
     DYNAMICS,
-    SAMPLERS,
     Dynamics,
     Plan,
     Sampler,
@@ -105,9 +103,7 @@ class _Params:
 
     method_class: ClassVar[type] = MarkovChains
     hidden_layer_sizes: tuple[int, ...] = field(default=(10,), kw_only=False, metadata=SIZES)
-    sampler: Literal["nuts", "hmc", "random-walk", "sgld", "sghmc"] = field(
-        default="nuts", metadata=one_of(*SAMPLERS, *DYNAMICS)
-    )
+    sampler: Literal["nuts", "hmc", "random-walk", "sgld", "sghmc"] = "nuts"
     n_chains: int = field(default=4, metadata=COUNT)
     n_warmup: int = 500
     n_draws: int = field(default=250, metadata=COUNT)

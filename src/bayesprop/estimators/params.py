@@ -1,7 +1,8 @@
 """Hyper-parameters as fields of a dataclass, each with the rule that it must keep.
 
 `n_epochs: int = field(default=100, metadata=COUNT)` declares a field that `check_fields` checks;
-`check_int` and its like check a value by name. Errors name parameter, rule and value.
+one whose type is a `Literal` needs no more. `check_int` and its like check a value by name. Errors
+name parameter, rule and value.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import fields
 from functools import cache, partial
 from math import inf
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -50,15 +51,17 @@ def check_coverage(coverage: Any) -> None:
 
 def check_fields(params: Any) -> None:
     """Raise ValueError, in words for the user, where a field breaks its rule."""
-    for name, check in _rules(type(params)):
+    for name, check in rules(type(params)).items():
         check(name, getattr(params, name))
 
 
 @cache
-def _rules(kind: type) -> list[tuple[str, Callable[[str, Any], None]]]:
-    """List the rules of the fields of a dataclass, by name."""
-    ruled = ((one.name, one.metadata.get("check")) for one in fields(kind))
-    return [(name, check) for name, check in ruled if check]
+def rules(kind: type) -> dict[str, Callable[[str, Any], None]]:
+    """Return the rules of the fields of a dataclass, by name."""
+    hints = get_type_hints(kind)
+    literals = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
+    chosen = {name: partial(check_choice, allowed=words) for name, words in literals.items()}
+    return chosen | {one.name: one.metadata["check"] for one in fields(kind) if one.metadata}
 
 
 def rule(check: Callable[[str, Any], None]) -> Metadata:

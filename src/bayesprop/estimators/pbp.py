@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, SIZES, as_sizes, one_of
+from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, SIZES, as_sizes
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
@@ -52,11 +52,9 @@ class _Params:
 
     hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=40, kw_only=False, metadata=COUNT)
-    inference: Literal["adf", "sep"] = field(default="adf", metadata=one_of("adf", "sep"))
+    inference: Literal["adf", "sep"] = "adf"
     activation: str = field(default="relu", metadata=ACTIVATION)
-    engine: Literal["auto", "kernel", "jax"] = field(
-        default="auto", metadata=one_of("auto", "kernel", "jax")
-    )
+    engine: Literal["auto", "kernel", "jax"] = "auto"
     weight_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
     warm_start: bool = False
     random_state: Any = None
