@@ -11,6 +11,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,12 @@ def to_stored(bandit: Bandit) -> Stored:
     if bandit.n_features_ is None:
         raise ValueError("there is nothing to save before the first context: call begin(n) first")
     learnt, arrays = bandit.rewards.to_stored()
+    settings = {one.name for one in fields(bandit)} - {one.name for one in fields(Bandit)}
     header = {
         "bandit": SCHEMA,
         "version": importlib.metadata.version("bayesprop"),
         "policy": policy,
-        "settings": {name: getattr(bandit, name) for name in bandit.SETTINGS},
+        "settings": {name: np.asarray(getattr(bandit, name)).item() for name in settings},
         "arms": bandit.arms.to_stored(),
         "random_state": bandit.random_state,
         "n_features": bandit.n_features_,
