@@ -24,10 +24,8 @@ NETWORKS = [cls for cls in CLASSES if "n_epochs" in inspect.signature(cls).param
 # Where the regressor's parameter is another one than the classifier's, and is described so.
 DIFFER = {
     # None is a choice by the number of rows.
-    "BayesianMLPRegressor": {
-        "hidden_layer_sizes", "n_epochs", "n_members", "batch_size", "random_state",
-    },
-}  # fmt: skip
+    "BayesianMLPRegressor": {"hidden_layer_sizes", "n_epochs", "n_members", "batch_size"},
+}
 
 
 def described(cls: type) -> dict[str, str]:

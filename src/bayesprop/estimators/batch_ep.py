@@ -50,8 +50,6 @@ class BatchEPRegressor(BayesianRegressor):
         Prior variance of every output weight, in squared standard deviations of y.
     noise_prior : (mean, std)
         Gaussian prior of the log noise variance, in standardised units.
-    random_state : int, RandomState or None
-        Seeds the start of the input weights.
     verbose : int
         1 writes a line every ten sweeps to stderr.
 

@@ -100,8 +100,6 @@ class BayesianMLPRegressor(_Params, BayesianRegressor):
         bit: ask with the type of number that was fitted.
     batch_size : int or None
         Rows of a step; all of them if there are fewer. None: 64, from 5000 rows on 128.
-    random_state : int, RandomState or None
-        Seeds the initial means and the order of rows.
 
     Attributes
     ----------
@@ -177,8 +175,6 @@ class BayesianMLPClassifier(_Params, BayesianClassifier):
         leaves none out, and families have equal shares. None: 8, from 1000 rows on 5.
     batch_size : int or None
         Rows of a step; all of them if there are fewer. None: 64, from 1000 rows on 128.
-    random_state : int, RandomState or None
-        Seeds the initial means, the parts that are left out and the order of rows.
 
     Attributes
     ----------

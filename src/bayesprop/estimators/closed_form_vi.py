@@ -51,14 +51,9 @@ class _Params:
         or the average over `n_draws` networks.
     n_draws : int
         Networks of prediction="draws".
-    noise : "learned", "input" or float
-        One variance learnt for every output; a log variance that is an output of the same
-        network; or the variance itself, in y².
     expectation : {"exact", "taylor"}
         How the expected log softmax is taken: a quadrature, right at any variance, or the paper's
         second-order expansion, which is faster and wrong where logits are very unsure.
-    random_state : int, RandomState or None
-        Seeds the initial means and the order of rows.
 
     Attributes
     ----------

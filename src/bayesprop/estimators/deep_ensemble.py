@@ -24,8 +24,6 @@ class _Params(NetworkParams):
     adversarial_step : float
         Half the loss is that of rows moved by this much, in standard deviations of every input,
         to where they fit worst. The paper takes 1 % of an input's range, about 0.05. 0: none.
-    random_state : int, RandomState or None
-        Seeds starts, orders and held-out rows.
 
     Attributes
     ----------

@@ -39,8 +39,8 @@ init_std : float
 n_draws : int
     Networks that are drawn for a prediction.
 noise : "learned", "input" or float
-    One noise variance learnt for every output; one that depends on the input; or the variance
-    itself, in y².
+    One noise variance learnt for every output; one that depends on the input, as a further output
+    of the network; or the variance itself, in y².
 standardise : bool
     Whether inputs are brought to mean 0 and variance 1; False for pixels.
 warm_start : bool
@@ -55,7 +55,7 @@ exposure : str, int or None
 order : sequence of labels or None
     Of ordered classes, from the lowest to the highest; words need it, numbers sort themselves.
 random_state : int, RandomState or None
-    Seeds start, order of rows and draws.
+    Seeds all that is random: starts, order of rows, what is left out, draws.
 verbose : int
     1 writes a line an epoch to stderr.
 """

@@ -32,10 +32,6 @@ class EBPClassifier(BayesianClassifier):
         Average over the weights' distribution; or the one network of the most probable weights,
         which knows no doubt: its probabilities are 0 and 1. Binary weights make it a network of
         signs only.
-    warm_start : bool
-        Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds initial weights and the order of rows.
 
     Attributes
     ----------

@@ -68,8 +68,6 @@ class _Params(NetworkParams):
     ----------
     state_ : NetworkState
         Its `network` has the mode, prior precisions, and a root of the weights' covariance.
-    fit_report_ : FitReport
-        Course of training and of the log evidence, advice.
     """
 
     method_class: ClassVar[type] = LaplaceNetwork

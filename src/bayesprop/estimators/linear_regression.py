@@ -94,8 +94,6 @@ class BayesianLinearRegressor(BayesianRegressor):
         Precision of every weight, the intercept first.
     log_evidence_ : float
         log p(y | X), nats, in the original units of y, summed over outputs.
-    fit_report_ : FitReport
-        Course of the maximisation, guards, advice.
     basis_ : Basis or None
         What the inputs become.
     n_iter_ : int

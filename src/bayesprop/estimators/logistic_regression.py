@@ -67,8 +67,6 @@ class BayesianLogisticClassifier(BayesianClassifier):
     log_evidence_ : float
         Estimate of log p(y | X), nats: Laplace's, or with "vi" a lower bound. After `partial_fit`,
         the sum over the calls.
-    fit_report_ : FitReport
-        Course of the optimisation, guards, advice.
     n_iter_ : int
         Steps of the last fit.
     """

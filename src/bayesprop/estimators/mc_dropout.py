@@ -26,13 +26,9 @@ class _Params(NetworkParams):
         Weights have the prior N(0, 1 / length_scale²), in standardised units: the larger, the
         smoother the function. With N rows and noise of precision tau this is a weight decay of
         (1 - dropout) length_scale² / (2 N tau) (the paper's eq. 7).
-    n_draws : int
-        Networks that are drawn for a prediction, the paper's T.
     noise : "learned", "input" or float
         One noise variance learnt for every output; one that depends on the input; or the variance
         itself, in y²: the inverse of the paper's model precision tau.
-    random_state : int, RandomState or None
-        Seeds start, order and what is missing.
 
     Attributes
     ----------

@@ -80,13 +80,8 @@ class _Params:
         Nonlinearity of the hidden layers, which are divided by the root of their fan-in.
     weight_precision : (shape, rate) or float
         Prior precision of the weights: unknown with a Gamma prior, or given.
-    noise : "learned", "input" or float
-        One noise variance for every output; one that depends on the input; or the variance itself,
-        in y².
     noise_prior : (shape, rate)
         Gamma prior of the precision of "learned" noise, in standardised units.
-    random_state : int, RandomState or None
-        Seeds starts and chains.
 
     Attributes
     ----------
@@ -95,8 +90,6 @@ class _Params:
     diagnostics_ : Diagnostics or None
         R-hat and effective numbers of draws of the log density, of predictions at some training
         rows (log probabilities of classes), and of the precisions; None for a single chain.
-    fit_report_ : FitReport
-        Divergences, advice.
     n_iter_ : int
         Steps of every chain.
     """

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, SIZES, as_sizes
+from bayesprop.estimators.params import ACTIVATION, COUNT, GAMMA, SIZES, as_sizes, check_fields
 from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor
 from bayesprop.model.task import Classes, Numbers
 from bayesprop.moments.pbp.network import Engine, PBPClasses, PBPNumbers
@@ -33,10 +33,6 @@ class _Params:
         "auto" takes the compiled engine wherever it applies. Both give the same numbers.
     weight_prior : (shape, rate)
         Gamma prior of the precision of all weights; shape > 1.
-    warm_start : bool
-        Whether `fit` goes on from the posterior of the previous `fit`, with its scaling.
-    random_state : int, RandomState or None
-        Seeds initial means and the order of rows.
     batch_size : int
         Rows absorbed at once. 1 is the paper's algorithm; larger batches run in JAX.
     noise_prior : (shape, rate)
@@ -46,8 +42,6 @@ class _Params:
     ----------
     state_ : PBPState
         The posterior, in standardised units.
-    fit_report_ : FitReport
-        Guards that fired, course of training, evidence, advice.
     """
 
     hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
@@ -62,6 +56,15 @@ class _Params:
 
     state_ = property(lambda self: self.learned_.state.plain)
 
+    def check_params(self) -> None:
+        """Raise ValueError for a hyper-parameter out of its range."""
+        check_fields(self)
+        self._engine()
+
+    def _engine(self) -> Engine:
+        batch_size = getattr(self, "batch_size", 1)
+        return Engine(self.activation, self.inference, batch_size, self.engine)
+
 
 @hyper_parameters
 class PBPRegressor(_Params, BayesianRegressor):
@@ -74,14 +77,6 @@ class PBPRegressor(_Params, BayesianRegressor):
     method_class = PBPNumbers
     batch_size: int = field(default=1, metadata=COUNT)
     noise_prior: tuple[float, float] = field(default=(6.0, 6.0), metadata=GAMMA)
-
-    def check_params(self) -> None:
-        """Raise ValueError for a hyper-parameter out of its range."""
-        super().check_params()
-        self._engine()
-
-    def _engine(self) -> Engine:
-        return Engine(self.activation, self.inference, self.batch_size, self.engine)
 
     def build_method(self, task: Numbers, n_inputs: int) -> PBPNumbers:
         """Return the method that the hyper-parameters describe."""
@@ -136,14 +131,6 @@ class PBPClassifier(_Params, BayesianClassifier):
 
     method_class = PBPClasses
     n_epochs: int = field(default=20, kw_only=False, metadata=COUNT)
-
-    def check_params(self) -> None:
-        """Raise ValueError for a hyper-parameter out of its range."""
-        super().check_params()
-        self._engine()
-
-    def _engine(self) -> Engine:
-        return Engine(self.activation, self.inference, 1, self.engine)
 
     def build_method(self, task: Classes, n_inputs: int) -> PBPClasses:
         """Return the method that the hyper-parameters describe."""

@@ -28,8 +28,6 @@ class _Params(NetworkParams):
     dropconnect : float
         Probability that a weight is missing in training, anew for every batch (after Wan et al.
         2013).
-    random_state : int, RandomState or None
-        Seeds starts, orders, what is missing and held-out rows.
 
     Attributes
     ----------

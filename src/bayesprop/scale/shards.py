@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -103,7 +104,7 @@ def fit_shards(
             f"shards must have the same columns, got {widths[0]} in shard 0 and {widths[number]} "
             f"in shard {number}"
         )
-    submit = _Serial().submit if executor is None else executor.submit
+    submit = _at_once if executor is None else executor.submit
     if start is None and issubclass(estimator.method_class, ReExpressed):
         full = [part for part in parts if len(part.y)]
         jobs = [submit(_fitted_alone, estimator, part) for part in full]
@@ -232,18 +233,8 @@ def _count(guards: dict[str, int], *learned: Learned) -> None:
             guards[name] = guards.get(name, 0) + count
 
 
-class _Done(NamedTuple):
-    """What was computed at once."""
-
-    value: Any
-
-    def result(self) -> Any:
-        """Return it."""
-        return self.value
-
-
-class _Serial:
-    """Does each job when it is handed in."""
-
-    def submit(self, job: Any, *arguments: Any) -> _Done:
-        return _Done(job(*arguments))
+def _at_once(job: Any, *arguments: Any) -> Future:
+    """Do a job when it is handed in."""
+    done = Future()
+    done.set_result(job(*arguments))
+    return done
