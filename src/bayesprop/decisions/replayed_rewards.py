@@ -82,13 +82,12 @@ class ReplayedRewards(Rewards):
 
     def believe(self, choices: Choices) -> Belief:
         """Moments over the networks of a prediction, n_draws of the estimator."""
-        rows, n_draws = single("context", choices.inputs), getattr(self.model_, "n_draws", 1)
-        if getattr(self.model_, "n_members", 1) > 1:
-            drawn = online_network.members(self.model_, rows)
+        rows, model = single("context", choices.inputs), self.model_
+        if getattr(model, "n_members", 1) > 1:
+            drawn = model.predict_dist(rows).means  # every member once
         else:
-            drawn = online_network.functions(
-                self.model_, rows, online_network.seed_of(self.model_), n_draws
-            )
+            n_draws = getattr(model, "n_draws", 1)
+            drawn = online_network.functions(model, rows, model.state_.seed, n_draws)
         return Belief(drawn.mean(axis=0), drawn.var(axis=0))
 
     def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:

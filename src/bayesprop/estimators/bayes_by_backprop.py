@@ -38,12 +38,8 @@ _IS_MIXTURE = numbers(
 
 def _by_mean(*args: Any, **settings: Any) -> GradientMethod:
     """Bayes by Backprop whose every draw is the network of the posterior means."""
-
-    def sample(key: Any, state: Any) -> Any:
-        del key
-        return mean(state)
-
-    return bayes_by_backprop(*args, **settings)._replace(sample=sample)
+    method = bayes_by_backprop(*args, **settings)
+    return method._replace(sample=lambda _, state: mean(state))
 
 
 def _check_optimizer(name: str, value: Any) -> None:

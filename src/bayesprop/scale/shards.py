@@ -20,6 +20,7 @@ weights, in proportion to what they hold.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -152,15 +153,16 @@ def _in_rounds(start: Any, shards: list[Shard], submit: Any, rounds: int) -> Any
         _Averaged(method, rows) if isinstance(method, Resumes) else _Sites(method, rows, posterior)
     )
     seed = int(check_random_state(start.random_state).randint(2**31))
-    guards: dict[str, int] = {}
+    guards: Counter[str] = Counter()
     for turn in range(rounds if rows else 0):
         seeds = [(seed, turn, k) for k in numbers]
         begun = join.cavities(posterior)
         jobs = [submit(learnt, method, *job) for job in zip(join.rows, begun, seeds, strict=True)]
         results = [job.result() for job in jobs]
         posterior = join.joined(posterior, begun, results)
-        _count(guards, posterior, *results)
-    report = replace(posterior.report, guards=guards, n_rows=n_rows, n_epochs=rounds)
+        for one in (posterior, *results):
+            guards.update(one.report.guards)
+    report = replace(posterior.report, guards=dict(guards), n_rows=n_rows, n_epochs=rounds)
     return with_learned(start, Learned(posterior.state, report, rounds))
 
 
@@ -225,12 +227,6 @@ def _encoded(start: Any, shard: Shard) -> TrainingRows:
     method = start.build_method(task, X.shape[1])
     x = fitting.encoding_of(start).encode(X, method.furthest_input)
     return TrainingRows(x, task.encode(y, check_random_state(start.random_state), x), weight)
-
-
-def _count(guards: dict[str, int], *learned: Learned) -> None:
-    for one in learned:
-        for name, count in one.report.guards.items():
-            guards[name] = guards.get(name, 0) + count
 
 
 def _at_once(job: Any, *arguments: Any) -> Future:
