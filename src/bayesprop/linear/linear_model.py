@@ -153,11 +153,9 @@ class LinearModel:
         """Find the posterior from the statistics."""
         k, o = statistics.target.shape
         prec = self.prior.start(k)
-        precs = np.tile(prec, (o, 1))
         if isinstance(self.noise, NoisePrior):
+            precs = np.tile(prec, (o, 1))
             return Maximised(regression.conjugate(statistics, precs, self.noise), precs)
-        if self.noise is not None and self.prior.is_known:
-            return Maximised(regression.known_noise(statistics, precs, self.noise), precs)
         return regression.maximise(
             statistics,
             prec,
