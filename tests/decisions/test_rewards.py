@@ -124,14 +124,14 @@ def test_numbers_too_large_to_work_with_are_refused_and_nothing_is_learnt(
     [
         (LinearRewards(prior_prec=0.0), "prior_prec must be a finite number > 0, got 0.0"),
         (LinearRewards(noise_rate=np.inf), "noise_rate must be a finite number > 0, got inf"),
-        (LinearRewards(noise_shape=1.0), "noise_shape must be > 1, got 1.0"),
+        (LinearRewards(noise_shape=1.0), "noise_shape must be a finite number > 1, got 1.0"),
         (NeuralLinearRewards(network(n_members=2)), "n_members=1"),
         (NeuralLinearRewards(BayesByBackpropRegressor((4,))), "PointNetworkRegressor"),
         (
             NeuralLinearRewards(network(hidden_layer_sizes=())),
             "must have a hidden layer",
         ),
-        (NeuralLinearRewards(noise_shape=1.0), "noise_shape must be > 1"),
+        (NeuralLinearRewards(noise_shape=1.0), "noise_shape must be a finite number > 1"),
         (NeuralLinearRewards(least_noise=0.0), "least_noise must be"),
         (ReplayedRewards(BatchEPRegressor()), "trained by gradient steps.*BatchEPRegressor"),
         (

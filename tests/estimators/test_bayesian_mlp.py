@@ -67,7 +67,6 @@ def test_rows_of_weight_zero_are_rows_that_are_not_there(kind):
 
 
 TINY = {"n_epochs": 4, "random_state": 0}
-ORDERS = "target_kind", "order"
 OTHER = {
     "hidden_layer_sizes": (3, 3),
     "n_epochs": 5,
@@ -89,44 +88,33 @@ def table_of_replicates():
     return np.tile(x, (2, 1)), 10.0 + np.tile(y, 2) + 0.02 * rng.standard_normal(240)
 
 
-# An exposure is of counts: tests/estimators/test_kinds_of_targets.py.
+# An exposure is of counts, tests/estimators/test_kinds_of_targets.py; the order of classes in
+# test_order_of_classes.py.
+ELSEWHERE = {BayesianMLPRegressor: {"exposure"}, BayesianMLPClassifier: {"target_kind", "order"}}
+
+
 @pytest.mark.parametrize(
-    "name",
-    [name for name in inspect.signature(BayesianMLPRegressor).parameters if name != "exposure"],
+    ("kind", "name"),
+    [
+        (k, name)
+        for k, no in ELSEWHERE.items()
+        for name in inspect.signature(k).parameters.keys() - no
+    ],
 )
-def test_every_parameter_of_the_regressor_changes_something(name, capfd):
+def test_every_parameter_changes_something(kind, name, capfd):
     x, y = table_of_replicates()
-    plain = BayesianMLPRegressor(**TINY, hidden_layer_sizes=(4,), n_members=2).fit(x, y)
+    n_networks, n_steps = 2, 16
+    if kind is BayesianMLPClassifier:
+        y, n_networks = y > 10.0, 8
+    plain = kind((4,), **TINY, n_members=2).fit(x, y)
     assert not capfd.readouterr().err
-    value = OTHER.get(name, 1)
-    other = BayesianMLPRegressor(**plain.get_params() | {name: value}).fit(x, y)
+    other = kind(**plain.get_params() | {name: OTHER.get(name, 1)}).fit(x, y)
+    before, after = (getattr(one, "predict_proba", one.predict)(x) for one in (plain, other))
+    assert np.array_equal(before, after) == (name == "verbose"), name
     if name == "verbose":
-        lines = capfd.readouterr().err.splitlines()
-        lines = [line for line in lines if line.startswith("network")]
-        assert lines[-1].startswith(f"network {lines[-1].split()[1]} of 2  step 16 of 16  loss ")
-        assert len(lines) == 2 * 8
-        np.testing.assert_array_equal(other.predict(x), plain.predict(x))
-    else:
-        assert not np.array_equal(other.predict(x), plain.predict(x)), name
-
-
-# The order of classes: tests/estimators/test_order_of_classes.py.
-@pytest.mark.parametrize(
-    "name",
-    [n for n in inspect.signature(BayesianMLPClassifier).parameters if n not in ORDERS],
-)
-def test_every_parameter_of_the_classifier_changes_something(name, capfd):
-    x, y = wave()
-    plain = BayesianMLPClassifier((4,), **TINY, n_members=2).fit(x, y > 40.0)
-    assert not capfd.readouterr().err
-    other = BayesianMLPClassifier(**plain.get_params() | {name: OTHER.get(name, 1)})
-    other.fit(x, y > 40.0)
-    if name == "verbose":
-        lines = capfd.readouterr().err.splitlines()
-        lines = [line for line in lines if line.startswith("network")]
-        assert lines[-1].startswith(f"network {lines[-1].split()[1]} of 8  step 4 of 4  loss ")
-    else:
-        assert not np.array_equal(other.predict_proba(x), plain.predict_proba(x)), name
+        lines = [k for k in capfd.readouterr().err.splitlines() if k.startswith("network")]
+        step = f"of {n_networks}  step {n_steps} of {n_steps}  loss "
+        assert lines[-1].startswith(f"network {lines[-1].split()[1]} {step}")
 
 
 @pytest.mark.parametrize("kind", [BayesianMLPRegressor, BayesianMLPClassifier])

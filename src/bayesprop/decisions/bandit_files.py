@@ -29,7 +29,7 @@ from bayesprop.decisions.offline import Log
 from bayesprop.decisions.rewards import above, below, kind_class, kind_of
 from bayesprop.estimators.params import check_int
 from bayesprop.model.method import Stored
-from bayesprop.store import ModelFileError, seal, unseal
+from bayesprop.store import ModelFileError, believing, seal, unseal
 
 SCHEMA = 1
 _POLICIES: dict[str, Any] = {
@@ -102,11 +102,8 @@ def from_stored(stored: Stored, kind: type, source: str) -> Any:
     policy = _POLICIES.get(str(header.get("policy")))
     if policy is None or not issubclass(policy, kind):
         raise ModelFileError(f"{source} holds a {str(header.get('policy'))[:40]}")
-    try:
+    with believing(f"{source} does not describe a bandit"):
         return _rebuilt(policy, stored)
-    except Exception as error:  # contents chosen by a stranger can fail in any way
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
-        raise ModelFileError(f"{source} does not describe a bandit ({reason})") from error
 
 
 def _rebuilt(policy: Any, stored: Stored) -> Any:

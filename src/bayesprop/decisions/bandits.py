@@ -22,14 +22,7 @@ from numpy.random import Generator
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.pool import bounded, finite
 from bayesprop.decisions.rewards import rewards_of
-from bayesprop.estimators.params import (
-    COUNT,
-    NOT_NEGATIVE,
-    check_fields,
-    check_int,
-    numbers,
-    rule,
-)
+from bayesprop.estimators.params import COUNT, NOT_NEGATIVE, check_fields, check_int, numbers, rule
 from bayesprop.model.method import FURTHEST_INPUT
 from bayesprop.store import read_sealed, write_sealed
 

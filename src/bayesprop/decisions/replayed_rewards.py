@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
-from bayesprop.decisions.linear_rewards import Regressions, StudentT
+from bayesprop.decisions.linear_rewards import ABOVE_ONE, Regressions, StudentT
 from bayesprop.decisions.pool import bounded, finite
 from bayesprop.decisions.rewards import Belief, Draws, Rewards, above, below
 from bayesprop.estimators import online_network
@@ -163,9 +163,9 @@ class NeuralLinearRewards(ReplayedRewards):
 
     estimator: Any = field(default_factory=_network, kw_only=False)
     every: int = field(default=20, metadata=COUNT)
-    prior_prec: float = 0.25
-    noise_shape: float = 2.0
-    noise_rate: float = 1.0
+    prior_prec: float = field(default=0.25, metadata=POSITIVE)
+    noise_shape: float = field(default=2.0, metadata=ABOVE_ONE)
+    noise_rate: float = field(default=1.0, metadata=POSITIVE)
     least_noise: float = field(default=0.1, metadata=POSITIVE)
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:

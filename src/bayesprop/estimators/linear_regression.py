@@ -14,15 +14,7 @@ from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.params import COUNT, GAMMA, POSITIVE, number_or, optional, rule
 from bayesprop.estimators.shell import BayesianRegressor, of_state
 from bayesprop.estimators.weight_table import Columns, input_columns, weight_table
-from bayesprop.linear.bases import (
-    ARD,
-    EVIDENCE,
-    Basis,
-    PriorChoice,
-    given,
-    polynomial,
-    radial,
-)
+from bayesprop.linear.bases import ARD, EVIDENCE, Basis, PriorChoice, given, polynomial, radial
 from bayesprop.linear.linear_model import LinearModel
 from bayesprop.linear.regression import NoisePrior
 from bayesprop.model.method import FURTHEST_INPUT

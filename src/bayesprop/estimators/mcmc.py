@@ -26,13 +26,7 @@ from bayesprop.estimators.shell import BayesianClassifier, BayesianRegressor, of
 from bayesprop.model.posterior import SIX
 from bayesprop.model.task import Task
 from bayesprop.sampling import diagnostics
-from bayesprop.sampling.chain_course import (
-    DYNAMICS,
-    Dynamics,
-    Plan,
-    Sampler,
-    StochasticPlan,
-)
+from bayesprop.sampling.chain_course import DYNAMICS, Dynamics, Plan, Sampler, StochasticPlan
 from bayesprop.sampling.markov_chains import ChainState, MarkovChains, network_posterior
 
 _PRIOR = numbers(

@@ -12,12 +12,7 @@ from jaxtyping import Float
 
 from bayesprop.linear import bases, regression, sums
 from bayesprop.linear.bases import ARD, Basis, PriorChoice
-from bayesprop.linear.regression import (
-    Hyper,
-    LinearPosterior,
-    Maximised,
-    NoisePrior,
-)
+from bayesprop.linear.regression import Hyper, LinearPosterior, Maximised, NoisePrior
 from bayesprop.linear.sums import Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
 from bayesprop.model.method import (
