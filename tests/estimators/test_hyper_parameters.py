@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+from dataclasses import fields
 from itertools import pairwise
 
 import pytest
@@ -78,6 +79,8 @@ def test_a_network_is_a_plain_scikit_learn_object(cls):
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize("bad", ["nonsense", -1, float("nan")])
 def test_a_value_that_breaks_the_rule_is_refused_by_name(cls, bad):
+    literals = {one.name for one in fields(cls) if str(one.type).startswith("Literal[")}
+    assert literals <= set(params.rules(cls))
     for name in params.rules(cls):
         with pytest.raises(ValueError, match=rf"{name} must .*got {bad!r}"):
             cls(**{name: bad}).check_params()

@@ -7,12 +7,13 @@ name parameter, rule and value.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache, partial
 from math import inf
 from numbers import Integral, Real
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 
@@ -58,10 +59,19 @@ def check_fields(params: Any) -> None:
 @cache
 def rules(kind: type) -> dict[str, Callable[[str, Any], None]]:
     """Return the rules of the fields of a dataclass, by name."""
-    hints = get_type_hints(kind)
-    literals = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
-    chosen = {name: partial(check_choice, allowed=words) for name, words in literals.items()}
+    choices = {one.name: _names_of(one.type) for one in fields(kind)}
+    chosen = {
+        name: partial(check_choice, allowed=names) for name, names in choices.items() if names
+    }
     return chosen | {one.name: one.metadata["check"] for one in fields(kind) if one.metadata}
+
+
+def _names_of(kind: Any) -> tuple[str, ...]:
+    """Return the names of a `Literal`, which may be an annotation in words; of others none."""
+    if not isinstance(kind, str):
+        return get_args(kind) if get_origin(kind) is Literal else ()
+    is_literal = kind.startswith("Literal[") and kind.endswith("]")
+    return tuple(ast.literal_eval(kind.removeprefix("Literal"))) if is_literal else ()
 
 
 def rule(check: Callable[[str, Any], None]) -> Metadata:
