@@ -194,6 +194,16 @@ def unseal(content: bytes, source: str) -> Stored:
         return _unpacked(content)
 
 
+@contextmanager
+def believing(what: str) -> Iterator[None]:
+    """Turn whatever goes wrong, as contents chosen by a stranger can in any way, into `what`."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
+        raise ModelFileError(f"{what} ({reason})") from error
+
+
 class _Refused(Exception):
     """Why a file is not believed, to follow "model file '...' "."""
 

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from reward_rows import state
 
 from bayesprop import ThompsonSampler
-from bayesprop.decisions import bandit_files
 from bayesprop.decisions.durable_bandit import DurableBandit
 
 
@@ -63,11 +63,6 @@ def check(path, **settings):
         for _, name, action in selected:
             if shop.is_pending(name):
                 assert shop.bandit.arms.names[shop.bandit.pending_[name][1]] == action
-
-
-def state(bandit):
-    header, arrays = bandit_files.to_stored(bandit)
-    return json.dumps(header, sort_keys=True), {k: v.tobytes() for k, v in arrays.items()}
 
 
 def forked(work):

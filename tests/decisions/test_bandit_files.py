@@ -8,6 +8,7 @@ import json
 
 import numpy as np
 import pytest
+from reward_rows import state
 
 from bayesprop import (
     BayesByBackpropRegressor,
@@ -45,13 +46,6 @@ POLICIES = {
     EpsilonGreedy: {"epsilon": 0.4},
     UpperConfidence: {"width": 1.5},
 }
-
-
-def state(bandit):
-    header, arrays = bandit_files.to_stored(bandit)
-    if isinstance(bandit.rewards, RefittedRewards) and bandit.rewards.model_ is not None:
-        header["rewards"]["state"]["model"]["model"].pop("fit_report")  # which has the seconds
-    return json.dumps(header, sort_keys=True), {k: v.tobytes() for k, v in arrays.items()}
 
 
 def interact(bandit, n, *, settle=True):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
+from reward_rows import state
 from scipy import stats
 
 from bayesprop import (
@@ -16,17 +15,11 @@ from bayesprop import (
     ThompsonSampler,
     UpperConfidence,
 )
-from bayesprop.decisions import bandit_files
 from bayesprop.decisions.arms import choices_in
 from bayesprop.decisions.linear_rewards import LinearRewards
 
 HERE = np.array([0.0])  # at the intercept alone, so that a reward's mean and variance are scalars
 ROWS = {"a": [1.0, 0.6, 0.8], "b": [0.7], "c": [-2.0, -2.0]}
-
-
-def state(bandit):
-    header, arrays = bandit_files.to_stored(bandit)
-    return json.dumps(header, sort_keys=True), {k: v.tobytes() for k, v in arrays.items()}
 
 
 def taught(kind, **settings):

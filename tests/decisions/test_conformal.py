@@ -9,12 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, load
-from bayesprop.decisions.conformal import (
-    ConformalClassifier,
-    ConformalRegressor,
-    limit,
-    stretch,
-)
+from bayesprop.decisions.conformal import ConformalClassifier, ConformalRegressor, limit, stretch
 from bayesprop.store import ModelFileError, save_model
 
 N_CALIBRATION, COVERAGE = 19, 0.9  # the 18th of 19 scores: covers with probability 18 / 20

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reward_rows import ARMS, BOTH, data
 from sklearn.linear_model import BayesianRidge
 
 from bayesprop import BayesianLinearRegressor
-from bayesprop.decisions.arms import Arms, Choices, choices_in
+from bayesprop.decisions.arms import Choices, choices_in
 from bayesprop.decisions.refitted_rewards import RefittedRewards
-
-ARMS = Arms(["a", "b"])
-BOTH = np.array([0, 1])
 
 
 def begun(estimator=None, seed=0, **settings):
     rewards = RefittedRewards(estimator or BayesianLinearRegressor(), **settings)
     rewards.begin(2, ARMS, seed)
     return rewards
-
-
-def data(n):
-    rng = np.random.default_rng(1)
-    rows, numbers = rng.standard_normal((n, 2)), rng.integers(2, size=n)
-    paid = np.where(numbers == 0, rows[:, 0] + 1.0, -1.0) + 0.1 * rng.standard_normal(n)
-    return rows, numbers, paid
 
 
 def learn_each(rewards, rows, numbers, paid):
@@ -39,12 +30,12 @@ def learn_each(rewards, rows, numbers, paid):
 
 def test_it_fits_when_the_rows_have_grown_by_a_share():
     rewards = begun(first=5, growth=0.5)
-    assert learn_each(rewards, *data(30)) == [5, 8, 12, 18, 27]
+    assert learn_each(rewards, *data(30, 0.1)) == [5, 8, 12, 18, 27]
     assert rewards.n_at_next_fit == 41
 
 
 def test_the_last_fit_is_one_to_the_last_rows():
-    rows, numbers, paid = data(27)
+    rows, numbers, paid = data(27, 0.1)
     rewards = begun(first=5, growth=0.5, buffer_size=10, keep="last")
     learn_each(rewards, rows, numbers, paid)
     other = begun(first=5, growth=0.5, buffer_size=10, keep="last")
@@ -55,8 +46,8 @@ def test_the_last_fit_is_one_to_the_last_rows():
     at = choices_in(rows[0], ARMS, BOTH).inputs
     for model in (rewards, other):
         np.testing.assert_allclose(model.model_.predict(at), wanted.predict(at), rtol=1e-12)
-    learn_each(rewards, *data(3))
-    learn_each(other, *data(3))
+    learn_each(rewards, *data(3, 0.1))
+    learn_each(other, *data(3, 0.1))
     np.testing.assert_array_equal(rewards._x[np.argsort(rewards._y)], other._x[other._y.argsort()])
 
 
@@ -75,7 +66,7 @@ def test_the_memory_is_an_even_sample_of_all_rows():
 
 
 def test_a_sample_is_the_same_however_the_rows_come():
-    rows, numbers, paid = data(40)
+    rows, numbers, paid = data(40, 0.1)
     one, other = (begun(first=5, growth=0.5, buffer_size=10) for _ in range(2))
     learn_each(one, rows, numbers, paid)
     for part in (slice(0, 7), slice(7, 31), slice(31, 40)):
@@ -87,7 +78,7 @@ def test_a_sample_is_the_same_however_the_rows_come():
 @pytest.mark.parametrize("keep", ["sample", "last"])
 @pytest.mark.parametrize("seed", [-3, 2**40])
 def test_a_full_memory_goes_on_from_a_file_to_the_last_bit(keep, seed):
-    rows, numbers, paid = data(60)
+    rows, numbers, paid = data(60, 0.1)
     one = RefittedRewards(BayesianLinearRegressor(), first=5, buffer_size=10, keep=keep)
     one.begin(2, ARMS, seed)
     one.learn(Choices(rows[:25], ARMS, numbers[:25]), paid[:25])
@@ -101,7 +92,7 @@ def test_a_full_memory_goes_on_from_a_file_to_the_last_bit(keep, seed):
 
 def test_before_the_first_fit_all_arms_are_the_same():
     rewards = begun(first=40)
-    learn_each(rewards, *data(39))
+    learn_each(rewards, *data(39, 0.1))
     belief = rewards.believe(choices_in(np.zeros(2), ARMS, BOTH))
     np.testing.assert_array_equal(belief, [[0.0, 0.0], [1.0, 1.0]])
     n = 4000
@@ -110,7 +101,7 @@ def test_before_the_first_fit_all_arms_are_the_same():
 
 
 def test_draws_are_joint():
-    rewards, (rows, numbers, paid) = begun(BayesianLinearRegressor()), data(40)
+    rewards, (rows, numbers, paid) = begun(BayesianLinearRegressor()), data(40, 0.1)
     rewards.learn(Choices(rows, ARMS, numbers), paid)
     far = np.array([100.0, 0.0])  # what is not known of the slope moves both arms
     drawn = rewards.draw(np.random.default_rng(0), choices_in(far, ARMS, BOTH), 1000)
@@ -126,7 +117,7 @@ def test_a_fit_that_fails_learns_nothing():
         def fit(self, X, y, sample_weight=None):
             raise ValueError("no")
 
-    rewards, (rows, numbers, paid) = begun(Failing(), first=3), data(3)
+    rewards, (rows, numbers, paid) = begun(Failing(), first=3), data(3, 0.1)
     learn_each(rewards, rows[:2], numbers[:2], paid[:2])
     with pytest.raises(ValueError, match="no"):
         rewards.learn(Choices(rows[2:], ARMS, numbers[2:]), paid[2:])

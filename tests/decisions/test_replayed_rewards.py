@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reward_rows import ARMS, BOTH, data
 from scipy import stats
 
-from bayesprop import (
-    BayesByBackpropRegressor,
-    PointNetworkRegressor,
-)
+from bayesprop import BayesByBackpropRegressor, PointNetworkRegressor
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.replayed_rewards import NeuralLinearRewards, ReplayedRewards
 from bayesprop.estimators import online_network
-
-ARMS = Arms(["a", "b"], room=3)
-BOTH = np.array([0, 1])
 
 
 def begun(scale=1.0, noise=0.1, seed=0, **settings):
@@ -24,12 +19,6 @@ def begun(scale=1.0, noise=0.1, seed=0, **settings):
     rewards = ReplayedRewards(net, reward_scale=scale, **settings)
     rewards.begin(2, ARMS, seed)
     return rewards
-
-
-def data(n):
-    rng = np.random.default_rng(1)
-    rows, numbers = rng.standard_normal((n, 2)), rng.integers(2, size=n)
-    return rows, numbers, np.where(numbers == 0, rows[:, 0], -1.0)
 
 
 def steps_of(rewards):

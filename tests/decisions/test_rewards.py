@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reward_rows import ARMS, BOTH, FEATURES, data
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import BayesianRidge, LinearRegression
@@ -24,8 +25,7 @@ from bayesprop.decisions.replayed_rewards import NeuralLinearRewards, ReplayedRe
 from bayesprop.decisions.rewards import kind_of, rewards_of
 from bayesprop.decisions.streamed_rewards import StreamedRewards
 
-ARMS = Arms(["a", "b"], room=3)
-FEATURES = Arms(["a", "b", "c"], features=[[0.0, 1.0], [1.0, 0.5], [1.0, -1.0]])
+network = PointNetworkRegressor
 SMALL = {"n_steps": 5, "batch_size": 8, "buffer_size": 16}
 
 
@@ -35,7 +35,7 @@ def backprop(scale=1.0):
 
 
 def neural_linear(scale=1.0):
-    return NeuralLinearRewards(PointNetworkRegressor((3,)), reward_scale=scale, every=3, **SMALL)
+    return NeuralLinearRewards(network((3,)), reward_scale=scale, every=3, **SMALL)
 
 
 def streamed(scale=1.0):
@@ -57,14 +57,8 @@ MODELS = {
 }
 
 
-def data(n):
-    rng = np.random.default_rng(1)
-    rows, numbers = rng.standard_normal((n, 2)), rng.integers(2, size=n)
-    return rows, numbers, np.where(numbers == 0, rows[:, 0], -1.0) + 0.1 * rng.standard_normal(n)
-
-
 def taught(rewards, arms=ARMS, n=40, unit=1.0):
-    rows, numbers, paid = data(n)
+    rows, numbers, paid = data(n, noise=0.1)
     rewards.begin(2, arms, 0)
     rewards.learn(Choices(rows, arms, numbers), unit * paid)
     return rewards
@@ -92,7 +86,7 @@ def test_beliefs_are_the_moments_of_draws_and_change_nothing(model, arms):
 @pytest.mark.parametrize("make", [backprop, neural_linear, streamed])
 def test_the_unit_of_rewards_does_not_matter(make):
     one, other = taught(make(), n=12), taught(make(8.0), n=12, unit=8.0)
-    asked = choices_in(np.array([0.7, -0.2]), ARMS, np.array([0, 1]))
+    asked = choices_in(np.array([0.7, -0.2]), ARMS, BOTH)
     drawn = [model.draw(np.random.default_rng(0), asked, 3) for model in (one, other)]
     np.testing.assert_allclose(8.0 * drawn[0], drawn[1], rtol=1e-3, atol=1e-4)
 
@@ -125,25 +119,30 @@ def test_numbers_too_large_to_work_with_are_refused_and_nothing_is_learnt(
         np.testing.assert_array_equal(after.arrays[name], array)
 
 
-def network(**settings):
-    return PointNetworkRegressor(**settings)
-
-
 @pytest.mark.parametrize(
     ("rewards", "message"),
     [
         (LinearRewards(prior_prec=0.0), "prior_prec must be a finite number > 0, got 0.0"),
         (LinearRewards(noise_rate=np.inf), "noise_rate must be a finite number > 0, got inf"),
-        (LinearRewards(noise_shape=1.0), "noise_shape must be > 1, got 1.0"),
+        (LinearRewards(noise_shape=1.0), "noise_shape must be a finite number > 1, got 1.0"),
         (NeuralLinearRewards(network(n_members=2)), "n_members=1"),
         (NeuralLinearRewards(BayesByBackpropRegressor((4,))), "PointNetworkRegressor"),
-        (NeuralLinearRewards(network(hidden_layer_sizes=())), "must have a hidden layer"),
-        (NeuralLinearRewards(noise_shape=1.0), "noise_shape must be > 1"),
+        (
+            NeuralLinearRewards(network(hidden_layer_sizes=())),
+            "must have a hidden layer",
+        ),
+        (NeuralLinearRewards(noise_shape=1.0), "noise_shape must be a finite number > 1"),
         (NeuralLinearRewards(least_noise=0.0), "least_noise must be"),
         (ReplayedRewards(BatchEPRegressor()), "trained by gradient steps.*BatchEPRegressor"),
-        (ReplayedRewards(network(), reward_scale=0.0), "reward_scale must be a finite number > 0"),
+        (
+            ReplayedRewards(network(), reward_scale=0.0),
+            "reward_scale must be a finite number > 0",
+        ),
         (ReplayedRewards(network(), every=0), "every must be an int >= 1"),
-        (ReplayedRewards(network(), buffer_size=1.5), "buffer_size must be an int >= 1"),
+        (
+            ReplayedRewards(network(), buffer_size=1.5),
+            "buffer_size must be an int >= 1",
+        ),
         (ReplayedRewards(BayesByBackpropRegressor(n_draws=-1)), "n_draws must be an int >= 1"),
         (
             ReplayedRewards(BayesByBackpropRegressor(kl_weights="geometric")),

@@ -4,49 +4,37 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reward_rows import ARMS, BOTH, data
 
 from bayesprop import PBPRegressor, ThompsonSampler
-from bayesprop.decisions.arms import Arms, Choices, choices_in
+from bayesprop.decisions.arms import Choices, choices_in
 from bayesprop.decisions.streamed_rewards import StreamedRewards
 from bayesprop.model.method import Stored
 
-NAMES = Arms(["a", "b"], room=3)
-KNOWN = [[0.0, 1.0], [1.0, 0.5], [1.0, -1.0]]
-FEATURES = Arms(["a", "b", "c"], features=KNOWN)
-BOTH = np.array([0, 1])
 
-
-def begun(arms=NAMES, seed=0, **settings):
+def begun(**settings):
     rewards = StreamedRewards(PBPRegressor((6,)), **settings)
-    rewards.begin(2, arms, seed)
+    rewards.begin(2, ARMS, 0)
     return rewards
-
-
-def data(n):
-    rng = np.random.default_rng(1)
-    rows, numbers = rng.standard_normal((n, 2)), rng.integers(2, size=n)
-    return rows, numbers, np.where(numbers == 0, rows[:, 0], -1.0)
 
 
 def test_rewards_are_learnt_and_units_do_not_matter():
     rows, numbers, paid = data(300)
     one, other = begun(), begun(reward_scale=8.0)
-    one.learn(Choices(rows, NAMES, numbers), paid)
-    other.learn(Choices(1024.0 * rows, NAMES, numbers), 8.0 * paid)
-    belief = one.believe(choices_in(np.array([1.5, 0.0]), NAMES, BOTH))
+    one.learn(Choices(rows, ARMS, numbers), paid)
+    other.learn(Choices(1024.0 * rows, ARMS, numbers), 8.0 * paid)
+    belief = one.believe(choices_in(np.array([1.5, 0.0]), ARMS, BOTH))
     assert np.abs(belief.mean - [1.5, -1.0]).max() < 0.3
-    scaled = other.believe(choices_in(np.array([1536.0, 0.0]), NAMES, BOTH))
+    scaled = other.believe(choices_in(np.array([1536.0, 0.0]), ARMS, BOTH))
     np.testing.assert_allclose(scaled.mean, 8.0 * belief.mean, rtol=1e-9)
     np.testing.assert_allclose(scaled.var, 64.0 * belief.var, rtol=1e-9)
-    third = one.believe(
-        choices_in(rows[0], NAMES, np.array([2]))
-    )  # there is room, and nothing was learnt
-    assert third.var[0] > 5.0 * one.believe(choices_in(rows[0], NAMES, BOTH)).var.max()
+    third = one.believe(choices_in(rows[0], ARMS, np.array([2])))  # of which nothing was learnt
+    assert third.var[0] > 5.0 * one.believe(choices_in(rows[0], ARMS, BOTH)).var.max()
 
 
 def test_stored_arrays_that_do_not_fit_are_refused():
     rewards, (rows, numbers, paid) = begun(), data(30)
-    rewards.learn(Choices(rows, NAMES, numbers), paid)
+    rewards.learn(Choices(rows, ARMS, numbers), paid)
     header, arrays = rewards.to_stored()
     for name, wrong in (
         ("last.x", arrays["last.x"][:, :1]),
@@ -54,7 +42,7 @@ def test_stored_arrays_that_do_not_fit_are_refused():
         ("state.m.0", arrays["state.m.0"][:, :3]),
     ):
         with pytest.raises(ValueError, match=r"fit|numbers"):
-            StreamedRewards.from_stored(Stored(header, arrays | {name: wrong}), 2, NAMES, 0)
+            StreamedRewards.from_stored(Stored(header, arrays | {name: wrong}), 2, ARMS, 0)
 
 
 def test_it_learns_which_class_is_which_sooner_than_without_recalling():

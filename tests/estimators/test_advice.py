@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from bayesprop import (
-    BayesianLinearRegressor,
-    BayesianLogisticClassifier,
-    PBPRegressor,
-)
+from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, PBPRegressor
 
 X, LABELS = load_iris(return_X_y=True)
 LENGTHS = X[:, 0]

@@ -7,11 +7,7 @@ import pytest
 from method_settings import ALL, X, predicted, silently, targets, unfitted
 
 import bayesprop
-from bayesprop import (
-    BayesianLinearRegressor,
-    BayesianLogisticClassifier,
-    PBPRegressor,
-)
+from bayesprop import BayesianLinearRegressor, BayesianLogisticClassifier, PBPRegressor
 from bayesprop.estimators.fitting import Rows
 from bayesprop.estimators.training_gaps import filled_as_learnt
 

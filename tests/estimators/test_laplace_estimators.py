@@ -144,8 +144,3 @@ def test_too_much_memory_is_refused_before_the_fit():
     ):
         model.fit(X, Y)
     assert not hasattr(model, "state_")
-
-
-def test_exact_curvature_has_no_kronecker_factors():
-    with pytest.raises(ValueError, match="must be 'ggn' with structure='kron', got 'hessian'"):
-        LaplaceRegressor(curvature="hessian").fit(X, Y)

@@ -35,7 +35,7 @@ def test_a_beginning_leaves_the_estimator_alone():
     given = PointNetworkRegressor((3,))
     begun = online_network.begun(given, 2, y_scale=2.0, seed=5)
     assert not hasattr(given, "state_")
-    assert (online_network.seed_of(begun), begun.n_features_in_, begun.n_iter_) == (5, 2, 0)
+    assert (begun.state_.seed, begun.n_features_in_, begun.n_iter_) == (5, 2, 0)
     again, other = (online_network.begun(given, 2, y_scale=2.0, seed=k) for k in (5, 6))
     x = rows(3)[0]
     drawn = [online_network.functions(m, x, 0, 1) for m in (begun, again, other)]

@@ -8,6 +8,7 @@ from scipy import linalg, stats
 
 from bayesprop.linear import regression, sums
 from bayesprop.linear.regression import NoisePrior
+from bayesprop.numerics.evidence import FIXED, Groups
 
 
 def table(n=40, d=4, o=2, seed=0):
@@ -26,6 +27,12 @@ def fitted(phi, y, weight=None):
     return sums.update(sums.init(phi.shape[1], y.shape[1]), phi, y, weight)
 
 
+def known_noise(state, prec, noise_var):
+    """The posterior where nothing is to be found."""
+    nothing = Groups(np.full(len(prec), FIXED))
+    return regression.maximise(state, prec, nothing, noise_var=noise_var).posterior
+
+
 def dense(phi, y, weight, prec, noise_var, rows):
     """Condition the joint Gaussian of y and f(rows), whose covariance is Phi P^-1 Phi'."""
     among = phi @ np.diag(1.0 / prec) @ phi.T + np.diag(noise_var / weight)
@@ -40,10 +47,10 @@ def test_known_noise_is_the_conditional_of_the_joint_gaussian(weighted):
     phi, y, weight = table()
     weight = weight if weighted else np.ones(len(phi))
     rows = table(seed=1)[0][:7]
-    found = regression.known_noise(fitted(phi, y, weight), np.stack([PREC, 2 * PREC]), NOISE)
+    found = known_noise(fitted(phi, y, weight), PREC, NOISE)
     moments = regression.predict(found, rows)
     for o in range(2):
-        mean, var, evidence = dense(phi, y[:, o], weight, (1 + o) * PREC, NOISE[o], rows)
+        mean, var, evidence = dense(phi, y[:, o], weight, PREC, NOISE[o], rows)
         np.testing.assert_allclose(moments.mean[:, o], mean, rtol=1e-8)
         np.testing.assert_allclose(moments.var[:, o], var, rtol=1e-8)
         # A weight multiplies the log-likelihood: N(y; f, v)^w is N(y; f, v / w) but for a constant.
@@ -102,7 +109,7 @@ def test_order_and_batching_do_not_matter():
 
 
 def test_no_rows_leave_the_prior():
-    found = regression.known_noise(sums.init(5), PREC[None], np.array([0.3]))
+    found = known_noise(sums.init(5), PREC, np.array([0.3]))
     np.testing.assert_array_equal(found.mean, 0.0)
     np.testing.assert_allclose(found.root[0] @ found.root[0].T, np.diag(1 / PREC), atol=1e-15)
     assert found.log_evidence[0] == pytest.approx(0.0, abs=1e-12)
@@ -116,9 +123,7 @@ def test_a_column_far_from_zero_costs_no_digits():
     prec = np.array([1e-18, 1.0])
     near = fitted(np.hstack([np.ones_like(x), x]), y)
     far = fitted(np.hstack([np.ones_like(x), x + 1e6]), y)
-    slopes = [
-        regression.known_noise(s, prec[None], np.array([0.01])).mean[0, 1] for s in (near, far)
-    ]
+    slopes = [known_noise(s, prec, np.array([0.01])).mean[0, 1] for s in (near, far)]
     assert slopes[0] == pytest.approx(slopes[1], rel=1e-6)
 
 
@@ -126,10 +131,8 @@ def test_a_column_far_from_zero_costs_no_digits():
 def test_units_shift_the_evidence_and_nothing_else(scale):
     phi, y, _ = table()
     noise = np.broadcast_to(NOISE, 2)
-    base = regression.known_noise(fitted(phi, y), np.stack([PREC, PREC]), noise)
-    moved = regression.known_noise(
-        fitted(phi, scale * y), np.stack([PREC, PREC]) / scale**2, noise * scale**2
-    )
+    base = known_noise(fitted(phi, y), PREC, noise)
+    moved = known_noise(fitted(phi, scale * y), PREC / scale**2, noise * scale**2)
     np.testing.assert_allclose(moved.mean, scale * base.mean, rtol=1e-9)
     shift = -len(phi) * np.log(scale)
     np.testing.assert_allclose(moved.log_evidence, base.log_evidence + shift, atol=1e-8)
@@ -146,7 +149,7 @@ def test_degenerate_tables_have_the_dense_answer(case):
         phi[:, 3] = 0.0
     else:
         phi, y = phi[:1], y[:1]
-    found = regression.known_noise(fitted(phi, y), PREC[None], NOISE[:1])
+    found = known_noise(fitted(phi, y), PREC, NOISE[:1])
     rows = table(seed=1)[0][:5]
     mean, var, evidence = dense(phi, y[:, 0], np.ones(len(phi)), PREC, NOISE[0], rows)
     moments = regression.predict(found, rows)

@@ -35,7 +35,7 @@ from bayesprop.decisions.pool import (
 )
 from bayesprop.decisions.stopping import Rule, Step, rule_from_stored, rule_to_stored
 from bayesprop.estimators.params import check_choice, check_int
-from bayesprop.store import ModelFileError, load_model, save_model
+from bayesprop.store import ModelFileError, believing, load_model, save_model
 
 _NOTES = "active_learning"
 _SETTINGS = ("acquisition", "batch", "update", "classes", "n_draws", "random_state")
@@ -223,12 +223,8 @@ class ActiveLearner:
                 f"model file {str(path)!r} holds a model but no learner: "
                 "ActiveLearner(bayesprop.load(path), ...) makes one"
             )
-        try:
+        with believing(f"model file {str(path)!r} has damaged notes"):
             return cls._from_notes(saved.estimator, notes)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ModelFileError(
-                f"model file {str(path)!r} has damaged notes: {error!r}"
-            ) from error
 
     @classmethod
     def _from_notes(cls, estimator: Any, notes: dict[str, Any]) -> Self:

@@ -11,6 +11,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from bayesprop.decisions.offline import Log
 from bayesprop.decisions.rewards import above, below, kind_class, kind_of
 from bayesprop.estimators.params import check_int
 from bayesprop.model.method import Stored
-from bayesprop.store import ModelFileError, seal, unseal
+from bayesprop.store import ModelFileError, believing, seal, unseal
 
 SCHEMA = 1
 _POLICIES: dict[str, Any] = {
@@ -64,11 +65,12 @@ def to_stored(bandit: Bandit) -> Stored:
     if bandit.n_features_ is None:
         raise ValueError("there is nothing to save before the first context: call begin(n) first")
     learnt, arrays = bandit.rewards.to_stored()
+    settings = {one.name for one in fields(bandit)} - {one.name for one in fields(Bandit)}
     header = {
         "bandit": SCHEMA,
         "version": importlib.metadata.version("bayesprop"),
         "policy": policy,
-        "settings": {name: getattr(bandit, name) for name in bandit.SETTINGS},
+        "settings": {name: np.asarray(getattr(bandit, name)).item() for name in settings},
         "arms": bandit.arms.to_stored(),
         "random_state": bandit.random_state,
         "n_features": bandit.n_features_,
@@ -100,11 +102,8 @@ def from_stored(stored: Stored, kind: type, source: str) -> Any:
     policy = _POLICIES.get(str(header.get("policy")))
     if policy is None or not issubclass(policy, kind):
         raise ModelFileError(f"{source} holds a {str(header.get('policy'))[:40]}")
-    try:
+    with believing(f"{source} does not describe a bandit"):
         return _rebuilt(policy, stored)
-    except Exception as error:  # contents chosen by a stranger can fail in any way
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
-        raise ModelFileError(f"{source} does not describe a bandit ({reason})") from error
 
 
 def _rebuilt(policy: Any, stored: Stored) -> Any:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from numbers import Integral, Real
+from dataclasses import InitVar, dataclass, field
+from functools import partial
+from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -19,8 +21,8 @@ from numpy.random import Generator
 
 from bayesprop.decisions.arms import Arms, Choices, choices_in
 from bayesprop.decisions.pool import bounded, finite
-from bayesprop.decisions.rewards import Rewards, rewards_of
-from bayesprop.estimators.params import check_int, check_not_negative
+from bayesprop.decisions.rewards import rewards_of
+from bayesprop.estimators.params import COUNT, NOT_NEGATIVE, check_fields, check_int, numbers, rule
 from bayesprop.model.method import FURTHEST_INPUT
 from bayesprop.store import read_sealed, write_sealed
 
@@ -28,6 +30,7 @@ Shares = Float[np.ndarray, " k"]
 
 _MOST_PENDING = 100_000
 _SELECT, _TRY = 0, 1
+_PROBABILITY = numbers("a probability from 0 to 1", lambda chance: 0.0 <= chance <= 1.0)
 
 
 class Decision(NamedTuple):
@@ -47,6 +50,7 @@ class Decision(NamedTuple):
     probability: float | None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Bandit(ABC):
     """Base of the bandits; a subclass says how an arm is chosen.
 
@@ -76,23 +80,19 @@ class Bandit(ABC):
         more than 100 000 is forgotten.
     """
 
-    SETTINGS: ClassVar[tuple[str, ...]] = ()  # what a policy has beside these parameters
+    rewards: Any = field(kw_only=False)
+    arms: Any = field(kw_only=False)
+    arm_features: InitVar[Any] = None
+    room: InitVar[int | None] = None
+    random_state: int = field(default=0, metadata=rule(partial(check_int, least=0)))
 
-    def __init__(
-        self,
-        rewards: Any,
-        arms: Sequence[Hashable],
-        *,
-        arm_features: Any = None,
-        room: int | None = None,
-        random_state: int = 0,
-    ) -> None:
-        check_int("random_state", random_state, least=0)
-        if random_state >= 2**32:
-            raise ValueError(f"random_state must be below 2**32, got {random_state!r}")
-        self.rewards: Rewards = copy.copy(rewards_of(rewards))
-        self.arms = Arms(arms, features=arm_features, room=room)
-        self.random_state = int(random_state)
+    def __post_init__(self, arm_features: Any, room: int | None) -> None:
+        check_fields(self)
+        if self.random_state >= 2**32:
+            raise ValueError(f"random_state must be below 2**32, got {self.random_state!r}")
+        self.rewards = copy.copy(rewards_of(self.rewards))
+        self.arms = Arms(self.arms, features=arm_features, room=room)
+        self.random_state = int(self.random_state)
         self.n_features_: int | None = None
         self.n_selected_ = self.n_learnt_ = 0
         self.pending_: dict[int, tuple[Float[np.ndarray, " d"], int]] = {}
@@ -246,6 +246,7 @@ class Bandit(ABC):
         return self._generator
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ThompsonSampler(Bandit):
     """Choose the arm that is best according to a function drawn from the posterior.
 
@@ -274,14 +275,7 @@ class ThompsonSampler(Bandit):
     array([1., 0.])
     """
 
-    SETTINGS = ("n_averaged",)
-
-    def __init__(
-        self, rewards: Any, arms: Sequence[Hashable], *, n_averaged: int = 1, **others: Any
-    ) -> None:
-        check_int("n_averaged", n_averaged)
-        self.n_averaged = int(n_averaged)
-        super().__init__(rewards, arms, **others)
+    n_averaged: int = field(default=1, metadata=COUNT)
 
     def _scores(self, rng: Generator, choices: Choices) -> np.ndarray:
         return self.rewards.draw(rng, choices, self.n_averaged).mean(axis=0)
@@ -303,6 +297,7 @@ class Greedy(Bandit):
         return self.rewards.believe(choices).mean
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class EpsilonGreedy(Greedy):
     """Be greedy, but with probability `epsilon` choose any arm, evenly (Sutton & Barto 2018, 2.2).
 
@@ -314,15 +309,7 @@ class EpsilonGreedy(Greedy):
         From 0 to 1.
     """
 
-    SETTINGS = ("epsilon",)
-
-    def __init__(
-        self, rewards: Any, arms: Sequence[Hashable], *, epsilon: float = 0.05, **others: Any
-    ) -> None:
-        if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not 0.0 <= epsilon <= 1.0:
-            raise ValueError(f"epsilon must be a probability from 0 to 1, got {epsilon!r}")
-        self.epsilon = float(epsilon)
-        super().__init__(rewards, arms, **others)
+    epsilon: float = field(default=0.05, metadata=_PROBABILITY)
 
     def _choose(self, rng: Generator, choices: Choices) -> tuple[int, float | None]:
         probabilities = self._probabilities(rng, choices, 1)
@@ -335,6 +322,7 @@ class EpsilonGreedy(Greedy):
         return self.epsilon / len(greedy) + (1.0 - self.epsilon) * greedy
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class UpperConfidence(Bandit):
     """Choose the arm whose expected reward could be highest: mean + width std (Auer 2002).
 
@@ -346,14 +334,7 @@ class UpperConfidence(Bandit):
         Standard deviations of the expected reward, not of its noise; 0 is greedy.
     """
 
-    SETTINGS = ("width",)
-
-    def __init__(
-        self, rewards: Any, arms: Sequence[Hashable], *, width: float = 2.0, **others: Any
-    ) -> None:
-        check_not_negative("width", width)
-        self.width = float(width)
-        super().__init__(rewards, arms, **others)
+    width: float = field(default=2.0, metadata=NOT_NEGATIVE)
 
     def _scores(self, rng: Generator, choices: Choices) -> np.ndarray:
         del rng

@@ -93,15 +93,11 @@ class Query:
         score: Any = getattr(self.acquisition, "score", self.acquisition)
         return np.asarray(score(doubt), np.float64)
 
-    def rng(self) -> np.random.Generator:
-        """Return the random numbers of this query, from the first."""
-        return np.random.default_rng(self.seed)
-
 
 def scores_of(query: Query) -> Float[np.ndarray, " n"]:
     """Score every candidate on its own, in the unit of the acquisition."""
     if query.name == RANDOM:
-        return query.rng().random(len(query.X))
+        return np.random.default_rng(query.seed).random(len(query.X))
     if query.name == EXPECTED_ENTROPY_REDUCTION:
         n = len(query.X)
         parts = np.split(np.arange(n), range(CHUNK_ROWS, n, CHUNK_ROWS))
@@ -124,7 +120,8 @@ def choose(query: Query, scores: Float[np.ndarray, " n"], n: int, batch: str) ->
             "ask for fewer, or give or allow more candidates"
         )
     if n == 1 or batch == "top" or query.name == RANDOM:
-        return _by_order(query, scores, order, n)
+        places = np.array(list(islice(distinct(query.X, order), n)))
+        return Chosen(places, scores[places], scores)
     if batch == "k-means++":
         return _by_kmeans(query, scores, worth, order, n)
     if can_be_drawn(query.estimator):
@@ -150,11 +147,6 @@ def _order(query: Query, worth: np.ndarray) -> np.ndarray:
     allowed = np.flatnonzero(query.allowed)
     shuffled = np.random.default_rng((query.seed, 1)).permutation(allowed)
     return shuffled[np.argsort(-worth[shuffled], kind="stable")]
-
-
-def _by_order(query: Query, scores: np.ndarray, order: np.ndarray, n: int) -> Chosen:
-    places = np.array(list(islice(distinct(query.X, order), n)))
-    return Chosen(places, scores[places], scores)
 
 
 def _places(query: Query, places: np.ndarray) -> tuple[Functions, Functions]:
@@ -238,7 +230,7 @@ def _by_kmeans(
     worth = worth[places]
     if not np.isfinite(worth).all() or (worth < 0.0).any():
         raise ValueError(f"k-means++ needs finite scores >= 0, got {scores[places].min():g}")
-    alike, rng = _likeness(query, places), query.rng()
+    alike, rng = _likeness(query, places), np.random.default_rng(query.seed)
     distance, picks = worth.copy(), [0]  # places are the best first
     while len(picks) < n:
         last = picks[-1]

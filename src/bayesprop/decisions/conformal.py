@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesprop.decisions.doubt import check_estimator, is_classifier
 from bayesprop.decisions.pool import checked_values
 from bayesprop.estimators.params import check_coverage
-from bayesprop.store import ModelFileError, load_model, save_model
+from bayesprop.store import ModelFileError, believing, load_model, save_model
 
 Values = Float[np.ndarray, " n"]
 
@@ -75,15 +75,11 @@ class _Conformal(ABC):
                 f"model file {str(path)!r} holds no {cls.__name__}: "
                 f"{cls.__name__}(bayesprop.load(path)).calibrate(X, y) makes one"
             )
-        try:
+        with believing(f"model file {str(path)!r} has damaged notes"):
             wrapper = cls(saved.estimator, coverage=float(notes["coverage"]))
             n_rows, learnt = int(notes["n_calibration"]), float(notes[cls._learnt])
             if not (0.0 <= learnt < math.inf and n_rows >= least_rows(wrapper.coverage)):
                 raise ValueError(f"{cls._learnt} {learnt!r} of {n_rows} rows")
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ModelFileError(
-                f"model file {str(path)!r} has damaged notes: {error!r}"
-            ) from error
         wrapper.n_calibration_ = n_rows
         setattr(wrapper, f"{cls._learnt}_", learnt)
         return wrapper

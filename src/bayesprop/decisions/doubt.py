@@ -68,12 +68,14 @@ class Doubt(NamedTuple):
 
 def doubt_of(estimator: Any, X: Any) -> Doubt:
     """Ask a fitted estimator about candidates, some rows at a time."""
-    divides = tells_parts(estimator)
-    parts = [_doubt(predicted, divides=divides) for predicted in predictives_of(estimator, X)]
-    if len(parts) == 1:
-        return parts[0]
-    columns = zip(*parts, strict=True)
-    return Doubt(*(None if c[0] is None else np.concatenate(c) for c in columns))  # type: ignore[arg-type]
+    parts = [
+        of_classes(one) if isinstance(one, ClassPredictive) else of_numbers(one)
+        for one in predictives_of(estimator, X)
+    ]
+    columns: Any = [None if c[0] is None else np.concatenate(c) for c in zip(*parts, strict=True)]
+    doubt = Doubt(*columns)
+    known = tells_parts(estimator)
+    return doubt if known else doubt._replace(epistemic_var=None, noise_entropy=None)
 
 
 def predictives_of(estimator: Any, X: Any) -> Iterator[Predictive | ClassPredictive]:
@@ -90,12 +92,6 @@ def rows_at_once(estimator: Any, X: Any) -> int:
     predicted = predictive_of(estimator, X[:1])
     n_draws = len(predicted.means) if isinstance(predicted, MixturePredictive) else 1
     return max(1, min(CHUNK_ROWS, _DRAW_VALUES // n_draws))
-
-
-def _doubt(predicted: Predictive | ClassPredictive, *, divides: bool) -> Doubt:
-    is_class = isinstance(predicted, ClassPredictive)
-    doubt = of_classes(predicted) if is_class else of_numbers(predicted)
-    return doubt if divides else doubt._replace(epistemic_var=None, noise_entropy=None)
 
 
 def of_numbers(predicted: Predictive) -> Doubt:

@@ -23,7 +23,7 @@ from bayesprop.decisions import bandit_files
 from bayesprop.decisions.bandit_files import name_of, refusals
 from bayesprop.decisions.bandits import Bandit, Decision, decision_id
 from bayesprop.estimators.params import check_int
-from bayesprop.store import ModelFileError
+from bayesprop.store import ModelFileError, believing
 
 _IN_SNAPSHOT = "SELECT coalesce(max(n_records), 0) FROM snapshot"
 _LATER = """
@@ -265,13 +265,8 @@ class DurableBandit:
         for number, call, decision, arguments in self._file.execute(_LATER, (self.n_records,)):
             if number != self.n_records:
                 raise ModelFileError(f"{name_of(self.path)} lacks the record {self.n_records}")
-            try:
+            with believing(f"record {number} of {name_of(self.path)} does not fit the bandit"):
                 _repeat(self.bandit, call, decision, json.loads(arguments))
-            except Exception as error:  # contents chosen by a stranger can fail in any way
-                reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-                raise ModelFileError(
-                    f"record {number} of {name_of(self.path)} does not fit the bandit ({reason})"
-                ) from error
             self.n_records += 1
         self._is_current = True
 

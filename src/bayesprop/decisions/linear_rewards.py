@@ -8,7 +8,7 @@ has the same posterior by QR, whose condition is not squared; here a row costs p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +18,11 @@ from scipy import linalg
 from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Draws, Rewards
-from bayesprop.estimators.params import check_positive
+from bayesprop.estimators.params import POSITIVE, numbers
 from bayesprop.model.method import Stored
 
 _REFRESH = 512
+ABOVE_ONE = numbers("a finite number > 1", lambda number: 1.0 < number < float("inf"))
 
 
 class Statistics(NamedTuple):
@@ -124,11 +125,6 @@ class Regressions:
     def __init__(
         self, n_columns: int, *, prior_prec: float, noise_shape: float, noise_rate: float
     ) -> None:
-        check_positive("prior_prec", prior_prec)
-        check_positive("noise_rate", noise_rate)
-        check_positive("noise_shape", noise_shape)
-        if noise_shape <= 1.0:
-            raise ValueError(f"noise_shape must be > 1, got {noise_shape!r}")
         self._noise = noise_shape, noise_rate
         self.learnt: dict[int, Statistics] = {}
         self._fresh = start(n_columns, float(prior_prec))
@@ -201,13 +197,14 @@ class LinearRewards(Rewards):
         rewards squared. A rate near the variance of rewards lets it explore from the start.
     """
 
-    prior_prec: float = 1.0
-    noise_shape: float = 2.0
-    noise_rate: float = 1.0
+    prior_prec: float = field(default=1.0, metadata=POSITIVE)
+    noise_shape: float = field(default=2.0, metadata=ABOVE_ONE)
+    noise_rate: float = field(default=1.0, metadata=POSITIVE)
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:
         """Stand at the prior; no random number is needed."""
         del seed
+        self.check()
         first = Choices(np.zeros((1, n_features)), arms, np.zeros(1, int))
         self._n_arms = len(arms.names)
         self._regressions = Regressions(_columns(first).shape[1], **self.settings())

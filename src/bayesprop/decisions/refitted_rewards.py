@@ -18,7 +18,7 @@ from bayesprop.decisions.arms import Arms, Choices
 from bayesprop.decisions.doubt import check_estimator, is_classifier, predictive_of, unwrapped
 from bayesprop.decisions.pool import finite
 from bayesprop.decisions.rewards import Belief, Draws, Rewards, above, below
-from bayesprop.estimators.params import COUNT, POSITIVE, one_of
+from bayesprop.estimators.params import COUNT, POSITIVE
 from bayesprop.model.method import Stored
 from bayesprop.store import estimator_from_stored, estimator_to_stored
 
@@ -53,7 +53,7 @@ class RefittedRewards(Rewards):
 
     estimator: Any = field(kw_only=False)
     buffer_size: int = field(default=4096, metadata=COUNT)
-    keep: Literal["sample", "last"] = field(default="sample", metadata=one_of("sample", "last"))
+    keep: Literal["sample", "last"] = "sample"
     first: int = field(default=20, metadata=COUNT)
     growth: float = field(default=0.2, metadata=POSITIVE)
 

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.decisions.arms import Arms, Choices
-from bayesprop.decisions.linear_rewards import Regressions, StudentT
+from bayesprop.decisions.linear_rewards import ABOVE_ONE, Regressions, StudentT
 from bayesprop.decisions.pool import bounded, finite
 from bayesprop.decisions.rewards import Belief, Draws, Rewards, above, below
 from bayesprop.estimators import online_network
@@ -82,13 +82,12 @@ class ReplayedRewards(Rewards):
 
     def believe(self, choices: Choices) -> Belief:
         """Moments over the networks of a prediction, n_draws of the estimator."""
-        rows, n_draws = single("context", choices.inputs), getattr(self.model_, "n_draws", 1)
-        if getattr(self.model_, "n_members", 1) > 1:
-            drawn = online_network.members(self.model_, rows)
+        rows, model = single("context", choices.inputs), self.model_
+        if getattr(model, "n_members", 1) > 1:
+            drawn = model.predict_dist(rows).means  # every member once
         else:
-            drawn = online_network.functions(
-                self.model_, rows, online_network.seed_of(self.model_), n_draws
-            )
+            n_draws = getattr(model, "n_draws", 1)
+            drawn = online_network.functions(model, rows, model.state_.seed, n_draws)
         return Belief(drawn.mean(axis=0), drawn.var(axis=0))
 
     def draw(self, rng: np.random.Generator, choices: Choices, n_draws: int) -> Draws:
@@ -164,9 +163,9 @@ class NeuralLinearRewards(ReplayedRewards):
 
     estimator: Any = field(default_factory=_network, kw_only=False)
     every: int = field(default=20, metadata=COUNT)
-    prior_prec: float = 0.25
-    noise_shape: float = 2.0
-    noise_rate: float = 1.0
+    prior_prec: float = field(default=0.25, metadata=POSITIVE)
+    noise_shape: float = field(default=2.0, metadata=ABOVE_ONE)
+    noise_rate: float = field(default=1.0, metadata=POSITIVE)
     least_noise: float = field(default=0.1, metadata=POSITIVE)
 
     def begin(self, n_features: int, arms: Arms, seed: int) -> None:

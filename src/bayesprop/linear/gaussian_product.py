@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from bayesprop.linear.logistic import GaussianWeights, inverse_root, prior_of
 
 
-class Product(NamedTuple):
-    """A product of Gaussians, and the log of its integral, nats."""
-
-    posterior: GaussianWeights
-    log_mass: float
-
-
-def product(parts: Sequence[GaussianWeights], powers: Sequence[float]) -> Product | None:
+def product(
+    parts: Sequence[GaussianWeights], powers: Sequence[float]
+) -> tuple[GaussianWeights, float] | None:
     """Multiply Gaussians to powers that add up to 1; None where that is no distribution.
+
+    Also returns the log of the product's integral, nats.
 
     Natural parameters add; the mass is A(product) - sum of power times A(part), with the log
     partition A(m, P) = (m'P m - log det P) / 2 (Minka 2005, "Divergence measures and message
@@ -33,9 +29,8 @@ def product(parts: Sequence[GaussianWeights], powers: Sequence[float]) -> Produc
     except np.linalg.LinAlgError:
         return None
     posterior = GaussianWeights(root @ (root.T @ slope), root)
-    return Product(
-        posterior, _log_partition(posterior) - np.dot(powers, [*map(_log_partition, parts)])
-    )
+    log_mass = _log_partition(posterior) - np.dot(powers, [*map(_log_partition, parts)])
+    return posterior, float(log_mass)
 
 
 def _log_partition(one: GaussianWeights) -> float:

@@ -12,12 +12,7 @@ from jaxtyping import Float
 
 from bayesprop.linear import bases, regression, sums
 from bayesprop.linear.bases import ARD, Basis, PriorChoice
-from bayesprop.linear.regression import (
-    Hyper,
-    LinearPosterior,
-    Maximised,
-    NoisePrior,
-)
+from bayesprop.linear.regression import Hyper, LinearPosterior, Maximised, NoisePrior
 from bayesprop.linear.sums import Statistics
 from bayesprop.model.fit_report import CONSTANT_TARGET, FitReport
 from bayesprop.model.method import (
@@ -153,11 +148,9 @@ class LinearModel:
         """Find the posterior from the statistics."""
         k, o = statistics.target.shape
         prec = self.prior.start(k)
-        precs = np.tile(prec, (o, 1))
         if isinstance(self.noise, NoisePrior):
+            precs = np.tile(prec, (o, 1))
             return Maximised(regression.conjugate(statistics, precs, self.noise), precs)
-        if self.noise is not None and self.prior.is_known:
-            return Maximised(regression.known_noise(statistics, precs, self.noise), precs)
         return regression.maximise(
             statistics,
             prec,

@@ -127,9 +127,10 @@ class LogisticModel:
         product = gaussian_product.product([state.posterior for state in states], powers)
         state = states[0]
         if product is not None:
+            posterior, log_mass = product
             evidences = [state.log_evidence for state in states]
-            log_evidence = float(np.dot(powers, evidences)) + product.log_mass
-            state = LogisticState(product.posterior, state.prior_prec, log_evidence)
+            log_evidence = float(np.dot(powers, evidences)) + log_mass
+            state = LogisticState(posterior, state.prior_prec, log_evidence)
         report = merged_report(parts, powers, {"not_a_distribution": int(product is None)})
         return Learned(state, report, 1)
 

@@ -131,26 +131,6 @@ def solve(root: Float[np.ndarray, "p p"], prior_prec: Float[np.ndarray, " k"]) -
     )
 
 
-def known_noise(
-    state: Statistics,
-    prior_prec: Float[np.ndarray, "o k"],
-    noise_var: Float[np.ndarray, " o"],
-) -> LinearPosterior:
-    """Gaussian posterior under a known noise variance, y². Bishop (2006), eqs. 3.53, 3.54, 3.86.
-
-    prior_prec
-        Precision of every weight, positive.
-    """
-    relative = [p * v for p, v in zip(prior_prec, noise_var, strict=True)]
-    solved = [solve(of_output(state, i), p) for i, p in enumerate(relative)]
-    log_evidence = [
-        gaussian_log_evidence(state.weight_sum, *each)
-        for each in zip(solved, relative, noise_var, strict=True)
-    ]
-    noise_var = np.asarray(noise_var, dtype=np.float64)
-    return _posterior(solved, noise_var, np.inf, np.array(log_evidence))
-
-
 def _posterior(
     solved: Sequence[Solved], noise_var: np.ndarray, dof: float, log_evidence: np.ndarray
 ) -> LinearPosterior:
@@ -254,13 +234,14 @@ def maximise(
     groups
         Which weights share a precision: 0, 0, 0, ...: all; 0, 1, 2, ...: relevance of each.
     noise_var
-        y², where it is known; None: ascent with the precisions.
+        y², where it is known; None: ascent with the precisions. Where these are `FIXED`, too, the
+        posterior is that of Bishop (2006), eqs. 3.53, 3.54 and 3.86.
     near
         What maximised the evidence of fewer rows: the ascent begins there, or where that is so far
         from the usual start that the evidence might be flat, a factor of 1000 from it.
     """
     prior = _Prior(np.asarray(prior_prec, np.float64), groups)
-    ascents, n_noiseless = [], 0
+    ascents, n_noiseless, noise_is_free = [], 0, noise_var is None
     for output in range(state.target.shape[1]):
         known = None if noise_var is None else float(noise_var[output])
         start, bounds = _started(state, output, prior.groups, noise_is_known=known is not None)
@@ -282,7 +263,8 @@ def maximise(
     noise_var = np.array([one.noise_var for one in points])
     posterior = _posterior(solved, noise_var, np.inf, np.array(log_evidence))
     precs = np.array([one.prior_prec for one in points])
-    return Maximised(posterior, precs, tuple(ascents), int(n_noiseless))
+    searched = noise_is_free or len(prior.groups.free) > 0
+    return Maximised(posterior, precs, tuple(ascents) if searched else (), int(n_noiseless))
 
 
 class _Prior(NamedTuple):

@@ -1,19 +1,20 @@
 """The curvature H of a log-likelihood: full, by Kronecker factors, or diagonal; and its posterior.
 
-A structure says what is added up over rows (`add`), what it costs in memory (`gigabytes`), what it
-is as a matrix (`finish`), and how the posterior is drawn from (`draw`) and pushed through the
-linearised network (`output_cov`). A `Curvature` answers for the posterior covariance
-(b H + P)^-1, with a diagonal prior precision P that is constant on every leaf of the weights, and b
-a factor of the noise precision.
+A structure says what is added up over rows (`add`; of exact second derivatives `add_columns`, which
+Kronecker factors cannot have), what it costs in memory (`gigabytes`), what it is as a matrix
+(`finish`), and how the posterior is drawn from (`draw`) and pushed through the linearised network
+(`output_cov`). A `Curvature` answers for the posterior covariance (b H + P)^-1, with a diagonal
+prior precision P that is constant on every leaf of the weights, and b a factor of the noise
+precision: `spread` describes it, `root` is the pytree that stands for it in `draw` and
+`output_cov`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -47,8 +48,8 @@ class Spread(NamedTuple):
     traces: Float[np.ndarray, " l"]
 
 
-class Curvature(ABC):
-    """H, the negative second derivatives of the log-likelihood or what stands for them.
+class DenseCurvature:
+    """H in full (MacKay 1992).
 
     sizes
         Weights of every leaf.
@@ -56,23 +57,8 @@ class Curvature(ABC):
         Directions in which H curved upwards, and was taken to be flat.
     """
 
-    sizes: Float[np.ndarray, " l"]
-    n_repaired: int = 0
-
-    @abstractmethod
-    def spread(self, prior_prec: Float[np.ndarray, " l"], b: float) -> Spread:
-        """Describe (b H + P)^-1."""
-
-    @abstractmethod
-    def root(self, prior_prec: Float[np.ndarray, " l"], b: float) -> Any:
-        """Return the pytree that stands for (b H + P)^-1 in `Structure.draw` and `.output_cov`."""
-
-
-class DenseCurvature(Curvature):
-    """H in full (MacKay 1992)."""
-
     def __init__(self, matrix: Float[np.ndarray, "p p"], shapes: Shapes) -> None:
-        self.sizes = leaf_sizes(shapes)
+        self.sizes, self.n_repaired = leaf_sizes(shapes), 0
         self._matrix = np.asfortranarray(0.5 * (matrix + matrix.T))
         self._places = np.repeat(np.arange(len(self.sizes)), self.sizes.astype(int))
 
@@ -117,7 +103,7 @@ def _inverse(factor: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
     return inverse
 
 
-class LeafwiseCurvature(Curvature):
+class LeafwiseCurvature:
     """H that is diagonal in a basis of each leaf; negative eigenvalues are taken for flat."""
 
     def __init__(self, values: Sequence[Float[np.ndarray, "..."]], bases: Sequence[Any]) -> None:
@@ -141,61 +127,16 @@ class LeafwiseCurvature(Curvature):
         return tuple((*basis, std) for basis, std in zip(self._bases, stds, strict=True))
 
 
+Curvature = DenseCurvature | LeafwiseCurvature
+"""H, the negative second derivatives of the log-likelihood or what stands for them."""
+
+
 class RowTerms(NamedTuple):
     """What some rows add to J' middle J: derivatives, weighted `middle`, and the rows' weights."""
 
     slopes: tuple[LeafSlopes, ...]
     middle: Float[Array, "b k k"]
     weight: Float[Array, " b"]
-
-
-@dataclass(frozen=True)
-class Structure(ABC):
-    """A shape of the curvature; hashable, so that it keys compilation. `name` is what users say."""
-
-    name: ClassVar[str]
-
-    @abstractmethod
-    def gigabytes(self, shapes: Shapes) -> float:
-        """Most memory that curvature and posterior take."""
-
-    def values_a_row(self, held: int, shapes: Shapes, n_outputs: int) -> int:
-        """Numbers that a row's derivatives take, `held` before they are used."""
-        del shapes, n_outputs
-        return held
-
-    @abstractmethod
-    def zero(self, shapes: Shapes, dtype: Any) -> Any:
-        """Start of the sum over rows."""
-
-    @abstractmethod
-    def add(self, total: Any, rows: RowTerms) -> Any:
-        """Add the sum over rows of J' middle J."""
-
-    @abstractmethod
-    def finish(self, total: Any, shapes: Shapes) -> Curvature:
-        """Read the sum."""
-
-    @abstractmethod
-    def draw(self, root: Any, key: PRNGKeyArray, shapes: Shapes) -> tuple[Array, ...]:
-        """Draw a departure of every leaf from its mean."""
-
-    @abstractmethod
-    def output_cov(self, root: Any, slopes: tuple[LeafSlopes, ...]) -> Float[Array, "b k k"]:
-        """J (b H + P)^-1 J' at every row."""
-
-    @abstractmethod
-    def shape_of_root(self, shapes: Shapes) -> Any:
-        """Shapes of the arrays of `Curvature.root`, to check those of a file."""
-
-
-@dataclass(frozen=True)
-class ExactStructure(Structure):
-    """A shape that exact second derivatives can have, too."""
-
-    @abstractmethod
-    def add_columns(self, total: Any, read: ColumnReader) -> Any:
-        """Add the columns of exact second derivatives."""
 
 
 def _float64(*shape: int) -> Any:
@@ -209,7 +150,8 @@ def _cut(flat: Float[Array, " p"], shapes: Shapes) -> tuple[Array, ...]:
     return tuple(part.reshape(shape) for part, shape in parts)
 
 
-class Full(ExactStructure):
+@dataclass(frozen=True)
+class Full:
     """Every weight with every other: P² numbers."""
 
     name = "full"
@@ -256,8 +198,14 @@ class Full(ExactStructure):
         return _float64(p, p)
 
 
-class _Leafwise(Structure):
+@dataclass(frozen=True)
+class _Leafwise:
     """Independent numbers along a basis of every leaf: root is (*basis, std), leaf after leaf."""
+
+    def values_a_row(self, held: int, shapes: Shapes, n_outputs: int) -> int:
+        """Numbers that a row's derivatives take, `held` before they are used."""
+        del shapes, n_outputs
+        return held
 
     def draw(self, root: Any, key: PRNGKeyArray, shapes: Shapes) -> tuple[Array, ...]:
         """Independent numbers along the basis, turned back."""
@@ -281,7 +229,7 @@ class _Leafwise(Structure):
         return jnp.sum(jnp.stack(list(map(one, slopes, root))), axis=0)
 
 
-class Diagonal(_Leafwise, ExactStructure):
+class Diagonal(_Leafwise):
     """Every weight by itself: P numbers."""
 
     name = "diagonal"
@@ -373,3 +321,7 @@ class Kron(_Leafwise):
     def shape_of_root(self, shapes: Shapes) -> Any:
         """Three arrays a layer: eigenvectors of both factors, standard deviations."""
         return tuple((_float64(i, i), _float64(o, o), _float64(i, o)) for i, o in shapes)
+
+
+Structure = Full | Kron | Diagonal
+"""A shape of the curvature; hashable, so that it keys compilation. `name` is what users say."""

@@ -38,7 +38,7 @@ from bayesprop.sampling.curvature import (
     Curvature,
     DenseCurvature,
     Diagonal,
-    ExactStructure,
+    Full,
     Kron,
     RowTerms,
     Shapes,
@@ -70,7 +70,7 @@ class LaplaceModel:
     exact: bool = False
 
     def __post_init__(self) -> None:
-        if self.exact and not isinstance(self.structure, ExactStructure):
+        if self.exact and isinstance(self.structure, Kron):
             raise ValueError(
                 f"curvature must be 'ggn' with structure={self.structure.name!r}, got 'hessian': "
                 "choose structure='full' or 'diagonal' for exact second derivatives"
@@ -221,9 +221,9 @@ def _accumulated(model: LaplaceModel, mode: Draw, batches: Rows) -> tuple[Any, A
         total, fit = sums
         linearised = linearise(model.apply, model.chosen, mode.weights, batch.x)
         if model.exact:
-            structure = cast(ExactStructure, model.structure)
             loss = partial(_loss, model, mode, batch)
             leaves = model.chosen.of(mode.weights)
+            structure = cast(Full | Diagonal, model.structure)
             total = structure.add_columns(total, partial(map_hessian_columns, loss, leaves))
         else:
             information = partial(model.likelihood.information, mode.likelihood)

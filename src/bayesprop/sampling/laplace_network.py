@@ -135,13 +135,6 @@ def laplace_draws(
     return GradientMethod(init, update, sample, mean)
 
 
-class Round(NamedTuple):
-    """Some epochs of training, and the posterior after them."""
-
-    trained: Trained
-    fitted: Fitted
-
-
 @lru_cache(maxsize=64)
 def _linear_draws(model: LaplaceModel) -> tuple[Any, Any]:
     """Return the linearised network and how its weights are drawn; always the very same."""
@@ -195,7 +188,7 @@ class LaplaceNetwork(TrainedNetwork):
         laplace.check_memory(self.model, mode.network.weights, self.max_gigabytes)
         n_rounds = min(self.n_rounds, self.n_epochs)
         edges = [self.n_epochs * turn // n_rounds for turn in range(n_rounds + 1)]
-        rounds: list[Round] = []
+        rounds: list[tuple[Trained, Fitted]] = []
         for turn, n_epochs in enumerate(np.diff(edges).tolist()):
             part = replace(self, n_epochs=n_epochs)
             within = f"round {turn + 1} of {n_rounds}" if n_rounds > 1 else ""
@@ -204,13 +197,13 @@ class LaplaceNetwork(TrainedNetwork):
             trained = part.train(rows, mode, epoch, in_time)
             # What is to be trained further needs no exact maximum.
             max_steps = _FEW_STEPS if len(rounds) + 1 < n_rounds else _STEPS
-            rounds.append(Round(trained, self._approximated(trained, rows, max_steps)))
+            rounds.append((trained, self._approximated(trained, rows, max_steps)))
             mode = mode._replace(network=self._at_evidence(*rounds[-1]))
             epoch += len(trained.trace["loss"])
             if trained.n_undone or in_time.is_over:
                 in_time.is_cut(turn + 1, n_rounds, "rounds")
                 break
-        state = gathered(LaplaceState(mode.network, rounds[-1].fitted.posterior.root))
+        state = gathered(LaplaceState(mode.network, rounds[-1][1].posterior.root))
         report = self._report(rounds, rows, time.perf_counter() - started)
         return Learned(mode._replace(network=state), report, epoch)
 
@@ -235,20 +228,22 @@ class LaplaceNetwork(TrainedNetwork):
         likelihood = jax.tree.map(as_float32, fitted.posterior.likelihood)
         return trained.state._replace(likelihood=likelihood, prior_prec=jnp.asarray(prec))
 
-    def _report(self, rounds: list[Round], rows: TrainingRows, seconds: float) -> FitReport:
+    def _report(
+        self, rounds: list[tuple[Trained, Fitted]], rows: TrainingRows, seconds: float
+    ) -> FitReport:
         """Report all rounds of training, and the course of the evidence in the units of y."""
         trained, fitted = rounds[-1]
         trace = {
-            name: [value for one in rounds for value in one.trained.trace[name]]
+            name: [value for one, _ in rounds for value in one.trace[name]]
             for name in trained.trace
         }
         report = self.account(trained._replace(trace=trace), len(rows.x), seconds)
         mass = len(rows.x) if rows.weight is None else float(np.sum(rows.weight))
         in_units = self.log_unit * mass
-        evidences = [value - in_units for one in rounds for value in one.fitted.evidence.trace]
+        evidences = [value - in_units for _, one in rounds for value in one.evidence.trace]
         guards = {
             "negative_curvature": fitted.n_repaired,
-            "evidence_steps_replaced": sum(one.fitted.evidence.n_repaired for one in rounds),
+            "evidence_steps_replaced": sum(one.evidence.n_repaired for _, one in rounds),
             "evidence_not_converged": int(not fitted.evidence.converged),
         }
         return replace(

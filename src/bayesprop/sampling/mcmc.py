@@ -101,17 +101,12 @@ def sample_chains(
 
 def _check_starts(log_density: LogDensity, positions: list[Any], data: tuple[Any, ...]) -> None:
     for number, position in enumerate(positions):
-        value = float(_value(log_density, position, data))
+        value = float(jax.jit(log_density)(position, *data))
         if not np.isfinite(value):
             raise ValueError(
                 f"the log density must be finite at every start, got {value} at that of chain "
                 f"{number}: start elsewhere, or check the data for extreme values"
             )
-
-
-@partial(jax.jit, static_argnums=0)
-def _value(log_density: LogDensity, position: Any, data: tuple[Any, ...]) -> Array:
-    return log_density(position, *data)
 
 
 def _of_vector(

@@ -20,7 +20,9 @@ weights, in proportion to what they hold.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -103,7 +105,7 @@ def fit_shards(
             f"shards must have the same columns, got {widths[0]} in shard 0 and {widths[number]} "
             f"in shard {number}"
         )
-    submit = _Serial().submit if executor is None else executor.submit
+    submit = _at_once if executor is None else executor.submit
     if start is None and issubclass(estimator.method_class, ReExpressed):
         full = [part for part in parts if len(part.y)]
         jobs = [submit(_fitted_alone, estimator, part) for part in full]
@@ -151,15 +153,16 @@ def _in_rounds(start: Any, shards: list[Shard], submit: Any, rounds: int) -> Any
         _Averaged(method, rows) if isinstance(method, Resumes) else _Sites(method, rows, posterior)
     )
     seed = int(check_random_state(start.random_state).randint(2**31))
-    guards: dict[str, int] = {}
+    guards: Counter[str] = Counter()
     for turn in range(rounds if rows else 0):
         seeds = [(seed, turn, k) for k in numbers]
         begun = join.cavities(posterior)
         jobs = [submit(learnt, method, *job) for job in zip(join.rows, begun, seeds, strict=True)]
         results = [job.result() for job in jobs]
         posterior = join.joined(posterior, begun, results)
-        _count(guards, posterior, *results)
-    report = replace(posterior.report, guards=guards, n_rows=n_rows, n_epochs=rounds)
+        for one in (posterior, *results):
+            guards.update(one.report.guards)
+    report = replace(posterior.report, guards=dict(guards), n_rows=n_rows, n_epochs=rounds)
     return with_learned(start, Learned(posterior.state, report, rounds))
 
 
@@ -226,24 +229,8 @@ def _encoded(start: Any, shard: Shard) -> TrainingRows:
     return TrainingRows(x, task.encode(y, check_random_state(start.random_state), x), weight)
 
 
-def _count(guards: dict[str, int], *learned: Learned) -> None:
-    for one in learned:
-        for name, count in one.report.guards.items():
-            guards[name] = guards.get(name, 0) + count
-
-
-class _Done(NamedTuple):
-    """What was computed at once."""
-
-    value: Any
-
-    def result(self) -> Any:
-        """Return it."""
-        return self.value
-
-
-class _Serial:
-    """Does each job when it is handed in."""
-
-    def submit(self, job: Any, *arguments: Any) -> _Done:
-        return _Done(job(*arguments))
+def _at_once(job: Any, *arguments: Any) -> Future:
+    """Do a job when it is handed in."""
+    done = Future()
+    done.set_result(job(*arguments))
+    return done
