@@ -13,6 +13,9 @@ from bayesprop.report.svg import INK, LINE, MUTED, write
 
 _FAR_ABOVE = 3.0
 """A method this many times further above the best than the constant is drawn at the edge."""
+_ROOM = 1.6
+"""Times the least and the most seconds, left on either side."""
+
 _MARKERS = "osDvPX*p"
 
 
@@ -37,6 +40,8 @@ def draw(path: Path, points: Sequence[Point], *, constant: float | None, title: 
     axes = figure.subplots()
     low, high = _limits(points, constant)
     axes.set_xscale("log")
+    seconds = [point.seconds for point in points]
+    axes.set_xlim(min(seconds) / _ROOM, max(seconds) * _ROOM)  # of one alone no limits follow
     for k, point in enumerate(points):
         name, height, marker = point.name, point.score, _MARKERS[k % len(_MARKERS)]
         if height > high:
