@@ -1,16 +1,24 @@
-"""What estimators of trained networks make of the hyper-parameters that many of them have."""
+"""The hyper-parameters that many estimators of trained networks have, and what is made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import optax
 
+from bayesprop.estimators.descriptions import hyper_parameters
 from bayesprop.estimators.params import (
+    ACTIVATION,
+    COUNT,
+    POSITIVE,
+    SHARE,
+    SIZES,
+    HyperParameters,
     as_sizes,
+    one_of,
 )
 from bayesprop.model.gradient_method import GradientMethod
 from bayesprop.model.network_likelihoods import (
@@ -23,6 +31,22 @@ from bayesprop.model.network_likelihoods import (
 from bayesprop.model.task import Classes, Task
 from bayesprop.model.trained_network import built
 from bayesprop.sampling.deep_ensemble import EarlyStopping, MemberNetworks, point_ensemble
+
+
+@hyper_parameters
+class NetworkParams(HyperParameters):
+    """Of networks that take the steps of Adam, or of gradient descent with momentum."""
+
+    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
+    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
+    batch_size: int = field(default=32, metadata=COUNT)
+    activation: str = field(default="relu", metadata=ACTIVATION)
+    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
+    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
+    momentum: float = field(default=0.9, metadata=SHARE)
+    warm_start: bool = False
+    random_state: Any = None
+    verbose: int = 0
 
 
 def network_of(

@@ -111,6 +111,7 @@ def test_arrays_come_back(fitted):
         ("beside.share", np.array([1.0]), "between 0 and 1"),
         ("beside.ramps.centres", arrays["beside.ramps.centres"][1:], "as many as n_knots says"),
         ("beside.ramps.knots", arrays["beside.ramps.knots"] * np.nan, "must be finite"),
+        ("beside.ramps.centres", arrays["beside.ramps.centres"] + 1e300, "means of shares"),
     ):
         with pytest.raises(ValueError, match=message):
             EnsembleState.from_arrays(arrays | {name: value})

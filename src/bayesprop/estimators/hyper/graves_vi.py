@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import network_of, optimizer_of
+from bayesprop.estimators.network_params import NetworkParams, network_of, optimizer_of
 from bayesprop.estimators.params import (
-    ACTIVATION,
     COUNT,
     NOISE,
     POSITIVE,
-    SHARE,
-    SIZES,
-    HyperParameters,
     OfClasses,
     OfNumbers,
-    one_of,
 )
 from bayesprop.model.task import Task
 from bayesprop.sampling.graves_vi import graves_vi
@@ -25,7 +20,7 @@ from bayesprop.sampling.mean_field import PrunableNetwork
 
 
 @hyper_parameters
-class _Params(HyperParameters):
+class _Params(NetworkParams):
     """What both have.
 
     Parameters
@@ -42,18 +37,9 @@ class _Params(HyperParameters):
     """
 
     method_class: ClassVar[type] = PrunableNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
     n_epochs: int = field(default=200, kw_only=False, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
-    momentum: float = field(default=0.9, metadata=SHARE)
     init_std: float = field(default=0.05, metadata=POSITIVE)
     n_draws: int = field(default=100, metadata=COUNT)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
     def build_method(self, task: Task, n_inputs: int) -> PrunableNetwork:
         """Return the method that the hyper-parameters describe."""

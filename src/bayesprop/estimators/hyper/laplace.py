@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from bayesprop.estimators.descriptions import hyper_parameters
-from bayesprop.estimators.network_params import layer_sizes, likelihood_of, optimizer_of
+from bayesprop.estimators.network_params import (
+    NetworkParams,
+    layer_sizes,
+    likelihood_of,
+    optimizer_of,
+)
 from bayesprop.estimators.params import (
-    ACTIVATION,
     COUNT,
     NOISE,
     POSITIVE,
-    SHARE,
-    SIZES,
-    HyperParameters,
     OfClasses,
     OfNumbers,
     number_or,
@@ -41,7 +42,7 @@ START_PREC = 1.0
 
 
 @hyper_parameters
-class _Params(HyperParameters):
+class _Params(NetworkParams):
     """What both have.
 
     Parameters
@@ -86,13 +87,6 @@ class _Params(HyperParameters):
     """
 
     method_class: ClassVar[type] = LaplaceNetwork
-    hidden_layer_sizes: tuple[int, ...] = field(default=(50,), kw_only=False, metadata=SIZES)
-    n_epochs: int = field(default=100, kw_only=False, metadata=COUNT)
-    batch_size: int = field(default=32, metadata=COUNT)
-    activation: str = field(default="relu", metadata=ACTIVATION)
-    learning_rate: float = field(default=1e-2, metadata=POSITIVE)
-    optimizer: Literal["adam", "sgd"] = field(default="adam", metadata=one_of("adam", "sgd"))
-    momentum: float = field(default=0.9, metadata=SHARE)
     structure: Literal["full", "kron", "diagonal"] = field(
         default="kron", metadata=one_of(*STRUCTURES)
     )
@@ -107,9 +101,6 @@ class _Params(HyperParameters):
     )
     n_draws: int = field(default=100, metadata=COUNT)
     max_gigabytes: float = field(default=8.0, metadata=POSITIVE)
-    warm_start: bool = False
-    random_state: Any = None
-    verbose: int = 0
 
     def build_method(self, task: Task, n_inputs: int) -> LaplaceNetwork:
         """Return the method that the hyper-parameters describe."""

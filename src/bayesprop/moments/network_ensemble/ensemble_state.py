@@ -182,8 +182,6 @@ class Companion(NamedTuple):
         """Rebuild from `to_arrays`; ValueError where names or shapes do not fit together."""
         state = EnsembleState.from_arrays(arrays)
         of_ramps, share = _named_after(_RAMPS, arrays), arrays["share"]
-        if not all(np.isfinite(array).all() for array in of_ramps.values()):
-            raise ValueError("ramps must be finite")
         ramps = Ramps(**of_ramps)
         ramps.check(n_inputs)
         if (state.n_inputs, state.n_outputs) != (n_inputs + ramps.n_ramps, n_outputs):

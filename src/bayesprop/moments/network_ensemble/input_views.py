@@ -77,6 +77,8 @@ class Ramps(NamedTuple):
             raise ValueError(f"n_knots must hold the knots, 0 or from 2 on, of {n_inputs} columns")
         if self.knots.shape != (n_knots.sum(),) or self.centres.shape != (self.n_ramps,):
             raise ValueError("knots and centres must be as many as n_knots says")
+        if not (np.isfinite(self.knots).all() and (np.abs(self.centres - 0.5) < 0.51).all()):
+            raise ValueError("knots must be finite, and centres, which are means of shares, 0 to 1")
         if any((np.diff(knots) <= 0.0).any() for knots in self._columns()):
             raise ValueError("the knots of a column must rise")
 
