@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import RLock
+from contextlib import ExitStack, contextmanager
+from threading import Lock
 
 import numpy as np
 from jaxtyping import Float
 from scipy import linalg
 from threadpoolctl import threadpool_limits
-
-_one_at_a_time = RLock()
 
 
 def orthogonal_columns(rng: np.random.Generator, n: int, number: int) -> Float[np.ndarray, "n s"]:
@@ -31,12 +29,39 @@ def inverse_triangle(root: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]
     return potri(root, lower=1)[0]
 
 
+class _Holders:
+    """Blocks of code that hold the process to one BLAS thread, and what ends that."""
+
+    def __init__(self) -> None:
+        self.lock, self.number, self.limit = Lock(), 0, ExitStack()
+
+    def add(self) -> None:
+        """Begin with the first of them."""
+        with self.lock:
+            if not self.number:
+                self.limit.enter_context(threadpool_limits(1, user_api="blas"))
+            self.number += 1
+
+    def remove(self) -> None:
+        """End with the last of them."""
+        with self.lock:
+            self.number -= 1
+            if not self.number:
+                self.limit.close()
+
+
+_holders = _Holders()
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold the products of matrices to one thread.
 
     Matrices of a thousand rows gain nothing from more, and lose where a core is busy. The limit is
-    the whole process's: two at a time would leave each other's behind.
+    the whole process's, from the first block that asks for it to the end of the last.
     """
-    with _one_at_a_time, threadpool_limits(1, user_api="blas"):
+    _holders.add()
+    try:
         yield
+    finally:
+        _holders.remove()

@@ -13,6 +13,7 @@ from bayesprop.model.progress import Progress
 from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
+from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.left_out_rows import Judgement, components, share_of
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput
 
@@ -71,10 +72,10 @@ def test_draws_have_the_moments_of_the_mixture(fitted):
     state = fitted._replace(companion=fitted.companion._replace(share=0.4))
     x, n = np.array([[0.3, 0.0], [1.2, -1.0]]), 8000
     out = nn.predict(state, x)
-    f = nn.sample_functions(np.random.default_rng(3), state, x, n)
+    f = sample_functions(np.random.default_rng(3), state, x, n)
     assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
     np.testing.assert_allclose(f.var(axis=0), out.epistemic_var, rtol=0.15)
-    y = nn.sample_functions(np.random.default_rng(4), state, x, n, include_noise=True)
+    y = sample_functions(np.random.default_rng(4), state, x, n, include_noise=True)
     for level in (0.2, 0.8):
         below = np.mean(y < out.quantile(level), axis=0)
         assert (np.abs(below - level) < 5.0 * np.sqrt(level * (1.0 - level) / n)).all()

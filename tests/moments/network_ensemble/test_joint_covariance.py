@@ -19,6 +19,7 @@ from bayesprop.moments.network_ensemble import joint_covariance as dev
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
 from bayesprop.moments.network_ensemble.ensemble_training import train
+from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.gaussian_network import GaussianLayer, Layers
 from bayesprop.moments.network_ensemble.member import Member
 from bayesprop.moments.network_ensemble.weight_priors import dead_units, prior_variances
@@ -203,7 +204,7 @@ def test_networks_that_are_too_large_keep_independent_weights(monkeypatch):
     assert (
         dev.with_deviations(state, Distinct.of(rows), settings)[0].deviations.size == 0
     )  # 19 rows of 30
-    draws = nn.sample_functions(np.random.default_rng(0), state, rows.x[:3], 4000)
+    draws = sample_functions(np.random.default_rng(0), state, rows.x[:3], 4000)
     said = nn.predict(state, rows.x[:3])
     error = draws.std(axis=0) / np.sqrt(len(draws))
     assert (np.abs(draws.mean(axis=0) - said.mean) < 5.0 * error).all()
@@ -304,8 +305,8 @@ def test_units_that_sleep_are_woken_where_no_row_lies(with_a_gap, trained):
 def test_drawn_functions_vary_together_as_they_are_said_to(with_a_gap):
     x = np.array([[-1.5], [-0.2], [0.1], [1.2]])
     rng = np.random.default_rng(2)
-    draws = nn.sample_functions(rng, with_a_gap, x, 20_000)[:, :, 0]
-    some = [nn.sample_functions(rng, with_a_gap, x, 10)[:, :, 0] for _ in range(400)]
+    draws = sample_functions(rng, with_a_gap, x, 20_000)[:, :, 0]
+    some = [sample_functions(rng, with_a_gap, x, 10)[:, :, 0] for _ in range(400)]
     moves = [np.float64(engine.moves(with_a_gap, x, k)[:, :, 0]) for k in range(3)]
     means = engine.outputs(with_a_gap, x).m[:, :, 0]
     want = np.mean([m @ m.T for m in moves], axis=0) + np.cov(means.T, bias=True)

@@ -16,6 +16,7 @@ from bayesprop.moments.network_ensemble import left_out_rows as res
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Groups, Rows, Targets
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, init
 from bayesprop.moments.network_ensemble.ensemble_training import train
+from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, Output, predictive, scaled
 from bayesprop.moments.network_ensemble.process_evidence import Known, Limits
 from bayesprop.moments.network_ensemble.weight_priors import prior_variances
@@ -320,7 +321,7 @@ def test_what_small_networks_cannot_learn_is_learnt_and_kept(ripple):
             EnsembleState.from_arrays(without_second | changed)
     np.testing.assert_array_equal(nn.predict(again, x).mean, nn.predict(state, x).mean)
 
-    drawn = nn.sample_functions(np.random.default_rng(3), state, x[300:310], 4000)
+    drawn = sample_functions(np.random.default_rng(3), state, x[300:310], 4000)
     out = nn.predict(state, x[300:310])
     error = np.sqrt(out.epistemic_var / 4000)
     assert (np.abs(drawn.mean(axis=0) - out.mean) < 5.0 * error).all()

@@ -16,6 +16,7 @@ from bayesprop.moments.network_ensemble import gaussian_network as gn
 from bayesprop.moments.network_ensemble import weight_priors as prior
 from bayesprop.moments.network_ensemble.ensemble_outputs import outputs
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState, log_noise_floor
+from bayesprop.moments.network_ensemble.function_draws import sample_functions
 from bayesprop.moments.network_ensemble.member import Member, init_member
 from bayesprop.moments.network_ensemble.student_t_bound import TILT_LIMIT, student_t_bound
 
@@ -216,11 +217,11 @@ def test_training_reports_itself(fitted):
 def test_drawn_functions_have_the_predicted_moments(wave, fitted):
     x = wave[0][:3]
     out, n = nn.predict(fitted[0], x), 6000
-    f = nn.sample_functions(np.random.default_rng(8), fitted[0], x, n)
+    f = sample_functions(np.random.default_rng(8), fitted[0], x, n)
     assert f.shape == (n, 3, 1)
     assert (np.abs(f.mean(axis=0) - out.mean) < 4.5 * f.std(axis=0) / np.sqrt(n)).all()
     np.testing.assert_allclose(f.var(axis=0), out.epistemic_var, rtol=0.15)
-    y = nn.sample_functions(np.random.RandomState(9), fitted[0], x, n, include_noise=True)
+    y = sample_functions(np.random.RandomState(9), fitted[0], x, n, include_noise=True)
     below = np.mean(y < out.quantile(0.9), axis=0)
     assert (np.abs(below - 0.9) < 5.0 * np.sqrt(0.09 / n)).all()
 
@@ -237,7 +238,7 @@ def test_noise_that_nobody_knows_is_bounded(wave, fitted):
     out = nn.predict(state, x)
     variance = np.exp(told.l_m + TILT_LIMIT) * told.dof / (told.dof - 2.0)
     np.testing.assert_allclose(out.noise_var, variance.mean(axis=0), rtol=1e-6)
-    y = nn.sample_functions(np.random.default_rng(10), state, x, n, include_noise=True)
+    y = sample_functions(np.random.default_rng(10), state, x, n, include_noise=True)
     for level in (0.5, 0.9):
         below = np.mean(y < out.quantile(level), axis=0)
         assert (np.abs(below - level) < 5.0 * np.sqrt(level * (1.0 - level) / n)).all()

@@ -10,6 +10,7 @@ from bayesprop.moments.network_ensemble import ensemble as nn
 from bayesprop.moments.network_ensemble import replicates
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows, Targets
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
+from bayesprop.moments.network_ensemble.function_draws import sample_functions
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])
@@ -147,12 +148,12 @@ def test_draws_have_the_moments_of_what_is_known(recipes):
     x, _, state, _ = recipes
     asked = np.vstack([x[198:202], x[198:199]])
     said = nn.predict(state, asked)
-    drawn = nn.sample_functions(np.random.default_rng(4), state, asked, 4000)
+    drawn = sample_functions(np.random.default_rng(4), state, asked, 4000)
     error = np.sqrt(said.epistemic_var / 4000)
     assert (np.abs(drawn.mean(axis=0) - said.mean) < 5.0 * error).all()
     np.testing.assert_allclose(drawn.var(axis=0), said.epistemic_var, rtol=0.2)
     np.testing.assert_allclose(drawn[:, 0], drawn[:, 4], rtol=1e-5, atol=1e-6)
-    noisy = nn.sample_functions(np.random.default_rng(5), state, asked, 4000, include_noise=True)
+    noisy = sample_functions(np.random.default_rng(5), state, asked, 4000, include_noise=True)
     total = said.epistemic_var + said.noise_var
     np.testing.assert_allclose(noisy[:, :2].var(axis=0), total[:2], rtol=0.3)
 
@@ -173,8 +174,7 @@ def test_of_two_outputs_one_comes_back():
     want = floor + np.exp(-2.0) * (theirs.noise_var[:, 1] - floor)
     np.testing.assert_allclose(ours.noise_var[:, 1], want, rtol=0.01)
     one, two = (
-        nn.sample_functions(np.random.default_rng(8), each, x[:5], 2000)
-        for each in (remembers, state)
+        sample_functions(np.random.default_rng(8), each, x[:5], 2000) for each in (remembers, state)
     )
     assert (np.abs(one[..., 1].mean(axis=0) - 5.0) < 5.0 * 0.2 / np.sqrt(2000)).all()
     error = two[..., 0].std(axis=0) / np.sqrt(1000)

@@ -7,22 +7,18 @@ recipe, what it was chosen from and what it does not do well: docs/records/mlp-n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayesprop.model.noise_mixture import (
-    LEAST_LOG_NOISE,
-    MOST_LOG_NOISE,
-    MOST_LOG_NOISE_VAR,
-    NoiseMixturePredictive,
-)
+from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.moments.network_ensemble import replicates
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Groups, Rows
-from bayesprop.moments.network_ensemble.ensemble_outputs import moves, outputs
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings, settings_for
 from bayesprop.moments.network_ensemble.ensemble_state import (
     Companion,
@@ -31,9 +27,12 @@ from bayesprop.moments.network_ensemble.ensemble_state import (
     init,
 )
 from bayesprop.moments.network_ensemble.ensemble_training import train
-from bayesprop.moments.network_ensemble.gaussian_network import apply, draw
 from bayesprop.moments.network_ensemble.input_views import Ramps
-from bayesprop.moments.network_ensemble.joint_covariance import MOST_WEIGHTS, with_deviations
+from bayesprop.moments.network_ensemble.joint_covariance import (
+    MOST_WEIGHTS,
+    LeftOut,
+    with_deviations,
+)
 from bayesprop.moments.network_ensemble.left_out_rows import (
     MOST_LEVERAGE,
     Judgement,
@@ -41,9 +40,10 @@ from bayesprop.moments.network_ensemble.left_out_rows import (
     share_of,
     with_judged,
 )
-from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, predictive, scaled
+from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, predictive
 from bayesprop.moments.network_ensemble.restarts import gave_up, restart
 from bayesprop.moments.network_ensemble.weight_priors import dead_units
+from bayesprop.numerics.machine import n_cores
 
 __all__ = [
     "EnsembleSettings",
@@ -51,12 +51,10 @@ __all__ = [
     "FitInfo",
     "fit",
     "predict",
-    "sample_functions",
     "settings_for",
     "without_replicates",
 ]
 
-_NUMBERS_AT_A_TIME = 2 * 10**6
 _TRAINING = 0.8
 """Share of the time, and of the bar, that training takes; the rest is for rows left out."""
 
@@ -140,16 +138,16 @@ def fit(
         rng = np.random.default_rng([seed % 2**32, 6])
         parted = Groups.of(groups, settings.n_members, rng)
     ramps = _ramps(rows, settings)
+    training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
     if ramps is None:
-        state, info, _, _ = _learnt(seed, rows, settings, parted, progress)
-        return state, info
-    first = progress.part(0.0, _FIRST, "inputs as they are", time_share=_FIRST)
-    state, info, distinct, one = _learnt(seed, rows, settings, parted, first)
-    if one is None:
-        return state, info
-    if progress.is_over:
-        progress.cut("no networks that are given ramps")
-        return state, info
+        one = _trained(seed, rows, settings, parted, training)
+        return _judged([one], progress)[0][:2]
+    first = training.part(0.0, _FIRST, "inputs as they are", time_share=_FIRST)
+    one = _trained(seed, rows, settings, parted, first)
+    if one.left_out is None or training.is_over:
+        if one.left_out is not None:
+            progress.cut("no networks that are given ramps")
+        return _judged([one], progress)[0][:2]
     rows = rows._replace(x=ramps.beside(rows.x))
     has_enough = len(rows.x) >= ROWS_AN_INPUT * rows.x.shape[1]
     settings = replace(
@@ -157,13 +155,13 @@ def fit(
         n_steps=max(1, settings.n_steps // FEWER_STEPS),
         learns_processes=settings.learns_processes and has_enough,
     )
-    second = progress.part(_FIRST, 1.0, "with ramps")
-    other, of_other, _, its = _learnt(seed, rows, settings, parted, second)
-    share = 0.0 if its is None else share_of(its, one, distinct)
+    other = _trained(seed, rows, settings, parted, training.part(_FIRST, 1.0, "with ramps"))
+    (state, info, its), (other_state, other_info, others) = _judged([one, other], progress)
+    share = 0.0 if its is None or others is None else share_of(others, its, one.distinct)
     if share < LEAST_SHARE:
         return state, info
-    state = state._replace(companion=Companion(other, ramps, share))
-    return state, info.with_companion(of_other)
+    state = state._replace(companion=Companion(other_state, ramps, share))
+    return state, info.with_companion(other_info)
 
 
 def _ramps(rows: Rows, settings: EnsembleSettings) -> Ramps | None:
@@ -178,51 +176,79 @@ def _ramps(rows: Rows, settings: EnsembleSettings) -> Ramps | None:
     return ramps if ramps.n_ramps and is_judged else None
 
 
-class _Learnt(NamedTuple):
-    """What one ensemble learnt, and what it says of rows left out, None if of none."""
+class _Trained(NamedTuple):
+    """One ensemble before rows left out choose anything; `left_out` is None where none are asked.
+
+    n_restarted
+        Members that gave up, and were trained from a second start.
+    """
 
     state: EnsembleState
-    info: FitInfo
+    losses: Float[np.ndarray, "k t 2"]
+    n_restarted: int
     distinct: Distinct
-    judgement: Judgement | None
+    left_out: LeftOut | None
+    settings: EnsembleSettings
 
 
-def _learnt(
+def _trained(
     seed: int,
     rows: Rows,
     settings: EnsembleSettings,
     parted: Groups | None,
-    progress: Progress,
-) -> _Learnt:
+    training: Progress,
+) -> _Trained:
     """Train the members of one ensemble, restart those that gave up, and ask rows left out."""
     start = init(seed, rows.x.shape[1], rows.y, settings)
     fold = None if parted is None else parted.fold
-    training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
     state, losses = train(start, rows, settings, fold=fold, progress=training)
     restarted = [] if training.is_over else gave_up(state, rows, fold)
     for member in restarted:
         state = restart(state, rows, settings, member, fold)
     if parted is not None and state.n_members < settings.n_members:
         rows, parted = _left_out(rows, parted, state.n_members)
-    progress.report(_TRAINING, 1.0, "rows left out")
     distinct = Distinct.of(rows, parted)
     if distinct.has_cells and parted is None and not settings.learns_replicates:
         distinct = distinct.one_by_one
     state, left_out = with_deviations(state, distinct, settings)
+    return _Trained(state, losses, len(restarted), distinct, left_out, settings)
+
+
+class _Learnt(NamedTuple):
+    """What one ensemble learnt, and what it says of rows left out, None if of none."""
+
+    state: EnsembleState
+    info: FitInfo
+    judgement: Judgement | None
+
+
+def _judged(each: Sequence[_Trained], progress: Progress) -> list[_Learnt]:
+    """Let rows left out choose processes and noise of every ensemble, side by side."""
+    progress.report(_TRAINING, 1.0, "rows left out")
+    table = each[0].distinct.table
+    is_short = progress.is_over or progress.seconds_left < _process_seconds(table)
+    if is_short and any(one.left_out and one.settings.learns_processes for one in each):
+        progress.cut("no Gaussian processes")
+        each = [
+            one._replace(settings=replace(one.settings, learns_processes=False)) for one in each
+        ]
+    with ThreadPoolExecutor(min(len(each), n_cores())) as pool:
+        return list(pool.map(_learnt, each))
+
+
+def _learnt(trained: _Trained) -> _Learnt:
+    """Let rows left out choose; nothing else is random but the ensemble's own draws."""
+    state, losses, n_restarted, distinct, left_out, settings = trained
     judgement = None
     if left_out is not None:
-        is_short = progress.is_over or progress.seconds_left < _process_seconds(rows)
-        if settings.learns_processes and is_short:
-            settings = replace(settings, learns_processes=False)
-            training.cut("no Gaussian processes")
         state, out = with_judged(state, distinct, left_out, settings)
         if settings.learns_replicates:
             state = _with_replicates(state, distinct, left_out.some, out)
         near = np.flatnonzero(left_out.leverage <= MOST_LEVERAGE)
         judgement = Judgement(left_out.some[near], out.at(near), state.log_floor)
-    is_constant = not np.ptp(rows.y, axis=0).any()
-    info = _info(state, losses, settings, len(restarted), is_constant=is_constant)
-    return _Learnt(state, info, distinct, judgement)
+    is_constant = not np.ptp(distinct.table.y, axis=0).any()
+    info = _info(state, losses, settings, n_restarted, is_constant=is_constant)
+    return _Learnt(state, info, judgement)
 
 
 def _process_seconds(rows: Rows) -> float:
@@ -281,113 +307,3 @@ def predict(state: EnsembleState, x: Float[np.ndarray, "n d"]) -> NoiseMixturePr
     """Predictive distribution of standardised targets, one mixture of members and processes."""
     noisy, log_ratio = replicates.recall(state.replicates, x, components(state, x))
     return predictive(noisy, log_ratio, state.log_floor)
-
-
-def sample_functions(
-    rng: Any,
-    state: EnsembleState,
-    x: Float[np.ndarray, "n d"],
-    n: int,
-    *,
-    include_noise: bool = False,
-) -> Float[np.ndarray, "s n o"]:
-    """Draw networks or processes, and return their means at all rows, or new observations.
-
-    Of networks linear in the deviations of the weights, as the variances of `predict` are; where
-    there are none, with independent weights.
-
-    rng
-        A Generator or RandomState of NumPy.
-    """
-    if isinstance(rng, np.random.RandomState):
-        rng = np.random.default_rng(rng.randint(2**31))
-    x = np.asarray(x, np.float64)
-    if state.companion is None:
-        return _sampled(rng, state, x, n, include_noise=include_noise)
-    other, ramps, share = state.companion
-    draws, is_other = np.empty((n, len(x), state.n_outputs)), rng.random(n) < share
-    for which, one, given in ((~is_other, state, x), (is_other, other, ramps.beside(x))):
-        number = int(which.sum())
-        draws[which] = _sampled(rng, one, given, number, include_noise=include_noise)
-    return draws
-
-
-def _sampled(
-    rng: np.random.Generator,
-    state: EnsembleState,
-    x: Float[np.ndarray, "n d"],
-    n: int,
-    *,
-    include_noise: bool,
-) -> Float[np.ndarray, "s n o"]:
-    """Draw from one ensemble, without its companion."""
-    noisy, drawn = outputs(state, x), rng.integers(state.n_members, size=n)
-    of_process = rng.random((n, state.n_outputs)) < state.target_shares
-    draws = np.empty((n, len(x), state.n_outputs))
-    for k in np.unique(drawn):
-        numbers = np.flatnonzero(drawn == k)
-        draws[numbers] = _means(rng, state, x, noisy.m[k], k, len(numbers))
-    for o, process in enumerate(state.residual_processes):
-        numbers = np.flatnonzero(~of_process[:, o])
-        if process is not None and len(numbers):
-            draws[numbers, :, o] += process.draw(rng, x, len(numbers))
-    for o, process in enumerate(state.target_processes):
-        numbers = np.flatnonzero(of_process[:, o])
-        if process is not None and len(numbers):
-            draws[numbers, :, o] = process.draw(rng, x, len(numbers))
-    draws = state.replicates.overwritten(rng, x, draws)
-    if include_noise:
-        log_ratio = replicates.recall(state.replicates, x, noisy)[1]
-        for s, k in enumerate(drawn):
-            noise = _noise(rng, state, x, noisy, k, log_ratio)
-            for o, process in enumerate(state.target_processes):
-                if process is not None and of_process[s, o]:
-                    log_var = process.log_own_noise + log_ratio[:, o]
-                    noise[:, o] = np.exp(0.5 * log_var) * rng.standard_normal(len(x))
-            draws[s] += noise
-    return draws
-
-
-def _noise(
-    rng: np.random.Generator,
-    state: EnsembleState,
-    x: Float[np.ndarray, "n d"],
-    noisy: NoisyOutput,
-    k: int,
-    log_ratio: Float[np.ndarray, "n o"],
-) -> Float[np.ndarray, "n o"]:
-    """Draw a noise network of member k, and noise as it says."""
-    member, l_m = state.members[k], noisy.l_m[k]
-    raw = member.log_noise + apply(draw(rng, member.noise), x)
-    shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(noisy.l_v[k], MOST_LOG_NOISE_VAR))
-    away = shrinkage * (np.logaddexp(raw, state.log_floor) - l_m)
-    l_m = scaled(l_m, state.log_noise_ratio + log_ratio, state.log_floor)
-    log_var = np.clip(l_m + away, LEAST_LOG_NOISE, MOST_LOG_NOISE)
-    return np.exp(0.5 * log_var) * rng.standard_t(noisy.dof[k], size=raw.shape)
-
-
-def _means(
-    rng: np.random.Generator,
-    state: EnsembleState,
-    x: Float[np.ndarray, "n d"],
-    m: Float[np.ndarray, "n o"],
-    k: int,
-    n: int,
-) -> Float[np.ndarray, "s n o"]:
-    """Draw n mean networks of member k, whose expected outputs are m."""
-    if not state.deviations.size:
-        member = state.members[k]
-        return np.stack([apply(draw(rng, member.mean), x, member.log_widths) for _ in range(n)])
-    n_deviations = state.deviations.shape[1]
-    steps, once = rng.standard_normal((n, n_deviations)), n <= n_deviations
-    if once:  # fewer ways to go than there are deviations
-        together = np.float32(steps @ state.deviations[k])
-        state = state._replace(deviations=np.broadcast_to(together, (k + 1, *together.shape)))
-    draws = np.empty((n, *m.shape))
-    a_piece = max(1, _NUMBERS_AT_A_TIME // (state.deviations.shape[1] * state.n_outputs))
-    for first in range(0, len(x), a_piece):
-        part = slice(first, first + a_piece)
-        far = moves(state, x[part], k)
-        draws[:, part] = m[part]
-        draws[:, part] += np.moveaxis(far, 1, 0) if once else np.tensordot(steps, far, axes=(1, 1))
-    return draws

@@ -137,9 +137,9 @@ class NetworkEnsemble(Settable):
         include_noise: bool = False,
     ) -> np.ndarray:
         """Draw functions, or with noise observations: one network each; (s, n, o)."""
-        from bayesprop.moments.network_ensemble import ensemble
+        from bayesprop.moments.network_ensemble.function_draws import sample_functions
 
-        return ensemble.sample_functions(rng, state, x, n, include_noise=include_noise)
+        return sample_functions(rng, state, x, n, include_noise=include_noise)
 
     def to_stored(self, state: EnsembleState) -> Stored:
         """Return all arrays."""

@@ -1,0 +1,127 @@
+"""Functions drawn from an ensemble of numbers: networks or processes, with noise or without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesprop.model.noise_mixture import LEAST_LOG_NOISE, MOST_LOG_NOISE, MOST_LOG_NOISE_VAR
+from bayesprop.moments.network_ensemble import replicates
+from bayesprop.moments.network_ensemble.ensemble_outputs import moves, outputs
+from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
+from bayesprop.moments.network_ensemble.gaussian_network import apply, draw
+from bayesprop.moments.network_ensemble.noisy_output import NoisyOutput, scaled
+
+_NUMBERS_AT_A_TIME = 2 * 10**6
+
+
+def sample_functions(
+    rng: Any,
+    state: EnsembleState,
+    x: Float[np.ndarray, "n d"],
+    n: int,
+    *,
+    include_noise: bool = False,
+) -> Float[np.ndarray, "s n o"]:
+    """Draw networks or processes, and return their means at all rows, or new observations.
+
+    Of networks linear in the deviations of the weights, as the variances of `predict` are; where
+    there are none, with independent weights.
+
+    rng
+        A Generator or RandomState of NumPy.
+    """
+    if isinstance(rng, np.random.RandomState):
+        rng = np.random.default_rng(rng.randint(2**31))
+    x = np.asarray(x, np.float64)
+    if state.companion is None:
+        return _sampled(rng, state, x, n, include_noise=include_noise)
+    other, ramps, share = state.companion
+    draws, is_other = np.empty((n, len(x), state.n_outputs)), rng.random(n) < share
+    for which, one, given in ((~is_other, state, x), (is_other, other, ramps.beside(x))):
+        number = int(which.sum())
+        draws[which] = _sampled(rng, one, given, number, include_noise=include_noise)
+    return draws
+
+
+def _sampled(
+    rng: np.random.Generator,
+    state: EnsembleState,
+    x: Float[np.ndarray, "n d"],
+    n: int,
+    *,
+    include_noise: bool,
+) -> Float[np.ndarray, "s n o"]:
+    """Draw from one ensemble, without its companion."""
+    noisy, drawn = outputs(state, x), rng.integers(state.n_members, size=n)
+    of_process = rng.random((n, state.n_outputs)) < state.target_shares
+    draws = np.empty((n, len(x), state.n_outputs))
+    for k in np.unique(drawn):
+        numbers = np.flatnonzero(drawn == k)
+        draws[numbers] = _means(rng, state, x, noisy.m[k], k, len(numbers))
+    for o, process in enumerate(state.residual_processes):
+        numbers = np.flatnonzero(~of_process[:, o])
+        if process is not None and len(numbers):
+            draws[numbers, :, o] += process.draw(rng, x, len(numbers))
+    for o, process in enumerate(state.target_processes):
+        numbers = np.flatnonzero(of_process[:, o])
+        if process is not None and len(numbers):
+            draws[numbers, :, o] = process.draw(rng, x, len(numbers))
+    draws = state.replicates.overwritten(rng, x, draws)
+    if include_noise:
+        log_ratio = replicates.recall(state.replicates, x, noisy)[1]
+        for s, k in enumerate(drawn):
+            noise = _noise(rng, state, x, noisy, k, log_ratio)
+            for o, process in enumerate(state.target_processes):
+                if process is not None and of_process[s, o]:
+                    log_var = process.log_own_noise + log_ratio[:, o]
+                    noise[:, o] = np.exp(0.5 * log_var) * rng.standard_normal(len(x))
+            draws[s] += noise
+    return draws
+
+
+def _noise(
+    rng: np.random.Generator,
+    state: EnsembleState,
+    x: Float[np.ndarray, "n d"],
+    noisy: NoisyOutput,
+    k: int,
+    log_ratio: Float[np.ndarray, "n o"],
+) -> Float[np.ndarray, "n o"]:
+    """Draw a noise network of member k, and noise as it says."""
+    member, l_m = state.members[k], noisy.l_m[k]
+    raw = member.log_noise + apply(draw(rng, member.noise), x)
+    shrinkage = np.sqrt(MOST_LOG_NOISE_VAR / np.maximum(noisy.l_v[k], MOST_LOG_NOISE_VAR))
+    away = shrinkage * (np.logaddexp(raw, state.log_floor) - l_m)
+    l_m = scaled(l_m, state.log_noise_ratio + log_ratio, state.log_floor)
+    log_var = np.clip(l_m + away, LEAST_LOG_NOISE, MOST_LOG_NOISE)
+    return np.exp(0.5 * log_var) * rng.standard_t(noisy.dof[k], size=raw.shape)
+
+
+def _means(
+    rng: np.random.Generator,
+    state: EnsembleState,
+    x: Float[np.ndarray, "n d"],
+    m: Float[np.ndarray, "n o"],
+    k: int,
+    n: int,
+) -> Float[np.ndarray, "s n o"]:
+    """Draw n mean networks of member k, whose expected outputs are m."""
+    if not state.deviations.size:
+        member = state.members[k]
+        return np.stack([apply(draw(rng, member.mean), x, member.log_widths) for _ in range(n)])
+    n_deviations = state.deviations.shape[1]
+    steps, once = rng.standard_normal((n, n_deviations)), n <= n_deviations
+    if once:  # fewer ways to go than there are deviations
+        together = np.float32(steps @ state.deviations[k])
+        state = state._replace(deviations=np.broadcast_to(together, (k + 1, *together.shape)))
+    draws = np.empty((n, *m.shape))
+    a_piece = max(1, _NUMBERS_AT_A_TIME // (state.deviations.shape[1] * state.n_outputs))
+    for first in range(0, len(x), a_piece):
+        part = slice(first, first + a_piece)
+        far = moves(state, x[part], k)
+        draws[:, part] = m[part]
+        draws[:, part] += np.moveaxis(far, 1, 0) if once else np.tensordot(steps, far, axes=(1, 1))
+    return draws
