@@ -59,6 +59,7 @@ _PAPERS = {
         "mc-dropout-moons": "MC dropout on two moons, as a picture (lecture)",
     },
     "a lecture on Bayesian deep learning": {
+        "lecture-linear": "linear regression in closed form on a curve, as a picture (lecture)",
         "lecture-logistic": (
             "logistic regression on two clouds: MAP, Laplace, VI, as a picture (lecture)"
         ),

@@ -7,6 +7,8 @@ import pytest
 from scipy import special
 
 from papers import (
+    curve,
+    lecture_linear,
     lecture_logistic,
     lecture_moons,
     mc_dropout_moons,
@@ -53,7 +55,7 @@ def test_every_method_approximates_the_same_posterior():
 
 
 def test_points_lie_about_the_curve():
-    toy = mc_dropout_regression.points(4000, random_state=0)
+    toy = curve.points(4000, random_state=0)
     error = toy.y - (toy.X[:, 0] + np.sin(toy.X[:, 0]))
     assert abs(error.mean()) < 4.5 * 0.5 / np.sqrt(4000)
     assert error.std() == pytest.approx(0.5, rel=0.06)
@@ -74,6 +76,7 @@ def test_moons_are_half_circles():
     [
         (lecture_moons, lecture_moons.Config(**FEW), ("network", "bayes-by-backprop")),
         (lecture_logistic, lecture_logistic.Config(), ("map", "laplace-mc", "vi")),
+        (lecture_linear, lecture_linear.Config(), ("mode", "waves", "polynomial", "bumps")),
         (mc_dropout_regression, mc_dropout_regression.Config(**TINY), ("network", "mc-dropout")),
         (mc_dropout_moons, mc_dropout_moons.Config(**TINY), ("network", "mc-dropout")),
     ],
@@ -85,10 +88,10 @@ def test_cells_text_and_figure(experiment, config, methods, tmp_path):
     experiment.EXPERIMENT.draw(rows, tmp_path / experiment.NAME)
     picture = (tmp_path / f"{experiment.NAME}.svg").read_text()
     text = experiment.EXPERIMENT.section(rows)
-    labels = experiment.PLANE.labels if hasattr(experiment, "PLANE") else {}
+    labels = getattr(experiment, "PLANE", getattr(experiment, "CURVE", None)).labels
     for method in methods:
-        assert f"<!-- {labels[method]} -->" in picture if labels else picture
-        assert labels.get(method, "MC dropout") in text
+        assert f"<!-- {labels[method]} -->" in picture
+        assert labels[method] in text
     # A point estimate has no doubt that more data would remove.
     point, *others = (row.result for row in rows)
     doubt = [name for name in point if "epistemic" in name or "information" in name]
