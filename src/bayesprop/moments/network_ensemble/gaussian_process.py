@@ -239,18 +239,22 @@ def square_of(a: Float[np.ndarray, "n d"], b: Float[np.ndarray, "m d"]) -> Float
 
 def correlation(square: Float[np.ndarray, "n m"], *, is_rough: bool) -> Float[np.ndarray, "n m"]:
     """Return k / a² of squared distances."""
-    if not is_rough:
-        return np.exp(-np.minimum(0.5 * square, _FURTHEST))
-    r = np.minimum(np.sqrt(5.0 * square), _FURTHEST)
-    return (1.0 + r + r * r / 3.0) * np.exp(-r)
+    return correlation_and_slope(square, is_rough=is_rough)[0]
 
 
-def slope(square: Float[np.ndarray, "n m"], *, is_rough: bool) -> Float[np.ndarray, "n m"]:
-    """Return minus twice the slope of k / a² in the squared distance."""
+def correlation_and_slope(
+    square: Float[np.ndarray, "n m"], *, is_rough: bool
+) -> tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m"]]:
+    """Return k / a² of squared distances, and minus twice its slope in these.
+
+    Of the Gaussian both are the same array.
+    """
     if not is_rough:
-        return correlation(square, is_rough=False)
+        k = np.exp(-np.minimum(0.5 * square, _FURTHEST))
+        return k, k
     r = np.minimum(np.sqrt(5.0 * square), _FURTHEST)
-    return 5.0 / 3.0 * (1.0 + r) * np.exp(-r)
+    decay = np.exp(-r)
+    return (1.0 + r + r * r / 3.0) * decay, 5.0 / 3.0 * (1.0 + r) * decay
 
 
 def _cholesky(joint: Float[np.ndarray, "n n"], var: float) -> Float[np.ndarray, "n n"]:

@@ -15,8 +15,7 @@ from scipy import linalg
 from bayesprop.moments.network_ensemble.gaussian_process import (
     JITTER,
     GaussianProcess,
-    correlation,
-    slope,
+    correlation_and_slope,
     square_of,
 )
 from bayesprop.numerics.dense import inverse_triangle
@@ -34,6 +33,7 @@ inputs say nothing."""
 _LENGTHS, _VAR, _MOST_LOG_NOISE = (-3.0, 9.0), (-10.0, 10.0), 1.0  # of logarithms, y² being 1
 _LARGE = 5.0  # log a² from which it has a prior, with this standard deviation, too
 _N_MORE_STEPS, _HALF = 20, -0.7  # log of the shares of a² and s where a search begins
+_LEAST_STEP = 1e-5  # of the evidence: a search that gains less ends
 _LEAST_WEIGHT, _LEAST_SQUARE = 1e-9, 1e-9
 
 
@@ -106,8 +106,8 @@ def negative_log_evidence(
     (x, y, weight, group), d = known, known.x.shape[1]
     log_var, log_noise, *log_group = logarithms[d:]
     at, noise = x / np.exp(logarithms[:d]), np.exp(log_noise) / weight
-    square = square_of(at, at)
-    total = np.exp(log_var) * correlation(square, is_rough=is_rough)
+    total, k = correlation_and_slope(square_of(at, at), is_rough=is_rough)
+    total, k = np.exp(log_var) * total, np.exp(log_var) * k
     total[np.diag_indices(len(x))] += noise + JITTER * np.exp(log_var)
     is_same = None if group is None else np.equal.outer(group, group)
     if is_same is not None:
@@ -116,7 +116,6 @@ def negative_log_evidence(
     pulls = linalg.cho_solve((root, True), y, check_finite=False)
     value = 0.5 * y @ pulls + np.log(np.diag(root)).sum()
     # Of A = ((K + N)^-1 - pulls pulls') * slopes, element by element, row sums and at' A at.
-    k = np.exp(log_var) * slope(square, is_rough=is_rough)
     below = inverse_triangle(root)
     of_noise = np.diag(below) - np.square(pulls)
     of_group, explained = [], 0.0
@@ -220,6 +219,9 @@ def _most_probable(
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": beliefs.n_steps if start is None else _N_MORE_STEPS},
+        options={
+            "maxiter": beliefs.n_steps if start is None else _N_MORE_STEPS,
+            "ftol": _LEAST_STEP,
+        },
     )
     return _Hyper(best.x, is_rough)
