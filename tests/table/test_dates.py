@@ -35,6 +35,8 @@ def truth(moment):
         "%d/%m/%Y %H:%M:%S",
         "%m/%d/%Y %H:%M",
         "%Y/%m/%d %H:%M:%S.%f",
+        "%d %b %Y %H:%M",
+        "%B %d, %Y %H:%M",
         None,
     ],
 )
@@ -100,3 +102,29 @@ def test_days_of_one_digit_at_the_end_are_days():
     days = [f"2024-1-{day}" for day in range(1, 31)]
     assert form_of(pl.Series("at", days)) == "%Y-%m-%d"
     assert form_of(pl.Series("at", ["1-2-3", "4-5-6"])) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["1956 Q1", "1956Q2", "1957-Q4"],
+        ["Q1 1956", "q2-1956", "Q4 1957"],
+        ["Jan 1956", "Apr 1956", "oct 1957"],
+        ["January 1956", "April 1956", "October 1957"],
+        ["1956-01", "1956-04", "1957-10"],
+        ["1956-01-01", "1956-04-01", "1957-10-01"],
+    ],
+)
+def test_months_and_quarters_have_no_weekday(words):
+    column, _ = fit_dates(pl.Series("at", words * 10))
+    assert column.parts == ("years", "season")
+    years = column.encode(pl.Series("at", words)).X[:, 0]
+    np.testing.assert_allclose(years, [1956.0, 1956 + 91 / 366, 1957 + 273 / 365], atol=0.004)
+
+
+def test_words_that_are_no_dates_stay_words():
+    for words in (["May", "June"], ["Q1", "Q2"], ["Mar 5", "Jan 7"], ["1956 Q5"], ["May Smith"]):
+        assert form_of(pl.Series("d", words)) is None
+    assert form_of(pl.Series("d", ["3-Feb-19", "17-Mar-19"])) == "%d-%b-%y"
+    ends = [datetime.date(2020 + k // 12, k % 12 + 1, 1) - datetime.timedelta(1) for k in range(40)]
+    assert fit_dates(pl.Series("d", ends))[0].parts == ("years", "season")

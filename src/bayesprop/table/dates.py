@@ -17,11 +17,26 @@ from bayesprop.table.remarks import Remark
 
 _DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
-    "%d.%m.%y", "%d/%m/%y", "%m/%d/%y",
+    "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y",
+    "%B %d, %Y",
 )  # fmt: skip
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S%.f")
-_OTHERS = ("%Y-%m", "%H:%M", "%H:%M:%S")
+_QUARTERS = "%Y Q%q"
+_OTHERS = {
+    "%Y-%m": ("", "-01", "%Y-%m-%d"),
+    "%b %Y": ("1 ", "", "%d %b %Y"),
+    "%B %Y": ("1 ", "", "%d %B %Y"),
+    "%H:%M": ("1970-01-01 ", "", "%Y-%m-%d %H:%M"),
+    "%H:%M:%S": ("1970-01-01 ", "", "%Y-%m-%d %H:%M:%S"),
+    _QUARTERS: ("", "-01", "%Y-%m-%d"),
+}
+"""Forms of less than a day or no day: what stands before and after them, and the form then."""
 FORMS = (*(date + time for date in _DATES for time in _TIMES), *_OTHERS)
+_QUARTER = r"^(?i:\d{4}[ -]?Q[1-4]|Q[1-4][ -]?\d{4})$"
+_MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_WITH_WORDS = (
+    rf"^((\d{{1,2}}[ -])?{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d{{1,2}}, \d{{4}})( \d{{1,2}}:.*)?$"
+)
 _TIME_OF_DAY = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$"
 _DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
 _MOSTLY = 0.9  # of the values of a column of dates are dates, as they may be misspelt
@@ -109,7 +124,8 @@ def form_of(series: pl.Series) -> str | None:
     known = series.drop_nulls()
     if known.dtype != pl.String or known.is_empty():
         return None
-    if not (known.str.contains(_LOOKS) | known.str.contains(_TIME_OF_DAY)).all():
+    looks = "|".join((_LOOKS, _TIME_OF_DAY, _QUARTER, _WITH_WORDS))
+    if not known.str.contains(looks).all():
         return None
     fits = [form for form in FORMS if known.str.contains(_pattern(form)).all()]
     fits = [form for form in fits if not _parsed(known, form).null_count()]
@@ -166,12 +182,13 @@ def read_dates(series: pl.Series, form: str) -> pl.Series:
 
 def _parsed(text: pl.Series, form: str) -> pl.Series:
     """Read text in one form; null for anything else."""
-    plain = text.str.replace("T", " ", literal=True).str.strip_suffix("Z")
+    plain = text.str.replace(r"(\d)T(\d)", "$1 $2").str.strip_suffix("Z")
+    if form == _QUARTERS:
+        month = 3 * text.str.extract(r"(?i)Q([1-4])").cast(pl.Int64) - 2
+        plain = text.str.extract(r"(\d{4})") + "-" + month.cast(pl.String)
     if form in _OTHERS:
-        before, after = ("1970-01-01 ", "") if "%H" in form else ("", "-01")
-        plain, form = pl.select(before + plain + after).to_series(), {
-            "%H:%M": "%Y-%m-%d %H:%M", "%H:%M:%S": "%Y-%m-%d %H:%M:%S", "%Y-%m": "%Y-%m-%d",
-        }[form]  # fmt: skip
+        before, after, form = _OTHERS[form]
+        plain = pl.select(before + plain + after).to_series()
     if "%H" in form:
         return plain.str.to_datetime(form, strict=False, time_unit="us")
     return plain.str.to_date(form, strict=False).cast(pl.Datetime("us"))
@@ -179,8 +196,10 @@ def _parsed(text: pl.Series, form: str) -> pl.Series:
 
 def _pattern(form: str) -> str:
     """Return a pattern of text in a form, whose years have as many digits as they say."""
-    digits = {"%Y": r"\d{4}", "%y": r"\d{2}", "%.f": r"\.\d+"}
-    parts = re.split("(%Y|%y|%m|%d|%H|%M|%S|%\\.f)", form)
+    if form == _QUARTERS:
+        return _QUARTER
+    digits = {"%Y": r"\d{4}", "%y": r"\d{2}", "%.f": r"\.\d+", "%b": _MONTH, "%B": _MONTH}
+    parts = re.split("(%Y|%y|%m|%b|%B|%d|%H|%M|%S|%\\.f)", form)
     pieces = [
         digits.get(part, r"\d{1,2}") if part.startswith("%") else re.escape(part) for part in parts
     ]
@@ -189,7 +208,7 @@ def _pattern(form: str) -> str:
 
 def _in_words(form: str) -> str:
     names = {"%Y": "year", "%y": "year", "%m": "month", "%d": "day", "%H": "hour", "%M": "minute"}
-    names |= {"%S": "second", "%.f": ""}
+    names |= {"%S": "second", "%.f": "", "%b": "month", "%B": "month", "Q%q": "quarter"}
     for code, word in names.items():
         form = form.replace(code, word)
     return form
@@ -211,7 +230,8 @@ def _varying(seconds: Float[np.ndarray, " n"], form: str) -> tuple[str, ...]:
         if np.ptp(seconds) >= _SEASONS:
             parts.append(SEASON)
         days = np.unique(_weekdays(seconds))
-        if len(days) > 1 and len(seconds) >= _ROWS_A_WEEKDAY * 7:
+        has_days = len(days) > 1 and not _are_of_months(seconds)
+        if has_days and len(seconds) >= _ROWS_A_WEEKDAY * 7:
             parts.append(WEEKDAY)
     if np.ptp(seconds % _DAY) > 0.0:
         parts.append(HOUR)
@@ -220,6 +240,13 @@ def _varying(seconds: Float[np.ndarray, " n"], form: str) -> tuple[str, ...]:
 
 def _weekdays(seconds: np.ndarray) -> np.ndarray:
     return (np.floor(seconds / _DAY) + 3.0) % 7.0  # 1970 began on a Thursday
+
+
+def _are_of_months(seconds: np.ndarray) -> bool:
+    """Whether all are first or all last days of months, which stand for the month."""
+    days = np.floor(seconds / _DAY).astype("datetime64[D]")
+    each = (days, days + 1)
+    return any((one == one.astype("datetime64[M]")).all() for one in each)
 
 
 def _round(turns: np.ndarray) -> np.ndarray:
