@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -152,7 +154,13 @@ def test_ordered_classes_are_asked_for_kept_and_scored(cli, tmp_path):
         np.array([place[row[name]] for row in rows]) for name in ("lower_80", "median", "upper_80")
     )
     assert ((low <= mid) & (mid <= high)).all()
-    assert "rps" in cli("evaluate", model, table, "--json").json["metrics"]["model"]
+    judged = cli("evaluate", model, table, "--json").json
+    assert "rps" in judged["metrics"]["model"]
+    assert judged["confusion"]["classes"] == ["poor", "fair", "good"]
+    n_actual = [table.read_text().count(f",{word}\n") for word in place]
+    assert [sum(row) for row in judged["confusion"]["counts"]] == n_actual
+    heads = re.findall(r'<th scope="row"><bdi>(\w+)</bdi>', page.read_text())
+    assert heads[:3] == list(place)
     later = tmp_path / "later.csv"
     later.write_text(graded(seed=1))
     updated = cli("update", model, later, "--with", table, "--out", tmp_path / "u.bayesprop")

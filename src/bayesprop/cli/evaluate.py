@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from bayesprop import metrics
 from bayesprop.cli.actions import Evaluate
 from bayesprop.cli.console import print_json, print_scores, print_table, progress, warn, wrapped
@@ -88,6 +90,9 @@ def _in_words(model: TableModel, decided: dict[str, Any]) -> str:
 
 
 def _confusion(predictive: Any, rows: Rows) -> dict[str, Any]:
-    """Count rows by actual (outer list) and predicted class."""
-    counts = metrics.confusion(predictive, rows.y)
-    return {"classes": predictive.classes.tolist(), "counts": counts.tolist()}
+    """Count rows by actual (outer list) and predicted class, in their order where they have one."""
+    counts, shown = metrics.confusion(predictive, rows.y), predictive.shown
+    return {
+        "classes": predictive.classes[shown].tolist(),
+        "counts": counts[np.ix_(shown, shown)].tolist(),
+    }

@@ -138,13 +138,18 @@ class ClassPredictive(Drawn):
         return np.sum((self._reached - came) ** 2, axis=1)
 
     @property
+    def shown(self) -> Int[np.ndarray, " c"]:
+        """Columns from the lowest class to the highest, or as they are: tables show them so."""
+        return np.arange(len(self.classes)) if self.order is None else np.asarray(self.order)
+
+    @property
     def _in_order(self) -> Int[np.ndarray, " c"]:
         if self.order is None:
             raise ValueError(
                 "median, quantile, interval and rps are of ordered classes, and these have no "
                 "order: fit with target_kind='ordered'"
             )
-        return np.asarray(self.order)
+        return self.shown
 
     @property
     def _reached(self) -> Float[np.ndarray, "n c"]:

@@ -68,7 +68,7 @@ class ClassDetails:
     """What the report of a classifier says besides.
 
     classes
-        Names of the classes, in sorted order.
+        Names of the classes, from the lowest to the highest where they have an order.
     is_mostly_one
         Whether a class has more than 90 % of the rows, so that accuracy says little.
     largest
@@ -142,16 +142,16 @@ def details(
     positive = predicted.positive
     p, is_positive = predicted.proba[:, positive], y == predicted.classes[positive]
     names = str(predicted.classes[positive]), str(predicted.classes[1 - positive])
-    commonest = int(np.argmax(counts.sum(axis=1)))
+    commonest, shown = int(np.argmax(counts.sum(axis=1))), predicted.shown
     return ClassDetails(
-        classes=tuple(map(str, predicted.classes)),
+        classes=tuple(map(str, predicted.classes[shown])),
         accuracy=float(np.mean(right)),
         mean_confidence=float(np.mean(predicted.confidence)),
         diagram=diagram(p, is_positive) if is_binary else diagram(predicted.confidence, right),
         histogram=histogram(predicted.confidence, right, len(predicted.classes)),
         abstaining=abstaining(predicted.confidence, right),
         class_scores=_class_scores(predicted, counts),
-        counts=counts if len(predicted.classes) <= MAX_MATRIX else None,
+        counts=counts[np.ix_(shown, shown)] if len(shown) <= MAX_MATRIX else None,
         confused=_most_confused(predicted, y),
         is_mostly_one=metrics.is_mostly_one_class(y),
         largest=(float(np.sum(counts[commonest]) / len(y)), str(predicted.classes[commonest])),
@@ -169,7 +169,8 @@ def _class_scores(predicted: ClassPredictive, counts: np.ndarray) -> tuple[Class
     worst = np.argsort(np.nan_to_num(recall, nan=2.0), kind="stable")[:MAX_CLASSES]
     return tuple(
         ClassScore(str(predicted.classes[k]), *(column[k].item() for column in columns))
-        for k in sorted(worst)
+        for k in predicted.shown
+        if k in worst
     )
 
 
