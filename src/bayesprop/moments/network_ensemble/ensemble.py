@@ -231,7 +231,8 @@ def _judged(each: Sequence[_Trained], progress: Progress) -> list[_Learnt]:
     """Let rows left out choose processes and noise of every ensemble, side by side."""
     progress.report(_TRAINING, 1.0, "rows left out")
     table = each[0].distinct.table
-    is_short = progress.is_over or progress.seconds_left < _process_seconds(table)
+    turns = -(-len(each) // n_cores())
+    is_short = progress.is_over or progress.seconds_left < turns * _process_seconds(table)
     if is_short and any(one.left_out and one.settings.learns_processes for one in each):
         progress.cut("no Gaussian processes")
         each = [
