@@ -122,9 +122,6 @@ def fit(
 ) -> tuple[EnsembleState, FitInfo]:
     """Train an ensemble, and a companion with ramps; rows left out choose what each may say.
 
-    The last layers of the companion's networks take inputs and ramps, too: an additive model beside
-    each.
-
     x, y
         Standardised.
     weight
@@ -156,7 +153,6 @@ def fit(
     settings = replace(
         settings,
         n_steps=max(1, settings.n_steps // FEWER_STEPS),
-        is_direct=True,
         learns_processes=settings.learns_processes and has_enough,
     )
     other = _trained(seed, rows, settings, parted, training.part(_FIRST, 1.0, "with ramps"))
@@ -176,7 +172,6 @@ def _ramps(rows: Rows, settings: EnsembleSettings) -> Ramps | None:
     ramps = Ramps.of(rows.x, rows.weight)
     n_inputs, n_outputs = rows.x.shape[1] + ramps.n_ramps, rows.y.shape[1]
     n_weights = count_weights((n_inputs, *settings.hidden_layer_sizes, n_outputs))
-    n_weights += n_inputs * n_outputs  # of the linear model beside it
     is_judged = n_weights <= MOST_WEIGHTS and not settings.learns_replicates
     return ramps if ramps.n_ramps and is_judged else None
 
