@@ -33,7 +33,7 @@ inputs say nothing."""
 _LENGTHS, _VAR, _MOST_LOG_NOISE = (-3.0, 9.0), (-10.0, 10.0), 1.0  # of logarithms, y² being 1
 _LARGE = 5.0  # log a² from which it has a prior, with this standard deviation, too
 _N_MORE_STEPS, _HALF = 20, -0.7  # log of the shares of a² and s where a search begins
-_LEAST_STEP = 1e-5  # of the evidence: a search that gains less ends
+_LEAST_STEP = 1e-6  # of the evidence: a search that gains less ends
 _LEAST_WEIGHT, _LEAST_SQUARE = 1e-9, 1e-9
 
 
