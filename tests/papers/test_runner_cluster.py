@@ -15,8 +15,9 @@ import pytest
 import slow_cells
 from slow_cells import CELLS, NAME, Config
 
-from papers import rows, runner
-from papers.runner import NoCluster
+from bayesprop.scale import cluster
+from bayesprop.scale.cluster import NoCluster
+from papers import rows
 
 pytest.importorskip("distributed")
 ENVIRONMENT = os.environ | {
@@ -93,8 +94,8 @@ def test_a_worker_killed_in_mid_run_is_survived(machines, tmp_path):
 
 
 def test_another_version_is_refused(machines, tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "__version__", "99.0")
-    with pytest.raises(NoCluster, match=r"^worker .* answers 0.*checkout of bayesprop 99.0"):
+    monkeypatch.setattr(cluster, "__version__", "99.0")
+    with pytest.raises(NoCluster, match=r"^worker .* answers 0.*must have bayesprop 99.0"):
         slow_cells.run(tmp_path, Config(), cluster=machines.address)
 
 
@@ -129,7 +130,7 @@ def test_a_scheduler_that_dies_is_named_and_what_was_done_stays(tmp_path):
 
 
 def test_without_a_scheduler_or_dask_the_message_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "_CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.2)
     with pytest.raises(NoCluster, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
         slow_cells.run(tmp_path, Config(), cluster="tcp://127.0.0.1:9")
     with pytest.raises(NoCluster, match="no Dask scheduler answers at 'moon'"):
