@@ -252,7 +252,7 @@ def _in_rounds(
         guards=dict(guards),
         n_rows=start.fit_report_.n_rows + sum(one.n_rows for one in accounts.values()),
         n_epochs=n_done,
-        seconds=time.perf_counter() - started,
+        seconds=start.fit_report_.seconds + time.perf_counter() - started,
         warnings=[*posterior.report.warnings, *cuts],
     )
     return with_learned(start, Learned(posterior.state, report, n_done))

@@ -49,6 +49,10 @@ def fit(
     rate: str | None = None,
     unit: str | None = None,
     with_peers: bool = False,
+    shards: int | None = None,
+    rounds: int | None = None,
+    cluster: str | None = None,
+    checkpoint: str | Path | None = None,
     **settings: Any,
 ) -> TableModel:
     """Fit a model to a person's table, and judge it on rows that it has not seen.
@@ -100,6 +104,13 @@ def fit(
         Of the target, for the summary and the report.
     with_peers
         Whether scikit-learn's boosting and Gaussian process are fitted beside it, for the report.
+    shards, rounds
+        Parts into which the rows are dealt, each learnt apart in every round (10 of them), see
+        `docs/use/merge.md`: linear, logistic and pbp.
+    cluster
+        Address of a Dask scheduler ("tcp://HOST:8786") whose workers learn them. None: threads.
+    checkpoint
+        File that keeps the last round: the same call goes on from there.
     settings
         Hyper-parameters of the method, such as `n_epochs=40`.
 
@@ -128,6 +139,10 @@ def fit(
             asked=Asked.of(cost, rate),
             unit=unit,
             with_peers=with_peers,
+            shards=shards,
+            rounds=rounds,
+            cluster=cluster,
+            checkpoint=None if checkpoint is None else str(checkpoint),
         )
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TableWarning)
