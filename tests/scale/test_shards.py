@@ -15,6 +15,7 @@ from bayesprop import (
     PBPClassifier,
     PBPRegressor,
     fit_shards,
+    time_limit,
 )
 from bayesprop.scale import shards as home
 
@@ -65,6 +66,75 @@ def test_results_do_not_depend_on_the_workers(n_workers):
     assert not hasattr(model, "learned_")
 
 
+class Mortal:
+    """Runs some jobs, then dies as a cluster does."""
+
+    def __init__(self, n_jobs):
+        self.left = n_jobs
+
+    def submit(self, job, *arguments):
+        self.left -= 1
+        if self.left < 0:
+            raise ConnectionError("gone")
+        return ThreadPoolExecutor(1).submit(job, *arguments)
+
+
+KINDS = pytest.mark.parametrize(
+    ("model", "targets"),
+    [(PBPRegressor((5,), n_epochs=4, random_state=0), Y), (BayesianLogisticClassifier(), LABELS)],
+    ids=["averaged", "sites"],
+)
+
+
+@KINDS
+def test_a_fit_that_died_goes_on_from_its_last_round(tmp_path, model, targets):
+    shards, file = [*divided(X, targets, 3), (X[:0], targets[:0])], tmp_path / "fit.rounds"
+    whole = fit_shards(model, shards, rounds=3)
+    with pytest.raises(ConnectionError):
+        fit_shards(model, shards, rounds=3, executor=Mortal(7), checkpoint=file)
+    pool = Mortal(3)  # the two rounds that are over need no more
+    resumed = fit_shards(model, shards, rounds=3, executor=pool, checkpoint=file)
+    again = fit_shards(model, shards, rounds=3, executor=Mortal(0), checkpoint=file)
+    for name, array in whole.to_stored().arrays.items():
+        np.testing.assert_array_equal(resumed.to_stored().arrays[name], array)
+        np.testing.assert_array_equal(again.to_stored().arrays[name], array)
+    assert resumed.fit_report_.guards == whole.fit_report_.guards
+    assert resumed.fit_report_.n_rows == 600
+
+
+def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
+    model, file = PBPRegressor((3,), n_epochs=2, random_state=0), tmp_path / "fit.rounds"
+    shards = divided(X, Y, 2)
+    fitted = fit_shards(model, shards, rounds=2, checkpoint=file)
+    before = file.read_bytes()
+    for other, parts, rounds, words in (
+        (PBPRegressor((3,), n_epochs=2, random_state=1), shards, 2, "random_state was 0, not 1"),
+        (model, shards, 3, "rounds was 2, not 3"),
+        (model, divided(X, Y, 3), 2, "n_shards was 2, not 3"),
+        (model, [shards[0], (X[1::2], Y[1::2] + 1.0)], 2, "shard 1 has changed"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fit_shards(other, parts, rounds=rounds, checkpoint=file)
+    with pytest.raises(ValueError, match="start was None"):
+        fit_shards(model, shards, rounds=2, checkpoint=file, start=fitted)
+    assert file.read_bytes() == before
+    file.write_bytes(before[:-9])
+    with pytest.raises(ValueError, match="checksum|cut short|do not fit"):
+        fit_shards(model, shards, rounds=2, checkpoint=file)
+    fitted.save(file)
+    with pytest.raises(ValueError, match="is another file"):
+        fit_shards(model, shards, rounds=2, checkpoint=file)
+
+
+def test_the_time_limit_ends_rounds(tmp_path):
+    model, file = PBPRegressor((3,), n_epochs=2, random_state=0), tmp_path / "fit.rounds"
+    with time_limit(1e-6), pytest.warns(UserWarning, match="time limit"):
+        cut = fit_shards(model, divided(X, Y, 2), rounds=4, checkpoint=file)
+    assert cut.n_iter_ == 1
+    assert "stopped by the time limit" in str(cut.fit_report_.warnings)
+    assert fit_shards(model, divided(X, Y, 2), rounds=4, checkpoint=file).n_iter_ == 4
+
+
 def test_a_network_of_shards_is_near_one_of_all_rows():
     settings: dict[str, Any] = {"n_epochs": 20, "random_state": 0}
     one = PBPRegressor((10,), **settings).fit(X[:400], Y[:400])
@@ -89,3 +159,12 @@ def test_what_cannot_be_learnt_in_shards_is_refused():
         fit_shards(PBPRegressor(), [EMPTY])
     with pytest.raises(ValueError, match="same columns, got 2 in shard 0 and 1 in shard 1"):
         fit_shards(PBPRegressor(), [(X[:9, :2], Y[:9]), (X[:9, :1], Y[:9])])
+    with pytest.raises(ValueError, match=r"shard 1: must be \(X, y\)"):
+        fit_shards(PBPRegressor(), [(X[:9], Y[:9]), X[:9]])
+    with pytest.raises(ValueError, match=r"shard 1: must have as many rows .* \[8, 9\]"):
+        fit_shards(PBPRegressor(), [(X[:9], Y[:9]), (X[:9], Y[:8])])
+    broken = X.copy()
+    broken[::2][150] = np.inf
+    for model in (PBPRegressor((3,), random_state=0), BayesianLinearRegressor()):
+        with pytest.raises(ValueError, match=r"shard 0: Input X contains infinity"):
+            fit_shards(model, divided(broken, Y, 2))

@@ -95,12 +95,13 @@ class Workers:
     def submit(self, job: Any, *arguments: Any) -> Any:
         """Run a job by whoever is free; return its future."""
         if not self.are_of_dask:
+            before = [one for one in arguments if isinstance(one, Future)]
+            if failed := [one for one in before if one.exception() is not None]:
+                return failed[0]
             values = [one.result() if isinstance(one, Future) else one for one in arguments]
-            return (
-                _at_once(job, values)
-                if self.executor is None
-                else self.executor.submit(job, *values)
-            )
+            if self.executor is None:
+                return _at_once(job, values)
+            return self.executor.submit(job, *values)
         with warnings.catch_warnings():
             # Rows of this process travel with a job, not by `scatter`: what is scattered to a
             # worker that dies is lost, and a job runs again.
