@@ -29,6 +29,7 @@ def connected(address: str, afterwards: str) -> Iterator[Any]:
     """
     try:
         from distributed import Client, KilledWorker
+        from distributed.comm import CommClosedError
     except ImportError as error:
         raise NoCluster("--cluster needs Dask: pip install 'dask[distributed]'") from error
     try:
@@ -46,7 +47,7 @@ def connected(address: str, afterwards: str) -> Iterator[Any]:
     try:
         _check_workers(client, address)
         yield client
-    except (OSError, CancelledError) as lost:
+    except (CommClosedError, ConnectionError, TimeoutError, CancelledError) as lost:
         raise NoCluster(f"the scheduler at {address} is gone; {afterwards}") from lost
     except KilledWorker as error:
         raise NoCluster(
