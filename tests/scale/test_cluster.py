@@ -8,13 +8,14 @@ import threading
 import time
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
 import bayesprop
 from bayesprop import BayesianLogisticClassifier, PBPRegressor, fit_shards
 from bayesprop.cli import main
-from bayesprop.scale import cluster
+from bayesprop.scale import all_rows, cluster
 from bayesprop.scale.cluster import connected
 from benchmarks.machines import Machines
 
@@ -96,6 +97,42 @@ def test_a_scheduler_killed_costs_a_round(machines, tmp_path, capsys):
     assert main([*words, "--out", str(whole)]) == 0
     assert main([*words, "--checkpoint", str(file), "--out", str(resumed)]) == 0
     assert same(*(bayesprop.load(path).estimator for path in (whole, resumed)))
+
+
+@pytest.mark.exhaustive
+def test_partitions_of_a_dask_frame_are_shards(machines, monkeypatch):
+    dd = pytest.importorskip("dask.dataframe")
+    delayed = pytest.importorskip("dask").delayed
+    monkeypatch.setattr(all_rows, "SAMPLE_ROWS", 2000)
+    kind, site = RNG.choice(["a", "b"], len(X)), RNG.integers(0, 50, len(X))
+    columns = {f"x{k}": X[:, k] for k in range(4)}
+    frame = pd.DataFrame(columns | {"kind": kind, "y": Y + (kind == "a"), "site": site})
+    apart = dd.from_pandas(frame, npartitions=3)
+    how = {"target": "y", "drop": "site", "method": "linear"}
+    with pytest.raises(ValueError, match=r"make a dask\.distributed\.Client first"):
+        bayesprop.fit(apart, **how)
+    with pytest.raises(ValueError, match="it has its partitions"):
+        bayesprop.fit(apart, shards=2, **how)
+    how["cluster"] = machines.address
+    model = bayesprop.fit(apart, **how)
+    assert model.notes.rows == {"train": 8800, "held_out": 200}
+    one = bayesprop.fit(frame, test_fraction=0.0, **{**how, "cluster": None})
+    np.testing.assert_allclose(model.predict(frame)["mean"], one.predict(frame)["mean"], atol=0.05)
+    pbp = bayesprop.fit(apart, **{**how, "method": "pbp"}, rounds=2, n_epochs=4)
+    assert pbp.fitted.judged.scores["model"]["rmse"] < 0.3
+    grouped = bayesprop.fit(
+        apart, target="y", group="site", method="linear", cluster=how["cluster"]
+    )
+    out = np.isin(site, np.unique(grouped.fitted.judged.rows.group).astype(int))
+    assert grouped.notes.rows["train"] == np.sum(~out)
+    frame["x0"] = frame["x0"].astype(object)
+    frame.iloc[8000, 0] = "oops"
+    with pytest.raises(ValueError, match=r"^shard 2: of rows 6001 to 9000: column 'x0' must hold"):
+        bayesprop.fit(dd.from_pandas(frame, npartitions=3), **how)
+    read = [delayed(pd.read_parquet)(f"no {name}.parquet") for name in "ab"]
+    missing = dd.from_delayed(read, meta=frame.iloc[:0], verify_meta=False)
+    with pytest.raises(ValueError, match=r"^shard 0: .*no a\.parquet"):
+        bayesprop.fit(missing, **how)
 
 
 def test_a_cluster_that_does_not_answer_is_named(monkeypatch):

@@ -29,7 +29,7 @@ def connected(address: str, afterwards: str) -> Iterator[Any]:
     """
     try:
         from distributed import Client, KilledWorker
-        from distributed.comm import CommClosedError
+        from distributed.comm.core import CommClosedError
     except ImportError as error:
         raise NoCluster("--cluster needs Dask: pip install 'dask[distributed]'") from error
     try:

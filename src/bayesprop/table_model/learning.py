@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from bayesprop.scale.all_rows import AllRows
-    from bayesprop.table_model.partitions import PartitionedRows
 
 FITTING, FITTING_BEFORE_FOLDS = 0.7, 0.4
 """Shares of the time that the fit may take; folds, which judge a small table, are fits as well."""
@@ -142,10 +141,7 @@ class Fitted(NamedTuple):
 
 
 def fit_table(
-    request: FitRequest,
-    frame: pl.DataFrame,
-    listener: Listener,
-    all_rows: AllRows | PartitionedRows | None = None,
+    request: FitRequest, frame: pl.DataFrame, listener: Listener, all_rows: AllRows | None = None
 ) -> Fitted:
     """Divide a table, choose what its columns mean, fit, judge; InputError or TableError in a line.
 
@@ -175,7 +171,7 @@ def _fit(
     parts: Division,
     target: Target,
     listener: Listener,
-    all_rows: AllRows | PartitionedRows | None,
+    all_rows: AllRows | None,
 ) -> Fitted:
     in_folds = is_judged_in_folds(request, parts)
     if in_folds:
@@ -262,11 +258,7 @@ def _fit(
 
 
 def _learn_all(
-    all_rows: AllRows | PartitionedRows,
-    estimator: Any,
-    encoding: TableEncoding,
-    parts: Division,
-    listener: Listener,
+    all_rows: AllRows, estimator: Any, encoding: TableEncoding, parts: Division, listener: Listener
 ) -> tuple[int, list[str]]:
     """Let a method that streams learn all rows of a large table; return how many, and a remark."""
     with (

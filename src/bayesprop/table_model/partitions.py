@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +11,7 @@ import polars as pl
 
 from bayesprop.scale.all_rows import AllRows, Aside, HeldOut
 from bayesprop.scale.cluster import Workers, results
-from bayesprop.scale.large_table import LargeTable, Part
+from bayesprop.scale.large_table import Part
 from bayesprop.scale.shards import fit_shards
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import TableEncoding
@@ -37,9 +36,10 @@ def rows_to_learn(
         yield to_learn(request, table, read)
         return
     with _client(request) as client:
-        partitions = Partitions.of(table, client)
-        target_of(request, pl.DataFrame(schema=dict.fromkeys(partitions.columns, pl.Null)))
-        yield ToLearn(*PartitionedRows.of(partitions, request))
+        target_of(request, pl.DataFrame(schema=dict.fromkeys(table.columns, pl.Null)))
+        aside = Aside(request.weights, request.group, request.time)
+        partitions: Any = Partitions(table, client, request)
+        yield ToLearn(*PartitionedRows.of(partitions, aside, request.seed, streams=True))
 
 
 def _client(request: FitRequest) -> AbstractContextManager[Any]:
@@ -57,73 +57,61 @@ def _client(request: FitRequest) -> AbstractContextManager[Any]:
         ) from error
 
 
-@dataclass(frozen=True)
 class Partitions:
-    """Futures of frames, with the places of their first rows in the table, from 0."""
+    """Frames on the workers of Dask as one table.
 
-    client: Any
-    frames: tuple[Any, ...]
-    places: tuple[int, ...]
-    n_rows: int
-    columns: tuple[str, ...]
+    frames, firsts
+        Futures of all partitions, and the places of their first rows in the table, from 0.
+    """
 
-    @classmethod
-    def of(cls, table: Any, client: Any) -> Partitions:
-        """Read all partitions; ValueError names one that cannot be."""
-        read = Workers(client)
-        futures = client.compute(list(table.to_delayed()))
-        frames = [read.submit(from_frame, future) for future in futures]
-        counts = results([read.submit(len, frame) for frame in frames], range(len(frames)))
-        places = np.cumsum([0, *counts]).tolist()
-        return cls(client, tuple(frames), tuple(places[:-1]), places[-1], tuple(table.columns))
+    def __init__(self, table: Any, client: Any, request: FitRequest) -> None:
+        """Let workers read all partitions; ValueError names one that cannot be."""
+        self.client, self.request, self.columns = client, request, tuple(table.columns)
+        self.submit = Workers(client).submit
+        read = client.compute(list(table.to_delayed()))
+        self.frames = [self.submit(from_frame, one) for one in read]
+        counts = [self.submit(len, frame) for frame in self.frames]
+        ends = np.cumsum(results(counts, range(len(counts))))
+        self.firsts, self.n_rows = [0, *ends[:-1].tolist()], int(ends[-1])
+
+    @property
+    def located(self) -> list[tuple[Any, int]]:
+        """Every partition with its first place."""
+        return list(zip(self.frames, self.firsts, strict=True))
 
     def sample(self, n: int, seed: int) -> Part:
         """Draw rows, each as likely as any other."""
         rng = np.random.default_rng(seed)
         chosen = np.sort(rng.choice(self.n_rows, min(n, self.n_rows), replace=False, shuffle=False))
-        at = np.searchsorted(chosen, self.places[1:])
-        submit, parts = Workers(self.client).submit, np.split(chosen, at)
-        jobs = [
-            submit(_rows_at, frame, part - first)
-            for frame, part, first in zip(self.frames, parts, self.places, strict=True)
-        ]
+        parts = np.split(chosen, np.searchsorted(chosen, self.firsts[1:]))
+        pairs = zip(self.located, parts, strict=True)
+        jobs = [self.submit(_rows_at, frame, part - first) for (frame, first), part in pairs]
         return Part(pl.concat(results(jobs, range(len(jobs))), how="vertical_relaxed"), chosen)
 
 
-@dataclass(frozen=True)
-class PartitionedRows:
-    """What learns all partitions after a sample of their rows: the sample's rows count once."""
+class PartitionedRows(AllRows):
+    """Learns all partitions after a sample of their rows, which count once."""
 
-    sampled: AllRows
-    table: Partitions
-    request: FitRequest
-
-    @classmethod
-    def of(cls, table: Partitions, request: FitRequest) -> tuple[pl.DataFrame, PartitionedRows]:
-        """Draw the sample; return its rows, and what learns all the others."""
-        aside = Aside(request.weights, request.group, request.time)
-        frame, rows = AllRows.of(cast(LargeTable, table), aside, request.seed, streams=True)
-        return frame, cls(rows, table, request)
+    table: Any
 
     def remark(self, n_learnt: int) -> str:
         """Say which rows were learnt, and by which the fit was chosen and judged."""
         return (
             f"learnt {n_learnt} rows in {len(self.table.frames)} partitions, after a sample of "
-            f"{len(self.sampled.places)} of {self.table.n_rows} rows, by which the fit is judged"
+            f"{len(self.places)} of {self.table.n_rows} rows, by which the fit is judged"
         )
 
     def learn(self, estimator: Any, encoding: TableEncoding, parts: Division) -> int:
         """Let an estimator go on from the sample to all other rows; return how many it knows."""
-        held_out = HeldOut(self.sampled, parts)
-        rows = replace(self.sampled, table=cast(LargeTable, None))  # to travel without futures
-        submit, pairs = Workers(self.table.client).submit, zip(self.table.frames, self.table.places)
+        held_out, request, submit = HeldOut(self, parts), self.table.request, self.table.submit
+        sampled = AllRows(cast(Any, None), self.places, self.aside, self.seed)
         fitted = fit_shards(
             estimator,
-            [submit(_others, rows, *pair, encoding, held_out) for pair in pairs],
-            rounds=self.request.rounds or ROUNDS,
+            [submit(_others, sampled, *one, encoding, held_out) for one in self.table.located],
+            rounds=request.rounds or ROUNDS,
             executor=self.table.client,
             start=estimator,
-            checkpoint=self.request.checkpoint,
+            checkpoint=request.checkpoint,
         )
         estimator.learned_ = fitted.learned_
         return fitted.fit_report_.n_rows

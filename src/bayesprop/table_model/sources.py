@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,9 +19,6 @@ from bayesprop.table.read import Check, read_table
 from bayesprop.table.values import column_of
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest, RowRequest, takes_further_rows
-
-if TYPE_CHECKING:
-    from bayesprop.table_model.partitions import PartitionedRows
 
 
 def read_source(
@@ -71,7 +68,7 @@ class ToLearn(NamedTuple):
     """The rows of a fit; of a large table a sample, and what learns all."""
 
     frame: pl.DataFrame
-    all_rows: AllRows | PartitionedRows | None = None
+    all_rows: AllRows | None = None
 
 
 def to_learn(request: FitRequest, table: Any, read: Callable[[], pl.DataFrame]) -> ToLearn:
