@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,6 +13,7 @@ from bayesprop import (
     BayesianLinearRegressor,
     BayesianLogisticClassifier,
     BayesianMLPRegressor,
+    ClosedFormVIRegressor,
     PBPClassifier,
     PBPRegressor,
     fit_shards,
@@ -142,6 +144,38 @@ def test_a_network_of_shards_is_near_one_of_all_rows():
     scores = [each.log_likelihood(X[400:], Y[400:]) for each in (one, model)]
     assert scores[1] > scores[0] - 0.2
     assert model.fit_report_.n_rows == 400
+
+
+def test_averaged_weights_are_those_of_the_product_of_densities():
+    """By quadrature, a weight at a time, of the geometric mean of what two shards learnt."""
+    start = ClosedFormVIRegressor((2,), n_epochs=3, warm_start=True, random_state=0)
+    parts = [copy.deepcopy(start).fit(X[k::2], Y[k::2]) for k in range(2)]
+    method, powers = parts[0].fitted_.method, [0.3, 0.7]
+    mean = method.combined([one.learned_ for one in parts], powers)
+    gaussians = [method.gaussians(one) for one in (*(p.state_ for p in parts), mean.state)]
+    for place in ((0, 0), (1, 1), (3, 0)):
+        *each, product = [(float(one.m[0][place]), float(one.std[0][place])) for one in gaussians]
+
+        def log_density(w, each=each):
+            logs = [-0.5 * ((w - m) / std) ** 2 for m, std in each]
+            return powers[0] * logs[0] + powers[1] * logs[1]
+
+        m, std = product
+        grid = np.linspace(m - 12.0 * std, m + 12.0 * std, 20_001)
+        density = np.exp(log_density(grid) - log_density(m))
+        expected = np.average(grid, weights=density)
+        assert m == pytest.approx(expected, abs=1e-4 * std)
+        assert std == pytest.approx(np.sqrt(np.average((grid - expected) ** 2, weights=density)))
+
+
+def test_closed_form_vi_of_shards_is_near_one_fit():
+    settings: dict[str, Any] = {"n_epochs": 40, "kl_warm_up": 10, "random_state": 0}
+    one = ClosedFormVIRegressor((10,), **settings).fit(X[:400], Y[:400])
+    model = fit_shards(
+        ClosedFormVIRegressor((10,), **settings), divided(X[:400], Y[:400], 2), rounds=4
+    )
+    scores = [each.log_likelihood(X[400:], Y[400:]) for each in (one, model)]
+    assert scores[1] > scores[0] - 0.2
 
 
 def test_classes_come_in_shards():

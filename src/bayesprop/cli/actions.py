@@ -179,7 +179,8 @@ class Fit(Learning, WithJson, WithRemarks):
     )
     unit: str | None = option("Unit of the target, shown in the report.", metavar="TEXT")
     shards: int | None = option(
-        "Deal the rows into K parts that are learnt apart, in rounds; linear, logistic and pbp.",
+        "Deal the rows into K parts that are learnt apart, in rounds: linear, logistic, pbp, "
+        "closed-form-vi.",
         min=1,
         metavar="K",
     )

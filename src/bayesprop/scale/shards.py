@@ -32,7 +32,7 @@ from sklearn.utils import check_random_state
 
 from bayesprop.estimators import fitting
 from bayesprop.estimators.params import check_int
-from bayesprop.model.method import Learned, Merges, Resumes, TrainingRows
+from bayesprop.model.method import Combines, Learned, Resumes, TrainingRows
 from bayesprop.model.progress import Progress, current
 from bayesprop.scale.checkpoint import Checkpoint, Rounds, digest_of_rows
 from bayesprop.scale.cluster import Workers, results
@@ -88,12 +88,12 @@ def fit_shards(
 
     Linear regression on its inputs takes one round, and is what one `fit` to all rows is, to
     rounding. Others begin with a fit to some rows of every shard (`START_ROWS` in all, which then
-    leave their shards), and learn in rounds; `n_epochs` passes of pbp are divided among these.
+    leave their shards), and learn in rounds; `n_epochs` passes of networks are divided among these.
 
     Parameters
     ----------
     estimator : estimator
-        Unfitted; linear, logistic or pbp. It is left as it is.
+        Unfitted; linear, logistic, pbp or closed-form-vi. It is left as it is.
     shards : sequence of (X, y) or (X, y, sample_weight)
         Arrays; a shard may be empty, or hold one class. With Dask also futures of such tuples,
         as `client.submit(read, path)` or `client.compute(delayed)` give them.
@@ -115,7 +115,7 @@ def fit_shards(
         checkpoint of another fit.
     """
     check_int("rounds", rounds)
-    check_merges(estimator)
+    check_combines(estimator)
     workers, numbers = Workers(executor), range(len(shards))
     parts = [workers.beside_rows(_shard, shard) for shard in shards]
     has_labels = hasattr(estimator, "predict_proba")
@@ -137,12 +137,12 @@ def fit_shards(
     return _in_rounds(before, rounds, parts, looks, workers, file)
 
 
-def check_merges(estimator: Any) -> None:
+def check_combines(estimator: Any) -> None:
     """Raise ValueError for an estimator whose posteriors do not multiply."""
-    if not issubclass(getattr(estimator, "method_class", object), Merges):
+    if not issubclass(getattr(estimator, "method_class", object), Combines):
         raise ValueError(
-            "estimator must be linear, logistic or pbp, whose posteriors multiply, got "
-            f"{type(estimator).__name__}"
+            "estimator must be linear, logistic, pbp or closed-form-vi, whose posteriors multiply, "
+            f"got {type(estimator).__name__}"
         )
 
 

@@ -108,7 +108,7 @@ def fit(
         Whether scikit-learn's boosting and Gaussian process are fitted beside it, for the report.
     shards, rounds
         Parts into which the rows are dealt, each learnt apart in every round (10 of them), see
-        `docs/use/merge.md`: linear, logistic and pbp.
+        `docs/use/merge.md`: of linear, logistic, pbp and closed-form-vi.
     cluster
         Address of a Dask scheduler ("tcp://HOST:8786") whose workers learn them. None: threads.
     checkpoint

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayesprop import catalogue
-from bayesprop.model.method import Merges
+from bayesprop.model.method import Combines
 from bayesprop.scale.cluster import connected
 from bayesprop.scale.shards import fit_shards
 from bayesprop.table.encoding import Rows
@@ -20,14 +20,14 @@ from bayesprop.table_model.request import FitRequest
 ROUNDS = 10
 
 
-def check_merges(method: str, estimator: Any) -> None:
+def check_combines(method: str, estimator: Any) -> None:
     """Refuse a method whose posteriors do not multiply."""
-    if not issubclass(estimator.method_class, Merges):
+    if not issubclass(estimator.method_class, Combines):
         able = [
             name
             for name, one in catalogue.METHODS.items()
             if any(
-                issubclass(catalogue.estimator_class(name, task).method_class, Merges)
+                issubclass(catalogue.estimator_class(name, task).method_class, Combines)
                 for task in one.homes
             )
         ]

@@ -19,7 +19,7 @@ from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import one_line
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
-from bayesprop.table_model.in_shards import check_merges, learn_in_shards
+from bayesprop.table_model.in_shards import check_combines, learn_in_shards
 from bayesprop.table_model.judged_by import (
     is_judged_in_folds,
     judged_in_folds,
@@ -192,7 +192,7 @@ def _fit(
     make = _of_kind(request, encoding, train, parts.frame[target.name], make, listener)
     estimator = make()
     if request.shards is not None:
-        check_merges(method, estimator)
+        check_combines(method, estimator)
     refusals = (ValueError, *([TypeError] if request.settings.by_name else []))
     share = FITTING_BEFORE_FOLDS if in_folds else FITTING
     with (
