@@ -48,7 +48,7 @@ def test_what_shards_cannot_do_is_refused(cli, table, tmp_path, monkeypatch):
     fit, out = ("fit", table, "-t", "y"), tmp_path / "m.bayesprop"
     shared = ("--shards", "2", "--method", "pbp")
     for more, error in (
-        (("--shards", "2"), "those of mlp do not: --method closed-form-vi, pbp, linear"),
+        (("--shards", "2"), "shards are learnt by linear, logistic, pbp and closed-form-vi"),
         (("--rounds", "2"), "--rounds goes with --shards K"),
         ((*shared, "--checkpoint", out), "--checkpoint and --out must be two different files"),
         ((*shared, "--checkpoint", table), "would overwrite an input"),

@@ -92,7 +92,9 @@ def test_a_scheduler_killed_costs_a_round(machines, tmp_path, capsys):
     assert main([*words, *cluster, "--out", str(lost)]) == 2
     timer.join()
     error = capsys.readouterr().err.strip()
-    assert error.startswith(f"error: the scheduler at {machines.address} is gone; start it again")
+    assert error.startswith(
+        f"error: the scheduler at {machines.address} is gone; start it again: the same"
+    )
     assert not lost.exists()
     assert main([*words, "--out", str(whole)]) == 0
     assert main([*words, "--checkpoint", str(file), "--out", str(resumed)]) == 0

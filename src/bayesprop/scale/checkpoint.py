@@ -32,18 +32,12 @@ _PLAIN = ("n_first", "seed", "digests", "n_done", "guards")
 class Rounds(NamedTuple):
     """Where a fit stands.
 
-    start
-        What all shards went on from; fitted to the first `n_first` rows of every shard.
-    seed
-        Of all rounds.
+    start, n_first
+        What all shards went on from, and how many first rows of every shard it was fitted to.
     digests
         Of the rows of every shard.
-    n_done
-        Rounds that are over.
     learned
-        The posterior, and the sites of the shards if they have some.
-    guards
-        That fired in all rounds.
+        The posterior after `n_done` rounds, and the sites of the shards if they have some.
     """
 
     start: Any
@@ -132,12 +126,8 @@ def _rounds(stored: Stored) -> Rounds:
 
 def _part(name: str, stored: Stored) -> dict[str, np.ndarray]:
     """Return the arrays whose names begin so."""
-    start = f"{name}/"
-    return {
-        key.removeprefix(start): array
-        for key, array in stored.arrays.items()
-        if key.startswith(start)
-    }
+    pairs = ((*key.split("/", 1), array) for key, array in stored.arrays.items())
+    return {key: array for first, key, array in pairs if first == name}
 
 
 def digest_of_rows(rows: TrainingRows) -> str:

@@ -141,8 +141,8 @@ def check_combines(estimator: Any) -> None:
     """Raise ValueError for an estimator whose posteriors do not multiply."""
     if not issubclass(getattr(estimator, "method_class", object), Combines):
         raise ValueError(
-            "estimator must be linear, logistic, pbp or closed-form-vi, whose posteriors multiply, "
-            f"got {type(estimator).__name__}"
+            "shards are learnt by linear, logistic, pbp and closed-form-vi, whose posteriors "
+            f"multiply, got {type(estimator).__name__}"
         )
 
 
@@ -189,7 +189,8 @@ def _begun(
         labels = [looks[k].labels for k in full]
         start = _started(estimator, results(first, full), labels, n_first)
     seed = int(check_random_state(start.random_state).randint(2**31))
-    return Rounds(start, n_first, seed, [], 0, [start.learned_], {})
+    guards = dict(start.fit_report_.guards)
+    return Rounds(start, n_first, seed, [], 0, [start.learned_], guards)
 
 
 def _started(estimator: Any, first: list[Shard], labels: list[Any], n_first: int) -> Any:

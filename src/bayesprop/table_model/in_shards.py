@@ -9,32 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from bayesprop import catalogue
-from bayesprop.model.method import Combines
 from bayesprop.scale.cluster import connected
 from bayesprop.scale.shards import fit_shards
 from bayesprop.table.encoding import Rows
-from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest
 
 ROUNDS = 10
-
-
-def check_combines(method: str, estimator: Any) -> None:
-    """Refuse a method whose posteriors do not multiply."""
-    if not issubclass(estimator.method_class, Combines):
-        able = [
-            name
-            for name, one in catalogue.METHODS.items()
-            if any(
-                issubclass(catalogue.estimator_class(name, task).method_class, Combines)
-                for task in one.homes
-            )
-        ]
-        raise InputError(
-            f"--shards needs a method whose posteriors multiply, and those of {method} do not: "
-            f"--method {', '.join(able[:-1])} or {able[-1]}"
-        )
 
 
 def learn_in_shards(request: FitRequest, estimator: Any, rows: Rows) -> Any:
@@ -63,10 +43,7 @@ def workers(request: FitRequest) -> Iterator[Any]:
         with ThreadPoolExecutor(cpu_count()) as pool:
             yield pool
         return
-    afterwards = "start it again"
-    if request.checkpoint is not None:
-        afterwards += ": the same command goes on after the last round"
-    else:
-        afterwards += ", and with --checkpoint FILE a fit loses a round at most"
-    with connected(request.cluster, afterwards) as client:
+    is_safe = request.checkpoint is not None
+    how = "the same command goes on" if is_safe else "with --checkpoint FILE a fit can go on"
+    with connected(request.cluster, f"start it again: {how} after the last round") as client:
         yield client

@@ -13,13 +13,14 @@ import numpy as np
 from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.datasets import registry
 from bayesprop.decisions.thresholds import Rule, UnreachableError
+from bayesprop.scale.shards import check_combines
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import one_line
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
-from bayesprop.table_model.in_shards import check_combines, learn_in_shards
+from bayesprop.table_model.in_shards import learn_in_shards
 from bayesprop.table_model.judged_by import (
     is_judged_in_folds,
     judged_in_folds,
@@ -191,9 +192,10 @@ def _fit(
         test = own_rows(request.test, encoding, train)
     make = _of_kind(request, encoding, train, parts.frame[target.name], make, listener)
     estimator = make()
-    if request.shards is not None:
-        check_combines(method, estimator)
     refusals = (ValueError, *([TypeError] if request.settings.by_name else []))
+    if request.shards is not None:
+        with refusals_of_estimator(ValueError):
+            check_combines(estimator)
     share = FITTING_BEFORE_FOLDS if in_folds else FITTING
     with (
         listener.doing(f"fitting {len(train.y)} rows", time_share=share) as going,
