@@ -176,6 +176,7 @@ def test_closed_form_vi_of_shards_is_near_one_fit():
     )
     scores = [each.log_likelihood(X[400:], Y[400:]) for each in (one, model)]
     assert scores[1] > scores[0] - 0.2
+    assert model.fit_report_.n_rows == 400  # those of the start are learnt with the others
 
 
 def test_classes_come_in_shards():

@@ -20,6 +20,7 @@ weights, in proportion to what they hold.
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -32,14 +33,15 @@ from sklearn.utils import check_random_state
 
 from bayesprop.estimators import fitting
 from bayesprop.estimators.params import check_int
-from bayesprop.model.method import Combines, Learned, Resumes, TrainingRows
+from bayesprop.model.method import Combines, Learned, Resumes, Streams, TrainingRows
 from bayesprop.model.progress import Progress, current
 from bayesprop.scale.checkpoint import Checkpoint, Rounds, digest_of_rows
 from bayesprop.scale.cluster import Workers, results
 from bayesprop.scale.merging import ReExpressed, is_linear_in_inputs, merge, with_learned
 
-START_ROWS = 4000
-"""Of all shards together: they set the scaling, and break the symmetry of hidden units."""
+START_ROWS, START_SHARE, START_EPOCHS = 4000, 0.01, 40
+"""Rows, a share of them in large tables, and passes at least of what all shards go on from: it sets
+the scaling, and decides which hidden unit does what, in which the shards must agree."""
 
 
 class Shard(NamedTuple):
@@ -87,8 +89,8 @@ def fit_shards(
     """Fit to rows in shards; return a fitted copy.
 
     Linear regression on its inputs takes one round, and is what one `fit` to all rows is, to
-    rounding. Others begin with a fit to some rows of every shard (`START_ROWS` in all, which then
-    leave their shards), and learn in rounds; `n_epochs` passes of networks are divided among these.
+    rounding. Others begin with a fit to some rows of every shard (4000, or one in 100), which
+    count once, and learn in rounds; `n_epochs` passes of networks are divided among these.
 
     Parameters
     ----------
@@ -103,7 +105,8 @@ def fit_shards(
         Of `concurrent.futures`, whose workers get their rows in every round, or a client of
         `dask.distributed`, whose workers hold them; None: one shard after another.
     start : fitted estimator or None
-        Scaling and first posterior, from rows that are in no shard. None: from the shards.
+        Scaling and first posterior, from rows that are in no shard; closed-form-vi forgets them.
+        None: from the shards.
     checkpoint : path or None
         File that holds the last round: the same call goes on from there. Linear regression, in its
         one round, needs none.
@@ -146,6 +149,14 @@ def check_combines(estimator: Any) -> None:
         )
 
 
+def remembers_start(estimator: Any) -> bool:
+    """Whether the rows of a start count; else it is where to begin, and its rows are learnt again.
+
+    A method that streams keeps what it has learnt; others have a posterior of the last rows alone.
+    """
+    return issubclass(estimator.method_class, Streams)
+
+
 def _shard(shard: Any) -> Shard:
     if not isinstance(shard, tuple | list) or len(shard) not in (2, 3):
         raise ValueError(f"must be (X, y) or (X, y, sample_weight), got {type(shard).__name__}")
@@ -183,11 +194,14 @@ def _begun(
     """Fit to the first rows of every shard, where no start is given."""
     n_first = 0
     if start is None:
-        n_first = -(-START_ROWS // len(parts))
+        n_start = max(START_ROWS, START_SHARE * sum(look.n_rows for look in looks))
+        n_first = math.ceil(n_start / len(parts))
         full = [k for k, look in enumerate(looks) if look.n_rows]
         first = [workers.beside_rows(Shard.part, parts[k], slice(n_first)) for k in full]
         labels = [looks[k].labels for k in full]
         start = _started(estimator, results(first, full), labels, n_first)
+    if not remembers_start(estimator):
+        n_first = 0
     seed = int(check_random_state(start.random_state).randint(2**31))
     guards = dict(start.fit_report_.guards)
     return Rounds(start, n_first, seed, [], 0, [start.learned_], guards)
@@ -205,7 +219,10 @@ def _started(estimator: Any, first: list[Shard], labels: list[Any], n_first: int
                 f"the first {n_first} rows of the shards must hold all {n_classes} classes: "
                 "shuffle every shard's rows, or give a start"
             )
-    return copy.deepcopy(estimator).fit(X, y, weight)
+    begun = copy.deepcopy(estimator)
+    if hasattr(estimator, "n_epochs"):
+        begun.n_epochs = max(estimator.n_epochs, START_EPOCHS)
+    return begun.fit(X, y, weight).set_params(**estimator.get_params(deep=False))
 
 
 def _in_rounds(
@@ -229,6 +246,7 @@ def _in_rounds(
     if passes := getattr(start, "n_epochs", 0):
         going.n_epochs = -(-passes // rounds)
     posterior, *sites = before.learned
+    n_before = start.fit_report_.n_rows if remembers_start(start) else 0
     join = _join(going.fitted_.method, start.learned_, sites, list(accounts.values()))
     guards, n_done, cuts = Counter(before.guards), before.n_done, []
     while numbers and n_done < rounds and not cuts:
@@ -251,7 +269,7 @@ def _in_rounds(
     report = replace(
         posterior.report,
         guards=dict(guards),
-        n_rows=start.fit_report_.n_rows + sum(one.n_rows for one in accounts.values()),
+        n_rows=n_before + sum(one.n_rows for one in accounts.values()),
         n_epochs=n_done,
         seconds=start.fit_report_.seconds + time.perf_counter() - started,
         warnings=[*posterior.report.warnings, *cuts],

@@ -12,7 +12,7 @@ import polars as pl
 from bayesprop.scale.all_rows import AllRows, Aside, HeldOut
 from bayesprop.scale.cluster import Workers, results
 from bayesprop.scale.large_table import Part
-from bayesprop.scale.shards import fit_shards
+from bayesprop.scale.shards import fit_shards, remembers_start
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table_model.frames import from_frame
@@ -104,7 +104,8 @@ class PartitionedRows(AllRows):
     def learn(self, estimator: Any, encoding: TableEncoding, parts: Division) -> int:
         """Let an estimator go on from the sample to all other rows; return how many it knows."""
         held_out, request, submit = HeldOut(self, parts), self.table.request, self.table.submit
-        sampled = AllRows(cast(Any, None), self.places, self.aside, self.seed)
+        places = self.places if remembers_start(estimator) else self.places[:0]
+        sampled = AllRows(cast(Any, None), places, self.aside, self.seed)
         fitted = fit_shards(
             estimator,
             [submit(_others, sampled, *one, encoding, held_out) for one in self.table.located],
