@@ -29,7 +29,6 @@ def connected(address: str, afterwards: str) -> Iterator[Any]:
     """
     try:
         from distributed import Client, KilledWorker
-        from distributed.comm.core import CommClosedError
     except ImportError as error:
         raise NoCluster("--cluster needs Dask: pip install 'dask[distributed]'") from error
     try:
@@ -47,7 +46,9 @@ def connected(address: str, afterwards: str) -> Iterator[Any]:
     try:
         _check_workers(client, address)
         yield client
-    except (CommClosedError, ConnectionError, TimeoutError, CancelledError) as lost:
+    except (OSError, CancelledError) as lost:
+        if getattr(lost, "filename", None) is not None:
+            raise  # of a file here, not of the cluster
         raise NoCluster(f"the scheduler at {address} is gone; {afterwards}") from lost
     except KilledWorker as error:
         raise NoCluster(
