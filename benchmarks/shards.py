@@ -1,23 +1,29 @@
-"""`python -m benchmarks.shards`: PBP learnt in K shards against one machine, score and time.
+"""`python -m benchmarks.shards`: K shards against one machine, score and time.
 
-Power plant and protein, where the folder that BAYESPROP_DATA names holds them, and made rows; a
-tenth is held out. Shards are learnt one after another here: `longest path` is the start, and in
-every round the slowest shard, which is what K workers would take.
+PBP, or with `closed-form-vi` that, on power plant and protein, where the folder that BAYESPROP_DATA
+names holds them, and made rows; with `large` on ten million made rows. A tenth is held out. Shards
+are learnt one after another here: `critical path` is the start, and in every round the slowest
+shard, which is what K workers would take.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprop import PBPRegressor, fit_shards
+from bayesprop import BayesianLinearRegressor, ClosedFormVIRegressor, PBPRegressor, fit_shards
 from bayesprop.cli.console import print_table
 from bayesprop.datasets.registry import load
 
 SHARDS = (1, 2, 4, 8, 16, 64)
-ROUNDS = 10
+FEW_SHARDS = (1, 4, 16)
+ROUNDS, LARGE = 10, 10_000_000
+Make = Callable[[], Any]
 
 
 class Table(NamedTuple):
@@ -49,6 +55,9 @@ class _Done(NamedTuple):
         """Return it."""
         return self.value
 
+    def exception(self) -> None:
+        """Return none: an error is raised at once."""
+
 
 def made(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Make rows of eight numbers, three of them idle."""
@@ -65,18 +74,17 @@ def divided(name: str, X: np.ndarray, y: np.ndarray) -> Table:
     return Table(name, (X[train], y[train]), (X[test], y[test]))
 
 
-def measure(table: Table) -> list[tuple[str, ...]]:
+def measure(table: Table, make: Make, shards: Sequence[int], rounds: int) -> list[tuple[str, ...]]:
     """Fit one machine and all numbers of shards."""
     X, y = table.train
-    model = PBPRegressor(random_state=0)
     started = time.perf_counter()
-    one = model.fit(X, y)
+    one = make().fit(X, y)
     seconds, alone = time.perf_counter() - started, one.log_likelihood(*table.test)
     lines = [(table.name, str(len(y)), "one fit", f"{alone:.3f}", "", f"{seconds:.2f}", "")]
-    for n_shards in SHARDS:
+    for n_shards in shards:
         parts, pool = [(X[k::n_shards], y[k::n_shards]) for k in range(n_shards)], Timed()
         started = time.perf_counter()
-        merged = fit_shards(PBPRegressor(random_state=0), parts, rounds=ROUNDS, executor=pool)
+        merged = fit_shards(make(), parts, rounds=rounds, executor=pool)
         seconds, score = time.perf_counter() - started, merged.log_likelihood(*table.test)
         jobs = np.reshape(pool.seconds, (-1, n_shards)) if pool.seconds else np.zeros((1, 1))
         path = seconds - float(np.sum(jobs)) + float(np.sum(np.max(jobs, axis=1)))
@@ -85,14 +93,35 @@ def measure(table: Table) -> list[tuple[str, ...]]:
     return lines
 
 
-def main() -> None:
-    """Measure and print."""
-    PBPRegressor(n_epochs=1).fit(*made(100))  # loads the compiled code
+def small(make: Make, shards: Sequence[int]) -> list[tuple[str, ...]]:
+    """Measure on made rows, power plant and protein."""
     tables = [divided("made", *made(20_000))]
     for name in ("power_plant", "protein"):
         data = load(name)
         tables.append(divided(name, data.X, data.y))
-    lines = [line for table in tables for line in measure(table)]
+    return [line for table in tables for line in measure(table, make, shards, ROUNDS)]
+
+
+def large() -> list[tuple[str, ...]]:
+    """Measure linear regression, and PBP in two passes, one a round, on ten million made rows."""
+    table = divided("made", *made(LARGE))
+    lines = measure(table, BayesianLinearRegressor, FEW_SHARDS, 1)
+    return lines + measure(table, partial(PBPRegressor, n_epochs=2, random_state=0), FEW_SHARDS, 2)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("pbp", "closed-form-vi", "large"), nargs="?")
+    what = parser.parse_args(words).what or "pbp"
+    PBPRegressor(n_epochs=1).fit(*made(100))  # loads the compiled code
+    if what == "large":
+        title, lines = "linear, then PBP in two rounds of a pass", large()
+    elif what == "pbp":
+        title, lines = "PBP, 10 rounds", small(partial(PBPRegressor, random_state=0), SHARDS)
+    else:
+        make = partial(ClosedFormVIRegressor, random_state=0)
+        title, lines = "closed-form VI, 10 rounds", small(make, FEW_SHARDS)
     heads = (
         "table",
         "rows",
@@ -102,7 +131,7 @@ def main() -> None:
         "seconds",
         "critical path",
     )
-    print_table(f"PBP in shards, {ROUNDS} rounds", heads, lines, right=range(1, 7))
+    print_table(title, heads, lines, right=range(1, 7))
 
 
 if __name__ == "__main__":

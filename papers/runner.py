@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -30,6 +28,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from bayesprop import __version__
+from bayesprop.scale.cluster import connected
 from papers import outputs
 from papers import rows as row_files
 from papers.protocol import (
@@ -45,15 +44,9 @@ from papers.protocol import (
 )
 from papers.rows import Row
 
-_CONNECT_SECONDS, _WORKER_SECONDS, _CLOSE_SECONDS = 10.0, 30.0, 2.0
-
 
 class CellsFailed(RuntimeError):
     """Some cells raised an error; their rows say which."""
-
-
-class NoCluster(ValueError):
-    """The cluster cannot be used; the message is one line."""
 
 
 def run(
@@ -283,13 +276,8 @@ def _on_cluster(attempt: Attempt, keys: Sequence[Key], address: str) -> Generato
     Dask counts a death against all that waits on a worker, too: a thread has one cell at a time.
     Not through joblib's Dask backend, which never hears of such an error and would wait for ever.
     """
-    with _connected(address) as client:
-        try:
-            yield from _done_by(client, attempt, keys)
-        except (OSError, CancelledError) as lost:
-            raise NoCluster(
-                f"the scheduler at {address} is gone; the same command goes on where it stopped"
-            ) from lost
+    with connected(address, "the same command goes on where it stopped") as client:
+        yield from _done_by(client, attempt, keys)
 
 
 def _done_by(client: Any, attempt: Attempt, keys: Sequence[Key]) -> Generator[Row]:
@@ -315,47 +303,6 @@ def _done_by(client: Any, attempt: Attempt, keys: Sequence[Key]) -> Generator[Ro
 def _n_threads(client: Any) -> int:
     """Count the threads of all workers; one where the last has just died, as another may come."""
     return max(1, sum(client.nthreads().values()))
-
-
-@contextmanager
-def _connected(address: str) -> Iterator[Any]:
-    """Connect to a scheduler whose workers have this version; NoCluster where there is none."""
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise NoCluster("--cluster needs Dask: pip install 'dask[distributed]'") from error
-    try:
-        if not re.search(r":\d+$", address):  # Dask would look for a scheduler for ever
-            raise ValueError("an address without a port")
-        client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False, name="papers")
-    except (OSError, ValueError) as error:
-        raise NoCluster(
-            f"no Dask scheduler answers at {address!r} (dask scheduler starts one; its address "
-            "reads tcp://HOST:8786)"
-        ) from error
-    try:
-        try:
-            client.wait_for_workers(1, timeout=_WORKER_SECONDS)
-        except TimeoutError as error:
-            raise NoCluster(
-                f"the scheduler at {address} has no worker: start one with dask worker {address}"
-            ) from error
-        answers: Any = client.run(version, on_error="return")
-        for worker, found in answers.items():
-            if found != __version__:
-                raise NoCluster(
-                    f"worker {worker} answers {found}: it must run in a checkout of bayesprop "
-                    f"{__version__}, as it is here"
-                )
-        yield client
-    finally:
-        with suppress(OSError, RuntimeError):  # of a client whose scheduler has died
-            client.close(_CLOSE_SECONDS)
-
-
-def version() -> str:
-    """Name the version of the package, for another process to ask."""
-    return __version__
 
 
 def _duration(seconds: float) -> str:

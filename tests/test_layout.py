@@ -37,7 +37,7 @@ ALLOWED = {
     "old_files": set(),
     "decisions": {"estimators", "store", "catalogue", "model", "numerics"},
     "report": {"decisions", "store", "metrics", "model", "table", "atomic"},
-    "scale": {"estimators", "model", "table"},
+    "scale": {"estimators", "model", "store", "table"},
     "table_model": {
         "scale", "report", "store", "estimators", "catalogue", "metrics", "model", "table",
         "datasets", "decisions",

@@ -2,67 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
-import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import slow_cells
 from slow_cells import CELLS, NAME, Config
 
-from papers import rows, runner
-from papers.runner import NoCluster
+from bayesprop.scale import cluster
+from bayesprop.scale.cluster import NoCluster
+from benchmarks.machines import Machines
+from papers import rows
 
 pytest.importorskip("distributed")
-ENVIRONMENT = os.environ | {
-    "PYTHONPATH": slow_cells.PYTHONPATH,
-    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
-}
 
 
-class Machines:
-    """Processes of Dask, and the address of their scheduler."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._file = folder, folder / "scheduler.json"
-        self.workers: list[subprocess.Popen] = []
-        how = ("--host", "127.0.0.1", "--port", "0", "--no-show", "--scheduler-file", self._file)
-        self._scheduler = self._start("scheduler", *how)
-        deadline = time.monotonic() + 60.0
-        while not self._file.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        self.address = json.loads(self._file.read_text())["address"]
-
-    def add_worker(self) -> None:
-        how = ("--nthreads", "1", "--no-nanny", "--local-directory", self._folder)
-        self.workers.append(self._start("worker", self.address, *how))
-
-    def _start(self, kind: str, *words: object) -> subprocess.Popen:
-        log = (self._folder / f"{kind}-{len(self.workers)}.log").open("w")
-        command = [sys.executable, "-m", "dask", kind, "--no-dashboard", *map(str, words)]
-        with log:
-            return subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log)
-
-    def kill_scheduler(self) -> None:
-        self._scheduler.kill()
-        self._scheduler.wait()
-
-    def stop(self) -> None:
-        for process in self.workers:
-            process.kill()
-            process.wait()
-        self.kill_scheduler()
+def started(folder):
+    return Machines(folder, slow_cells.PYTHONPATH.split(os.pathsep), allowed_failures=1)
 
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory):
-    found = Machines(tmp_path_factory.mktemp("dask"))
+    found = started(tmp_path_factory.mktemp("dask"))
     try:
         found.add_worker()
         found.add_worker()
@@ -93,8 +56,8 @@ def test_a_worker_killed_in_mid_run_is_survived(machines, tmp_path):
 
 
 def test_another_version_is_refused(machines, tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "__version__", "99.0")
-    with pytest.raises(NoCluster, match=r"^worker .* answers 0.*checkout of bayesprop 99.0"):
+    monkeypatch.setattr(cluster, "__version__", "99.0")
+    with pytest.raises(NoCluster, match=r"^worker .* answers 0.*must have bayesprop 99.0"):
         slow_cells.run(tmp_path, Config(), cluster=machines.address)
 
 
@@ -112,7 +75,7 @@ def test_a_cell_that_kills_its_workers_fails_alone(machines, tmp_path):
 
 @pytest.mark.exhaustive
 def test_a_scheduler_that_dies_is_named_and_what_was_done_stays(tmp_path):
-    machines, told = Machines(tmp_path), []
+    machines, told = started(tmp_path), []
     try:
         machines.add_worker()
 
@@ -129,7 +92,7 @@ def test_a_scheduler_that_dies_is_named_and_what_was_done_stays(tmp_path):
 
 
 def test_without_a_scheduler_or_dask_the_message_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "_CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.2)
     with pytest.raises(NoCluster, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
         slow_cells.run(tmp_path, Config(), cluster="tcp://127.0.0.1:9")
     with pytest.raises(NoCluster, match="no Dask scheduler answers at 'moon'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,9 +13,11 @@ from bayesprop import (
     BayesianLinearRegressor,
     BayesianLogisticClassifier,
     BayesianMLPRegressor,
+    ClosedFormVIRegressor,
     PBPClassifier,
     PBPRegressor,
     fit_shards,
+    time_limit,
 )
 from bayesprop.scale import shards as home
 
@@ -65,6 +68,75 @@ def test_results_do_not_depend_on_the_workers(n_workers):
     assert not hasattr(model, "learned_")
 
 
+class Mortal:
+    """Runs some jobs, then dies as a cluster does."""
+
+    def __init__(self, n_jobs):
+        self.left = n_jobs
+
+    def submit(self, job, *arguments):
+        self.left -= 1
+        if self.left < 0:
+            raise ConnectionError("gone")
+        return ThreadPoolExecutor(1).submit(job, *arguments)
+
+
+KINDS = pytest.mark.parametrize(
+    ("model", "targets"),
+    [(PBPRegressor((5,), n_epochs=4, random_state=0), Y), (BayesianLogisticClassifier(), LABELS)],
+    ids=["averaged", "sites"],
+)
+
+
+@KINDS
+def test_a_fit_that_died_goes_on_from_its_last_round(tmp_path, model, targets):
+    shards, file = [*divided(X, targets, 3), (X[:0], targets[:0])], tmp_path / "fit.rounds"
+    whole = fit_shards(model, shards, rounds=3)
+    with pytest.raises(ConnectionError):
+        fit_shards(model, shards, rounds=3, executor=Mortal(7), checkpoint=file)
+    pool = Mortal(3)  # the two rounds that are over need no more
+    resumed = fit_shards(model, shards, rounds=3, executor=pool, checkpoint=file)
+    again = fit_shards(model, shards, rounds=3, executor=Mortal(0), checkpoint=file)
+    for name, array in whole.to_stored().arrays.items():
+        np.testing.assert_array_equal(resumed.to_stored().arrays[name], array)
+        np.testing.assert_array_equal(again.to_stored().arrays[name], array)
+    assert resumed.fit_report_.guards == whole.fit_report_.guards
+    assert resumed.fit_report_.n_rows == 600
+
+
+def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
+    model, file = PBPRegressor((3,), n_epochs=2, random_state=0), tmp_path / "fit.rounds"
+    shards = divided(X, Y, 2)
+    fitted = fit_shards(model, shards, rounds=2, checkpoint=file)
+    before = file.read_bytes()
+    for other, parts, rounds, words in (
+        (PBPRegressor((3,), n_epochs=2, random_state=1), shards, 2, "random_state was 0, not 1"),
+        (model, shards, 3, "rounds was 2, not 3"),
+        (model, divided(X, Y, 3), 2, "n_shards was 2, not 3"),
+        (model, [shards[0], (X[1::2], Y[1::2] + 1.0)], 2, "shard 1 has changed"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fit_shards(other, parts, rounds=rounds, checkpoint=file)
+    with pytest.raises(ValueError, match="start was None"):
+        fit_shards(model, shards, rounds=2, checkpoint=file, start=fitted)
+    assert file.read_bytes() == before
+    file.write_bytes(before[:-9])
+    with pytest.raises(ValueError, match=r"checksum|cut short|do not fit"):
+        fit_shards(model, shards, rounds=2, checkpoint=file)
+    fitted.save(file)
+    with pytest.raises(ValueError, match="is another file"):
+        fit_shards(model, shards, rounds=2, checkpoint=file)
+
+
+def test_the_time_limit_ends_rounds(tmp_path):
+    model, file = PBPRegressor((3,), n_epochs=2, random_state=0), tmp_path / "fit.rounds"
+    with time_limit(1e-6), pytest.warns(UserWarning, match="time limit"):
+        cut = fit_shards(model, divided(X, Y, 2), rounds=4, checkpoint=file)
+    assert cut.n_iter_ == 1
+    assert "stopped by the time limit" in str(cut.fit_report_.warnings)
+    assert fit_shards(model, divided(X, Y, 2), rounds=4, checkpoint=file).n_iter_ == 4
+
+
 def test_a_network_of_shards_is_near_one_of_all_rows():
     settings: dict[str, Any] = {"n_epochs": 20, "random_state": 0}
     one = PBPRegressor((10,), **settings).fit(X[:400], Y[:400])
@@ -72,6 +144,39 @@ def test_a_network_of_shards_is_near_one_of_all_rows():
     scores = [each.log_likelihood(X[400:], Y[400:]) for each in (one, model)]
     assert scores[1] > scores[0] - 0.2
     assert model.fit_report_.n_rows == 400
+
+
+def test_averaged_weights_are_those_of_the_product_of_densities():
+    """By quadrature, a weight at a time, of the geometric mean of what two shards learnt."""
+    start = ClosedFormVIRegressor((2,), n_epochs=3, warm_start=True, random_state=0)
+    parts = [copy.deepcopy(start).fit(X[k::2], Y[k::2]) for k in range(2)]
+    method, powers = parts[0].fitted_.method, [0.3, 0.7]
+    mean = method.combined([one.learned_ for one in parts], powers)
+    gaussians = [method.gaussians(one) for one in (*(p.state_ for p in parts), mean.state)]
+    for place in ((0, 0), (1, 1), (3, 0)):
+        *each, product = [(float(one.m[0][place]), float(one.std[0][place])) for one in gaussians]
+
+        def log_density(w, each=each):
+            logs = [-0.5 * ((w - m) / std) ** 2 for m, std in each]
+            return powers[0] * logs[0] + powers[1] * logs[1]
+
+        m, std = product
+        grid = np.linspace(m - 12.0 * std, m + 12.0 * std, 20_001)
+        density = np.exp(log_density(grid) - log_density(m))
+        expected = np.average(grid, weights=density)
+        assert m == pytest.approx(expected, abs=1e-4 * std)
+        assert std == pytest.approx(np.sqrt(np.average((grid - expected) ** 2, weights=density)))
+
+
+def test_closed_form_vi_of_shards_is_near_one_fit():
+    settings: dict[str, Any] = {"n_epochs": 40, "kl_warm_up": 10, "random_state": 0}
+    one = ClosedFormVIRegressor((10,), **settings).fit(X[:400], Y[:400])
+    model = fit_shards(
+        ClosedFormVIRegressor((10,), **settings), divided(X[:400], Y[:400], 2), rounds=4
+    )
+    scores = [each.log_likelihood(X[400:], Y[400:]) for each in (one, model)]
+    assert scores[1] > scores[0] - 0.2
+    assert model.fit_report_.n_rows == 400  # those of the start are learnt with the others
 
 
 def test_classes_come_in_shards():
@@ -89,3 +194,12 @@ def test_what_cannot_be_learnt_in_shards_is_refused():
         fit_shards(PBPRegressor(), [EMPTY])
     with pytest.raises(ValueError, match="same columns, got 2 in shard 0 and 1 in shard 1"):
         fit_shards(PBPRegressor(), [(X[:9, :2], Y[:9]), (X[:9, :1], Y[:9])])
+    with pytest.raises(ValueError, match=r"shard 1: must be \(X, y\)"):
+        fit_shards(PBPRegressor(), [(X[:9], Y[:9]), X[:9]])
+    with pytest.raises(ValueError, match=r"shard 1: must have as many rows .* \[8, 9\]"):
+        fit_shards(PBPRegressor(), [(X[:9], Y[:9]), (X[:9], Y[:8])])
+    broken = X.copy()
+    broken[::2][150] = np.inf
+    for model in (PBPRegressor((3,), random_state=0), BayesianLinearRegressor()):
+        with pytest.raises(ValueError, match=r"shard 0: Input X contains infinity"):
+            fit_shards(model, divided(broken, Y, 2))

@@ -178,6 +178,21 @@ class Fit(Learning, WithJson, WithRemarks):
         "Save the best model that fits into so much time: 60s, 5m, 1h, 90 (seconds)."
     )
     unit: str | None = option("Unit of the target, shown in the report.", metavar="TEXT")
+    shards: int | None = option(
+        "Deal the rows into K parts that are learnt apart, in rounds: linear, logistic, pbp, "
+        "closed-form-vi.",
+        min=1,
+        metavar="K",
+    )
+    rounds: int | None = option("Of --shards. Default: 10.", min=1, metavar="N")
+    cluster: str | None = option(
+        "A Dask scheduler, tcp://HOST:8786, whose workers learn the shards. Default: threads.",
+        metavar="ADDRESS",
+    )
+    checkpoint: Path | None = option(
+        "File that keeps the last round of --shards: the same command goes on from there.",
+        metavar="FILE",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

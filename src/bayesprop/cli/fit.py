@@ -50,6 +50,11 @@ def _check_paths(options: Fit) -> None:
         check_output(options.report, "--report", inputs)
         if options.report.resolve() == options.out.resolve():
             raise InputError("--report and --out must be two different files")
+    if options.checkpoint is not None:
+        check_output(options.checkpoint, "--checkpoint", inputs)
+        for name, path in (("--out", options.out), ("--report", options.report)):
+            if path is not None and path.resolve() == options.checkpoint.resolve():
+                raise InputError(f"--checkpoint and {name} must be two different files")
 
 
 def _show(options: Fit, fitted: Fitted, metadata: dict[str, Any]) -> None:

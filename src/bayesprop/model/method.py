@@ -152,12 +152,8 @@ class Streams(Protocol):
 
 
 @runtime_checkable
-class Merges(Protocol):
-    """Its posteriors multiply: they add in natural parameters (`merge`, `half_life`, shards)."""
-
-    def without_rows(self, learned: Learned) -> Learned:
-        """Return the prior of what was learnt: the same basis and precisions, no row."""
-        ...
+class Combines(Protocol):
+    """Posteriors that went on from one add in natural parameters (shards)."""
 
     def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
         """Return the product of posteriors to powers that add up to 1, the prior in it once.
@@ -166,6 +162,15 @@ class Merges(Protocol):
         posterior of all rows, and `[q1, prior]` to `[s, 1 - s]` has forgotten a share 1 - s of its
         rows. Where the product is no distribution, that of the first part stands; guards count it.
         """
+        ...
+
+
+@runtime_checkable
+class Merges(Combines, Protocol):
+    """What rows say can be taken out of its posteriors, so that they multiply (`merge`)."""
+
+    def without_rows(self, learned: Learned) -> Learned:
+        """Return the prior of what was learnt: the same basis and precisions, no row."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
@@ -12,7 +13,13 @@ import numpy as np
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import MOST_ROWS, TrainingRows, WeightGaussians
+from bayesprop.model.method import (
+    MOST_ROWS,
+    Learned,
+    TrainingRows,
+    WeightGaussians,
+    merged_report,
+)
 from bayesprop.model.network_likelihoods import GaussianNoise, of_output_moments
 from bayesprop.model.networks import plain_apply
 from bayesprop.model.predictive import Predictive
@@ -125,6 +132,23 @@ class ClosedFormNetwork(TrainedNetwork):
         m, v = (np.asarray(part, np.float64)[: len(x)] for part in f)
         return of_output_moments(self.built.likelihood, params.likelihood, m, v)
 
+    def combined(self, parts: Sequence[Learned], powers: Sequence[float]) -> Learned:
+        """Add the natural parameters of the weights; what the likelihood learnt is averaged.
+
+        The prior is in every part, and so in the product once (Bui et al. 2018, "Partitioned
+        variational inference", section 2). Adam's memory is that of the first part.
+        """
+        network = parts[0].state.network
+        params = [part.state.network.params for part in parts]
+        q, n_undone = _product([one.q for one in params], powers)
+        weights = np.asarray(powers, np.float32)
+        mean = partial(jax.tree.map, lambda *each: jnp.tensordot(weights, jnp.stack(each), 1))
+        likelihood = mean(*(one.likelihood for one in params))
+        state = network._replace(params=vi.Params(q, likelihood))
+        report = merged_report(parts, powers, {"weights_undone": n_undone})
+        n_iter = max(part.n_iter for part in parts)
+        return Learned(parts[0].state._replace(network=state), report, n_iter)
+
     def gaussians(self, state: Any) -> WeightGaussians:
         """Return the posterior of the weights."""
         q = state.network.params.q
@@ -137,6 +161,24 @@ class ClosedFormNetwork(TrainedNetwork):
         q = type(params.q)(zeroed(params.q.m, keep), zeroed(params.q.log_v, keep, to=NO_LOG_STD))
         network = state.network._replace(params=params._replace(q=q))
         return state._replace(network=network)
+
+
+def _product(
+    posteriors: Sequence[vi.Posterior], powers: Sequence[float]
+) -> tuple[vi.Posterior, int]:
+    """Multiply posteriors to powers; weights without a positive precision stay as in the first."""
+    m, log_v, n_undone = [], [], 0
+    for layer, first in enumerate(posteriors[0].m):
+        means = np.stack([np.asarray(one.m[layer], np.float64) for one in posteriors])
+        precs = np.stack([np.exp(-np.asarray(one.log_v[layer], np.float64)) for one in posteriors])
+        prec = np.tensordot(powers, precs, 1)
+        is_proper = prec > 0.0
+        safe = np.where(is_proper, prec, precs[0])
+        mean = np.where(is_proper, np.tensordot(powers, precs * means, 1) / safe, means[0])
+        m.append(jnp.asarray(mean, first.dtype))
+        log_v.append(jnp.asarray(-np.log(safe), first.dtype))
+        n_undone += int(np.sum(~is_proper))
+    return vi.Posterior(tuple(m), tuple(log_v)), n_undone
 
 
 @partial(jax.jit, static_argnames=("model", "by_mean"))

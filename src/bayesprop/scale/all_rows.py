@@ -100,7 +100,7 @@ class AllRows:
         """Encode the rows to learn of every part, in one of some passes."""
         done, n = n_before * self.table.n_rows, self.table.n_rows * n_passes
         for frame, places in parts:
-            rows = self._encoded(frame, places, encoding, held_out)
+            rows = self.encoded(frame, places, encoding, held_out)
             if len(rows.y):
                 yield rows
             done += len(frame)
@@ -108,9 +108,10 @@ class AllRows:
             if n_before == n_passes - 1 and current().is_cut(done, n, "rows"):
                 return
 
-    def _encoded(
+    def encoded(
         self, frame: pl.DataFrame, places: np.ndarray, encoding: TableEncoding, held_out: HeldOut
     ) -> Rows:
+        """Encode those of some rows that are learnt; TableError says of which rows."""
         weights = self.aside.weights
         try:
             if weights is not None:

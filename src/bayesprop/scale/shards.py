@@ -20,10 +20,12 @@ weights, in proportion to what they hold.
 from __future__ import annotations
 
 import copy
+import math
+import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,12 +33,15 @@ from sklearn.utils import check_random_state
 
 from bayesprop.estimators import fitting
 from bayesprop.estimators.params import check_int
-from bayesprop.model.method import Learned, Merges, Resumes, TrainingRows
-from bayesprop.model.progress import Progress
+from bayesprop.model.method import Combines, Learned, Resumes, Streams, TrainingRows
+from bayesprop.model.progress import Progress, current
+from bayesprop.scale.checkpoint import Checkpoint, Rounds, digest_of_rows
+from bayesprop.scale.cluster import Workers, results
 from bayesprop.scale.merging import ReExpressed, is_linear_in_inputs, merge, with_learned
 
-START_ROWS = 1000
-"""Of all shards together: they set the scaling, and break the symmetry of hidden units."""
+START_ROWS, START_SHARE, START_EPOCHS = 4000, 0.01, 40
+"""Rows, a share of them in large tables, and passes at least of what all shards go on from: it sets
+the scaling, and decides which hidden unit does what, in which the shards must agree."""
 
 
 class Shard(NamedTuple):
@@ -56,6 +61,22 @@ class Shard(NamedTuple):
         return Shard(*(None if column is None else column[rows] for column in self))
 
 
+class Look(NamedTuple):
+    """What a look at a shard says; `labels` of classes only."""
+
+    n_rows: int
+    n_columns: int
+    labels: Any = ()
+
+
+class Account(NamedTuple):
+    """How many encoded rows a shard has, their weight, and a digest of them if it is asked for."""
+
+    n_rows: int
+    weight: float
+    digest: str = ""
+
+
 def fit_shards(
     estimator: Any,
     shards: Sequence[Any],
@@ -63,115 +84,205 @@ def fit_shards(
     rounds: int = 10,
     executor: Any = None,
     start: Any = None,
+    checkpoint: str | Path | None = None,
 ) -> Any:
     """Fit to rows in shards; return a fitted copy.
 
     Linear regression on its inputs takes one round, and is what one `fit` to all rows is, to
-    rounding. Others begin with a fit to some rows of every shard (`START_ROWS` in all, which then
-    leave their shards), and learn in rounds; `n_epochs` passes of pbp are divided among these.
+    rounding. Others begin with a fit to some rows of every shard (4000, or one in 100), which
+    count once, and learn in rounds; `n_epochs` passes of networks are divided among these.
 
     Parameters
     ----------
     estimator : estimator
-        Unfitted; linear, logistic or pbp. It is left as it is.
+        Unfitted; linear, logistic, pbp or closed-form-vi. It is left as it is.
     shards : sequence of (X, y) or (X, y, sample_weight)
-        Arrays; a shard may be empty, or hold one class.
+        Arrays; a shard may be empty, or hold one class. With Dask also futures of such tuples,
+        as `client.submit(read, path)` or `client.compute(delayed)` give them.
     rounds : int
         Times that every shard is learnt.
     executor : object with `submit`, or None
-        Of `concurrent.futures`, or a client of `dask.distributed`; None: one shard after another.
-        Rows travel to the workers in every round.
+        Of `concurrent.futures`, whose workers get their rows in every round, or a client of
+        `dask.distributed`, whose workers hold them; None: one shard after another.
     start : fitted estimator or None
-        Scaling and first posterior, from rows that are in no shard. None: from the shards.
+        Scaling and first posterior, from rows that are in no shard; closed-form-vi forgets them.
+        None: from the shards.
+    checkpoint : path or None
+        File that holds the last round: the same call goes on from there. Linear regression, in its
+        one round, needs none.
 
     Raises
     ------
     ValueError
-        For an estimator whose posteriors do not multiply, or no shards.
+        For an estimator whose posteriors do not multiply, no shards, rows that cannot be used, or a
+        checkpoint of another fit.
     """
     check_int("rounds", rounds)
-    if not issubclass(getattr(estimator, "method_class", object), Merges):
-        raise ValueError(
-            "estimator must be linear, logistic or pbp, whose posteriors multiply, got "
-            f"{type(estimator).__name__}"
-        )
-    parts = [Shard(*shard) for shard in shards]
-    if not any(len(part.y) for part in parts):
-        raise ValueError("shards must hold rows, got none")
-    widths = [np.shape(part.X)[-1] for part in parts]
-    if len(set(widths)) > 1:
-        number = next(k for k, width in enumerate(widths) if width != widths[0])
-        raise ValueError(
-            f"shards must have the same columns, got {widths[0]} in shard 0 and {widths[number]} "
-            f"in shard {number}"
-        )
-    submit = _at_once if executor is None else executor.submit
+    check_combines(estimator)
+    workers, numbers = Workers(executor), range(len(shards))
+    parts = [workers.beside_rows(_shard, shard) for shard in shards]
+    has_labels = hasattr(estimator, "predict_proba")
+    looks = results([workers.beside_rows(_look, part, has_labels) for part in parts], numbers)
+    _check_alike(looks)
     if start is None and issubclass(estimator.method_class, ReExpressed):
-        full = [part for part in parts if len(part.y)]
-        jobs = [submit(_fitted_alone, estimator, part) for part in full]
-        alone = [job.result() for job in jobs]
+        full = [k for k in numbers if looks[k].n_rows]
+        jobs = [workers.submit(_fitted_alone, estimator, parts[k]) for k in full]
+        alone = results(jobs, full)
         if all(map(is_linear_in_inputs, alone)):
             return merge(alone)
-    if start is None:
-        start, parts = _started(estimator, parts)
-    return _in_rounds(start, parts, submit, rounds)
+    file = None
+    if checkpoint is not None:
+        about = {"rounds": rounds, "n_shards": len(shards)}
+        file = Checkpoint.of(checkpoint, estimator, start, **about)
+    before = None if file is None else file.read()
+    if before is None:
+        before = _begun(estimator, start, parts, looks, workers)
+    return _in_rounds(before, rounds, parts, looks, workers, file)
+
+
+def check_combines(estimator: Any) -> None:
+    """Raise ValueError for an estimator whose posteriors do not multiply."""
+    if not issubclass(getattr(estimator, "method_class", object), Combines):
+        raise ValueError(
+            "shards are learnt by linear, logistic, pbp and closed-form-vi, whose posteriors "
+            f"multiply, got {type(estimator).__name__}"
+        )
+
+
+def remembers_start(estimator: Any) -> bool:
+    """Whether the rows of a start count; else it is where to begin, and its rows are learnt again.
+
+    A method that streams keeps what it has learnt; others have a posterior of the last rows alone.
+    """
+    return issubclass(estimator.method_class, Streams)
+
+
+def _shard(shard: Any) -> Shard:
+    if not isinstance(shard, tuple | list) or len(shard) not in (2, 3):
+        raise ValueError(f"must be (X, y) or (X, y, sample_weight), got {type(shard).__name__}")
+    part = Shard(*shard)
+    lengths = {len(column) for column in part if column is not None}
+    if len(lengths) > 1:
+        raise ValueError(f"must have as many rows in all its arrays, got {sorted(lengths)}")
+    return part
+
+
+def _look(shard: Shard, has_labels: bool) -> Look:
+    labels = np.unique(shard.y) if has_labels and len(shard.y) else ()
+    return Look(len(shard.y), np.shape(shard.X)[-1], labels)
+
+
+def _check_alike(looks: list[Look]) -> None:
+    """Raise ValueError where there are no rows, or shards have other columns."""
+    if not any(one.n_rows for one in looks):
+        raise ValueError("shards must hold rows, got none")
+    for number, one in enumerate(looks):
+        if one.n_columns != looks[0].n_columns:
+            raise ValueError(
+                f"shards must have the same columns, got {looks[0].n_columns} in shard 0 and "
+                f"{one.n_columns} in shard {number}"
+            )
 
 
 def _fitted_alone(estimator: Any, shard: Shard) -> Any:
     return copy.deepcopy(estimator).fit(shard.X, shard.y, shard.weight)
 
 
-def _started(estimator: Any, shards: list[Shard]) -> tuple[Any, list[Shard]]:
-    """Fit to the first rows of every shard, and take them out."""
-    n = -(-START_ROWS // len(shards))
-    first = [shard.part(slice(n)) for shard in shards if len(shard.y)]
+def _begun(
+    estimator: Any, start: Any, parts: list[Any], looks: list[Look], workers: Workers
+) -> Rounds:
+    """Fit to the first rows of every shard, where no start is given."""
+    n_first = 0
+    if start is None:
+        n_start = max(START_ROWS, START_SHARE * sum(look.n_rows for look in looks))
+        n_first = math.ceil(n_start / len(parts))
+        full = [k for k, look in enumerate(looks) if look.n_rows]
+        first = [workers.beside_rows(Shard.part, parts[k], slice(n_first)) for k in full]
+        labels = [looks[k].labels for k in full]
+        start = _started(estimator, results(first, full), labels, n_first)
+    if not remembers_start(estimator):
+        n_first = 0
+    seed = int(check_random_state(start.random_state).randint(2**31))
+    guards = dict(start.fit_report_.guards)
+    return Rounds(start, n_first, seed, [], 0, [start.learned_], guards)
+
+
+def _started(estimator: Any, first: list[Shard], labels: list[Any], n_first: int) -> Any:
     X, y = (np.concatenate([np.asarray(one[k]) for one in first]) for k in (0, 1))
     weight = None
     if any(one.weight is not None for one in first):
         weight = np.concatenate([one.weight_or_ones for one in first])
-    begun = copy.deepcopy(estimator)
     if hasattr(estimator, "predict_proba"):
-        labels = np.unique(np.concatenate([np.unique(one.y) for one in shards if len(one.y)]))
-        if len(np.unique(y)) < len(labels):
+        n_classes = len(np.unique(np.concatenate(labels)))
+        if len(np.unique(y)) < n_classes:
             raise ValueError(
-                f"the first {n} rows of the shards must hold all {len(labels)} classes: shuffle "
-                "every shard's rows, or give a start"
+                f"the first {n_first} rows of the shards must hold all {n_classes} classes: "
+                "shuffle every shard's rows, or give a start"
             )
-    return begun.fit(X, y, weight), [shard.part(slice(n, None)) for shard in shards]
+    begun = copy.deepcopy(estimator)
+    if hasattr(estimator, "n_epochs"):
+        begun.n_epochs = max(estimator.n_epochs, START_EPOCHS)
+    return begun.fit(X, y, weight).set_params(**estimator.get_params(deep=False))
 
 
-def _in_rounds(start: Any, shards: list[Shard], submit: Any, rounds: int) -> Any:
+def _in_rounds(
+    before: Rounds,
+    rounds: int,
+    parts: list[Any],
+    looks: list[Look],
+    workers: Workers,
+    file: Checkpoint | None,
+) -> Any:
     """Learn all shards in every round, from a start, whose rows count once."""
-    numbers = [k for k, one in enumerate(shards) if len(one.y)]
-    rows = [_encoded(start, shards[k]) for k in numbers]
+    started, start, seed, n_first = time.perf_counter(), before.start, before.seed, before.n_first
+    numbers = [k for k, look in enumerate(looks) if look.n_rows > n_first]
+    rows = [workers.beside_rows(_encoded, start, parts[k], n_first) for k in numbers]
+    jobs = [workers.beside_rows(_account, one, file is not None) for one in rows]
+    accounts = dict(zip(numbers, results(jobs, numbers), strict=True))
+    digests = [accounts[k].digest if k in accounts else "" for k in range(len(parts))]
+    if file is not None and before.n_done:
+        file.check_rows(before, digests)
     going = copy.copy(start)
     if passes := getattr(start, "n_epochs", 0):
         going.n_epochs = -(-passes // rounds)
-    method, posterior = going.fitted_.method, start.learned_
-    n_rows = posterior.report.n_rows + sum(len(one.x) for one in rows)
-    join = (
-        _Averaged(method, rows) if isinstance(method, Resumes) else _Sites(method, rows, posterior)
-    )
-    seed = int(check_random_state(start.random_state).randint(2**31))
-    guards: Counter[str] = Counter()
-    for turn in range(rounds if rows else 0):
-        seeds = [(seed, turn, k) for k in numbers]
+    posterior, *sites = before.learned
+    n_before = start.fit_report_.n_rows if remembers_start(start) else 0
+    join = _join(going.fitted_.method, start.learned_, sites, list(accounts.values()))
+    guards, n_done, cuts = Counter(before.guards), before.n_done, []
+    while numbers and n_done < rounds and not cuts:
         begun = join.cavities(posterior)
-        jobs = [submit(learnt, method, *job) for job in zip(join.rows, begun, seeds, strict=True)]
-        results = [job.result() for job in jobs]
-        posterior = join.joined(posterior, begun, results)
-        for one in (posterior, *results):
+        jobs = [
+            workers.submit(learnt, with_learned(going, cavity), one, factor, (seed, n_done, k))
+            for cavity, one, factor, k in zip(begun, rows, join.factors, numbers, strict=True)
+        ]
+        learned = results(jobs, numbers)
+        posterior = join.joined(posterior, begun, learned)
+        for one in (posterior, *learned):
             guards.update(one.report.guards)
-    report = replace(posterior.report, guards=dict(guards), n_rows=n_rows, n_epochs=rounds)
-    return with_learned(start, Learned(posterior.state, report, rounds))
+        n_done += 1
+        if file is not None:
+            state = [posterior, *join.sites]
+            file.write(Rounds(start, n_first, seed, digests, n_done, state, dict(guards)))
+        current().report(n_done, rounds, f"round {n_done}")
+        if current().is_cut(n_done, rounds, "rounds"):
+            cuts = current().cuts
+    report = replace(
+        posterior.report,
+        guards=dict(guards),
+        n_rows=n_before + sum(one.n_rows for one in accounts.values()),
+        n_epochs=n_done,
+        seconds=start.fit_report_.seconds + time.perf_counter() - started,
+        warnings=[*posterior.report.warnings, *cuts],
+    )
+    return with_learned(start, Learned(posterior.state, report, n_done))
 
 
 class _Sites:
     """Expectation propagation, one site a shard; each is kept times the start, as a posterior."""
 
-    def __init__(self, method: Any, rows: list[TrainingRows], origin: Learned) -> None:
-        self.method, self.rows, self.origin = method, rows, origin
-        self.sites = [origin] * len(rows)
+    def __init__(self, method: Any, origin: Learned, sites: list[Learned]) -> None:
+        self.method, self.origin, self.sites = method, origin, sites
+        self.factors = [1.0] * len(sites)
 
     def cavities(self, posterior: Learned) -> list[Learned]:
         """Return what all but each shard say."""
@@ -191,19 +302,21 @@ class _Sites:
 
 
 class _Averaged:
-    """Tied sites: each worker's rows stand for those of all, and posteriors are averaged."""
+    """Tied sites: each worker's rows stand for those of all, and posteriors are averaged.
 
-    def __init__(self, method: Any, rows: list[TrainingRows]) -> None:
-        mass = np.array([np.sum(one.weights) for one in rows])
+    factors
+        Of the weights of each shard's rows.
+    """
+
+    sites: tuple[Learned, ...] = ()
+
+    def __init__(self, method: Any, mass: np.ndarray) -> None:
         self.method, self.shares = method, mass / np.sum(mass)
-        self.rows = [
-            one._replace(weight=one.weights / max(share, np.finfo(float).tiny))
-            for one, share in zip(rows, self.shares, strict=True)
-        ]
+        self.factors = 1.0 / np.maximum(self.shares, np.finfo(float).tiny)
 
     def cavities(self, posterior: Learned) -> list[Learned]:
         """Return where each shard begins: all that is learnt, every pass being new data."""
-        return [posterior] * len(self.rows)
+        return [posterior] * len(self.shares)
 
     def joined(
         self, posterior: Learned, cavities: list[Learned], results: list[Learned]
@@ -213,24 +326,40 @@ class _Averaged:
         return self.method.combined([posterior, *results], [0.0, *self.shares])
 
 
-def learnt(method: Any, rows: TrainingRows, cavity: Learned, seed: tuple[int, ...]) -> Learned:
-    """Learn a shard's rows from a cavity: what a worker does."""
+def _join(
+    method: Any, origin: Learned, sites: list[Learned], accounts: list[Account]
+) -> _Sites | _Averaged:
+    """Return how what the shards learn becomes one posterior."""
+    if isinstance(method, Resumes):
+        return _Averaged(method, np.array([one.weight for one in accounts]))
+    return _Sites(method, origin, sites or [origin] * len(accounts))
+
+
+def learnt(cavity: Any, rows: TrainingRows, factor: float, seed: tuple[int, ...]) -> Learned:
+    """Learn a shard's rows: what a worker does.
+
+    cavity
+        An estimator that has learnt what the worker begins from.
+    factor
+        Of the rows' weights.
+    """
     rng = np.random.RandomState(np.random.SeedSequence(seed).generate_state(4))
+    method = cavity.fitted_.method
     learn = method.resume if isinstance(method, Resumes) else method.absorb
-    return learn(rows, cavity, rng, Progress())
+    if factor != 1.0:
+        rows = rows._replace(weight=rows.weights * factor)
+    return learn(rows, cavity.learned_, rng, Progress())
 
 
-def _encoded(start: Any, shard: Shard) -> TrainingRows:
-    """Return a shard's rows as the method sees them."""
-    X, y, weight, _ = start.checked_rows(shard.X, shard.y, shard.weight, reset=False)
+def _encoded(start: Any, shard: Shard, n_first: int) -> TrainingRows:
+    """Return a shard's rows, but the first ones, as the method sees them."""
+    X, y, weight, _ = start.checked_rows(*shard.part(slice(n_first, None)), reset=False)
     task = start.task_.of_rows(X)
     method = start.build_method(task, X.shape[1])
     x = fitting.encoding_of(start).encode(X, method.furthest_input)
     return TrainingRows(x, task.encode(y, check_random_state(start.random_state), x), weight)
 
 
-def _at_once(job: Any, *arguments: Any) -> Future:
-    """Do a job when it is handed in."""
-    done = Future()
-    done.set_result(job(*arguments))
-    return done
+def _account(rows: TrainingRows, has_digest: bool) -> Account:
+    digest = digest_of_rows(rows) if has_digest else ""
+    return Account(len(rows.x), float(np.sum(rows.weights)), digest)

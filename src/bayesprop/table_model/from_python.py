@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,9 @@ from bayesprop.table_model.learning import fit_table
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.model import TableModel
 from bayesprop.table_model.notes import Notes
+from bayesprop.table_model.partitions import is_partitioned, rows_to_learn
 from bayesprop.table_model.refusals import SEED, InputError, in_python_words
 from bayesprop.table_model.request import FitRequest, Settings, check_method
-from bayesprop.table_model.sources import to_learn
 
 _FRAME = "the frame"
 
@@ -49,6 +50,10 @@ def fit(
     rate: str | None = None,
     unit: str | None = None,
     with_peers: bool = False,
+    shards: int | None = None,
+    rounds: int | None = None,
+    cluster: str | None = None,
+    checkpoint: str | Path | None = None,
     **settings: Any,
 ) -> TableModel:
     """Fit a model to a person's table, and judge it on rows that it has not seen.
@@ -61,7 +66,8 @@ def fit(
         A data frame (pandas, polars and others), a file ("houses.csv", "book.xlsx::prices"), or
         the name of a bundled data set. The index of a frame is no column. Also a folder or pattern
         of Parquet files, a polars LazyFrame, a pyarrow dataset or an iterable of record batches:
-        beyond 10^7 cells these are never held in memory, see `docs/use/scale.md`.
+        beyond 10^7 cells these are never held in memory, see `docs/use/scale.md`. Of a dask
+        DataFrame the partitions are the shards, see `docs/use/merge.md`.
     y
         The target, where the frame holds the other columns only; its name or "y" names it.
     target
@@ -100,6 +106,13 @@ def fit(
         Of the target, for the summary and the report.
     with_peers
         Whether scikit-learn's boosting and Gaussian process are fitted beside it, for the report.
+    shards, rounds
+        Parts into which the rows are dealt, each learnt apart in every round (10 of them), see
+        `docs/use/merge.md`: of linear, logistic, pbp and closed-form-vi.
+    cluster
+        Address of a Dask scheduler ("tcp://HOST:8786") whose workers learn them. None: threads.
+    checkpoint
+        File that keeps the last round: the same call goes on from there.
     settings
         Hyper-parameters of the method, such as `n_epochs=40`.
 
@@ -108,6 +121,10 @@ def fit(
     with in_python_words():
         if y is not None and target is not None:
             raise InputError("y and target are two ways to name what is predicted: give one")
+        if is_partitioned(table):
+            if shards is not None:
+                raise InputError("--shards must be None of a dask DataFrame: it has its partitions")
+            shards = table.npartitions
         request = FitRequest(
             table=str(table) if isinstance(table, str | Path) else _FRAME,
             target=target,
@@ -128,18 +145,24 @@ def fit(
             asked=Asked.of(cost, rate),
             unit=unit,
             with_peers=with_peers,
+            shards=shards,
+            rounds=rounds,
+            cluster=cluster,
+            checkpoint=None if checkpoint is None else str(checkpoint),
         )
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", TableWarning)
-            frame, all_rows = to_learn(request, table, lambda: read_any(table))
-        if y is not None and all_rows is not None:
-            raise InputError(
-                "y must be None where the table is not held in memory: name the target"
-            )
-        if y is not None:
-            frame = with_target(frame, y)
-            request = replace(request, target=frame.columns[-1])
-        fitted = fit_table(request, frame, Listener(), all_rows)
+        with ExitStack() as stack:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", TableWarning)
+                reading = rows_to_learn(request, table, lambda: read_any(table))
+                frame, all_rows = stack.enter_context(reading)
+            if y is not None and all_rows is not None:
+                raise InputError(
+                    "y must be None where the table is not held in memory: name the target"
+                )
+            if y is not None:
+                frame = with_target(frame, y)
+                request = replace(request, target=frame.columns[-1])
+            fitted = fit_table(request, frame, Listener(), all_rows)
     fitted.warnings[:0] = [str(one.message) for one in caught]
     return TableModel.of(fitted, _call(request, {"cost": cost, "rate": rate}))
 

@@ -32,7 +32,8 @@ _FOLDS_TIME = 0.8
 
 def is_judged_in_folds(request: FitRequest, parts: Division) -> bool:
     """Whether a tenth of the rows would judge nothing, and nothing else was asked for."""
-    is_asked = any(a is not None for a in (request.test_fraction, request.test, request.time))
+    asked = request.test_fraction, request.test, request.time, request.shards
+    is_asked = any(a is not None for a in asked)
     return not is_asked and len(parts.frame) < FEW_ROWS
 
 
@@ -95,7 +96,7 @@ def judged_on_new_groups(
     listener: Listener,
 ) -> NewGroups | None:
     """Judge once more on groups that were not learnt, where rows seem to have some."""
-    asked = (request.group, request.time, request.test)
+    asked = (request.group, request.time, request.test, request.shards)
     if any(a is not None for a in asked) or judged.rows is None:
         return None
     with listener.doing("looking for rows that belong together"):

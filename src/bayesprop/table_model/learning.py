@@ -13,12 +13,14 @@ import numpy as np
 from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.datasets import registry
 from bayesprop.decisions.thresholds import Rule, UnreachableError
+from bayesprop.scale.shards import check_combines
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import one_line
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
+from bayesprop.table_model.in_shards import learn_in_shards
 from bayesprop.table_model.judged_by import (
     is_judged_in_folds,
     judged_in_folds,
@@ -111,6 +113,8 @@ class Fitted(NamedTuple):
                     "group": request.group,
                     "time": request.time,
                     "test": request.test if own else table_name(request.test),
+                    "shards": request.shards,
+                    "rounds": request.rounds,
                 },
                 "rows": self.rows,
                 "target_sha256": self.target_sha256,
@@ -189,6 +193,9 @@ def _fit(
     make = _of_kind(request, encoding, train, parts.frame[target.name], make, listener)
     estimator = make()
     refusals = (ValueError, *([TypeError] if request.settings.by_name else []))
+    if request.shards is not None:
+        with refusals_of_estimator(ValueError):
+            check_combines(estimator)
     share = FITTING_BEFORE_FOLDS if in_folds else FITTING
     with (
         listener.doing(f"fitting {len(train.y)} rows", time_share=share) as going,
@@ -197,7 +204,11 @@ def _fit(
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
-        remarks = learn(estimator, train)
+        if request.shards is None or all_rows is not None:
+            remarks = learn(estimator, train)
+        else:
+            estimator = learn_in_shards(request, estimator, train)
+            remarks = list(estimator.fit_report_.warnings)
     n_streamed = 0
     if all_rows is not None:
         n_streamed, on_rows = _learn_all(all_rows, estimator, encoding, parts, listener)

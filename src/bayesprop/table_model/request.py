@@ -64,6 +64,9 @@ class FitRequest(RowRequest):
         Rows of one's own to judge by: a table as `table` is named, or a frame.
     with_peers
         Whether scikit-learn's boosting and Gaussian process are fitted beside it, for the report.
+    shards, rounds, cluster, checkpoint
+        Parts that are learnt apart, and how often; address of a Dask scheduler whose workers do
+        it; file of the last round.
     """
 
     method: str | None = None
@@ -73,8 +76,19 @@ class FitRequest(RowRequest):
     asked: Asked = field(default_factory=Asked)
     unit: str | None = None
     with_peers: bool = False
+    shards: int | None = None
+    rounds: int | None = None
+    cluster: str | None = None
+    checkpoint: Any = None
 
     def __post_init__(self) -> None:
+        for name in ("shards", "rounds"):
+            n = getattr(self, name)
+            if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
+                raise InputError(f"--{name} must be a whole number >= 1, got {n!r}")
+        for name in ("rounds", "cluster", "checkpoint"):
+            if self.shards is None and getattr(self, name) is not None:
+                raise InputError(f"--{name} goes with --shards K, the parts that are learnt apart")
         if self.test is None:
             return
         if self.time is not None:

@@ -80,6 +80,11 @@ def to_learn(request: FitRequest, table: Any, read: Callable[[], pl.DataFrame]) 
     large = None if registry.find(request.table) is not None else large_table(table)
     if large is None:
         return ToLearn(read())
+    if request.shards is not None and large.is_large:
+        raise InputError(
+            f"--shards deals rows that fit into memory, and {table_name(request.table)} has "
+            f"{large.n_rows}: leave it out, so that they are streamed, or fit a dask DataFrame"
+        )
     streams = takes_further_rows(request.method)
     if large.n_cells <= (MOST_CELLS if streams else SAMPLE_CELLS):
         is_there = isinstance(table, str | Path) and Path(table).exists()

@@ -1,0 +1,143 @@
+"""Where the rounds over some shards stand, in a file: a fit that died goes on from its last round.
+
+The store's format, without pickles: the start as a model file has it, then what every round leaves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesprop.estimators.stored import unfitted_to_stored
+from bayesprop.model.fit_report import FitReport
+from bayesprop.model.method import Learned, Stored, TrainingRows
+from bayesprop.store import (
+    believing,
+    estimator_from_stored,
+    estimator_to_stored,
+    read_sealed,
+    write_sealed,
+)
+
+_KIND = "rounds of shards"
+_PLAIN = ("n_first", "seed", "digests", "n_done", "guards")
+
+
+class Rounds(NamedTuple):
+    """Where a fit stands.
+
+    start, n_first
+        What all shards went on from, and how many first rows of every shard it was fitted to.
+    digests
+        Of the rows of every shard.
+    learned
+        The posterior after `n_done` rounds, and the sites of the shards if they have some.
+    """
+
+    start: Any
+    n_first: int
+    seed: int
+    digests: list[str]
+    n_done: int
+    learned: list[Learned]
+    guards: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file of rounds.
+
+    settings
+        Of the fit; a file of others is refused.
+    """
+
+    path: Path
+    settings: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, path: str | Path, estimator: Any, start: Any, **others: Any) -> Checkpoint:
+        """Say what a fit depends on beside its rows.
+
+        start
+            The fitted estimator that was given, or None.
+        """
+        method = unfitted_to_stored(estimator)
+        params = {name: value for name, value in method.pop("params").items() if name != "verbose"}
+        given = None if start is None else _digest(start.to_stored().arrays)
+        settings = {**method, **params, **others, "start": given}
+        return cls(Path(path), json.loads(json.dumps(settings, default=str)))
+
+    def write(self, rounds: Rounds) -> None:
+        """Put a round in the place of the one before; ModelFileError where that cannot be."""
+        start, arrays = estimator_to_stored(rounds.start)
+        method, parts = rounds.start.fitted_.method, []
+        arrays = {f"start/{name}": array for name, array in arrays.items()}
+        for k, one in enumerate(rounds.learned):
+            stored = method.to_stored(one.state)
+            parts.append([stored.header, one.report.to_dict(), one.n_iter])
+            arrays |= {f"{k}/{name}": array for name, array in stored.arrays.items()}
+        header = {"settings": self.settings, "start": start, "parts": parts}
+        plain = {name: getattr(rounds, name) for name in _PLAIN}
+        write_sealed(self.path, {"kind": _KIND, **header, **plain}, arrays)
+
+    def read(self) -> Rounds | None:
+        """Return the last round, None where there was none; ValueError if not of these settings."""
+        if not self.path.exists():
+            return None
+        stored = read_sealed(self.path)
+        if stored.header.get("kind") != _KIND:
+            raise ValueError(f"checkpoint {self.path} is another file: name one of its own")
+        with believing(f"checkpoint {self.path} is damaged: delete it"):
+            theirs, rounds = dict(stored.header["settings"]), _rounds(stored)
+        for name in sorted({*theirs, *self.settings}):
+            if theirs.get(name) != self.settings.get(name):
+                raise ValueError(
+                    f"checkpoint {self.path} is of another fit: {name} was {theirs.get(name)!r}, "
+                    f"not {self.settings.get(name)!r}; name another file, or delete it"
+                )
+        return rounds
+
+    def check_rows(self, before: Rounds, digests: list[str]) -> None:
+        """Raise ValueError where the rows are not those of the rounds before."""
+        for number, (ours, theirs) in enumerate(zip(digests, before.digests, strict=True)):
+            if ours != theirs:
+                raise ValueError(
+                    f"checkpoint {self.path} is of other rows: shard {number} has changed; name "
+                    "another file, or delete it"
+                )
+
+
+def _rounds(stored: Stored) -> Rounds:
+    header = stored.header
+    start = estimator_from_stored(header["start"], _part("start", stored))
+    method, learned = start.fitted_.method, []
+    for k, (of_state, report, n_iter) in enumerate(header["parts"]):
+        state = method.from_stored(Stored(of_state, _part(str(k), stored)))
+        learned.append(Learned(state, FitReport.from_dict(report), n_iter))
+    plain = {name: header[name] for name in _PLAIN}
+    return Rounds(start=start, learned=learned, **plain)
+
+
+def _part(name: str, stored: Stored) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin so."""
+    pairs = ((*key.split("/", 1), array) for key, array in stored.arrays.items())
+    return {key: array for first, key, array in pairs if first == name}
+
+
+def digest_of_rows(rows: TrainingRows) -> str:
+    """Return a digest of the rows of a shard."""
+    return _digest({"x": rows.x, "y": rows.y, "weight": rows.weights})
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name}{array.shape}{array.dtype}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
