@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.model.method import Parts
 from bayesprop.model.noise_mixture import (
     LEAST_LOG_NOISE,
     MOST_LOG_NOISE,
@@ -121,6 +122,7 @@ def fit(
     weight: Float[np.ndarray, " n"] | None = None,
     groups: Int[np.ndarray, " n"] | None = None,
     progress: Progress = SILENT,
+    parts: Parts | None = None,
 ) -> tuple[EnsembleState, FitInfo]:
     """Train an ensemble, and a companion with ramps; rows left out choose what each may say.
 
@@ -134,8 +136,10 @@ def fit(
         said of rows left out.
     progress
         Where its time is over the members are those that are complete, without processes.
+    parts
+        A table that networks learn, of which the rows are a sample: it chooses all the rest.
     """
-    rows, parted = Rows.of(x, y, weight), None
+    rows, parted = Rows.of(x, y, weight).of_parts(parts), None
     if groups is not None:
         rng = np.random.default_rng([seed % 2**32, 6])
         parted = Groups.of(groups, settings.n_members, rng)
@@ -150,7 +154,7 @@ def fit(
     if progress.is_over:
         progress.cut("no networks that are given ramps")
         return state, info
-    rows = rows._replace(x=ramps.beside(rows.x))
+    rows = rows.given(ramps.beside)
     has_enough = len(rows.x) >= ROWS_AN_INPUT * rows.x.shape[1]
     settings = replace(
         settings,
@@ -205,10 +209,10 @@ def _learnt(
     if parted is not None and state.n_members < settings.n_members:
         rows, parted = _left_out(rows, parted, state.n_members)
     progress.report(_TRAINING, 1.0, "rows left out")
-    distinct = Distinct.of(rows, parted)
+    distinct = Distinct.of(rows.alone, parted)
     if distinct.has_cells and parted is None and not settings.learns_replicates:
         distinct = distinct.one_by_one
-    state, left_out = with_deviations(state, distinct, settings)
+    state, left_out = with_deviations(state, distinct, settings, rows.n_total)
     judgement = None
     if left_out is not None:
         is_short = progress.is_over or progress.seconds_left < _process_seconds(rows)
