@@ -65,6 +65,8 @@ class Parts(NamedTuple):
         Some of its rows, at random.
     n_rows, total
         How many rows there are to learn, those of the sample among them, and their weight.
+    n_blocks
+        In which they come, at most.
     blocks
         Gives every row once, about as many at a time as the sample has, in another random order
         every time it is called. Their `groups` are numbers of groups of the sample, or of its rows
@@ -74,6 +76,7 @@ class Parts(NamedTuple):
     sample: TrainingRows
     n_rows: int
     total: float
+    n_blocks: int
     blocks: Callable[[], Iterator[TrainingRows]]
 
     @property

@@ -110,7 +110,8 @@ class AllRows:
             blocks = partial(self._blocks, read, seeds, len(sample.y))
             numbering = Numbering.of(self, sample, estimator)
             with following(rest):
-                fit_parts(estimator, sample, numbering, look, blocks)
+                n_blocks = self.table.n_parts + self.table.n_rows // len(sample.y)
+                fit_parts(estimator, sample, numbering, look, n_blocks, blocks)
         report = estimator.fit_report_
         cut = [one for one in current().cuts if one not in report.warnings]
         report = replace(report, warnings=[*cut, *report.warnings])
@@ -245,6 +246,7 @@ def fit_parts(
     sample: Rows,
     numbering: Numbering,
     look: Look,
+    n_blocks: int,
     blocks: Callable[[], Iterator[Rows]],
 ) -> None:
     """Let an estimator that knows its units learn a table from blocks of its rows."""
@@ -261,7 +263,7 @@ def fit_parts(
     rows = checked(sample)
     method, of_sample = fitting.as_method_sees(estimator, rows, rng, groups)
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0))
-    learned = method.fit_parts(Parts(of_sample, *look, seen), rng, progress)
+    learned = method.fit_parts(Parts(of_sample, *look, n_blocks, seen), rng, progress)
     estimator.learned_ = fitting.advised(estimator, rows, learned, is_first=True)
 
 

@@ -103,6 +103,12 @@ class LargeTable:
         """Rows times columns."""
         return self.n_rows * len(self.columns)
 
+    @property
+    def n_parts(self) -> int:
+        """In how many parts, of a few pieces, it is shuffled."""
+        n_at_once = BUFFERED_PIECES * max(piece.n_rows for piece in self.pieces)
+        return max(1, round(self.n_rows / n_at_once))
+
     def __iter__(self) -> Iterator[pl.DataFrame]:
         return (self.read(piece) for piece in self.pieces)
 
@@ -129,9 +135,7 @@ class LargeTable:
         rng = np.random.default_rng(seed)
         order = rng.permutation(len(self.pieces))
         sizes = np.array([self.pieces[k].n_rows for k in order])
-        n_at_once = BUFFERED_PIECES * sizes.max()
-        n_parts = max(1, round(sizes.sum() / n_at_once))
-        part = (np.cumsum(sizes) - sizes) * n_parts // sizes.sum()
+        part = (np.cumsum(sizes) - sizes) * self.n_parts // self.n_rows
         for number in np.unique(part):
             pieces = [self.pieces[k] for k in order[part == number]]
             frame = pl.concat(map(self.read, pieces))

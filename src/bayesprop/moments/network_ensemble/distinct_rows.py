@@ -76,7 +76,8 @@ class Rows(NamedTuple):
 
     def given(self, inputs: Callable[[np.ndarray], np.ndarray]) -> Rows:
         """Give a network other inputs, which are made of these."""
-        beyond = self.beyond and self.beyond._replace(inputs=inputs)
+        of_block = lambda x: inputs(np.asarray(x, np.float32))  # noqa: E731
+        beyond = self.beyond and self.beyond._replace(inputs=of_block)
         return self._replace(x=np.ascontiguousarray(inputs(self.x), np.float32), beyond=beyond)
 
     @property

@@ -82,9 +82,11 @@ class Settable(LeavesGroupsOut):
         asked = {name: value for name, value in asked.items() if value is not None}
         settings = replace(by_size, **asked)
         n_batches = max(1, round(n_rows / settings.batch_size))
+        if parts is not None:
+            n_batches = -(-n_rows // settings.batch_size) + parts.n_blocks - 1
+            settings = replace(settings, n_steps=max(settings.n_steps, n_batches))
         if self.n_epochs is None:
-            n_steps = settings.n_steps if parts is None else max(settings.n_steps, n_batches)
-            return replace(settings, n_steps=n_steps)
+            return settings
         return replace(settings, n_steps=self.n_epochs * n_batches)
 
 

@@ -292,11 +292,11 @@ def train_all(
     begin = partial(_Training, seed=seed, log_floor=log_floor, loop=loop)
     if math.isfinite(progress.deadline):
         jobs = _in_time(jobs, begin, progress.seconds_left / -(-n_least // n_threads))
-    trainings: dict[int, _Training] = {}
+    by_number, trainings = {job.number: job for job in jobs}, dict[int, _Training]()
 
     def take(job: Job) -> None:
         if job.number not in trainings:
-            trainings[job.number] = begin(job)
+            trainings[job.number] = begin(by_number[job.number])
         trainings[job.number].take(job, course)
 
     with ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool:
