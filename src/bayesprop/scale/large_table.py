@@ -138,10 +138,9 @@ class LargeTable:
         part = (np.cumsum(sizes) - sizes) * self.n_parts // self.n_rows
         for number in np.unique(part):
             pieces = [self.pieces[k] for k in order[part == number]]
-            frame = pl.concat(map(self.read, pieces))
             places = np.concatenate([np.arange(p.place, p.place + p.n_rows) for p in pieces])
             at = rng.permutation(len(places))
-            yield Part(frame[at], places[at])
+            yield Part(pl.concat(map(self.read, pieces))[at], places[at])
 
     def sample(self, n: int, seed: int, target: str | None = None) -> Part:
         """Draw rows, each as likely as any other, and read every file for it.
