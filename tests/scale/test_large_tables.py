@@ -103,10 +103,43 @@ def test_lazy_frames_datasets_patterns_and_batches_are_one_table(tmp_path):
 def test_other_methods_learn_the_sample_and_say_so(tmp_path):
     written(tmp_path / "big")
     model = bayesprop.fit(
-        str(tmp_path / "big"), target="y", method="closed-form-vi", n_epochs=2, drop="site"
+        str(tmp_path / "big"), target="y", method="mc-dropout", n_epochs=2, drop="site"
     )
     assert model.notes.rows["train"] == SAMPLE - SAMPLE // 10
     assert f"learnt from a sample of {SAMPLE} of {N} rows" in str(model.remarks)
+
+
+GRADIENT_METHODS = {
+    "mlp": {"hidden_layer_sizes": (8,), "n_epochs": 5, "learn_processes": False},
+    "closed-form-vi": {"n_epochs": 5, "kl_warm_up": 2.0},
+}
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize("method", GRADIENT_METHODS)
+def test_methods_of_gradient_steps_learn_all_rows_but_the_groups_held_out(tmp_path, method):
+    frame, out = written(tmp_path / "big"), tmp_path / "out.csv"
+    how = {"target": "y", "method": method, "group": "site", **GRADIENT_METHODS[method]}
+    model = bayesprop.fit(str(tmp_path / "big"), **how)
+    groups = model.fitted.judged.rows.group
+    n_learnt = N - frame["site"].is_in(np.unique(groups).tolist()).sum()
+    assert model.notes.rows == {"train": n_learnt, "held_out": len(groups)}
+    assert f"learnt {n_learnt} rows" in str(model.remarks)
+    assert ("calibration" in str(model.remarks)) == (method == "mlp")
+    model.save(tmp_path / "m.bayesprop")
+    words = ["predict", str(tmp_path / "m.bayesprop"), str(tmp_path / "big"), "--quiet"]
+    assert main([*words, "--columns", "y", "--out", str(out)]) == 0
+    predicted = pl.read_csv(out)
+    assert np.corrcoef(predicted["y"], predicted["mean"])[0, 1] > 0.8
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_the_default_learns_classes_of_all_rows_but_the_latest(tmp_path):
+    frame = written(tmp_path / "big").with_row_index("when")
+    how = {"target": "kind", "time": "when", "hidden_layer_sizes": (4,), "n_epochs": 1}
+    model = bayesprop.fit(frame.drop("site").lazy(), **how)
+    n_before = (frame["when"] < model.fitted.judged.rows.X[:, 0].min()).sum()
+    assert model.notes.rows["train"] == n_before < N
 
 
 def test_predictions_in_pieces_are_those_of_the_whole(tmp_path, request):
@@ -144,9 +177,44 @@ def test_a_missing_target_and_a_class_that_the_sample_lacks_are_named(tmp_path):
     sorted_by_class = frame.sort("kind")  # pieces of one class
     fit = {"target": "kind", "method": "logistic", "drop": "site"}
     assert bayesprop.fit(sorted_by_class.lazy(), **fit).encoding.classes == ("a", "b", "c")
-    sampled = large_table.large_table(frame.lazy()).sample(SAMPLE, 0).places
-    place = np.setdiff1d(np.arange(N), sampled)[0]
-    is_rare = pl.Series(np.arange(N) == place)
+    is_rare = pl.Series(np.arange(N) == N - 1)
     rare = frame.with_columns(kind=pl.when(is_rare).then(pl.lit("rare")).otherwise("kind"))
-    with pytest.raises(ValueError, match=r"of rows .* 'rare'"):
-        bayesprop.fit(rare.lazy(), **fit)
+    assert bayesprop.fit(rare.lazy(), **fit).encoding.classes == ("a", "b", "c", "rare")
+
+
+def test_the_encoding_is_that_of_the_whole_table(request):
+    frame, number = made_table(), np.arange(N)
+    frame = frame.with_columns(
+        kind=pl.when(pl.Series(number % 500 == 7)).then(pl.lit("rare")).otherwise("kind"),
+        flag=pl.Series(np.isin(number, np.arange(1000, 1008)).astype(int)),
+        level=pl.Series([f"L{k}" for k in number % 40]),
+        gap=pl.Series(number % 10).cast(float).set(pl.Series(number == 2000), None),
+    )
+    how = {"target": "y", "method": "linear", "drop": "site"}
+    whole = bayesprop.fit(frame, **how)
+    request.getfixturevalue("small_limits")
+    assert bayesprop.fit(frame.lazy(), **how).encoding.columns == whole.encoding.columns
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_quantiles_of_the_sample_are_those_of_the_table():
+    frame = made_table()
+    sample = large_table.large_table(frame.lazy()).sample(SAMPLE, 3).frame
+    levels = np.linspace(0.05, 0.95, 19)
+    rank = np.searchsorted(np.sort(frame["left"]), np.quantile(sample["left"], levels)) / N
+    error = np.sqrt(levels * (1.0 - levels) / SAMPLE)  # at 100,000 rows, at most .16 % of rank
+    assert np.abs(rank - levels).max() < 4.0 * error.max()
+
+
+@pytest.mark.usefixtures("small_limits")
+def test_a_value_that_none_may_have_is_named_with_its_file(tmp_path):
+    frame = written(tmp_path / "big")
+    endless = frame.with_columns(left=pl.when(pl.int_range(N) == 5).then(np.inf).otherwise("left"))
+    endless.slice(0, 1100).write_parquet(tmp_path / "big" / "7.parquet")
+    with pytest.raises(ValueError, match=r"7\.parquet.*'left'.*finite"):
+        bayesprop.fit(str(tmp_path / "big"), target="y", drop="site")
+    content = bytearray((tmp_path / "big" / "0.parquet").read_bytes())
+    content[100:5000] = bytes(4900)
+    (tmp_path / "big" / "7.parquet").write_bytes(content)
+    with pytest.raises(ValueError, match=r"7\.parquet.* is not a readable"):
+        bayesprop.fit(str(tmp_path / "big"), target="y", drop="site")

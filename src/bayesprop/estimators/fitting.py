@@ -83,7 +83,7 @@ def fit(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     else:
         learn = lambda rows: _learned(estimator, rows, None, numbers)  # noqa: E731
         learned = _noted(*in_two_rounds(estimator, rows, learn))
-    estimator.learned_ = _advised(estimator, rows, learned, is_first=True)
+    estimator.learned_ = advised(estimator, rows, learned, is_first=True)
     return estimator
 
 
@@ -115,7 +115,7 @@ def partial_fit(
 
         counted, recent = forgetting(estimator, rows, before, half_life)
     learned = _learned(estimator, counted, recent, streams=True)
-    estimator.learned_ = _advised(estimator, rows, learned, is_first=before is None)
+    estimator.learned_ = advised(estimator, rows, learned, is_first=before is None)
     return estimator
 
 
@@ -146,12 +146,8 @@ def _learned(
     streams
         Whether the rows are taken once, as they come.
     """
-    X, y, weight, _ = rows
-    task = estimator.task_.of_rows(X)
-    method = estimator.build_method(task, X.shape[1])
-    x = encoding_of(estimator).encode(X, method.furthest_input)
     rng = check_random_state(estimator.random_state)
-    data = TrainingRows(x, task.encode(y, rng, x), weight, groups)
+    method, data = as_method_sees(estimator, rows, rng, groups)
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0), cuts=[])
     how = rng, progress
     if streams:
@@ -164,6 +160,27 @@ def _learned(
     return _noted(learned, progress.cuts)
 
 
+class Seen(NamedTuple):
+    """A method, and rows as it sees them."""
+
+    method: Any
+    rows: TrainingRows
+
+
+def as_method_sees(
+    estimator: Any,
+    rows: Rows,
+    rng: np.random.RandomState,
+    groups: Int[np.ndarray, " n"] | None = None,
+) -> Seen:
+    """Return the method of an estimator, and checked rows in its units."""
+    X, y, weight, _ = rows
+    task = estimator.task_.of_rows(X)
+    method = estimator.build_method(task, X.shape[1])
+    x = encoding_of(estimator).encode(X, method.furthest_input)
+    return Seen(method, TrainingRows(x, task.encode(y, rng, x), weight, groups))
+
+
 def _noted(learned: Learned, sentences: list[str]) -> Learned:
     """Put sentences before the advice of a fit."""
     if not sentences:
@@ -172,7 +189,7 @@ def _noted(learned: Learned, sentences: list[str]) -> Learned:
     return learned._replace(report=replace(learned.report, warnings=advice))
 
 
-def _advised(estimator: Any, rows: Rows, learned: Learned, *, is_first: bool) -> Learned:
+def advised(estimator: Any, rows: Rows, learned: Learned, *, is_first: bool) -> Learned:
     """Show the advice of a fit as warnings; of the first rows also where a target is constant."""
     advice = learned.report.warnings
     if is_first and isinstance(estimator.task_, Numbers):

@@ -6,7 +6,8 @@ pure functions of a state, in standardised units. It knows nothing of units, lab
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, count
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -55,6 +56,33 @@ class TrainingRows(NamedTuple):
         if groups is not None:
             groups = np.unique(groups[kept], return_inverse=True)[1]
         return TrainingRows(self.x[kept], self.y[kept], self.weight[kept], groups)
+
+
+class Parts(NamedTuple):
+    """A table larger than memory, as a method sees it.
+
+    sample
+        Some of its rows, at random.
+    n_rows, total
+        How many rows there are to learn, those of the sample among them, and their weight.
+    n_blocks
+        In which they come, at most.
+    blocks
+        Gives every row once, about as many at a time as the sample has, in another random order
+        every time it is called. Their `groups` are numbers of groups of the sample, or of its rows
+        where these have no groups, and -1 elsewhere.
+    """
+
+    sample: TrainingRows
+    n_rows: int
+    total: float
+    n_blocks: int
+    blocks: Callable[[], Iterator[TrainingRows]]
+
+    @property
+    def passes(self) -> Iterator[TrainingRows]:
+        """Blocks without end, pass after pass."""
+        return chain.from_iterable(self.blocks() for _ in count())
 
 
 class Learned(NamedTuple):
@@ -148,6 +176,15 @@ class Streams(Protocol):
         progress: Progress,
     ) -> Learned:
         """Condition on rows, the first of a stream where there was nothing before."""
+        ...
+
+
+@runtime_checkable
+class LearnsParts(Protocol):
+    """Learns a table larger than memory from blocks of its rows."""
+
+    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Learn from scratch, every row at least once unless the time is over."""
         ...
 
 

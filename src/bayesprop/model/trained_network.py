@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from bayesprop.model import draws
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.gradient_method import Apply, GradientMethod, Info
-from bayesprop.model.method import MOST_ROWS, Learned, Stored, TrainingRows, with_noise
+from bayesprop.model.method import MOST_ROWS, Learned, Parts, Stored, TrainingRows, with_noise
 from bayesprop.model.network_likelihoods import GaussianNoise, NetworkLikelihood
 from bayesprop.model.networks import init_weights, plain_apply
 from bayesprop.model.predictive import MixturePredictive, Predictive
@@ -309,6 +309,42 @@ class TrainedNetwork:
         """Rebuild what `to_stored` gave; ValueError where it does not fit this network."""
         like = jax.eval_shape(partial(self.started, 0))
         return NetworkState(from_named_leaves(like, stored.arrays), int(stored.header["seed"]))
+
+
+class BlockNetwork(TrainedNetwork):
+    """One that learns a table larger than memory, too: what it optimises is a sum over rows."""
+
+    @partitioned_by_xla()
+    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train n_epochs, each on another block, whose rows stand for all; more until all are met.
+
+        The optimiser's memory goes on from block to block, and so does what is warmed up.
+        """
+        started, once = time.perf_counter(), replace(self, n_epochs=1)
+        learned = Learned(self.start(int(rng.randint(2**31))), FitReport(0, 0, 0.0, 0, {}, {}), 0)
+        trace, n_met, n_updates, share = {}, 0, 0, 0.0
+        for epoch, rows in enumerate(parts.passes):
+            weight = rows.weights * (parts.total / rows.weights.sum())
+            block = rows._replace(weight=weight)
+            learned = once.learned(block, learned.state, epoch, SILENT)
+            n_met, n_updates = n_met + len(rows.x), n_updates + learned.report.n_updates
+            for name, values in learned.report.trace.items():
+                trace.setdefault(name, []).extend(values)
+            share = min(1.0, learned.n_iter / self.n_epochs, n_met / parts.n_rows)
+            progress.report(share, 1.0, f"epoch {learned.n_iter}")
+            if share == 1.0 or learned.report.guards["epochs_undone"] or progress.is_over:
+                break
+        if share < 1.0 and progress.is_over:
+            progress.cut(f"{n_met} of {parts.n_rows} rows in {learned.n_iter} epochs")
+        report = replace(
+            learned.report,
+            n_rows=min(n_met, parts.n_rows),
+            n_epochs=learned.n_iter,
+            n_updates=n_updates,
+            seconds=time.perf_counter() - started,
+            trace=trace,
+        )
+        return learned._replace(report=report)
 
 
 @partial(jax.jit, static_argnames=("init", "sizes"))

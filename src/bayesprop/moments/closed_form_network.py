@@ -16,6 +16,7 @@ from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import (
     MOST_ROWS,
     Learned,
+    Parts,
     TrainingRows,
     WeightGaussians,
     merged_report,
@@ -25,7 +26,7 @@ from bayesprop.model.networks import plain_apply
 from bayesprop.model.predictive import Predictive
 from bayesprop.model.progress import Progress
 from bayesprop.model.pruning import NO_LOG_STD, zeroed
-from bayesprop.model.trained_network import Built, Trained, TrainedNetwork, is_finite
+from bayesprop.model.trained_network import BlockNetwork, Built, Trained, is_finite
 from bayesprop.moments import closed_form_vi as vi
 from bayesprop.numerics import softmax_expectations
 from bayesprop.numerics.filling import blocks, device_rows, padded
@@ -56,7 +57,7 @@ def built(model: vi.Model, learning_rate: float, warm_up_epochs: float) -> Built
 
 
 @dataclass(frozen=True)
-class ClosedFormNetwork(TrainedNetwork):
+class ClosedFormNetwork(BlockNetwork):
     """Moments of every activation instead of draws.
 
     optimizer
@@ -73,6 +74,15 @@ class ClosedFormNetwork(TrainedNetwork):
     def rows_at_once(self) -> int:
         """Rows of a prediction at a time."""
         return super().rows_at_once if self.prediction == "draws" else MOST_ROWS
+
+    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train on blocks; ValueError for L-BFGS."""
+        if self.optimizer == "lbfgs":
+            raise ValueError(
+                "optimizer must be 'adam' for a table larger than memory, got 'lbfgs', which takes"
+                " all rows at once"
+            )
+        return super().fit_parts(parts, rng, progress)
 
     def train(
         self, rows: TrainingRows, start: Any, first_epoch: int, progress: Progress

@@ -24,7 +24,7 @@ from bayesprop.model.network_likelihoods import NetworkLikelihood
 from bayesprop.model.networks import Activation
 from bayesprop.model.priors import ClosedPrior
 from bayesprop.model.pruning import NO_LOG_STD, zeroed
-from bayesprop.model.trained_network import NetworkState, TrainedNetwork, from_named_leaves
+from bayesprop.model.trained_network import BlockNetwork, NetworkState, from_named_leaves
 from bayesprop.numerics.gaussian import LOG_2PI, Gaussian
 from bayesprop.numerics.softplus import softplus
 from bayesprop.numerics.threefry import normal
@@ -169,7 +169,7 @@ def sample_outputs(
     return z
 
 
-class PrunableNetwork(TrainedNetwork):
+class PrunableNetwork(BlockNetwork):
     """A network whose state is a `MeanFieldState`.
 
     A pruned state has no memory of the optimiser, and is stored with a bit a weight and numbers

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
+from sklearn.utils import check_random_state
 
-from bayesprop.model.method import Streams
-from bayesprop.model.progress import current
+from bayesprop.estimators import fitting
+from bayesprop.model.method import LearnsParts, LeavesGroupsOut, Parts, Streams, TrainingRows
+from bayesprop.model.progress import SILENT, Progress, current, following
 from bayesprop.model.task import Numbers
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, LargeTable, Part
 from bayesprop.scale.merged_moments import MergedMoments
@@ -24,6 +28,8 @@ SAMPLE_ROWS = 100_000
 """Rows that say what columns mean and that judge, where all rows are learnt after them."""
 LEAST_ROWS = 2_000
 """Of the sample of a table with very many columns; its cells are bounded otherwise."""
+_LOOK = 0.1
+"""Share of the bar of the look at all rows."""
 
 
 class Aside(NamedTuple):
@@ -45,7 +51,7 @@ class AllRows:
 
     @classmethod
     def of(
-        cls, table: LargeTable, aside: Aside, seed: int, *, streams: bool
+        cls, table: LargeTable, target: str, aside: Aside, seed: int, *, streams: bool
     ) -> tuple[pl.DataFrame, AllRows]:
         """Draw the sample of a table; return its rows, and what learns all the others.
 
@@ -56,76 +62,107 @@ class AllRows:
         n_cells = MOST_CELLS if streams else SAMPLE_CELLS
         n = max(LEAST_ROWS, n_cells // len(table.columns))
         n = min(SAMPLE_ROWS, n) if streams else min(n, table.n_rows)
-        frame, places = table.sample(n, seed)
+        frame, places, _ = table.sample(n, seed, target)
         return frame, cls(table, places, aside, seed)
 
-    def remark(self, n_learnt: int) -> str:
-        """Say which rows were learnt, and by which the fit was chosen and judged."""
+    def remark(self, estimator: Any) -> str:
+        """Say which rows a fitted estimator has learnt, and what comes from the sample."""
         of = f"a sample of {len(self.places)} of {self.table.n_rows} rows"
-        if n_learnt:
-            return (
-                f"learnt {n_learnt} rows, each once; what columns mean, the held-out rows and the"
-                f" baselines come from {of}"
-            )
-        return f"learnt from {of}: this method does not stream (linear, logistic, pbp and ebp do)"
+        if not self.are_learnt_by(estimator):
+            names = "mlp, linear, logistic, pbp, ebp, closed-form-vi, bayes-by-backprop, graves-vi"
+            return f"learnt from {of}: this method does not stream ({names} do)"
+        once = ", each once" if issubclass(estimator.method_class, Streams) else ""
+        judged = ["what columns mean", "the held-out rows", "the baselines"]
+        if issubclass(estimator.method_class, LeavesGroupsOut):
+            judged.append("the calibration of the networks")
+        which = f"{', '.join(judged[:-1])} and {judged[-1]} come from {of}"
+        return f"learnt {estimator.fit_report_.n_rows} rows{once}; {which}"
 
-    def learn(self, estimator: Any, encoding: TableEncoding, parts: Division) -> int:
-        """Learn all rows but those held out, if the method streams; return how many.
+    @staticmethod
+    def are_learnt_by(estimator: Any) -> bool:
+        """Whether an estimator can learn all rows of a table larger than memory."""
+        return issubclass(estimator.method_class, (Streams, LearnsParts))
 
-        One pass learns the scaling, exactly; a second one, in random order, conditions on every
-        row once. TableError or ValueError for a row that cannot be used.
+    def learn(
+        self, encoding: TableEncoding, division: Division, estimator: Any, sample: Rows
+    ) -> None:
+        """Fit an estimator that learns all rows to all but those held out.
 
-        estimator
-            Fitted to the sample, whose encoding, kind of target and knowledge of gaps stay.
+        A first pass looks at every row and learns the scaling, exactly, so that what cannot be used
+        is refused before anything is learnt. Then they come in random order.
+
+        sample
+            The rows to learn of the sample, which decide the kind of target and how columns go
+            together. TableError or ValueError for a row that cannot be used.
         """
-        if not issubclass(estimator.method_class, Streams):
-            return 0
-        held_out = HeldOut(self, parts)
-        n_passes = 1 + is_scaled_by_all(estimator)
-        if is_scaled_by_all(estimator):
-            rescale(estimator, self._rows(self.table.in_order(), encoding, held_out, 0, n_passes))
-        rows = self._rows(
-            self.table.shuffled(self.seed), encoding, held_out, n_passes - 1, n_passes
-        )
-        return condition(estimator, rows)
+        estimator.check_params()
+        estimator.checked_rows(sample.X, sample.y, sample.weight, reset=True)
+        estimator.learned_ = cast(Any, None)
+        read = partial(self._rows, encoding, HeldOut(self, division))
+        first, rest = current().part(0.0, _LOOK), current().part(_LOOK, 1.0)
+        look = looked_at(estimator, read(self.table.in_order(), first))
+        if not look.n_rows:
+            raise ValueError("no row is left to learn: hold fewer rows out")
+        if issubclass(estimator.method_class, Streams):
+            condition(estimator, read(self.table.shuffled(self.seed), rest, is_cut=True))
+        else:
+            seeds = count(self.seed)
+            blocks = partial(self._blocks, read, seeds, len(sample.y))
+            numbering = Numbering.of(self, sample, estimator)
+            with following(rest):
+                n_blocks = self.table.n_parts + self.table.n_rows // len(sample.y)
+                fit_parts(estimator, sample, numbering, look, n_blocks, blocks)
+        report = estimator.fit_report_
+        cut = [one for one in current().cuts if one not in report.warnings]
+        report = replace(report, warnings=[*cut, *report.warnings])
+        estimator.learned_ = estimator.learned_._replace(report=report)
+
+    def _blocks(
+        self, read: Callable[..., Iterator[Rows]], seeds: Iterator[int], n: int
+    ) -> Iterator[Rows]:
+        """Give all rows in a new order, about n at a time."""
+        for rows in read(self.table.shuffled(next(seeds)), SILENT):
+            for some in np.array_split(np.arange(len(rows.y)), -(-len(rows.y) // n)):
+                yield rows.of(some)
 
     def _rows(
         self,
-        parts: Iterable[Part],
         encoding: TableEncoding,
         held_out: HeldOut,
-        n_before: int,
-        n_passes: int,
+        parts: Iterable[Part],
+        progress: Progress,
+        *,
+        is_cut: bool = False,
     ) -> Iterator[Rows]:
-        """Encode the rows to learn of every part, in one of some passes."""
-        done, n = n_before * self.table.n_rows, self.table.n_rows * n_passes
-        for frame, places in parts:
-            rows = self.encoded(frame, places, encoding, held_out)
+        """Encode the rows to learn of every part; with `is_cut`, while there is time."""
+        done, n = 0, self.table.n_rows
+        for part in parts:
+            rows = self.encoded(part, encoding, held_out)
             if len(rows.y):
                 yield rows
-            done += len(frame)
-            current().report(done, n, f"row {done - n_before * self.table.n_rows}")
-            if n_before == n_passes - 1 and current().is_cut(done, n, "rows"):
+            done += len(part.frame)
+            progress.report(done, n, f"row {done}")
+            if is_cut and progress.is_cut(done, n, "rows"):
                 return
 
-    def encoded(
-        self, frame: pl.DataFrame, places: np.ndarray, encoding: TableEncoding, held_out: HeldOut
-    ) -> Rows:
-        """Encode those of some rows that are learnt; TableError says of which rows."""
-        weights = self.aside.weights
+    def encoded(self, part: Part, encoding: TableEncoding, held_out: HeldOut) -> Rows:
+        """Encode a part's rows to learn, with their numbers in the whole table, and groups."""
+        (frame, places, _), (weights, group, _) = part, self.aside
         try:
             if weights is not None:
                 counts = frame[weights].ne_missing(pl.Series([0])).to_numpy()
                 frame, places = frame.filter(counts), places[counts]
             learnt = ~held_out.among(frame, places)
             rows = encoding.rows(frame)
+            at = rows.numbers - 1
             if weights is not None and len(frame):
                 weight = weights_of(frame, weights, encoding.target_name, "the table")
-                rows = rows._replace(weight=np.asarray(weight)[rows.numbers - 1])
+                rows = rows._replace(weight=np.asarray(weight)[at])
+            if group is not None:
+                rows = rows._replace(group=groups_of(frame[group])[at])
         except TableError as error:
-            where = f"of rows {places.min() + 1} to {places.max() + 1}"
-            raise TableError(*(f"{where}: {one}" for one in error.problems)) from error
-        return rows.of(learnt[rows.numbers - 1])
+            raise TableError(*(f"{part.where}: {one}" for one in error.problems)) from error
+        return rows._replace(numbers=places[at] + 1).of(learnt[at])
 
 
 class HeldOut:
@@ -157,28 +194,85 @@ def is_scaled_by_all(estimator: Any) -> bool:
     return getattr(estimator.task_, "map", None) is None
 
 
-def rescale(estimator: Any, parts: Iterable[Rows]) -> None:
-    """Give an estimator the scaling of all rows, exactly, for that of a sample."""
-    task = estimator.task_
+class Look(NamedTuple):
+    """What a look at all rows to learn says: how many they are, and their weight."""
+
+    n_rows: int
+    total: float
+
+
+def looked_at(estimator: Any, parts: Iterable[Rows]) -> Look:
+    """Check and count rows, and give an estimator their scaling for that of a sample, exactly."""
+    task, n_rows, total = estimator.task_, 0, 0.0
     inputs = MergedMoments.none(estimator.x_scaler_)
     targets = MergedMoments.none(task.scaler) if isinstance(task, Numbers) else None
     for part in parts:
         rows = estimator.checked_rows(part.X, part.y, part.weight, reset=False)
-        inputs = inputs.with_rows(rows.X, rows.weight)
+        n_rows += len(rows.X)
+        total += len(rows.X) if rows.weight is None else float(np.sum(rows.weight))
+        if is_scaled_by_all(estimator):
+            inputs = inputs.with_rows(rows.X, rows.weight)
+            targets = targets and targets.with_rows(rows.y, rows.weight)
+    if n_rows and is_scaled_by_all(estimator):
+        if estimator.standardises_inputs:
+            estimator.x_scaler_ = inputs.standardiser()
         if targets is not None:
-            targets = targets.with_rows(rows.y, rows.weight)
-    if estimator.standardises_inputs:
-        estimator.x_scaler_ = inputs.standardiser()
-    if targets is not None:
-        estimator.task_ = replace(task, scaler=targets.standardiser())
+            estimator.task_ = replace(task, scaler=targets.standardiser())
+    return Look(n_rows, total)
 
 
-def condition(estimator: Any, parts: Iterable[Rows]) -> int:
-    """Let a fitted estimator begin anew in its units, and take every row once; return how many."""
+class Numbering(NamedTuple):
+    """What the groups of a sample's rows, or the rows where these have none, are called; sorted."""
+
+    names: Shaped[np.ndarray, " g"]
+    has_groups: bool
+
+    @classmethod
+    def of(cls, rows: AllRows, sample: Rows, estimator: Any) -> Numbering:
+        """Take the groups for a method that leaves them out, else the rows."""
+        if sample.group is not None and issubclass(estimator.method_class, LeavesGroupsOut):
+            return cls(np.unique(sample.group), has_groups=True)
+        return cls(rows.places[sample.numbers - 1] + 1, has_groups=False)
+
+    def __call__(self, rows: Rows) -> Int[np.ndarray, " n"]:
+        """Return numbers of rows of the table, -1 of what the sample does not have."""
+        labels: Any = rows.group if self.has_groups else rows.numbers
+        at = np.minimum(np.searchsorted(self.names, labels), len(self.names) - 1)
+        return np.where(self.names[at] == labels, at, -1)
+
+
+def fit_parts(
+    estimator: Any,
+    sample: Rows,
+    numbering: Numbering,
+    look: Look,
+    n_blocks: int,
+    blocks: Callable[[], Iterator[Rows]],
+) -> None:
+    """Let an estimator that knows its units learn a table from blocks of its rows."""
+    rng = check_random_state(estimator.random_state)
+
+    def checked(rows: Rows) -> fitting.Rows:
+        return estimator.checked_rows(rows.X, rows.y, rows.weight, reset=False)
+
+    def seen() -> Iterator[TrainingRows]:
+        for rows in blocks():
+            yield fitting.as_method_sees(estimator, checked(rows), rng, numbering(rows)).rows
+
+    groups = numbering(sample) if numbering.has_groups else None
+    rows = checked(sample)
+    method, of_sample = fitting.as_method_sees(estimator, rows, rng, groups)
+    progress = replace(current(), verbose=getattr(estimator, "verbose", 0))
+    learned = method.fit_parts(Parts(of_sample, *look, n_blocks, seen), rng, progress)
+    estimator.learned_ = fitting.advised(estimator, rows, learned, is_first=True)
+
+
+def condition(estimator: Any, parts: Iterable[Rows]) -> None:
+    """Let an estimator that knows its units take every row once."""
     started, n_rows, n_updates, guards = time.perf_counter(), 0, 0, {}
-    estimator.learned_ = cast(Any, None)
     for rows in parts:
-        estimator.partial_fit(rows.X, rows.y, **rows.weights)
+        with following(replace(current(), show=None)):
+            estimator.partial_fit(rows.X, rows.y, **rows.weights)
         report = estimator.fit_report_
         n_rows, n_updates = n_rows + len(rows.y), n_updates + report.n_updates
         guards = {name: guards.get(name, 0) + n for name, n in report.guards.items()}
@@ -190,4 +284,3 @@ def condition(estimator: Any, parts: Iterable[Rows]) -> int:
         seconds=time.perf_counter() - started,
     )
     estimator.learned_ = estimator.learned_._replace(report=report, n_iter=1)
-    return n_rows

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int
 
+from bayesprop.scale.rare_values import RareValues
 from bayesprop.table.errors import TableError, one_line, quoted
 from bayesprop.table.files import differences, parquet_files, same_schema
 
@@ -40,10 +41,17 @@ class Piece(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Rows that were read, and their places in the table, from 0."""
+    """Rows that were read, their places in the table, from 0, and the file if they are of one."""
 
     frame: pl.DataFrame
     places: Int[np.ndarray, " n"]
+    file: Path | None = None
+
+    @property
+    def where(self) -> str:
+        """What messages call them."""
+        of = "" if self.file is None else f" ({quoted(self.file, 200)})"
+        return f"of rows {self.places.min() + 1} to {self.places.max() + 1}{of}"
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,12 @@ class LargeTable:
         """Rows times columns."""
         return self.n_rows * len(self.columns)
 
+    @property
+    def n_parts(self) -> int:
+        """In how many parts, of a few pieces, it is shuffled."""
+        n_at_once = BUFFERED_PIECES * max(piece.n_rows for piece in self.pieces)
+        return max(1, round(self.n_rows / n_at_once))
+
     def __iter__(self) -> Iterator[pl.DataFrame]:
         return (self.read(piece) for piece in self.pieces)
 
@@ -111,28 +125,36 @@ class LargeTable:
     def in_order(self) -> Iterator[Part]:
         """Read all rows, piece by piece."""
         for piece in self.pieces:
-            yield Part(self.read(piece), np.arange(piece.place, piece.place + piece.n_rows))
+            places = np.arange(piece.place, piece.place + piece.n_rows)
+            yield Part(self.read(piece), places, piece.file)
 
     def shuffled(self, seed: int) -> Iterator[Part]:
         """Read all rows in a random order: that of the pieces, then that of rows of a few."""
         rng = np.random.default_rng(seed)
         order = rng.permutation(len(self.pieces))
-        for start in range(0, len(order), BUFFERED_PIECES):
-            pieces = [self.pieces[k] for k in order[start : start + BUFFERED_PIECES]]
-            frame = pl.concat(map(self.read, pieces))
+        sizes = np.array([self.pieces[k].n_rows for k in order])
+        part = (np.cumsum(sizes) - sizes) * self.n_parts // self.n_rows
+        for number in np.unique(part):
+            pieces = [self.pieces[k] for k in order[part == number]]
             places = np.concatenate([np.arange(p.place, p.place + p.n_rows) for p in pieces])
             at = rng.permutation(len(places))
-            yield Part(frame[at], places[at])
+            yield Part(pl.concat(map(self.read, pieces))[at], places[at])
 
-    def sample(self, n: int, seed: int) -> Part:
-        """Draw rows, each as likely as any other, and read every file for it."""
+    def sample(self, n: int, seed: int, target: str | None = None) -> Part:
+        """Draw rows, each as likely as any other, and read every file for it.
+
+        With them come a few rows of every value that would be missing, of the target and of columns
+        of few values: levels, classes, and what tells that a column is not constant.
+        """
         rng = np.random.default_rng(seed)
         chosen = np.sort(rng.choice(self.n_rows, min(n, self.n_rows), replace=False, shuffle=False))
+        rare = RareValues.of(self.columns, target)
         frames = []
-        for frame, places in self.in_order():
+        for frame, places, _ in self.in_order():
             first, last = np.searchsorted(chosen, [places[0], places[-1] + 1])
             frames.append(frame[chosen[first:last] - places[0]])
-        return Part(pl.concat(frames), chosen)
+            rare.look(frame, places)
+        return Part(*rare.beside(pl.concat(frames), chosen))
 
 
 def large_table(table: Any) -> LargeTable | None:

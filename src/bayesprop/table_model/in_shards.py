@@ -17,21 +17,22 @@ from bayesprop.table_model.request import FitRequest
 ROUNDS = 10
 
 
-def learn_in_shards(request: FitRequest, estimator: Any, rows: Rows) -> Any:
-    """Deal rows into shards, at random by the seed, and fit to them; return the fitted estimator.
+def learn_in_shards(request: FitRequest, estimator: Any, rows: Rows) -> None:
+    """Deal rows into shards, at random by the seed, and fit an estimator to them.
 
     ValueError, in one line, for what the estimator, the checkpoint or the cluster refuses.
     """
     order = np.random.default_rng(request.seed).permutation(len(rows.y))
     dealt = [rows.of(order[k :: request.shards]) for k in range(request.shards or 1)]
     with workers(request) as executor:
-        return fit_shards(
+        fitted = fit_shards(
             estimator,
             [(one.X, one.y, one.weight) for one in dealt],
             rounds=request.rounds or ROUNDS,
             executor=executor,
             checkpoint=request.checkpoint,
         )
+    vars(estimator).update(vars(fitted))
 
 
 @contextmanager

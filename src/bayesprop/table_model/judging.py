@@ -55,11 +55,20 @@ UNJUDGED = Judged(None)
 INTERRUPTED = UNJUDGED._replace(remarks=("the fit is not judged, because it was interrupted",))
 
 
-def learn(estimator: Any, rows: Rows) -> list[str]:
-    """Fit an estimator to rows, with their weights and groups; return what there is to say."""
+def learn(
+    estimator: Any, rows: Rows, learn_all: Callable[[Any, Rows], None] | None = None
+) -> list[str]:
+    """Fit an estimator to rows, with their weights and groups; return what there is to say.
+
+    learn_all
+        Fits it to a table larger than memory, of which the rows are a sample.
+    """
     judges = issubclass(estimator.method_class, LeavesGroupsOut)
     groups = {"groups": rows.group} if rows.group is not None and judges else {}
-    estimator.fit(rows.X, rows.y, **rows.weights, **groups)
+    if learn_all is None:
+        estimator.fit(rows.X, rows.y, **rows.weights, **groups)
+    else:
+        learn_all(estimator, rows)
     remarks = list(estimator.fit_report_.warnings)
     if rows.group is not None and not judges:
         remarks.append(

@@ -197,22 +197,22 @@ def _fit(
         with refusals_of_estimator(ValueError):
             check_combines(estimator)
     share = FITTING_BEFORE_FOLDS if in_folds else FITTING
+    n_rows, learn_all = len(train.y), None
+    if request.shards is not None and all_rows is None:
+        learn_all = partial(learn_in_shards, request)
+    if all_rows is not None and all_rows.are_learnt_by(estimator):
+        n_rows = all_rows.table.n_rows - parts.counts["held_out"]
+        learn_all = partial(all_rows.learn, encoding, parts)
     with (
-        listener.doing(f"fitting {len(train.y)} rows", time_share=share) as going,
+        listener.doing(f"fitting {n_rows} rows", time_share=share) as going,
         listener.stoppable(going),
         refusals_of_estimator(*refusals),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the fit's report says the same
-        if request.shards is None or all_rows is not None:
-            remarks = learn(estimator, train)
-        else:
-            estimator = learn_in_shards(request, estimator, train)
-            remarks = list(estimator.fit_report_.warnings)
-    n_streamed = 0
+        remarks = learn(estimator, train, learn_all)
     if all_rows is not None:
-        n_streamed, on_rows = _learn_all(all_rows, estimator, encoding, parts, listener)
-        remarks = [*on_rows, *remarks]
+        remarks = [all_rows.remark(estimator), *remarks]
     listener.warn(remarks)
     if going.stop.is_set():
         listener.offer("the fit was interrupted")
@@ -255,22 +255,8 @@ def _fit(
         positive,
         rule,
         "".join(moved),
-        n_streamed,
+        0 if all_rows is None or learn_all is None else estimator.fit_report_.n_rows,
     )
-
-
-def _learn_all(
-    all_rows: AllRows, estimator: Any, encoding: TableEncoding, parts: Division, listener: Listener
-) -> tuple[int, list[str]]:
-    """Let a method that streams learn all rows of a large table; return how many, and a remark."""
-    with (
-        listener.doing(f"reading all {all_rows.table.n_rows} rows", time_share=FITTING),
-        refusals_of_estimator(ValueError),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore", UserWarning)
-        n = all_rows.learn(estimator, encoding, parts)
-    return n, [all_rows.remark(n)]
 
 
 def _or_without(judge: Callable[[], Judged], listener: Listener) -> Judged:

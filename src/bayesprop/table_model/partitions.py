@@ -12,9 +12,10 @@ import polars as pl
 from bayesprop.scale.all_rows import AllRows, Aside, HeldOut
 from bayesprop.scale.cluster import Workers, results
 from bayesprop.scale.large_table import Part
-from bayesprop.scale.shards import fit_shards, remembers_start
+from bayesprop.scale.rare_values import RareValues
+from bayesprop.scale.shards import check_combines, fit_shards, remembers_start
 from bayesprop.table.division import Division
-from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table_model.frames import from_frame
 from bayesprop.table_model.in_shards import ROUNDS, workers
 from bayesprop.table_model.refusals import InputError
@@ -36,10 +37,11 @@ def rows_to_learn(
         yield to_learn(request, table, read)
         return
     with _client(request) as client:
-        target_of(request, pl.DataFrame(schema=dict.fromkeys(table.columns, pl.Null)))
+        target = target_of(request, pl.DataFrame(schema=dict.fromkeys(table.columns, pl.Null)))
         aside = Aside(request.weights, request.group, request.time)
         partitions: Any = Partitions(table, client, request)
-        yield ToLearn(*PartitionedRows.of(partitions, aside, request.seed, streams=True))
+        of = PartitionedRows.of(partitions, target.name, aside, request.seed, streams=True)
+        yield ToLearn(*of)
 
 
 def _client(request: FitRequest) -> AbstractContextManager[Any]:
@@ -79,14 +81,19 @@ class Partitions:
         """Every partition with its first place."""
         return list(zip(self.frames, self.firsts, strict=True))
 
-    def sample(self, n: int, seed: int) -> Part:
-        """Draw rows, each as likely as any other."""
+    def sample(self, n: int, seed: int, target: str | None = None) -> Part:
+        """Draw rows as `LargeTable.sample` does, with a few of every rare value."""
         rng = np.random.default_rng(seed)
         chosen = np.sort(rng.choice(self.n_rows, min(n, self.n_rows), replace=False, shuffle=False))
         parts = np.split(chosen, np.searchsorted(chosen, self.firsts[1:]))
         pairs = zip(self.located, parts, strict=True)
         jobs = [self.submit(_rows_at, frame, part - first) for (frame, first), part in pairs]
-        return Part(pl.concat(results(jobs, range(len(jobs))), how="vertical_relaxed"), chosen)
+        frame = pl.concat(results(jobs, range(len(jobs))), how="vertical_relaxed")
+        rare = RareValues.of(self.columns, target)
+        looks = [self.submit(_rare, rare, *one) for one in self.located]
+        for few in results(looks, range(len(looks))):
+            rare.look(*few)
+        return Part(*rare.beside(frame, chosen))
 
 
 class PartitionedRows(AllRows):
@@ -94,16 +101,26 @@ class PartitionedRows(AllRows):
 
     table: Any
 
-    def remark(self, n_learnt: int) -> str:
+    def remark(self, estimator: Any) -> str:
         """Say which rows were learnt, and by which the fit was chosen and judged."""
         return (
-            f"learnt {n_learnt} rows in {len(self.table.frames)} partitions, after a sample of "
-            f"{len(self.places)} of {self.table.n_rows} rows, by which the fit is judged"
+            f"learnt {estimator.fit_report_.n_rows} rows in {len(self.table.frames)} partitions, "
+            f"after a sample of {len(self.places)} of {self.table.n_rows} rows, by which the fit "
+            "is judged"
         )
 
-    def learn(self, estimator: Any, encoding: TableEncoding, parts: Division) -> int:
-        """Let an estimator go on from the sample to all other rows; return how many it knows."""
-        held_out, request, submit = HeldOut(self, parts), self.table.request, self.table.submit
+    @staticmethod
+    def are_learnt_by(estimator: Any) -> bool:
+        """Whether what an estimator learns of partitions can be put together; ValueError if not."""
+        check_combines(estimator)
+        return True
+
+    def learn(
+        self, encoding: TableEncoding, division: Division, estimator: Any, sample: Rows
+    ) -> None:
+        """Fit an estimator to the sample, from which it goes on to all other rows."""
+        estimator.fit(sample.X, sample.y, **sample.weights)
+        held_out, request, submit = HeldOut(self, division), self.table.request, self.table.submit
         places = self.places if remembers_start(estimator) else self.places[:0]
         sampled = AllRows(cast(Any, None), places, self.aside, self.seed)
         fitted = fit_shards(
@@ -115,11 +132,16 @@ class PartitionedRows(AllRows):
             checkpoint=request.checkpoint,
         )
         estimator.learned_ = fitted.learned_
-        return fitted.fit_report_.n_rows
 
 
 def _rows_at(frame: pl.DataFrame, at: np.ndarray) -> pl.DataFrame:
     return frame[at]
+
+
+def _rare(rare: RareValues, frame: pl.DataFrame, first: int) -> tuple[pl.DataFrame, np.ndarray]:
+    own = RareValues(rare.most)
+    own.look(frame, np.arange(first, first + len(frame)))
+    return own.frames[0], own.places[0]
 
 
 def _others(
@@ -130,5 +152,5 @@ def _others(
     is_new = ~np.isin(places, rows.places)
     if not is_new.any():
         return np.empty((0, len(encoding.feature_names))), np.empty(0), None
-    new = rows.encoded(frame.filter(is_new), places[is_new], encoding, held_out)
+    new = rows.encoded(Part(frame.filter(is_new), places[is_new]), encoding, held_out)
     return new.X, new.y, new.weight

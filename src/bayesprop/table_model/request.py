@@ -9,7 +9,7 @@ from typing import Any
 
 from bayesprop import catalogue
 from bayesprop.catalogue import CLASSIFICATION, REGRESSION
-from bayesprop.model.method import Streams
+from bayesprop.model.method import LearnsParts, Streams
 from bayesprop.model.task import KINDS_OF_CLASSES
 from bayesprop.table.division import HoldOut
 from bayesprop.table.errors import did_you_mean, one_line
@@ -116,11 +116,11 @@ def method_of(name: str | None, task: str, why: str) -> str:
     )
 
 
-def takes_further_rows(name: str | None) -> bool:
-    """Whether a method, for any task, learns row after row (`partial_fit`); None: the default."""
+def learns_all_rows(name: str | None) -> bool:
+    """Whether a method, for any task, learns a table larger than memory; None: the default."""
     names = set(DEFAULT_METHOD.values()) if name is None else {name} & set(catalogue.METHODS)
     kinds = [catalogue.estimator_class(n, t) for n in names for t in catalogue.METHODS[n].homes]
-    return any(issubclass(kind.method_class, Streams) for kind in kinds)
+    return any(issubclass(kind.method_class, (Streams, LearnsParts)) for kind in kinds)
 
 
 def methods_for(task: str) -> list[str]:

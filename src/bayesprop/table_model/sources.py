@@ -18,7 +18,7 @@ from bayesprop.table.errors import listing, one_line
 from bayesprop.table.read import Check, read_table
 from bayesprop.table.values import column_of
 from bayesprop.table_model.refusals import InputError
-from bayesprop.table_model.request import FitRequest, RowRequest, takes_further_rows
+from bayesprop.table_model.request import FitRequest, RowRequest, learns_all_rows
 
 
 def read_source(
@@ -85,13 +85,13 @@ def to_learn(request: FitRequest, table: Any, read: Callable[[], pl.DataFrame]) 
             f"--shards deals rows that fit into memory, and {table_name(request.table)} has "
             f"{large.n_rows}: leave it out, so that they are streamed, or fit a dask DataFrame"
         )
-    streams = takes_further_rows(request.method)
+    streams = learns_all_rows(request.method)
     if large.n_cells <= (MOST_CELLS if streams else SAMPLE_CELLS):
         is_there = isinstance(table, str | Path) and Path(table).exists()
         return ToLearn(read() if is_there else large.whole())
-    target_of(request, pl.DataFrame(schema=dict.fromkeys(large.columns, pl.Null)))
+    target = target_of(request, pl.DataFrame(schema=dict.fromkeys(large.columns, pl.Null)))
     aside = Aside(request.weights, request.group, request.time)
-    return ToLearn(*AllRows.of(large, aside, request.seed, streams=streams))
+    return ToLearn(*AllRows.of(large, target.name, aside, request.seed, streams=streams))
 
 
 class Target(NamedTuple):

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Int
 from scipy import special
 
+from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.moments.network_ensemble import stacking
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
@@ -214,6 +215,7 @@ def fit(
     groups: Int[np.ndarray, " n"] | None = None,
     progress: Progress = SILENT,
     is_ordered: bool = False,
+    parts: Parts | None = None,
 ) -> tuple[ClassState, ClassInfo]:
     """Train all networks, and weigh them by rows left out.
 
@@ -227,14 +229,21 @@ def fit(
         Numbers of what is left out together; None: rows of the same inputs.
     progress
         Where its time is over the families have fewer members: those that are complete.
+    parts
+        A table that networks learn, of which the rows are a sample: it chooses all the rest.
     """
     weight = np.ones(len(x)) if weight is None else np.asarray(weight, np.float64)
     rng, ramps = np.random.default_rng(seed), Ramps.of(x, weight)
     counts = np.bincount(codes, weight, n_classes)
+    if parts is not None and groups is None:
+        groups = np.arange(len(x))
     x, codes, weight, fold = _parted(x, codes, weight, groups, settings.n_members, rng)
     kinds = ORDERED_FAMILIES if is_ordered and n_classes > 2 else FAMILIES
-    targets = np.eye(n_classes, dtype=np.float32)[codes]
-    views = [Rows.of(view, targets, weight) for view in (bounded(x), ramps.beside(x))]
+    one_hot = np.eye(n_classes, dtype=np.float32).__getitem__
+    views = [
+        Rows.of(view(x), one_hot(codes), weight).of_parts(parts, view, one_hot)
+        for view in (bounded, ramps.beside)
+    ]
     jobs = _jobs(kinds, views, counts, fold, settings, rng)
     loop = Loop(advance_classes, _normals(seed, n_classes))
     training = progress.part(0.0, _TRAINING, time_share=_TRAINING)

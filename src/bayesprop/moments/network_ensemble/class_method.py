@@ -6,6 +6,7 @@ What computes is compiled, and loaded when it is needed.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from jaxtyping import Int
 
 from bayesprop.model.class_predictive import ClassPredictive
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import Learned, Stored, TrainingRows
+from bayesprop.model.method import Learned, Parts, Stored, TrainingRows
 from bayesprop.model.progress import Progress
 from bayesprop.moments.network_ensemble.ensemble_method import Settable, trace
 
@@ -35,13 +36,31 @@ class ClassEnsemble(Settable):
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks, and weigh them by rows left out."""
+        return self._fit(rows, rng, progress)
+
+    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train all networks on blocks, and weigh them by rows of the sample that are left out."""
+        ranks = self._ranks
+
+        def ranked() -> Iterator[TrainingRows]:
+            return (block._replace(y=ranks[block.y]) for block in parts.blocks())
+
+        return self._fit(parts.sample, rng, progress, parts._replace(blocks=ranked))
+
+    def _fit(
+        self,
+        rows: TrainingRows,
+        rng: np.random.RandomState,
+        progress: Progress,
+        parts: Parts | None = None,
+    ) -> Learned:
         from bayesprop.moments.network_ensemble import class_ensemble
 
         started, seed = time.perf_counter(), int(rng.randint(2**31))
         rows = rows.counted
-        n_rows = len(rows.x)
+        n_rows = len(rows.x) if parts is None else parts.n_rows
         by_size = class_ensemble.settings_for(n_rows, self.n_inputs)
-        settings = self.chosen(by_size, n_rows, rows.groups)
+        settings = self.chosen(by_size, n_rows, rows.groups, parts)
         state, info = class_ensemble.fit(
             seed,
             rows.x,
@@ -52,6 +71,7 @@ class ClassEnsemble(Settable):
             groups=rows.groups,
             progress=progress,
             is_ordered=self.order is not None,
+            parts=parts,
         )
         report = FitReport(
             n_rows=n_rows,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 
+from bayesprop.model.method import Parts, TrainingRows
 from bayesprop.moments.network_ensemble.stacking import folds
 
 _LEAST_TOTAL = 1e-6  # weight of all rows: they no longer count, and float32 can divide by it
@@ -14,13 +16,40 @@ ROWS_A_CELL, LEVELS_CROSSED = 2, 2
 """Of a table of cells: rows of the same inputs, and different inputs for a level of a column."""
 
 
+class Beyond(NamedTuple):
+    """A table larger than memory, of which some rows are a sample.
+
+    groups
+        Of the sample's rows, as the blocks of `parts` number them, (n,).
+    inputs, targets
+        From inputs and targets to what a network is given and learns.
+    """
+
+    parts: Parts
+    groups: Int[np.ndarray, " n"]
+    inputs: Callable[[np.ndarray], np.ndarray] = np.asarray
+    targets: Callable[[np.ndarray], np.ndarray] = np.asarray
+
+    def rows(self, block: TrainingRows) -> Rows:
+        """Return a block, whose weights have mean 1 over the whole table."""
+        weight = block.weights * (self.parts.n_rows / self.parts.total)
+        columns = self.inputs(block.x), self.targets(block.y), weight
+        columns = (np.ascontiguousarray(a, np.float32) for a in columns)
+        return Rows(*columns, self.parts.total, self)
+
+
 class Rows(NamedTuple):
-    """Standardised rows, their weights of mean 1, and the sum of these before."""
+    """Standardised rows, their weights of mean 1, and the sum of these before.
+
+    beyond
+        Where they are a sample: the table, whose weight is then `n_total`.
+    """
 
     x: Float32[np.ndarray, "n d"]
     y: Float32[np.ndarray, "n o"]
     weight: Float32[np.ndarray, " n"]
     n_total: float
+    beyond: Beyond | None = None
 
     @classmethod
     def of(
@@ -37,6 +66,27 @@ class Rows(NamedTuple):
             raise ValueError(f"weight must hold {len(x)} numbers, got shape {weight.shape}")
         x, y, each = (np.ascontiguousarray(a, np.float32) for a in (x, y, weight / weight.mean()))
         return cls(x, y, each, max(float(weight.sum()), _LEAST_TOTAL))
+
+    def of_parts(self, parts: Parts | None, *views: Callable[[np.ndarray], np.ndarray]) -> Rows:
+        """Take them as the sample of a table, None: as all there is; `views` as in `Beyond`."""
+        if parts is None:
+            return self
+        groups = np.arange(len(self.x)) if parts.sample.groups is None else parts.sample.groups
+        return self._replace(n_total=parts.total, beyond=Beyond(parts, groups, *views))
+
+    def given(self, inputs: Callable[[np.ndarray], np.ndarray]) -> Rows:
+        """Give a network other inputs, which are made of these."""
+        of_block = lambda x: inputs(np.asarray(x, np.float32))  # noqa: E731
+        beyond = self.beyond and self.beyond._replace(inputs=of_block)
+        return self._replace(x=np.ascontiguousarray(inputs(self.x), np.float32), beyond=beyond)
+
+    @property
+    def alone(self) -> Rows:
+        """The sample as a table of its own."""
+        if self.beyond is None:
+            return self
+        sample = self.beyond.parts.sample
+        return self._replace(n_total=float(sample.weights.sum()), beyond=None)
 
     def only(self, kept: Bool[np.ndarray, " n"]) -> Rows:
         """Take some rows, each of which counts as often as before."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from bayesprop.model.method import Parts
 from bayesprop.model.noise_mixture import NoiseMixturePredictive
 from bayesprop.model.progress import SILENT, Progress
 from bayesprop.moments.network_ensemble import replicates
@@ -119,6 +120,7 @@ def fit(
     weight: Float[np.ndarray, " n"] | None = None,
     groups: Int[np.ndarray, " n"] | None = None,
     progress: Progress = SILENT,
+    parts: Parts | None = None,
 ) -> tuple[EnsembleState, FitInfo]:
     """Train an ensemble, and a companion with ramps; rows left out choose what each may say.
 
@@ -132,8 +134,10 @@ def fit(
         said of rows left out.
     progress
         Where its time is over the members are those that are complete, without processes.
+    parts
+        A table that networks learn, of which the rows are a sample: it chooses all the rest.
     """
-    rows, parted = Rows.of(x, y, weight), None
+    rows, parted = Rows.of(x, y, weight).of_parts(parts), None
     if groups is not None:
         rng = np.random.default_rng([seed % 2**32, 6])
         parted = Groups.of(groups, settings.n_members, rng)
@@ -148,7 +152,7 @@ def fit(
         if one.left_out is not None:
             progress.cut("no networks that are given ramps")
         return _judged([one], progress)[0][:2]
-    rows = rows._replace(x=ramps.beside(rows.x))
+    rows = rows.given(ramps.beside)
     has_enough = len(rows.x) >= ROWS_AN_INPUT * rows.x.shape[1]
     settings = replace(
         settings,
@@ -207,10 +211,10 @@ def _trained(
         state = restart(state, rows, settings, member, fold)
     if parted is not None and state.n_members < settings.n_members:
         rows, parted = _left_out(rows, parted, state.n_members)
-    distinct = Distinct.of(rows, parted)
+    distinct = Distinct.of(rows.alone, parted)
     if distinct.has_cells and parted is None and not settings.learns_replicates:
         distinct = distinct.one_by_one
-    state, left_out = with_deviations(state, distinct, settings)
+    state, left_out = with_deviations(state, distinct, settings, rows.n_total)
     return _Trained(state, losses, len(restarted), distinct, left_out, settings)
 
 

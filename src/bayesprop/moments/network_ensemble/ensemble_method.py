@@ -13,7 +13,14 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.model.fit_report import FitReport
-from bayesprop.model.method import MOST_ROWS, Learned, LeavesGroupsOut, Stored, TrainingRows
+from bayesprop.model.method import (
+    MOST_ROWS,
+    Learned,
+    LeavesGroupsOut,
+    Parts,
+    Stored,
+    TrainingRows,
+)
 from bayesprop.model.progress import Progress
 
 if TYPE_CHECKING:
@@ -52,11 +59,16 @@ class Settable(LeavesGroupsOut):
         return MOST_ROWS
 
     def chosen(
-        self, by_size: EnsembleSettings, n_rows: int, groups: np.ndarray | None = None
+        self,
+        by_size: EnsembleSettings,
+        n_rows: int,
+        groups: np.ndarray | None = None,
+        parts: Parts | None = None,
     ) -> EnsembleSettings:
         """Return the choices by the table's size, but for what was set.
 
-        Where rows have groups, no member sees all of them: there are FOLDS members at least.
+        Where rows have groups, no member sees all of them: there are FOLDS members at least. Of a
+        table larger than memory there are so many steps at least that every row is met.
         """
         if groups is not None:
             by_size = replace(by_size, n_members=max(by_size.n_members, FOLDS))
@@ -69,9 +81,12 @@ class Settable(LeavesGroupsOut):
         }
         asked = {name: value for name, value in asked.items() if value is not None}
         settings = replace(by_size, **asked)
+        n_batches = max(1, round(n_rows / settings.batch_size))
+        if parts is not None:
+            n_batches = -(-n_rows // settings.batch_size) + parts.n_blocks - 1
+            settings = replace(settings, n_steps=max(settings.n_steps, n_batches))
         if self.n_epochs is None:
             return settings
-        n_batches = max(1, round(n_rows / settings.batch_size))
         return replace(settings, n_steps=self.n_epochs * n_batches)
 
 
@@ -95,17 +110,31 @@ class NetworkEnsemble(Settable):
 
     def fit(self, rows: TrainingRows, rng: np.random.RandomState, progress: Progress) -> Learned:
         """Train all networks, and ask rows left out."""
+        return self._fit(rows, rng, progress)
+
+    def fit_parts(self, parts: Parts, rng: np.random.RandomState, progress: Progress) -> Learned:
+        """Train all networks on blocks, and ask rows of the sample that are left out."""
+        return self._fit(parts.sample, rng, progress, parts)
+
+    def _fit(
+        self,
+        rows: TrainingRows,
+        rng: np.random.RandomState,
+        progress: Progress,
+        parts: Parts | None = None,
+    ) -> Learned:
         from bayesprop.moments.network_ensemble import ensemble
 
         started, seed, rows = time.perf_counter(), int(rng.randint(2**31)), rows.counted
+        n_rows = len(rows.x) if parts is None else parts.n_rows
         if rows.groups is not None and self.learns_replicates:
             raise ValueError(
                 "learn_replicates must be False where rows have groups: what was measured in one"
                 " says nothing of another"
             )
-        by_size = ensemble.settings_for(len(rows.x), self.n_inputs)
+        by_size = ensemble.settings_for(n_rows, self.n_inputs)
         settings = replace(
-            self.chosen(by_size, len(rows.x), rows.groups),
+            self.chosen(by_size, n_rows, rows.groups, parts),
             learns_processes=self.learns_processes,
             learns_replicates=self.learns_replicates,
         )
@@ -117,8 +146,9 @@ class NetworkEnsemble(Settable):
             weight=rows.weight,
             groups=rows.groups,
             progress=progress,
+            parts=parts,
         )
-        report = _report(info, len(rows.x), settings.n_steps, time.perf_counter() - started)
+        report = _report(info, n_rows, settings.n_steps, time.perf_counter() - started)
         return Learned(state, report, settings.n_steps)
 
     def predict(self, state: EnsembleState, x: np.ndarray) -> NoiseMixturePredictive:

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
@@ -32,6 +33,7 @@ from bayesprop.numerics.machine import n_cores
 _ORDERED_AT_A_TIME = 100_000  # row numbers: starting a generator takes as long as 2000 of them
 _STEPS_AT_A_TIME = 500  # between looks at whether to stop
 _N_PROGRESS = 10  # reports of each member
+NO_GROUPS = np.zeros(0, np.int64)
 _N_TRIED, _SLOWER = 300, 1.4  # steps that tell how long one takes, and longer side by side
 
 
@@ -47,21 +49,30 @@ class Batches(NamedTuple):
         number = max(1, round(n_rows / batch_size))
         return cls(number, n_rows // number)
 
+    @classmethod
+    def over(cls, n_rows: int, batch_size: int) -> Batches:
+        """Leave out none: the last one may take some again."""
+        return cls(-(-n_rows // batch_size), batch_size)
+
 
 def row_orders(
-    seed: int, member: int, n_rows: int, batches: Batches, n_steps: int
+    seed: int, member: int, n_rows: int, batches: Batches, n_steps: int, n_before: int = 0
 ) -> Iterator[Int[np.ndarray, " r"]]:
     """Give the rows of `n_steps` steps, in pieces.
 
     Every epoch has its order, and every member its own: what the errors of all members share, no
     ensemble averages out. The order depends on seed, member and epoch alone.
+
+    n_before
+        Pieces of other rows that came before.
     """
     n_epochs = max(1, _ORDERED_AT_A_TIME // n_rows)
     a_piece = n_epochs * batches.number
-    for piece, first in enumerate(range(0, n_steps, a_piece)):
+    for piece, first in enumerate(range(0, n_steps, a_piece), n_before):
         rng = np.random.default_rng([seed % 2**32, member, piece])
         rows = np.tile(np.arange(n_rows, dtype=np.int32), (n_epochs, 1))
-        rows = rng.permuted(rows, axis=1)[:, : batches.number * batches.size].ravel()
+        places = np.arange(batches.number * batches.size) % n_rows
+        rows = rng.permuted(rows, axis=1)[:, places].ravel()
         yield rows[: batches.size * min(a_piece, n_steps - first)]
 
 
@@ -115,6 +126,8 @@ class Job(NamedTuple):
         All rows; jobs share them.
     kept
         Numbers of those that it learns.
+    left_out
+        Groups of a table larger than memory that it does not learn.
     """
 
     number: int
@@ -122,6 +135,7 @@ class Job(NamedTuple):
     rows: Rows
     kept: Int[np.ndarray, " m"]
     settings: EnsembleSettings
+    left_out: Int[np.ndarray, " g"] = NO_GROUPS
 
     @classmethod
     def of(
@@ -135,8 +149,34 @@ class Job(NamedTuple):
     ) -> Job:
         """Leave out the rows of one fold; None: learn all."""
         kept = np.ones(len(rows.x), bool) if fold is None else fold != left_out
+        groups = NO_GROUPS if rows.beyond is None else np.unique(rows.beyond.groups[~kept])
         rows = rows if fold is None else rows.counting(kept)
-        return cls(number, member, rows, np.flatnonzero(kept).astype(np.int32), settings)
+        kept = np.flatnonzero(kept).astype(np.int32)
+        return cls(number, member, rows, kept, settings, groups)
+
+    def on(self, rows: Rows, groups: Int[np.ndarray, " n"] | None) -> Job:
+        """Take other rows of the table."""
+        kept = np.ones(len(rows.x), bool) if groups is None else ~np.isin(groups, self.left_out)
+        kept = np.flatnonzero(kept).astype(np.int32)
+        return self._replace(rows=rows, kept=kept)
+
+    @property
+    def batches(self) -> Batches:
+        """How its rows are divided."""
+        batches = Batches.of if self.rows.beyond is None else Batches.over
+        return batches(len(self.kept), self.settings.batch_size)
+
+
+def _blocks(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    """Give jobs the rows that are in memory: all of them, or block after block without end."""
+    beyond = jobs[0].rows.beyond
+    if beyond is None:
+        yield jobs
+        return
+    for block in beyond.parts.passes:
+        views = {id(job.rows.beyond): job.rows.beyond for job in jobs}  # which families share
+        rows = {key: view.rows(block) for key, view in views.items() if view is not None}
+        yield [job.on(rows[id(job.rows.beyond)], block.groups) for job in jobs]
 
 
 @dataclass(frozen=True)
@@ -177,36 +217,53 @@ class _Course:
         )
 
 
-def _train_one(
-    job: Job,
-    *,
-    seed: int,
-    log_floor: Float32[np.ndarray, " o"],
-    loop: Loop,
-    course: _Course,
-) -> Trained:
-    number, member, rows, kept, settings = job
-    n_steps, batches = settings.n_steps, Batches.of(len(kept), settings.batch_size)
-    plan = layout(member, batches.size, settings.priors)
-    work = plan.work(flat(member), log_floor, loop.normals)
-    rules = rules_of(settings, number, rows.n_total)
-    losses = np.empty((n_steps, 2), np.float32)
-    stretch = -(-n_steps // _N_PROGRESS)
-    at_a_time = min(_STEPS_AT_A_TIME, stretch) * batches.size
-    done = reported = 0
-    for order in row_orders(seed, number, len(kept), batches, n_steps):
-        for at in range(0, len(order), at_a_time):
-            if course.ends(number, done):
-                break
-            part = kept[order[at : at + at_a_time]]
-            now = slice(done, done + len(part) // batches.size)
-            loop.advance(work, rules, *rows[:3], part, batches.size, done, losses[now])
-            done = now.stop
-            if done - reported >= stretch or done == n_steps:
-                course.report(job, done, losses[reported:done])
-                reported = done
-    whole = done == n_steps
-    return Trained(unflat(work.theta[plan.leaves], member), losses[:done], whole)
+class _Training:
+    """A member that is trained, block after block of rows, and how far it has come."""
+
+    def __init__(
+        self, job: Job, seed: int, log_floor: Float32[np.ndarray, " o"], loop: Loop
+    ) -> None:
+        n_steps, self.seed, self.loop = job.settings.n_steps, seed, loop
+        self.plan = layout(job.member, job.batches.size, job.settings.priors)
+        self.work = self.plan.work(flat(job.member), log_floor, loop.normals)
+        self.rules = rules_of(job.settings, job.number, job.rows.n_total)
+        self.losses = np.empty((n_steps, 2), np.float32)
+        self.done = self.n_pieces = self.reported = 0
+        self.is_cut = False
+
+    def take(self, job: Job, course: _Course) -> None:
+        """Take the steps that there are rows for: all of them where these are the whole table."""
+        number, _, rows, kept, settings = job[:5]
+        n_left, batches = settings.n_steps - self.done, job.batches
+        n_steps = n_left if rows.beyond is None else min(n_left, batches.number)
+        stretch = -(-settings.n_steps // _N_PROGRESS)
+        at_a_time = min(_STEPS_AT_A_TIME, stretch) * batches.size
+        for order in row_orders(self.seed, number, len(kept), batches, n_steps, self.n_pieces):
+            self.n_pieces += 1
+            for at in range(0, len(order), at_a_time):
+                self.is_cut = self.is_cut or course.ends(number, self.done)
+                if self.is_cut:
+                    return
+                part = kept[order[at : at + at_a_time]]
+                now = slice(self.done, self.done + len(part) // batches.size)
+                self.loop.advance(
+                    self.work, self.rules, *rows[:3], part, batches.size, self.done,
+                    self.losses[now],
+                )  # fmt: skip
+                self.done = now.stop
+                if self.done - self.reported >= stretch or self.done == settings.n_steps:
+                    course.report(job, self.done, self.losses[self.reported : self.done])
+                    self.reported = self.done
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is nothing more to do."""
+        return self.is_cut or self.done == len(self.losses)
+
+    def trained(self, like: Member) -> Trained:
+        """Return the member as it is now."""
+        member = unflat(self.work.theta[self.plan.leaves], like)
+        return Trained(member, self.losses[: self.done], self.done == len(self.losses))
 
 
 def train_all(
@@ -232,31 +289,39 @@ def train_all(
     """
     n_threads = min(len(jobs), n_threads or n_cores())
     course = _Course(progress, len(jobs), frozenset(job.number for job in jobs[:n_least]))
-    train = partial(_train_one, seed=seed, log_floor=log_floor, loop=loop)
+    begin = partial(_Training, seed=seed, log_floor=log_floor, loop=loop)
     if math.isfinite(progress.deadline):
-        one = partial(train, course=_Course(SILENT, 1))
-        jobs = _in_time(jobs, one, progress.seconds_left / -(-n_least // n_threads))
-    train_one = partial(train, course=course)
-    if n_threads == 1:
-        return list(map(train_one, jobs))
-    with ThreadPoolExecutor(n_threads) as pool:
+        jobs = _in_time(jobs, begin, progress.seconds_left / -(-n_least // n_threads))
+    by_number, trainings = {job.number: job for job in jobs}, dict[int, _Training]()
+
+    def take(job: Job) -> None:
+        if job.number not in trainings:
+            trainings[job.number] = begin(by_number[job.number])
+        trainings[job.number].take(job, course)
+
+    with ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool:
         try:
-            return list(pool.map(train_one, jobs))
+            for block in _blocks(jobs):
+                list((map if pool is None else pool.map)(take, block))
+                if all(one.has_ended for one in trainings.values()):
+                    break
         finally:  # without which Ctrl-C would wait for the whole fit
             course.is_abandoned.set()
+    return [trainings[job.number].trained(job.member) for job in jobs]
 
 
-def _in_time(jobs: Sequence[Job], train: Callable[[Job], Trained], seconds: float) -> list[Job]:
+def _in_time(jobs: Sequence[Job], begin: Callable[[Job], _Training], seconds: float) -> list[Job]:
     """Shorten the training of members that would not be complete in some seconds.
 
     A schedule of steps that comes to its end is better than a longer one that is cut.
     """
-    settings = jobs[0].settings
-    trials = [jobs[0]._replace(settings=replace(settings, n_steps=n)) for n in (1, _N_TRIED)]
-    train(trials[0])  # which loads the compiled loop
-    started = time.perf_counter()
-    train(trials[1])
-    a_step = _SLOWER * (time.perf_counter() - started) / _N_TRIED
+    settings, a_step = jobs[0].settings, math.inf
+    for n in (1, _N_TRIED):  # the first loads the compiled loop
+        rows = jobs[0].rows._replace(beyond=None)
+        trial = jobs[0]._replace(rows=rows, settings=replace(settings, n_steps=n))
+        started = time.perf_counter()
+        begin(trial).take(trial, _Course(SILENT, 1))
+        a_step = _SLOWER * (time.perf_counter() - started) / n
     n_steps = min(settings.n_steps, max(_STEPS_AT_A_TIME, int(seconds / a_step)))
     return [job._replace(settings=replace(job.settings, n_steps=n_steps)) for job in jobs]
 

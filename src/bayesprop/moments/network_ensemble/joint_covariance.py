@@ -80,7 +80,10 @@ class LeftOut(NamedTuple):
 
 
 def with_deviations(
-    state: EnsembleState, distinct: Distinct, settings: EnsembleSettings
+    state: EnsembleState,
+    distinct: Distinct,
+    settings: EnsembleSettings,
+    n_total: float | None = None,
 ) -> tuple[EnsembleState, LeftOut | None]:
     """Return a trained state with deviations, unless the networks of its members are too large.
 
@@ -88,6 +91,9 @@ def with_deviations(
     1 / (1 - h), and so does the variance J S J', with h = r J S J' the leverage of the row. Rows of
     the same inputs are left out together: their r add up, and their targets are averaged by it.
     Where rows have groups, a member was trained without some of these, whose r are nothing to it.
+
+    n_total
+        Weight of all rows that were learnt, for which these stand; None: these are all.
     """
     n_weights, rows = state.n_mean_weights, distinct.once
     some = _rows_to_look_at(state, rows)
@@ -96,7 +102,7 @@ def with_deviations(
         return state, _of_folds(state, distinct) if is_finite else None
     x, weight, targets = rows.x[some], rows.weight[some].astype(np.float64), distinct.targets(some)
     own = weight * rows.n_total / rows.weight.sum(dtype=np.float64)
-    counts = weight * rows.n_total / weight.sum()
+    counts = weight * (n_total or rows.n_total) / weight.sum()
     noisy, spread = outputs(state, x), settings.priors.mean
     there, total = noisy.at(targets.at), targets.sums(np.ones(len(targets.at)))[:, None]
     trained = state.members
