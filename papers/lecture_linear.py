@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesprop.estimators.linear_regression import BayesianLinearRegressor
-from bayesprop.model.predictive import GaussianPredictive
+from bayesprop.model.predictive import Predictive
 from papers import curve
 from papers.curve import Curve
 from papers.protocol import Key
@@ -47,7 +47,7 @@ class AtTheMode:
         self._linear.fit(X, y)
         return self
 
-    def predict_dist(self, X: np.ndarray) -> GaussianPredictive:
+    def predict_dist(self, X: np.ndarray) -> Predictive:
         """Predict without any doubt about the weights."""
         dist = self._linear.predict_dist(X)
         return replace(dist, epistemic_var=np.zeros_like(dist.epistemic_var))
