@@ -292,22 +292,29 @@ def train_all(
     begin = partial(_Training, seed=seed, log_floor=log_floor, loop=loop)
     if math.isfinite(progress.deadline):
         jobs = _in_time(jobs, begin, progress.seconds_left / -(-n_least // n_threads))
-    by_number, trainings = {job.number: job for job in jobs}, dict[int, _Training]()
+    by_number = {job.number: job for job in jobs}
+    going: dict[int, _Training] = {}
+    trained: dict[int, Trained] = {}
 
     def take(job: Job) -> None:
-        if job.number not in trainings:
-            trainings[job.number] = begin(by_number[job.number])
-        trainings[job.number].take(job, course)
+        number = job.number
+        if number in trained:
+            return
+        if number not in going:
+            going[number] = begin(by_number[number])
+        going[number].take(job, course)
+        if going[number].has_ended:  # what it worked with is free again
+            trained[number] = going.pop(number).trained(job.member)
 
     with ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool:
         try:
             for block in _blocks(jobs):
                 list((map if pool is None else pool.map)(take, block))
-                if all(one.has_ended for one in trainings.values()):
+                if not going:
                     break
         finally:  # without which Ctrl-C would wait for the whole fit
             course.is_abandoned.set()
-    return [trainings[job.number].trained(job.member) for job in jobs]
+    return [trained[job.number] for job in jobs]
 
 
 def _in_time(jobs: Sequence[Job], begin: Callable[[Job], _Training], seconds: float) -> list[Job]:
