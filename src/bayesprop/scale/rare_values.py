@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import polars as pl
@@ -52,6 +52,10 @@ class RareValues:
         at = np.sort(np.fromiter(chosen, int))
         self.frames.append(frame[at])
         self.places.append(places[at])
+
+    def only(self, names: Collection[str]) -> None:
+        """Give up all other columns."""
+        self.numbers = {name: each for name, each in self.numbers.items() if name in names}
 
     def beside(
         self, frame: pl.DataFrame, places: Int[np.ndarray, " n"]

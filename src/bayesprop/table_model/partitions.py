@@ -91,8 +91,9 @@ class Partitions:
         frame = pl.concat(results(jobs, range(len(jobs))), how="vertical_relaxed")
         rare = RareValues.of(self.columns, target)
         looks = [self.submit(_rare, rare, *one) for one in self.located]
-        for few in results(looks, range(len(looks))):
-            rare.look(*few)
+        for few, places, names in results(looks, range(len(looks))):
+            rare.only(names)
+            rare.look(few, places)
         return Part(*rare.beside(frame, chosen))
 
 
@@ -138,10 +139,13 @@ def _rows_at(frame: pl.DataFrame, at: np.ndarray) -> pl.DataFrame:
     return frame[at]
 
 
-def _rare(rare: RareValues, frame: pl.DataFrame, first: int) -> tuple[pl.DataFrame, np.ndarray]:
+def _rare(
+    rare: RareValues, frame: pl.DataFrame, first: int
+) -> tuple[pl.DataFrame, np.ndarray, list[str]]:
+    """Return rows of values that may be rare, their places, and columns that have few values."""
     own = RareValues(rare.most)
     own.look(frame, np.arange(first, first + len(frame)))
-    return own.frames[0], own.places[0]
+    return own.frames[0], own.places[0], list(own.numbers)
 
 
 def _others(
