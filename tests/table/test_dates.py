@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bayesprop.table.dates import DateColumn, fit_dates, form_of
+from bayesprop.table.dates import DateColumn, check_dates, fit_dates, form_of
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
 
@@ -128,3 +128,5 @@ def test_words_that_are_no_dates_stay_words():
     assert form_of(pl.Series("d", ["3-Feb-19", "17-Mar-19"])) == "%d-%b-%y"
     ends = [datetime.date(2020 + k // 12, k % 12 + 1, 1) - datetime.timedelta(1) for k in range(40)]
     assert fit_dates(pl.Series("d", ends))[0].parts == ("years", "season")
+    with pytest.raises(TableError, match=r"dates such as '1990 Q1', but.*'1990 Q7'"):
+        check_dates(pl.Series("d", ["1990 Q1", "1990 Q2", "1991 Q4"] * 5 + ["1990 Q7"]))

@@ -18,6 +18,7 @@ from bayesprop.estimators.stored import unfitted_to_stored
 from bayesprop.model.fit_report import FitReport
 from bayesprop.model.method import Learned, Stored, TrainingRows
 from bayesprop.store import (
+    ModelFileError,
     believing,
     estimator_from_stored,
     estimator_to_stored,
@@ -90,7 +91,12 @@ class Checkpoint:
         """Return the last round, None where there was none; ValueError if not of these settings."""
         if not self.path.exists():
             return None
-        stored = read_sealed(self.path)
+        try:
+            stored = read_sealed(self.path)
+        except ModelFileError as error:
+            raise ValueError(
+                f"checkpoint: {error}; or delete it, and the fit begins anew"
+            ) from error
         if stored.header.get("kind") != _KIND:
             raise ValueError(f"checkpoint {self.path} is another file: name one of its own")
         with believing(f"checkpoint {self.path} is damaged: delete it"):

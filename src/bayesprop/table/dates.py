@@ -142,7 +142,7 @@ def form_of(series: pl.Series) -> str | None:
 
 def check_dates(text: pl.Series) -> None:
     """Refuse text that holds dates but for some values, or dates of several forms."""
-    looks = text.str.contains(_DATE) | text.str.contains(_TIME_OF_DAY)
+    looks = text.str.contains("|".join((_DATE, _TIME_OF_DAY, _QUARTER)))
     n_known, n = len(text) - text.null_count(), int(looks.sum())
     if n < 2 or n < _MOSTLY * n_known:
         return
