@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from papers import compare, digit_networks, markdown
 from papers.compare import Estimate
 from papers.digit_networks import Config, Network
@@ -57,7 +55,6 @@ def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
         "validation_error": first.trace["validation_error"][first.best],
         "test_error": first.trace["test_error"][first.best],
         "last_test_error": first.trace["test_error"][-1],
-        "epoch_seconds": float(np.median(first.trace["seconds"])),
         "validation_errors": first.trace["validation_error"],
         "test_errors": first.trace["test_error"],
     }
@@ -117,7 +114,7 @@ def _other_seeds(networks: Mapping[str, Sequence[Row]]) -> str:
 
 _HEADER = (
     "network | weights | epochs | chosen epoch | validation error, % | test error, paper, % | "
-    "test error, ours, % | at the last epoch, % | averaged, % | seconds an epoch"
+    "test error, ours, % | at the last epoch, % | averaged, %"
 )
 _SEEDS_HEADER = ("network", "seeds", "validation error, %", "test error, %", "at the last epoch, %")
 _OF_SEEDS = (
@@ -147,7 +144,6 @@ def _line(row: Row, paper: dict[str, dict[str, str]]) -> list[str]:
         f"{100 * result['test_error']:.2f}",
         f"{100 * result['last_test_error']:.2f}",
         "–" if averaged is None else f"{100 * averaged:.2f}",
-        f"{result['epoch_seconds']:.3g}",
     ]
 
 
@@ -159,13 +155,12 @@ def _settings(rows: Sequence[Row]) -> str:
         f"Data: {config['dataset']}. Steps fall to zero along a cosine. Plain networks: SGD, step "
         f"{config['sgd_step']:g}, momentum {config['momentum']:g}. Dropout: half of the hidden "
         "units, a fifth of the inputs. DropConnect: half of the weights, one mask a batch. Bayes "
-        f"by Backprop: Adam, step {config['bbb_step']:g}, {config['n_samples']} draw a step, "
-        f"{config['kl_weights']} KL weights, standard deviations from {config['init_std']:g}; "
-        f"mixture prior ({config['share']:g}, {config['wide_std']:g}, "
+        f"by Backprop: Adam, step {config['bbb_step']:g}, {config['n_samples']} draws of the "
+        f"weights a step, {config['kl_weights']} KL weights, standard deviations from "
+        f"{config['init_std']:g}; mixture prior ({config['share']:g}, {config['wide_std']:g}, "
         f"{config['narrow_std']:.2g}), normal prior N(0, {config['prior_std']:g}²). "
         f"{digit_networks.LOCAL}: the same mixture and draws of activations, a row its own, in the "
-        "place of draws of weights, a batch its own (Kingma, Salimans & Welling 2015); step "
-        f"{digit_networks.LOCAL_STEP:g}, geometric KL weights, those of the paper."
+        "place of draws of weights, a batch its own (Kingma, Salimans & Welling 2015)."
     )
 
 

@@ -21,6 +21,7 @@ NAME = "bbb-pruning"
 KIND = "bbb-mixture"
 SHARES = (0.0, 0.5, 0.75, 0.95, 0.98)
 CUT_SHARE = 0.75
+_QUANTILES = 2001
 
 
 def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
@@ -43,24 +44,18 @@ def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
     ratio = digit_networks.flat(pruning.signal_to_noise(m, std))
     return {
         "n_weights": n_weights,
-        "cut": pruning.threshold(m, std, CUT_SHARE),
-        "ratio_quantiles": np.quantile(ratio, [0.05, 0.25, 0.5, 0.75, 0.95]),
+        "ratio_quantiles": np.quantile(ratio, np.linspace(0.0, 1.0, _QUANTILES)),
         "pruned": pruned,
     }
 
 
 def draw(rows: Sequence[Row], stem: Path) -> None:
-    """Draw the ratios of the largest network, if its file is in the folder of the rows."""
+    """Draw the ratios of the largest network."""
     from papers.figures import snr_figure
 
-    config = digit_networks.config_of(rows)
-    units = max(row.cell["units"] for row in rows)
-    network = digit_networks.kept(config, KIND, units, stem.parent)
-    if network is None:
-        return
-    q = network.state.q
-    mean, std = digit_networks.flat(q.m), digit_networks.flat(mean_field.stds(q))
-    snr_figure.draw(stem, mean=mean, std=std, cut_share=CUT_SHARE)
+    for row in digit_networks.largest(rows):
+        ratio = np.asarray((row.result or {})["ratio_quantiles"])
+        snr_figure.draw(stem, ratio=ratio, cut_share=CUT_SHARE)
 
 
 def section(rows: Sequence[Row]) -> str:

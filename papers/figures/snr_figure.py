@@ -14,18 +14,15 @@ from papers.figures import save
 _N_BINS = 120
 
 
-def draw(
-    stem: Path, *, mean: Float[np.ndarray, " w"], std: Float[np.ndarray, " w"], cut_share: float
-) -> None:
+def draw(stem: Path, *, ratio: Float[np.ndarray, " q"], cut_share: float) -> None:
     """Write `<stem>.png` and `<stem>.svg`: density above, distribution below.
 
-    mean, std
-        Of the posterior of every weight. The ratio abs(mean) / std is shown in dB, 10 log10.
+    ratio
+        Quantiles of abs(mean) / std over the weights, at equal steps; shown in dB, 10 log10.
     cut_share
         Share of the weights below the cut that is marked, such as 0.75.
     """
-    least = np.finfo(np.float64).tiny
-    ratio = np.sort(10.0 * np.log10(np.maximum(np.abs(mean), least) / std))
+    ratio = 10.0 * np.log10(np.maximum(np.sort(ratio), np.finfo(np.float64).tiny))
     # A handful of weights with a mean near zero would stretch the axis without end.
     low, high = np.quantile(ratio, (0.0005, 1.0))
     density, edges = np.histogram(ratio, bins=np.linspace(low, high, _N_BINS + 1), density=True)

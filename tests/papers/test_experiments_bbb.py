@@ -97,7 +97,7 @@ def test_training_goes_on_from_its_file(tmp_path):
         ("sgd", {"momentum": 0.5}, {"bbb_step": 0.1, "narrow_std": 0.1, "units": (32, 64)}),
         ("bbb-normal", {"prior_std": 2.0}, {"sgd_step": 0.3, "share": 0.9, "n_draws": 3}),
         ("bbb-mixture", {"share": 0.9}, {"sgd_step": 0.3, "prior_std": 2.0}),
-        ("bbb-mixture-local", {"share": 0.9}, {"bbb_step": 0.3, "kl_weights": "uniform"}),
+        ("bbb-mixture-local", {"share": 0.9}, {"n_samples": 3, "prior_std": 2.0}),
     ],
 )
 def test_a_network_is_trained_anew_for_its_own_settings_alone(tmp_path, kind, own, foreign):

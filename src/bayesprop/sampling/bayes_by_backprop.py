@@ -143,12 +143,14 @@ def bayes_by_backprop(
 
         if n_samples == 1:
             return one(key)
-        first, others = (keys := jax.random.split(key, n_samples))[0], keys[1:]
+        keys = jax.random.split(key, n_samples)
+        if jax.default_backend() != "cpu":  # an accelerator waits for launches, a CPU for memory
+            return jax.tree.map(partial(jnp.mean, axis=0), jax.vmap(one)(keys))
 
         def add(total: Any, key: PRNGKeyArray) -> tuple[Any, None]:
             return jax.tree.map(jnp.add, total, one(key)), None
 
-        total, _ = jax.lax.scan(add, one(first), others)
+        total, _ = jax.lax.scan(add, one(keys[0]), keys[1:])
         return jax.tree.map(lambda part: part / n_samples, total)
 
     def update(
