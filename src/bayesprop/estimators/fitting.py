@@ -25,6 +25,7 @@ from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import COUNT, NUMBERS
 from bayesprop.model.task import Encoding, Numbers, Standardiser, check_exposures, with_log
 from bayesprop.numerics.machine import forget_when_crowded
+from bayesprop.numerics.seeds import LazyRandomState
 
 FITS_A_LOOK = 8
 """Fits after which the memory maps of compiled programs are counted, which takes milliseconds."""
@@ -146,7 +147,8 @@ def _learned(
     streams
         Whether the rows are taken once, as they come.
     """
-    rng = check_random_state(estimator.random_state)
+    seed = estimator.random_state
+    rng: Any = LazyRandomState(seed) if streams else check_random_state(seed)
     method, data = as_method_sees(estimator, rows, rng, groups)
     progress = replace(current(), verbose=getattr(estimator, "verbose", 0), cuts=[])
     how = rng, progress
