@@ -44,6 +44,20 @@ def test_a_line_is_told_from_a_constant(cli, line, tmp_path):
     assert found["plot"] == str(plot)
 
 
+def test_ordered_classes_are_compared_by_their_ranks(cli, tmp_path):
+    grades = np.repeat(["low", "mid", "high"], [30, 40, 30])
+    x = np.random.default_rng(0).normal(size=100)
+    pl.DataFrame({"x": x, "grade": grades}).write_csv(tmp_path / "grades.csv")
+    words = ("compare", tmp_path / "grades.csv", "--target", "grade", "--order", "low,mid,high")
+    more = ("--method", "logistic", "--splits", "1", "--plot", tmp_path / "grades.svg")
+    assert "RPS" in cli(*words, *more).out
+    found = cli(*words, *more, "--json").json
+    scores = {one["method"]: one["metrics"]["rps"] for one in found["methods"]}
+    # A constant with shares .3, .4, .3 expects the sum of F (1 - F) over the two cuts.
+    assert scores.pop("constant") == pytest.approx(0.42, abs=0.1)
+    assert set(scores) == {"logistic", "HistGradientBoosting"}
+
+
 def test_every_method_sees_the_same_rows_and_one_that_fails_stops_no_other(
     cli, monkeypatch, tmp_path
 ):

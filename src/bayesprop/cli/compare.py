@@ -19,6 +19,7 @@ from bayesprop.cli.settings import row_request
 from bayesprop.cli.terminal_listener import TerminalListener, limited
 from bayesprop.cli.trials import SCORES, Summary, Trial, gap, summarise_trials
 from bayesprop.metrics import is_mostly_one_class, summarise
+from bayesprop.model.task import ORDERED, classes_of
 from bayesprop.report.baselines import ConstantBaseline, FrequencyBaseline
 from bayesprop.report.peers import Plans, plans
 from bayesprop.table.division import Division
@@ -97,6 +98,8 @@ class Table(NamedTuple):
     @property
     def columns(self) -> dict[str, str]:
         """The metrics shown beside the score; no accuracy where nearly all are of a class."""
+        if self.kind.get("target_kind") == ORDERED:
+            return {"rps": "RPS", **_METRICS[CLASSIFICATION]}
         is_two = self.parts.task == CLASSIFICATION and len(np.unique(self.y)) == 2
         if is_two and is_mostly_one_class(self.y):
             return _OF_A_RARE_CLASS
@@ -181,6 +184,9 @@ def _trial(
             model = _fitted(name, parts.task, kind, train, seed, remarks)
             seconds = time.perf_counter() - started
             predictive = predict_rows(model.predict_dist, test.X, encoding, test.numbers)
+            if kind.get("target_kind") == ORDERED:
+                order = classes_of(predictive.classes, ORDERED, kind.get("order")).order
+                predictive = replace(predictive, order=order)
             return Trial(name, split, summarise(predictive, test.y), seconds, None)
     except Exception as error:  # the other methods go on
         seconds = time.perf_counter() - started
