@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
+from bayesprop.estimators.seeds import LazyRandomState
 from bayesprop.estimators.training_gaps import in_two_rounds, of_inputs
 from bayesprop.model.fit_report import CONSTANT_TARGET, ORDER_IS_NOT_LEARNT
 from bayesprop.model.input_model import KnownInputs
@@ -25,7 +26,6 @@ from bayesprop.model.target_kinds import learnt_map
 from bayesprop.model.target_maps import COUNT, NUMBERS
 from bayesprop.model.task import Encoding, Numbers, Standardiser, check_exposures, with_log
 from bayesprop.numerics.machine import forget_when_crowded
-from bayesprop.numerics.seeds import LazyRandomState
 
 FITS_A_LOOK = 8
 """Fits after which the memory maps of compiled programs are counted, which takes milliseconds."""

@@ -1,0 +1,48 @@
+"""The public names, and where they live."""
+
+from .decisions.active_learner import ActiveLearner as ActiveLearner
+from .decisions.bandits import EpsilonGreedy as EpsilonGreedy
+from .decisions.bandits import Greedy as Greedy
+from .decisions.bandits import ThompsonSampler as ThompsonSampler
+from .decisions.bandits import UpperConfidence as UpperConfidence
+from .decisions.conformal import ConformalClassifier as ConformalClassifier
+from .decisions.conformal import ConformalRegressor as ConformalRegressor
+from .decisions.durable_bandit import DurableBandit as DurableBandit
+from .estimators.batch_ep import BatchEPRegressor as BatchEPRegressor
+from .estimators.bayes_by_backprop import BayesByBackpropClassifier as BayesByBackpropClassifier
+from .estimators.bayes_by_backprop import BayesByBackpropRegressor as BayesByBackpropRegressor
+from .estimators.bayesian_mlp import BayesianMLPClassifier as BayesianMLPClassifier
+from .estimators.bayesian_mlp import BayesianMLPRegressor as BayesianMLPRegressor
+from .estimators.closed_form_vi import ClosedFormVIClassifier as ClosedFormVIClassifier
+from .estimators.closed_form_vi import ClosedFormVIRegressor as ClosedFormVIRegressor
+from .estimators.deep_ensemble import DeepEnsembleClassifier as DeepEnsembleClassifier
+from .estimators.deep_ensemble import DeepEnsembleRegressor as DeepEnsembleRegressor
+from .estimators.ebp import EBPClassifier as EBPClassifier
+from .estimators.graves_vi import GravesVIClassifier as GravesVIClassifier
+from .estimators.graves_vi import GravesVIRegressor as GravesVIRegressor
+from .estimators.laplace import LaplaceClassifier as LaplaceClassifier
+from .estimators.laplace import LaplaceRegressor as LaplaceRegressor
+from .estimators.linear_regression import BayesianLinearRegressor as BayesianLinearRegressor
+from .estimators.logistic_regression import BayesianLogisticClassifier as BayesianLogisticClassifier
+from .estimators.mc_dropout import MCDropoutClassifier as MCDropoutClassifier
+from .estimators.mc_dropout import MCDropoutRegressor as MCDropoutRegressor
+from .estimators.mcmc import MCMCClassifier as MCMCClassifier
+from .estimators.mcmc import MCMCRegressor as MCMCRegressor
+from .estimators.pbp import PBPClassifier as PBPClassifier
+from .estimators.pbp import PBPRegressor as PBPRegressor
+from .estimators.point_network import PointNetworkClassifier as PointNetworkClassifier
+from .estimators.point_network import PointNetworkRegressor as PointNetworkRegressor
+from .estimators.pruning import prune as prune
+from .model.class_predictive import ClassPredictive as ClassPredictive
+from .model.predictive import GaussianPredictive as GaussianPredictive
+from .model.predictive import MixturePredictive as MixturePredictive
+from .model.predictive import Predictive as Predictive
+from .model.progress import time_limit as time_limit
+from .scale.merging import merge as merge
+from .scale.shards import fit_shards as fit_shards
+from .table_model.from_python import fit as fit
+from .table_model.from_python import load as load
+from .table_model.model import TableModel as TableModel
+
+__version__: str
+__all__: list[str]
