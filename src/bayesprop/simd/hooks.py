@@ -31,6 +31,7 @@ so. Everything else rests on `numba.extending` and `llvmlite.ir`, which are publ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -39,7 +40,13 @@ from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.typeconv.castgraph import Conversion
-from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
+from numba.core.typing.templates import (
+    AttributeTemplate,
+    ConcreteTemplate,
+    infer_getattr,
+    infer_global,
+    signature,
+)
 
 NO_REFERENCE_COUNTS: dict[str, Any] = {"_nrt": False}
 """Options of a compiled function that allocates nothing, and whose caller holds its arrays."""
@@ -69,14 +76,29 @@ def type_operator(op: Any, result_of: dict[types.Type, types.Type]) -> None:
 
     class Template(ConcreteTemplate):
         cases = [signature(result, kind, kind) for kind, result in result_of.items()]  # noqa: RUF012
+        plain = {(k,k): signature(r,k,k) for k,r in [(types.int64, types.int64 if op.__name__ in ('add','sub','mul') else types.boolean if op.__name__ in ('lt','gt') else types.float64),(types.float64, types.boolean if op.__name__ in ('lt','gt') else types.float64)]}
         metadata = {"target": "cpu"}  # noqa: RUF012  tried before all that are for any target
 
         def apply(self, args: tuple, kws: dict) -> Any:
             """Return None where no argument is of these types: two numbers would be converted."""
+            if (f:=self.plain.get(tuple(args))): return f
             return super().apply(args, kws) if result_of.keys() & args else None
 
     register: Any = infer_global
     register(op)(Template)
+
+
+def type_attributes(kind: type[types.Type], type_of: Callable) -> None:
+    """Let numba know the type of an attribute, `type_of(value's type, name)`, None if it has not."""
+
+    class Template(AttributeTemplate):
+        key = kind
+
+        def generic_resolve(self, value: Any, attr: str) -> Any:
+            return type_of(value, attr)
+
+    register: Any = infer_getattr
+    register(Template)
 
 
 def intrinsic_function(builder: Any, kind: ir.FunctionType, name: str) -> Any:
@@ -108,8 +130,52 @@ class _Linked(JITCodeLibrary):
         pass
 
     def _finalize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if not function.is_declaration:
+                function.linkage = "linkonce_odr"
         self._finalize_dynamic_globals()
         self._finalized = True
+
+
+_PASSES = frozenset(
+    (
+        "WithLifting",
+        "InlineClosureLikes",
+        "RewriteSemanticConstants",
+        "DeadBranchPrune",
+        "RewriteDynamicRaises",
+        "MakeFunctionToJitFunction",
+        "InlineInlinables",
+        "FindLiterallyCalls",
+        "LiteralUnroll",
+        "LiteralPropagationSubPipelinePass",
+        "InlineOverloads",
+        "NopythonRewrites",
+        "NoPythonSupportedFeatureValidation",
+        "DumpParforDiagnostics",
+    )
+)
+
+
+class _Whole(JITCodeLibrary):
+    """LLVM code that is optimised once, with all that it links."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        manager, passes = self._codegen._module_pass_manager()
+        manager.run(self._final_module, passes)
+
+
+class Entry(Compiler):
+    """Compiles an entry point."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
+        if library is None:
+            library = _Whole(targetctx.codegen(), "whole")
+            library.enable_object_caching()
+        super().__init__(typingctx, targetctx, library, *rest)
 
 
 class OnlyLinked(Compiler):
@@ -119,6 +185,13 @@ class OnlyLinked(Compiler):
         library = library or _Linked(targetctx.codegen(), "linked")
         super().__init__(typingctx, targetctx, library, *rest)
         self.state.targetctx.get_executable = _unexecutable  # of a copy, for this function alone
+
+    def define_pipelines(self) -> list[Any]:
+        """Leave out the passes for what these functions do not have."""
+        (pipeline,) = super().define_pipelines()
+        pipeline.passes = [(each, why) for each, why in pipeline.passes if each.__name__ not in _PASSES]
+        pipeline.finalize()
+        return [pipeline]
 
 
 def _unexecutable(library: Any, fndesc: Any, env: Any) -> Any:

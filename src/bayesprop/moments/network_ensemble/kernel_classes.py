@@ -17,6 +17,7 @@ from bayesprop.moments.network_ensemble.kernel_network import BLOCK, backward, f
 from bayesprop.moments.network_ensemble.kernel_outputs import gather_inputs, scatter
 from bayesprop.moments.network_ensemble.kernel_softmax import N_PAIRS
 from bayesprop.simd.lanes import compiled
+from bayesprop.simd.references import reference_to
 
 _STRIDE = 7919  # between the places in the table of normals at which steps begin
 
@@ -33,6 +34,7 @@ def advance_classes(work, rules, x, y, weight, order, size, first_step, losses):
     order
         Row numbers, `size` for every step.
     """
+    work = reference_to(work)
     layers, n_blocks = work.layers, (size + BLOCK - 1) // BLOCK
     is_ordered = work.places.n_thresholds > 0
     n_places = work.normals.shape[0] - N_PAIRS * y.shape[1]
@@ -77,6 +79,7 @@ def evaluate_classes(work, x, size, n_pairs, proba, entropy):
     proba, entropy
         (n, c) and (n, 1).
     """
+    work = reference_to(work)
     layers, room, sums = work.layers, work.room, work.places.sums
     is_ordered = work.places.n_thresholds > 0
     for depth in range(layers.shape[0]):

@@ -47,6 +47,7 @@ from bayesprop.simd.lanes import (
     store,
     total,
 )
+from bayesprop.simd.references import reference_to
 
 _LOG_PI = math.log(math.pi)
 N_NUMBERS, N_SUMS = 7, 5
@@ -305,6 +306,7 @@ def advance(work, rules, x, y, weight, order, size, first_step, losses):
     order
         Row numbers, `size` for every step.
     """
+    work = reference_to(work)
     layers, n_mean, n_out = work.layers, work.places.n_mean_layers, y.shape[1]
     for s in range(losses.shape[0]):
         step = first_step + s

@@ -22,6 +22,7 @@ from bayesprop.moments.network_ensemble.kernel_network import (
 )
 from bayesprop.simd.floats import log_add_exp
 from bayesprop.simd.lanes import compiled, inlined, load_floats, spread_at, store
+from bayesprop.simd.references import reference_to
 
 
 @inlined
@@ -56,6 +57,7 @@ def evaluate(work, aside, x, size, m, v, l_m, l_v):
     m, v, l_m, l_v
         As in `NoisyOutput`, (n, o).
     """
+    work, aside = reference_to(work), reference_to(aside)
     layers, places, room, n_mean = work.layers, work.places, work.room, work.places.n_mean_layers
     mean, noise = layers[n_mean - 1], layers[layers.shape[0] - 1]
     n_units = layers[1][N_UNITS]  # not 0, of which numba would make a program of its own
