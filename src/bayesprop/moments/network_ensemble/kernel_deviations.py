@@ -30,6 +30,7 @@ from bayesprop.moments.network_ensemble.kernel_network import (
     SLOPES,
     W_M,
 )
+from bayesprop.simd.fours import plus_products, spread_four
 from bayesprop.simd.lanes import called, inlined, load_floats, spread_at, store
 
 
@@ -108,15 +109,12 @@ def _four(work, aside, layer, at, j, block, up, step):
     values, back, moved, n_out = aside.deviations, aside.back, aside.moved, layer[N_OUT]
     w, biases = at + j, at + layer[N_IN] * n_out + j
     inputs = layer[IN_M] + block * layer[IN_STEP]
-    a, b = spread_at(values, biases), spread_at(values, biases + 1)
-    c, d = spread_at(values, biases + 2), spread_at(values, biases + 3)
+    sums = spread_four(values, biases, 1)
     for i in range(layer[N_IN]):
         z = load_floats(work.room, inputs + BLOCK * i)
-        a = a + z * spread_at(values, w)
-        b = b + z * spread_at(values, w + 1)
-        c = c + z * spread_at(values, w + 2)
-        d = d + z * spread_at(values, w + 3)
+        sums = plus_products(sums, z, spread_four(values, w, 1))
         w += n_out
+    a, b, c, d = sums
     for output in range(aside.n_outputs):
         ab = a * load_floats(back, up) + b * load_floats(back, up + BLOCK)
         cd = c * load_floats(back, up + 2 * BLOCK) + d * load_floats(back, up + 3 * BLOCK)

@@ -38,6 +38,7 @@ from bayesprop.simd.floats import (
     third_quarter,
     totals,
 )
+from bayesprop.simd.fours import four_of, load_four, plus_products, spread_four, store_four
 from bayesprop.simd.lanes import FLOATS16, called, inlined, load_floats, spread_at, store
 
 BLOCK = FLOATS16.count
@@ -61,38 +62,15 @@ def _certain(work, layer, at, to_m, to_v):
     n_in, n_out = layer[N_IN], layer[N_OUT]
     m_from, q_from = layer[IN_M] + at, layer[IN_Q] + at
     for j in range(0, n_out, 4):
-        w, s, b, t = layer[W_M] + j, layer[W_S] + j, layer[B_M] + j, layer[B_S] + j
-        m0, m1 = spread_at(theta, b), spread_at(theta, b + 1)
-        m2, m3 = spread_at(theta, b + 2), spread_at(theta, b + 3)
-        v0, v1 = spread_at(derived, t), spread_at(derived, t + 1)
-        v2, v3 = spread_at(derived, t + 2), spread_at(derived, t + 3)
-        for i in range(n_in):
-            m, q = load_floats(room, m_from + BLOCK * i), load_floats(room, q_from + BLOCK * i)
-            m0 = m0 + m * spread_at(theta, w)
-            m1 = m1 + m * spread_at(theta, w + 1)
-            m2 = m2 + m * spread_at(theta, w + 2)
-            m3 = m3 + m * spread_at(theta, w + 3)
-            v0 = v0 + q * spread_at(derived, s)
-            v1 = v1 + q * spread_at(derived, s + 1)
-            v2 = v2 + q * spread_at(derived, s + 2)
-            v3 = v3 + q * spread_at(derived, s + 3)
+        w, s = layer[W_M] + j, layer[W_S] + j
+        m, v = spread_four(theta, layer[B_M] + j, 1), spread_four(derived, layer[B_S] + j, 1)
+        for i in range(0, BLOCK * n_in, BLOCK):
+            m = plus_products(m, load_floats(room, m_from + i), spread_four(theta, w, 1))
+            v = plus_products(v, load_floats(room, q_from + i), spread_four(derived, s, 1))
             w += n_out
             s += n_out
-        _store_four(room, to_m + BLOCK * j, m0, m1, m2, m3)
-        _store_four(room, to_v + BLOCK * j, v0, v1, v2, v3)
-
-
-@inlined
-def _store_four(room, at, a, b, c, d):
-    _store_four_apart(room, at, BLOCK, a, b, c, d)
-
-
-@inlined
-def _store_four_apart(room, at, step, a, b, c, d):
-    store(room, at, a)
-    store(room, at + step, b)
-    store(room, at + 2 * step, c)
-    store(room, at + 3 * step, d)
+        store_four(room, to_m + BLOCK * j, BLOCK, m)
+        store_four(room, to_v + BLOCK * j, BLOCK, v)
 
 
 @inlined
@@ -109,30 +87,16 @@ def _uncertain(work, layer, at, to_m, to_v):
     n_in, n_out = layer[N_IN], layer[N_OUT]
     m_from, v_from, q_from = layer[IN_M] + at, layer[IN_V] + at, layer[IN_Q] + at
     for j in range(0, n_out - 1, 4):
-        w, s, b, t = layer[W_M] + j, layer[W_S] + j, layer[B_M] + j, layer[B_S] + j
-        m0, m1 = spread_at(theta, b), spread_at(theta, b + 1)
-        m2, m3 = spread_at(theta, b + 2), spread_at(theta, b + 3)
-        v0, v1 = spread_at(derived, t), spread_at(derived, t + 1)
-        v2, v3 = spread_at(derived, t + 2), spread_at(derived, t + 3)
-        for i in range(n_in):
-            m, v = load_floats(room, m_from + BLOCK * i), load_floats(room, v_from + BLOCK * i)
-            q = load_floats(room, q_from + BLOCK * i)
-            m0 = m0 + m * spread_at(theta, w)
-            m1 = m1 + m * spread_at(theta, w + 1)
-            m2 = m2 + m * spread_at(theta, w + 2)
-            m3 = m3 + m * spread_at(theta, w + 3)
-            v0 = v0 + q * spread_at(derived, s)
-            v1 = v1 + q * spread_at(derived, s + 1)
-            v2 = v2 + q * spread_at(derived, s + 2)
-            v3 = v3 + q * spread_at(derived, s + 3)
-            v0 = v0 + v * spread_at(derived, w)
-            v1 = v1 + v * spread_at(derived, w + 1)
-            v2 = v2 + v * spread_at(derived, w + 2)
-            v3 = v3 + v * spread_at(derived, w + 3)
+        w, s = layer[W_M] + j, layer[W_S] + j
+        m, v = spread_four(theta, layer[B_M] + j, 1), spread_four(derived, layer[B_S] + j, 1)
+        for i in range(0, BLOCK * n_in, BLOCK):
+            m = plus_products(m, load_floats(room, m_from + i), spread_four(theta, w, 1))
+            v = plus_products(v, load_floats(room, q_from + i), spread_four(derived, s, 1))
+            v = plus_products(v, load_floats(room, v_from + i), spread_four(derived, w, 1))
             w += n_out
             s += n_out
-        _store_four(room, to_m + BLOCK * j, m0, m1, m2, m3)
-        _store_four(room, to_v + BLOCK * j, v0, v1, v2, v3)
+        store_four(room, to_m + BLOCK * j, BLOCK, m)
+        store_four(room, to_v + BLOCK * j, BLOCK, v)
     if n_out % 4 == 1:
         j = n_out - 1
         w, s, b, t = layer[W_M] + j, layer[W_S] + j, layer[B_M] + j, layer[B_S] + j
@@ -166,7 +130,7 @@ def _rectify(room, n_units, m_at, v_at, q_at, slopes):
             load_floats(room, m_at + k), load_floats(room, v_at + k)
         )
         _store_moments(room, m_at + k, v_at + k, q_at + k, m, v)
-        _store_four_apart(room, slopes + k, size, m_by_m, m_by_v, v_by_m, v_by_v)
+        store_four(room, slopes + k, size, (m_by_m, m_by_v, v_by_m, v_by_v))
 
 
 @called
@@ -181,7 +145,7 @@ def _rectify_softly(work, n_units, widths, m_at, v_at, q_at, slopes):
             spread_at(derived, widths + unit),
         )
         _store_moments(room, m_at + k, v_at + k, q_at + k, m, v)
-        _store_four_apart(room, slopes + k, size, m_by_m, m_by_v, v_by_m, v_by_v)
+        store_four(room, slopes + k, size, (m_by_m, m_by_v, v_by_m, v_by_v))
         store(room, slopes + 4 * size + k, v_by_width)
 
 
@@ -250,25 +214,17 @@ def _below(work, layer, block, to):
     from_m = layer[OUT_M] + block * layer[OUT_STEP]
     from_v = layer[OUT_V] + block * layer[OUT_STEP]
     for i in range(0, n_units, 4):
-        w0, s0 = layer[W_M] + i * n_out, layer[W_S] + i * n_out
-        w1, w2, w3 = w0 + n_out, w0 + 2 * n_out, w0 + 3 * n_out
-        s1, s2, s3 = s0 + n_out, s0 + 2 * n_out, s0 + 3 * n_out
-        a0 = 0.0 * load_floats(theta, 0)
-        a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3 = a0, a0, a0, a0, a0, a0, a0, a0, a0, a0, a0
+        w, s = layer[W_M] + i * n_out, layer[W_S] + i * n_out
+        nothing = four_of(0.0 * load_floats(theta, 0))
+        direct, by_s, by_w = nothing, nothing, nothing
         for j in range(n_out):
             m, v = load_floats(room, from_m + BLOCK * j), load_floats(room, from_v + BLOCK * j)
-            a0 = a0 + m * spread_at(theta, w0 + j)
-            a1 = a1 + m * spread_at(theta, w1 + j)
-            a2 = a2 + m * spread_at(theta, w2 + j)
-            a3 = a3 + m * spread_at(theta, w3 + j)
-            b0 = b0 + v * spread_at(derived, s0 + j)
-            b1 = b1 + v * spread_at(derived, s1 + j)
-            b2 = b2 + v * spread_at(derived, s2 + j)
-            b3 = b3 + v * spread_at(derived, s3 + j)
-            c0 = c0 + v * spread_at(derived, w0 + j)
-            c1 = c1 + v * spread_at(derived, w1 + j)
-            c2 = c2 + v * spread_at(derived, w2 + j)
-            c3 = c3 + v * spread_at(derived, w3 + j)
+            direct = plus_products(direct, m, spread_four(theta, w + j, n_out))
+            by_s = plus_products(by_s, v, spread_four(derived, s + j, n_out))
+            by_w = plus_products(by_w, v, spread_four(derived, w + j, n_out))
+        a0, a1, a2, a3 = direct
+        b0, b1, b2, b3 = by_s
+        c0, c1, c2, c3 = by_w
         _through(room, i, m_at, to, slopes, size, a0, b0, c0)
         _through(room, i + 1, m_at, to, slopes, size, a1, b1, c1)
         _through(room, i + 2, m_at, to, slopes, size, a2, b2, c2)
@@ -289,53 +245,34 @@ def backward(work, layers, block):
 def _column(work, a, a_step, b, b_step, n_blocks):
     """Products, summed over all rows, of sixteen units from a on with the unit b."""
     room = work.room
-    t0 = 0.0 * load_floats(work.theta, 0)
-    t1, t2, t3, t4, t5, t6, t7, t8 = t0, t0, t0, t0, t0, t0, t0, t0
-    t9, t10, t11, t12, t13, t14, t15 = t0, t0, t0, t0, t0, t0, t0
+    t0 = four_of(0.0 * load_floats(work.theta, 0))
+    t1, t2, t3 = t0, t0, t0
     for _ in range(n_blocks):
         y = load_floats(room, b)
-        t0 = t0 + y * load_floats(room, a)
-        t1 = t1 + y * load_floats(room, a + 1 * BLOCK)
-        t2 = t2 + y * load_floats(room, a + 2 * BLOCK)
-        t3 = t3 + y * load_floats(room, a + 3 * BLOCK)
-        t4 = t4 + y * load_floats(room, a + 4 * BLOCK)
-        t5 = t5 + y * load_floats(room, a + 5 * BLOCK)
-        t6 = t6 + y * load_floats(room, a + 6 * BLOCK)
-        t7 = t7 + y * load_floats(room, a + 7 * BLOCK)
-        t8 = t8 + y * load_floats(room, a + 8 * BLOCK)
-        t9 = t9 + y * load_floats(room, a + 9 * BLOCK)
-        t10 = t10 + y * load_floats(room, a + 10 * BLOCK)
-        t11 = t11 + y * load_floats(room, a + 11 * BLOCK)
-        t12 = t12 + y * load_floats(room, a + 12 * BLOCK)
-        t13 = t13 + y * load_floats(room, a + 13 * BLOCK)
-        t14 = t14 + y * load_floats(room, a + 14 * BLOCK)
-        t15 = t15 + y * load_floats(room, a + 15 * BLOCK)
+        t0 = plus_products(t0, y, load_four(room, a, BLOCK))
+        t1 = plus_products(t1, y, load_four(room, a + 4 * BLOCK, BLOCK))
+        t2 = plus_products(t2, y, load_four(room, a + 8 * BLOCK, BLOCK))
+        t3 = plus_products(t3, y, load_four(room, a + 12 * BLOCK, BLOCK))
         a += a_step
         b += b_step
-    return totals(t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12, t13, t14, t15)
+    return totals(t0, t1, t2, t3)
 
 
 @called
 def _square(work, a, a_step, b, b_step, n_blocks):
     """Products, summed over all rows, of four units from a on with four from b on."""
     room = work.room
-    t0 = 0.0 * load_floats(work.theta, 0)
-    t1, t2, t3, t4, t5, t6, t7, t8 = t0, t0, t0, t0, t0, t0, t0, t0
-    t9, t10, t11, t12, t13, t14, t15 = t0, t0, t0, t0, t0, t0, t0
+    t0 = four_of(0.0 * load_floats(work.theta, 0))
+    t1, t2, t3 = t0, t0, t0
     for _ in range(n_blocks):
-        x0, x1 = load_floats(room, a), load_floats(room, a + BLOCK)
-        x2, x3 = load_floats(room, a + 2 * BLOCK), load_floats(room, a + 3 * BLOCK)
-        y = load_floats(room, b)
-        t0, t4, t8, t12 = t0 + x0 * y, t4 + x1 * y, t8 + x2 * y, t12 + x3 * y
-        y = load_floats(room, b + BLOCK)
-        t1, t5, t9, t13 = t1 + x0 * y, t5 + x1 * y, t9 + x2 * y, t13 + x3 * y
-        y = load_floats(room, b + 2 * BLOCK)
-        t2, t6, t10, t14 = t2 + x0 * y, t6 + x1 * y, t10 + x2 * y, t14 + x3 * y
-        y = load_floats(room, b + 3 * BLOCK)
-        t3, t7, t11, t15 = t3 + x0 * y, t7 + x1 * y, t11 + x2 * y, t15 + x3 * y
+        others = load_four(room, b, BLOCK)
+        t0 = plus_products(t0, load_floats(room, a), others)
+        t1 = plus_products(t1, load_floats(room, a + BLOCK), others)
+        t2 = plus_products(t2, load_floats(room, a + 2 * BLOCK), others)
+        t3 = plus_products(t3, load_floats(room, a + 3 * BLOCK), others)
         a += a_step
         b += b_step
-    return totals(t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12, t13, t14, t15)
+    return totals(t0, t1, t2, t3)
 
 
 @inlined
