@@ -228,11 +228,8 @@ def emitted_by(typing: Callable) -> Callable[[Callable], Any]:
 
 
 def _loader(lanes: Lanes) -> Any:
-    @emitted_by(lambda array, index: lanes(array, index))
-    def load(call, array, index):
-        return call.lanes_at(array, index, lanes)
-
-    return load
+    typed = emitted_by(lambda array, index: lanes(array, index))
+    return typed(lambda call, array, index: call.lanes_at(array, index, lanes))
 
 
 load8, load16, load32 = _loader(LANES8), _loader(LANES16), _loader(LANES32)

@@ -42,7 +42,7 @@ def _derive(work, m_at, s_at, n):
         store(work.derived, s_at + k, exp(2.0 * load_floats(work.theta, s_at + k)))
 
 
-@inlined
+@called
 def _sum(values, at, n):
     """Sum of n of the values."""
     lanes = 0.0 * spread_at(values, at)

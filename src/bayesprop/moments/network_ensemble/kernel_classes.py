@@ -13,7 +13,7 @@ from __future__ import annotations
 from bayesprop.moments.network_ensemble import kernel_cumulative, kernel_softmax
 from bayesprop.moments.network_ensemble.kernel_adam import derive, descend, prepare, rates_of
 from bayesprop.moments.network_ensemble.kernel_member import gather
-from bayesprop.moments.network_ensemble.kernel_network import BLOCK, backward, forward, products
+from bayesprop.moments.network_ensemble.kernel_network import BLOCK, backward, forward, least, products
 from bayesprop.moments.network_ensemble.kernel_outputs import gather_inputs, scatter
 from bayesprop.moments.network_ensemble.kernel_softmax import N_PAIRS
 from bayesprop.simd.lanes import compiled
@@ -40,7 +40,7 @@ def advance_classes(work, rules, x, y, weight, order, size, first_step, losses):
     n_places = work.normals.shape[0] - N_PAIRS * y.shape[1]
     for s in range(losses.shape[0]):
         step = first_step + s
-        kl_weight = min(1.0, step / rules.n_steps / rules.kl_warm_up)
+        kl_weight = least(1.0, step / rules.n_steps / rules.kl_warm_up)
         price = 0.0
         for depth in range(layers.shape[0]):
             kl, pull = prepare(work, layers[depth], work.spreads[depth], rules)
@@ -87,7 +87,7 @@ def evaluate_classes(work, x, size, n_pairs, proba, entropy):
     if is_ordered:
         _place_thresholds(work)
     for start in range(0, x.shape[0], size):
-        n = min(size, x.shape[0] - start)
+        n = least(size, x.shape[0] - start)
         gather_inputs(work, x, start, n)
         for block in range((n + BLOCK - 1) // BLOCK):
             forward(work, layers, block)
@@ -95,6 +95,6 @@ def evaluate_classes(work, x, size, n_pairs, proba, entropy):
                 _expected_of_cumulative(work, block, n_pairs)
             else:
                 _expected_of_categorical(work, block, n_pairs)
-            first, count = start + BLOCK * block, min(BLOCK, n - BLOCK * block)
+            first, count = start + BLOCK * block, least(BLOCK, n - BLOCK * block)
             scatter(room, sums + BLOCK * proba.shape[1], proba, first, count)
             scatter(room, sums, entropy, first, count)

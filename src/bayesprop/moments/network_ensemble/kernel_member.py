@@ -34,6 +34,7 @@ from bayesprop.moments.network_ensemble.kernel_network import (
     OUT_V,
     backward,
     forward,
+    least,
     products,
 )
 from bayesprop.simd.floats import at_most, exp, log1p, log_add_exp
@@ -152,8 +153,9 @@ def _log_gamma_ratio(a):
     """
     r = 1.0 / (a + 3.0)
     shift = a * (a + 1.0) * (a + 2.0) / ((a + 0.5) * (a + 1.5) * (a + 2.5))
-    value = math.log(shift) - 0.5 * math.log(r) - r / 8.0 + r**3 / 192.0 - r**5 / 640.0
-    slope = 0.5 * r + r**2 / 8.0 - r**4 / 64.0 + r**6 / 128.0
+    r_2, r_4 = r * r, r * r * (r * r)
+    value = math.log(shift) - 0.5 * math.log(r) - r / 8.0 + r * r_2 / 192.0 - r * r_4 / 640.0
+    slope = 0.5 * r + r_2 / 8.0 - r_4 / 64.0 + r_2 * r_4 / 128.0
     slope += 1.0 / a - 1.0 / (a + 0.5)
     slope += 1.0 / (a + 1.0) - 1.0 / (a + 1.5)
     slope += 1.0 / (a + 2.0) - 1.0 / (a + 2.5)
@@ -171,14 +173,14 @@ def _constants_of_noise(work, j, rules):
     """
     theta, numbers, places = work.theta, work.numbers, work.places
     raw = float(theta[places.raw_dof + j])
-    dof = rules.least_dof + max(raw, 0.0) + math.log1p(math.exp(-abs(raw)))
+    dof = rules.least_dof + (0.0 if raw < 0.0 else raw) + math.log1p(math.exp(-abs(raw)))
     at = N_NUMBERS * j
     numbers[at] = 1.0 / dof
     numbers[at + 1] = 0.5 * (dof + 1.0)
     numbers[at + 2] = theta[places.own_log_noise + j]
     numbers[at + 3] = theta[places.log_noise + j]
     numbers[at + 4] = work.log_floor[j]
-    seen = max(dof, rules.mean_least_dof)
+    seen = rules.mean_least_dof if rules.mean_least_dof > dof else dof
     numbers[at + 5] = 1.0 / seen
     numbers[at + 6] = 0.5 * (seen + 1.0)
     ratio, slope = _log_gamma_ratio(0.5 * dof)
@@ -311,8 +313,8 @@ def advance(work, rules, x, y, weight, order, size, first_step, losses):
     for s in range(losses.shape[0]):
         step = first_step + s
         done = step / rules.n_steps
-        kl_weight = min(1.0, done / rules.kl_warm_up)
-        warmth = min(1.0, done / rules.noise_warm_up)
+        kl_weight = least(1.0, done / rules.kl_warm_up)
+        warmth = least(1.0, done / rules.noise_warm_up)
         noise_weight = 0.5 + (rules.noise_share - 0.5) * warmth
         price = 0.0
         for depth in range(layers.shape[0]):

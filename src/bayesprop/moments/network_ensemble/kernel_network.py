@@ -55,6 +55,12 @@ IN_M, IN_V, IN_Q, IN_STEP, OUT_M, OUT_V, OUT_STEP, SLOPES = 6, 7, 8, 9, 10, 11, 
 GROUPS, N_UNITS, WIDTHS, OUT_WIDTHS = 14, 15, 16, 17
 
 
+@inlined
+def least(a, b):
+    """Return the lesser of two, a where b is NaN; numba's `min` is a program for every use."""
+    return b if b < a else a
+
+
 @called
 def _certain(work, layer, at, to_m, to_v):
     """Do the first layer, whose inputs have no variance, for the block that begins at `at`."""
@@ -278,7 +284,7 @@ def _square(work, a, a_step, b, b_step, n_blocks):
 @inlined
 def _spill(few, out, at, step, n_rows, n_columns):
     """Write part of four rows of four."""
-    for row in range(min(4, n_rows)):
+    for row in range(least(4, n_rows)):
         for column in range(n_columns):
             out[at + row * step + column] = few[4 * row + column]
 
@@ -294,7 +300,7 @@ def products(work, job, n_blocks):
     few, out = work.few, work.gradient
     a, a_step, n_a, b, b_step, n_b, to = job[0], job[1], job[2], job[3], job[4], job[5], job[6]
     for j in range(0, n_b - 1, 4):
-        n_columns = min(4, n_b - j)
+        n_columns = least(4, n_b - j)
         for i in range(0, n_a, 4):
             sums = _square(work, a + BLOCK * i, a_step, b + BLOCK * j, b_step, n_blocks)
             at = to + i * n_b + j
@@ -315,5 +321,5 @@ def products(work, job, n_blocks):
                 store(out, at, sums)
             else:
                 store(few, 0, sums)
-                for k in range(min(BLOCK, n_a - i)):
+                for k in range(least(BLOCK, n_a - i)):
                     out[at + k * n_b] = few[k]

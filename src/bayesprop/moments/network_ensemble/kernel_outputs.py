@@ -19,9 +19,10 @@ from bayesprop.moments.network_ensemble.kernel_network import (
     OUT_STEP,
     OUT_V,
     forward,
+    least,
 )
 from bayesprop.simd.floats import log_add_exp
-from bayesprop.simd.lanes import compiled, inlined, load_floats, spread_at, store
+from bayesprop.simd.lanes import called, compiled, inlined, load_floats, spread_at, store
 from bayesprop.simd.references import reference_to
 
 
@@ -40,7 +41,7 @@ def gather_inputs(work, x, start, size):
             store(room, q_at + k, value * value)
 
 
-@inlined
+@called
 def scatter(room, at, out, start, n):
     """Copy the numbers of n rows of one block."""
     for r in range(n):
@@ -66,13 +67,13 @@ def evaluate(work, aside, x, size, m, v, l_m, l_v):
     for depth in range(layers.shape[0]):
         derive(work, layers[depth])
     for start in range(0, x.shape[0], size):
-        n = min(size, x.shape[0] - start)
+        n = least(size, x.shape[0] - start)
         n_blocks = (n + BLOCK - 1) // BLOCK
         gather_inputs(work, x, start, n)
         for block in range(n_blocks):
             for network in range(2):
                 forward(work, layers[:n_mean] if network == 0 else layers[n_mean:], block)
-            first, count = start + BLOCK * block, min(BLOCK, n - BLOCK * block)
+            first, count = start + BLOCK * block, least(BLOCK, n - BLOCK * block)
             if aside.z.shape[0] > 0:
                 look(room, layers[:n_mean], aside, block, first, count)
             if aside.n_deviations > 0:
@@ -88,5 +89,5 @@ def evaluate(work, aside, x, size, m, v, l_m, l_v):
         if aside.n_deviations > 0:
             deviate(work, layers[:n_mean], aside, n_blocks, n_units, start, n)
         for block in range(n_blocks):
-            first, count = start + BLOCK * block, min(BLOCK, n - BLOCK * block)
+            first, count = start + BLOCK * block, least(BLOCK, n - BLOCK * block)
             scatter(room, mean[OUT_V] + block * mean[OUT_STEP], v, first, count)
