@@ -40,20 +40,20 @@ def four_of(call, x):
     return _packed(call, [x] * 4)
 
 
-@emitted_by(lambda array, at, step: FOUR(array, types.int64, types.int64))
+@emitted_by(lambda array, at, step: FOUR(array, at, step))
 def load_four(call, array, at, step):
     """Return the lanes that begin at array[at], array[at + step] and so on."""
     return _packed(call, [call.lanes_at(array, k, FLOATS16) for k in _steps(call, at, step)])
 
 
-@emitted_by(lambda array, at, step: FOUR(array, types.int64, types.int64))
+@emitted_by(lambda array, at, step: FOUR(array, at, step))
 def spread_four(call, array, at, step):
     """Return array[at], array[at + step] and so on, each in sixteen lanes."""
     values = [call.builder.load(call.address(array, k)) for k in _steps(call, at, step)]
     return _packed(call, [in_lanes(call.builder, value, FLOATS16) for value in values])
 
 
-@emitted_by(lambda array, at, step, four: types.void(array, types.int64, types.int64, FOUR))
+@emitted_by(lambda array, at, step, four: types.void(array, at, step, four))
 def store_four(call, array, at, step, four):
     """Write lanes to array[at:], array[at + step:] and so on."""
     for k, lanes in zip(_steps(call, at, step), _unpacked(call, four), strict=True):
@@ -62,7 +62,7 @@ def store_four(call, array, at, step, four):
     return call.context.get_dummy_value()
 
 
-@emitted_by(lambda four, x, others: FOUR(FOUR, FLOATS16, FOUR))
+@emitted_by(lambda four, x, others: four(four, x, others))
 def plus_products(call, four, x, others):
     """Add to each of four the product of x with its like among others."""
     pairs = zip(_unpacked(call, four), _unpacked(call, others), strict=True)

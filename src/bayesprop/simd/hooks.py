@@ -18,12 +18,17 @@ so. Everything else rests on `numba.extending` and `llvmlite.ir`, which are publ
     A float where lanes are expected spreads to all of them. Gone: ImportError; `spread8` by hand.
 `cgutils.get_or_insert_function`
     Calls of LLVM's own functions. Gone: ImportError; `llvmlite.ir.Function`, once a module.
+`AttributeTemplate`, `infer_getattr`
+    The fields of a named tuple behind an address. Gone: ImportError; pass the tuples themselves,
+    for a fifth more of the time of a first fit.
 `JITCodeLibrary` and its `_optimize_functions`, `_optimize_final_module`, `_finalize_final_module`,
-`_finalize_dynamic_globals`, `_finalized`, `_codegen._data_layout`; `Compiler`, `get_executable`,
+`_finalize_dynamic_globals`, `_finalized`, `_codegen._data_layout`, `_codegen._module_pass_manager`,
+`enable_object_caching`; `Compiler`, the names of its passes, `get_executable`,
 `_dynfunc.make_function`
     A function that only compiled functions call is neither optimised nor made machine code by
-    itself, but with each of its callers, which they are in any case: a third of the time of a first
-    fit. Gone: ImportError, AttributeError or TypeError; let `OnlyLinked` be `Compiler`.
+    itself, but with each of its callers, which they are in any case; an entry point is optimised
+    once, with all that it calls: half of the time of a first fit. Gone: ImportError, AttributeError
+    or TypeError; let `OnlyLinked` and `Entry` be `Compiler`.
 `LoadInstr.descr`, `IRBuilder._insert`
     The coefficients of polynomials are read where they are used (`lanes.polynomial`). Gone:
     AttributeError at the first call; `builder.load`, slower.
@@ -32,10 +37,12 @@ so. Everything else rests on `numba.extending` and `llvmlite.ir`, which are publ
 from __future__ import annotations
 
 import gc
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.binding import Linkage  # pyright: ignore[reportAttributeAccessIssue]
 from numba import _dynfunc, types  # pyright: ignore[reportAttributeAccessIssue]
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
@@ -73,16 +80,25 @@ def load_lean(entry: Any) -> None:
 
 
 def type_operator(op: Any, result_of: dict[types.Type, types.Type]) -> None:
-    """Let numba know `op` on two equal types, the keys, and the type of its result."""
+    """Let numba know `op` on two equal types, the keys, and the type of its result.
+
+    On two numbers too, as numba has it, which would look for arrays first.
+    """
+    to_boolean = op in (operator.lt, operator.gt)
+    of_integers = types.float64 if op is operator.truediv else types.int64
+    of_numbers = {types.float64: types.float64, types.int64: of_integers}
+    if to_boolean:
+        of_numbers = dict.fromkeys(of_numbers, types.boolean)
+    equal = {(k, k): signature(to, k, k) for k, to in {**result_of, **of_numbers}.items()}
 
     class Template(ConcreteTemplate):
-        cases = [signature(result, kind, kind) for kind, result in result_of.items()]  # noqa: RUF012
-        plain = {(k,k): signature(r,k,k) for k,r in [(types.int64, types.int64 if op.__name__ in ('add','sub','mul') else types.boolean if op.__name__ in ('lt','gt') else types.float64),(types.float64, types.boolean if op.__name__ in ('lt','gt') else types.float64)]}
+        cases = [equal[kind, kind] for kind in result_of]  # noqa: RUF012
         metadata = {"target": "cpu"}  # noqa: RUF012  tried before all that are for any target
 
         def apply(self, args: tuple, kws: dict) -> Any:
             """Return None where no argument is of these types: two numbers would be converted."""
-            if (f:=self.plain.get(tuple(args))): return f
+            if args in equal:
+                return equal[args]
             return super().apply(args, kws) if result_of.keys() & args else None
 
     register: Any = infer_global
@@ -90,7 +106,7 @@ def type_operator(op: Any, result_of: dict[types.Type, types.Type]) -> None:
 
 
 def type_attributes(kind: type[types.Type], type_of: Callable) -> None:
-    """Let numba know the type of an attribute, `type_of(value's type, name)`, None if it has not."""
+    """Let numba know the type of an attribute, `type_of(type, name)`, or None."""
 
     class Template(AttributeTemplate):
         key = kind
@@ -132,59 +148,20 @@ class _Linked(JITCodeLibrary):
 
     def _finalize_final_module(self) -> None:
         for function in self._final_module.functions:
-            if not function.is_declaration:
-                function.linkage = "linkonce_odr"
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = "linkonce_odr"  # as numba would do to a copy for each caller
         self._finalize_dynamic_globals()
         self._finalized = True
 
 
-_PASSES = frozenset(
-    (
-        "WithLifting",
-        "InlineClosureLikes",
-        "RewriteDynamicRaises",
-        "MakeFunctionToJitFunction",
-        "InlineInlinables",
-        "FindLiterallyCalls",
-        "LiteralUnroll",
-        "LiteralPropagationSubPipelinePass",
-        "InlineOverloads",
-        "NopythonRewrites",
-        "NoPythonSupportedFeatureValidation",
-        "DumpParforDiagnostics",
-    )
-)
-
-
 class _Whole(JITCodeLibrary):
-    """LLVM code that is optimised once, with all that it links."""
+    """LLVM code that is optimised once, with all that it links; vectors are there already."""
 
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
+    _optimize_functions = _Linked._optimize_functions
 
     def _optimize_final_module(self) -> None:
         manager, passes = self._codegen._module_pass_manager(opt=1, loop_vectorize=False)
         manager.run(self._final_module, passes)
-
-
-class Entry(Compiler):
-    """Compiles an entry point."""
-
-    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
-        if library is None:
-            library = _Whole(targetctx.codegen(), "whole")
-            library.enable_object_caching()
-        super().__init__(typingctx, targetctx, library, *rest)
-
-    def compile_extra(self, func: Any) -> Any:
-        """Compile without looking for garbage, which there is little of: a tenth of the time."""
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            return super().compile_extra(func)
-        finally:
-            if collects:
-                gc.enable()
 
 
 class OnlyLinked(Compiler):
@@ -198,9 +175,26 @@ class OnlyLinked(Compiler):
     def define_pipelines(self) -> list[Any]:
         """Leave out the passes for what these functions do not have."""
         (pipeline,) = super().define_pipelines()
-        pipeline.passes = [(each, why) for each, why in pipeline.passes if each.__name__ not in _PASSES]
+        pipeline.passes = [one for one in pipeline.passes if one[0].__name__ not in _UNNEEDED]
         pipeline.finalize()
         return [pipeline]
+
+
+_UNNEEDED = frozenset(
+    (
+        "WithLifting",
+        "InlineClosureLikes",
+        "RewriteDynamicRaises",
+        "MakeFunctionToJitFunction",
+        "InlineInlinables",
+        "FindLiterallyCalls",
+        "LiteralUnroll",
+        "LiteralPropagationSubPipelinePass",
+        "InlineOverloads",
+        "NopythonRewrites",
+        "NoPythonSupportedFeatureValidation",
+    )
+)
 
 
 def _unexecutable(library: Any, fndesc: Any, env: Any) -> Any:
@@ -209,9 +203,32 @@ def _unexecutable(library: Any, fndesc: Any, env: Any) -> Any:
     return _dynfunc.make_function(fndesc.lookup_module(), name, "", 0, env, (library,))
 
 
+class Entry(Compiler):
+    """Compiles an entry point."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
+        if library is None:
+            library = _Whole(targetctx.codegen(), "whole")
+            library.enable_object_caching()
+        super().__init__(typingctx, targetctx, library, *rest)
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile without looking for garbage on the way: a fifteenth of the time."""
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile_extra(func)
+        finally:
+            if collects:
+                gc.enable()
+
+
 ONLY_LINKED: dict[str, Any] = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
     "pipeline_class": OnlyLinked,
 }
 """Options of a compiled function that only compiled functions call."""
+
+ENTRY: dict[str, Any] = {"no_cfunc_wrapper": True, "pipeline_class": Entry}
+"""Options of one that Python calls."""

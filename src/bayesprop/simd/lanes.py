@@ -53,9 +53,9 @@ def called(function: Callable) -> Any:
 def compiled(function: Callable) -> Any:
     """Compile an entry point at its first call; keep the result on disk where a folder allows."""
     try:
-        entry = _jit(cache=True, no_cfunc_wrapper=True, pipeline_class=hooks.Entry, **OPTIONS)(function)
+        entry = _jit(cache=True, **hooks.ENTRY, **OPTIONS)(function)
     except RuntimeError:  # numba found no folder that it may write to
-        return _jit(no_cfunc_wrapper=True, **OPTIONS)(function)
+        return _jit(**hooks.ENTRY, **OPTIONS)(function)
     # numba compiles anew when the file of the entry point has changed. It must do so when any file
     # of the engine has, or it would run yesterday's code.
     folder = Path(function.__code__.co_filename).parent

@@ -56,3 +56,21 @@ def reference_to(call, fields):
         address = call.builder.alloca(fields.type)
     call.builder.store(fields, address)
     return address
+
+
+def row_of(kind: Any) -> Any:
+    """Return a compiled function of a table of int64 and a number: the row's address, as a tuple.
+
+    kind
+        A NamedTuple of as many ints as the table has columns, which lie side by side.
+    """
+    row_type: Any = types.NamedUniTuple(types.int64, len(kind._fields), kind)
+
+    @emitted_by(lambda table, number: Reference(row_type)(table, number))
+    def row(call, table, number):
+        width = ir.Constant(ir.IntType(64), row_type.count)
+        address = call.address(table, call.builder.mul(number, width))
+        row_pointer = call.context.get_value_type(Reference(row_type))
+        return call.builder.bitcast(address, row_pointer)
+
+    return row

@@ -23,11 +23,13 @@ room
 few
     Room for sixteen numbers.
 layer
-    A row of a table whose columns are named below: sizes, and offsets in theta or in room.
+    A `Layer`; a network is those from `first` on that come before `end`.
 """
 # pyright: reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from bayesprop.simd.floats import (
     first_quarter,
@@ -40,19 +42,76 @@ from bayesprop.simd.floats import (
 )
 from bayesprop.simd.fours import four_of, load_four, plus_products, spread_four, store_four
 from bayesprop.simd.lanes import FLOATS16, called, inlined, load_floats, spread_at, store
+from bayesprop.simd.references import row_of
 
 BLOCK = FLOATS16.count
 PADDING = BLOCK
 
-# The columns of the table of layers. Inputs: mean, variance, second moment. OUT: slopes in the two
-# moments before the rectifier, of the last layer first these moments themselves. STEP: from block
-# to block. SLOPES: of the rectifier below this layer, of one block only. GROUPS: of the prior.
-# N_UNITS: how many of the inputs are units; behind them the last layer of the mean takes x.
-# WIDTHS: in theta, log widths of the kinks above this layer, their squares in derived; OUT_WIDTHS:
-# slopes in these squares, steps as OUT. Both -1 where there is no kink or a sharp one.
-N_IN, N_OUT, W_M, W_S, B_M, B_S = 0, 1, 2, 3, 4, 5
-IN_M, IN_V, IN_Q, IN_STEP, OUT_M, OUT_V, OUT_STEP, SLOPES = 6, 7, 8, 9, 10, 11, 12, 13
-GROUPS, N_UNITS, WIDTHS, OUT_WIDTHS = 14, 15, 16, 17
+
+class Layer(NamedTuple):
+    """A row of the table of layers: sizes, and offsets in theta or in room.
+
+    n_units
+        How many of the inputs are units; behind them the last layer of the mean takes x.
+    w_m, w_s, b_m, b_s
+        Of weights and biases.
+    in_m, in_v, in_q, in_step
+        Mean, variance and second moment of the inputs, and from block to block.
+    out_m, out_v, out_step
+        Slopes in the two moments before the rectifier; of the last layer first these moments
+        themselves.
+    slopes
+        Of the rectifier below this layer, of one block only.
+    groups
+        Of the prior.
+    widths, out_widths
+        In theta, log widths of the kinks above this layer, their squares in derived; slopes in
+        these squares, steps as those of the outputs. Both -1 where there is no kink or a sharp one.
+    """
+
+    n_in: int
+    n_out: int
+    n_units: int
+    w_m: int
+    w_s: int
+    b_m: int
+    b_s: int
+    in_m: int
+    in_v: int
+    in_q: int
+    in_step: int
+    out_m: int
+    out_v: int
+    out_step: int
+    slopes: int
+    groups: int
+    widths: int
+    out_widths: int
+
+
+class Job(NamedTuple):
+    """Units whose products with others, summed over all rows, make a table in `gradient`.
+
+    The first of them, their step from block to block and number; the same of the others; and where
+    the table begins.
+    """
+
+    a: int
+    a_step: int
+    n_a: int
+    b: int
+    b_step: int
+    n_b: int
+    to: int
+
+
+layer_at, job_at = row_of(Layer), row_of(Job)
+
+
+@inlined
+def last_layer(work):
+    """Return the last of all layers."""
+    return layer_at(work.layers, work.layers.shape[0] - 1)
 
 
 @inlined
@@ -65,11 +124,11 @@ def least(a, b):
 def _certain(work, layer, at, to_m, to_v):
     """Do the first layer, whose inputs have no variance, for the block that begins at `at`."""
     theta, derived, room = work.theta, work.derived, work.room
-    n_in, n_out = layer[N_IN], layer[N_OUT]
-    m_from, q_from = layer[IN_M] + at, layer[IN_Q] + at
+    n_in, n_out = layer.n_in, layer.n_out
+    m_from, q_from = layer.in_m + at, layer.in_q + at
     for j in range(0, n_out, 4):
-        w, s = layer[W_M] + j, layer[W_S] + j
-        m, v = spread_four(theta, layer[B_M] + j, 1), spread_four(derived, layer[B_S] + j, 1)
+        w, s = layer.w_m + j, layer.w_s + j
+        m, v = spread_four(theta, layer.b_m + j, 1), spread_four(derived, layer.b_s + j, 1)
         for i in range(0, BLOCK * n_in, BLOCK):
             m = plus_products(m, load_floats(room, m_from + i), spread_four(theta, w, 1))
             v = plus_products(v, load_floats(room, q_from + i), spread_four(derived, s, 1))
@@ -90,11 +149,11 @@ def _store_moments(room, m_at, v_at, q_at, m, v):
 def _uncertain(work, layer, at, to_m, to_v):
     """Do a layer above the first, one block."""
     theta, derived, room = work.theta, work.derived, work.room
-    n_in, n_out = layer[N_IN], layer[N_OUT]
-    m_from, v_from, q_from = layer[IN_M] + at, layer[IN_V] + at, layer[IN_Q] + at
+    n_in, n_out = layer.n_in, layer.n_out
+    m_from, v_from, q_from = layer.in_m + at, layer.in_v + at, layer.in_q + at
     for j in range(0, n_out - 1, 4):
-        w, s = layer[W_M] + j, layer[W_S] + j
-        m, v = spread_four(theta, layer[B_M] + j, 1), spread_four(derived, layer[B_S] + j, 1)
+        w, s = layer.w_m + j, layer.w_s + j
+        m, v = spread_four(theta, layer.b_m + j, 1), spread_four(derived, layer.b_s + j, 1)
         for i in range(0, BLOCK * n_in, BLOCK):
             m = plus_products(m, load_floats(room, m_from + i), spread_four(theta, w, 1))
             v = plus_products(v, load_floats(room, q_from + i), spread_four(derived, s, 1))
@@ -105,7 +164,7 @@ def _uncertain(work, layer, at, to_m, to_v):
         store_four(room, to_v + BLOCK * j, BLOCK, v)
     if n_out % 4 == 1:
         j = n_out - 1
-        w, s, b, t = layer[W_M] + j, layer[W_S] + j, layer[B_M] + j, layer[B_S] + j
+        w, s, b, t = layer.w_m + j, layer.w_s + j, layer.b_m + j, layer.b_s + j
         m_even, m_odd = spread_at(theta, b), 0.0 * spread_at(theta, b)
         q_even, q_odd, v_even, v_odd = spread_at(derived, t), m_odd, m_odd, m_odd
         for i in range(0, n_in - 1, 2):
@@ -158,36 +217,35 @@ def _rectify_softly(work, n_units, widths, m_at, v_at, q_at, slopes):
 @inlined
 def _pass_on(room, first, last, block):
     """Copy a block of inputs behind the units that the last layer takes."""
-    n_units, by = last[N_UNITS], block * first[IN_STEP]
-    x, q, to = first[IN_M] + by, first[IN_Q] + by, block * last[IN_STEP] + BLOCK * n_units
-    for k in range(0, BLOCK * (last[N_IN] - n_units), BLOCK):
+    n_units, by = last.n_units, block * first.in_step
+    x, q, to = first.in_m + by, first.in_q + by, block * last.in_step + BLOCK * n_units
+    for k in range(0, BLOCK * (last.n_in - n_units), BLOCK):
         value = load_floats(room, x + k)
-        store(room, last[IN_M] + to + k, value)
-        store(room, last[IN_V] + to + k, 0.0 * value)
-        store(room, last[IN_Q] + to + k, load_floats(room, q + k))
+        store(room, last.in_m + to + k, value)
+        store(room, last.in_v + to + k, 0.0 * value)
+        store(room, last.in_q + to + k, load_floats(room, q + k))
 
 
 @called
-def forward(work, layers, block):
-    """Send one block of rows through a network; its outputs' moments lie in OUT_M, OUT_V."""
-    last = layers.shape[0] - 1
-    for depth in range(last):
-        layer, above = layers[depth], layers[depth + 1]
-        at, to = block * layer[IN_STEP], block * above[IN_STEP]
-        to_m, to_v, to_q = above[IN_M] + to, above[IN_V] + to, above[IN_Q] + to
-        if depth == 0:
+def forward(work, first, end, block):
+    """Send one block of rows through a network; its outputs' moments lie in out_m, out_v."""
+    for depth in range(first, end - 1):
+        layer, above = layer_at(work.layers, depth), layer_at(work.layers, depth + 1)
+        at, to = block * layer.in_step, block * above.in_step
+        to_m, to_v, to_q = above.in_m + to, above.in_v + to, above.in_q + to
+        if depth == first:
             _certain(work, layer, at, to_m, to_v)
         else:
             _uncertain(work, layer, at, to_m, to_v)
-        n_units, widths, slopes = above[N_UNITS], layer[WIDTHS], above[SLOPES]
+        n_units, widths, slopes = above.n_units, layer.widths, above.slopes
         if widths < 0:
             _rectify(work.room, n_units, to_m, to_v, to_q, slopes)
         else:
             _rectify_softly(work, n_units, widths, to_m, to_v, to_q, slopes)
-    layer = layers[last]
-    _pass_on(work.room, layers[0], layer, block)
-    to = block * layer[OUT_STEP]
-    _uncertain(work, layer, block * layer[IN_STEP], layer[OUT_M] + to, layer[OUT_V] + to)
+    layer = layer_at(work.layers, end - 1)
+    _pass_on(work.room, layer_at(work.layers, first), layer, block)
+    to = block * layer.out_step
+    _uncertain(work, layer, block * layer.in_step, layer.out_m + to, layer.out_v + to)
 
 
 @inlined
@@ -215,12 +273,12 @@ def _through(room, unit, m_at, to, slopes, size, direct, by_s, by_w):
 def _below(work, layer, block, to):
     """Send one block's slopes from a layer's outputs to before the rectifier below it."""
     theta, derived, room = work.theta, work.derived, work.room
-    n_units, n_out, slopes = layer[N_UNITS], layer[N_OUT], layer[SLOPES]
-    m_at, size = layer[IN_M] + block * layer[IN_STEP], BLOCK * n_units
-    from_m = layer[OUT_M] + block * layer[OUT_STEP]
-    from_v = layer[OUT_V] + block * layer[OUT_STEP]
+    n_units, n_out, slopes = layer.n_units, layer.n_out, layer.slopes
+    m_at, size = layer.in_m + block * layer.in_step, BLOCK * n_units
+    from_m = layer.out_m + block * layer.out_step
+    from_v = layer.out_v + block * layer.out_step
     for i in range(0, n_units, 4):
-        w, s = layer[W_M] + i * n_out, layer[W_S] + i * n_out
+        w, s = layer.w_m + i * n_out, layer.w_s + i * n_out
         nothing = four_of(0.0 * load_floats(theta, 0))
         direct, by_s, by_w = nothing, nothing, nothing
         for j in range(n_out):
@@ -238,13 +296,13 @@ def _below(work, layer, block, to):
 
 
 @called
-def backward(work, layers, block):
+def backward(work, first, end, block):
     """Send one block's slopes down to the first layer's outputs."""
-    for depth in range(layers.shape[0] - 1, 0, -1):
-        under = layers[depth - 1]
-        at = block * under[OUT_STEP]
-        of_widths = under[OUT_WIDTHS] + at if under[OUT_WIDTHS] >= 0 else -1
-        _below(work, layers[depth], block, (under[OUT_M] + at, under[OUT_V] + at, of_widths))
+    for depth in range(end - 1, first, -1):
+        layer, under = layer_at(work.layers, depth), layer_at(work.layers, depth - 1)
+        at = block * under.out_step
+        of_widths = under.out_widths + at if under.out_widths >= 0 else -1
+        _below(work, layer, block, (under.out_m + at, under.out_v + at, of_widths))
 
 
 @called
@@ -291,14 +349,11 @@ def _spill(few, out, at, step, n_rows, n_columns):
 
 @called
 def products(work, job, n_blocks):
-    """Write a table of the products of some units with others, summed over all rows.
-
-    job
-        First unit of the former, their step from block to block and number; the same of the
-        latter; and where the table begins in `gradient`.
-    """
+    """Do a `Job`."""
     few, out = work.few, work.gradient
-    a, a_step, n_a, b, b_step, n_b, to = job[0], job[1], job[2], job[3], job[4], job[5], job[6]
+    a, a_step, n_a, b, b_step, n_b, to = (
+        job.a, job.a_step, job.n_a, job.b, job.b_step, job.n_b, job.to,
+    )  # fmt: skip
     for j in range(0, n_b - 1, 4):
         n_columns = least(4, n_b - j)
         for i in range(0, n_a, 4):
