@@ -6,9 +6,10 @@ so. Everything else rests on `numba.extending` and `llvmlite.ir`, which are publ
 `_nrt`
     No counting of references to arrays, which is half of the time of a small network. Gone: numba
     raises "Unrecognized options" at the first call; empty `NO_REFERENCE_COUNTS`.
-`_cache._cache_file._source_stamp`
-    An entry point is compiled anew when any file that it may be made of has changed. Gone:
-    AttributeError at import; let `recompile_when` do nothing, and empty `__pycache__` by hand.
+`_cache._cache_file`, its `_source_stamp` and `_load_index`
+    An entry point is compiled anew when any file that it may be made of has changed; whether it
+    will be is known before. Gone: AttributeError at import; let `recompile_when` do nothing, empty
+    `__pycache__` by hand, and let nothing be still to be kept.
 `_cache.load_overload`, `_load_overload`, `_guard_against_spurious_io_errors`
     Code from disk runs without the tables of functions that compiling needs, whose import takes as
     long as a first prediction. Gone: AttributeError; let `load_lean` do nothing.
@@ -66,6 +67,12 @@ SAFE: Any = Conversion.safe
 def recompile_when(entry: Any, stamp: tuple) -> None:
     """Take compiled code from disk only if it was written under the same stamp."""
     entry._cache._cache_file._source_stamp = stamp
+
+
+def is_still_to_be_kept(entry: Any) -> bool:
+    """Whether an entry point is neither compiled nor on disk, and will be there once it is."""
+    kept = getattr(entry._cache, "_cache_file", None)
+    return kept is not None and not entry.signatures and not kept._load_index()
 
 
 def load_lean(entry: Any) -> None:

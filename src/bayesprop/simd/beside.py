@@ -1,0 +1,38 @@
+"""A first fit compiles on two cores: what it ends with in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from subprocess import DEVNULL, Popen
+from typing import Any
+
+from bayesprop.numerics.machine import n_cores
+from bayesprop.simd import hooks
+
+
+@contextmanager
+def compiled_beside(entry: Any, rehearsal: str) -> Iterator[None]:
+    """Where an entry point is still to be compiled, let another process run a function meanwhile.
+
+    What that compiles is kept on disk, where this process finds it; where it fails, or nothing can
+    be kept, this one compiles in its turn.
+
+    rehearsal
+        "module:function", of no arguments.
+    """
+    if n_cores() < 2 or not hooks.is_still_to_be_kept(entry):
+        yield
+        return
+    module, _, name = rehearsal.partition(":")
+    code = f"from {module} import {name}; {name}()"
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    quiet = {"stdin": DEVNULL, "stdout": DEVNULL, "stderr": DEVNULL}
+    with Popen([sys.executable, "-c", code], env=paths, **quiet) as process:
+        try:
+            yield
+        except BaseException:
+            process.kill()
+            raise
