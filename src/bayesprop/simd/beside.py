@@ -17,22 +17,33 @@ from bayesprop.simd import hooks
 def compiled_beside(entry: Any, rehearsal: str) -> Iterator[None]:
     """Where an entry point is still to be compiled, let another process run a function meanwhile.
 
-    What that compiles is kept on disk, where this process finds it; where it fails, or nothing can
-    be kept, this one compiles in its turn.
+    What that compiles is kept on disk, where this process finds it, which waits for it; where it
+    fails, or nothing can be kept, this one compiles in its turn.
 
     rehearsal
         "module:function", of no arguments.
     """
-    if n_cores() < 2 or not hooks.is_still_to_be_kept(entry):
+    process = None
+    if n_cores() > 1 and hooks.is_still_to_be_kept(entry):
+        process = _started(rehearsal)
+    try:
         yield
-        return
+    except BaseException:
+        if process is not None:
+            process.kill()
+        raise
+    finally:
+        if process is not None:
+            process.wait()
+
+
+def _started(rehearsal: str) -> Popen | None:
+    """Start a process that looks for modules where this one does; None where there can be none."""
     module, _, name = rehearsal.partition(":")
     code = f"from {module} import {name}; {name}()"
-    paths = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    where = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     quiet = {"stdin": DEVNULL, "stdout": DEVNULL, "stderr": DEVNULL}
-    with Popen([sys.executable, "-c", code], env=paths, **quiet) as process:
-        try:
-            yield
-        except BaseException:
-            process.kill()
-            raise
+    try:
+        return Popen([sys.executable, "-c", code], env=where, **quiet)
+    except OSError:
+        return None

@@ -150,10 +150,8 @@ class _Linked(JITCodeLibrary):
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
 
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
+    def finalize(self) -> None:
+        """Leave it to an entry point to link all that it reaches."""
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == Linkage.external:
                 function.linkage = "linkonce_odr"  # as numba would do to a copy for each caller
@@ -165,6 +163,13 @@ class _Whole(JITCodeLibrary):
     """LLVM code that is optimised once, with all that it links; vectors are there already."""
 
     _optimize_functions = _Linked._optimize_functions
+
+    def add_linking_library(self, library: Any) -> None:
+        """Add it and what it calls."""
+        if library not in self._linking_libraries:
+            super().add_linking_library(library)
+            for each in library._linking_libraries:
+                self.add_linking_library(each)
 
     def _optimize_final_module(self) -> None:
         manager, passes = self._codegen._module_pass_manager(opt=1, loop_vectorize=False)
