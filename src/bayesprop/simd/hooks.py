@@ -22,10 +22,10 @@ so. Everything else rests on `numba.extending` and `llvmlite.ir`, which are publ
 `AttributeTemplate`, `infer_getattr`
     The fields of a named tuple behind an address. Gone: ImportError; pass the tuples themselves,
     for a fifth more of the time of a first fit.
-`JITCodeLibrary` and its `_optimize_functions`, `_optimize_final_module`, `_finalize_final_module`,
-`_finalize_dynamic_globals`, `_finalized`, `_codegen._data_layout`, `_codegen._module_pass_manager`,
-`enable_object_caching`; `Compiler`, the names of its passes, `get_executable`,
-`_dynfunc.make_function`
+`JITCodeLibrary` and its `finalize`, `add_linking_library`, `_linking_libraries`, `_final_module`,
+`_optimize_functions`, `_optimize_final_module`, `_finalize_dynamic_globals`, `_finalized`,
+`_codegen._data_layout`, `_codegen._module_pass_manager`, `enable_object_caching`; `Compiler`, the
+names of its passes, `get_executable`, `_dynfunc.make_function`
     A function that only compiled functions call is neither optimised nor made machine code by
     itself, but with each of its callers, which they are in any case; an entry point is optimised
     once, with all that it calls: half of the time of a first fit. Gone: ImportError, AttributeError
@@ -70,8 +70,11 @@ def recompile_when(entry: Any, stamp: tuple) -> None:
 
 
 def is_still_to_be_kept(entry: Any) -> bool:
-    """Whether an entry point is neither compiled nor on disk, and will be there once it is."""
-    kept = getattr(entry._cache, "_cache_file", None)
+    """Whether an entry point is neither compiled nor on disk, and will be there once it is.
+
+    False of a plain function.
+    """
+    kept = getattr(getattr(entry, "_cache", None), "_cache_file", None)
     return kept is not None and not entry.signatures and not kept._load_index()
 
 
