@@ -162,7 +162,8 @@ def test_a_saved_model_predicts_without_scikit_learn(are_they: bool):
 
 
 def test_predicting_from_the_command_line_loads_no_scikit_learn():
-    assert not loaded_by("import bayesprop.cli.predict") & {"jax", "sklearn", "pandas", "matplotlib"}
+    loaded = loaded_by("import bayesprop.cli.predict")
+    assert not loaded & {"jax", "sklearn", "pandas", "matplotlib"}
 
 
 def test_unknown_public_name_is_an_attribute_error():

@@ -42,7 +42,7 @@ def _started(rehearsal: str) -> Popen | None:
     module, _, name = rehearsal.partition(":")
     code = f"from {module} import {name}; {name}()"
     where = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    quiet = {"stdin": DEVNULL, "stdout": DEVNULL, "stderr": DEVNULL}
+    quiet: dict[str, Any] = {"stdin": DEVNULL, "stdout": DEVNULL, "stderr": DEVNULL}
     try:
         return Popen([sys.executable, "-c", code], env=where, **quiet)
     except OSError:

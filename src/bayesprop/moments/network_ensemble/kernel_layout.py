@@ -121,7 +121,7 @@ def _layout(
             groups, spread = _prior(priors, is_noise=is_noise, depth=depth, is_last=is_last)
             numbers = [*parts, *inputs, _step(n_below), *outputs, _step(n_above), slopes, groups]
             of_widths = -1 if is_noise or is_last else rows(n_above, 1)[0]
-            layers.append(Layer(n_below, n_above, n_units, *numbers, -1, of_widths))
+            layers.append(Layer._make([n_below, n_above, n_units, *numbers, -1, of_widths]))
             spreads.append(spread)
     of_noise = [leaf(n_out if noise_sizes[1:] else 0) for _ in range(3)]
     thresholds, n_targets = leaf(n_thresholds), n_thresholds + 1 if n_thresholds else n_out
