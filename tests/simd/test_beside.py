@@ -34,7 +34,7 @@ def sleep():
 def programs(tmp_path, monkeypatch):
     (tmp_path / "programs_of_a_test.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(beside, "n_cores", lambda: 2)
+    monkeypatch.setattr(beside, "is_core_idle", lambda: True)
     monkeypatch.delitem(sys.modules, "programs_of_a_test", raising=False)
     return importlib.import_module("programs_of_a_test")
 
@@ -47,11 +47,11 @@ def test_what_another_process_compiled_is_not_compiled_here(programs):
     assert not programs.then.stats.cache_misses
 
 
-@pytest.mark.parametrize("n_cores", [1, 2])
-def test_no_process_starts_for_one_core_or_what_is_compiled(programs, monkeypatch, n_cores):
-    if n_cores == 2:
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_no_process_starts_on_busy_cores_or_for_what_is_compiled(programs, monkeypatch, is_idle):
+    if is_idle:
         programs.first(1.0)
-    monkeypatch.setattr(beside, "n_cores", lambda: n_cores)
+    monkeypatch.setattr(beside, "is_core_idle", lambda: is_idle)
     monkeypatch.setattr(beside, "_started", lambda _: pytest.fail("a process was started"))
     with beside.compiled_beside(programs.first, "programs_of_a_test:rehearse"):
         assert programs.first(1.0) == 2.0

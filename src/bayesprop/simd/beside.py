@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from subprocess import DEVNULL, Popen
 from typing import Any
 
-from bayesprop.numerics.machine import n_cores
+from bayesprop.numerics.machine import is_core_idle
 from bayesprop.simd import hooks
 
 
 @contextmanager
 def compiled_beside(entry: Any, rehearsal: str) -> Iterator[None]:
-    """Where an entry point is still to be compiled, let another process run a function meanwhile.
+    """Where an entry point is still to be compiled, let an idle core run a function meanwhile.
 
     What that compiles is kept on disk, where this process finds it, which waits for it; where it
     fails, or nothing can be kept, this one compiles in its turn.
@@ -24,7 +24,7 @@ def compiled_beside(entry: Any, rehearsal: str) -> Iterator[None]:
         "module:function", of no arguments.
     """
     process = None
-    if n_cores() > 1 and hooks.is_still_to_be_kept(entry):
+    if hooks.is_still_to_be_kept(entry) and is_core_idle():
         process = _started(rehearsal)
     try:
         yield
