@@ -161,6 +161,11 @@ def test_a_saved_model_predicts_without_scikit_learn(are_they: bool):
     assert ("jax" in loaded) is not are_they
 
 
+def test_predicting_from_the_command_line_loads_no_scikit_learn():
+    loaded = loaded_by("import bayesprop.cli.predict")
+    assert not loaded & {"jax", "sklearn", "pandas", "matplotlib"}
+
+
 def test_unknown_public_name_is_an_attribute_error():
     import bayesprop
 

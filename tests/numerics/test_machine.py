@@ -1,6 +1,8 @@
-"""A process lives through more compilations than it has memory maps for."""
+"""A process lives through more compilations than it has memory maps for; which cores are idle."""
 
 from __future__ import annotations
+
+import os
 
 import jax
 import jax.numpy as jnp
@@ -44,3 +46,18 @@ def test_every_few_fits_look_after_it(few_maps, monkeypatch):
     for _ in range(3 * fitting.FITS_A_LOOK):
         fit(fit)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize(
+    ("cores", "load", "idle"), [(2, 0.3, True), (2, 1.4, False), (1, 0.1, False)]
+)
+def test_a_core_is_idle_that_no_work_waits_for(monkeypatch, cores, load, idle):
+    monkeypatch.setattr(machine, "n_cores", lambda: cores)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 9.0, 9.0), raising=False)
+    assert machine.is_core_idle() is idle
+
+
+def test_no_core_is_idle_where_nobody_knows(monkeypatch):
+    monkeypatch.setattr(machine, "n_cores", lambda: 64)
+    monkeypatch.delattr(os, "getloadavg", raising=False)
+    assert not machine.is_core_idle()

@@ -55,6 +55,14 @@ def n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def is_core_idle() -> bool:
+    """Whether one of these cores had nothing to do in the last minute; False where nobody knows."""
+    try:
+        return n_cores() - os.getloadavg()[0] >= 1.0
+    except (AttributeError, OSError):
+        return False
+
+
 def chunks(n_rows: int, values_a_row: int) -> list[slice]:
     """Slices of rows that keep temporary arrays within some 32 MB."""
     step = max(1, _VALUES_AT_ONCE // max(values_a_row, 1))

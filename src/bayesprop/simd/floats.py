@@ -240,10 +240,9 @@ def _folded_quarter(a, b, c, d):
 
 
 @inlined
-def totals(
-    a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, d0, d1, d2, d3
-):  # fmt: skip
-    """Return the sum over the lanes of each of sixteen, in the order of the arguments."""
+def totals(a, b, c, d):
+    """Return the sum over the lanes of each of four times four, in the order of the arguments."""
+    (a0, a1, a2, a3), (b0, b1, b2, b3), (c0, c1, c2, c3), (d0, d1, d2, d3) = a, b, c, d
     column_0, column_1 = _folded_quarter(a0, b0, c0, d0), _folded_quarter(a1, b1, c1, d1)
     column_2, column_3 = _folded_quarter(a2, b2, c2, d2), _folded_quarter(a3, b3, c3, d3)
     return _fold1(_fold2(column_0, column_1), _fold2(column_2, column_3))

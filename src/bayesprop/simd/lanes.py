@@ -53,9 +53,9 @@ def called(function: Callable) -> Any:
 def compiled(function: Callable) -> Any:
     """Compile an entry point at its first call; keep the result on disk where a folder allows."""
     try:
-        entry = _jit(cache=True, no_cfunc_wrapper=True, **OPTIONS)(function)
+        entry = _jit(cache=True, **hooks.ENTRY, **OPTIONS)(function)
     except RuntimeError:  # numba found no folder that it may write to
-        return _jit(no_cfunc_wrapper=True, **OPTIONS)(function)
+        return _jit(**hooks.ENTRY, **OPTIONS)(function)
     # numba compiles anew when the file of the entry point has changed. It must do so when any file
     # of the engine has, or it would run yesterday's code.
     folder = Path(function.__code__.co_filename).parent
@@ -142,7 +142,8 @@ def places(values: Sequence[int]) -> ir.Constant:
     return ir.Constant(ir.VectorType(_INT32, len(values)), list(values))
 
 
-def _spread(builder: ir.IRBuilder, value: Any, of: types.Type) -> Any:
+def in_lanes(builder: ir.IRBuilder, value: Any, of: types.Type) -> Any:
+    """Return a float in all lanes."""
     if not isinstance(of, Lanes):
         return value
     nothing = ir.Constant(_floats(of), ir.Undefined)
@@ -152,7 +153,7 @@ def _spread(builder: ir.IRBuilder, value: Any, of: types.Type) -> Any:
 
 def _register_cast(lanes: Lanes) -> None:
     def spread(context, builder, fromty, _toty, value):
-        return _spread(builder, context.cast(builder, value, fromty, lanes.element), lanes)
+        return in_lanes(builder, context.cast(builder, value, fromty, lanes.element), lanes)
 
     for kind in {types.float64, lanes.element}:
         lower_cast(kind, lanes)(spread)
@@ -191,6 +192,11 @@ class _Call(NamedTuple):
         index = self.context.cast(self.builder, index, self.kinds[1], types.int64)
         return self.builder.gep(data, [index])
 
+    def lanes_at(self, array: Any, index: Any, lanes: Lanes) -> Any:
+        """Return the lanes that begin at array[index]."""
+        address = self.builder.bitcast(self.address(array, index), _floats(lanes).as_pointer())
+        return self.builder.load(address, align=_ALIGNMENT[lanes.element])
+
     def bits(self, value: Any) -> Any:
         """Return the bits of the first argument as integers."""
         return self.builder.bitcast(value, _integers_of(self.kinds[0]))
@@ -214,6 +220,7 @@ def emitted_by(typing: Callable) -> Callable[[Callable], Any]:
             lambda _typingctx, a: typed(a),
             lambda _typingctx, a, b: typed(a, b),
             lambda _typingctx, a, b, c: typed(a, b, c),
+            lambda _typingctx, a, b, c, d: typed(a, b, c, d),
         )
         return intrinsic(by_arity[len(signature_of(emit).parameters) - 2])
 
@@ -221,13 +228,8 @@ def emitted_by(typing: Callable) -> Callable[[Callable], Any]:
 
 
 def _loader(lanes: Lanes) -> Any:
-    @emitted_by(lambda array, index: lanes(array, index))
-    def load(call, array, index):
-        pointer = _floats(lanes).as_pointer()
-        address = call.builder.bitcast(call.address(array, index), pointer)
-        return call.builder.load(address, align=_ALIGNMENT[lanes.element])
-
-    return load
+    typed = emitted_by(lambda array, index: lanes(array, index))
+    return typed(lambda call, array, index: call.lanes_at(array, index, lanes))
 
 
 load8, load16, load32 = _loader(LANES8), _loader(LANES16), _loader(LANES32)
@@ -258,7 +260,7 @@ def prefetch(call, array, index):
 @emitted_by(lambda _value: LANES8(types.float64))
 def spread8(call, value):
     """Return eight lanes of one float."""
-    return _spread(call.builder, value, LANES8)
+    return in_lanes(call.builder, value, LANES8)
 
 
 def _filled_by(array: Any) -> Lanes:
@@ -269,7 +271,7 @@ def _filled_by(array: Any) -> Lanes:
 def spread_at(call, array, index):
     """Return eight lanes of array[index], sixteen of a float32."""
     value = call.builder.load(call.address(array, index))
-    return _spread(call.builder, value, _filled_by(call.kinds[0]))
+    return in_lanes(call.builder, value, _filled_by(call.kinds[0]))
 
 
 @emitted_by(lambda lanes: lanes.element(lanes))
@@ -367,7 +369,7 @@ def polynomial(coefficients: Sequence[float]) -> Any:
 
         def coefficient(k: int) -> Any:
             address = builder.gep(table, [ir.Constant(_INT32, 0), ir.Constant(_INT32, k)])
-            return _spread(builder, builder.load(address), call.kinds[0])
+            return in_lanes(builder, builder.load(address), call.kinds[0])
 
         value = coefficient(len(coefficients) - 1)
         for k in reversed(range(len(coefficients) - 1)):

@@ -13,14 +13,12 @@ import numpy as np
 from bayesprop.catalogue import CLASSIFICATION
 from bayesprop.datasets import registry
 from bayesprop.decisions.thresholds import Rule, UnreachableError
-from bayesprop.scale.shards import check_combines
 from bayesprop.table.column_checks import giveaways
 from bayesprop.table.division import Division
 from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import one_line
 from bayesprop.table_model.deciding import Asked, Positive, base_rate_moved, check_two_classes
 from bayesprop.table_model.deciding import positive_of as positive_class
-from bayesprop.table_model.in_shards import learn_in_shards
 from bayesprop.table_model.judged_by import (
     is_judged_in_folds,
     judged_in_folds,
@@ -194,11 +192,15 @@ def _fit(
     estimator = make()
     refusals = (ValueError, *([TypeError] if request.settings.by_name else []))
     if request.shards is not None:
+        from bayesprop.scale.shards import check_combines
+
         with refusals_of_estimator(ValueError):
             check_combines(estimator)
     share = FITTING_BEFORE_FOLDS if in_folds else FITTING
     n_rows, learn_all = len(train.y), None
     if request.shards is not None and all_rows is None:
+        from bayesprop.table_model.in_shards import learn_in_shards
+
         learn_all = partial(learn_in_shards, request)
     if all_rows is not None and all_rows.are_learnt_by(estimator):
         n_rows = all_rows.table.n_rows - parts.counts["held_out"]

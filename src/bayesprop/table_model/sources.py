@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from bayesprop.datasets import registry
-from bayesprop.scale.all_rows import AllRows, Aside
 from bayesprop.scale.large_table import MOST_CELLS, SAMPLE_CELLS, large_table
 from bayesprop.table.division import Division, divide
 from bayesprop.table.errors import listing, one_line
@@ -19,6 +18,9 @@ from bayesprop.table.read import Check, read_table
 from bayesprop.table.values import column_of
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import FitRequest, RowRequest, learns_all_rows
+
+if TYPE_CHECKING:
+    from bayesprop.scale.all_rows import AllRows
 
 
 def read_source(
@@ -90,6 +92,8 @@ def to_learn(request: FitRequest, table: Any, read: Callable[[], pl.DataFrame]) 
         is_there = isinstance(table, str | Path) and Path(table).exists()
         return ToLearn(read() if is_there else large.whole())
     target = target_of(request, pl.DataFrame(schema=dict.fromkeys(large.columns, pl.Null)))
+    from bayesprop.scale.all_rows import AllRows, Aside
+
     aside = Aside(request.weights, request.group, request.time)
     return ToLearn(*AllRows.of(large, target.name, aside, request.seed, streams=streams))
 

@@ -22,7 +22,7 @@ from scipy import special
 
 from bayesprop.model.method import Parts
 from bayesprop.model.progress import SILENT, Progress
-from bayesprop.moments.network_ensemble import stacking
+from bayesprop.moments.network_ensemble import rehearsals, stacking
 from bayesprop.moments.network_ensemble.distinct_rows import Distinct, Rows
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.ensemble_state import members_of, stacked
@@ -245,7 +245,7 @@ def fit(
         for view in (bounded, ramps.beside)
     ]
     jobs = _jobs(kinds, views, counts, fold, settings, rng)
-    loop = Loop(advance_classes, _normals(seed, n_classes))
+    loop = Loop(advance_classes, _normals(seed, n_classes), f"{rehearsals.__name__}:of_classes")
     training = progress.part(0.0, _TRAINING, time_share=_TRAINING)
     # The first member of every family, the second of every one, and so on.
     trained = train_all(

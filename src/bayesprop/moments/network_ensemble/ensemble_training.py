@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Float32, Int
 
 from bayesprop.model.progress import SILENT, Progress
+from bayesprop.moments.network_ensemble import rehearsals
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
 from bayesprop.moments.network_ensemble.ensemble_settings import EnsembleSettings
 from bayesprop.moments.network_ensemble.ensemble_state import EnsembleState
@@ -29,6 +30,7 @@ from bayesprop.moments.network_ensemble.member import LEAST_DOF, Member, flat, u
 from bayesprop.moments.network_ensemble.student_t_bound import TILT_LIMIT
 from bayesprop.moments.network_ensemble.weight_priors import LOG_WIDTH, SHAPE, WIDTH_PRECISION
 from bayesprop.numerics.machine import n_cores
+from bayesprop.simd.beside import compiled_beside
 
 _ORDERED_AT_A_TIME = 100_000  # row numbers: starting a generator takes as long as 2000 of them
 _STEPS_AT_A_TIME = 500  # between looks at whether to stop
@@ -107,13 +109,14 @@ class Trained(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A compiled loop of training, and the normal draws that it uses."""
+    """A compiled loop of training, the normal draws that it uses, a rehearsal of what follows."""
 
     advance: Callable[..., None]
     normals: Float32[np.ndarray, " z"]
+    rehearsal: str
 
 
-OF_NUMBERS = Loop(advance, NO_NORMALS)
+OF_NUMBERS = Loop(advance, NO_NORMALS, f"{rehearsals.__name__}:of_numbers")
 
 
 class Job(NamedTuple):
@@ -306,7 +309,8 @@ def train_all(
         if going[number].has_ended:  # what it worked with is free again
             trained[number] = going.pop(number).trained(job.member)
 
-    with ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool:
+    threads = ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext()
+    with compiled_beside(loop.advance, loop.rehearsal), threads as pool:
         try:
             for block in _blocks(jobs):
                 list((map if pool is None else pool.map)(take, block))

@@ -12,18 +12,7 @@ from __future__ import annotations
 
 import math
 
-from bayesprop.moments.network_ensemble.kernel_network import (
-    B_M,
-    B_S,
-    BLOCK,
-    GROUPS,
-    N_IN,
-    N_OUT,
-    N_UNITS,
-    W_M,
-    W_S,
-    WIDTHS,
-)
+from bayesprop.moments.network_ensemble.kernel_network import BLOCK
 from bayesprop.simd.floats import exp, square_root
 from bayesprop.simd.lanes import called, inlined, load_floats, spread_at, store, total
 
@@ -42,7 +31,7 @@ def _derive(work, m_at, s_at, n):
         store(work.derived, s_at + k, exp(2.0 * load_floats(work.theta, s_at + k)))
 
 
-@inlined
+@called
 def _sum(values, at, n):
     """Sum of n of the values."""
     lanes = 0.0 * spread_at(values, at)
@@ -100,9 +89,9 @@ def _group_by_output(work, w, s, n_in, n_out, spread, shape):
 @called
 def derive(work, layer):
     """Write a layer's squares of means, variances and squared widths."""
-    n_in, n_out, widths = layer[N_IN], layer[N_OUT], layer[WIDTHS]
-    _derive(work, layer[W_M], layer[W_S], n_in * n_out)
-    _derive(work, layer[B_M], layer[B_S], n_out)
+    n_in, n_out, widths = layer.n_in, layer.n_out, layer.widths
+    _derive(work, layer.w_m, layer.w_s, n_in * n_out)
+    _derive(work, layer.b_m, layer.b_s, n_out)
     if widths >= 0:
         for k in range(widths, widths + n_out, BLOCK):
             store(work.derived, k, exp(2.0 * load_floats(work.theta, k)))
@@ -125,13 +114,13 @@ def prepare(work, layer, spread, rules):
     spread
         Of the prior, as in `Priors`.
     """
-    n_in, n_out, groups, n_units = layer[N_IN], layer[N_OUT], layer[GROUPS], layer[N_UNITS]
-    w, s, b, t, n = layer[W_M], layer[W_S], layer[B_M], layer[B_S], layer[N_IN] * layer[N_OUT]
+    n_in, n_out, groups, n_units = layer.n_in, layer.n_out, layer.groups, layer.n_units
+    w, s, b, t, n = layer.w_m, layer.w_s, layer.b_m, layer.b_s, layer.n_in * layer.n_out
     shape = rules.shape
     derive(work, layer)
     price = -_sum(work.theta, s, n) - _sum(work.theta, t, n_out)
-    if layer[WIDTHS] >= 0:
-        price += _price_of_widths(work, layer[WIDTHS], n_out, rules)
+    if layer.widths >= 0:
+        price += _price_of_widths(work, layer.widths, n_out, rules)
     if groups == BY_INPUT:
         for i in range(n_in):
             row = i * n_out
@@ -184,7 +173,7 @@ def _adam(work, at, g, rates):
 def descend(work, layer, bias_pull, weight, rates, rules):
     """Move the parameters of a layer; `weight` is that of its KL in the loss."""
     gradient, pull, derived = work.gradient, work.pull, work.derived
-    w, s, b, t, n = layer[W_M], layer[W_S], layer[B_M], layer[B_S], layer[N_IN] * layer[N_OUT]
+    w, s, b, t, n = layer.w_m, layer.w_s, layer.b_m, layer.b_s, layer.n_in * layer.n_out
     cross = w + work.theta.size
     for k in range(0, n, BLOCK):
         m, var, toward_0 = (
@@ -199,13 +188,13 @@ def descend(work, layer, bias_pull, weight, rates, rules):
         _adam(work, w + k, of_m, rates)
         _adam(work, s + k, of_s, rates)
     toward_0 = weight * bias_pull
-    for k in range(0, layer[N_OUT], BLOCK):
+    for k in range(0, layer.n_out, BLOCK):
         of_m = load_floats(gradient, b + k) + toward_0 * load_floats(work.theta, b + k)
         of_s = load_floats(derived, t + k) * (2.0 * load_floats(gradient, t + k) + toward_0)
         _adam(work, b + k, of_m, rates)
         _adam(work, t + k, of_s - weight, rates)
-    if layer[WIDTHS] >= 0:
-        for k in range(layer[WIDTHS], layer[WIDTHS] + layer[N_OUT], BLOCK):
+    if layer.widths >= 0:
+        for k in range(layer.widths, layer.widths + layer.n_out, BLOCK):
             away = load_floats(work.theta, k) - rules.log_width
             of_width = 2.0 * load_floats(derived, k) * load_floats(gradient, k)
             _adam(work, k, of_width + (weight * rules.width_precision) * away, rates)

@@ -13,10 +13,19 @@ from __future__ import annotations
 from bayesprop.moments.network_ensemble import kernel_cumulative, kernel_softmax
 from bayesprop.moments.network_ensemble.kernel_adam import derive, descend, prepare, rates_of
 from bayesprop.moments.network_ensemble.kernel_member import gather
-from bayesprop.moments.network_ensemble.kernel_network import BLOCK, backward, forward, products
+from bayesprop.moments.network_ensemble.kernel_network import (
+    BLOCK,
+    backward,
+    forward,
+    job_at,
+    layer_at,
+    least,
+    products,
+)
 from bayesprop.moments.network_ensemble.kernel_outputs import gather_inputs, scatter
 from bayesprop.moments.network_ensemble.kernel_softmax import N_PAIRS
 from bayesprop.simd.lanes import compiled
+from bayesprop.simd.references import reference_to
 
 _STRIDE = 7919  # between the places in the table of normals at which steps begin
 
@@ -33,15 +42,16 @@ def advance_classes(work, rules, x, y, weight, order, size, first_step, losses):
     order
         Row numbers, `size` for every step.
     """
-    layers, n_blocks = work.layers, (size + BLOCK - 1) // BLOCK
+    work = reference_to(work)
+    n_layers, n_blocks = work.layers.shape[0], (size + BLOCK - 1) // BLOCK
     is_ordered = work.places.n_thresholds > 0
     n_places = work.normals.shape[0] - N_PAIRS * y.shape[1]
     for s in range(losses.shape[0]):
         step = first_step + s
-        kl_weight = min(1.0, step / rules.n_steps / rules.kl_warm_up)
+        kl_weight = least(1.0, step / rules.n_steps / rules.kl_warm_up)
         price = 0.0
-        for depth in range(layers.shape[0]):
-            kl, pull = prepare(work, layers[depth], work.spreads[depth], rules)
+        for depth in range(n_layers):
+            kl, pull = prepare(work, layer_at(work.layers, depth), work.spreads[depth], rules)
             work.bias_pulls[depth] = pull
             price += kl_weight * kl
         gather(work, x, y, weight, order, s * size, size)
@@ -49,19 +59,19 @@ def advance_classes(work, rules, x, y, weight, order, size, first_step, losses):
             _place_thresholds(work)
         likelihood = 0.0
         for block in range(n_blocks):
-            forward(work, layers, block)
+            forward(work, 0, n_layers, block)
             draws_at = step * _STRIDE % n_places
             if is_ordered:
                 likelihood += _cumulative(work, block, draws_at, -1.0 / size)
             else:
                 likelihood += _categorical(work, block, draws_at, -1.0 / size)
-            backward(work, layers, block)
+            backward(work, 0, n_layers, block)
         for job in range(work.jobs.shape[0]):
-            products(work, work.jobs[job], n_blocks)
+            products(work, job_at(work.jobs, job), n_blocks)
         rates = rates_of(step, rules.n_steps, rules.step_size)
-        for depth in range(layers.shape[0]):
+        for depth in range(n_layers):
             share = kl_weight / rules.n_total
-            descend(work, layers[depth], work.bias_pulls[depth], share, rates, rules)
+            descend(work, layer_at(work.layers, depth), work.bias_pulls[depth], share, rates, rules)
         if is_ordered:
             _descend_thresholds(work, -1.0 / size, rates)
         losses[s, 1] = -likelihood / size
@@ -77,21 +87,22 @@ def evaluate_classes(work, x, size, n_pairs, proba, entropy):
     proba, entropy
         (n, c) and (n, 1).
     """
-    layers, room, sums = work.layers, work.room, work.places.sums
+    work = reference_to(work)
+    n_layers, room, sums = work.layers.shape[0], work.room, work.places.sums
     is_ordered = work.places.n_thresholds > 0
-    for depth in range(layers.shape[0]):
-        derive(work, layers[depth])
+    for depth in range(n_layers):
+        derive(work, layer_at(work.layers, depth))
     if is_ordered:
         _place_thresholds(work)
     for start in range(0, x.shape[0], size):
-        n = min(size, x.shape[0] - start)
+        n = least(size, x.shape[0] - start)
         gather_inputs(work, x, start, n)
         for block in range((n + BLOCK - 1) // BLOCK):
-            forward(work, layers, block)
+            forward(work, 0, n_layers, block)
             if is_ordered:
                 _expected_of_cumulative(work, block, n_pairs)
             else:
                 _expected_of_categorical(work, block, n_pairs)
-            first, count = start + BLOCK * block, min(BLOCK, n - BLOCK * block)
+            first, count = start + BLOCK * block, least(BLOCK, n - BLOCK * block)
             scatter(room, sums + BLOCK * proba.shape[1], proba, first, count)
             scatter(room, sums, entropy, first, count)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 
 from bayesprop.moments.network_ensemble.kernel_adam import descend_plainly
-from bayesprop.moments.network_ensemble.kernel_network import BLOCK, OUT_M, OUT_STEP, OUT_V
+from bayesprop.moments.network_ensemble.kernel_network import BLOCK, last_layer
 from bayesprop.moments.network_ensemble.kernel_softmax import N_PAIRS
 from bayesprop.simd.floats import exp, log1p, square_root
 from bayesprop.simd.lanes import called, inlined, load_floats, spread_at, store, total
@@ -66,9 +66,9 @@ def outputs(work, block, draws_at, per_row):
         -1 / number of rows.
     """
     room, places, normals = work.room, work.places, work.normals
-    last, n, n_draws = work.layers[work.layers.shape[0] - 1], places.n_thresholds, 2.0 * N_PAIRS
-    to, log_gaps, counts = block * last[OUT_STEP], places.ends + n + 1, places.ends + 2 * (n + 1)
-    m_at, v_at, y_at = last[OUT_M] + to, last[OUT_V] + to, places.y + block * (n + 1) * BLOCK
+    last, n, n_draws = last_layer(work), places.n_thresholds, 2.0 * N_PAIRS
+    to, log_gaps, counts = block * last.out_step, places.ends + n + 1, places.ends + 2 * (n + 1)
+    m_at, v_at, y_at = last.out_m + to, last.out_v + to, places.y + block * (n + 1) * BLOCK
     m, std = load_floats(room, m_at), square_root(load_floats(room, v_at))
     weight, nothing = load_floats(room, places.weight + block * BLOCK), 0.0 * m
     for k in range(0, n * BLOCK, BLOCK):
@@ -122,9 +122,9 @@ def expectations(work, block, n_pairs):
         Of draws, which `normals` begin with, a number for each class; the first is the latent's.
     """
     room, places = work.room, work.places
-    last, c = work.layers[work.layers.shape[0] - 1], places.n_thresholds + 1
-    to, p_at, log_gaps = block * last[OUT_STEP], places.sums + c * BLOCK, places.ends + c
-    m, std = load_floats(room, last[OUT_M] + to), square_root(load_floats(room, last[OUT_V] + to))
+    last, c = last_layer(work), places.n_thresholds + 1
+    to, p_at, log_gaps = block * last.out_step, places.sums + c * BLOCK, places.ends + c
+    m, std = load_floats(room, last.out_m + to), square_root(load_floats(room, last.out_v + to))
     nothing, per_draw = 0.0 * m, 0.5 / n_pairs
     for k in range(0, c * BLOCK, BLOCK):
         store(room, p_at + k, nothing)

@@ -18,18 +18,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesprop.moments.network_ensemble.kernel_network import (
-    BLOCK,
-    IN_M,
-    IN_STEP,
-    N_IN,
-    N_OUT,
-    N_UNITS,
-    OUT_STEP,
-    OUT_V,
-    SLOPES,
-    W_M,
-)
+from bayesprop.moments.network_ensemble.kernel_network import BLOCK, layer_at
+from bayesprop.simd.fours import plus_products, spread_four
 from bayesprop.simd.lanes import called, inlined, load_floats, spread_at, store
 
 
@@ -77,18 +67,18 @@ def _along(a, values, w, step, inputs, at, n):
 
 
 @called
-def send_back(work, layers, aside, block, n_units):
+def send_back(work, aside, block, n_units):
     """Write B of one block, through which `forward` has just gone; n_units hidden units in all."""
-    room, theta, back, n_last = work.room, work.theta, aside.back, layers.shape[0] - 1
-    n_outputs = layers[n_last][N_OUT]
+    room, theta, back, n_last = work.room, work.theta, aside.back, work.places.n_mean_layers - 1
+    n_outputs = layer_at(work.layers, n_last).n_out
     for output in range(n_outputs):
         at = (block * n_outputs + output + 1) * n_units * BLOCK
         for depth in range(n_last, 0, -1):
-            layer, above = layers[depth], at
-            n_below, n_out = layer[N_UNITS], layer[N_OUT]
+            layer, above = layer_at(work.layers, depth), at
+            n_below, n_out = layer.n_units, layer.n_out
             at -= n_below * BLOCK
             for i in range(n_below):
-                w, slope = layer[W_M] + i * n_out, load_floats(room, layer[SLOPES] + BLOCK * i)
+                w, slope = layer.w_m + i * n_out, load_floats(room, layer.slopes + BLOCK * i)
                 if depth == n_last:
                     total = 0.0 * slope + spread_at(theta, w + output)
                 else:
@@ -105,18 +95,15 @@ def _four(work, aside, layer, at, j, block, up, step):
     up, step
         Where B of the first of the four lies for the first output, and from output to output.
     """
-    values, back, moved, n_out = aside.deviations, aside.back, aside.moved, layer[N_OUT]
-    w, biases = at + j, at + layer[N_IN] * n_out + j
-    inputs = layer[IN_M] + block * layer[IN_STEP]
-    a, b = spread_at(values, biases), spread_at(values, biases + 1)
-    c, d = spread_at(values, biases + 2), spread_at(values, biases + 3)
-    for i in range(layer[N_IN]):
+    values, back, moved, n_out = aside.deviations, aside.back, aside.moved, layer.n_out
+    w, biases = at + j, at + layer.n_in * n_out + j
+    inputs = layer.in_m + block * layer.in_step
+    sums = spread_four(values, biases, 1)
+    for i in range(layer.n_in):
         z = load_floats(work.room, inputs + BLOCK * i)
-        a = a + z * spread_at(values, w)
-        b = b + z * spread_at(values, w + 1)
-        c = c + z * spread_at(values, w + 2)
-        d = d + z * spread_at(values, w + 3)
+        sums = plus_products(sums, z, spread_four(values, w, 1))
         w += n_out
+    a, b, c, d = sums
     for output in range(aside.n_outputs):
         ab = a * load_floats(back, up) + b * load_floats(back, up + BLOCK)
         cd = c * load_floats(back, up + 2 * BLOCK) + d * load_floats(back, up + 3 * BLOCK)
@@ -128,9 +115,9 @@ def _four(work, aside, layer, at, j, block, up, step):
 @inlined
 def _one(work, aside, layer, at, j, block, up, step):
     """Do so with one unit."""
-    n_out, inputs = layer[N_OUT], layer[IN_M] + block * layer[IN_STEP]
-    a = spread_at(aside.deviations, at + layer[N_IN] * n_out + j)
-    a = _along(a, aside.deviations, at + j, n_out, work.room, inputs, layer[N_IN])
+    n_out, inputs = layer.n_out, layer.in_m + block * layer.in_step
+    a = spread_at(aside.deviations, at + layer.n_in * n_out + j)
+    a = _along(a, aside.deviations, at + j, n_out, work.room, inputs, layer.n_in)
     for output in range(aside.n_outputs):
         to = (block * aside.n_outputs + output) * BLOCK
         moved = load_floats(aside.moved, to) + a * load_floats(aside.back, up)
@@ -139,33 +126,33 @@ def _one(work, aside, layer, at, j, block, up, step):
 
 
 @called
-def deviate(work, layers, aside, n_blocks, n_units, first, count):
+def deviate(work, aside, n_blocks, n_units, first, count):
     """Replace the variances of the outputs of a batch by the sums of their squared moves.
 
-    layers
-        Of the mean network, with n_units in all, through which `forward` and `send_back` have sent
-        the blocks.
+    n_units
+        Of the mean network, through which `forward` and `send_back` have sent the blocks.
     first, count
         Of the batch's rows.
     """
     room, moved, far, n_outputs = work.room, aside.moved, aside.far, aside.n_outputs
-    n_last, step = layers.shape[0] - 1, n_units * BLOCK
-    last = layers[n_last]
+    n_last, step = work.places.n_mean_layers - 1, n_units * BLOCK
+    last = layer_at(work.layers, n_last)
     for block in range(n_blocks):
         for k in range(0, n_outputs * BLOCK, BLOCK):
-            variances = last[OUT_V] + block * last[OUT_STEP]
+            variances = last.out_v + block * last.out_step
             store(room, variances + k, 0.0 * load_floats(work.theta, 0))
     for k in range(aside.n_deviations):
-        behind = (k + 1) * aside.n_weights - (last[N_IN] + 1) * n_outputs
+        behind = (k + 1) * aside.n_weights - (last.n_in + 1) * n_outputs
         for block in range(n_blocks):
-            inputs = last[IN_M] + block * last[IN_STEP]
+            inputs = last.in_m + block * last.in_step
             for j in range(n_outputs):
-                a = spread_at(aside.deviations, behind + last[N_IN] * n_outputs + j)
-                a = _along(a, aside.deviations, behind + j, n_outputs, room, inputs, last[N_IN])
+                a = spread_at(aside.deviations, behind + last.n_in * n_outputs + j)
+                a = _along(a, aside.deviations, behind + j, n_outputs, room, inputs, last.n_in)
                 store(moved, (block * n_outputs + j) * BLOCK, a)
         at, unit = k * aside.n_weights, 0
         for depth in range(n_last):
-            layer, n_out = layers[depth], layers[depth][N_OUT]
+            layer = layer_at(work.layers, depth)
+            n_out = layer.n_out
             whole = n_out - n_out % 4
             for j in range(0, whole, 4):
                 for block in range(n_blocks):
@@ -175,10 +162,10 @@ def deviate(work, layers, aside, n_blocks, n_units, first, count):
                 for block in range(n_blocks):
                     up = (block * n_outputs * n_units + unit + j) * BLOCK
                     _one(work, aside, layer, at, j, block, up, step)
-            at += (layer[N_IN] + 1) * n_out
+            at += (layer.n_in + 1) * n_out
             unit += n_out
         for block in range(n_blocks):
-            variances = last[OUT_V] + block * last[OUT_STEP]
+            variances = last.out_v + block * last.out_step
             for j in range(n_outputs):
                 move = load_floats(moved, (block * n_outputs + j) * BLOCK)
                 square = load_floats(room, variances + BLOCK * j) + move * move
@@ -190,14 +177,14 @@ def deviate(work, layers, aside, n_blocks, n_units, first, count):
 
 
 @called
-def look(room, layers, aside, block, first, count):
+def look(work, aside, block, first, count):
     """Write what the hidden units of the mean network say of a block of rows."""
-    unit = 0
-    for depth in range(1, layers.shape[0]):
-        layer = layers[depth]
-        values = layer[IN_M] + block * layer[IN_STEP]
-        for i in range(layer[N_UNITS]):
+    room, unit = work.room, 0
+    for depth in range(1, work.places.n_mean_layers):
+        layer = layer_at(work.layers, depth)
+        values = layer.in_m + block * layer.in_step
+        for i in range(layer.n_units):
             for r in range(count):
                 aside.z[first + r, unit] = room[values + BLOCK * i + r]
-                aside.gains[first + r, unit] = room[layer[SLOPES] + BLOCK * i + r]
+                aside.gains[first + r, unit] = room[layer.slopes + BLOCK * i + r]
             unit += 1

@@ -11,12 +11,7 @@ from jaxtyping import Float, Float32, Int
 
 from bayesprop.moments.network_ensemble.kernel_adam import BY_INPUT, BY_MATRIX, BY_OUTPUT, FIXED
 from bayesprop.moments.network_ensemble.kernel_member import N_NUMBERS, N_SUMS, Places, Work
-from bayesprop.moments.network_ensemble.kernel_network import (
-    BLOCK,
-    N_OUT,
-    OUT_WIDTHS,
-    WIDTHS,
-)
+from bayesprop.moments.network_ensemble.kernel_network import BLOCK, Job, Layer
 from bayesprop.moments.network_ensemble.member import Member
 from bayesprop.moments.network_ensemble.weight_priors import Priors
 from bayesprop.simd.lanes import aligned_parts, aligned_zeros, round_up
@@ -126,12 +121,12 @@ def _layout(
             groups, spread = _prior(priors, is_noise=is_noise, depth=depth, is_last=is_last)
             numbers = [*parts, *inputs, _step(n_below), *outputs, _step(n_above), slopes, groups]
             of_widths = -1 if is_noise or is_last else rows(n_above, 1)[0]
-            layers.append([n_below, n_above, *numbers, n_units, -1, of_widths])
+            layers.append(Layer._make([n_below, n_above, n_units, *numbers, -1, of_widths]))
             spreads.append(spread)
     of_noise = [leaf(n_out if noise_sizes[1:] else 0) for _ in range(3)]
     thresholds, n_targets = leaf(n_thresholds), n_thresholds + 1 if n_thresholds else n_out
-    for layer in layers[: len(mean_sizes) - 2]:
-        layer[WIDTHS] = leaf(layer[N_OUT])
+    for k, layer in enumerate(layers[: len(mean_sizes) - 2]):
+        layers[k] = layer._replace(widths=leaf(layer.n_out))
     theta.take(4 * max(*mean_sizes, *noise_sizes) + BLOCK)  # looked at, never used
     ones = room.take(BLOCK)
     places = Places(
@@ -164,16 +159,18 @@ def _prior(priors: Priors, *, is_noise: bool, depth: int, is_last: bool) -> tupl
     return BY_OUTPUT if is_last else BY_INPUT if depth == 0 else BY_MATRIX, priors.mean
 
 
-def _jobs(layer: list[int], ones: int, behind: int) -> list[list[int]]:
+def _jobs(layer: Layer, ones: int, behind: int) -> list[Job]:
     """List what `products` has to do for the slopes of a layer."""
-    n_in, n_out, w_m, w_s, b_m, b_s, m, v, q, step, g_m, g_v, above = layer[:13]
+    inputs, outputs, one = (layer.in_step, layer.n_in), (layer.out_step, layer.n_out), (ones, 0, 1)
+    m, v, q = ((at, *inputs) for at in (layer.in_m, layer.in_v, layer.in_q))
+    of_m, of_v = ((at, *outputs) for at in (layer.out_m, layer.out_v))
     jobs = [
-        [m, step, n_in, g_m, above, n_out, w_m],
-        [q, step, n_in, g_v, above, n_out, w_s],
-        [g_m, above, n_out, ones, 0, 1, b_m],
-        [g_v, above, n_out, ones, 0, 1, b_s],
+        Job(*m, *of_m, layer.w_m),
+        Job(*q, *of_v, layer.w_s),
+        Job(*of_m, *one, layer.b_m),
+        Job(*of_v, *one, layer.b_s),
     ]
-    if layer[WIDTHS] >= 0:
-        jobs.append([layer[OUT_WIDTHS], above, n_out, ones, 0, 1, layer[WIDTHS]])
-    is_first = v == m
-    return jobs if is_first else [*jobs, [v, step, n_in, g_v, above, n_out, behind + w_m]]
+    if layer.widths >= 0:
+        jobs.append(Job(layer.out_widths, *outputs, *one, layer.widths))
+    is_first = layer.in_v == layer.in_m
+    return jobs if is_first else [*jobs, Job(*v, *of_v, behind + layer.w_m)]

@@ -25,15 +25,12 @@ from bayesprop.moments.network_ensemble.kernel_adam import (
 )
 from bayesprop.moments.network_ensemble.kernel_network import (
     BLOCK,
-    IN_M,
-    IN_Q,
-    IN_STEP,
-    N_OUT,
-    OUT_M,
-    OUT_STEP,
-    OUT_V,
     backward,
     forward,
+    job_at,
+    last_layer,
+    layer_at,
+    least,
     products,
 )
 from bayesprop.simd.floats import at_most, exp, log1p, log_add_exp
@@ -47,6 +44,7 @@ from bayesprop.simd.lanes import (
     store,
     total,
 )
+from bayesprop.simd.references import reference_to
 
 _LOG_PI = math.log(math.pi)
 N_NUMBERS, N_SUMS = 7, 5
@@ -57,11 +55,11 @@ class Work(NamedTuple):
     """All that a member needs between calls and within a step.
 
     layers
-        Of the mean network, then of the noise network; columns as in `kernel_network`.
+        Each a `Layer`; of the mean network, then of the noise network.
     spreads
         Of the priors of these layers' weights: variances times the fan-in, see `Priors`.
     jobs
-        What `products` has to do.
+        What `products` has to do, each a `Job`.
     places
         See the `Places` below.
     numbers
@@ -124,9 +122,9 @@ class Rules(NamedTuple):
 @called
 def gather(work, x, y, weight, order, start, size):
     """Copy a batch; rows of sixteen lanes, those that are too many stay 0."""
-    room, layer, places = work.room, work.layers[0], work.places
+    room, layer, places = work.room, layer_at(work.layers, 0), work.places
     n_in, n_out = x.shape[1], y.shape[1]
-    x_at, x_step, q_at = layer[IN_M], layer[IN_STEP], layer[IN_Q]
+    x_at, x_step, q_at = layer.in_m, layer.in_step, layer.in_q
     for r in range(size):
         row, block, lane = order[start + r], r // BLOCK, r % BLOCK
         at = x_at + block * x_step + lane
@@ -151,8 +149,9 @@ def _log_gamma_ratio(a):
     """
     r = 1.0 / (a + 3.0)
     shift = a * (a + 1.0) * (a + 2.0) / ((a + 0.5) * (a + 1.5) * (a + 2.5))
-    value = math.log(shift) - 0.5 * math.log(r) - r / 8.0 + r**3 / 192.0 - r**5 / 640.0
-    slope = 0.5 * r + r**2 / 8.0 - r**4 / 64.0 + r**6 / 128.0
+    r_2, r_4 = r * r, r * r * (r * r)
+    value = math.log(shift) - 0.5 * math.log(r) - r / 8.0 + r * r_2 / 192.0 - r * r_4 / 640.0
+    slope = 0.5 * r + r_2 / 8.0 - r_4 / 64.0 + r_2 * r_4 / 128.0
     slope += 1.0 / a - 1.0 / (a + 0.5)
     slope += 1.0 / (a + 1.0) - 1.0 / (a + 1.5)
     slope += 1.0 / (a + 2.0) - 1.0 / (a + 2.5)
@@ -170,14 +169,14 @@ def _constants_of_noise(work, j, rules):
     """
     theta, numbers, places = work.theta, work.numbers, work.places
     raw = float(theta[places.raw_dof + j])
-    dof = rules.least_dof + max(raw, 0.0) + math.log1p(math.exp(-abs(raw)))
+    dof = rules.least_dof + (0.0 if raw < 0.0 else raw) + math.log1p(math.exp(-abs(raw)))
     at = N_NUMBERS * j
     numbers[at] = 1.0 / dof
     numbers[at + 1] = 0.5 * (dof + 1.0)
     numbers[at + 2] = theta[places.own_log_noise + j]
     numbers[at + 3] = theta[places.log_noise + j]
     numbers[at + 4] = work.log_floor[j]
-    seen = max(dof, rules.mean_least_dof)
+    seen = rules.mean_least_dof if rules.mean_least_dof > dof else dof
     numbers[at + 5] = 1.0 / seen
     numbers[at + 6] = 0.5 * (seen + 1.0)
     ratio, slope = _log_gamma_ratio(0.5 * dof)
@@ -215,13 +214,13 @@ def _outputs(work, block, noise_weight, tilt_limit, per_row):
         -1 / number of rows.
     """
     room, numbers, places = work.room, work.numbers, work.places
-    mean, noise = work.layers[places.n_mean_layers - 1], work.layers[work.layers.shape[0] - 1]
-    to, n_out = block * mean[OUT_STEP], mean[N_OUT]
+    mean, noise = layer_at(work.layers, places.n_mean_layers - 1), last_layer(work)
+    to, n_out = block * mean.out_step, mean.n_out
     weight = load_floats(room, places.weight + block * BLOCK)
     share_of_row = per_row * weight
     for j in range(n_out):
-        m_at, v_at = mean[OUT_M] + to + BLOCK * j, mean[OUT_V] + to + BLOCK * j
-        h_m_at, h_v_at = noise[OUT_M] + to + BLOCK * j, noise[OUT_V] + to + BLOCK * j
+        m_at, v_at = mean.out_m + to + BLOCK * j, mean.out_v + to + BLOCK * j
+        h_m_at, h_v_at = noise.out_m + to + BLOCK * j, noise.out_v + to + BLOCK * j
         h_m, h_v = load_floats(room, h_m_at), load_floats(room, h_v_at)
         error = load_floats(room, m_at) - load_floats(room, places.y + (block * n_out + j) * BLOCK)
         at, sums = N_NUMBERS * j, places.sums + N_SUMS * BLOCK * j
@@ -268,7 +267,7 @@ def _slopes_of_noise(work, j, weights, constant_slope, per_row):
 @called
 def _both_networks(work, order, start, x, y, weight, size, noise_weight, rules):
     """Write the slopes of the data's share of the loss; that share of the two networks."""
-    room, places, layers = work.room, work.places, work.layers
+    room, places, n_layers = work.room, work.places, work.layers.shape[0]
     n_mean, n_out = places.n_mean_layers, y.shape[1]
     n_blocks = (size + BLOCK - 1) // BLOCK
     per_row = -1.0 / size
@@ -279,13 +278,13 @@ def _both_networks(work, order, start, x, y, weight, size, noise_weight, rules):
     for j in range(n_out):
         _constants_of_noise(work, j, rules)
     for block in range(n_blocks):
-        for network in range(2):
-            forward(work, layers[:n_mean] if network == 0 else layers[n_mean:], block)
+        forward(work, 0, n_mean, block)
+        forward(work, n_mean, n_layers, block)
         _outputs(work, block, noise_weight, rules.tilt_limit, per_row)
-        for network in range(2):
-            backward(work, layers[:n_mean] if network == 0 else layers[n_mean:], block)
+        backward(work, 0, n_mean, block)
+        backward(work, n_mean, n_layers, block)
     for job in range(work.jobs.shape[0]):
-        products(work, work.jobs[job], n_blocks)
+        products(work, job_at(work.jobs, job), n_blocks)
     weights, of_mean, of_noise = 0.0, 0.0, 0.0
     for r in range(size):
         weights += room[places.weight + r]
@@ -305,26 +304,27 @@ def advance(work, rules, x, y, weight, order, size, first_step, losses):
     order
         Row numbers, `size` for every step.
     """
-    layers, n_mean, n_out = work.layers, work.places.n_mean_layers, y.shape[1]
+    work = reference_to(work)
+    n_layers, n_mean, n_out = work.layers.shape[0], work.places.n_mean_layers, y.shape[1]
     for s in range(losses.shape[0]):
         step = first_step + s
         done = step / rules.n_steps
-        kl_weight = min(1.0, done / rules.kl_warm_up)
-        warmth = min(1.0, done / rules.noise_warm_up)
+        kl_weight = least(1.0, done / rules.kl_warm_up)
+        warmth = least(1.0, done / rules.noise_warm_up)
         noise_weight = 0.5 + (rules.noise_share - 0.5) * warmth
         price = 0.0
-        for depth in range(layers.shape[0]):
+        for depth in range(n_layers):
             share = kl_weight if depth < n_mean else 1.0
-            kl, pull = prepare(work, layers[depth], work.spreads[depth], rules)
+            kl, pull = prepare(work, layer_at(work.layers, depth), work.spreads[depth], rules)
             work.bias_pulls[depth] = pull
             price += share * kl
         of_mean, of_noise = _both_networks(
             work, order, s * size, x, y, weight, size, noise_weight, rules
         )
         rates = rates_of(step, rules.n_steps, rules.step_size)
-        for depth in range(layers.shape[0]):
+        for depth in range(n_layers):
             share = (kl_weight if depth < n_mean else 1.0) / rules.n_total
-            descend(work, layers[depth], work.bias_pulls[depth], share, rates, rules)
+            descend(work, layer_at(work.layers, depth), work.bias_pulls[depth], share, rates, rules)
         for at in (work.places.log_noise, work.places.own_log_noise, work.places.raw_dof):
             descend_plainly(work, at, n_out, rates)
         losses[s, 0] = of_mean + of_noise + price / rules.n_total

@@ -23,11 +23,13 @@ room
 few
     Room for sixteen numbers.
 layer
-    A row of a table whose columns are named below: sizes, and offsets in theta or in room.
+    A `Layer`; a network is those from `first` on that come before `end`.
 """
 # pyright: reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from bayesprop.simd.floats import (
     first_quarter,
@@ -38,61 +40,102 @@ from bayesprop.simd.floats import (
     third_quarter,
     totals,
 )
+from bayesprop.simd.fours import four_of, load_four, plus_products, spread_four, store_four
 from bayesprop.simd.lanes import FLOATS16, called, inlined, load_floats, spread_at, store
+from bayesprop.simd.references import row_of
 
 BLOCK = FLOATS16.count
 PADDING = BLOCK
 
-# The columns of the table of layers. Inputs: mean, variance, second moment. OUT: slopes in the two
-# moments before the rectifier, of the last layer first these moments themselves. STEP: from block
-# to block. SLOPES: of the rectifier below this layer, of one block only. GROUPS: of the prior.
-# N_UNITS: how many of the inputs are units; behind them the last layer of the mean takes x.
-# WIDTHS: in theta, log widths of the kinks above this layer, their squares in derived; OUT_WIDTHS:
-# slopes in these squares, steps as OUT. Both -1 where there is no kink or a sharp one.
-N_IN, N_OUT, W_M, W_S, B_M, B_S = 0, 1, 2, 3, 4, 5
-IN_M, IN_V, IN_Q, IN_STEP, OUT_M, OUT_V, OUT_STEP, SLOPES = 6, 7, 8, 9, 10, 11, 12, 13
-GROUPS, N_UNITS, WIDTHS, OUT_WIDTHS = 14, 15, 16, 17
+
+class Layer(NamedTuple):
+    """A row of the table of layers: sizes, and offsets in theta or in room.
+
+    n_units
+        How many of the inputs are units; behind them the last layer of the mean takes x.
+    w_m, w_s, b_m, b_s
+        Of weights and biases.
+    in_m, in_v, in_q, in_step
+        Mean, variance and second moment of the inputs, and from block to block.
+    out_m, out_v, out_step
+        Slopes in the two moments before the rectifier; of the last layer first these moments
+        themselves.
+    slopes
+        Of the rectifier below this layer, of one block only.
+    groups
+        Of the prior.
+    widths, out_widths
+        In theta, log widths of the kinks above this layer, their squares in derived; slopes in
+        these squares, steps as those of the outputs. Both -1 where there is no kink or a sharp one.
+    """
+
+    n_in: int
+    n_out: int
+    n_units: int
+    w_m: int
+    w_s: int
+    b_m: int
+    b_s: int
+    in_m: int
+    in_v: int
+    in_q: int
+    in_step: int
+    out_m: int
+    out_v: int
+    out_step: int
+    slopes: int
+    groups: int
+    widths: int
+    out_widths: int
+
+
+class Job(NamedTuple):
+    """Units whose products with others, summed over all rows, make a table in `gradient`.
+
+    The first of them, their step from block to block and number; the same of the others; and where
+    the table begins.
+    """
+
+    a: int
+    a_step: int
+    n_a: int
+    b: int
+    b_step: int
+    n_b: int
+    to: int
+
+
+layer_at, job_at = row_of(Layer), row_of(Job)
+
+
+@inlined
+def last_layer(work):
+    """Return the last of all layers."""
+    return layer_at(work.layers, work.layers.shape[0] - 1)
+
+
+@inlined
+def least(a, b):
+    """Return the lesser of two, a where b is NaN; numba's `min` is a program for every use."""
+    return b if b < a else a
 
 
 @called
 def _certain(work, layer, at, to_m, to_v):
     """Do the first layer, whose inputs have no variance, for the block that begins at `at`."""
     theta, derived, room = work.theta, work.derived, work.room
-    n_in, n_out = layer[N_IN], layer[N_OUT]
-    m_from, q_from = layer[IN_M] + at, layer[IN_Q] + at
+    n_in, n_out = layer.n_in, layer.n_out
+    m_from, q_from = layer.in_m + at, layer.in_q + at
     for j in range(0, n_out, 4):
-        w, s, b, t = layer[W_M] + j, layer[W_S] + j, layer[B_M] + j, layer[B_S] + j
-        m0, m1 = spread_at(theta, b), spread_at(theta, b + 1)
-        m2, m3 = spread_at(theta, b + 2), spread_at(theta, b + 3)
-        v0, v1 = spread_at(derived, t), spread_at(derived, t + 1)
-        v2, v3 = spread_at(derived, t + 2), spread_at(derived, t + 3)
-        for i in range(n_in):
-            m, q = load_floats(room, m_from + BLOCK * i), load_floats(room, q_from + BLOCK * i)
-            m0 = m0 + m * spread_at(theta, w)
-            m1 = m1 + m * spread_at(theta, w + 1)
-            m2 = m2 + m * spread_at(theta, w + 2)
-            m3 = m3 + m * spread_at(theta, w + 3)
-            v0 = v0 + q * spread_at(derived, s)
-            v1 = v1 + q * spread_at(derived, s + 1)
-            v2 = v2 + q * spread_at(derived, s + 2)
-            v3 = v3 + q * spread_at(derived, s + 3)
+        w, s = layer.w_m + j, layer.w_s + j
+        m, v = spread_four(theta, layer.b_m + j, 1), spread_four(derived, layer.b_s + j, 1)
+        for i in range(0, BLOCK * n_in, BLOCK):
+            m = plus_products(m, load_floats(room, m_from + i), spread_four(theta, w, 1))
+            v = plus_products(v, load_floats(room, q_from + i), spread_four(derived, s, 1))
             w += n_out
             s += n_out
-        _store_four(room, to_m + BLOCK * j, m0, m1, m2, m3)
-        _store_four(room, to_v + BLOCK * j, v0, v1, v2, v3)
-
-
-@inlined
-def _store_four(room, at, a, b, c, d):
-    _store_four_apart(room, at, BLOCK, a, b, c, d)
-
-
-@inlined
-def _store_four_apart(room, at, step, a, b, c, d):
-    store(room, at, a)
-    store(room, at + step, b)
-    store(room, at + 2 * step, c)
-    store(room, at + 3 * step, d)
+        store_four(room, to_m + BLOCK * j, BLOCK, m)
+        store_four(room, to_v + BLOCK * j, BLOCK, v)
 
 
 @inlined
@@ -106,36 +149,22 @@ def _store_moments(room, m_at, v_at, q_at, m, v):
 def _uncertain(work, layer, at, to_m, to_v):
     """Do a layer above the first, one block."""
     theta, derived, room = work.theta, work.derived, work.room
-    n_in, n_out = layer[N_IN], layer[N_OUT]
-    m_from, v_from, q_from = layer[IN_M] + at, layer[IN_V] + at, layer[IN_Q] + at
+    n_in, n_out = layer.n_in, layer.n_out
+    m_from, v_from, q_from = layer.in_m + at, layer.in_v + at, layer.in_q + at
     for j in range(0, n_out - 1, 4):
-        w, s, b, t = layer[W_M] + j, layer[W_S] + j, layer[B_M] + j, layer[B_S] + j
-        m0, m1 = spread_at(theta, b), spread_at(theta, b + 1)
-        m2, m3 = spread_at(theta, b + 2), spread_at(theta, b + 3)
-        v0, v1 = spread_at(derived, t), spread_at(derived, t + 1)
-        v2, v3 = spread_at(derived, t + 2), spread_at(derived, t + 3)
-        for i in range(n_in):
-            m, v = load_floats(room, m_from + BLOCK * i), load_floats(room, v_from + BLOCK * i)
-            q = load_floats(room, q_from + BLOCK * i)
-            m0 = m0 + m * spread_at(theta, w)
-            m1 = m1 + m * spread_at(theta, w + 1)
-            m2 = m2 + m * spread_at(theta, w + 2)
-            m3 = m3 + m * spread_at(theta, w + 3)
-            v0 = v0 + q * spread_at(derived, s)
-            v1 = v1 + q * spread_at(derived, s + 1)
-            v2 = v2 + q * spread_at(derived, s + 2)
-            v3 = v3 + q * spread_at(derived, s + 3)
-            v0 = v0 + v * spread_at(derived, w)
-            v1 = v1 + v * spread_at(derived, w + 1)
-            v2 = v2 + v * spread_at(derived, w + 2)
-            v3 = v3 + v * spread_at(derived, w + 3)
+        w, s = layer.w_m + j, layer.w_s + j
+        m, v = spread_four(theta, layer.b_m + j, 1), spread_four(derived, layer.b_s + j, 1)
+        for i in range(0, BLOCK * n_in, BLOCK):
+            m = plus_products(m, load_floats(room, m_from + i), spread_four(theta, w, 1))
+            v = plus_products(v, load_floats(room, q_from + i), spread_four(derived, s, 1))
+            v = plus_products(v, load_floats(room, v_from + i), spread_four(derived, w, 1))
             w += n_out
             s += n_out
-        _store_four(room, to_m + BLOCK * j, m0, m1, m2, m3)
-        _store_four(room, to_v + BLOCK * j, v0, v1, v2, v3)
+        store_four(room, to_m + BLOCK * j, BLOCK, m)
+        store_four(room, to_v + BLOCK * j, BLOCK, v)
     if n_out % 4 == 1:
         j = n_out - 1
-        w, s, b, t = layer[W_M] + j, layer[W_S] + j, layer[B_M] + j, layer[B_S] + j
+        w, s, b, t = layer.w_m + j, layer.w_s + j, layer.b_m + j, layer.b_s + j
         m_even, m_odd = spread_at(theta, b), 0.0 * spread_at(theta, b)
         q_even, q_odd, v_even, v_odd = spread_at(derived, t), m_odd, m_odd, m_odd
         for i in range(0, n_in - 1, 2):
@@ -166,7 +195,7 @@ def _rectify(room, n_units, m_at, v_at, q_at, slopes):
             load_floats(room, m_at + k), load_floats(room, v_at + k)
         )
         _store_moments(room, m_at + k, v_at + k, q_at + k, m, v)
-        _store_four_apart(room, slopes + k, size, m_by_m, m_by_v, v_by_m, v_by_v)
+        store_four(room, slopes + k, size, (m_by_m, m_by_v, v_by_m, v_by_v))
 
 
 @called
@@ -181,43 +210,42 @@ def _rectify_softly(work, n_units, widths, m_at, v_at, q_at, slopes):
             spread_at(derived, widths + unit),
         )
         _store_moments(room, m_at + k, v_at + k, q_at + k, m, v)
-        _store_four_apart(room, slopes + k, size, m_by_m, m_by_v, v_by_m, v_by_v)
+        store_four(room, slopes + k, size, (m_by_m, m_by_v, v_by_m, v_by_v))
         store(room, slopes + 4 * size + k, v_by_width)
 
 
 @inlined
 def _pass_on(room, first, last, block):
     """Copy a block of inputs behind the units that the last layer takes."""
-    n_units, by = last[N_UNITS], block * first[IN_STEP]
-    x, q, to = first[IN_M] + by, first[IN_Q] + by, block * last[IN_STEP] + BLOCK * n_units
-    for k in range(0, BLOCK * (last[N_IN] - n_units), BLOCK):
+    n_units, by = last.n_units, block * first.in_step
+    x, q, to = first.in_m + by, first.in_q + by, block * last.in_step + BLOCK * n_units
+    for k in range(0, BLOCK * (last.n_in - n_units), BLOCK):
         value = load_floats(room, x + k)
-        store(room, last[IN_M] + to + k, value)
-        store(room, last[IN_V] + to + k, 0.0 * value)
-        store(room, last[IN_Q] + to + k, load_floats(room, q + k))
+        store(room, last.in_m + to + k, value)
+        store(room, last.in_v + to + k, 0.0 * value)
+        store(room, last.in_q + to + k, load_floats(room, q + k))
 
 
 @called
-def forward(work, layers, block):
-    """Send one block of rows through a network; its outputs' moments lie in OUT_M, OUT_V."""
-    last = layers.shape[0] - 1
-    for depth in range(last):
-        layer, above = layers[depth], layers[depth + 1]
-        at, to = block * layer[IN_STEP], block * above[IN_STEP]
-        to_m, to_v, to_q = above[IN_M] + to, above[IN_V] + to, above[IN_Q] + to
-        if depth == 0:
+def forward(work, first, end, block):
+    """Send one block of rows through a network; its outputs' moments lie in out_m, out_v."""
+    for depth in range(first, end - 1):
+        layer, above = layer_at(work.layers, depth), layer_at(work.layers, depth + 1)
+        at, to = block * layer.in_step, block * above.in_step
+        to_m, to_v, to_q = above.in_m + to, above.in_v + to, above.in_q + to
+        if depth == first:
             _certain(work, layer, at, to_m, to_v)
         else:
             _uncertain(work, layer, at, to_m, to_v)
-        n_units, widths, slopes = above[N_UNITS], layer[WIDTHS], above[SLOPES]
+        n_units, widths, slopes = above.n_units, layer.widths, above.slopes
         if widths < 0:
             _rectify(work.room, n_units, to_m, to_v, to_q, slopes)
         else:
             _rectify_softly(work, n_units, widths, to_m, to_v, to_q, slopes)
-    layer = layers[last]
-    _pass_on(work.room, layers[0], layer, block)
-    to = block * layer[OUT_STEP]
-    _uncertain(work, layer, block * layer[IN_STEP], layer[OUT_M] + to, layer[OUT_V] + to)
+    layer = layer_at(work.layers, end - 1)
+    _pass_on(work.room, layer_at(work.layers, first), layer, block)
+    to = block * layer.out_step
+    _uncertain(work, layer, block * layer.in_step, layer.out_m + to, layer.out_v + to)
 
 
 @inlined
@@ -245,30 +273,22 @@ def _through(room, unit, m_at, to, slopes, size, direct, by_s, by_w):
 def _below(work, layer, block, to):
     """Send one block's slopes from a layer's outputs to before the rectifier below it."""
     theta, derived, room = work.theta, work.derived, work.room
-    n_units, n_out, slopes = layer[N_UNITS], layer[N_OUT], layer[SLOPES]
-    m_at, size = layer[IN_M] + block * layer[IN_STEP], BLOCK * n_units
-    from_m = layer[OUT_M] + block * layer[OUT_STEP]
-    from_v = layer[OUT_V] + block * layer[OUT_STEP]
+    n_units, n_out, slopes = layer.n_units, layer.n_out, layer.slopes
+    m_at, size = layer.in_m + block * layer.in_step, BLOCK * n_units
+    from_m = layer.out_m + block * layer.out_step
+    from_v = layer.out_v + block * layer.out_step
     for i in range(0, n_units, 4):
-        w0, s0 = layer[W_M] + i * n_out, layer[W_S] + i * n_out
-        w1, w2, w3 = w0 + n_out, w0 + 2 * n_out, w0 + 3 * n_out
-        s1, s2, s3 = s0 + n_out, s0 + 2 * n_out, s0 + 3 * n_out
-        a0 = 0.0 * load_floats(theta, 0)
-        a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3 = a0, a0, a0, a0, a0, a0, a0, a0, a0, a0, a0
+        w, s = layer.w_m + i * n_out, layer.w_s + i * n_out
+        nothing = four_of(0.0 * load_floats(theta, 0))
+        direct, by_s, by_w = nothing, nothing, nothing
         for j in range(n_out):
             m, v = load_floats(room, from_m + BLOCK * j), load_floats(room, from_v + BLOCK * j)
-            a0 = a0 + m * spread_at(theta, w0 + j)
-            a1 = a1 + m * spread_at(theta, w1 + j)
-            a2 = a2 + m * spread_at(theta, w2 + j)
-            a3 = a3 + m * spread_at(theta, w3 + j)
-            b0 = b0 + v * spread_at(derived, s0 + j)
-            b1 = b1 + v * spread_at(derived, s1 + j)
-            b2 = b2 + v * spread_at(derived, s2 + j)
-            b3 = b3 + v * spread_at(derived, s3 + j)
-            c0 = c0 + v * spread_at(derived, w0 + j)
-            c1 = c1 + v * spread_at(derived, w1 + j)
-            c2 = c2 + v * spread_at(derived, w2 + j)
-            c3 = c3 + v * spread_at(derived, w3 + j)
+            direct = plus_products(direct, m, spread_four(theta, w + j, n_out))
+            by_s = plus_products(by_s, v, spread_four(derived, s + j, n_out))
+            by_w = plus_products(by_w, v, spread_four(derived, w + j, n_out))
+        a0, a1, a2, a3 = direct
+        b0, b1, b2, b3 = by_s
+        c0, c1, c2, c3 = by_w
         _through(room, i, m_at, to, slopes, size, a0, b0, c0)
         _through(room, i + 1, m_at, to, slopes, size, a1, b1, c1)
         _through(room, i + 2, m_at, to, slopes, size, a2, b2, c2)
@@ -276,88 +296,66 @@ def _below(work, layer, block, to):
 
 
 @called
-def backward(work, layers, block):
+def backward(work, first, end, block):
     """Send one block's slopes down to the first layer's outputs."""
-    for depth in range(layers.shape[0] - 1, 0, -1):
-        under = layers[depth - 1]
-        at = block * under[OUT_STEP]
-        of_widths = under[OUT_WIDTHS] + at if under[OUT_WIDTHS] >= 0 else -1
-        _below(work, layers[depth], block, (under[OUT_M] + at, under[OUT_V] + at, of_widths))
+    for depth in range(end - 1, first, -1):
+        layer, under = layer_at(work.layers, depth), layer_at(work.layers, depth - 1)
+        at = block * under.out_step
+        of_widths = under.out_widths + at if under.out_widths >= 0 else -1
+        _below(work, layer, block, (under.out_m + at, under.out_v + at, of_widths))
 
 
 @called
 def _column(work, a, a_step, b, b_step, n_blocks):
     """Products, summed over all rows, of sixteen units from a on with the unit b."""
     room = work.room
-    t0 = 0.0 * load_floats(work.theta, 0)
-    t1, t2, t3, t4, t5, t6, t7, t8 = t0, t0, t0, t0, t0, t0, t0, t0
-    t9, t10, t11, t12, t13, t14, t15 = t0, t0, t0, t0, t0, t0, t0
+    t0 = four_of(0.0 * load_floats(work.theta, 0))
+    t1, t2, t3 = t0, t0, t0
     for _ in range(n_blocks):
         y = load_floats(room, b)
-        t0 = t0 + y * load_floats(room, a)
-        t1 = t1 + y * load_floats(room, a + 1 * BLOCK)
-        t2 = t2 + y * load_floats(room, a + 2 * BLOCK)
-        t3 = t3 + y * load_floats(room, a + 3 * BLOCK)
-        t4 = t4 + y * load_floats(room, a + 4 * BLOCK)
-        t5 = t5 + y * load_floats(room, a + 5 * BLOCK)
-        t6 = t6 + y * load_floats(room, a + 6 * BLOCK)
-        t7 = t7 + y * load_floats(room, a + 7 * BLOCK)
-        t8 = t8 + y * load_floats(room, a + 8 * BLOCK)
-        t9 = t9 + y * load_floats(room, a + 9 * BLOCK)
-        t10 = t10 + y * load_floats(room, a + 10 * BLOCK)
-        t11 = t11 + y * load_floats(room, a + 11 * BLOCK)
-        t12 = t12 + y * load_floats(room, a + 12 * BLOCK)
-        t13 = t13 + y * load_floats(room, a + 13 * BLOCK)
-        t14 = t14 + y * load_floats(room, a + 14 * BLOCK)
-        t15 = t15 + y * load_floats(room, a + 15 * BLOCK)
+        t0 = plus_products(t0, y, load_four(room, a, BLOCK))
+        t1 = plus_products(t1, y, load_four(room, a + 4 * BLOCK, BLOCK))
+        t2 = plus_products(t2, y, load_four(room, a + 8 * BLOCK, BLOCK))
+        t3 = plus_products(t3, y, load_four(room, a + 12 * BLOCK, BLOCK))
         a += a_step
         b += b_step
-    return totals(t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12, t13, t14, t15)
+    return totals(t0, t1, t2, t3)
 
 
 @called
 def _square(work, a, a_step, b, b_step, n_blocks):
     """Products, summed over all rows, of four units from a on with four from b on."""
     room = work.room
-    t0 = 0.0 * load_floats(work.theta, 0)
-    t1, t2, t3, t4, t5, t6, t7, t8 = t0, t0, t0, t0, t0, t0, t0, t0
-    t9, t10, t11, t12, t13, t14, t15 = t0, t0, t0, t0, t0, t0, t0
+    t0 = four_of(0.0 * load_floats(work.theta, 0))
+    t1, t2, t3 = t0, t0, t0
     for _ in range(n_blocks):
-        x0, x1 = load_floats(room, a), load_floats(room, a + BLOCK)
-        x2, x3 = load_floats(room, a + 2 * BLOCK), load_floats(room, a + 3 * BLOCK)
-        y = load_floats(room, b)
-        t0, t4, t8, t12 = t0 + x0 * y, t4 + x1 * y, t8 + x2 * y, t12 + x3 * y
-        y = load_floats(room, b + BLOCK)
-        t1, t5, t9, t13 = t1 + x0 * y, t5 + x1 * y, t9 + x2 * y, t13 + x3 * y
-        y = load_floats(room, b + 2 * BLOCK)
-        t2, t6, t10, t14 = t2 + x0 * y, t6 + x1 * y, t10 + x2 * y, t14 + x3 * y
-        y = load_floats(room, b + 3 * BLOCK)
-        t3, t7, t11, t15 = t3 + x0 * y, t7 + x1 * y, t11 + x2 * y, t15 + x3 * y
+        others = load_four(room, b, BLOCK)
+        t0 = plus_products(t0, load_floats(room, a), others)
+        t1 = plus_products(t1, load_floats(room, a + BLOCK), others)
+        t2 = plus_products(t2, load_floats(room, a + 2 * BLOCK), others)
+        t3 = plus_products(t3, load_floats(room, a + 3 * BLOCK), others)
         a += a_step
         b += b_step
-    return totals(t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11, t12, t13, t14, t15)
+    return totals(t0, t1, t2, t3)
 
 
 @inlined
 def _spill(few, out, at, step, n_rows, n_columns):
     """Write part of four rows of four."""
-    for row in range(min(4, n_rows)):
+    for row in range(least(4, n_rows)):
         for column in range(n_columns):
             out[at + row * step + column] = few[4 * row + column]
 
 
 @called
 def products(work, job, n_blocks):
-    """Write a table of the products of some units with others, summed over all rows.
-
-    job
-        First unit of the former, their step from block to block and number; the same of the
-        latter; and where the table begins in `gradient`.
-    """
+    """Do a `Job`."""
     few, out = work.few, work.gradient
-    a, a_step, n_a, b, b_step, n_b, to = job[0], job[1], job[2], job[3], job[4], job[5], job[6]
+    a, a_step, n_a, b, b_step, n_b, to = (
+        job.a, job.a_step, job.n_a, job.b, job.b_step, job.n_b, job.to,
+    )  # fmt: skip
     for j in range(0, n_b - 1, 4):
-        n_columns = min(4, n_b - j)
+        n_columns = least(4, n_b - j)
         for i in range(0, n_a, 4):
             sums = _square(work, a + BLOCK * i, a_step, b + BLOCK * j, b_step, n_blocks)
             at = to + i * n_b + j
@@ -378,5 +376,5 @@ def products(work, job, n_blocks):
                 store(out, at, sums)
             else:
                 store(few, 0, sums)
-                for k in range(min(BLOCK, n_a - i)):
+                for k in range(least(BLOCK, n_a - i)):
                     out[at + k * n_b] = few[k]

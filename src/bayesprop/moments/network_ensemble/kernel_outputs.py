@@ -10,25 +10,21 @@ from bayesprop.moments.network_ensemble.kernel_adam import derive
 from bayesprop.moments.network_ensemble.kernel_deviations import deviate, look, send_back
 from bayesprop.moments.network_ensemble.kernel_network import (
     BLOCK,
-    IN_M,
-    IN_Q,
-    IN_STEP,
-    N_OUT,
-    N_UNITS,
-    OUT_M,
-    OUT_STEP,
-    OUT_V,
     forward,
+    last_layer,
+    layer_at,
+    least,
 )
 from bayesprop.simd.floats import log_add_exp
-from bayesprop.simd.lanes import compiled, inlined, load_floats, spread_at, store
+from bayesprop.simd.lanes import called, compiled, inlined, load_floats, spread_at, store
+from bayesprop.simd.references import reference_to
 
 
 @inlined
 def gather_inputs(work, x, start, size):
     """Copy some rows, sixteen lanes a block; what is left of the last block stays as it was."""
-    room, layer = work.room, work.layers[0]
-    n_in, x_at, x_step, q_at = x.shape[1], layer[IN_M], layer[IN_STEP], layer[IN_Q]
+    room, layer = work.room, layer_at(work.layers, 0)
+    n_in, x_at, x_step, q_at = x.shape[1], layer.in_m, layer.in_step, layer.in_q
     for r in range(size):
         at = x_at + r // BLOCK * x_step + r % BLOCK
         for i in range(n_in):
@@ -39,7 +35,7 @@ def gather_inputs(work, x, start, size):
             store(room, q_at + k, value * value)
 
 
-@inlined
+@called
 def scatter(room, at, out, start, n):
     """Copy the numbers of n rows of one block."""
     for r in range(n):
@@ -56,35 +52,37 @@ def evaluate(work, aside, x, size, m, v, l_m, l_v):
     m, v, l_m, l_v
         As in `NoisyOutput`, (n, o).
     """
-    layers, places, room, n_mean = work.layers, work.places, work.room, work.places.n_mean_layers
-    mean, noise = layers[n_mean - 1], layers[layers.shape[0] - 1]
-    n_units = layers[1][N_UNITS]  # not 0, of which numba would make a program of its own
+    work, aside = reference_to(work), reference_to(aside)
+    places, room, n_mean = work.places, work.room, work.places.n_mean_layers
+    n_layers = work.layers.shape[0]
+    mean, noise = layer_at(work.layers, n_mean - 1), last_layer(work)
+    n_units = layer_at(work.layers, 1).n_units  # not 0, of which numba makes a program of its own
     for depth in range(2, n_mean):
-        n_units += layers[depth][N_UNITS]
-    for depth in range(layers.shape[0]):
-        derive(work, layers[depth])
+        n_units += layer_at(work.layers, depth).n_units
+    for depth in range(n_layers):
+        derive(work, layer_at(work.layers, depth))
     for start in range(0, x.shape[0], size):
-        n = min(size, x.shape[0] - start)
+        n = least(size, x.shape[0] - start)
         n_blocks = (n + BLOCK - 1) // BLOCK
         gather_inputs(work, x, start, n)
         for block in range(n_blocks):
-            for network in range(2):
-                forward(work, layers[:n_mean] if network == 0 else layers[n_mean:], block)
-            first, count = start + BLOCK * block, min(BLOCK, n - BLOCK * block)
+            forward(work, 0, n_mean, block)
+            forward(work, n_mean, n_layers, block)
+            first, count = start + BLOCK * block, least(BLOCK, n - BLOCK * block)
             if aside.z.shape[0] > 0:
-                look(room, layers[:n_mean], aside, block, first, count)
+                look(work, aside, block, first, count)
             if aside.n_deviations > 0:
-                send_back(work, layers[:n_mean], aside, block, n_units)
-            to = block * noise[OUT_STEP]
-            for j in range(noise[N_OUT]):
-                at = noise[OUT_M] + to + BLOCK * j
+                send_back(work, aside, block, n_units)
+            to = block * noise.out_step
+            for j in range(noise.n_out):
+                at = noise.out_m + to + BLOCK * j
                 around = load_floats(room, at) + spread_at(work.theta, places.log_noise + j)
                 store(room, at, log_add_exp(around, spread_at(work.log_floor, j)))
-            scatter(room, mean[OUT_M] + block * mean[OUT_STEP], m, first, count)
-            scatter(room, noise[OUT_M] + to, l_m, first, count)
-            scatter(room, noise[OUT_V] + to, l_v, first, count)
+            scatter(room, mean.out_m + block * mean.out_step, m, first, count)
+            scatter(room, noise.out_m + to, l_m, first, count)
+            scatter(room, noise.out_v + to, l_v, first, count)
         if aside.n_deviations > 0:
-            deviate(work, layers[:n_mean], aside, n_blocks, n_units, start, n)
+            deviate(work, aside, n_blocks, n_units, start, n)
         for block in range(n_blocks):
-            first, count = start + BLOCK * block, min(BLOCK, n - BLOCK * block)
-            scatter(room, mean[OUT_V] + block * mean[OUT_STEP], v, first, count)
+            first, count = start + BLOCK * block, least(BLOCK, n - BLOCK * block)
+            scatter(room, mean.out_v + block * mean.out_step, v, first, count)

@@ -10,13 +10,7 @@ The arrays are those of `kernel_network.py`; targets are one-hot. All is float32
 
 from __future__ import annotations
 
-from bayesprop.moments.network_ensemble.kernel_network import (
-    BLOCK,
-    N_OUT,
-    OUT_M,
-    OUT_STEP,
-    OUT_V,
-)
+from bayesprop.moments.network_ensemble.kernel_network import BLOCK, last_layer
 from bayesprop.simd.floats import exp, log, square_root
 from bayesprop.simd.lanes import called, load_floats, select, spread_at, store, total
 
@@ -34,9 +28,9 @@ def _softmax(work, block, draws_at, n_pairs):
         Where in `normals` the draws begin, a number for each class.
     """
     room, normals, places = work.room, work.normals, work.places
-    last = work.layers[work.layers.shape[0] - 1]
-    n_out, to = last[N_OUT], block * last[OUT_STEP]
-    m_at, v_at, y_at = last[OUT_M] + to, last[OUT_V] + to, places.y + block * n_out * BLOCK
+    last = last_layer(work)
+    n_out, to = last.n_out, block * last.out_step
+    m_at, v_at, y_at = last.out_m + to, last.out_v + to, places.y + block * n_out * BLOCK
     size = n_out * BLOCK
     a_at, p_at, q_at = places.sums, places.sums + size, places.sums + 2 * size
     nothing = 0.0 * load_floats(room, places.weight)
@@ -79,9 +73,9 @@ def outputs(work, block, draws_at, per_row):
         -1 / number of rows.
     """
     room, places = work.room, work.places
-    last, n_draws = work.layers[work.layers.shape[0] - 1], 2.0 * N_PAIRS
-    size, to = last[N_OUT] * BLOCK, block * last[OUT_STEP]
-    m_at, v_at, y_at = last[OUT_M] + to, last[OUT_V] + to, places.y + block * size
+    last, n_draws = last_layer(work), 2.0 * N_PAIRS
+    size, to = last.n_out * BLOCK, block * last.out_step
+    m_at, v_at, y_at = last.out_m + to, last.out_v + to, places.y + block * size
     p_at, q_at = places.sums + size, places.sums + 2 * size
     likelihood, _ = _softmax(work, block, draws_at, N_PAIRS)
     weight = load_floats(room, places.weight + block * BLOCK)
@@ -101,7 +95,7 @@ def expectations(work, block, n_pairs):
         Of draws, which `normals` begin with.
     """
     room, sums, n_draws = work.room, work.places.sums, 2.0 * n_pairs
-    size = work.layers[work.layers.shape[0] - 1][N_OUT] * BLOCK
+    size = last_layer(work).n_out * BLOCK
     _, negative_entropy = _softmax(work, block, 0, n_pairs)
     for k in range(sums + size, sums + 2 * size, BLOCK):
         store(room, k, load_floats(room, k) / n_draws)
