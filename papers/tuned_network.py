@@ -39,7 +39,7 @@ from papers.protocol import Key, NothingToRun, Scratch, Selection, described
 
 _BY_RMSE = ("bp", "vi-rmse")
 """Trials are scored by the log of their RMSE; the others by minus their log-likelihood."""
-_WIDTHS = {"vi-wide": 1.0, "vi-rmse": 0.5}
+_WIDTHS = {"vi-wide": 1.0, "vi-rmse": 0.25}
 """Std of a weight at the start of VI, as a share of its mean's; without an entry 0.05 for all."""
 
 
@@ -87,10 +87,15 @@ def cost(dataset: str, method: str, layers: int) -> float:
     return 5.0 + 40 * 25 * epoch * a_weight
 
 
-def at_hand(asked: Selection) -> list[str]:
-    """Return the data sets to run; NothingToRun where there is none, or no Optuna."""
+def check_optuna() -> None:
+    """Raise NothingToRun where there is no Optuna."""
     if find_spec("optuna") is None:
         raise NothingToRun("tuned baselines need Optuna: pip install optuna")
+
+
+def at_hand(asked: Selection) -> list[str]:
+    """Return the data sets to run; NothingToRun where there is none, or no Optuna."""
+    check_optuna()
     return uci.at_hand(asked.parts, quick=asked.quick and not asked.named)
 
 
