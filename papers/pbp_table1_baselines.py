@@ -87,8 +87,8 @@ _NOTES = {
     ),
     "vi-rmse": (
         "One rule for both columns: trials are scored by their RMSE, as BP's are, and on all sets "
-        "the standard deviation of a weight starts at a quarter of its mean's, between the two starts "
-        "above; the noise variance at that of the targets."
+        "the standard deviation of a weight starts at a quarter of its mean's, 0.03 to 0.1; the "
+        "noise variance at that of the targets."
     ),
 }
 
