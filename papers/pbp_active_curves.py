@@ -15,7 +15,7 @@ import numpy as np
 
 from papers import markdown, pbp_table2
 from papers.compare import Estimate
-from papers.pbp_table2 import COLLECTION, COLUMNS, Config
+from papers.pbp_table2 import COLLECTION, COLUMNS, PRINTED, Config
 from papers.protocol import Experiment
 from papers.rows import Row
 
@@ -78,8 +78,8 @@ def _shown(n: int) -> list[int]:
 EXPERIMENT = Experiment(
     name=NAME,
     config=Config,
-    parts=(*DATASETS, *COLUMNS),
-    cells=partial(pbp_table2.cells, datasets=DATASETS),
+    parts=(*DATASETS, *PRINTED),
+    cells=partial(pbp_table2.cells, datasets=DATASETS, methods=PRINTED),
     work=pbp_table2.fit_cell,
     section=section,
     draw=draw,

@@ -6,7 +6,7 @@ over several, each method beside the truth of the same draw: Hamiltonian Monte C
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from papers.ground_truth import TRUTH, VAGUE, Distance
 from papers.protocol import Experiment, Key, draws
 from papers.published_pbp import PublishedPBP
 from papers.rows import Row, results
-from papers.toy import CUBIC_RANGE, cubic, cubic_mean
+from papers.toy import CUBIC_RANGE, Toy, cubic, cubic_mean
 
 NAME = "pbp-toy"
 PANELS = {
@@ -32,8 +32,8 @@ PANELS = {
 }
 BAND_STDS = 3.0
 _PICTURED = 0
-_GRID = np.linspace(-6.0, 6.0, 121)
-_INSIDE = np.clip(_GRID, *CUBIC_RANGE) == _GRID
+GRID = np.linspace(-6.0, 6.0, 121)
+_INSIDE = np.clip(GRID, *CUBIC_RANGE) == GRID
 _N_NEW = 1000
 
 
@@ -53,28 +53,33 @@ class Config:
 
 def fit_cell(config: Config, key: Key) -> dict[str, Any]:
     """Fit one draw; say how wide the band of ± 3 std is, and whether the truth lies in it."""
-    toy = _points(config, key["draw"])
+    toy = points(config.seed, key["draw"], config.n_points)
     seed = uci.cell_seed(config.seed, key["draw"], 1)
     model = _model(config, key["method"], seed).fit(toy.X, toy.y)
-    found = model.predict_dist(_GRID[:, None])
+    return {**figures(model, config.seed, key["draw"]), **ground_truth.chains_of(model)}
+
+
+def figures(model: Any, seed: int, draw: int) -> dict[str, Any]:
+    """Say how wide the band of a fitted model is, and whether the truth lies in it."""
+    found = model.predict_dist(GRID[:, None])
     mean, std = found.mean, found.std
-    new = cubic(_N_NEW, random_state=uci.cell_seed(config.seed, key["draw"], 2))
-    new_mean, new_std = model.predict(new.X, return_std=True)
-    holds_curve = np.abs(cubic_mean(_GRID) - mean) <= BAND_STDS * std
+    new = cubic(_N_NEW, random_state=uci.cell_seed(seed, draw, 2))
+    of_new = model.predict_dist(new.X)
+    holds_curve = np.abs(cubic_mean(GRID) - mean) <= BAND_STDS * std
     return {
         "curve_in_band": np.mean(holds_curve[_INSIDE]),
         "curve_in_band_beyond": np.mean(holds_curve[~_INSIDE]),
-        "new_points_in_band": np.mean(np.abs(new.y - new_mean) <= BAND_STDS * new_std),
+        "new_points_in_band": np.mean(np.abs(new.y - of_new.mean) <= BAND_STDS * of_new.std),
         "std_inside": np.mean(std[_INSIDE]),
         "std_beyond": np.mean(std[~_INSIDE]),
-        "rmse_of_curve": np.sqrt(np.mean((mean - cubic_mean(_GRID))[_INSIDE] ** 2)),
+        "rmse_of_curve": np.sqrt(np.mean((mean - cubic_mean(GRID))[_INSIDE] ** 2)),
         **ground_truth.predicted(found),
-        **ground_truth.chains_of(model),
     }
 
 
-def _points(config: Config, draw: int) -> Any:
-    return cubic(config.n_points, random_state=uci.cell_seed(config.seed, draw, 0))
+def points(seed: int, draw: int, n: int) -> Toy:
+    """Draw the rows that every method learns."""
+    return cubic(n, random_state=uci.cell_seed(seed, draw, 0))
 
 
 def _model(config: Config, method: str, seed: int) -> Any:
@@ -90,19 +95,20 @@ def _model(config: Config, method: str, seed: int) -> Any:
     )
 
 
-def draw(rows: Sequence[Row], stem: Path) -> None:
+def draw(rows: Sequence[Row], stem: Path, titles: Mapping[str, str] = PANELS) -> None:
     """Draw the first draw of the data, a panel a method."""
     from papers.figures import band_figure
 
-    toy, found = _points(Config(**rows[0].config), _PICTURED), {}
+    config, found = rows[0].config, {}
+    toy = points(config["seed"], _PICTURED, config["n_points"])
     for row in rows:
         if row.cell["draw"] == _PICTURED:
             mean, std = (np.asarray((row.result or {})[name]) for name in ("mean", "std"))
             band = (mean - BAND_STDS * std, mean + BAND_STDS * std)
-            found[PANELS[row.cell["method"]]] = band_figure.Panel(
-                _GRID, mean, [band], toy.X[:, 0], toy.y, cubic_mean(_GRID)
+            found[titles[row.cell["method"]]] = band_figure.Panel(
+                GRID, mean, [band], toy.X[:, 0], toy.y, cubic_mean(GRID)
             )
-    panels = {title: found[title] for title in PANELS.values() if title in found}
+    panels = {title: found[title] for title in titles.values() if title in found}
     if panels:
         band_figure.draw(
             stem,
@@ -118,7 +124,7 @@ def section(rows: Sequence[Row]) -> str:
     by_method = {m: results(finished, method=m) for m in PANELS}
     lines = [
         (label, *(markdown.means(by_method[m], [name])[0] for m in PANELS))
-        for name, label in _FIGURES.items()
+        for name, label in FIGURES.items()
     ]
     for truth in (VAGUE, TRUTH):
         off = ground_truth.distances(finished, ("draw", "method"), truth)
@@ -144,7 +150,7 @@ def _mean(values: Sequence[float]) -> str:
     return markdown.estimate(Estimate.of(values))
 
 
-_FIGURES = {
+FIGURES = {
     "curve_in_band": "share of x³ inside the band, x in [-4, 4]",
     "curve_in_band_beyond": "share of x³ inside the band, 4 < abs(x) <= 6",
     "new_points_in_band": "share of new noisy points inside the band, x in [-4, 4] (ideal .9973)",

@@ -36,6 +36,7 @@ _PAPERS = {
             "test RMSE as rows are added, active and random, as a picture (Figure 2)"
         ),
         "pbp-toy": "VI, BP, PBP and HMC on 20 points of a cubic, as a picture (Figure 1)",
+        "pbp-toy-tuned": "VI and BP tuned on these points, as a picture (Figure 1)",
         "pbp-student-t": "error in log Z of a Gaussian for the Student-t (supplement Figure 1)",
     },
     "Roth & Pernkopf (2016)": {

@@ -37,8 +37,10 @@ from papers import rows as row_files
 from papers import uci
 from papers.protocol import Key, NothingToRun, Scratch, Selection, described
 
-_WORST = {"bp": math.log(2.0), "vi": 3.0, "vi-wide": 3.0}
-"""Loss of a trial that diverged, or did worse; predicting the mean has 0 and 1.4."""
+_BY_RMSE = ("bp", "vi-rmse")
+"""Trials are scored by the log of their RMSE; the others by minus their log-likelihood."""
+_WIDTHS = {"vi-wide": 1.0, "vi-rmse": 0.25}
+"""Std of a weight at the start of VI, as a share of its mean's; without an entry 0.05 for all."""
 
 
 @dataclass(frozen=True)
@@ -85,42 +87,91 @@ def cost(dataset: str, method: str, layers: int) -> float:
     return 5.0 + 40 * 25 * epoch * a_weight
 
 
-def at_hand(asked: Selection) -> list[str]:
-    """Return the data sets to run; NothingToRun where there is none, or no Optuna."""
+def check_optuna() -> None:
+    """Raise NothingToRun where there is no Optuna."""
     if find_spec("optuna") is None:
         raise NothingToRun("tuned baselines need Optuna: pip install optuna")
+
+
+def at_hand(asked: Selection) -> list[str]:
+    """Return the data sets to run; NothingToRun where there is none, or no Optuna."""
+    check_optuna()
     return uci.at_hand(asked.parts, quick=asked.quick and not asked.named)
 
 
 def fit_cell(config: Config, key: Key, scratch: Scratch) -> dict[str, Any]:
     """Tune a method on one split, fit it to all training rows, and score the test rows."""
     data = uci.train_test(key["dataset"], key["split"])
-    x_scaler, y_scaler = Standardiser.fit(data.X_train), Standardiser.fit(data.y_train[:, None])
-    rows = Rows(x_scaler.transform(data.X_train), y_scaler.transform(data.y_train[:, None]))
-    network = Network.of(key, rows.x.shape[1], config)
+    hidden = (uci.hidden_units(key["dataset"]),) * key["layers"]
     seeds = [uci.cell_seed(config.seed, key["split"], place) for place in range(4)]
-    started = time.perf_counter()
-    trials = _search(config, key, scratch.folder, rows, network, seeds)
-    tuned = time.perf_counter()
-    fit, n_diverged = first_finite(network, rows, trials, seeds[3])
-    seconds = time.perf_counter() - tuned
-    chosen = trials[n_diverged]
-    # Backpropagation says nothing of the noise: what it left on the rows that were held out.
-    standardised = network.predict(
-        fit, x_scaler.transform(data.X_test), seeds[2], noise_var=math.exp(2.0 * chosen.loss)
-    )
-    predicted = standardised.rescaled(y_scaler.inverse_mean(np.zeros(1))[0], y_scaler.scale[0])
+    model = tuned(config, key, scratch, data.X_train, data.y_train, hidden, seeds)
+    predicted = model.predict_dist(data.X_test)
     return {
         "rmse": metrics.rmse(predicted, data.y_test),
         "log_likelihood": metrics.mean_log_likelihood(predicted, data.y_test),
         "coverage_90": metrics.coverage(predicted, data.y_test, 0.9),
         "epistemic_share": predicted.epistemic_share,
-        "fit_seconds": seconds,
-        "tuning_seconds": tuned - started,
-        "settings_diverged": n_diverged,
-        "validation_loss": chosen.loss,
-        **chosen.settings,
+        "fit_seconds": model.fit_seconds,
+        "tuning_seconds": model.tuning_seconds,
+        "settings_diverged": model.n_diverged,
+        "validation_loss": model.chosen.loss,
+        **model.chosen.settings,
     }
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A network with the settings that did best on rows held out, fitted to all rows."""
+
+    network: Network
+    state: Any
+    chosen: Trial
+    scalers: tuple[Standardiser, Standardiser]
+    seed: int
+    n_diverged: int
+    fit_seconds: float
+    tuning_seconds: float
+
+    def predict_dist(self, X: Float[np.ndarray, "n d"]) -> Predictive:
+        """Predict in the original units.
+
+        Backpropagation says nothing of the noise: what it left on the rows that were held out.
+        """
+        x_scaler, y_scaler = self.scalers
+        noise_var = math.exp(2.0 * self.chosen.loss)
+        standardised = self.network.predict(
+            self.state, x_scaler.transform(X), self.seed, noise_var=noise_var
+        )
+        return standardised.rescaled(y_scaler.inverse_mean(np.zeros(1))[0], y_scaler.scale[0])
+
+
+def tuned(
+    config: Config,
+    key: Key,
+    scratch: Scratch,
+    X: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, " n"],
+    hidden: tuple[int, ...],
+    seeds: list[int],
+) -> Tuned:
+    """Tune the method that a cell's key names, and fit it.
+
+    seeds
+        Of what is held out, of the trials, of predictions, and of the last fit.
+    """
+    scalers = Standardiser.fit(X), Standardiser.fit(y[:, None])
+    rows = Rows(scalers[0].transform(X), scalers[1].transform(y[:, None]))
+    sizes = (X.shape[1], *hidden, 1)
+    network = Network(key["method"], sizes, config.n_epochs, config.n_draws)
+    started = time.perf_counter()
+    trials = _search(config, key, scratch.folder, rows, network, seeds)
+    found = time.perf_counter()
+    fit, n_diverged = first_finite(network, rows, trials, seeds[3])
+    ended = time.perf_counter()
+    chosen = trials[n_diverged]
+    return Tuned(
+        network, fit, chosen, scalers, seeds[2], n_diverged, ended - found, found - started
+    )
 
 
 @dataclass(frozen=True)
@@ -135,12 +186,6 @@ class Network:
     sizes: tuple[int, ...]
     n_epochs: int
     n_draws: int
-
-    @classmethod
-    def of(cls, key: Key, n_inputs: int, config: Config) -> Network:
-        """Take the architecture and the method of a cell."""
-        hidden = (uci.hidden_units(key["dataset"]),) * key["layers"]
-        return cls(key["method"], (n_inputs, *hidden, 1), config.n_epochs, config.n_draws)
 
     def fit(self, rows: Rows, settings: dict[str, float], seed: int) -> Any:
         """Return the state after all epochs, from a start and in orders that the seed decides."""
@@ -175,14 +220,15 @@ class Network:
         return MixturePredictive.of(means, noise_vars)
 
     def _start(self, learner: GradientMethod, key: Any, settings: dict[str, float]) -> Any:
-        """Draw weights from N(0, 1 / (inputs + 1)); VI from a wide start doubts them as much."""
+        """Draw weights from N(0, 1 / (inputs + 1)); of VI, some doubt them by a share of that."""
         stds = [(n_in + 1.0) ** -0.5 for n_in in self.sizes[:-1]]
         shapes = [(n_in + 1, n_out) for n_in, n_out in pairwise(self.sizes)]
         keys = jax.random.split(key, len(stds))
         drawn = zip(stds, keys, shapes, strict=True)
         state = learner.init(key, tuple(std * jax.random.normal(k, s) for std, k, s in drawn))
-        if self.method == "vi-wide":
-            rho = tuple(jnp.full(s, rho_of(std)) for std, s in zip(stds, shapes, strict=True))
+        if width := _WIDTHS.get(self.method):
+            starts = zip(stds, shapes, strict=True)
+            rho = tuple(jnp.full(shape, rho_of(width * std)) for std, shape in starts)
             state = state._replace(q=MeanField(state.q.m, rho), likelihood=jnp.zeros(1))
         numbers = {name: jnp.asarray(value, jnp.float32) for name, value in settings.items()}
         steps = state.optimizer
@@ -269,15 +315,19 @@ def _finished(study: Any) -> list[Any]:
 def validation_loss(
     network: Network, learnt: Rows, held_out: Rows, settings: dict[str, float], seeds: list[int]
 ) -> float:
-    """Log RMSE of backpropagation, minus log-likelihood of VI; the worst where it diverges."""
-    worst = _WORST[network.method]
+    """Log RMSE, or minus log-likelihood; the worst where a fit diverges.
+
+    The worst is of a fit that predicts worse than the mean, which has 0 and 1.4.
+    """
+    by_rmse = network.method in _BY_RMSE
+    worst = math.log(2.0) if by_rmse else 3.0
     fit = network.fit(learnt, settings, seeds[1])
     if not is_finite(fit):
         return worst
     # A wild fit is as bad as one that diverged, and no news.
     with np.errstate(all="ignore"):
         predicted = network.predict(fit, held_out.x, seeds[2], noise_var=1.0)
-        if network.method == "bp":
+        if by_rmse:
             loss = math.log(metrics.rmse(predicted, held_out.y[:, 0]))
         else:
             loss = -metrics.mean_log_likelihood(predicted, held_out.y[:, 0])

@@ -35,9 +35,12 @@ def in_todays_words(header: dict[str, Any]) -> dict[str, Any]:
 
     The method "closed-form-vi" had two regressors, whose parameters were None where they had not
     been set. One is `BayesianMLPRegressor` today, which then always learnt replicates. The method
-    "mlp" had a classifier of few parameters that is `ClosedFormVIClassifier` today.
+    "mlp" had a classifier of few parameters that is `ClosedFormVIClassifier` today. DropConnect had
+    one mask a batch.
     """
     params = header["model"].get("params", {})
+    if header["method"] == "network":
+        return _with_params(header, {"dropconnect_masks": "batch", **params})
     if header["method"] == "mlp" and "likelihood_weight" in params:
         return _with_params({**header, "method": "closed-form-vi"}, _OF_CLASSES | params)
     if header["method"] != "closed-form-vi" or "n_members" not in params:

@@ -100,12 +100,24 @@ def test_early_stopping_keeps_the_best_epoch(cls):
     np.testing.assert_array_equal(said(shorter, X), said(model, X))
 
 
-@pytest.mark.parametrize("params", [{"dropout": 0.3, "input_dropout": 0.1}, {"dropconnect": 0.3}])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"dropout": 0.3, "input_dropout": 0.1},
+        {"dropconnect": 0.3},
+        {"dropconnect": 0.3, "dropconnect_masks": "row", "n_members": 2},
+    ],
+)
 def test_what_is_missing_in_training_is_there_in_prediction(params):
     model, X = fitted(PointNetworkRegressor, **params)
     plain, _ = fitted(PointNetworkRegressor)
     np.testing.assert_array_equal(said(model, X), said(model, X))
     assert (said(model, X) != said(plain, X)).any()
+
+
+def test_masks_a_row_need_a_rate():
+    with pytest.raises(ValueError, match="dropconnect must be > 0 for dropconnect_masks='row'"):
+        fitted(PointNetworkRegressor, dropconnect_masks="row")
 
 
 def test_an_adversary_changes_training():

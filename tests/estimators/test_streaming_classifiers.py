@@ -89,3 +89,14 @@ def test_a_file_with_other_classes_is_refused():
     header, arrays = model.to_stored()
     with pytest.raises(ValueError, match="the network has 4 inputs and 3 outputs, the header 4"):
         PBPClassifier.from_stored(header | {"classes": [0, 1]}, arrays)
+
+
+def test_several_labels_a_row_are_refused_and_take_a_model_each():
+    from sklearn.multioutput import MultiOutputClassifier
+
+    X, y = load_iris(return_X_y=True)
+    labels = np.column_stack([y == 0, y == 2]).astype(int)
+    with pytest.raises(ValueError, match=r"one label a row, got shape \(150, 2\).*MultiOutput"):
+        PBPClassifier().fit(X, labels)
+    models = MultiOutputClassifier(PBPClassifier((10,), random_state=0)).fit(X, labels)
+    assert np.mean(models.predict(X) == labels) > 0.9

@@ -27,6 +27,8 @@ def test_columns_are_made_as_the_section_says():
     laplace, chains = (COLUMNS[method].make(Config(), 3) for method in ("laplace", "mcmc"))
     assert (laplace.structure, laplace.activation) == ("diagonal", "erf")
     assert chains.n_chains * chains.n_draws == 500
+    once, sparse = (COLUMNS[m].make(Config(), 3) for m in ("laplace-once", "batch-ep-sparse"))
+    assert (once.structure, once.n_rounds, sparse.relevance) == ("diagonal", 1, True)
     for column in COLUMNS.values():
         model = column.make(Config(), 3)
         assert (model.hidden_layer_sizes, model.random_state) == ((10,), 3)

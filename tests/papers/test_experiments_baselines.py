@@ -55,6 +55,23 @@ def test_vi_starts_narrow_or_as_wide_as_its_means():
     stds = [float(jax.nn.softplus(rho[0, 0])) for rho in wide.q.rho]
     assert stds == pytest.approx([1 / math.sqrt(2.0), 1 / 2.0], rel=1e-5)
     assert float(wide.likelihood[0]) == 0.0
+    quarter = Network("vi-rmse", (1, 3, 1), 0, 1).fit(rows, settings, 0)
+    stds = [float(jax.nn.softplus(rho[0, 0])) for rho in quarter.q.rho]
+    assert stds == pytest.approx([0.25 / math.sqrt(2.0), 0.125], rel=1e-5)
+
+
+@pytest.mark.parametrize("method", ["bp", "vi-rmse", "vi"])
+def test_trials_are_scored_by_rmse_or_by_log_likelihood(method):
+    rows, network = line(30, method, n_epochs=3)
+    settings, seeds = SETTINGS | {"learning_rate": 1e-3}, [0, 1, 2]
+    loss = tuned_network.validation_loss(network, rows, rows, settings, seeds)
+    state = network.fit(rows, settings, 1)
+    found = network.predict(state, rows.x, 2, noise_var=1.0)
+    off = found.mean - rows.y[:, 0]
+    by_hand = np.log(np.mean(off**2)) / 2.0
+    assert loss == pytest.approx(
+        by_hand if method != "vi" else -np.mean(found.log_prob(rows.y[:, 0]))
+    )
 
 
 def test_settings_that_diverge_on_all_rows_give_way_to_the_next():
@@ -82,7 +99,7 @@ def test_the_tables_are_made_of_tuned_fits(reproduce, monkeypatch, tmp_path):
         assert result["log_likelihood"] > -math.log(spread) - 1.42  # a Gaussian at the mean
         assert (result["epistemic_share"] == 0.0) == (row.cell["method"] == "bp")
     text = (tmp_path / "pbp-table1-baselines.md").read_text()
-    assert len(re.findall(r"^\| yacht \| 2 \|", text, re.M)) == 3
+    assert len(re.findall(r"^\| yacht \| 2 \|", text, re.M)) == 4
     assert "1.182±0.1645" in text
     assert "6.887±0.6749" in text
 

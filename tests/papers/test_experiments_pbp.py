@@ -98,6 +98,17 @@ def test_toy_quick(quick, tmp_path):
     assert (tmp_path / "pbp-toy.svg").read_bytes() == first
 
 
+def test_tuned_toy_quick(quick, tmp_path):
+    found = quick("pbp-toy-tuned")
+    assert {row.cell["method"] for row in found} == {"vi", "vi-rmse", "bp"}
+    assert len(found) == 6
+    for row in found:
+        assert 0.0 < row.result["rmse_of_curve"] < 25.0  # of a constant, 24.2
+        is_flat = np.ptp(row.result["std"]) == 0.0
+        assert is_flat == (row.cell["method"] == "bp")
+    assert (tmp_path / "pbp-toy-tuned.svg").exists()
+
+
 @pytest.mark.usefixtures("uci_data")
 def test_student_t_quick(quick, tmp_path):
     first, second = quick("pbp-student-t")

@@ -111,6 +111,43 @@ def test_connections_are_missing_one_by_one():
     assert f.var() == pytest.approx(var, rel=0.15)
 
 
+def test_a_mask_a_row_has_the_moments_of_all_masks():
+    """Means and covariances of two outputs at two rows, over 4096 masks by enumeration."""
+    rate, n = 0.25, 60_000
+    weights, x = network((2, 2, 2)), np.array([[0.7, -1.3], [1.1, 0.4]])
+    kept = np.array(list(product((0, 1), repeat=12)))
+    p = np.prod(np.where(kept == 1, 1 - rate, rate), axis=1)
+    masks = kept.reshape(-1, 2, 3, 2) / (1 - rate)
+    w0, w1 = (np.asarray(w, np.float64) * masks[:, k] for k, w in enumerate(weights))
+    h = np.maximum(x @ w0[:, :2] + w0[:, 2:], 0.0)
+    f = (h @ w1[:, :2] + w1[:, 2:]).reshape(len(p), 4)
+    mean = p @ f
+    off = f - mean
+    cov = off.T @ (p[:, None] * off)
+    cov[:2, 2:] = cov[2:, :2] = 0.0  # rows have masks of their own
+    spread = np.sqrt(np.einsum("m,mi,mj->ij", p, off**2, off**2))
+    forward = dropout_forward(
+        Rates(connection=rate, connection_by_row=True), activation_name="relu"
+    )
+    rows = jnp.tile(jnp.asarray(x, jnp.float32), (n, 1))
+    found = np.asarray(forward(jax.random.key(6), weights, rows), np.float64).reshape(n, 4)
+    assert (np.abs(found.mean(0) - mean) < 4.5 * np.sqrt(np.diag(cov) / n)).all()
+    assert (np.abs(np.cov(found.T) - cov) < 4.5 * spread / np.sqrt(n)).all()
+
+
+def test_a_mask_a_row_does_not_hold_all_masks():
+    """The gradient draws them again: it needs less than rows x weights."""
+    n, weights = 256, network((100, 100, 1))
+    forward = dropout_forward(Rates(connection=0.5, connection_by_row=True), activation_name="relu")
+
+    def loss(weights, key, x):
+        return jnp.sum(forward(key, weights, x) ** 2)
+
+    compiled = jax.jit(jax.grad(loss)).lower(weights, jax.random.key(0), jnp.ones((n, 100)))
+    held = compiled.compile().memory_analysis().temp_size_in_bytes
+    assert held < 4 * n * sum(w.size for w in weights) / 10
+
+
 def test_penalty_is_gal_and_ghahramanis():
     """Sum of p l² / 2 |M|² over layers and l² / 2 |b|² over biases, M what a kept unit sends."""
     weights, length_scale = network((3, 4, 2)), 1.7

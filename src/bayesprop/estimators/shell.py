@@ -300,6 +300,7 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive], Of
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, classes: Any = None
     ) -> fitting.Rows:
         """Return checked rows and weights; with `reset`, learn columns, labels and scaling."""
+        _check_one_label(y)
         X, y = fitting.validated(self, X, y, reset=reset)
         _check_labels(y)
         weight = fitting.checked_weight(sample_weight, X)
@@ -340,6 +341,16 @@ class BayesianClassifier(ClassifierMixin, BayesianEstimator[ClassPredictive], Of
     def log_likelihood(self, X: Any, y: Any) -> float:
         """Mean log probability of the labels, nats a row."""
         return float(np.mean(self.predict_dist(X).log_prob(np.asarray(y))))
+
+
+def _check_one_label(y: Any) -> None:
+    """Raise ValueError where rows have several labels."""
+    shape = getattr(y, "shape", ())
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y must be a 1d array, one label a row, got shape {shape}: for several labels "
+            "sklearn.multioutput.MultiOutputClassifier fits a model to every column"
+        )
 
 
 def _check_labels(y: np.ndarray) -> None:

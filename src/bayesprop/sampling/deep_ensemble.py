@@ -145,13 +145,12 @@ def point_ensemble(
     adversarial_step
         As `point_network` takes it.
     """
-    drops = any(rate > 0.0 for rate in rates)
     member = point_network(
         apply,
         likelihood,
         optimizer,
         prior=NormalPrior(1.0 / weight_decay) if weight_decay > 0.0 else None,
-        forward=dropout_forward(rates, activation_name=activation_name) if drops else None,
+        forward=dropout_forward(rates, activation_name=activation_name) if rates.drops else None,
         adversarial_step=adversarial_step,
     )
     return deep_ensemble(member, n_members=n_members)

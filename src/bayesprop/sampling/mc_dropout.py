@@ -32,11 +32,21 @@ Forward = Callable[[PRNGKeyArray, Weights, Float[Array, "b d"]], Float[Array, "b
 
 
 class Rates(NamedTuple):
-    """Probabilities of zero: of an input, of a hidden unit, of a single weight."""
+    """Probabilities of zero: of an input, of a hidden unit, of a single weight.
+
+    connection_by_row
+        Whether every row misses weights of its own, or a whole batch the same.
+    """
 
     input: float = 0.0
     hidden: float = 0.0
     connection: float = 0.0
+    connection_by_row: bool = False
+
+    @property
+    def drops(self) -> bool:
+        """Whether anything is ever missing."""
+        return max(self.input, self.hidden, self.connection) > 0.0
 
     def of_layers(self, n_layers: int) -> tuple[float, ...]:
         """Return the rate of the units that enter each layer."""
@@ -69,10 +79,21 @@ def dropout_forward(rates: Rates, *, activation_name: str) -> Forward:
 
     What is kept is divided by the share kept, so that the network without masks has the mean of
     every unit's input. With a rate of connections, single weights and biases are missing
-    (DropConnect, Wan et al. 2013), the same ones for all rows of a batch: a mask a row, as in the
-    paper, would cost as many random numbers as multiplications.
+    (DropConnect, Wan et al. 2013): the same ones for all rows of a batch, or others for every row,
+    as in the paper, at as many random numbers as multiplications.
     """
     nonlinearity = activation(activation_name)
+
+    def affine(key: PRNGKeyArray, w: Float[Array, "i+1 o"], x: Float[Array, "b i"]) -> Array:
+        def masked(key: PRNGKeyArray) -> Float[Array, "i+1 o"]:
+            return w * keep_mask(key, w.shape, rates.connection)
+
+        if rates.connection > 0.0 and rates.connection_by_row:
+            # One mask at a time, drawn again for the gradient: all would be rows x weights.
+            one = jax.checkpoint(lambda row: affine_apply(masked(row[0]), row[1]))
+            return lax.map(one, (jax.random.split(key, len(x)), x))
+        kept = masked(key) if rates.connection > 0.0 else w
+        return jax.vmap(affine_apply, in_axes=(None, 0))(kept, x)
 
     def forward(key: PRNGKeyArray, weights: Weights, x: Float[Array, "b d"]) -> Float[Array, "b k"]:
         keys = jax.random.split(key, len(weights))
@@ -80,9 +101,7 @@ def dropout_forward(rates: Rates, *, activation_name: str) -> Forward:
             key_units, key_weights = jax.random.split(keys[k])
             if rate > 0.0:
                 x = x * keep_mask(key_units, x.shape, rate)
-            if rates.connection > 0.0:
-                w = w * keep_mask(key_weights, w.shape, rates.connection)
-            x = jax.vmap(affine_apply, in_axes=(None, 0))(w, x)
+            x = affine(key_weights, w, x)
             x = nonlinearity.apply(x) if k < len(weights) - 1 else x
         return x
 

@@ -15,6 +15,7 @@ from bayesprop.estimators.params import (
     OfClasses,
     OfNumbers,
     check_fields,
+    one_of,
 )
 from bayesprop.model.task import Task
 from bayesprop.sampling.deep_ensemble import MemberNetworks
@@ -33,8 +34,10 @@ class _Params(NetworkParams):
         Probability that a hidden unit or an input is missing in training, anew for every row and
         unit (Hinton et al. 2012).
     dropconnect : float
-        Probability that a weight is missing in training, anew for every batch (after Wan et al.
-        2013).
+        Probability that a weight is missing in training (Wan et al. 2013).
+    dropconnect_masks : {"batch", "row"}
+        Whether weights are missing anew for every batch; or for every row, as in the paper: slower,
+        for a random number a weight and row.
     random_state : int, RandomState or None
         Seeds starts, orders, what is missing and held-out rows.
 
@@ -53,15 +56,21 @@ class _Params(NetworkParams):
     dropout: float = field(default=0.0, metadata=SHARE)
     input_dropout: float = field(default=0.0, metadata=SHARE)
     dropconnect: float = field(default=0.0, metadata=SHARE)
+    dropconnect_masks: Literal["batch", "row"] = field(
+        default="batch", metadata=one_of("batch", "row")
+    )
 
     def check_params(self) -> None:
         """Raise ValueError for hyper-parameters out of their range, alone or together."""
         check_fields(self)
         check_stopping(self)
+        if self.dropconnect_masks == "row" and self.dropconnect == 0.0:
+            raise ValueError("dropconnect must be > 0 for dropconnect_masks='row', got 0")
 
     def build_method(self, task: Task, n_inputs: int) -> MemberNetworks:
         """Return the method that the hyper-parameters describe."""
-        rates = Rates(float(self.input_dropout), float(self.dropout), float(self.dropconnect))
+        shares = (float(s) for s in (self.input_dropout, self.dropout, self.dropconnect))
+        rates = Rates(*shares, connection_by_row=self.dropconnect_masks == "row")
         return members_of(self, task, n_inputs, rates=rates)
 
 
