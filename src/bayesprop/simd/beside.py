@@ -44,6 +44,6 @@ def _started(rehearsal: str) -> Popen | None:
     where = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     quiet: dict[str, Any] = {"stdin": DEVNULL, "stdout": DEVNULL, "stderr": DEVNULL}
     try:
-        return Popen([sys.executable, "-c", code], env=where, **quiet)
-    except OSError:
+        return Popen([sys.executable or "", "-c", code], env=where, **quiet)
+    except OSError:  # an interpreter within another program has no executable
         return None
