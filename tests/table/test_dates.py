@@ -130,3 +130,13 @@ def test_words_that_are_no_dates_stay_words():
     assert fit_dates(pl.Series("d", ends))[0].parts == ("years", "season")
     with pytest.raises(TableError, match=r"dates such as '1990 Q1', but.*'1990 Q7'"):
         check_dates(pl.Series("d", ["1990 Q1", "1990 Q2", "1991 Q4"] * 5 + ["1990 Q7"]))
+
+
+def test_a_misspelt_month_is_named_and_codes_stay_words():
+    days = [f"{day} March 2020" for day in range(1, 20)]
+    with pytest.raises(TableError, match=r"dates such as '1 March 2020', but.*'7 Marhc 2020'"):
+        check_dates(pl.Series("d", [*days, "7 Marhc 2020"]))
+    with pytest.raises(TableError, match=r"but.*'31 April 2020'"):
+        check_dates(pl.Series("d", [*days, "31 April 2020"]))
+    check_dates(pl.Series("code", [f"MAR-{number}" for number in range(100, 120)]))
+    check_dates(pl.Series("mixed", ["3 May 2020", "May 4, 2020"] * 10))

@@ -142,16 +142,20 @@ def form_of(series: pl.Series) -> str | None:
 
 def check_dates(text: pl.Series) -> None:
     """Refuse text that holds dates but for some values, or dates of several forms."""
-    looks = text.str.contains("|".join((_DATE, _TIME_OF_DAY, _QUARTER)))
+    looks = text.str.contains("|".join((_DATE, _TIME_OF_DAY, _QUARTER, _WITH_WORDS)))
     n_known, n = len(text) - text.null_count(), int(looks.sum())
     if n < 2 or n < _MOSTLY * n_known:
         return
-    form = max(FORMS, key=lambda form: text.str.contains(_pattern(form)).sum())
+    fitting = {form: text.str.contains(_pattern(form)).sum() for form in FORMS}
+    form = max(FORMS, key=lambda form: (fitting[form], _parsed(text, form).count()))
     moments = _parsed(text, form)
+    has_words = text.str.contains(_WITH_WORDS).any()
+    if has_words and min(fitting[form], moments.count()) < _MOSTLY * n_known:
+        return  # MAR-101 is no date
     usual = quoted(text.filter(moments.is_not_null()).first() or text.filter(looks)[0])
     odd = at_rows(text, moments.is_null() & text.is_not_null())
     name = quoted(text.name)
-    if n < n_known:
+    if n < n_known or has_words:
         raise TableError(
             f"column {name} holds dates such as {usual}, but {odd}: {CORRECT_IT}, or --drop"
             f" {one_line(text.name)}"
