@@ -159,25 +159,28 @@ def rates_of(step, n_steps, step_size):
 
 
 @inlined
-def _adam(work, at, g, rates):
+def _adam(state, at, g, rates):
+    """Move sixteen parameters: theta, slopes and their squares are read once, ahead of the loop."""
+    theta, slope, slope_square = state
     size, correction = rates
-    m = _MEAN_DECAY * load_floats(work.slope, at) + (1.0 - _MEAN_DECAY) * g
-    s = _SQUARE_DECAY * load_floats(work.slope_square, at) + (1.0 - _SQUARE_DECAY) * g * g
-    store(work.slope, at, m)
-    store(work.slope_square, at, s)
+    m = _MEAN_DECAY * load_floats(slope, at) + (1.0 - _MEAN_DECAY) * g
+    s = _SQUARE_DECAY * load_floats(slope_square, at) + (1.0 - _SQUARE_DECAY) * g * g
+    store(slope, at, m)
+    store(slope_square, at, s)
     moved = size * m / (square_root(correction * s) + _EPSILON)
-    store(work.theta, at, load_floats(work.theta, at) - moved)
+    store(theta, at, load_floats(theta, at) - moved)
 
 
 @called
 def descend(work, layer, bias_pull, weight, rates, rules):
     """Move the parameters of a layer; `weight` is that of its KL in the loss."""
-    gradient, pull, derived = work.gradient, work.pull, work.derived
+    theta, gradient, pull, derived = work.theta, work.gradient, work.pull, work.derived
+    state = theta, work.slope, work.slope_square
     w, s, b, t, n = layer.w_m, layer.w_s, layer.b_m, layer.b_s, layer.n_in * layer.n_out
-    cross = w + work.theta.size
+    cross = w + theta.size
     for k in range(0, n, BLOCK):
         m, var, toward_0 = (
-            load_floats(work.theta, w + k),
+            load_floats(theta, w + k),
             load_floats(derived, s + k),
             weight * load_floats(pull, w + k),
         )
@@ -185,23 +188,24 @@ def descend(work, layer, bias_pull, weight, rates, rules):
             2.0 * load_floats(gradient, cross + k) + toward_0
         )
         of_s = var * (2.0 * load_floats(gradient, s + k) + toward_0) - weight
-        _adam(work, w + k, of_m, rates)
-        _adam(work, s + k, of_s, rates)
+        _adam(state, w + k, of_m, rates)
+        _adam(state, s + k, of_s, rates)
     toward_0 = weight * bias_pull
     for k in range(0, layer.n_out, BLOCK):
-        of_m = load_floats(gradient, b + k) + toward_0 * load_floats(work.theta, b + k)
+        of_m = load_floats(gradient, b + k) + toward_0 * load_floats(theta, b + k)
         of_s = load_floats(derived, t + k) * (2.0 * load_floats(gradient, t + k) + toward_0)
-        _adam(work, b + k, of_m, rates)
-        _adam(work, t + k, of_s - weight, rates)
+        _adam(state, b + k, of_m, rates)
+        _adam(state, t + k, of_s - weight, rates)
     if layer.widths >= 0:
         for k in range(layer.widths, layer.widths + layer.n_out, BLOCK):
-            away = load_floats(work.theta, k) - rules.log_width
+            away = load_floats(theta, k) - rules.log_width
             of_width = 2.0 * load_floats(derived, k) * load_floats(gradient, k)
-            _adam(work, k, of_width + (weight * rules.width_precision) * away, rates)
+            _adam(state, k, of_width + (weight * rules.width_precision) * away, rates)
 
 
 @inlined
 def descend_plainly(work, at, n, rates):
     """Move n parameters by their slopes alone."""
+    state = work.theta, work.slope, work.slope_square
     for k in range(at, at + n, BLOCK):
-        _adam(work, k, load_floats(work.gradient, k), rates)
+        _adam(state, k, load_floats(work.gradient, k), rates)
