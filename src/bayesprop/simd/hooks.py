@@ -28,8 +28,8 @@ so. Everything else rests on `numba.extending` and `llvmlite.ir`, which are publ
 names of its passes, `get_executable`, `_dynfunc.make_function`
     A function that only compiled functions call is neither optimised nor made machine code by
     itself, but with each of its callers, which they are in any case; an entry point is optimised
-    once, with all that it calls: half of the time of a first fit. Gone: ImportError, AttributeError
-    or TypeError; let `OnlyLinked` and `Entry` be `Compiler`.
+    once, with all that it calls: half of the time of a first fit. Gone, or a numba newer than
+    KNOWN: numba's own `Compiler` does it, to the same bits.
 `LoadInstr.descr`, `IRBuilder._insert`
     The coefficients of polynomials are read where they are used (`lanes.polynomial`). Gone:
     AttributeError at the first call; `builder.load`, slower.
@@ -44,7 +44,7 @@ from typing import Any
 
 from llvmlite import ir
 from llvmlite.binding import Linkage  # pyright: ignore[reportAttributeAccessIssue]
-from numba import _dynfunc, types  # pyright: ignore[reportAttributeAccessIssue]
+from numba import _dynfunc, types, version_info  # pyright: ignore[reportAttributeAccessIssue]
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
@@ -56,6 +56,9 @@ from numba.core.typing.templates import (
     infer_global,
     signature,
 )
+
+KNOWN = (0, 68)
+"""The newest numba whose libraries of code these have been tried with."""
 
 NO_REFERENCE_COUNTS: dict[str, Any] = {"_nrt": False}
 """Options of a compiled function that allocates nothing, and whose caller holds its arrays."""
@@ -238,12 +241,16 @@ class Entry(Compiler):
                 gc.enable()
 
 
+def _compiled_by(compiler: type[Compiler]) -> dict[str, Any]:
+    return {"pipeline_class": compiler} if version_info.short <= KNOWN else {}
+
+
 ONLY_LINKED: dict[str, Any] = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
-    "pipeline_class": OnlyLinked,
+    **_compiled_by(OnlyLinked),
 }
 """Options of a compiled function that only compiled functions call."""
 
-ENTRY: dict[str, Any] = {"no_cfunc_wrapper": True, "pipeline_class": Entry}
+ENTRY: dict[str, Any] = {"no_cfunc_wrapper": True, **_compiled_by(Entry)}
 """Options of one that Python calls."""
