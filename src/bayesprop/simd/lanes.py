@@ -217,12 +217,13 @@ def emitted_by(typing: Callable) -> Callable[[Callable], Any]:
             return typing(*kinds), generate
 
         by_arity = (
+            lambda _typingctx: typed(),
             lambda _typingctx, a: typed(a),
             lambda _typingctx, a, b: typed(a, b),
             lambda _typingctx, a, b, c: typed(a, b, c),
             lambda _typingctx, a, b, c, d: typed(a, b, c, d),
         )
-        return intrinsic(by_arity[len(signature_of(emit).parameters) - 2])
+        return intrinsic(by_arity[len(signature_of(emit).parameters) - 1])
 
     return decorate
 

@@ -26,6 +26,7 @@ from bayesprop.moments.network_ensemble.kernel_outputs import gather_inputs, sca
 from bayesprop.moments.network_ensemble.kernel_softmax import N_PAIRS
 from bayesprop.simd.lanes import compiled
 from bayesprop.simd.references import reference_to
+from bayesprop.simd.subnormals import flush_subnormals, restore
 
 _STRIDE = 7919  # between the places in the table of normals at which steps begin
 
@@ -42,7 +43,7 @@ def advance_classes(work, rules, x, y, weight, order, size, first_step, losses):
     order
         Row numbers, `size` for every step.
     """
-    work = reference_to(work)
+    work, before = reference_to(work), flush_subnormals()
     n_layers, n_blocks = work.layers.shape[0], (size + BLOCK - 1) // BLOCK
     is_ordered = work.places.n_thresholds > 0
     n_places = work.normals.shape[0] - N_PAIRS * y.shape[1]
@@ -76,6 +77,7 @@ def advance_classes(work, rules, x, y, weight, order, size, first_step, losses):
             _descend_thresholds(work, -1.0 / size, rates)
         losses[s, 1] = -likelihood / size
         losses[s, 0] = losses[s, 1] + price / rules.n_total
+    restore(before)
 
 
 @compiled
@@ -87,7 +89,7 @@ def evaluate_classes(work, x, size, n_pairs, proba, entropy):
     proba, entropy
         (n, c) and (n, 1).
     """
-    work = reference_to(work)
+    work, before = reference_to(work), flush_subnormals()
     n_layers, room, sums = work.layers.shape[0], work.room, work.places.sums
     is_ordered = work.places.n_thresholds > 0
     for depth in range(n_layers):
@@ -106,3 +108,4 @@ def evaluate_classes(work, x, size, n_pairs, proba, entropy):
             first, count = start + BLOCK * block, least(BLOCK, n - BLOCK * block)
             scatter(room, sums + BLOCK * proba.shape[1], proba, first, count)
             scatter(room, sums, entropy, first, count)
+    restore(before)

@@ -45,6 +45,7 @@ from bayesprop.simd.lanes import (
     total,
 )
 from bayesprop.simd.references import reference_to
+from bayesprop.simd.subnormals import flush_subnormals, restore
 
 _LOG_PI = math.log(math.pi)
 N_NUMBERS, N_SUMS = 7, 5
@@ -304,7 +305,7 @@ def advance(work, rules, x, y, weight, order, size, first_step, losses):
     order
         Row numbers, `size` for every step.
     """
-    work = reference_to(work)
+    work, before = reference_to(work), flush_subnormals()
     n_layers, n_mean, n_out = work.layers.shape[0], work.places.n_mean_layers, y.shape[1]
     for s in range(losses.shape[0]):
         step = first_step + s
@@ -329,3 +330,4 @@ def advance(work, rules, x, y, weight, order, size, first_step, losses):
             descend_plainly(work, at, n_out, rates)
         losses[s, 0] = of_mean + of_noise + price / rules.n_total
         losses[s, 1] = of_noise
+    restore(before)

@@ -18,6 +18,7 @@ from bayesprop.moments.network_ensemble.kernel_network import (
 from bayesprop.simd.floats import log_add_exp
 from bayesprop.simd.lanes import called, compiled, inlined, load_floats, spread_at, store
 from bayesprop.simd.references import reference_to
+from bayesprop.simd.subnormals import flush_subnormals, restore
 
 
 @inlined
@@ -52,7 +53,7 @@ def evaluate(work, aside, x, size, m, v, l_m, l_v):
     m, v, l_m, l_v
         As in `NoisyOutput`, (n, o).
     """
-    work, aside = reference_to(work), reference_to(aside)
+    work, aside, before = reference_to(work), reference_to(aside), flush_subnormals()
     places, room, n_mean = work.places, work.room, work.places.n_mean_layers
     n_layers = work.layers.shape[0]
     mean, noise = layer_at(work.layers, n_mean - 1), last_layer(work)
@@ -86,3 +87,4 @@ def evaluate(work, aside, x, size, m, v, l_m, l_v):
         for block in range(n_blocks):
             first, count = start + BLOCK * block, least(BLOCK, n - BLOCK * block)
             scatter(room, mean.out_v + block * mean.out_step, v, first, count)
+    restore(before)

@@ -1,0 +1,33 @@
+"""Numbers too small for a normal float, in compiled loops and after them."""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+import pytest
+
+from bayesprop.simd.lanes import compiled, load_floats, store
+from bayesprop.simd.subnormals import flush_subnormals, restore
+
+
+@compiled
+def halves(values, flushes):
+    """Halve sixteen numbers as often as there are others."""
+    before = flush_subnormals()
+    if not flushes:
+        restore(before)
+    for _ in range(values.shape[0] // 16):
+        store(values, 0, 0.5 * load_floats(values, 0))
+    restore(before)
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_they_are_zero_in_a_loop_that_flushes_them_and_nowhere_else(flushes):
+    least = np.finfo(np.float32).tiny
+    values = np.full(48, least, np.float32)
+    halves(values, flushes)
+    has_control_word = platform.machine().lower() in ("x86_64", "amd64")
+    expected = 0.0 if flushes and has_control_word else least / 8.0
+    assert values[0] == expected
+    assert np.float32(least) / np.float32(8.0) == least / 8.0 > 0.0
