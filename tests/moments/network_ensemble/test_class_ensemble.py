@@ -15,6 +15,7 @@ from bayesprop.moments.network_ensemble import class_ensemble as ce
 from bayesprop.moments.network_ensemble import ensemble_training as engine
 from bayesprop.moments.network_ensemble import stacking
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
+from bayesprop.moments.network_ensemble.ensemble_settings import settings_for_classes
 from bayesprop.moments.network_ensemble.input_views import Ramps, bounded
 from bayesprop.moments.network_ensemble.kernel_classes import advance_classes
 from bayesprop.moments.network_ensemble.kernel_layout import layout
@@ -22,7 +23,7 @@ from bayesprop.moments.network_ensemble.member import flat, init_classes, unflat
 from bayesprop.numerics import softmax_expectations
 
 SETTINGS = replace(
-    ce.settings_for(100, 2), n_steps=400, hidden_layer_sizes=(8,), n_members=3, batch_size=32
+    settings_for_classes(100, 2), n_steps=400, hidden_layer_sizes=(8,), n_members=3, batch_size=32
 )
 
 
@@ -123,7 +124,15 @@ def test_more_columns_than_rows_have_no_ramps():
     x = np.random.default_rng(0).standard_normal((8, 9))
     assert Ramps.of(x, np.ones(8)).n_ramps == 0
     np.testing.assert_array_equal(Ramps.of(x, np.ones(8)).beside(x), np.float32(bounded(x)))
-    assert ce.settings_for(8, 9).n_steps < ce.settings_for(9, 9).n_steps
+    assert settings_for_classes(8, 9).n_steps < settings_for_classes(9, 9).n_steps
+
+
+def test_many_columns_of_many_rows_have_longer_training_and_no_ramps():
+    x = np.random.default_rng(0).standard_normal((10_000, 256))
+    ones = np.ones(len(x))
+    assert Ramps.of(x, ones).n_ramps == 0
+    assert Ramps.of(x[1:], ones[1:]).n_ramps == Ramps.of(x[:, :1], ones).n_ramps * 256 > 0
+    assert settings_for_classes(10_000, 256).n_steps > settings_for_classes(10_000, 255).n_steps
 
 
 def test_far_inputs_grow_as_a_logarithm():

@@ -14,13 +14,14 @@ from scipy import special
 from bayesprop.moments.network_ensemble import class_ensemble as ce
 from bayesprop.moments.network_ensemble import ensemble_training as engine
 from bayesprop.moments.network_ensemble.distinct_rows import Rows
+from bayesprop.moments.network_ensemble.ensemble_settings import settings_for_classes
 from bayesprop.moments.network_ensemble.kernel_classes import advance_classes
 from bayesprop.moments.network_ensemble.kernel_cumulative import LEAST_GAP
 from bayesprop.moments.network_ensemble.kernel_layout import layout
 from bayesprop.moments.network_ensemble.member import flat, init_ordered
 
 SETTINGS = replace(
-    ce.settings_for(100, 2), n_steps=400, hidden_layer_sizes=(8,), n_members=3, batch_size=32
+    settings_for_classes(100, 2), n_steps=400, hidden_layer_sizes=(8,), n_members=3, batch_size=32
 )
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()

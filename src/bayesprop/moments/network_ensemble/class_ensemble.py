@@ -33,7 +33,7 @@ from bayesprop.moments.network_ensemble.ensemble_training import (
     n_complete,
     train_all,
 )
-from bayesprop.moments.network_ensemble.input_views import N_QUANTILES, Ramps, bounded
+from bayesprop.moments.network_ensemble.input_views import Ramps, bounded
 from bayesprop.moments.network_ensemble.kernel_classes import advance_classes, evaluate_classes
 from bayesprop.moments.network_ensemble.kernel_layout import layout
 from bayesprop.moments.network_ensemble.kernel_network import BLOCK
@@ -52,9 +52,6 @@ _N_NORMALS, _STEPS_OF_NORMALS, _N_PAIRS = 2**13, 16, 64
 _ROWS_AT_A_TIME = 128
 _TRAINING = 0.9
 """Share of the time, and of the bar, that training takes."""
-MANY_INPUTS = 256
-WIDE_STEPS = 200
-"""Steps where the table has more columns than rows."""
 
 
 class Family(NamedTuple):
@@ -187,21 +184,6 @@ class Doubtful(NamedTuple):
 
     proba: Float[np.ndarray, "n c"]
     entropy: Float[np.ndarray, " n"]
-
-
-def settings_for(n_rows: int, n_inputs: int) -> EnsembleSettings:
-    """Choose by the size of the table; `n_members` counts those of one family.
-
-    Where inputs with ramps are many or may outnumber the rows, fewer steps are as good.
-    A table of more columns than rows has no ramps, and its families are two starts of two.
-    """
-    n_steps = 4_000 if N_QUANTILES * n_inputs <= min(n_rows, MANY_INPUTS) else 2_000
-    return EnsembleSettings(
-        hidden_layer_sizes=(64,),
-        n_members=8 if n_rows < 1_000 else 5,
-        n_steps=n_steps if n_inputs <= n_rows else WIDE_STEPS,
-        batch_size=64 if n_rows < 1_000 else 128,
-    )
 
 
 def fit(

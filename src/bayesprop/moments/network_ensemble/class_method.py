@@ -55,11 +55,12 @@ class ClassEnsemble(Settable):
         parts: Parts | None = None,
     ) -> Learned:
         from bayesprop.moments.network_ensemble import class_ensemble
+        from bayesprop.moments.network_ensemble.ensemble_settings import settings_for_classes
 
         started, seed = time.perf_counter(), int(rng.randint(2**31))
         rows = rows.counted
         n_rows = len(rows.x) if parts is None else parts.n_rows
-        by_size = class_ensemble.settings_for(n_rows, self.n_inputs)
+        by_size = settings_for_classes(n_rows, self.n_inputs)
         settings = self.chosen(by_size, n_rows, rows.groups, parts)
         state, info = class_ensemble.fit(
             seed,

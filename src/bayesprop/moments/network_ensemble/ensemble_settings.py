@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from bayesprop.moments.network_ensemble.input_views import MANY_INPUTS, N_QUANTILES, has_ramps
 from bayesprop.moments.network_ensemble.weight_priors import Priors
 
 MANY_ROWS = 5_000
 VERY_MANY_ROWS = 30_000
 PRIORS = Priors()
 FEW_ROWS, FEW_ROWS_PRIORS = 150, Priors(mean=0.25, noise=1.0, last_noise=0.1)
-WIDE_STEPS = 4_000
+WIDE_STEPS, WIDE_STEPS_OF_CLASSES = 4_000, 200
 """Steps where the table has more columns than rows."""
+STEPS_OF_PICTURES = 8_000
+"""Steps to classes where it has many of both."""
 
 
 @dataclass(frozen=True)
@@ -85,3 +88,20 @@ def settings_for(n_rows: int, n_inputs: int = 1, **overrides: Any) -> EnsembleSe
     if n_rows >= VERY_MANY_ROWS:
         chosen["hidden_layer_sizes"] = (100, 100)
     return EnsembleSettings(**(chosen | overrides))
+
+
+def settings_for_classes(n_rows: int, n_inputs: int) -> EnsembleSettings:
+    """Sizes that fit a table of classes; `n_members` counts those of one family.
+
+    Where inputs with ramps are many or may outnumber the rows, fewer steps are as good.
+    Of a table without ramps the families are two starts of two.
+    """
+    n_steps = 4_000 if N_QUANTILES * n_inputs <= min(n_rows, MANY_INPUTS) else 2_000
+    if not has_ramps(n_rows, n_inputs):
+        n_steps = STEPS_OF_PICTURES if n_inputs <= n_rows else WIDE_STEPS_OF_CLASSES
+    return EnsembleSettings(
+        hidden_layer_sizes=(64,),
+        n_members=8 if n_rows < 1_000 else 5,
+        n_steps=n_steps,
+        batch_size=64 if n_rows < 1_000 else 128,
+    )

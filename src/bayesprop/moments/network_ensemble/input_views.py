@@ -16,6 +16,7 @@ from jaxtyping import Float, Float32, Int
 N_QUANTILES = 9
 FEW_VALUES = 5
 """Up to so many different values a column has no ramps."""
+MANY_INPUTS, MANY_ROWS = 256, 10_000
 STRAIGHT = 5.0
 """Standard deviations from the mean up to which an input is taken as it is."""
 
@@ -24,6 +25,15 @@ def bounded(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
     """Let standardised inputs beyond STRAIGHT grow as a logarithm only."""
     beyond = np.maximum(np.abs(x) - STRAIGHT, 0.0)
     return np.clip(x, -STRAIGHT, STRAIGHT) + np.sign(x) * np.log1p(beyond)
+
+
+def has_ramps(n_rows: int, n_inputs: int) -> bool:
+    """Whether a table of this size has ramps.
+
+    One of more columns than rows has none: its rows do not pay for them. Nor has one of many of
+    both, such as pictures: longer training is worth more than ramps, which cost eight times it.
+    """
+    return n_inputs <= n_rows and (n_inputs < MANY_INPUTS or n_rows < MANY_ROWS)
 
 
 class Ramps(NamedTuple):
@@ -43,12 +53,9 @@ class Ramps(NamedTuple):
 
     @classmethod
     def of(cls, x: Float[np.ndarray, "n d"], weight: Float[np.ndarray, " n"]) -> Ramps:
-        """Put knots at quantiles of the rows, each counted by its weight.
-
-        A table of more columns than rows has no ramps: its rows do not pay for them.
-        """
-        is_wide = x.shape[1] > len(x)
-        columns = [np.zeros(0) if is_wide else _knots(column, weight) for column in x.T]
+        """Put knots at quantiles of the rows, each counted by its weight."""
+        is_ramped = has_ramps(*x.shape)
+        columns = [_knots(column, weight) if is_ramped else np.zeros(0) for column in x.T]
         n_knots = np.array([len(knots) for knots in columns], np.int64)
         ramps = cls(np.concatenate([np.zeros(0), *columns]), n_knots, np.zeros(0))
         means = [np.average(heights, axis=0, weights=weight) for heights in ramps._heights(x)]
