@@ -73,3 +73,11 @@ def test_an_error_here_ends_it(programs):
     ):
         raise RuntimeError("here")
     assert time.perf_counter() - started < 30.0
+
+
+def test_a_process_that_hangs_is_not_waited_for(programs, monkeypatch):
+    monkeypatch.setattr(beside, "_PATIENCE", 0.5)
+    started = time.monotonic()
+    with beside.compiled_beside(programs.first, "programs_of_a_test:sleep"):
+        programs.first(1.0)
+    assert time.monotonic() - started < 30.0

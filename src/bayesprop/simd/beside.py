@@ -6,11 +6,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from subprocess import DEVNULL, Popen
+from subprocess import DEVNULL, Popen, TimeoutExpired
 from typing import Any
 
 from bayesprop.numerics.machine import is_core_idle
 from bayesprop.simd import hooks
+
+_PATIENCE = 30.0
+"""Seconds that a fit waits at its end: to compile takes one or two."""
 
 
 @contextmanager
@@ -34,7 +37,16 @@ def compiled_beside(entry: Any, rehearsal: str) -> Iterator[None]:
         raise
     finally:
         if process is not None:
-            process.wait()
+            _awaited(process)
+
+
+def _awaited(process: Popen) -> None:
+    """Wait for a process, but not for one that hangs."""
+    try:
+        process.wait(_PATIENCE)
+    except TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _started(rehearsal: str) -> Popen | None:
