@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,22 @@ def test_it_is_judged_on_other_rows_and_reports(model: bayesprop.TableModel, tmp
         model.evaluate(FLATS)
     model.report(tmp_path / "page.html")
     assert "rent" in (tmp_path / "page.html").read_text()
+
+
+def test_a_target_that_the_model_holds_impossible_is_named():
+    frame = FLATS.drop(columns="dear")
+    asked = {"target": "rent", "method": "bayes-by-backprop", "n_epochs": 1}
+    other = frame.assign(rent=np.where(np.arange(N) < 2, 0.0, frame["rent"]))
+    words = "2 rows have a rent such as 0, which the model holds impossible .numbers above 0."
+    model = bayesprop.fit(frame, target_kind="positive", test=other, **asked)
+    assert any(re.match(words, remark) for remark in model.remarks)
+    assert not any("invalid value" in remark for remark in model.remarks)
+    with pytest.warns(
+        TableWarning, match=f"{words}: .* fit with target_kind numbers if it is none"
+    ):
+        scores = model.evaluate(other)
+    assert scores["model"]["log_likelihood"] == -np.inf
+    assert bayesprop.fit(frame, test=other, **asked).evaluate(other)["model"]["rmse"] > 0.0
 
 
 def test_what_is_new_to_the_model_is_a_warning_of_the_caller(model: bayesprop.TableModel):

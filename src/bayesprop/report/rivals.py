@@ -104,7 +104,8 @@ def compare(model: Any, baseline: Any, y: np.ndarray) -> Comparison | None:
     """Compare the mean log-likelihood of two predictives, nats a row; None below ten rows."""
     if len(y) < _MIN_ROWS:
         return None
-    gain = model.log_prob(y) - baseline.log_prob(y)
+    with np.errstate(invalid="ignore"):  # of a target that both hold impossible
+        gain = model.log_prob(y) - baseline.log_prob(y)
     if not np.all(np.isfinite(gain)):
         return None
     return Comparison(float(np.mean(gain)), clustered_error(gain, None))

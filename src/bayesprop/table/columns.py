@@ -73,6 +73,11 @@ class NumericColumn(EncodedColumn):
     written: str | None = None
 
     @property
+    def is_read_as_text(self) -> bool:
+        """Whether its marks are to mean what they meant in training."""
+        return self.written is not None
+
+    @property
     def value_names(self) -> list[str]:
         """Names of the encoded columns but that of gaps."""
         return [self.name]
@@ -100,6 +105,11 @@ class CategoryColumn(EncodedColumn):
     kind: ClassVar = "category"
 
     levels: tuple[str, ...]
+
+    @property
+    def is_read_as_text(self) -> bool:
+        """Yes: "1.10" is another level than "1.1"."""
+        return True
 
     @property
     def value_names(self) -> list[str]:

@@ -39,6 +39,11 @@ class EncodedColumn(ABC):
     marked: bool = False
 
     @property
+    def is_read_as_text(self) -> bool:
+        """Whether a table is to be read without taking it for numbers."""
+        return False
+
+    @property
     @abstractmethod
     def value_names(self) -> list[str]:
         """Names of the encoded columns but that of gaps."""

@@ -21,7 +21,6 @@ from bayesprop.table.classes import (
     target_numbers,
 )
 from bayesprop.table.columns import (
-    CategoryColumn,
     FittedColumn,
     column_from_dict,
     fit_columns,
@@ -41,7 +40,7 @@ from bayesprop.table.supervised import (
     folds_of,
     marked_where_telling,
     numbers_of,
-    target_encoded_if_many,
+    target_encoded_if_telling,
 )
 from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.values import column_of
@@ -94,11 +93,12 @@ class TableEncoding:
     """How the columns of a training table become numbers; the same way for every later table.
 
     Numbers stay as they are, and true and false become 1 and 0. Text becomes one 0/1 column a
-    level, or where they are more than 50 what each tells of the target; dates become years, season,
-    weekday and hour. A missing value is NaN in the columns of its own, and so is a level that the
-    training table did not have, of those with a column: an estimator draws what they may be. Gaps
-    that tell of the target are marked in a column beside. Columns that are constant or that number
-    or name the rows are dropped. Infinities and numbers written with units are refused.
+    level, or where they are more than 50 what each tells of the target, which stands also beside
+    whole numbers that name things; dates become years, season, weekday and hour. A missing value is
+    NaN in the columns of its own, and so is a level that the training table did not have, of those
+    with a column: an estimator draws what they may be. Gaps that tell of the target are marked in a
+    column beside. Columns that are constant or that number or name the rows are dropped. Infinities
+    and numbers written with units are refused.
 
     columns
         The columns that are used, in the order of the training table.
@@ -142,7 +142,7 @@ class TableEncoding:
         ]
         fitted = _without_doubles(fitted, frame)
         labels, y = numbers_of(target, codes, classes)
-        fitted = [target_encoded_if_many(one, frame[one.name], y, labels) for one in fitted]
+        fitted = [target_encoded_if_telling(one, frame[one.name], y, labels) for one in fitted]
         columns = tuple(one.column for one in fitted if one.column is not None)
         report = joined(text for one in fitted for text in one.sentences)
         if not columns:
@@ -174,12 +174,7 @@ class TableEncoding:
         They are to be read as text: "1.10" is another level than "1.1". So are numbers with marks,
         whose commas mean what they meant in training.
         """
-        words = [
-            column.name
-            for column in self.columns
-            if isinstance(column, CategoryColumn | TargetEncodedColumn)
-            or getattr(column, "written", None) is not None
-        ]
+        words = [column.name for column in self.columns if column.is_read_as_text]
         is_word = bool(self.classes) and all(isinstance(label, str) for label in self.classes)
         return (*words, *([self.target_name] if is_word else []))
 

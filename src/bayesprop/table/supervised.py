@@ -13,11 +13,13 @@ import polars as pl
 from jaxtyping import Float, Int, Shaped
 
 from bayesprop.table.classes import Label, class_text
-from bayesprop.table.columns import FEW_LEVELS, CategoryColumn, FittedColumn
+from bayesprop.table.columns import FEW_LEVELS, CategoryColumn, FittedColumn, NumericColumn
+from bayesprop.table.encoded import EncodedColumn
 from bayesprop.table.errors import counted, listing
+from bayesprop.table.naming_numbers import name_things
 from bayesprop.table.remarks import Remark
 from bayesprop.table.target_encoded import TargetEncodedColumn
-from bayesprop.table.values import as_levels
+from bayesprop.table.values import as_levels, as_numbers
 
 _TELLING, _LEAST_ROWS = 1e-3, 8
 """Probability of such a difference by chance, and rows on either side from which it is asked."""
@@ -81,23 +83,38 @@ def numbers_of(
     return shares, np.where(np.isnan(y), np.nan, y == np.array(places))
 
 
-def target_encoded_if_many(
+def target_encoded_if_telling(
     fitted: FittedColumn, series: pl.Series, y: Float[np.ndarray, "n k"], labels: list[str]
 ) -> FittedColumn:
-    """Let levels stand for what they tell of the target, where they are many, or many a row."""
-    column, text = fitted.column, as_levels(series)
-    if not isinstance(column, CategoryColumn):
+    """Let levels stand for what they tell of the target: many levels, or numbers that name."""
+    column, has_target = fitted.column, ~np.isnan(y[:, 0])
+    series, y = series.filter(has_target), y[has_target]
+    is_numbers = isinstance(column, NumericColumn) and _name_things(column, series, y)
+    if column is None or not (is_numbers or _are_many(column, series)):
         return fitted
-    n_known = len(text) - text.null_count()
-    if len(column.levels) <= max(FEW_LEVELS, min(MAX_LEVELS, n_known / 2)):
-        return fitted
-    has_target = ~np.isnan(y[:, 0])
-    flags = {"missing": column.missing, "marked": column.marked}
-    n, used = len(column.levels), f"each used as the {listing(labels, 3)} of its rows"
-    used += " and how many they are"
-    remark = Remark(f": {n} levels, {used}", f"of many levels, {used}", fitted.name, n)
-    encoded = TargetEncodedColumn.fit(text.filter(has_target), y[has_target], labels, **flags)
+    flags = {"missing": column.missing, "marked": column.marked, "is_numbers": is_numbers}
+    encoded = TargetEncodedColumn.fit(series, y, labels, **flags)
+    used = f"used as the {listing(labels, 3)} of its rows and how many they are"
+    n, kind, used = len(encoded.texts), "levels", f"each {used}"
+    if is_numbers:
+        kind, used = "whole numbers that seem to name things", f"{used}, beside the number"
+    remark = Remark(f": {n} {kind}, {used}", f"of many {kind}, {used}", fitted.name, n)
     return fitted._replace(column=encoded, sentences=(remark, *fitted.sentences))
+
+
+def _are_many(column: EncodedColumn, series: pl.Series) -> bool:
+    """Whether levels are many, or many a row."""
+    if not isinstance(column, CategoryColumn):
+        return False
+    text = as_levels(series)
+    n_known = len(text) - text.null_count()
+    return len(column.levels) > max(FEW_LEVELS, min(MAX_LEVELS, n_known / 2))
+
+
+def _name_things(column: NumericColumn, series: pl.Series, y: Float[np.ndarray, "n k"]) -> bool:
+    if column.written is not None:
+        return False
+    return name_things(as_numbers(series).fill_null(np.nan).to_numpy(), y)
 
 
 def folds_of(n: int, groups: Shaped[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"]:

@@ -1,4 +1,4 @@
-"""A column of many levels as what they tell of the target, and of how many rows they tell it.
+"""Many levels, or numbers that name, as what they tell of the target, and of how many rows.
 
 Levels stand for shrunken means of the target (Micci-Barreca 2001), as scikit-learn's TargetEncoder
 learns them, and the log of their rows stands beside, by which a network can tell how far to trust
@@ -19,15 +19,17 @@ from jaxtyping import Float, Int
 from bayesprop.table.encoded import Encoded, EncodedColumn
 from bayesprop.table.errors import counted, listing, quoted
 from bayesprop.table.remarks import Remark
-from bayesprop.table.values import as_levels
+from bayesprop.table.values import as_levels, as_numbers
 
 _SHOWN = 30  # characters of a level in a message
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetEncodedColumn(EncodedColumn):
-    """A column of text: of each level, the shrunken mean of the target and the log of its rows.
+    """A column of levels: of each, the shrunken mean of the target and the log of its rows.
 
+    is_numbers
+        Whether levels are whole numbers, which stand beside as they are.
     texts
         Levels of the training rows, sorted.
     means
@@ -47,14 +49,16 @@ class TargetEncodedColumn(EncodedColumn):
     log_rows: tuple[float, ...]
     prior: tuple[float, ...]
     labels: tuple[str, ...]
+    is_numbers: bool = False
 
     @classmethod
     def fit(
-        cls, text: pl.Series, y: Float[np.ndarray, "n k"], labels: Sequence[str], **flags: bool
+        cls, series: pl.Series, y: Float[np.ndarray, "n k"], labels: Sequence[str], **flags: bool
     ) -> TargetEncodedColumn:
-        """Learn the levels of clean text, null where missing."""
+        """Learn the levels of training rows."""
         from sklearn.preprocessing import TargetEncoder
 
+        text = as_levels(series)
         known = text.is_not_null().to_numpy()
         text, y = text.drop_nulls(), y[known]
         texts = text.unique().sort().to_list()
@@ -77,40 +81,57 @@ class TargetEncodedColumn(EncodedColumn):
         n, k = len(self.texts), len(self.labels)
         is_text = all(isinstance(text, str) for text in (*self.texts, *self.labels))
         is_whole = k > 0 and len(set(self.texts)) == n == len(self.log_rows)
-        if not (super().is_good and is_text and is_whole):
+        if not (super().is_good and is_text and is_whole and type(self.is_numbers) is bool):
             return False
         table = np.array([*self.means, self.prior], dtype=np.float64)
         numbers = np.array(self.log_rows, dtype=np.float64)
         return table.shape == (n + 1, k) and bool(np.isfinite([*table.flat, *numbers]).all())
 
     @property
+    def is_read_as_text(self) -> bool:
+        """Whether its levels are text."""
+        return not self.is_numbers
+
+    @property
     def value_names(self) -> list[str]:
         """Names of the encoded columns but that of gaps."""
-        return [f"{self.name} ({label})" for label in (*self.labels, "log rows")]
+        names = [f"{self.name} ({label})" for label in (*self.labels, "log rows")]
+        return [self.name, *names] if self.is_numbers else names
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return means and log rows; the prior and 0 for a level that training did not have."""
-        text = as_levels(series)
+        numbers = as_numbers(series) if self.is_numbers else None
+        text = as_levels(series) if numbers is None else _written(numbers)
         table = np.column_stack([(*self.means, self.prior), (*self.log_rows, 0.0)])
         codes = places_of(text, self.texts)
         values = table[codes]
         values[text.is_null().to_numpy()] = np.nan
+        if numbers is not None:
+            values = np.column_stack([numbers.fill_null(np.nan).to_numpy(), values])
         return self.with_gaps(values, text.is_null(), of_unseen(text, codes, "an average one"))
 
     def cross_fitted(
         self, series: pl.Series, y: Float[np.ndarray, "n k"], fold: Int[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n k"]:
         """Encode training rows, each by what the rows of other folds tell of its level."""
-        text, flags = as_levels(series), {"missing": self.missing, "marked": self.marked}
+        flags = {"missing": self.missing, "marked": self.marked, "is_numbers": self.is_numbers}
+        series = series if self.is_numbers else as_levels(series)
         values = self.encode(series).X
         for one in np.unique(fold):
-            own, others = text.filter(fold == one), text.filter(fold != one)
-            if others.null_count() == len(others):
-                values[fold == one, : len(self.labels) + 1] = np.nan
+            own, others = series.filter(fold == one), series.filter(fold != one)
+            if others.is_null().all():
+                values[fold == one, : len(self.value_names)] = np.nan
                 continue
             learnt = type(self).fit(others, y[fold != one], self.labels, **flags)
             values[fold == one] = learnt.encode(own).X
         return values
+
+
+def _written(numbers: pl.Series) -> pl.Series:
+    """Write numbers as levels; those that are not whole are none that a fit knows."""
+    is_whole = ((numbers == numbers.round()) & (numbers.abs() < 2**53)).fill_null(value=True)
+    whole = numbers.round().cast(pl.Int64, strict=False).cast(pl.String)
+    return whole.zip_with(is_whole, numbers.cast(pl.String))
 
 
 def places_of(text: pl.Series, levels: Sequence[str]) -> Int[np.ndarray, " n"]:

@@ -24,6 +24,7 @@ from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import counted, one_line, quoted
 from bayesprop.table_model.plain_values import Scores, figure
 from bayesprop.table_model.predicting import predict_rows
+from bayesprop.table_model.target_kind import held_impossible
 
 _CLEAR = 2.0  # standard errors
 
@@ -96,7 +97,9 @@ def judge(
     """
     current().report(0.0, 1.0, "baselines")
     judged = _predicted(estimator, encoding, train, test, positive, with_peers=with_peers)
-    return _scored(judged, estimator)
+    bad = held_impossible(estimator.task_, test.y, encoding.target_name)
+    scored = _scored(judged, estimator)
+    return scored._replace(remarks=(*bad, *scored.remarks))
 
 
 def _predicted(

@@ -11,12 +11,13 @@ from bayesprop.model.target_kinds import guessed_kind
 from bayesprop.model.target_maps import COUNT, NUMBERS, POSITIVE, SHARE
 from bayesprop.model.task import CLASSES, KINDS_OF_CLASSES, ORDERED, Standardiser
 from bayesprop.table.classes import class_text
-from bayesprop.table.errors import listing, one_line
+from bayesprop.table.errors import counted, listing, one_line
 from bayesprop.table_model.listener import Listener
 from bayesprop.table_model.refusals import InputError
 from bayesprop.table_model.request import RowRequest
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
 
     from bayesprop.table.classes import Label
@@ -36,6 +37,20 @@ def classes_in_words(classes: Sequence[Any], order: Sequence[int] | None) -> str
     if order is None:
         return listing(words)
     return f"ordered, {' < '.join(words[place] for place in order)}"
+
+
+def held_impossible(task: Any, y: np.ndarray, target: str) -> list[str]:
+    """Say how many targets to judge by are none that the model's kind of target can be."""
+    target_map = getattr(task, "map", None)
+    bad = [] if target_map is None else y[~target_map.holds(y)]
+    if not len(bad):
+        return []
+    rows = f"{counted(len(bad), 'row')} {'has' if len(bad) == 1 else 'have'}"
+    return [
+        f"{rows} a {one_line(target)} such as {bad[0]:g}, which the model holds impossible"
+        f" ({WORDS[target_map.kind]}): the log-likelihood is minus infinity; fit with"
+        f" --target-kind {NUMBERS} if it is none"
+    ]
 
 
 def settings_of_kind(

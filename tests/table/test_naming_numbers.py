@@ -1,0 +1,148 @@
+"""Whole numbers that name things: told from those that count, and used for what they tell."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from stored_encoding import stored_and_back
+
+from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.naming_numbers import name_things
+from bayesprop.table.target_encoded import TargetEncodedColumn
+
+N, N_PLOTS = 400, 40
+
+
+def plots(seed, spread=1.0):
+    """Rows of plots whose levels differ by `spread`, with noise of 1."""
+    rng = np.random.default_rng(seed)
+    place = rng.integers(0, N_PLOTS, N)
+    level = spread * rng.standard_normal(N_PLOTS)
+    return 1.0 + place, level[place] + rng.standard_normal(N)
+
+
+def by_hand(x, y):
+    """Gain of each row from the others of its number beyond a line, one sum at a time."""
+    y = (y - y.mean()) / y.std()
+    slope, start = np.polyfit(x, y, 1)
+    left = y - start - slope * x
+    numbers = sorted(set(x.tolist()))
+    rows = {number: [i for i in range(len(x)) if x[i] == number] for number in numbers}
+    means = {number: sum(left[i] for i in own) / len(own) for number, own in rows.items()}
+    within = sum((left[i] - means[number]) ** 2 for number, own in rows.items() for i in own)
+    within /= len(x) - len(numbers)
+    between = sum(len(own) * means[number] ** 2 for number, own in rows.items()) / len(x)
+    between -= within * len(numbers) / len(x)
+    gains = np.empty(len(x))
+    for own in rows.values():
+        for i in own:
+            others = [left[j] for j in own if j != i]
+            predicted = sum(others) / (len(others) + within / max(between, 1e-12))
+            gains[i] = left[i] ** 2 - (left[i] - predicted) ** 2
+    sums = [sum(gains[i] - gains.mean() for i in own) for own in rows.values()]
+    return gains.mean(), np.sqrt(sum(one**2 for one in sums)) / len(x)
+
+
+@pytest.mark.parametrize(
+    ("spread", "possible"), [(0.2, {False}), (0.4, {False, True}), (1.0, {True})]
+)
+def test_what_the_rows_of_a_number_tell_is_that_by_hand(spread, possible, monkeypatch):
+    monkeypatch.setattr("bayesprop.table.naming_numbers._N_KNOTS", 2)  # a line
+    answers = set()
+    for seed in range(10):
+        x, y = plots(seed, spread)
+        gain, error = by_hand(x, y)
+        expected = bool(gain > max(0.05, 2.5 * error))
+        assert name_things(x, y[:, None]) == expected
+        answers.add(expected)
+    assert answers == possible
+
+
+def test_chance_and_curves_name_nothing():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        x, noise = rng.integers(18, 80, N).astype(float), rng.standard_normal((N, 1))
+        assert not name_things(x, noise)
+        assert not name_things(x, np.sin(x[:, None] / 10.0) + 0.1 * noise)
+        assert not name_things(x, np.exp(2.0 * noise))
+
+
+def test_what_names_nothing():
+    x, y = plots(0, spread=2.0)
+    alike = np.repeat(np.arange(5.0), N // 5)
+    assert name_things(x, y[:, None])
+    assert name_things(np.where(np.arange(N) % 9, x, np.nan), y[:, None])
+    assert not name_things(x + 0.5, y[:, None])
+    assert not name_things(alike, np.array([0.0, 3.0, -1.0, 5.0, 1.0])[alike.astype(int), None])
+    assert not name_things(np.arange(N) // 1.9 // 1, y[:, None])
+    assert not name_things(np.full(N, np.nan), y[:, None])
+    assert not name_things(x, np.zeros((N, 1)))
+
+
+@pytest.fixture(scope="module")
+def frame():
+    x, y = plots(3)
+    plot = pl.Series("plot", x).cast(pl.Int64)
+    return pl.DataFrame({"plot": plot, "dose": np.arange(N) % 10, "crop": y})
+
+
+def test_a_number_stands_beside_what_it_tells(frame):
+    encoding = TableEncoding.fit(frame, "crop")
+    names = ["plot", "plot (mean crop)", "plot (log rows)", "dose"]
+    assert encoding.feature_names == names
+    assert encoding.report == [
+        "column 'plot': 40 whole numbers that seem to name things, each used as the mean crop of its"
+        " rows and how many they are, beside the number"
+    ]
+    assert encoding.text_columns == ()
+    again = stored_and_back(encoding)
+    assert again == encoding
+    new = pl.DataFrame({"plot": [7.0, 39.0, 7.5, 99.0, None], "dose": 0})
+    X, warnings = again.encode(new)
+    words = frame.with_columns(pl.col("plot").cast(pl.String))
+    one = TargetEncodedColumn.fit(words["plot"], frame[["crop"]].to_numpy(), ["mean crop"])
+    told = one.encode(pl.Series("plot", ["7", "39", "x", "y", None])).X
+    np.testing.assert_array_equal(X[:, 1:3], told)
+    np.testing.assert_array_equal(X[:, 0], new["plot"].fill_null(np.nan))
+    assert warnings == [
+        "column 'plot': 2 rows with a level that the training data did not have ('7.5', '99'):"
+        " taken for an average one",
+        "column 'plot': 1 value missing, where the training data had none: error bars are wider"
+        " there",
+    ]
+
+
+def test_no_row_is_told_its_own_target(frame):
+    encoding = TableEncoding.fit(frame, "crop")
+    X = encoding.cross_fitted(encoding.encode(frame).X, frame, None)
+    other = frame.with_columns(crop=pl.col("crop") + 100.0 * (np.arange(N) == 7))
+    moved = encoding.cross_fitted(encoding.encode(other).X, other, None)
+    np.testing.assert_array_equal(X[7], moved[7])
+    assert (moved != X).any()
+    np.testing.assert_array_equal(X[:, 0], frame["plot"])
+
+
+def test_numbers_name_things_by_their_classes(frame):
+    kind = pl.Series("kind", np.array(["a", "b", "c"])[frame["plot"].to_numpy() * 7 % 3])
+    encoding = TableEncoding.fit(frame.drop("crop").with_columns(kind), "kind")
+    shares = [f"plot (share of {one})" for one in "abc"]
+    assert encoding.feature_names == ["plot", *shares, "plot (log rows)", "dose"]
+
+
+def test_marked_gaps_and_money_stay_what_they_are(frame):
+    gap = np.arange(N) % 4 == 0
+    plot = pl.Series("plot", np.where(gap, np.nan, frame["plot"]), nan_to_null=True)
+    with_gaps = frame.with_columns(plot, crop=frame["crop"] + 5.0 * gap)
+    encoding = TableEncoding.fit(with_gaps, "crop")
+    assert encoding.feature_names[:4] == [
+        "plot",
+        "plot (mean crop)",
+        "plot (log rows)",
+        "plot is missing",
+    ]
+    X = encoding.encode(with_gaps).X
+    assert np.isnan(X[gap, :3]).all()
+    np.testing.assert_array_equal(X[:, 3], gap)
+    money = frame.with_columns(plot="€ " + pl.col("plot").cast(pl.String))
+    assert TableEncoding.fit(money, "crop").feature_names == ["plot", "dose"]
