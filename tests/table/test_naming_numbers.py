@@ -11,7 +11,7 @@ from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.naming_numbers import name_things
 from bayesprop.table.target_encoded import TargetEncodedColumn
 
-N, N_PLOTS = 400, 40
+N, N_PLOTS = 480, 40
 
 
 def plots(seed, spread=1.0):
@@ -80,6 +80,16 @@ def test_what_names_nothing():
     assert not name_things(x, np.zeros((N, 1)))
 
 
+def test_few_rows_of_each_number_are_enough_in_a_long_table():
+    x, y = plots(0, spread=2.0)
+    assert not name_things(x[:380], y[:380, None])
+    rng = np.random.default_rng(0)
+    x = np.repeat(np.arange(500.0), 3)
+    y = rng.standard_normal(500)[x.astype(int), None] + 0.5 * rng.standard_normal((1500, 1))
+    assert name_things(x, y)
+    assert not name_things(x[:990], y[:990])
+
+
 @pytest.fixture(scope="module")
 def frame():
     x, y = plots(3)
@@ -92,8 +102,8 @@ def test_a_number_stands_beside_what_it_tells(frame):
     names = ["plot", "plot (mean crop)", "plot (log rows)", "dose"]
     assert encoding.feature_names == names
     assert encoding.report == [
-        "column 'plot': 40 whole numbers that seem to name things, each used as the mean crop of its"
-        " rows and how many they are, beside the number"
+        "column 'plot': 40 whole numbers that seem to name things, each used as the mean crop of"
+        " its rows and how many they are, beside the number"
     ]
     assert encoding.text_columns == ()
     again = stored_and_back(encoding)
@@ -131,7 +141,7 @@ def test_numbers_name_things_by_their_classes(frame):
 
 
 def test_marked_gaps_and_money_stay_what_they_are(frame):
-    gap = np.arange(N) % 4 == 0
+    gap = np.arange(N) % 6 == 0
     plot = pl.Series("plot", np.where(gap, np.nan, frame["plot"]), nan_to_null=True)
     with_gaps = frame.with_columns(plot, crop=frame["crop"] + 5.0 * gap)
     encoding = TableEncoding.fit(with_gaps, "crop")

@@ -10,6 +10,9 @@ from jaxtyping import Float
 
 _FEWEST = 6
 """Different numbers; a curve through fewer says all that they tell."""
+_MANY_ROWS, _ROWS_OF_EACH = 1_000, 10
+"""Tables of fewer rows have so many of each number, on average: where these are fewer, a process
+over the numbers as they are learnt more (Oxboys, Sitka of R's packages)."""
 _MOST_ROWS = 20_000
 _MOST_ALONE, _LEAST_GAIN, _LEAST_ERRORS = 0.05, 0.05, 2.5
 """Share of rows without another of their number; share of the target's variance that the rows of a
@@ -28,6 +31,7 @@ def name_things(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> bool
         What is to be told, one column or more, without gaps.
     """
     known = np.flatnonzero(~np.isnan(x))
+    is_small = len(known) < _MANY_ROWS
     if len(known) > _MOST_ROWS:
         known = np.random.default_rng(0).permutation(known)[:_MOST_ROWS]
     x, y = x[known], y[known]
@@ -35,6 +39,8 @@ def name_things(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> bool
         return False
     _, place, count = np.unique(x, return_inverse=True, return_counts=True)
     if len(count) < _FEWEST or (count == 1).sum() > _MOST_ALONE * len(x):
+        return False
+    if is_small and len(x) < _ROWS_OF_EACH * len(count):
         return False
     gain = np.mean(_gains(_left_by_curve(x, y), place, count), axis=1)
     over_chance = np.bincount(place, gain - gain.mean())
