@@ -38,6 +38,8 @@ SEEN = {
     "surveys": ("weight", ["plot_id"]),
     "wages": ("lnw", ["id"]),
     "MunExp": ("expend", ["id"]),
+    "Cigar": ("sales", ["state"]),
+    "RatPupWeight": ("weight", ["Litter"]),
 }
 OTHERS = {
     "Catsup": ("choice", ["id"]),
@@ -51,6 +53,9 @@ OTHERS = {
     "InstEval": ("y", ["s", "d"]),
     "school93_98": ("math4", ["distid", "schid"]),
     "Star": ("tmathssk", ["schidkn"]),
+    "dietox": ("Weight", ["Pig", "Litter"]),
+    "tinting": ("it", ["id", "case"]),
+    "Theoph": ("conc", ["Subject"]),
 }
 WAYS = ("named", "numbers")
 MOST_ROWS = 4_000

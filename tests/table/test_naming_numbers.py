@@ -7,18 +7,20 @@ import polars as pl
 import pytest
 from stored_encoding import stored_and_back
 
+from bayesprop.table.columns import fit_column
+from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.naming_numbers import name_things
+from bayesprop.table.naming_numbers import left_by_line, may_name, name_things, naming_numbers
 from bayesprop.table.target_encoded import TargetEncodedColumn
 
-N, N_PLOTS = 480, 40
+N = 720
 
 
-def plots(seed, spread=1.0):
+def plots(seed, spread=1.0, n_plots=60):
     """Rows of plots whose levels differ by `spread`, with noise of 1."""
     rng = np.random.default_rng(seed)
-    place = rng.integers(0, N_PLOTS, N)
-    level = spread * rng.standard_normal(N_PLOTS)
+    place = rng.permutation(np.arange(N) % n_plots)
+    level = spread * rng.standard_normal(n_plots)
     return 1.0 + place, level[place] + rng.standard_normal(N)
 
 
@@ -48,7 +50,7 @@ def by_hand(x, y):
     ("spread", "possible"), [(0.2, {False}), (0.4, {False, True}), (1.0, {True})]
 )
 def test_what_the_rows_of_a_number_tell_is_that_by_hand(spread, possible, monkeypatch):
-    monkeypatch.setattr("bayesprop.table.naming_numbers._N_KNOTS", 2)  # a line
+    monkeypatch.setattr("bayesprop.table.naming_numbers._MOST_KNOTS", 2)  # a line
     answers = set()
     for seed in range(10):
         x, y = plots(seed, spread)
@@ -68,31 +70,54 @@ def test_chance_and_curves_name_nothing():
         assert not name_things(x, np.exp(2.0 * noise))
 
 
-def test_what_names_nothing():
+def test_what_may_name():
+    x, _ = plots(0)
+    assert may_name(x)
+    assert may_name(np.where(np.arange(N) % 9, x, np.nan))
+    assert not may_name(x + 0.5)
+    assert not may_name(np.arange(N) % 5.0)
+    assert not may_name(np.arange(N) + 0.0)
+    assert not may_name(np.full(N, np.nan))
+
+
+def test_gaps_and_constant_targets_are_no_trouble():
     x, y = plots(0, spread=2.0)
-    alike = np.repeat(np.arange(5.0), N // 5)
-    assert name_things(x, y[:, None])
     assert name_things(np.where(np.arange(N) % 9, x, np.nan), y[:, None])
-    assert not name_things(x + 0.5, y[:, None])
-    assert not name_things(alike, np.array([0.0, 3.0, -1.0, 5.0, 1.0])[alike.astype(int), None])
-    assert not name_things(np.arange(N) // 1.9 // 1, y[:, None])
-    assert not name_things(np.full(N, np.nan), y[:, None])
     assert not name_things(x, np.zeros((N, 1)))
 
 
-def test_few_rows_of_each_number_are_enough_in_a_long_table():
-    x, y = plots(0, spread=2.0)
-    assert not name_things(x[:380], y[:380, None])
+def test_what_a_line_leaves():
     rng = np.random.default_rng(0)
-    x = np.repeat(np.arange(500.0), 3)
-    y = rng.standard_normal(500)[x.astype(int), None] + 0.5 * rng.standard_normal((1500, 1))
-    assert name_things(x, y)
-    assert not name_things(x[:990], y[:990])
+    X, y = rng.standard_normal((N, 3)), rng.standard_normal((N, 2))
+    away = (X - X.mean(axis=0)) / X.std(axis=0)
+    # Ridge regression is least squares with three rows more.
+    longer = np.vstack([away, np.sqrt(3.0) * np.eye(3)])
+    slopes = np.linalg.lstsq(longer, np.vstack([y - y.mean(axis=0), np.zeros((3, 2))]))[0]
+    np.testing.assert_allclose(left_by_line(X, y), y - y.mean(axis=0) - away @ slopes)
+    gap = np.where(np.arange(N) < 5, np.nan, X[:, 0])
+    filled = np.where(np.arange(N) < 5, X[5:, 0].mean(), X[:, 0])
+    with_gaps, without = (np.column_stack([one, X[:, 1:]]) for one in (gap, filled))
+    np.testing.assert_allclose(left_by_line(with_gaps, y), left_by_line(without, y))
+
+
+def test_what_other_columns_say_hides_no_names():
+    x, y = plots(1, n_plots=20)
+    day = np.arange(N) % 36
+    frame = pl.DataFrame({"plot": x, "day": day.astype(float)})
+    fitted = [fit_column(column) for column in frame]
+    grown = (y + 2.0 * day)[:, None]
+    assert not name_things(x, grown)
+    assert naming_numbers(fitted, frame, grown) == {"plot"}
+    assert naming_numbers(fitted, frame, np.full((N, 1), np.nan)) == set()
 
 
 @pytest.fixture(scope="module")
 def frame():
-    x, y = plots(3)
+    return table_of(60)
+
+
+def table_of(n_plots):
+    x, y = plots(3, n_plots=n_plots)
     plot = pl.Series("plot", x).cast(pl.Int64)
     return pl.DataFrame({"plot": plot, "dose": np.arange(N) % 10, "crop": y})
 
@@ -102,7 +127,7 @@ def test_a_number_stands_beside_what_it_tells(frame):
     names = ["plot", "plot (mean crop)", "plot (log rows)", "dose"]
     assert encoding.feature_names == names
     assert encoding.report == [
-        "column 'plot': 40 whole numbers that seem to name things, each used as the mean crop of"
+        "column 'plot': 60 whole numbers that seem to name things, each used as the mean crop of"
         " its rows and how many they are, beside the number"
     ]
     assert encoding.text_columns == ()
@@ -121,6 +146,34 @@ def test_a_number_stands_beside_what_it_tells(frame):
         "column 'plot': 1 value missing, where the training data had none: error bars are wider"
         " there",
     ]
+
+
+def test_few_numbers_stand_beside_a_column_for_each():
+    encoding = TableEncoding.fit(table_of(30), "crop")
+    names = [f"plot={number}" for number in sorted(map(str, range(1, 31)))]
+    assert encoding.feature_names == ["plot", *names, "dose"]
+    assert encoding.report == [
+        "column 'plot': 30 whole numbers that seem to name things, used as categories beside the"
+        " number"
+    ]
+    assert encoding.text_columns == ()
+    assert stored_and_back(encoding) == encoding
+    X = encoding.encode(pl.DataFrame({"plot": [7.0, 31.0], "dose": 0})).X
+    assert X[0, 0] == 7.0
+    np.testing.assert_array_equal(X[0, 1:31], np.array(names) == "plot=7")
+    assert X[1, 0] == 31.0
+    assert np.isnan(X[1, 1:31]).all()
+
+
+def test_means_need_ten_rows_of_each_number_or_a_thousand_in_all(frame):
+    names = ["plot", "plot (mean crop)", "plot (log rows)", "dose"]
+    assert TableEncoding.fit(frame[:600], "crop").feature_names == names
+    assert TableEncoding.fit(frame[:590], "crop").feature_names == ["plot", "dose"]
+    x = np.repeat(np.arange(500), 3)
+    y = np.random.default_rng(0).standard_normal(500)[x]
+    long = pl.DataFrame({"plot": x, "crop": y + 0.1 * np.arange(len(x)) % 3})
+    assert len(TableEncoding.fit(long, "crop").feature_names) == 3
+    assert len(TableEncoding.fit(long[:990], "crop").feature_names) == 1
 
 
 def test_no_row_is_told_its_own_target(frame):
@@ -156,3 +209,18 @@ def test_marked_gaps_and_money_stay_what_they_are(frame):
     np.testing.assert_array_equal(X[:, 3], gap)
     money = frame.with_columns(plot="€ " + pl.col("plot").cast(pl.String))
     assert TableEncoding.fit(money, "crop").feature_names == ["plot", "dose"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ({}, True),
+        ({"time": "plot"}, False),
+        ({"exposure": "plot"}, False),
+        ({"group": "dose"}, False),
+    ],
+)
+def test_time_and_exposure_name_nothing_nor_do_numbers_of_new_groups(frame, asked, names):
+    encoding = divide(frame, "crop", None, HoldOut(0.1, **asked)).encoding()
+    assert ("plot (mean crop)" in encoding.feature_names) == names
+    assert "plot" in encoding.feature_names

@@ -57,15 +57,14 @@ def features_of(encoding: TableEncoding, x: Float[np.ndarray, "n d"]) -> tuple[F
     at = 0
     for column in encoding.columns:
         width = len(column.feature_names)
-        levels = getattr(column, "levels", None)
-        if levels is None:
+        if not hasattr(column, "levels"):
             features += _of_numbers(column, at)
             if column.marked:
                 yes_no = np.array([[0.0], [1.0]])
                 name, last = column.feature_names[-1], at + width - 1
                 features.append(Feature(name, (last,), yes_no, ("no", "yes")))
         else:
-            features.append(_category(column, at, x[:, at : at + width]))
+            features += _categories(column, at, x[:, at : at + width])
         at += width
     return tuple(features)
 
@@ -81,6 +80,13 @@ def _of_numbers(column: Any, at: int) -> list[Feature]:
     return features
 
 
+def _categories(column: Any, at: int, x: np.ndarray) -> list[Feature]:
+    """One feature for all levels, behind the numbers that they may be."""
+    if column.is_numbers:
+        return [Feature(column.name, (at,)), _category(column, at + 1, x[:, 1:])]
+    return [_category(column, at, x)]
+
+
 def _category(column: Any, at: int, x: np.ndarray) -> Feature:
     settings, levels = np.eye(x.shape[1]), list(column.levels)
     if column.marked:
@@ -88,7 +94,8 @@ def _category(column: Any, at: int, x: np.ndarray) -> Feature:
         settings[-1, :-1] = np.nan
     order = np.argsort(-np.sum(x, axis=0), kind="stable")
     columns = tuple(range(at, at + x.shape[1]))
-    return Feature(column.name, columns, settings[order], tuple(levels[i] for i in order))
+    name = f"{column.name} (by name)" if column.is_numbers else column.name
+    return Feature(name, columns, settings[order], tuple(levels[i] for i in order))
 
 
 class Curve(NamedTuple):

@@ -14,13 +14,15 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import polars as pl
+from jaxtyping import Float
 
 from bayesprop.table.dates import DateColumn, fit_dates
 from bayesprop.table.encoded import Encoded, EncodedColumn
 from bayesprop.table.errors import TableError, counted, quoted, together
+from bayesprop.table.levels import LevelsColumn, of_unseen, places_of
 from bayesprop.table.remarks import Remark
 from bayesprop.table.row_numbers import numbers_rows
-from bayesprop.table.target_encoded import TargetEncodedColumn, of_unseen, places_of
+from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.values import (
     WRITTEN,
     Unmarked,
@@ -95,8 +97,8 @@ class NumericColumn(EncodedColumn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CategoryColumn(EncodedColumn):
-    """A column of text: one 0/1 column a level.
+class CategoryColumn(LevelsColumn):
+    """A column of levels: one 0/1 column for each.
 
     levels
         Sorted. A row whose level is missing, or was not in the training data, is NaN in all.
@@ -107,13 +109,8 @@ class CategoryColumn(EncodedColumn):
     levels: tuple[str, ...]
 
     @property
-    def is_read_as_text(self) -> bool:
-        """Yes: "1.10" is another level than "1.1"."""
-        return True
-
-    @property
-    def value_names(self) -> list[str]:
-        """Names of the encoded columns but that of gaps."""
+    def names_told(self) -> list[str]:
+        """Names of the columns that stand for the levels."""
         return [f"{self.name}={level}" for level in self.levels]
 
     @property
@@ -124,13 +121,12 @@ class CategoryColumn(EncodedColumn):
             return False
         return super().is_good and len(set(levels)) == len(levels) > 0
 
-    def encode(self, series: pl.Series) -> Encoded:
+    def told(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
         """Return the 0/1 columns; a level that training did not have counts as missing."""
-        text = as_levels(series)
         codes = places_of(text, self.levels)
         values = (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
         values[codes < 0] = np.nan
-        return self.with_gaps(values, text.is_null(), of_unseen(text, codes, "missing"))
+        return values, of_unseen(text, codes, "missing")
 
 
 _KINDS = {one.kind: one for one in (NumericColumn, CategoryColumn, DateColumn, TargetEncodedColumn)}

@@ -46,6 +46,8 @@ class HoldOut:
         Column of row weights; rows of weight 0 teach nothing, and judge nothing.
     drop
         Columns to leave out.
+    exposure
+        Column that counts grow with.
     """
 
     test_fraction: float | None = None
@@ -54,6 +56,7 @@ class HoldOut:
     time: str | None = None
     weights: str | None = None
     drop: Collection[str] = ()
+    exposure: str | None = None
 
     @property
     def share(self) -> float:
@@ -69,7 +72,9 @@ class Division(NamedTuple):
         weights, group where rows have none.
     target
         Of every row that has one, by which the table is known again.
-
+    amounts
+        Columns whose numbers name nothing: time, and what counts grow with; all, where rows have
+        groups.
     remarks
         Sentences on the task and on what was left out.
     """
@@ -81,6 +86,7 @@ class Division(NamedTuple):
     group: Shaped[np.ndarray, " n"] | None
     is_test: Bool[np.ndarray, " n"]
     target: pl.DataFrame
+    amounts: tuple[str, ...]
     remarks: list[str]
 
     @property
@@ -136,7 +142,8 @@ class Division(NamedTuple):
         # Of the whole column: a part of it may not look like a category.
         fitted = [fit_column(column) for column in self.frame.drop(target)]
         words = [one.name for one in fitted if isinstance(one.column, CategoryColumn)]
-        return TableEncoding.fit(self.frame.filter(~self.is_test), target, self.task, words)
+        train = self.frame.filter(~self.is_test)
+        return TableEncoding.fit(train, target, self.task, words, self.amounts)
 
 
 def divide(
@@ -187,7 +194,12 @@ def divide(
         is_test = at_random(frame[target], task, n_test, hold_out.seed)
     if task == "classification":
         _check_classes(frame[target], is_test)
-    return Division(task, frame, places + 1, weight, group, is_test, target_of_all, remarks)
+    amounts = tuple(name for name in (hold_out.time, hold_out.exposure) if name is not None)
+    if group is not None:  # another group has other plots and patients
+        amounts = tuple(frame.columns)
+    return Division(
+        task, frame, places + 1, weight, group, is_test, target_of_all, amounts, remarks
+    )
 
 
 def _check_values(

@@ -35,12 +35,13 @@ from bayesprop.table.errors import (
     quoted,
     together,
 )
+from bayesprop.table.naming_numbers import naming_numbers
 from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.supervised import (
     folds_of,
     marked_where_telling,
     numbers_of,
-    target_encoded_if_telling,
+    target_encoded_if_many,
 )
 from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.values import column_of
@@ -93,10 +94,10 @@ class TableEncoding:
     """How the columns of a training table become numbers; the same way for every later table.
 
     Numbers stay as they are, and true and false become 1 and 0. Text becomes one 0/1 column a
-    level, or where they are more than 50 what each tells of the target, which stands also beside
-    whole numbers that name things; dates become years, season, weekday and hour. A missing value is
-    NaN in the columns of its own, and so is a level that the training table did not have, of those
-    with a column: an estimator draws what they may be. Gaps that tell of the target are marked in a
+    level, or where they are more than 50 what each tells of the target; of whole numbers that name
+    things these stand beside. Dates become years, season, weekday and hour. A missing value is NaN
+    in the columns of its own, and so is a level that the training table did not have, of those with
+    a column: an estimator draws what they may be. Gaps that tell of the target are marked in a
     column beside. Columns that are constant or that number or name the rows are dropped. Infinities
     and numbers written with units are refused.
 
@@ -123,6 +124,7 @@ class TableEncoding:
         target: str,
         task: str | None = None,
         words: Collection[str] = (),
+        amounts: Collection[str] = (),
     ) -> TableEncoding:
         """Choose an encoding from training rows.
 
@@ -130,6 +132,8 @@ class TableEncoding:
             "regression" or "classification"; None: as `choose_task` says.
         words
             Columns that are text, even if those of these rows could be numbers.
+        amounts
+            Columns whose numbers name nothing.
         """
         series = column_of(frame, target)
         is_class = (task or choose_task(series).task) == "classification"
@@ -142,7 +146,11 @@ class TableEncoding:
         ]
         fitted = _without_doubles(fitted, frame)
         labels, y = numbers_of(target, codes, classes)
-        fitted = [target_encoded_if_telling(one, frame[one.name], y, labels) for one in fitted]
+        naming = naming_numbers(fitted, frame, y) - {*amounts}
+        fitted = [
+            target_encoded_if_many(one, frame[one.name], y, labels, names_things=one.name in naming)
+            for one in fitted
+        ]
         columns = tuple(one.column for one in fitted if one.column is not None)
         report = joined(text for one in fitted for text in one.sentences)
         if not columns:

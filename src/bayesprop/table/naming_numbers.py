@@ -1,23 +1,84 @@
 """Whole numbers that name things, such as plots, patients and firms, and neither count nor measure.
 
-Rows of one number are then alike as no curve over the numbers says.
+Rows of one number are then alike as no curve over the numbers says, nor the other columns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import polars as pl
 from jaxtyping import Float
+
+from bayesprop.table.columns import CategoryColumn, FittedColumn, NumericColumn
+from bayesprop.table.values import as_numbers
 
 _FEWEST = 6
 """Different numbers; a curve through fewer says all that they tell."""
-_MANY_ROWS, _ROWS_OF_EACH = 1_000, 10
-"""Tables of fewer rows have so many of each number, on average: where these are fewer, a process
-over the numbers as they are learnt more (Oxboys, Sitka of R's packages)."""
-_MOST_ROWS = 20_000
+_MOST_ROWS, _MOST_TRIED = 20_000, 100
+"""Rows by which this is judged, drawn from more; and columns, for more are pixels, or counts."""
+_MOST_COLUMNS, _MOST_LEVELS = 1_000, 50
+"""Beyond these what other columns say is left out, and what one of them says."""
 _MOST_ALONE, _LEAST_GAIN, _LEAST_ERRORS = 0.05, 0.05, 2.5
-"""Share of rows without another of their number; share of the target's variance that the rows of a
-number tell beyond the curve, and its standard errors above zero."""
-_N_KNOTS, _TINY = 9, 1e-12
+"""Share of rows without another of their number; share of the variance that the rows of a number
+tell beyond the curve, and its standard errors above zero."""
+_MOST_KNOTS, _NUMBERS_A_KNOT = 9, 6
+_TINY = 1e-12
+
+
+def naming_numbers(
+    fitted: Sequence[FittedColumn], frame: pl.DataFrame, y: Float[np.ndarray, "n k"]
+) -> set[str]:
+    """Return the columns of numbers that name things, by the target or by what other columns leave.
+
+    y
+        The target as numbers, NaN where a row has none.
+    """
+    rows = np.flatnonzero(~np.isnan(y[:, 0]))
+    if len(rows) > _MOST_ROWS:
+        rows = np.sort(np.random.default_rng(0).permutation(rows)[:_MOST_ROWS])
+    frame, y = frame[rows], y[rows]
+    columns = {one.name: one.column for one in fitted if one.column is not None}
+    numbers = {
+        name: as_numbers(frame[name]).fill_null(np.nan).to_numpy()
+        for name, column in columns.items()
+        if isinstance(column, NumericColumn) and column.written is None
+    }
+    numbers = {name: x for name, x in numbers.items() if may_name(x)}
+    if not 0 < len(numbers) <= _MOST_TRIED:
+        return set()
+    few = [
+        column.encode(frame[name]).X
+        for name, column in columns.items()
+        if not isinstance(column, CategoryColumn) or len(column.levels) <= _MOST_LEVELS
+    ]
+    left = left_by_line(np.column_stack(few), y)
+    return {name for name, x in numbers.items() if name_things(x, y) or name_things(x, left)}
+
+
+def may_name(x: Float[np.ndarray, " n"]) -> bool:
+    """Whether numbers are whole, of some kinds, and nearly none alone."""
+    known = x[~np.isnan(x)]
+    if not (known == np.round(known)).all():
+        return False
+    count = np.unique(known, return_counts=True)[1]
+    return len(count) >= _FEWEST and (count == 1).sum() <= _MOST_ALONE * len(known)
+
+
+def left_by_line(
+    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n k"]
+) -> Float[np.ndarray, "n k"]:
+    """Return what ridge regression leaves of targets: unit penalties a column, gaps at the mean."""
+    y = y - y.mean(axis=0)
+    d = X.shape[1]
+    if d > _MOST_COLUMNS:
+        return y
+    gap = np.isnan(X)
+    away = np.where(gap, 0.0, X)
+    away = np.where(gap, 0.0, away - away.sum(axis=0) / np.maximum((~gap).sum(axis=0), 1))
+    away /= np.maximum(away.std(axis=0), _TINY)
+    return y - away @ np.linalg.solve(away.T @ away + d * np.eye(d), away.T @ y)
 
 
 def name_things(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> bool:
@@ -30,18 +91,9 @@ def name_things(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> bool
     y
         What is to be told, one column or more, without gaps.
     """
-    known = np.flatnonzero(~np.isnan(x))
-    is_small = len(known) < _MANY_ROWS
-    if len(known) > _MOST_ROWS:
-        known = np.random.default_rng(0).permutation(known)[:_MOST_ROWS]
+    known = ~np.isnan(x)
     x, y = x[known], y[known]
-    if not (x == np.round(x)).all():
-        return False
     _, place, count = np.unique(x, return_inverse=True, return_counts=True)
-    if len(count) < _FEWEST or (count == 1).sum() > _MOST_ALONE * len(x):
-        return False
-    if is_small and len(x) < _ROWS_OF_EACH * len(count):
-        return False
     gain = np.mean(_gains(_left_by_curve(x, y), place, count), axis=1)
     over_chance = np.bincount(place, gain - gain.mean())
     error = np.sqrt(np.sum(over_chance**2)) / len(x)
@@ -52,7 +104,8 @@ def _left_by_curve(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> n
     """Return what a piecewise-linear curve of least squares leaves of standardised targets."""
     y = (y - y.mean(axis=0)) / np.maximum(y.std(axis=0), _TINY)
     x = (x - x.mean()) / x.std()
-    knots = np.unique(np.quantile(x, np.linspace(0.0, 1.0, _N_KNOTS), method="inverted_cdf"))
+    n_knots = min(_MOST_KNOTS, 2 + len(np.unique(x)) // _NUMBERS_A_KNOT)
+    knots = np.unique(np.quantile(x, np.linspace(0.0, 1.0, n_knots), method="inverted_cdf"))
     bends = np.maximum(x[:, None] - knots[:-1], 0.0)
     basis = np.column_stack([np.ones_like(x), bends])
     return y - basis @ np.linalg.lstsq(basis, y)[0]

@@ -13,18 +13,19 @@ import polars as pl
 from jaxtyping import Float, Int, Shaped
 
 from bayesprop.table.classes import Label, class_text
-from bayesprop.table.columns import FEW_LEVELS, CategoryColumn, FittedColumn, NumericColumn
-from bayesprop.table.encoded import EncodedColumn
+from bayesprop.table.columns import FEW_LEVELS, CategoryColumn, FittedColumn
 from bayesprop.table.errors import counted, listing
-from bayesprop.table.naming_numbers import name_things
 from bayesprop.table.remarks import Remark
 from bayesprop.table.target_encoded import TargetEncodedColumn
-from bayesprop.table.values import as_levels, as_numbers
+from bayesprop.table.values import as_levels
 
 _TELLING, _LEAST_ROWS = 1e-3, 8
 """Probability of such a difference by chance, and rows on either side from which it is asked."""
 MAX_LEVELS, N_FOLDS = 50, 10
 """Columns that one column of text may become, and folds of training rows."""
+_MANY_ROWS, _ROWS_A_NUMBER = 1_000, 10
+"""Rows of each number, on average, that a shorter table has where means stand beside numbers: where
+they are fewer, processes over the numbers as they are tell more (Crime, Sitka of R's packages)."""
 
 
 def marked_where_telling(
@@ -83,38 +84,48 @@ def numbers_of(
     return shares, np.where(np.isnan(y), np.nan, y == np.array(places))
 
 
-def target_encoded_if_telling(
-    fitted: FittedColumn, series: pl.Series, y: Float[np.ndarray, "n k"], labels: list[str]
+def target_encoded_if_many(
+    fitted: FittedColumn,
+    series: pl.Series,
+    y: Float[np.ndarray, "n k"],
+    labels: list[str],
+    *,
+    names_things: bool,
 ) -> FittedColumn:
-    """Let levels stand for what they tell of the target: many levels, or numbers that name."""
-    column, has_target = fitted.column, ~np.isnan(y[:, 0])
-    series, y = series.filter(has_target), y[has_target]
-    is_numbers = isinstance(column, NumericColumn) and _name_things(column, series, y)
-    if column is None or not (is_numbers or _are_many(column, series)):
+    """Let levels stand for what they tell of the target, where they are many, or many a row.
+
+    names_things
+        Whether the column holds numbers that are levels: few become a column each.
+    """
+    column = fitted.column
+    if names_things and column is not None:
+        text = as_levels(series).drop_nulls()
+        levels, flags = tuple(text.unique().sort()), (column.missing, column.marked)
+        categories = CategoryColumn(column.name, *flags, levels=levels, is_numbers=True)
+        if not _are_many(categories, series):
+            how = "of whole numbers that seem to name things, used as categories beside the number"
+            remark = Remark(f": {len(levels)} {how[3:]}", how, fitted.name, len(levels))
+            return fitted._replace(column=categories, sentences=(remark, *fitted.sentences))
+        if len(text) < min(_MANY_ROWS, _ROWS_A_NUMBER * len(levels)):
+            return fitted
+    elif not isinstance(column, CategoryColumn) or not _are_many(column, series):
         return fitted
-    flags = {"missing": column.missing, "marked": column.marked, "is_numbers": is_numbers}
-    encoded = TargetEncodedColumn.fit(series, y, labels, **flags)
-    used = f"used as the {listing(labels, 3)} of its rows and how many they are"
-    n, kind, used = len(encoded.texts), "levels", f"each {used}"
-    if is_numbers:
+    has_target = ~np.isnan(y[:, 0])
+    flags = {"missing": column.missing, "marked": column.marked, "is_numbers": names_things}
+    encoded = TargetEncodedColumn.fit(series.filter(has_target), y[has_target], labels, **flags)
+    used = f"each used as the {listing(labels, 3)} of its rows and how many they are"
+    n, kind = len(encoded.texts), "levels"
+    if names_things:
         kind, used = "whole numbers that seem to name things", f"{used}, beside the number"
     remark = Remark(f": {n} {kind}, {used}", f"of many {kind}, {used}", fitted.name, n)
     return fitted._replace(column=encoded, sentences=(remark, *fitted.sentences))
 
 
-def _are_many(column: EncodedColumn, series: pl.Series) -> bool:
+def _are_many(column: CategoryColumn, series: pl.Series) -> bool:
     """Whether levels are many, or many a row."""
-    if not isinstance(column, CategoryColumn):
-        return False
     text = as_levels(series)
     n_known = len(text) - text.null_count()
     return len(column.levels) > max(FEW_LEVELS, min(MAX_LEVELS, n_known / 2))
-
-
-def _name_things(column: NumericColumn, series: pl.Series, y: Float[np.ndarray, "n k"]) -> bool:
-    if column.written is not None:
-        return False
-    return name_things(as_numbers(series).fill_null(np.nan).to_numpy(), y)
 
 
 def folds_of(n: int, groups: Shaped[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"]:

@@ -16,20 +16,14 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from bayesprop.table.encoded import Encoded, EncodedColumn
-from bayesprop.table.errors import counted, listing, quoted
-from bayesprop.table.remarks import Remark
-from bayesprop.table.values import as_levels, as_numbers
-
-_SHOWN = 30  # characters of a level in a message
+from bayesprop.table.levels import LevelsColumn, of_unseen, places_of
+from bayesprop.table.values import as_levels
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetEncodedColumn(EncodedColumn):
+class TargetEncodedColumn(LevelsColumn):
     """A column of levels: of each, the shrunken mean of the target and the log of its rows.
 
-    is_numbers
-        Whether levels are whole numbers, which stand beside as they are.
     texts
         Levels of the training rows, sorted.
     means
@@ -49,7 +43,6 @@ class TargetEncodedColumn(EncodedColumn):
     log_rows: tuple[float, ...]
     prior: tuple[float, ...]
     labels: tuple[str, ...]
-    is_numbers: bool = False
 
     @classmethod
     def fit(
@@ -81,34 +74,24 @@ class TargetEncodedColumn(EncodedColumn):
         n, k = len(self.texts), len(self.labels)
         is_text = all(isinstance(text, str) for text in (*self.texts, *self.labels))
         is_whole = k > 0 and len(set(self.texts)) == n == len(self.log_rows)
-        if not (super().is_good and is_text and is_whole and type(self.is_numbers) is bool):
+        if not (super().is_good and is_text and is_whole):
             return False
         table = np.array([*self.means, self.prior], dtype=np.float64)
         numbers = np.array(self.log_rows, dtype=np.float64)
         return table.shape == (n + 1, k) and bool(np.isfinite([*table.flat, *numbers]).all())
 
     @property
-    def is_read_as_text(self) -> bool:
-        """Whether its levels are text."""
-        return not self.is_numbers
+    def names_told(self) -> list[str]:
+        """Names of the columns that stand for the levels."""
+        return [f"{self.name} ({label})" for label in (*self.labels, "log rows")]
 
-    @property
-    def value_names(self) -> list[str]:
-        """Names of the encoded columns but that of gaps."""
-        names = [f"{self.name} ({label})" for label in (*self.labels, "log rows")]
-        return [self.name, *names] if self.is_numbers else names
-
-    def encode(self, series: pl.Series) -> Encoded:
+    def told(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
         """Return means and log rows; the prior and 0 for a level that training did not have."""
-        numbers = as_numbers(series) if self.is_numbers else None
-        text = as_levels(series) if numbers is None else _written(numbers)
         table = np.column_stack([(*self.means, self.prior), (*self.log_rows, 0.0)])
         codes = places_of(text, self.texts)
         values = table[codes]
         values[text.is_null().to_numpy()] = np.nan
-        if numbers is not None:
-            values = np.column_stack([numbers.fill_null(np.nan).to_numpy(), values])
-        return self.with_gaps(values, text.is_null(), of_unseen(text, codes, "an average one"))
+        return values, of_unseen(text, codes, "an average one")
 
     def cross_fitted(
         self, series: pl.Series, y: Float[np.ndarray, "n k"], fold: Int[np.ndarray, " n"]
@@ -125,33 +108,3 @@ class TargetEncodedColumn(EncodedColumn):
             learnt = type(self).fit(others, y[fold != one], self.labels, **flags)
             values[fold == one] = learnt.encode(own).X
         return values
-
-
-def _written(numbers: pl.Series) -> pl.Series:
-    """Write numbers as levels; those that are not whole are none that a fit knows."""
-    is_whole = ((numbers == numbers.round()) & (numbers.abs() < 2**53)).fill_null(value=True)
-    whole = numbers.round().cast(pl.Int64, strict=False).cast(pl.String)
-    return whole.zip_with(is_whole, numbers.cast(pl.String))
-
-
-def places_of(text: pl.Series, levels: Sequence[str]) -> Int[np.ndarray, " n"]:
-    """Return places in a list of levels, -1 for what is not there."""
-    codes = text.cast(pl.Enum(levels), strict=False).to_physical().cast(pl.Int64)
-    return codes.fill_null(-1).to_numpy()
-
-
-def of_unseen(text: pl.Series, codes: Int[np.ndarray, " n"], taken_for: str) -> list[str]:
-    """Return the sentence on levels without a place, if there are any."""
-    unseen = text.filter((codes < 0) & text.is_not_null().to_numpy())
-    if unseen.is_empty():
-        return []
-    n, levels = len(unseen), [quoted(level, _SHOWN) for level in sorted(unseen.unique())]
-    return [
-        Remark(
-            f": {counted(n, 'row')} with a level that the training data did not have"
-            f" ({listing(levels, 3)}): taken for {taken_for}",
-            f"with levels that the training data did not have, taken for {taken_for}",
-            text.name,
-            n,
-        )
-    ]

@@ -37,8 +37,6 @@ class RowRequest(HoldOut):
         What it is called: a file, a data set, or any name.
     target, task, target_kind
         None: the data set's own, or as the column looks.
-    exposure
-        Column that counts grow with.
     order
         Ordered classes from the lowest to the highest; None: numbers sort themselves.
     """
@@ -47,7 +45,6 @@ class RowRequest(HoldOut):
     target: str | None = None
     task: str | None = None
     target_kind: str | None = None
-    exposure: str | None = None
     order: tuple[str, ...] | None = None
 
     def task_or(self, usual: str | None) -> str | None:

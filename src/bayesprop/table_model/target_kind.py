@@ -42,9 +42,9 @@ def classes_in_words(classes: Sequence[Any], order: Sequence[int] | None) -> str
 def held_impossible(task: Any, y: np.ndarray, target: str) -> list[str]:
     """Say how many targets to judge by are none that the model's kind of target can be."""
     target_map = getattr(task, "map", None)
-    bad = [] if target_map is None else y[~target_map.holds(y)]
-    if not len(bad):
+    if target_map is None or target_map.holds(y).all():
         return []
+    bad = y[~target_map.holds(y)]
     rows = f"{counted(len(bad), 'row')} {'has' if len(bad) == 1 else 'have'}"
     return [
         f"{rows} a {one_line(target)} such as {bad[0]:g}, which the model holds impossible"

@@ -1,0 +1,94 @@
+"""A column whose values are levels: text, or whole numbers that name things."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int
+
+from bayesprop.table.encoded import Encoded, EncodedColumn
+from bayesprop.table.errors import counted, listing, quoted
+from bayesprop.table.remarks import Remark
+from bayesprop.table.values import as_levels, as_numbers
+
+_SHOWN = 30  # characters of a level in a message
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelsColumn(EncodedColumn):
+    """What levels have in common, whatever stands for them.
+
+    is_numbers
+        Whether they are whole numbers, which stand beside as they are.
+    """
+
+    is_numbers: bool = False
+
+    @property
+    def is_read_as_text(self) -> bool:
+        """Whether they are text: "1.10" is another level than "1.1"."""
+        return not self.is_numbers
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all fields are such as a fit leaves."""
+        return super().is_good and isinstance(self.is_numbers, bool)
+
+    @property
+    def value_names(self) -> list[str]:
+        """Names of the encoded columns but that of gaps."""
+        return [self.name, *self.names_told] if self.is_numbers else self.names_told
+
+    @property
+    @abstractmethod
+    def names_told(self) -> list[str]:
+        """Names of the columns that stand for the levels."""
+
+    @abstractmethod
+    def told(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
+        """Return what stands for levels, null where missing, and sentences on unknown ones."""
+
+    def encode(self, series: pl.Series) -> Encoded:
+        """Return what stands for levels, behind the numbers that they are."""
+        if not self.is_numbers:
+            text = as_levels(series)
+            values, sentences = self.told(text)
+            return self.with_gaps(values, text.is_null(), sentences)
+        numbers = as_numbers(series)
+        values, sentences = self.told(_written(numbers))
+        values = np.column_stack([numbers.fill_null(np.nan).to_numpy(), values])
+        return self.with_gaps(values, numbers.is_null(), sentences)
+
+
+def _written(numbers: pl.Series) -> pl.Series:
+    """Write numbers as levels; those that are not whole are none that a fit knows."""
+    is_whole = ((numbers == numbers.round()) & (numbers.abs() < 2**53)).fill_null(value=True)
+    whole = numbers.round().cast(pl.Int64, strict=False).cast(pl.String)
+    return whole.zip_with(is_whole, numbers.cast(pl.String))
+
+
+def places_of(text: pl.Series, levels: Sequence[str]) -> Int[np.ndarray, " n"]:
+    """Return places in a list of levels, -1 for what is not there."""
+    codes = text.cast(pl.Enum(levels), strict=False).to_physical().cast(pl.Int64)
+    return codes.fill_null(-1).to_numpy()
+
+
+def of_unseen(text: pl.Series, codes: Int[np.ndarray, " n"], taken_for: str) -> list[str]:
+    """Return the sentence on levels without a place, if there are any."""
+    unseen = text.filter((codes < 0) & text.is_not_null().to_numpy())
+    if unseen.is_empty():
+        return []
+    n, levels = len(unseen), [quoted(level, _SHOWN) for level in sorted(unseen.unique())]
+    return [
+        Remark(
+            f": {counted(n, 'row')} with a level that the training data did not have"
+            f" ({listing(levels, 3)}): taken for {taken_for}",
+            f"with levels that the training data did not have, taken for {taken_for}",
+            text.name,
+            n,
+        )
+    ]
