@@ -55,7 +55,7 @@ def test_what_the_rows_of_a_number_tell_is_that_by_hand(spread, possible, monkey
     for seed in range(10):
         x, y = plots(seed, spread)
         gain, error = by_hand(x, y)
-        expected = bool(gain > max(0.05, 2.5 * error))
+        expected = bool(gain - 1.5 * error > 0.05)
         assert name_things(x, y[:, None]) == expected
         answers.add(expected)
     assert answers == possible

@@ -20,10 +20,10 @@ _MOST_ROWS, _MOST_TRIED = 20_000, 100
 """Rows by which this is judged, drawn from more; and columns, for more are pixels, or counts."""
 _MOST_COLUMNS, _MOST_LEVELS = 1_000, 50
 """Beyond these what other columns say is left out, and what one of them says."""
-_MOST_ALONE, _LEAST_GAIN, _LEAST_ERRORS = 0.05, 0.05, 2.5
+_MOST_ALONE, _LEAST_GAIN, _ERRORS = 0.05, 0.05, 1.5
 """Share of rows without another of their number; share of the variance that the rows of a number
-tell beyond the curve, and its standard errors above zero."""
-_MOST_KNOTS, _NUMBERS_A_KNOT = 9, 6
+tell beyond the curve, and standard errors that it is above that."""
+_MOST_KNOTS, _NUMBERS_A_KNOT = 9, 4
 _TINY = 1e-12
 
 
@@ -84,7 +84,7 @@ def left_by_line(
 def name_things(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> bool:
     """Whether the other rows of a number tell its target better than a curve over all numbers does.
 
-    The curve is piecewise linear between quantiles, as networks see it. What the rows of a number
+    The curve is piecewise linear, of equally many numbers a piece. What the rows of a number
     leave of it is predicted by the shrunken mean of the others (James & Stein 1961). Standard
     errors are those of numbers, not of rows.
 
@@ -97,15 +97,16 @@ def name_things(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> bool
     gain = np.mean(_gains(_left_by_curve(x, y), place, count), axis=1)
     over_chance = np.bincount(place, gain - gain.mean())
     error = np.sqrt(np.sum(over_chance**2)) / len(x)
-    return bool(gain.mean() > max(_LEAST_GAIN, _LEAST_ERRORS * error))
+    return bool(gain.mean() - _ERRORS * error > _LEAST_GAIN)
 
 
 def _left_by_curve(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> np.ndarray:
     """Return what a piecewise-linear curve of least squares leaves of standardised targets."""
     y = (y - y.mean(axis=0)) / np.maximum(y.std(axis=0), _TINY)
     x = (x - x.mean()) / x.std()
-    n_knots = min(_MOST_KNOTS, 2 + len(np.unique(x)) // _NUMBERS_A_KNOT)
-    knots = np.unique(np.quantile(x, np.linspace(0.0, 1.0, n_knots), method="inverted_cdf"))
+    numbers = np.unique(x)
+    n_knots = min(_MOST_KNOTS, 2 + len(numbers) // _NUMBERS_A_KNOT)
+    knots = numbers[np.linspace(0, len(numbers) - 1, n_knots).astype(int)]
     bends = np.maximum(x[:, None] - knots[:-1], 0.0)
     basis = np.column_stack([np.ones_like(x), bends])
     return y - basis @ np.linalg.lstsq(basis, y)[0]
