@@ -10,7 +10,13 @@ from stored_encoding import stored_and_back
 from bayesprop.table.columns import fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.naming_numbers import left_by_line, may_name, name_things, naming_numbers
+from bayesprop.table.naming_numbers import (
+    left_by_line,
+    may_name,
+    name_things,
+    naming_numbers,
+    told_by_curve,
+)
 from bayesprop.table.target_encoded import TargetEncodedColumn
 
 N = 720
@@ -224,3 +230,34 @@ def test_time_and_exposure_name_nothing_nor_do_numbers_of_new_groups(frame, aske
     encoding = divide(frame, "crop", None, HoldOut(0.1, **asked)).encoding()
     assert ("plot (mean crop)" in encoding.feature_names) == names
     assert "plot" in encoding.feature_names
+
+
+def test_a_number_of_rows_that_tells_is_asked_about():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"id": range(N), "x": rng.standard_normal(N)})
+    noise = rng.standard_normal(N)
+    silent = TableEncoding.fit(frame.with_columns(y=noise), "y")
+    assert silent.report == ["column 'id' dropped: it numbers the rows (rename it to keep it)"]
+    assert silent.questions == []
+    telling = TableEncoding.fit(frame.with_columns(y=noise + np.arange(N) / 200.0), "y")
+    share = told_by_curve(np.arange(N) + 0.0, (noise + np.arange(N) / 200.0)[:, None])
+    assert telling.feature_names == ["x"]
+    assert telling.questions == telling.report
+    assert telling.report == [
+        f"column 'id' dropped: it numbers the rows, and yet tells {share:.0%} of what the target"
+        " varies; if rows to be predicted are numbered alike, rename it to keep it"
+    ]
+
+
+def test_what_a_curve_tells():
+    rng = np.random.default_rng(0)
+    x = rng.permutation(N) + 0.0
+    line = np.column_stack([rng.standard_normal(N), 3.0 * x / N + rng.standard_normal(N)])
+    slope, start = np.polyfit(x, line[:, 1], 1)
+    by_line = 1.0 - np.var(line[:, 1] - start - slope * x) / np.var(line[:, 1])
+    assert by_line < told_by_curve(x, line) < by_line + 0.03
+    assert told_by_curve(x, line[:, :1]) == 0.0
+    assert told_by_curve(x[:9], line[:9]) == 0.0
+    assert told_by_curve(x, np.ones((N, 2))) == 0.0
+    by_chance = [told_by_curve(x, rng.standard_normal((N, 3))) for _ in range(300)]
+    assert not any(by_chance)

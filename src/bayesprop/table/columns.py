@@ -53,6 +53,8 @@ class FittedColumn(NamedTuple):
         Whether it is the same wherever it has a value: of use only if its gaps tell something.
     is_question
         Whether a sentence asks its owner something.
+    is_row_number
+        Whether it was dropped for numbering the rows.
     """
 
     name: str
@@ -60,6 +62,7 @@ class FittedColumn(NamedTuple):
     sentences: tuple[str, ...] = ()
     is_constant: bool = False
     is_question: bool = False
+    is_row_number: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,11 +221,9 @@ def _fit_numbers(series: pl.Series) -> FittedColumn:
     if known[0] == known[-1]:
         return _constant(column, f"{known[0]:g}")
     if numbers_rows(numbers):
-        return _dropped(
-            name,
-            "it numbers the rows (rename it to keep it)",
-            "which number the rows (rename one to keep it)",
-        )
+        why = "it numbers the rows (rename it to keep it)"
+        shared = "which number the rows (rename one to keep it)"
+        return _dropped(name, why, shared)._replace(is_row_number=True)
     return FittedColumn(name, column, asked, is_question=bool(asked))
 
 

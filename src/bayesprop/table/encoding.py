@@ -38,6 +38,7 @@ from bayesprop.table.errors import (
 from bayesprop.table.naming_numbers import naming_numbers
 from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.supervised import (
+    asked_if_telling,
     folds_of,
     marked_where_telling,
     numbers_of,
@@ -140,12 +141,13 @@ class TableEncoding:
         classes = fit_classes(series) if is_class else ()
         codes = class_codes(series, classes) if is_class else target_numbers(series)
         fitted = fit_columns(frame.drop(target), words=words)
+        labels, y = numbers_of(target, codes, classes)
+        fitted = [asked_if_telling(one, frame[one.name], y) for one in fitted]
         questions = [text for one in fitted if one.is_question for text in one.sentences]
         fitted = [
             marked_where_telling(one, frame[one.name], codes, is_class=is_class) for one in fitted
         ]
         fitted = _without_doubles(fitted, frame)
-        labels, y = numbers_of(target, codes, classes)
         naming = naming_numbers(fitted, frame, y) - {*amounts}
         fitted = [
             target_encoded_if_many(one, frame[one.name], y, labels, names_things=one.name in naming)

@@ -24,6 +24,7 @@ _MOST_ALONE, _LEAST_GAIN, _ERRORS = 0.05, 0.05, 1.5
 """Share of rows without another of their number; share of the variance that the rows of a number
 tell beyond the curve, and standard errors that it is above that."""
 _MOST_KNOTS, _NUMBERS_A_KNOT = 9, 4
+_BY_CHANCE = 1e-4
 _TINY = 1e-12
 
 
@@ -98,6 +99,24 @@ def name_things(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> bool
     over_chance = np.bincount(place, gain - gain.mean())
     error = np.sqrt(np.sum(over_chance**2)) / len(x)
     return bool(gain.mean() - _ERRORS * error > _LEAST_GAIN)
+
+
+def told_by_curve(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> float:
+    """Return the share of a target's variance that a curve tells, 0 where chance may have done it.
+
+    The largest of several columns, by an F test.
+    """
+    from scipy import stats
+
+    known = ~np.isnan(x) & ~np.isnan(y[:, 0])
+    x, y = x[known], y[known]
+    n_free = len(x) - _MOST_KNOTS
+    if n_free < 1 or not y.std(axis=0).any():
+        return 0.0
+    share = 1.0 - float(np.min(np.mean(_left_by_curve(x, y) ** 2, axis=0)[y.std(axis=0) > 0.0]))
+    ratio = share / max(1.0 - share, _TINY) * n_free / (_MOST_KNOTS - 1)
+    by_chance = y.shape[1] * stats.f.sf(ratio, _MOST_KNOTS - 1, n_free)
+    return share if by_chance < _BY_CHANCE else 0.0
 
 
 def _left_by_curve(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> np.ndarray:

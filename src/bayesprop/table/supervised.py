@@ -14,13 +14,16 @@ from jaxtyping import Float, Int, Shaped
 
 from bayesprop.table.classes import Label, class_text
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn, FittedColumn
-from bayesprop.table.errors import counted, listing
+from bayesprop.table.errors import counted, listing, quoted
+from bayesprop.table.naming_numbers import told_by_curve
 from bayesprop.table.remarks import Remark
 from bayesprop.table.target_encoded import TargetEncodedColumn
-from bayesprop.table.values import as_levels
+from bayesprop.table.values import as_levels, as_numbers
 
 _TELLING, _LEAST_ROWS = 1e-3, 8
 """Probability of such a difference by chance, and rows on either side from which it is asked."""
+_LEAST_TOLD = 0.05
+"""Share of the target's variance for which a number of rows is asked about."""
 MAX_LEVELS, N_FOLDS = 50, 10
 """Columns that one column of text may become, and folds of training rows."""
 _MANY_ROWS, _ROWS_A_NUMBER = 1_000, 10
@@ -70,6 +73,22 @@ def _is_telling(gap: np.ndarray, y: np.ndarray, *, is_class: bool) -> bool:
         return False
     result: Any = stats.chi2_contingency(counts)
     return bool(result.pvalue < _TELLING)
+
+
+def asked_if_telling(
+    fitted: FittedColumn, series: pl.Series, y: Float[np.ndarray, "n k"]
+) -> FittedColumn:
+    """Ask about a column dropped for numbering the rows, where the target goes with it."""
+    if not fitted.is_row_number:
+        return fitted
+    share = told_by_curve(as_numbers(series).fill_null(np.nan).to_numpy(), y)
+    if share < _LEAST_TOLD:
+        return fitted
+    sentence = (
+        f"column {quoted(fitted.name)} dropped: it numbers the rows, and yet tells {share:.0%} of"
+        " what the target varies; if rows to be predicted are numbered alike, rename it to keep it"
+    )
+    return fitted._replace(sentences=(sentence,), is_question=True)
 
 
 def numbers_of(
