@@ -89,6 +89,9 @@ def test_columns_of_independent_rows_are_no_groups(seed):
         }
     )
     assert likely_group(frame, "y") is None
+    named = likely_group(frame, "y", ["humid"])
+    assert named is not None
+    assert (named.column, named.why[:9]) == ("humid", "40 values")
 
 
 def test_the_chance_of_constant_groups_is_that_of_shuffled_rows():

@@ -134,6 +134,20 @@ def test_it_is_judged_on_other_rows_and_reports(model: bayesprop.TableModel, tmp
     assert "rent" in (tmp_path / "page.html").read_text()
 
 
+def test_numbers_that_name_things_are_groups_to_be_judged_by():
+    rng = np.random.default_rng(0)
+    plot = np.repeat(np.arange(40), 10)
+    crop = 5.0 * rng.standard_normal(40)[plot] + rng.standard_normal(400)
+    frame = pd.DataFrame({"plot": plot, "rain": rng.standard_normal(400), "crop": crop})
+    model = bayesprop.fit(frame, target="crop", method="linear")
+    assert model.encoding.naming_columns == ("plot",)
+    (remark,) = (one for one in model.remarks if "belong together" in one)
+    assert remark.startswith("rows of one 'plot' seem to belong together (40 values, 10 rows of")
+    assert remark.endswith("if rows to be predicted are of new ones, fit with group plot")
+    grouped = bayesprop.fit(frame, target="crop", method="linear", group="plot")
+    assert grouped.encoding.naming_columns == ()
+
+
 def test_a_target_that_the_model_holds_impossible_is_named():
     frame = FLATS.drop(columns="dear")
     asked = {"target": "rent", "method": "bayes-by-backprop", "n_epochs": 1}

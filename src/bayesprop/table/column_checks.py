@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -44,13 +45,16 @@ class Likely(NamedTuple):
     why: str
 
 
-def likely_group(frame: pl.DataFrame, target: str) -> Likely | None:
+def likely_group(frame: pl.DataFrame, target: str, naming: Collection[str] = ()) -> Likely | None:
     """Find the column that most likely names what rows belong to; None where none looks like it.
 
     It has five values or more, of two rows or more on average. Its name or values are those of
     identifiers, or it has ten or more, and other columns are constant within them, as age is of a
     patient, where shuffled rows would not be so once in e^25 times. A column that only rises or
     falls with it, as a price in another currency, says nothing of that.
+
+    naming
+        Columns whose numbers name things by what they tell of the target; looked at last.
     """
     rows = frame.drop(target).head(_MOST_ROWS)
     rows = rows.select(rows.columns[:_MOST_COLUMNS])
@@ -64,6 +68,7 @@ def likely_group(frame: pl.DataFrame, target: str) -> Likely | None:
         for name, others in agreeing.items()
         if len(others) >= 2 and rows[name].n_unique() >= _LEAST_UNNAMED
     ]
+    likely = likely or [name for name in agreeing if name in naming]
     if not likely:
         return None
     name = max(likely, key=lambda one: (len(agreeing[one]), not rows[one].dtype.is_float()))

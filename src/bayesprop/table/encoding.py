@@ -35,6 +35,7 @@ from bayesprop.table.errors import (
     quoted,
     together,
 )
+from bayesprop.table.levels import LevelsColumn
 from bayesprop.table.naming_numbers import naming_numbers
 from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.supervised import (
@@ -176,6 +177,12 @@ class TableEncoding:
                 unique, i = f"{name} ({i})", i + 1
             names[unique] = None
         return list(names)
+
+    @property
+    def naming_columns(self) -> tuple[str, ...]:
+        """Columns whose numbers name things."""
+        levels = (one for one in self.columns if isinstance(one, LevelsColumn))
+        return tuple(one.name for one in levels if one.is_numbers)
 
     @property
     def text_columns(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -203,11 +203,19 @@ class NewGroups(NamedTuple):
 
 
 def of_new_groups(
-    division: Division, seed: int, judged: Judged, make: Callable[[], Any]
+    division: Division,
+    seed: int,
+    judged: Judged,
+    make: Callable[[], Any],
+    naming: Collection[str] = (),
 ) -> NewGroups | None:
-    """Fit again without some groups of a column that looks like one; None where none does."""
+    """Fit again without some groups of a column that looks like one; None where none does.
+
+    naming
+        Columns whose numbers name things.
+    """
     target = division.target.columns[0]
-    likely = likely_group(division.frame, target)
+    likely = likely_group(division.frame, target, naming)
     if likely is None or judged.models is None or judged.rows is None:
         return None
     try:
