@@ -159,7 +159,7 @@ def test_few_numbers_stand_beside_a_column_for_each():
     names = [f"plot={number}" for number in sorted(map(str, range(1, 31)))]
     assert encoding.feature_names == ["plot", *names, "dose"]
     assert encoding.report == [
-        "column 'plot': 30 whole numbers that seem to name things, used as categories beside the"
+        "column 'plot': 30 whole numbers that seem to name things, used as categories, beside the"
         " number"
     ]
     assert encoding.text_columns == ()

@@ -39,6 +39,7 @@ from bayesprop.table.levels import LevelsColumn
 from bayesprop.table.naming_numbers import naming_numbers
 from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.supervised import (
+    as_levels_if_naming,
     asked_if_telling,
     folds_of,
     marked_where_telling,
@@ -150,10 +151,8 @@ class TableEncoding:
         ]
         fitted = _without_doubles(fitted, frame)
         naming = naming_numbers(fitted, frame, y) - {*amounts}
-        fitted = [
-            target_encoded_if_many(one, frame[one.name], y, labels, names_things=one.name in naming)
-            for one in fitted
-        ]
+        fitted = [as_levels_if_naming(one, frame[one.name], naming) for one in fitted]
+        fitted = [target_encoded_if_many(one, frame[one.name], y, labels) for one in fitted]
         columns = tuple(one.column for one in fitted if one.column is not None)
         report = joined(text for one in fitted for text in one.sentences)
         if not columns:

@@ -5,6 +5,7 @@ Levels of text stand in a column each, or where they are many for what they tell
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -103,41 +104,43 @@ def numbers_of(
     return shares, np.where(np.isnan(y), np.nan, y == np.array(places))
 
 
-def target_encoded_if_many(
-    fitted: FittedColumn,
-    series: pl.Series,
-    y: Float[np.ndarray, "n k"],
-    labels: list[str],
-    *,
-    names_things: bool,
+def as_levels_if_naming(
+    fitted: FittedColumn, series: pl.Series, naming: Collection[str]
 ) -> FittedColumn:
-    """Let levels stand for what they tell of the target, where they are many, or many a row.
-
-    names_things
-        Whether the column holds numbers that are levels: few become a column each.
-    """
+    """Take whole numbers that name things for levels, if of many of them there are rows enough."""
     column = fitted.column
-    if names_things and column is not None:
-        text = as_levels(series).drop_nulls()
-        levels, flags = tuple(text.unique().sort()), (column.missing, column.marked)
-        categories = CategoryColumn(column.name, *flags, levels=levels, is_numbers=True)
-        if not _are_many(categories, series):
-            how = "of whole numbers that seem to name things, used as categories beside the number"
-            remark = Remark(f": {len(levels)} {how[3:]}", how, fitted.name, len(levels))
-            return fitted._replace(column=categories, sentences=(remark, *fitted.sentences))
-        if len(text) < min(_MANY_ROWS, _ROWS_A_NUMBER * len(levels)):
-            return fitted
-    elif not isinstance(column, CategoryColumn) or not _are_many(column, series):
+    if column is None or fitted.name not in naming:
         return fitted
-    has_target = ~np.isnan(y[:, 0])
-    flags = {"missing": column.missing, "marked": column.marked, "is_numbers": names_things}
-    encoded = TargetEncodedColumn.fit(series.filter(has_target), y[has_target], labels, **flags)
-    used = f"each used as the {listing(labels, 3)} of its rows and how many they are"
-    n, kind = len(encoded.texts), "levels"
-    if names_things:
-        kind, used = "whole numbers that seem to name things", f"{used}, beside the number"
-    remark = Remark(f": {n} {kind}, {used}", f"of many {kind}, {used}", fitted.name, n)
-    return fitted._replace(column=encoded, sentences=(remark, *fitted.sentences))
+    text = as_levels(series).drop_nulls()
+    levels, flags = tuple(text.unique().sort()), (column.missing, column.marked)
+    categories = CategoryColumn(fitted.name, *flags, levels=levels, is_numbers=True)
+    are_rare = len(text) < min(_MANY_ROWS, _ROWS_A_NUMBER * len(levels))
+    return (
+        fitted if are_rare and _are_many(categories, series) else fitted._replace(column=categories)
+    )
+
+
+def target_encoded_if_many(
+    fitted: FittedColumn, series: pl.Series, y: Float[np.ndarray, "n k"], labels: list[str]
+) -> FittedColumn:
+    """Let levels stand for what they tell of the target, where they are many, or many a row."""
+    column = fitted.column
+    if not isinstance(column, CategoryColumn):
+        return fitted
+    n, many, used = len(column.levels), "", "used as categories"
+    kind = "whole numbers that seem to name things" if column.is_numbers else "levels"
+    if _are_many(column, series):
+        has_target = ~np.isnan(y[:, 0])
+        names = ("missing", "marked", "is_numbers")
+        flags = {name: getattr(column, name) for name in names}
+        column = TargetEncodedColumn.fit(series.filter(has_target), y[has_target], labels, **flags)
+        n, many = len(column.texts), "many "
+        used = f"each used as the {listing(labels, 3)} of its rows and how many they are"
+    elif not column.is_numbers:
+        return fitted
+    used += ", beside the number" if column.is_numbers else ""
+    remark = Remark(f": {n} {kind}, {used}", f"of {many}{kind}, {used}", fitted.name, n)
+    return fitted._replace(column=column, sentences=(remark, *fitted.sentences))
 
 
 def _are_many(column: CategoryColumn, series: pl.Series) -> bool:
