@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from stored_encoding import stored_and_back
 
-from bayesprop.table.columns import fit_column
+from bayesprop.table.columns import column_from_dict, fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.naming_numbers import (
@@ -145,13 +145,25 @@ def test_a_number_stands_beside_what_it_tells(frame):
     one = TargetEncodedColumn.fit(words["plot"], frame[["crop"]].to_numpy(), ["mean crop"])
     told = one.encode(pl.Series("plot", ["7", "39", "x", "y", None])).X
     np.testing.assert_array_equal(X[:, 1:3], told)
-    np.testing.assert_array_equal(X[:, 0], new["plot"].fill_null(np.nan))
+    np.testing.assert_array_equal(X[:, 0], [7.0, 39.0, 7.5, 60.0, np.nan])
     assert warnings == [
         "column 'plot': 2 rows with a level that the training data did not have ('7.5', '99'):"
         " taken for an average one",
         "column 'plot': 1 value missing, where the training data had none: error bars are wider"
         " there",
     ]
+
+
+@pytest.mark.parametrize("n_plots", [30, 60])
+@pytest.mark.parametrize("bad", ["x", "1.5", ""])
+def test_levels_that_are_no_numbers_are_refused(n_plots, bad):
+    stored = TableEncoding.fit(table_of(n_plots), "crop").to_dict()["columns"][0]
+    assert column_from_dict(dict(stored)).feature_names[0] == "plot"
+    key = "levels" if n_plots == 30 else "texts"
+    with pytest.raises(ValueError, match="values that none has"):
+        column_from_dict(stored | {key: [bad, *stored[key][1:]]})
+    with pytest.raises(ValueError, match="values that none has"):
+        column_from_dict(stored | {"is_numbers": 1})
 
 
 def test_few_numbers_stand_beside_a_column_for_each():
@@ -167,7 +179,7 @@ def test_few_numbers_stand_beside_a_column_for_each():
     X = encoding.encode(pl.DataFrame({"plot": [7.0, 31.0], "dose": 0})).X
     assert X[0, 0] == 7.0
     np.testing.assert_array_equal(X[0, 1:31], np.array(names) == "plot=7")
-    assert X[1, 0] == 31.0
+    assert X[1, 0] == 30.0
     assert np.isnan(X[1, 1:31]).all()
 
 

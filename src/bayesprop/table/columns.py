@@ -112,6 +112,11 @@ class CategoryColumn(LevelsColumn):
     levels: tuple[str, ...]
 
     @property
+    def known(self) -> tuple[str, ...]:
+        """Levels of the training rows."""
+        return self.levels
+
+    @property
     def names_told(self) -> list[str]:
         """Names of the columns that stand for the levels."""
         return [f"{self.name}={level}" for level in self.levels]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from bayesprop.table.remarks import Remark
 from bayesprop.table.values import as_levels, as_numbers
 
 _SHOWN = 30  # characters of a level in a message
+_WHOLE = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,8 @@ class LevelsColumn(EncodedColumn):
     """What levels have in common, whatever stands for them.
 
     is_numbers
-        Whether they are whole numbers, which stand beside as they are.
+        Whether they are whole numbers, which stand beside; one beyond those that are known is no
+        farther than these, for it may be a name like any other.
     """
 
     is_numbers: bool = False
@@ -36,12 +39,19 @@ class LevelsColumn(EncodedColumn):
     @property
     def is_good(self) -> bool:
         """Whether all fields are such as a fit leaves."""
-        return super().is_good and isinstance(self.is_numbers, bool)
+        if not (super().is_good and isinstance(self.is_numbers, bool)):
+            return False
+        return not self.is_numbers or all(map(_WHOLE.fullmatch, self.known))
 
     @property
     def value_names(self) -> list[str]:
         """Names of the encoded columns but that of gaps."""
         return [self.name, *self.names_told] if self.is_numbers else self.names_told
+
+    @property
+    @abstractmethod
+    def known(self) -> tuple[str, ...]:
+        """Levels of the training rows."""
 
     @property
     @abstractmethod
@@ -60,7 +70,8 @@ class LevelsColumn(EncodedColumn):
             return self.with_gaps(values, text.is_null(), sentences)
         numbers = as_numbers(series)
         values, sentences = self.told(_written(numbers))
-        values = np.column_stack([numbers.fill_null(np.nan).to_numpy(), values])
+        ends = [end(float(level) for level in self.known) for end in (min, max)]
+        values = np.column_stack([numbers.clip(*ends).fill_null(np.nan).to_numpy(), values])
         return self.with_gaps(values, numbers.is_null(), sentences)
 
 

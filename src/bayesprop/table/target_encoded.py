@@ -81,6 +81,11 @@ class TargetEncodedColumn(LevelsColumn):
         return table.shape == (n + 1, k) and bool(np.isfinite([*table.flat, *numbers]).all())
 
     @property
+    def known(self) -> tuple[str, ...]:
+        """Levels of the training rows."""
+        return self.texts
+
+    @property
     def names_told(self) -> list[str]:
         """Names of the columns that stand for the levels."""
         return [f"{self.name} ({label})" for label in (*self.labels, "log rows")]
