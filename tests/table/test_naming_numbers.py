@@ -11,7 +11,7 @@ from bayesprop.table.columns import column_from_dict, fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.naming_numbers import (
-    left_by_line,
+    left_by_others,
     may_name,
     name_things,
     naming_numbers,
@@ -62,7 +62,8 @@ def test_what_the_rows_of_a_number_tell_is_that_by_hand(spread, possible, monkey
         x, y = plots(seed, spread)
         gain, error = by_hand(x, y)
         expected = bool(gain - 1.5 * error > 0.05)
-        assert name_things(x, y[:, None]) == expected
+        told = np.corrcoef(x, y)[0, 1] ** 2
+        assert name_things(x, y[:, None]) == (expected and gain > told)
         answers.add(expected)
     assert answers == possible
 
@@ -92,18 +93,34 @@ def test_gaps_and_constant_targets_are_no_trouble():
     assert not name_things(x, np.zeros((N, 1)))
 
 
-def test_what_a_line_leaves():
+def test_what_other_columns_leave():
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((N, 3)), rng.standard_normal((N, 2))
+    X, y = rng.standard_normal((N, 4)), rng.standard_normal((N, 2))
     away = (X - X.mean(axis=0)) / X.std(axis=0)
-    # Ridge regression is least squares with three rows more.
-    longer = np.vstack([away, np.sqrt(3.0) * np.eye(3)])
-    slopes = np.linalg.lstsq(longer, np.vstack([y - y.mean(axis=0), np.zeros((3, 2))]))[0]
-    np.testing.assert_allclose(left_by_line(X, y), y - y.mean(axis=0) - away @ slopes)
-    gap = np.where(np.arange(N) < 5, np.nan, X[:, 0])
-    filled = np.where(np.arange(N) < 5, X[5:, 0].mean(), X[:, 0])
-    with_gaps, without = (np.column_stack([one, X[:, 1:]]) for one in (gap, filled))
-    np.testing.assert_allclose(left_by_line(with_gaps, y), left_by_line(without, y))
+    # Ridge regression is least squares with a row more a column.
+    centred = y - y.mean(axis=0)
+    longer = np.vstack([away[:, :3], 2.0 * np.eye(3)])
+    slopes = np.linalg.lstsq(longer, np.vstack([centred, np.zeros((3, 2))]))[0]
+    encoded = {"two": X[:, :2], "one": X[:, 2:3], "own": X[:, 3:]}
+    left = left_by_others(encoded, y, ["own"])["own"]
+    np.testing.assert_allclose(left, centred - away[:, :3] @ slopes)
+    gap = np.where(np.arange(N) < 5, np.nan, X[:, 2])
+    filled = np.where(np.arange(N) < 5, X[5:, 2].mean(), X[:, 2])
+    with_gaps, without = (encoded | {"one": one[:, None]} for one in (gap, filled))
+    left = [left_by_others(one, y, ["own"])["own"] for one in (with_gaps, without)]
+    np.testing.assert_allclose(*left)
+    alone = left_by_others({"own": X[:, 3:]}, y, ["own"])["own"]
+    np.testing.assert_allclose(alone, centred)
+    many = {"own": X, "many": rng.standard_normal((N, 1001))}
+    np.testing.assert_allclose(left_by_others(many, y, ["own"])["own"], centred)
+
+
+def test_a_size_in_few_steps_names_nothing():
+    size = np.array([30, 45, 60, 75, 90, 120] * 10)
+    town = ["Bath", "Ulm", None] * 20
+    rent = [k % 7 + 10 * size for k, size in enumerate([3, 4, 6, 7, 9, 12] * 10)]
+    frame = pl.DataFrame({"size": size, "town": town, "rent": rent})
+    assert TableEncoding.fit(frame, "rent").naming_columns == ()
 
 
 def test_what_other_columns_say_hides_no_names():

@@ -5,7 +5,7 @@ Rows of one number are then alike as no curve over the numbers says, nor the oth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -49,13 +49,13 @@ def naming_numbers(
     numbers = {name: x for name, x in numbers.items() if may_name(x)}
     if not 0 < len(numbers) <= _MOST_TRIED:
         return set()
-    few = [
-        column.encode(frame[name]).X
+    few = {
+        name: column.encode(frame[name]).X
         for name, column in columns.items()
         if not isinstance(column, CategoryColumn) or len(column.levels) <= _MOST_LEVELS
-    ]
-    left = left_by_line(np.column_stack(few), y)
-    return {name for name, x in numbers.items() if name_things(x, y) or name_things(x, left)}
+    }
+    left = left_by_others(few, y, numbers)
+    return {name for name, x in numbers.items() if name_things(x, y) or name_things(x, left[name])}
 
 
 def may_name(x: Float[np.ndarray, " n"]) -> bool:
@@ -67,23 +67,33 @@ def may_name(x: Float[np.ndarray, " n"]) -> bool:
     return len(count) >= _FEWEST and (count == 1).sum() <= _MOST_ALONE * len(known)
 
 
-def left_by_line(
-    X: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n k"]
-) -> Float[np.ndarray, "n k"]:
-    """Return what ridge regression leaves of targets: unit penalties a column, gaps at the mean."""
+def left_by_others(
+    encoded: Mapping[str, Float[np.ndarray, "n c"]], y: Float[np.ndarray, "n k"], of: Iterable[str]
+) -> dict[str, Float[np.ndarray, "n k"]]:
+    """Return what ridge regression on all columns but one leaves of targets, for each of some.
+
+    Unit penalties a column, standardised, gaps at the mean.
+    """
     y = y - y.mean(axis=0)
-    d = X.shape[1]
+    X, d = np.column_stack([*encoded.values()]), sum(x.shape[1] for x in encoded.values())
     if d > _MOST_COLUMNS:
-        return y
+        return dict.fromkeys(of, y)
+    own = np.repeat(np.arange(len(encoded)), [x.shape[1] for x in encoded.values()])
     gap = np.isnan(X)
-    away = np.where(gap, 0.0, X)
-    away = np.where(gap, 0.0, away - away.sum(axis=0) / np.maximum((~gap).sum(axis=0), 1))
-    away /= np.maximum(away.std(axis=0), _TINY)
-    return y - away @ np.linalg.solve(away.T @ away + d * np.eye(d), away.T @ y)
+    X = np.where(gap, 0.0, X)
+    X = np.where(gap, 0.0, X - X.sum(axis=0) / np.maximum((~gap).sum(axis=0), 1))
+    X /= np.maximum(X.std(axis=0), _TINY)
+    squares, products = X.T @ X + d * np.eye(d), X.T @ y
+
+    def left(name: str) -> np.ndarray:
+        others = np.flatnonzero(own != list(encoded).index(name))
+        return y - X[:, others] @ np.linalg.solve(squares[np.ix_(others, others)], products[others])
+
+    return {name: left(name) for name in of}
 
 
 def name_things(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> bool:
-    """Whether the other rows of a number tell its target better than a curve over all numbers does.
+    """Whether the other rows of a number tell as much beyond a curve over all numbers as that does.
 
     The curve is piecewise linear, of equally many numbers a piece. What the rows of a number
     leave of it is predicted by the shrunken mean of the others (James & Stein 1961). Standard
@@ -95,10 +105,12 @@ def name_things(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> bool
     known = ~np.isnan(x)
     x, y = x[known], y[known]
     _, place, count = np.unique(x, return_inverse=True, return_counts=True)
-    gain = np.mean(_gains(_left_by_curve(x, y), place, count), axis=1)
+    left = _left_by_curve(x, y)
+    gain = np.mean(_gains(left, place, count), axis=1)
     over_chance = np.bincount(place, gain - gain.mean())
     error = np.sqrt(np.sum(over_chance**2)) / len(x)
-    return bool(gain.mean() - _ERRORS * error > _LEAST_GAIN)
+    is_beyond = gain.mean() > 1.0 - np.mean(left**2)
+    return bool(is_beyond and gain.mean() - _ERRORS * error > _LEAST_GAIN)
 
 
 def told_by_curve(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> float:
