@@ -18,7 +18,7 @@ _FEWEST = 6
 """Different numbers; a curve through fewer says all that they tell."""
 _MOST_ROWS, _MOST_TRIED = 20_000, 100
 """Rows by which this is judged, drawn from more; and columns, for more are pixels, or counts."""
-_MOST_COLUMNS, _MOST_LEVELS = 1_000, 50
+_MOST_COLUMNS, _MOST_LEVELS = 300, 50
 """Beyond these what other columns say is left out, and what one of them says."""
 _MOST_ALONE, _LEAST_GAIN, _ERRORS = 0.05, 0.05, 1.5
 """Share of rows without another of their number; share of the variance that the rows of a number
