@@ -16,7 +16,7 @@ from bayesprop.table.values import as_numbers
 
 _FEWEST = 6
 """Different numbers; a curve through fewer says all that they tell."""
-_MOST_ROWS, _MOST_TRIED = 20_000, 100
+_MOST_ROWS, _MOST_TRIED = 10_000, 100
 """Rows by which this is judged, drawn from more; and columns, for more are pixels, or counts."""
 _MOST_COLUMNS, _MOST_LEVELS = 300, 50
 """Beyond these what other columns say is left out, and what one of them says."""
