@@ -82,6 +82,7 @@ def test_what_may_name():
     assert may_name(x)
     assert may_name(np.where(np.arange(N) % 9, x, np.nan))
     assert not may_name(x + 0.5)
+    assert not may_name(x + 2.0**53)
     assert not may_name(np.arange(N) % 5.0)
     assert not may_name(np.arange(N) + 0.0)
     assert not may_name(np.full(N, np.nan))
@@ -198,6 +199,16 @@ def test_few_numbers_stand_beside_a_column_for_each():
     np.testing.assert_array_equal(X[0, 1:31], np.array(names) == "plot=7")
     assert X[1, 0] == 30.0
     assert np.isnan(X[1, 1:31]).all()
+
+
+@pytest.mark.parametrize("n_plots", [30, 60])
+@pytest.mark.parametrize("kind", [pl.Float32, pl.UInt8, pl.Decimal(10, 2), pl.Int128])
+def test_numbers_of_any_type_are_the_same_levels(n_plots, kind):
+    frame = table_of(n_plots)
+    encoding = TableEncoding.fit(frame, "crop")
+    other = frame.with_columns(pl.col("plot").cast(kind))
+    assert TableEncoding.fit(other, "crop") == encoding
+    np.testing.assert_array_equal(encoding.encode(other).X, encoding.encode(frame).X)
 
 
 def test_means_need_ten_rows_of_each_number_or_a_thousand_in_all(frame):

@@ -75,6 +75,11 @@ class LevelsColumn(EncodedColumn):
         return self.with_gaps(values, numbers.is_null(), sentences)
 
 
+def levels_of(series: pl.Series, *, is_numbers: bool) -> pl.Series:
+    """Return the levels of a column as text, null where missing."""
+    return _written(as_numbers(series)) if is_numbers else as_levels(series)
+
+
 def _written(numbers: pl.Series) -> pl.Series:
     """Write numbers as levels; those that are not whole are none that a fit knows."""
     is_whole = ((numbers == numbers.round()) & (numbers.abs() < 2**53)).fill_null(value=True)

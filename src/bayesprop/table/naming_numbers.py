@@ -25,6 +25,8 @@ _MOST_ALONE, _LEAST_GAIN, _ERRORS = 0.05, 0.05, 1.5
 tell beyond the curve, and standard errors that it is above that."""
 _MOST_KNOTS, _NUMBERS_A_KNOT = 9, 4
 _BY_CHANCE = 1e-4
+_EXACT = 2.0**53
+"""Below it floats hold every whole number."""
 _TINY = 1e-12
 
 
@@ -61,7 +63,7 @@ def naming_numbers(
 def may_name(x: Float[np.ndarray, " n"]) -> bool:
     """Whether numbers are whole, of some kinds, and nearly none alone."""
     known = x[~np.isnan(x)]
-    if not (known == np.round(known)).all():
+    if not ((known == np.round(known)) & (np.abs(known) < _EXACT)).all():
         return False
     count = np.unique(known, return_counts=True)[1]
     return len(count) >= _FEWEST and (count == 1).sum() <= _MOST_ALONE * len(known)

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int, Shaped
 from bayesprop.table.classes import Label, class_text
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn, FittedColumn
 from bayesprop.table.errors import counted, listing, quoted
+from bayesprop.table.levels import levels_of
 from bayesprop.table.naming_numbers import told_by_curve
 from bayesprop.table.remarks import Remark
 from bayesprop.table.target_encoded import TargetEncodedColumn
@@ -111,7 +112,7 @@ def as_levels_if_naming(
     column = fitted.column
     if column is None or fitted.name not in naming:
         return fitted
-    text = as_levels(series).drop_nulls()
+    text = levels_of(series, is_numbers=True).drop_nulls()
     levels, flags = tuple(text.unique().sort()), (column.missing, column.marked)
     categories = CategoryColumn(fitted.name, *flags, levels=levels, is_numbers=True)
     are_rare = len(text) < min(_MANY_ROWS, _ROWS_A_NUMBER * len(levels))
@@ -145,7 +146,7 @@ def target_encoded_if_many(
 
 def _are_many(column: CategoryColumn, series: pl.Series) -> bool:
     """Whether levels are many, or many a row."""
-    text = as_levels(series)
+    text = levels_of(series, is_numbers=column.is_numbers)
     n_known = len(text) - text.null_count()
     return len(column.levels) > max(FEW_LEVELS, min(MAX_LEVELS, n_known / 2))
 

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from bayesprop.table.levels import LevelsColumn, of_unseen, places_of
+from bayesprop.table.levels import LevelsColumn, levels_of, of_unseen, places_of
 from bayesprop.table.values import as_levels
 
 
@@ -51,7 +51,7 @@ class TargetEncodedColumn(LevelsColumn):
         """Learn the levels of training rows."""
         from sklearn.preprocessing import TargetEncoder
 
-        text = as_levels(series)
+        text = levels_of(series, is_numbers=flags.get("is_numbers", False))
         known = text.is_not_null().to_numpy()
         text, y = text.drop_nulls(), y[known]
         texts = text.unique().sort().to_list()
