@@ -32,6 +32,25 @@ def test_partial_dependence_is_the_average_over_the_rows():
     np.testing.assert_allclose(found.shown[0].curve.std, np.sqrt(0.5 + 0.05 * z**2))
 
 
+@pytest.mark.parametrize("gaps", [False, True])
+def test_numbers_that_name_have_an_effect_by_number_and_by_name(gaps):
+    plot = np.arange(240) % 12
+    level = np.array([3.0, -1, 4, 1, -5, 9, -2, 6, -5, 3, 5, -8])
+    known = np.arange(240) % 5 > 0 if gaps else np.ones(240, bool)
+    crop = np.where(known, level[plot], 30.0) + 0.1 * (np.arange(240) % 7)
+    frame = pl.DataFrame({"plot": pl.Series(np.where(known, plot, np.nan), nan_to_null=True)})
+    encoding = TableEncoding.fit(frame.with_columns(crop=crop), "crop")
+    assert encoding.nominal_columns == ("plot",)
+    x = encoding.encode(frame).X
+    number, names = features_of(encoding, np.nan_to_num(x))
+    assert (number.name, number.columns, number.settings) == ("plot", (0,), None)
+    assert (names.name, names.columns) == ("plot (by name)", tuple(range(1, x.shape[1])))
+    assert set(names.levels) == {*map(str, range(12)), *(["(missing)"] if gaps else [])}
+    for setting, name in zip(names.settings, names.levels, strict=True):
+        row = x[~known][0] if name == "(missing)" else x[known & (plot == int(name))][0]
+        np.testing.assert_array_equal(setting, row[1:])
+
+
 def test_effects_of_a_table_with_categories_and_gaps():
     n = 32
     colours = ["red", "blue", "red", "red", "green", "blue", "red", "green"]

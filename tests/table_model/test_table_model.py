@@ -140,12 +140,12 @@ def test_numbers_that_name_things_are_groups_to_be_judged_by():
     crop = 5.0 * rng.standard_normal(40)[plot] + rng.standard_normal(400)
     frame = pd.DataFrame({"plot": plot, "rain": rng.standard_normal(400), "crop": crop})
     model = bayesprop.fit(frame, target="crop", method="linear")
-    assert model.encoding.naming_columns == ("plot",)
+    assert model.encoding.nominal_columns == ("plot",)
     (remark,) = (one for one in model.remarks if "belong together" in one)
     assert remark.startswith("rows of one 'plot' seem to belong together (40 values, 10 rows of")
     assert remark.endswith("if rows to be predicted are of new ones, fit with group plot")
     grouped = bayesprop.fit(frame, target="crop", method="linear", group="plot")
-    assert grouped.encoding.naming_columns == ()
+    assert grouped.encoding.nominal_columns == ()
 
 
 def test_a_target_that_the_model_holds_impossible_is_named():

@@ -45,7 +45,7 @@ class Likely(NamedTuple):
     why: str
 
 
-def likely_group(frame: pl.DataFrame, target: str, naming: Collection[str] = ()) -> Likely | None:
+def likely_group(frame: pl.DataFrame, target: str, nominal: Collection[str] = ()) -> Likely | None:
     """Find the column that most likely names what rows belong to; None where none looks like it.
 
     It has five values or more, of two rows or more on average. Its name or values are those of
@@ -53,7 +53,7 @@ def likely_group(frame: pl.DataFrame, target: str, naming: Collection[str] = ())
     patient, where shuffled rows would not be so once in e^25 times. A column that only rises or
     falls with it, as a price in another currency, says nothing of that.
 
-    naming
+    nominal
         Columns whose numbers name things by what they tell of the target; looked at last.
     """
     rows = frame.drop(target).head(_MOST_ROWS)
@@ -68,7 +68,7 @@ def likely_group(frame: pl.DataFrame, target: str, naming: Collection[str] = ())
         for name, others in agreeing.items()
         if len(others) >= 2 and rows[name].n_unique() >= _LEAST_UNNAMED
     ]
-    likely = likely or [name for name in agreeing if name in naming]
+    likely = likely or [name for name in agreeing if name in nominal]
     if not likely:
         return None
     name = max(likely, key=lambda one: (len(agreeing[one]), not rows[one].dtype.is_float()))

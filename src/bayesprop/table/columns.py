@@ -117,7 +117,7 @@ class CategoryColumn(LevelsColumn):
         return self.levels
 
     @property
-    def names_told(self) -> list[str]:
+    def level_names(self) -> list[str]:
         """Names of the columns that stand for the levels."""
         return [f"{self.name}={level}" for level in self.levels]
 
@@ -129,7 +129,7 @@ class CategoryColumn(LevelsColumn):
             return False
         return super().is_good and len(set(levels)) == len(levels) > 0
 
-    def told(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
+    def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
         """Return the 0/1 columns; a level that training did not have counts as missing."""
         codes = places_of(text, self.levels)
         values = (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)

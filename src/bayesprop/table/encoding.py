@@ -36,14 +36,14 @@ from bayesprop.table.errors import (
     together,
 )
 from bayesprop.table.levels import LevelsColumn
-from bayesprop.table.naming_numbers import naming_numbers
+from bayesprop.table.nominal_numbers import nominal_columns_of
 from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.supervised import (
-    as_levels_if_naming,
-    asked_if_telling,
     folds_of,
+    levels_if_nominal,
     marked_where_telling,
     numbers_of,
+    question_if_informative,
     target_encoded_if_many,
 )
 from bayesprop.table.target_encoded import TargetEncodedColumn
@@ -144,14 +144,14 @@ class TableEncoding:
         codes = class_codes(series, classes) if is_class else target_numbers(series)
         fitted = fit_columns(frame.drop(target), words=words)
         labels, y = numbers_of(target, codes, classes)
-        fitted = [asked_if_telling(one, frame[one.name], y) for one in fitted]
+        fitted = [question_if_informative(one, frame[one.name], y) for one in fitted]
         questions = [text for one in fitted if one.is_question for text in one.sentences]
         fitted = [
             marked_where_telling(one, frame[one.name], codes, is_class=is_class) for one in fitted
         ]
         fitted = _without_doubles(fitted, frame)
-        naming = naming_numbers(fitted, frame, y) - {*amounts}
-        fitted = [as_levels_if_naming(one, frame[one.name], naming) for one in fitted]
+        nominal = nominal_columns_of(fitted, frame, y, amounts)
+        fitted = [levels_if_nominal(one, frame[one.name], nominal) for one in fitted]
         fitted = [target_encoded_if_many(one, frame[one.name], y, labels) for one in fitted]
         columns = tuple(one.column for one in fitted if one.column is not None)
         report = joined(text for one in fitted for text in one.sentences)
@@ -178,7 +178,7 @@ class TableEncoding:
         return list(names)
 
     @property
-    def naming_columns(self) -> tuple[str, ...]:
+    def nominal_columns(self) -> tuple[str, ...]:
         """Columns whose numbers name things."""
         levels = (one for one in self.columns if isinstance(one, LevelsColumn))
         return tuple(one.name for one in levels if one.is_numbers)

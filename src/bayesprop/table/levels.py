@@ -46,7 +46,7 @@ class LevelsColumn(EncodedColumn):
     @property
     def value_names(self) -> list[str]:
         """Names of the encoded columns but that of gaps."""
-        return [self.name, *self.names_told] if self.is_numbers else self.names_told
+        return [self.name, *self.level_names] if self.is_numbers else self.level_names
 
     @property
     @abstractmethod
@@ -55,21 +55,21 @@ class LevelsColumn(EncodedColumn):
 
     @property
     @abstractmethod
-    def names_told(self) -> list[str]:
+    def level_names(self) -> list[str]:
         """Names of the columns that stand for the levels."""
 
     @abstractmethod
-    def told(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
+    def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
         """Return what stands for levels, null where missing, and sentences on unknown ones."""
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return what stands for levels, behind the numbers that they are."""
         if not self.is_numbers:
             text = as_levels(series)
-            values, sentences = self.told(text)
+            values, sentences = self.encode_levels(text)
             return self.with_gaps(values, text.is_null(), sentences)
         numbers = as_numbers(series)
-        values, sentences = self.told(_written(numbers))
+        values, sentences = self.encode_levels(_written(numbers))
         ends = [end(float(level) for level in self.known) for end in (min, max)]
         values = np.column_stack([numbers.clip(*ends).fill_null(np.nan).to_numpy(), values])
         return self.with_gaps(values, numbers.is_null(), sentences)

@@ -17,14 +17,14 @@ from bayesprop.table.classes import Label, class_text
 from bayesprop.table.columns import FEW_LEVELS, CategoryColumn, FittedColumn
 from bayesprop.table.errors import counted, listing, quoted
 from bayesprop.table.levels import levels_of
-from bayesprop.table.naming_numbers import told_by_curve
+from bayesprop.table.nominal_numbers import explained_by_curve
 from bayesprop.table.remarks import Remark
 from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.values import as_levels, as_numbers
 
 _TELLING, _LEAST_ROWS = 1e-3, 8
 """Probability of such a difference by chance, and rows on either side from which it is asked."""
-_LEAST_TOLD = 0.05
+_LEAST_SHARE = 0.05
 """Share of the target's variance for which a number of rows is asked about."""
 MAX_LEVELS, N_FOLDS = 50, 10
 """Columns that one column of text may become, and folds of training rows."""
@@ -77,14 +77,14 @@ def _is_telling(gap: np.ndarray, y: np.ndarray, *, is_class: bool) -> bool:
     return bool(result.pvalue < _TELLING)
 
 
-def asked_if_telling(
+def question_if_informative(
     fitted: FittedColumn, series: pl.Series, y: Float[np.ndarray, "n k"]
 ) -> FittedColumn:
     """Ask about a column dropped for numbering the rows, where the target goes with it."""
     if not fitted.is_row_number:
         return fitted
-    share = told_by_curve(as_numbers(series).fill_null(np.nan).to_numpy(), y)
-    if share < _LEAST_TOLD:
+    share = explained_by_curve(as_numbers(series).fill_null(np.nan).to_numpy(), y)
+    if share < _LEAST_SHARE:
         return fitted
     sentence = (
         f"column {quoted(fitted.name)} dropped: it numbers the rows, and yet tells {share:.0%} of"
@@ -105,12 +105,12 @@ def numbers_of(
     return shares, np.where(np.isnan(y), np.nan, y == np.array(places))
 
 
-def as_levels_if_naming(
-    fitted: FittedColumn, series: pl.Series, naming: Collection[str]
+def levels_if_nominal(
+    fitted: FittedColumn, series: pl.Series, nominal: Collection[str]
 ) -> FittedColumn:
     """Take whole numbers that name things for levels, if of many of them there are rows enough."""
     column = fitted.column
-    if column is None or fitted.name not in naming:
+    if column is None or fitted.name not in nominal:
         return fitted
     text = levels_of(series, is_numbers=True).drop_nulls()
     levels, flags = tuple(text.unique().sort()), (column.missing, column.marked)
@@ -132,8 +132,7 @@ def target_encoded_if_many(
     kind = "whole numbers that seem to name things" if column.is_numbers else "levels"
     if _are_many(column, series):
         has_target = ~np.isnan(y[:, 0])
-        names = ("missing", "marked", "is_numbers")
-        flags = {name: getattr(column, name) for name in names}
+        flags = {name: getattr(column, name) for name in ("missing", "marked", "is_numbers")}
         column = TargetEncodedColumn.fit(series.filter(has_target), y[has_target], labels, **flags)
         n, many = len(column.texts), "many "
         used = f"each used as the {listing(labels, 3)} of its rows and how many they are"

@@ -17,7 +17,7 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from bayesprop.table.levels import LevelsColumn, levels_of, of_unseen, places_of
-from bayesprop.table.values import as_levels
+from bayesprop.table.values import as_levels, as_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,18 +46,26 @@ class TargetEncodedColumn(LevelsColumn):
 
     @classmethod
     def fit(
-        cls, series: pl.Series, y: Float[np.ndarray, "n k"], labels: Sequence[str], **flags: bool
+        cls,
+        series: pl.Series,
+        y: Float[np.ndarray, "n k"],
+        labels: Sequence[str],
+        *,
+        is_numbers: bool = False,
+        **flags: bool,
     ) -> TargetEncodedColumn:
         """Learn the levels of training rows."""
         from sklearn.preprocessing import TargetEncoder
 
-        text = levels_of(series, is_numbers=flags.get("is_numbers", False))
+        text = levels_of(series, is_numbers=is_numbers)
         known = text.is_not_null().to_numpy()
         text, y = text.drop_nulls(), y[known]
         texts = text.unique().sort().to_list()
         codes = places_of(text, texts)
         encoder = TargetEncoder(target_type="continuous")
-        means = [encoder.fit(codes[:, None], one).encodings_[0].tolist() for one in y.T]
+        power = np.frexp(np.abs(y).max())[1]  # it squares them
+        scaled = [encoder.fit(codes[:, None], one).encodings_[0] for one in np.ldexp(y, -power).T]
+        means = [np.ldexp(one, power).tolist() for one in scaled]
         return cls(
             text.name,
             texts=tuple(texts),
@@ -65,6 +73,7 @@ class TargetEncodedColumn(LevelsColumn):
             log_rows=tuple(np.log1p(np.bincount(codes)).tolist()),
             prior=tuple(y.mean(axis=0).tolist()),
             labels=tuple(labels),
+            is_numbers=is_numbers,
             **flags,
         )
 
@@ -86,11 +95,11 @@ class TargetEncodedColumn(LevelsColumn):
         return self.texts
 
     @property
-    def names_told(self) -> list[str]:
+    def level_names(self) -> list[str]:
         """Names of the columns that stand for the levels."""
         return [f"{self.name} ({label})" for label in (*self.labels, "log rows")]
 
-    def told(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
+    def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
         """Return means and log rows; the prior and 0 for a level that training did not have."""
         table = np.column_stack([(*self.means, self.prior), (*self.log_rows, 0.0)])
         codes = places_of(text, self.texts)
@@ -103,7 +112,7 @@ class TargetEncodedColumn(LevelsColumn):
     ) -> Float[np.ndarray, "n k"]:
         """Encode training rows, each by what the rows of other folds tell of its level."""
         flags = {"missing": self.missing, "marked": self.marked, "is_numbers": self.is_numbers}
-        series = series if self.is_numbers else as_levels(series)
+        series = as_numbers(series) if self.is_numbers else as_levels(series)
         values = self.encode(series).X
         for one in np.unique(fold):
             own, others = series.filter(fold == one), series.filter(fold != one)

@@ -94,15 +94,15 @@ def judged_on_new_groups(
     judged: Judged,
     make: Callable[[], Any],
     listener: Listener,
-    naming: Collection[str] = (),
+    nominal: Collection[str] = (),
 ) -> NewGroups | None:
     """Judge once more on groups that were not learnt, where rows seem to have some.
 
-    naming
+    nominal
         Columns whose numbers name things.
     """
     asked = (request.group, request.time, request.test, request.shards)
     if any(a is not None for a in asked) or judged.rows is None:
         return None
     with listener.doing("looking for rows that belong together"):
-        return of_new_groups(parts, request.seed, judged, make, naming)
+        return of_new_groups(parts, request.seed, judged, make, nominal)

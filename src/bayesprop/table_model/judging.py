@@ -24,7 +24,7 @@ from bayesprop.table.encoding import Rows, TableEncoding
 from bayesprop.table.errors import counted, one_line, quoted
 from bayesprop.table_model.plain_values import Scores, figure
 from bayesprop.table_model.predicting import predict_rows
-from bayesprop.table_model.target_kind import held_impossible
+from bayesprop.table_model.target_kind import outside_support
 
 _CLEAR = 2.0  # standard errors
 
@@ -97,7 +97,7 @@ def judge(
     """
     current().report(0.0, 1.0, "baselines")
     judged = _predicted(estimator, encoding, train, test, positive, with_peers=with_peers)
-    bad = held_impossible(estimator.task_, test.y, encoding.target_name)
+    bad = outside_support(estimator.task_, test.y, encoding.target_name)
     scored = _scored(judged, estimator)
     return scored._replace(remarks=(*bad, *scored.remarks))
 
@@ -207,15 +207,15 @@ def of_new_groups(
     seed: int,
     judged: Judged,
     make: Callable[[], Any],
-    naming: Collection[str] = (),
+    nominal: Collection[str] = (),
 ) -> NewGroups | None:
     """Fit again without some groups of a column that looks like one; None where none does.
 
-    naming
+    nominal
         Columns whose numbers name things.
     """
     target = division.target.columns[0]
-    likely = likely_group(division.frame, target, naming)
+    likely = likely_group(division.frame, target, nominal)
     if likely is None or judged.models is None or judged.rows is None:
         return None
     try:

@@ -232,9 +232,9 @@ def _fit(
     rule, unreached = _rule(request.asked, positive, judged)
     listener.warn(test.remarks if request.test is not None else [])
     known = [*judged.remarks, *unreached]
-    naming, new = encoding.naming_columns, None
+    nominal, new = encoding.nominal_columns, None
     if not going.cuts:
-        new = judged_on_new_groups(request, parts, judged, make, listener, naming)
+        new = judged_on_new_groups(request, parts, judged, make, listener, nominal)
     if new is not None and new.is_worse:
         known.append(new.remark)
     listener.warn(known)

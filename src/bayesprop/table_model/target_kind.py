@@ -39,7 +39,7 @@ def classes_in_words(classes: Sequence[Any], order: Sequence[int] | None) -> str
     return f"ordered, {' < '.join(words[place] for place in order)}"
 
 
-def held_impossible(task: Any, y: np.ndarray, target: str) -> list[str]:
+def outside_support(task: Any, y: np.ndarray, target: str) -> list[str]:
     """Say how many targets to judge by are none that the model's kind of target can be."""
     target_map = getattr(task, "map", None)
     if target_map is None or target_map.holds(y).all():

@@ -10,12 +10,12 @@ from stored_encoding import stored_and_back
 from bayesprop.table.columns import column_from_dict, fit_column
 from bayesprop.table.division import HoldOut, divide
 from bayesprop.table.encoding import TableEncoding
-from bayesprop.table.naming_numbers import (
-    left_by_others,
-    may_name,
-    name_things,
-    naming_numbers,
-    told_by_curve,
+from bayesprop.table.nominal_numbers import (
+    explained_by_curve,
+    is_nominal,
+    may_be_nominal,
+    nominal_columns_of,
+    residuals_without,
 )
 from bayesprop.table.target_encoded import TargetEncodedColumn
 
@@ -56,14 +56,14 @@ def by_hand(x, y):
     ("spread", "possible"), [(0.2, {False}), (0.4, {False, True}), (1.0, {True})]
 )
 def test_what_the_rows_of_a_number_tell_is_that_by_hand(spread, possible, monkeypatch):
-    monkeypatch.setattr("bayesprop.table.naming_numbers._MOST_KNOTS", 2)  # a line
+    monkeypatch.setattr("bayesprop.table.nominal_numbers._MOST_KNOTS", 2)  # a line
     answers = set()
     for seed in range(10):
         x, y = plots(seed, spread)
         gain, error = by_hand(x, y)
         expected = bool(gain - 1.5 * error > 0.05)
         told = np.corrcoef(x, y)[0, 1] ** 2
-        assert name_things(x, y[:, None]) == (expected and gain > told)
+        assert is_nominal(x, y[:, None]) == (expected and gain > told)
         answers.add(expected)
     assert answers == possible
 
@@ -72,26 +72,26 @@ def test_chance_and_curves_name_nothing():
     rng = np.random.default_rng(0)
     for _ in range(200):
         x, noise = rng.integers(18, 80, N).astype(float), rng.standard_normal((N, 1))
-        assert not name_things(x, noise)
-        assert not name_things(x, np.sin(x[:, None] / 10.0) + 0.1 * noise)
-        assert not name_things(x, np.exp(2.0 * noise))
+        assert not is_nominal(x, noise)
+        assert not is_nominal(x, np.sin(x[:, None] / 10.0) + 0.1 * noise)
+        assert not is_nominal(x, np.exp(2.0 * noise))
 
 
 def test_what_may_name():
     x, _ = plots(0)
-    assert may_name(x)
-    assert may_name(np.where(np.arange(N) % 9, x, np.nan))
-    assert not may_name(x + 0.5)
-    assert not may_name(x + 2.0**53)
-    assert not may_name(np.arange(N) % 5.0)
-    assert not may_name(np.arange(N) + 0.0)
-    assert not may_name(np.full(N, np.nan))
+    assert may_be_nominal(x)
+    assert may_be_nominal(np.where(np.arange(N) % 9, x, np.nan))
+    assert not may_be_nominal(x + 0.5)
+    assert not may_be_nominal(x + 2.0**53)
+    assert not may_be_nominal(np.arange(N) % 5.0)
+    assert not may_be_nominal(np.arange(N) + 0.0)
+    assert not may_be_nominal(np.full(N, np.nan))
 
 
 def test_gaps_and_constant_targets_are_no_trouble():
     x, y = plots(0, spread=2.0)
-    assert name_things(np.where(np.arange(N) % 9, x, np.nan), y[:, None])
-    assert not name_things(x, np.zeros((N, 1)))
+    assert is_nominal(np.where(np.arange(N) % 9, x, np.nan), y[:, None])
+    assert not is_nominal(x, np.zeros((N, 1)))
 
 
 def test_what_other_columns_leave():
@@ -99,21 +99,21 @@ def test_what_other_columns_leave():
     X, y = rng.standard_normal((N, 4)), rng.standard_normal((N, 2))
     away = (X - X.mean(axis=0)) / X.std(axis=0)
     # Ridge regression is least squares with a row more a column.
-    centred = y - y.mean(axis=0)
+    centred = (y - y.mean(axis=0)) / y.std(axis=0)
     longer = np.vstack([away[:, :3], 2.0 * np.eye(3)])
     slopes = np.linalg.lstsq(longer, np.vstack([centred, np.zeros((3, 2))]))[0]
     encoded = {"two": X[:, :2], "one": X[:, 2:3], "own": X[:, 3:]}
-    left = left_by_others(encoded, y, ["own"])["own"]
+    left = residuals_without(encoded, y, ["own"])["own"]
     np.testing.assert_allclose(left, centred - away[:, :3] @ slopes)
     gap = np.where(np.arange(N) < 5, np.nan, X[:, 2])
     filled = np.where(np.arange(N) < 5, X[5:, 2].mean(), X[:, 2])
     with_gaps, without = (encoded | {"one": one[:, None]} for one in (gap, filled))
-    left = [left_by_others(one, y, ["own"])["own"] for one in (with_gaps, without)]
+    left = [residuals_without(one, y, ["own"])["own"] for one in (with_gaps, without)]
     np.testing.assert_allclose(*left)
-    alone = left_by_others({"own": X[:, 3:]}, y, ["own"])["own"]
+    alone = residuals_without({"own": X[:, 3:]}, y, ["own"])["own"]
     np.testing.assert_allclose(alone, centred)
     many = {"own": X, "many": rng.standard_normal((N, 301))}
-    np.testing.assert_allclose(left_by_others(many, y, ["own"])["own"], centred)
+    np.testing.assert_allclose(residuals_without(many, y, ["own"])["own"], centred)
 
 
 def test_a_size_in_few_steps_names_nothing():
@@ -121,7 +121,7 @@ def test_a_size_in_few_steps_names_nothing():
     town = ["Bath", "Ulm", None] * 20
     rent = [k % 7 + 10 * size for k, size in enumerate([3, 4, 6, 7, 9, 12] * 10)]
     frame = pl.DataFrame({"size": size, "town": town, "rent": rent})
-    assert TableEncoding.fit(frame, "rent").naming_columns == ()
+    assert TableEncoding.fit(frame, "rent").nominal_columns == ()
 
 
 def test_what_other_columns_say_hides_no_names():
@@ -130,9 +130,9 @@ def test_what_other_columns_say_hides_no_names():
     frame = pl.DataFrame({"plot": x, "day": day.astype(float)})
     fitted = [fit_column(column) for column in frame]
     grown = (y + 2.0 * day)[:, None]
-    assert not name_things(x, grown)
-    assert naming_numbers(fitted, frame, grown) == {"plot"}
-    assert naming_numbers(fitted, frame, np.full((N, 1), np.nan)) == set()
+    assert not is_nominal(x, grown)
+    assert nominal_columns_of(fitted, frame, grown) == {"plot"}
+    assert nominal_columns_of(fitted, frame, np.full((N, 1), np.nan)) == set()
 
 
 @pytest.fixture(scope="module")
@@ -232,6 +232,13 @@ def test_no_row_is_told_its_own_target(frame):
     np.testing.assert_array_equal(X[:, 0], frame["plot"])
 
 
+def test_a_fold_without_other_rows_tells_nothing(frame):
+    column = TableEncoding.fit(frame, "crop").columns[0]
+    plot = pl.Series("plot", np.where(np.arange(N) < 600, np.nan, frame["plot"]))
+    values = column.cross_fitted(plot, frame[["crop"]].to_numpy(), np.arange(N) // 600)
+    assert np.isnan(values).all()
+
+
 def test_numbers_name_things_by_their_classes(frame):
     kind = pl.Series("kind", np.array(["a", "b", "c"])[frame["plot"].to_numpy() * 7 % 3])
     encoding = TableEncoding.fit(frame.drop("crop").with_columns(kind), "kind")
@@ -280,7 +287,7 @@ def test_a_number_of_rows_that_tells_is_asked_about():
     assert silent.report == ["column 'id' dropped: it numbers the rows (rename it to keep it)"]
     assert silent.questions == []
     telling = TableEncoding.fit(frame.with_columns(y=noise + np.arange(N) / 200.0), "y")
-    share = told_by_curve(np.arange(N) + 0.0, (noise + np.arange(N) / 200.0)[:, None])
+    share = explained_by_curve(np.arange(N) + 0.0, (noise + np.arange(N) / 200.0)[:, None])
     assert telling.feature_names == ["x"]
     assert telling.questions == telling.report
     assert telling.report == [
@@ -289,15 +296,35 @@ def test_a_number_of_rows_that_tells_is_asked_about():
     ]
 
 
+def test_a_curve_is_least_squares_on_hat_functions():
+    rng = np.random.default_rng(0)
+    x = rng.permutation(N) + 0.0
+    y = np.sin(x / 100.0) + rng.standard_normal(N)
+    knots = np.array([0, 89, 179, 269, 359, 449, 539, 629, 719])
+    hats = np.column_stack([np.interp(x, knots, one) for one in np.eye(9)])
+    rest = y - hats @ np.linalg.lstsq(hats, y)[0]
+    expected = 1.0 - np.sum(rest**2) / np.sum((y - y.mean()) ** 2)
+    np.testing.assert_allclose(explained_by_curve(x, y[:, None]), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-20, 1.0, 1e20, 1e200])
+def test_units_change_nothing(frame, scale):
+    moved = frame.with_columns(crop=scale * pl.col("crop"), dose=scale * pl.col("dose"))
+    with np.errstate(all="raise", under="ignore"):
+        assert TableEncoding.fit(moved, "crop").nominal_columns == ("plot",)
+        share = explained_by_curve(np.arange(N) + 0.0, scale * np.arange(N)[:, None])
+    np.testing.assert_allclose(share, 1.0)
+
+
 def test_what_a_curve_tells():
     rng = np.random.default_rng(0)
     x = rng.permutation(N) + 0.0
     line = np.column_stack([rng.standard_normal(N), 3.0 * x / N + rng.standard_normal(N)])
     slope, start = np.polyfit(x, line[:, 1], 1)
     by_line = 1.0 - np.var(line[:, 1] - start - slope * x) / np.var(line[:, 1])
-    assert by_line < told_by_curve(x, line) < by_line + 0.03
-    assert told_by_curve(x, line[:, :1]) == 0.0
-    assert told_by_curve(x[:9], line[:9]) == 0.0
-    assert told_by_curve(x, np.ones((N, 2))) == 0.0
-    by_chance = [told_by_curve(x, rng.standard_normal((N, 3))) for _ in range(300)]
+    assert by_line < explained_by_curve(x, line) < by_line + 0.03
+    assert explained_by_curve(x, line[:, :1]) == 0.0
+    assert explained_by_curve(x[:9], line[:9]) == 0.0
+    assert explained_by_curve(x, np.ones((N, 2))) == 0.0
+    by_chance = [explained_by_curve(x, rng.standard_normal((N, 3))) for _ in range(300)]
     assert not any(by_chance)

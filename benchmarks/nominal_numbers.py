@@ -1,9 +1,9 @@
-"""`python -m benchmarks.naming_numbers FOLDER`: whole numbers that name patients, schools, plots.
+"""`python -m benchmarks.nominal_numbers FOLDER`: whole numbers that name patients, schools, plots.
 
 Tables of R's packages whose rows have such a column (FOLDER holds them as NAME.csv), at most 4000
 rows, 80/20 splits; the default, columns encoded as `bayesprop fit` does, and with a half added to
 what names, so that it is a number like any other. The rule was chosen in sight of `SEEN`, not of
-`OTHERS`. One line of JSON a fit goes to `results/naming_numbers.jsonl`; what stands there already
+`OTHERS`. One line of JSON a fit goes to `results/nominal_numbers.jsonl`; what stands there already
 is not run again.
 """
 
@@ -64,7 +64,7 @@ PARTS = ("log_likelihood", "error")
 
 def main() -> None:
     """Run what is missing, split by split, and print."""
-    asked = asked_for(__doc__, "results/naming_numbers.jsonl", WAYS, splits=2)
+    asked = asked_for(__doc__, "results/nominal_numbers.jsonl", WAYS, splits=2)
 
     named = SEEN | OTHERS
 

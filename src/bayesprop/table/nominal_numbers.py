@@ -5,7 +5,7 @@ Rows of one number are then alike as no curve over the numbers says, nor the oth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -30,13 +30,18 @@ _EXACT = 2.0**53
 _TINY = 1e-12
 
 
-def naming_numbers(
-    fitted: Sequence[FittedColumn], frame: pl.DataFrame, y: Float[np.ndarray, "n k"]
+def nominal_columns_of(
+    fitted: Sequence[FittedColumn],
+    frame: pl.DataFrame,
+    y: Float[np.ndarray, "n k"],
+    amounts: Collection[str] = (),
 ) -> set[str]:
     """Return the columns of numbers that name things, by the target or by what other columns leave.
 
     y
         The target as numbers, NaN where a row has none.
+    amounts
+        Columns that name nothing.
     """
     rows = np.flatnonzero(~np.isnan(y[:, 0]))
     if len(rows) > _MOST_ROWS:
@@ -46,9 +51,9 @@ def naming_numbers(
     numbers = {
         name: as_numbers(frame[name]).fill_null(np.nan).to_numpy()
         for name, column in columns.items()
-        if isinstance(column, NumericColumn) and column.written is None
+        if isinstance(column, NumericColumn) and column.written is None and name not in amounts
     }
-    numbers = {name: x for name, x in numbers.items() if may_name(x)}
+    numbers = {name: x for name, x in numbers.items() if may_be_nominal(x)}
     if not 0 < len(numbers) <= _MOST_TRIED:
         return set()
     few = {
@@ -56,11 +61,13 @@ def naming_numbers(
         for name, column in columns.items()
         if not isinstance(column, CategoryColumn) or len(column.levels) <= _MOST_LEVELS
     }
-    left = left_by_others(few, y, numbers)
-    return {name for name, x in numbers.items() if name_things(x, y) or name_things(x, left[name])}
+    residuals = residuals_without(few, y, numbers)
+    return {
+        name for name, x in numbers.items() if is_nominal(x, y) or is_nominal(x, residuals[name])
+    }
 
 
-def may_name(x: Float[np.ndarray, " n"]) -> bool:
+def may_be_nominal(x: Float[np.ndarray, " n"]) -> bool:
     """Whether numbers are whole, of some kinds, and nearly none alone."""
     known = x[~np.isnan(x)]
     if not ((known == np.round(known)) & (np.abs(known) < _EXACT)).all():
@@ -69,32 +76,39 @@ def may_name(x: Float[np.ndarray, " n"]) -> bool:
     return len(count) >= _FEWEST and (count == 1).sum() <= _MOST_ALONE * len(known)
 
 
-def left_by_others(
+def residuals_without(
     encoded: Mapping[str, Float[np.ndarray, "n c"]], y: Float[np.ndarray, "n k"], of: Iterable[str]
 ) -> dict[str, Float[np.ndarray, "n k"]]:
     """Return what ridge regression on all columns but one leaves of targets, for each of some.
 
-    Unit penalties a column, standardised, gaps at the mean.
+    Both standardised; unit penalties a column, gaps at the mean.
     """
-    y = y - y.mean(axis=0)
-    X, d = np.column_stack([*encoded.values()]), sum(x.shape[1] for x in encoded.values())
+    y, X = _standardised(y), _standardised(np.column_stack([*encoded.values()]))
+    d = X.shape[1]
     if d > _MOST_COLUMNS:
         return dict.fromkeys(of, y)
     own = np.repeat(np.arange(len(encoded)), [x.shape[1] for x in encoded.values()])
-    gap = np.isnan(X)
-    X = np.where(gap, 0.0, X)
-    X = np.where(gap, 0.0, X - X.sum(axis=0) / np.maximum((~gap).sum(axis=0), 1))
-    X /= np.maximum(X.std(axis=0), _TINY)
     squares, products = X.T @ X + d * np.eye(d), X.T @ y
 
-    def left(name: str) -> np.ndarray:
+    def residual(name: str) -> np.ndarray:
         others = np.flatnonzero(own != list(encoded).index(name))
         return y - X[:, others] @ np.linalg.solve(squares[np.ix_(others, others)], products[others])
 
-    return {name: left(name) for name in of}
+    return {name: residual(name) for name in of}
 
 
-def name_things(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> bool:
+def _standardised(values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+    """Return columns of mean 0 and variance 1, of any scale; 0 where constant or missing."""
+    gap = np.isnan(values)
+    values = np.where(gap, 0.0, values)
+    values = values / np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
+    mean = values.sum(axis=0) / np.maximum((~gap).sum(axis=0), 1)
+    values = np.where(gap, 0.0, values - mean)
+    std = values.std(axis=0)
+    return np.where(std > _TINY, values / np.maximum(std, _TINY), 0.0)
+
+
+def is_nominal(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> bool:
     """Whether the other rows of a number tell as much beyond a curve over all numbers as that does.
 
     The curve is piecewise linear, of equally many numbers a piece. What the rows of a number
@@ -107,15 +121,15 @@ def name_things(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> bool
     known = ~np.isnan(x)
     x, y = x[known], y[known]
     _, place, count = np.unique(x, return_inverse=True, return_counts=True)
-    left = _left_by_curve(x, y)
-    gain = np.mean(_gains(left, place, count), axis=1)
+    residual = _curve_residuals(x, y)
+    gain = np.mean(_gains(residual, place, count), axis=1)
     over_chance = np.bincount(place, gain - gain.mean())
     error = np.sqrt(np.sum(over_chance**2)) / len(x)
-    is_beyond = gain.mean() > 1.0 - np.mean(left**2)
+    is_beyond = gain.mean() > 1.0 - np.mean(residual**2)
     return bool(is_beyond and gain.mean() - _ERRORS * error > _LEAST_GAIN)
 
 
-def told_by_curve(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> float:
+def explained_by_curve(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> float:
     """Return the share of a target's variance that a curve tells, 0 where chance may have done it.
 
     The largest of several columns, by an F test.
@@ -125,18 +139,20 @@ def told_by_curve(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> fl
     known = ~np.isnan(x) & ~np.isnan(y[:, 0])
     x, y = x[known], y[known]
     n_free = len(x) - _MOST_KNOTS
-    if n_free < 1 or not y.std(axis=0).any():
+    if n_free < 1:
         return 0.0
-    share = 1.0 - float(np.min(np.mean(_left_by_curve(x, y) ** 2, axis=0)[y.std(axis=0) > 0.0]))
+    variance, residual = (
+        np.mean(one**2, axis=0) for one in (_standardised(y), _curve_residuals(x, y))
+    )
+    share = float(np.max(variance - residual))
     ratio = share / max(1.0 - share, _TINY) * n_free / (_MOST_KNOTS - 1)
     by_chance = y.shape[1] * stats.f.sf(ratio, _MOST_KNOTS - 1, n_free)
     return share if by_chance < _BY_CHANCE else 0.0
 
 
-def _left_by_curve(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> np.ndarray:
+def _curve_residuals(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> np.ndarray:
     """Return what a piecewise-linear curve of least squares leaves of standardised targets."""
-    y = (y - y.mean(axis=0)) / np.maximum(y.std(axis=0), _TINY)
-    x = (x - x.mean()) / x.std()
+    x, y = _standardised(x[:, None])[:, 0], _standardised(y)
     numbers = np.unique(x)
     n_knots = min(_MOST_KNOTS, 2 + len(numbers) // _NUMBERS_A_KNOT)
     knots = numbers[np.linspace(0, len(numbers) - 1, n_knots).astype(int)]
@@ -146,14 +162,14 @@ def _left_by_curve(x: Float[np.ndarray, " n"], y: Float[np.ndarray, "n k"]) -> n
 
 
 def _gains(
-    left: Float[np.ndarray, "n k"], place: np.ndarray, count: np.ndarray
+    residual: Float[np.ndarray, "n k"], place: np.ndarray, count: np.ndarray
 ) -> Float[np.ndarray, "n k"]:
-    """How much less is left, squared, where the other rows of a number predict it."""
-    n, n_numbers = len(left), len(count)
-    total = np.column_stack([np.bincount(place, column) for column in left.T])
+    """Return what squared residuals lose where the other rows of a number predict them."""
+    n, n_numbers = len(residual), len(count)
+    total = np.column_stack([np.bincount(place, column) for column in residual.T])
     mean = total / count[:, None]
-    within = np.sum((left - mean[place]) ** 2, axis=0) / max(n - n_numbers, 1)
+    within = np.sum((residual - mean[place]) ** 2, axis=0) / max(n - n_numbers, 1)
     between = np.average(mean**2, axis=0, weights=count) - within * n_numbers / n
     alike = within / np.maximum(between, _TINY)
-    others = (total[place] - left) / (count[place, None] - 1 + np.maximum(alike, _TINY))
-    return left**2 - (left - others) ** 2
+    others = (total[place] - residual) / (count[place, None] - 1 + np.maximum(alike, _TINY))
+    return residual**2 - (residual - others) ** 2
