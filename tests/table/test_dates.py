@@ -8,12 +8,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bayesprop.table.dates import DateColumn, check_dates, fit_dates, form_of
+from bayesprop.table.date_forms import check_dates, dated
+from bayesprop.table.dates import DateColumn, fit_dates
 from bayesprop.table.encoding import TableEncoding
 from bayesprop.table.errors import TableError
 
 START = datetime.datetime(2022, 11, 3, 6, 30)
 MOMENTS = [START + datetime.timedelta(days=17 * k, hours=5 * k) for k in range(40)]
+
+
+def form_of(words):
+    """The form in which words hold dates, None where they hold none."""
+    found = dated(pl.Series("d", words))
+    return None if found is None else found.form
 
 
 def truth(moment):
@@ -42,7 +49,7 @@ def truth(moment):
 )
 def test_all_parts_are_those_of_the_calendar(form):
     series = pl.Series("at", MOMENTS if form is None else [m.strftime(form) for m in MOMENTS])
-    column, sentence = fit_dates(series)
+    _, column, (sentence,), *_ = fit_dates(series)
     assert column.parts == ("years", "season", "weekday", "hour")
     assert "holds dates or times such as" in sentence
     rows = column.encode(series).X
@@ -58,26 +65,29 @@ def test_all_parts_are_those_of_the_calendar(form):
 
 def test_gaps_are_gaps_and_only_what_varies_is_used():
     series = pl.Series("day", ["2024-01-05", None, "2024-01-06"] * 3)
-    column, _ = fit_dates(series)
+    column = fit_dates(series).column
     assert column == DateColumn("day", missing=True, form="%Y-%m-%d", parts=("years",))
     assert np.isnan(column.encode(series).X[1]).all()
-    times, _ = fit_dates(pl.Series("at", ["7:15", "18:30"]))
+    times = fit_dates(pl.Series("at", ["7:15", "18:30"])).column
     assert times.parts == ("hour",)
     np.testing.assert_allclose(times.encode(pl.Series("at", ["6:00"])).X, [[1.0, 0.0]], atol=1e-12)
-    assert fit_dates(pl.Series("at", [datetime.time(7), datetime.time(8)]))[0].parts == ("hour",)
-    assert fit_dates(pl.Series("day", ["2024-01-05"] * 4))[0] is None
+    assert fit_dates(pl.Series("at", [datetime.time(7), datetime.time(8)])).column.parts == (
+        "hour",
+    )
+    assert fit_dates(pl.Series("day", ["2024-01-05"] * 4)).column is None
 
 
 def test_what_could_be_two_dates_is_asked_about():
     with pytest.raises(TableError, match="day and month could be exchanged: write the year first"):
-        form_of(pl.Series("d", ["01/02/2024", "03/04/2024"]))
-    assert form_of(pl.Series("d", ["01/02/2024", "13/04/2024"])) == "%d/%m/%Y"
-    assert form_of(pl.Series("d", ["01/02/2024", "03/14/2024"])) == "%m/%d/%Y"
-    assert form_of(pl.Series("d", ["01.02.2024"])) == "%d.%m.%Y"
-    assert form_of(pl.Series("d", ["01.02.24"])) == "%d.%m.%y"
-    assert form_of(pl.Series("d", ["2024-03"])) == "%Y-%m"
+        form_of(["01/02/2024", "03/04/2024"])
+    assert form_of(["01/02/2024", "13/04/2024"]) == "%d/%m/%Y"
+    assert form_of(["01/02/2024", "03/14/2024"]) == "%m/%d/%Y"
+    assert form_of(["01.02.2024"]) == "%d.%m.%Y"
+    assert form_of(["Jan 1 2000", "Feb 1 2000"]) == "%b %d %Y"
+    assert form_of(["01.02.24"]) == "%d.%m.%y"
+    assert form_of(["2024-03"]) == "%Y-%m"
     for words in (["1.2", "3.4"], ["2024", "2023"], ["31.02.2024"], ["", "a"], ["12-34"]):
-        assert form_of(pl.Series("d", words)) is None
+        assert form_of(words) is None
 
 
 def test_a_model_reads_later_dates_as_the_first():
@@ -100,8 +110,8 @@ def test_a_model_reads_later_dates_as_the_first():
 
 def test_days_of_one_digit_at_the_end_are_days():
     days = [f"2024-1-{day}" for day in range(1, 31)]
-    assert form_of(pl.Series("at", days)) == "%Y-%m-%d"
-    assert form_of(pl.Series("at", ["1-2-3", "4-5-6"])) is None
+    assert form_of(days) == "%Y-%m-%d"
+    assert form_of(["1-2-3", "4-5-6"]) is None
 
 
 @pytest.mark.parametrize(
@@ -116,7 +126,7 @@ def test_days_of_one_digit_at_the_end_are_days():
     ],
 )
 def test_months_and_quarters_have_no_weekday(words):
-    column, _ = fit_dates(pl.Series("at", words * 10))
+    column = fit_dates(pl.Series("at", words * 10)).column
     assert column.parts == ("years", "season")
     years = column.encode(pl.Series("at", words)).X[:, 0]
     np.testing.assert_allclose(years, [1956.0, 1956 + 91 / 366, 1957 + 273 / 365], atol=0.004)
@@ -124,19 +134,83 @@ def test_months_and_quarters_have_no_weekday(words):
 
 def test_words_that_are_no_dates_stay_words():
     for words in (["May", "June"], ["Q1", "Q2"], ["Mar 5", "Jan 7"], ["1956 Q5"], ["May Smith"]):
-        assert form_of(pl.Series("d", words)) is None
-    assert form_of(pl.Series("d", ["3-Feb-19", "17-Mar-19"])) == "%d-%b-%y"
+        assert form_of(words) is None
+    assert form_of(["3-Feb-19", "17-Mar-19"]) == "%d-%b-%y"
     ends = [datetime.date(2020 + k // 12, k % 12 + 1, 1) - datetime.timedelta(1) for k in range(40)]
-    assert fit_dates(pl.Series("d", ends))[0].parts == ("years", "season")
-    with pytest.raises(TableError, match=r"dates such as '1990 Q1', but.*'1990 Q7'"):
-        check_dates(pl.Series("d", ["1990 Q1", "1990 Q2", "1991 Q4"] * 5 + ["1990 Q7"]))
+    assert fit_dates(pl.Series("d", ends)).column.parts == ("years", "season")
 
 
-def test_a_misspelt_month_is_named_and_codes_stay_words():
+def test_what_is_no_date_in_a_few_rows_is_named_and_codes_stay_words():
     days = [f"{day} March 2020" for day in range(1, 20)]
-    with pytest.raises(TableError, match=r"dates such as '1 March 2020', but.*'7 Marhc 2020'"):
-        check_dates(pl.Series("d", [*days, "7 Marhc 2020"]))
-    with pytest.raises(TableError, match=r"but.*'31 April 2020'"):
-        check_dates(pl.Series("d", [*days, "31 April 2020"]))
-    check_dates(pl.Series("code", [f"MAR-{number}" for number in range(100, 120)]))
-    check_dates(pl.Series("mixed", ["3 May 2020", "May 4, 2020"] * 10))
+    for odd in ("7 Marhc 2020", "31 April 2020", "Reagan admin", "2020-03-07"):
+        fitted = fit_dates(pl.Series("d", [*days, odd, None]))
+        assert fitted.column.words == (odd,)
+        assert fitted.questions == (
+            f"column 'd' holds dates such as '1 March 2020', but '{odd}' in 1 row: taken for"
+            " missing",
+        )
+        values = fitted.column.encode(pl.Series("d", ["3 March 2020", odd, None])).X
+        assert np.isnan(values).tolist() == [[False], [True], [True]]
+        with pytest.raises(TableError, match=r"dates or times as day month year, got 'x' in data"):
+            fitted.column.encode(pl.Series("d", ["3 March 2020", "x"]))
+    quarters = ["1990 Q1", "1990 Q2", "1991 Q4"] * 5
+    assert dated(pl.Series("d", [*quarters, "1990 Q7"])).words == ("1990 Q7",)
+    assert dated(pl.Series("d", [*quarters, "1990 Q7", "1990 Q8"])) is None
+    assert dated(pl.Series("code", [f"MAR-{number}" for number in range(100, 120)])) is None
+    for words in (["3 May 2020", "May 4, 2020"] * 10, [f"MAR-{k}" for k in range(100, 120)]):
+        check_dates(pl.Series("mixed", words))
+
+
+def days_of(form, step, n, start=datetime.datetime(2019, 3, 1)):
+    """Moments a step apart, written; a step of one month for None."""
+    months = [start.replace(year=2019 + k // 12, month=k % 12 + 1) for k in range(2, n + 2)]
+    moments = months if step is None else [start + k * step for k in range(n)]
+    return [moment.strftime(form) for moment in moments]
+
+
+@pytest.mark.parametrize(
+    ("words", "form", "why"),
+    [
+        (days_of("%d/%m/%Y", None, 30), "%d/%m/%Y", "all are then of one day of the month"),
+        (days_of("%m/%d/%Y", None, 30), "%m/%d/%Y", "all are then of one day of the month"),
+        (
+            days_of("%m/%d/%y %H:%M", datetime.timedelta(hours=5), 9),
+            "%m/%d/%y %H:%M",
+            "all are then within half the time",
+        ),
+        (
+            ["12-01-2020", "05-02-2020", "11-03-2020", "02-05-2020", "06-10-2020"],
+            "%d-%m-%Y",
+            "rows are then in order",
+        ),
+    ],
+)
+def test_of_two_readings_the_regular_one_is_meant(words, form, why):
+    found = dated(pl.Series("d", words))
+    assert (found.form, found.why) == (form, why)
+    fitted = fit_dates(pl.Series("d", words))
+    assert f", for {why}: used as" in fitted.questions[0]
+    few = fit_dates(pl.Series("d", words[:3]), fitted.column)
+    assert few.column.form == form
+
+
+def test_readings_that_are_both_regular_are_asked_about():
+    a_year = days_of("%d/%m/%Y", None, 10, datetime.datetime(2019, 1, 1))
+    with pytest.raises(TableError, match=r"exchanged: write the year first.* or --drop d"):
+        dated(pl.Series("d", a_year))
+
+
+@pytest.mark.parametrize(
+    ("words", "hours"),
+    [
+        (["6/13/2001  11:00:00 AM", "6/14/2001  1:30:00 PM"], [11.0, 13.5]),
+        (["13/6/2001 12:15 am", "14/6/2001 12:15PM"], [0.25, 12.25]),
+        (["2001-06-13 11:00:00+00:00", "2001-06-14T13:30:00 UTC"], [11.0, 13.5]),
+        (["9:00 PM", "10:30 am"], [21.0, 10.5]),
+    ],
+)
+def test_hours_of_the_clock(words, hours):
+    series = pl.Series("at", words)
+    rows = DateColumn("at", form=dated(series).form, parts=("hour",)).encode(series).X
+    found = np.arctan2(rows[:, 0], rows[:, 1]) / (2.0 * np.pi) % 1.0 * 24.0
+    np.testing.assert_allclose(found, hours, atol=1e-9)

@@ -7,6 +7,7 @@ import pytest
 
 from bayesprop.table.columns import fit_column
 from bayesprop.table.encoding import TableEncoding
+from bayesprop.table.errors import TableError
 from bayesprop.table.read import read_table
 from bayesprop.table.values import unmarked
 
@@ -23,16 +24,48 @@ from bayesprop.table.values import unmarked
         (["1 234", "12"], [1234.0, 12.0], "thousands"),
         (["1,92", "2,438"], [1.92, 2.438], "decimal comma"),
         (["0,123", "3,456"], [0.123, 3.456], "decimal comma"),
+        (["12 kg", "3.5kg", None], [12.0, 3.5, None], ""),
+        (["21°C", "-4 °C"], [21.0, -4.0], ""),
+        (["115th", "116th"], [115.0, 116.0], ""),
+        (["$545K", "$1.2M", "$3B", "$7", None], [545e3, 1.2e6, 3e9, 7.0, None], ""),
+        (["14k", "1,200", "2M"], [14e3, 1200.0, 2e6], "thousands"),
     ],
 )
 def test_one_mark_for_all(words, numbers, written):
     found = unmarked(pl.Series("c", words))
     assert found.numbers.to_list() == numbers
     assert found.written == written
+    again = unmarked(pl.Series("c", words[:1]), found.written, found.unit)
+    assert again.numbers.to_list() == numbers[:1]
+
+
+def test_later_rows_are_of_the_same_unit():
+    frame = pl.DataFrame({"w": [f"{k % 17} kg" for k in range(40)], "y": range(40)})
+    encoding = TableEncoding.fit(frame, "y", "regression")
+    again = TableEncoding.from_dict(encoding.to_dict())
+    assert again == encoding
+    rows = pl.DataFrame({"w": ["3 kg", "5kg"]})
+    assert again.encode(rows).X.tolist() == [[3.0], [5.0]]
+    assert again.encode(pl.DataFrame({"w": [3.0]})).X.tolist() == [[3.0]]
+    with pytest.raises(TableError, match=r"'w' must hold numbers, got '3 lb' in data row 1"):
+        again.encode(pl.DataFrame({"w": ["3 lb", "4 lb"]}))
+    old = encoding.to_dict()
+    del old["columns"][0]["unit"], old["columns"][0]["words"]  # as older files have it
+    assert TableEncoding.from_dict(old).encode(rows).X.tolist() == [[3.0], [5.0]]
 
 
 @pytest.mark.parametrize(
-    "words", [["$5", "€5"], ["12%", "12"], ["12 kg", "3 kg"], ["1,2,3", "4"], ["1.5,2"], [None], []]
+    "words",
+    [
+        ["$5", "€5"],
+        ["12%", "12"],
+        ["12 kg", "3 lb"],
+        ["$5M", "€5K"],
+        ["1,2,3", "4"],
+        ["1.5,2"],
+        [None],
+        [],
+    ],
 )
 def test_other_text_stays_text(words):
     assert unmarked(pl.Series("c", words, pl.String)) is None
@@ -59,10 +92,10 @@ def test_codes_that_begin_with_0_are_levels():
 
 
 def test_numbers_that_may_stand_for_missing_ones_are_asked_about():
-    said = fit_column(pl.Series("c", [1.0, -999.0, 3.0, -999.0, 2.0])).sentences[0]
+    said = fit_column(pl.Series("c", [1.0, -999.0, 3.0, -999.0, 2.0])).questions[0]
     assert "holds -999 in 2 rows, far from all others: if that stands for a missing value" in said
-    assert fit_column(pl.Series("c", [-999.0, -998.0, -999.0])).sentences == ()
-    assert fit_column(pl.Series("c", [900.0, 999.0, 999.0, 950.0])).sentences == ()
+    assert fit_column(pl.Series("c", [-999.0, -998.0, -999.0])).questions == ()
+    assert fit_column(pl.Series("c", [900.0, 999.0, 999.0, 950.0])).questions == ()
 
 
 def test_a_target_with_marks_is_a_number():

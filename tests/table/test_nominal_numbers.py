@@ -166,7 +166,7 @@ def test_a_number_stands_beside_what_it_tells(frame):
     np.testing.assert_array_equal(X[:, 0], [7.0, 39.0, 7.5, 60.0, np.nan])
     assert warnings == [
         "column 'plot': 2 rows with a level that the training data did not have ('7.5', '99'):"
-        " taken for an average one",
+        " taken for missing",
         "column 'plot': 1 value missing, where the training data had none: error bars are wider"
         " there",
     ]
@@ -236,7 +236,8 @@ def test_a_fold_without_other_rows_tells_nothing(frame):
     column = TableEncoding.fit(frame, "crop").columns[0]
     plot = pl.Series("plot", np.where(np.arange(N) < 600, np.nan, frame["plot"]))
     values = column.cross_fitted(plot, frame[["crop"]].to_numpy(), np.arange(N) // 600)
-    assert np.isnan(values).all()
+    np.testing.assert_array_equal(values[:, 0], plot)
+    assert np.isnan(values[:, 1:]).all()
 
 
 def test_numbers_name_things_by_their_classes(frame):

@@ -138,7 +138,7 @@ def test_duckdb_says_what_it_needs(tmp_path, monkeypatch):
         read_table(str(path))
 
 
-DATES = ["2024-01-31", "31.1.2024", "Jan 31 2024", *["2024-02-01"] * (N - 3)]
+DATES = ["2024-01-31", "31.1.2024", "2024/01/31"] * (N // 3)
 BROKEN = {
     "ragged rows": (
         text(line3="1", line5="1,2,3,4"),
@@ -165,8 +165,7 @@ BROKEN = {
     "words among numbers": (
         text(line3="about 3,Köln,1", line5="n.b.,Köln,x", line6="about 3,Köln,x"),
         ["column 'y' must hold numbers, got 'x' in data rows 4, 5: correct it",
-         "column 'area' holds numbers, but text in 3 rows, 'about 3' in data rows 2, 5, 'n.b.' in"
-         " data row 4: correct it"],
+         "column 'area' holds numbers, but 'about 3', 'n.b.' in 3 rows: taken for missing"],
     ),
     "infinite numbers": (
         text(line3="inf,Köln,-inf"),
@@ -174,8 +173,7 @@ BROKEN = {
     ),
     "dates in three forms": (
         with_column("when", DATES),
-        ["column 'when' holds dates such as '2024-01-31', but '31.1.2024' in data row 2, 'Jan 31"
-         " 2024' in data row 3: correct it"],
+        ["column 'when' holds dates of several forms, such as '2024-01-31', but '31.1.2024' in"],
     ),
     "days and months": (
         with_column("when", [f"{k % 9 + 1}/{k % 7 + 1}/2024" for k in range(N)]),
@@ -195,7 +193,7 @@ BROKEN = {
              line6="inf,Köln,much", line7="-999,Köln,4", line8="-999,Köln,4"),
         ["more than one column called 'town'", "line 3: 1 field, but the header has 3",
          "'y' must hold numbers, got 'much' in data row 5",
-         "column 'town' holds numbers, but text in 1 row, 'x' in data row 3"],
+         "column 'town' must be finite, got inf in data row 5"],
     ),
     "what is asked of other columns": (
         text(line4="-999,Köln,x", line5="-999,Köln,4"),

@@ -9,9 +9,18 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from bayesprop.table.columns import FEW_LEVELS
-from bayesprop.table.dates import form_of
-from bayesprop.table.errors import TableError, counted, listed, quoted
-from bayesprop.table.values import as_numbers, check_dtype, check_text, cleaned, typed, unmarked
+from bayesprop.table.date_forms import check_dates, dated
+from bayesprop.table.errors import TableError, at_rows, counted, listed, one_line, quoted
+from bayesprop.table.values import (
+    as_numbers,
+    check_dtype,
+    cleaned,
+    is_number,
+    looks_like_number,
+    remedy,
+    typed,
+    unmarked,
+)
 
 Label = str | bool | int
 MAX_CLASSES = 1000  # beyond this a target is no class
@@ -42,7 +51,7 @@ def choose_task(target: pl.Series, task: str | None = None) -> TaskChoice:
         return TaskChoice("regression")
     if values.dtype == pl.String:
         n_levels, n_known = values.drop_nulls().n_unique(), len(values) - values.null_count()
-        check_text(values, allow_numbers=n_levels <= min(FEW_LEVELS, n_known / 2) or is_category)
+        _check_text(values, allow_numbers=n_levels <= min(FEW_LEVELS, n_known / 2) or is_category)
         return TaskChoice("classification")
     return _choose_for_numbers(values)
 
@@ -73,7 +82,7 @@ def _choose_for_numbers(values: pl.Series) -> TaskChoice:
 def known_values(target: pl.Series) -> pl.Series:
     """Return a target with clean text and without NaN; TableError for dates and the like."""
     check_dtype(target)
-    if target.dtype.is_temporal() or form_of(cleaned(target)) is not None:
+    if target.dtype.is_temporal() or dated(cleaned(target)) is not None:
         raise TableError(
             f"target {quoted(target.name)} holds dates or times: predict a number, such as days"
             " from a date that is known"
@@ -112,7 +121,7 @@ def fit_classes(target: pl.Series) -> tuple[Label, ...]:
     name, values = quoted(target.name), known_values(target)
     known = values.drop_nulls()
     if known.dtype == pl.String:
-        check_text(values, allow_numbers=True)
+        _check_text(values, allow_numbers=True)
     elif known.dtype.is_numeric():
         as_numbers(values)  # refuses infinity
     classes = {class_of(value) for value in known.unique()}
@@ -222,4 +231,25 @@ def _check_number_of_classes(name: str, n: int, known: pl.Series, *, has_fractio
         raise TableError(
             f"target {name} has {n} different values in {len(known)} rows, which name the rows"
             f" rather than describe them: {remedy}, or group them"
+        )
+
+
+def _check_text(text: pl.Series, *, allow_numbers: bool) -> None:
+    """Refuse dates of several forms, and (unless allowed) text that is mostly or nearly numbers."""
+    name, known = quoted(text.name), text.drop_nulls()
+    check_dates(text)
+    if allow_numbers:
+        return
+    plain = is_number(text)
+    if plain.sum() >= len(known) / 2:
+        stray = ~plain & text.is_not_null()
+        raise TableError(
+            f"column {name} holds numbers, but text in {counted(int(stray.sum()), 'row')},"
+            f" {at_rows(text, stray)}: {remedy(text, stray)}, or --drop {one_line(text.name)}"
+        )
+    if (looks_like_number(text) | plain).sum() >= 0.9 * len(known):
+        row = int(looks_like_number(text).arg_max() or 0)
+        raise TableError(
+            f"column {name} holds numbers written as text, such as {quoted(text[row])} in data row"
+            f" {row + 1}: write plain numbers without units or thousands separators"
         )

@@ -7,21 +7,24 @@ and row it had to interpret or refuses; what is left for an encoder are two oper
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, cast
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from bayesprop.table.date_forms import check_dates
 from bayesprop.table.dates import DateColumn, fit_dates
-from bayesprop.table.encoded import Encoded, EncodedColumn
+from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
 from bayesprop.table.errors import TableError, counted, quoted, together
 from bayesprop.table.levels import LevelsColumn, of_unseen, places_of
-from bayesprop.table.remarks import Remark
+from bayesprop.table.remarks import Remark, joined
 from bayesprop.table.row_numbers import numbers_rows
+from bayesprop.table.stray_words import FEW_LEVELS, stray_words, taken_for_missing
 from bayesprop.table.target_encoded import TargetEncodedColumn
 from bayesprop.table.values import (
     WRITTEN,
@@ -30,39 +33,19 @@ from bayesprop.table.values import (
     as_levels,
     as_numbers,
     check_dtype,
-    check_text,
     cleaned,
-    hold_codes,
     is_number,
     looks_like_number,
     reading,
     typed,
     unmarked,
+    without,
 )
 
 MOSTLY_UNIQUE = 0.8  # levels a row beyond which text names the rows
-FEW_LEVELS = 10  # text with so few different values is a category whatever it looks like
 _POST_NAME = re.compile(r"(zip|post(al)?)[_ ]?(code)?s?|plz|postleitzahl", re.I)
+NONE: Mapping[str, FittedColumn] = MappingProxyType({})
 _STAND_INS = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
-
-
-class FittedColumn(NamedTuple):
-    """How a column is to be encoded (None: dropped), and sentences where that needs any.
-
-    is_constant
-        Whether it is the same wherever it has a value: of use only if its gaps tell something.
-    is_question
-        Whether a sentence asks its owner something.
-    is_row_number
-        Whether it was dropped for numbering the rows.
-    """
-
-    name: str
-    column: EncodedColumn | None
-    sentences: tuple[str, ...] = ()
-    is_constant: bool = False
-    is_question: bool = False
-    is_row_number: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +54,14 @@ class NumericColumn(EncodedColumn):
 
     written
         How text of numbers is written, one of `WRITTEN`; None: as numbers are.
+    unit
+        What stands beside each; None: anything.
     """
 
     kind: ClassVar = "numeric"
 
     written: str | None = None
+    unit: str | None = None
 
     @property
     def is_read_as_text(self) -> bool:
@@ -90,11 +76,12 @@ class NumericColumn(EncodedColumn):
     @property
     def is_good(self) -> bool:
         """Whether all fields are such as a fit leaves."""
-        return super().is_good and self.written in (None, *WRITTEN)
+        is_unit = self.unit is None or isinstance(self.unit, str)
+        return super().is_good and self.written in (None, *WRITTEN) and is_unit
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the numbers; TableError on text, dates or infinity."""
-        numbers = as_numbers(series, self.written)
+        numbers = as_numbers(self.without_words(series), self.written, self.unit)
         values = numbers.fill_null(np.nan).to_numpy().reshape(-1, 1)
         return self.with_gaps(values, numbers.is_null())
 
@@ -134,7 +121,7 @@ class CategoryColumn(LevelsColumn):
         codes = places_of(text, self.levels)
         values = (codes[:, None] == np.arange(len(self.levels))).astype(np.float64)
         values[codes < 0] = np.nan
-        return values, of_unseen(text, codes, "missing")
+        return values, of_unseen(text, codes)
 
 
 _KINDS = {one.kind: one for one in (NumericColumn, CategoryColumn, DateColumn, TargetEncodedColumn)}
@@ -159,7 +146,7 @@ def _as_tuples(value: Any) -> Any:
 
 
 def fit_columns(
-    frame: pl.DataFrame, *steps: Callable[[], Any], words: Collection[str] = ()
+    frame: pl.DataFrame, *steps: Callable[[], Any], wholes: Mapping[str, FittedColumn] = NONE
 ) -> list[FittedColumn]:
     """Choose the encodings of all columns; one TableError for all that there is no honest one of.
 
@@ -167,51 +154,72 @@ def fit_columns(
 
     steps
         What else may refuse the table.
-    words
-        Names of columns that are text.
+    wholes
+        What whole columns were found to be, where the frame holds some of their rows.
     """
     fitted: list[FittedColumn] = []
 
     def fit(name: str) -> None:
-        fitted.append(fit_column(frame[name], is_text=name in words))
+        fitted.append(fit_column(frame[name], wholes.get(name)))
 
     try:
         together(*steps, *(partial(fit, name) for name in frame.columns))
     except TableError as error:
-        questions = [text for one in fitted if one.is_question for text in one.sentences]
+        questions = joined(text for one in fitted for text in one.questions)
         raise TableError(*error.problems, *questions) from None
     return fitted
 
 
-def fit_column(series: pl.Series, *, is_text: bool = False) -> FittedColumn:
+def fit_column(series: pl.Series, whole: FittedColumn | None = None) -> FittedColumn:
     """Choose the encoding of a column from training data; TableError if there is no honest one.
 
-    is_text
-        Whether it is known to be text, though these values could be numbers.
+    whole
+        What the whole column was found to be, where these are some of its rows: they may look like
+        something else.
     """
     check_dtype(series)
+    known = None if whole is None else whole.column
     if series.dtype in (pl.Categorical, pl.Enum):  # by their owner's word, even of numbers
         return _fit_text(cleaned(series), is_declared=True)
+    is_text = isinstance(known, CategoryColumn)
     if series.dtype == pl.String:
         series = cleaned(series) if is_text else typed(cleaned(series))
-    if not is_text and (dates := fit_dates(series)) is not None:
-        column, sentence = dates
-        return FittedColumn(series.name, column, (sentence,), is_constant=column is None)
+    if is_text and series.dtype == pl.String:
+        return _fit_text(series)
+    dates = fit_dates(series, known if isinstance(known, DateColumn) else None)
+    if dates is not None:
+        return dates
     if _are_post_codes(series):
         fitted = _fit_text(as_levels(series))
         as_text = f"column {quoted(series.name)} holds codes of post: used as text"
         return fitted if fitted.column is None else fitted._replace(sentences=(as_text,))
+    words = () if known is None else known.words
     if series.dtype != pl.String:
-        return _fit_numbers(series)
-    found = None if is_text or are_codes(series.drop_nulls()) else unmarked(series)
-    return _fit_text(series) if found is None else _fit_marked(series, found)
+        fitted = _fit_numbers(series)
+    else:
+        words = stray_words(series) if known is None else words
+        fitted = _fit_but_for(words, series)
+    if not words or fitted.column is None:
+        return fitted
+    questions = (*taken_for_missing(series, words, "numbers"), *fitted.questions)
+    return fitted._replace(column=replace(fitted.column, words=words), questions=questions)
+
+
+def _fit_but_for(words: Collection[str], text: pl.Series) -> FittedColumn:
+    """Choose the encoding of text, numbers but for some words; of levels if there are none."""
+    numbers = typed(without(text, words))
+    if numbers.dtype.is_numeric():
+        return _fit_numbers(numbers)
+    if are_codes(text.drop_nulls()) or (found := unmarked(numbers)) is None:
+        return _fit_text(text)
+    return _fit_marked(numbers, found)
 
 
 def _fit_marked(text: pl.Series, found: Unmarked) -> FittedColumn:
     fitted = _fit_numbers(found.numbers.alias(text.name))
     if not isinstance(fitted.column, NumericColumn):
         return fitted
-    column = replace(fitted.column, written=found.written)
+    column = replace(fitted.column, written=found.written, unit=found.unit)
     said = (reading(text, found.numbers), *fitted.sentences)
     return fitted._replace(column=column, sentences=said)
 
@@ -229,7 +237,7 @@ def _fit_numbers(series: pl.Series) -> FittedColumn:
         why = "it numbers the rows (rename it to keep it)"
         shared = "which number the rows (rename one to keep it)"
         return _dropped(name, why, shared)._replace(is_row_number=True)
-    return FittedColumn(name, column, asked, is_question=bool(asked))
+    return FittedColumn(name, column, questions=asked)
 
 
 def _stand_in(numbers: pl.Series) -> tuple[str, ...]:
@@ -273,30 +281,49 @@ def _fit_text(text: pl.Series, *, is_declared: bool = False) -> FittedColumn:
     if known.is_empty():
         return _dropped(name, "it has no values", "which have no values")
     n_levels = known.n_unique()
-    is_few = n_levels <= FEW_LEVELS and (n_levels <= len(known) / 2 or n_levels <= 2)
     if not is_declared:
-        check_text(text, allow_numbers=is_few or are_codes(known) or hold_codes(known))
+        check_dates(text)
     missing = len(text) - len(known)
     if n_levels == 1:
         return _constant(CategoryColumn(name, missing > 0, levels=(known[0],)), quoted(known[0]))
     if n_levels > FEW_LEVELS and n_levels > MOSTLY_UNIQUE * len(known):
         reason = f"{n_levels} different texts in {len(known)} rows name the rows"
-        return _dropped(name, reason, "whose texts name the rows", f"{n_levels}")
+        dropped = _dropped(name, reason, "whose texts name the rows", f"{n_levels}")
+        return _asked_if_marked(dropped, known)
     column = CategoryColumn(name, missing > 0, levels=tuple(known.unique().sort()))
     return _questioned(column, known)
 
 
+def _asked_if_marked(dropped: FittedColumn, known: pl.Series) -> FittedColumn:
+    """Ask about text that was dropped, where it may be numbers in several units."""
+    if not looks_like_number(known).all():
+        return dropped
+    remark = Remark(
+        f" dropped: texts such as {quoted(known[0])} name the rows; if these are numbers, write all"
+        " of them alike",
+        "dropped, whose texts name the rows; if these are numbers, write all of them alike",
+        dropped.name,
+        f"such as {quoted(known[0])}",
+    )
+    return dropped._replace(sentences=(), questions=(remark,))
+
+
 def _questioned(column: CategoryColumn, known: pl.Series) -> FittedColumn:
     """Say, or ask, why text that looks like numbers is categories."""
-    name, plain = quoted(column.name), is_number(known)
+    plain = is_number(known)
     used = f"used as {len(column.levels)} categories"
     if plain.sum() >= len(known) / 2 and not plain.all():
         stray = known.filter(~plain)
-        sentence = (
-            f"column {name} holds numbers, but {quoted(stray[0])} in"
-            f" {counted(len(stray), 'row')}: {used}; leave the field empty if the number is missing"
+        example = f"{quoted(stray[0])} in {counted(len(stray), 'row')}"
+        remark = Remark(
+            f" holds numbers, but {example}: {used}; leave the field empty if the number is"
+            " missing",
+            "of numbers, but for words, used as categories; leave a field empty if a number is"
+            " missing",
+            column.name,
+            example,
         )
-        return FittedColumn(column.name, column, (sentence,), is_question=True)
+        return FittedColumn(column.name, column, questions=(remark,))
     if not looks_like_number(known).all():
         return FittedColumn(column.name, column)
     remark = Remark(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import calendar
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,36 +10,20 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from bayesprop.table.encoded import Encoded, EncodedColumn
-from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, one_line, quoted
-from bayesprop.table.remarks import Remark
-
-_DATES = (
-    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
-    "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y",
-    "%B %d, %Y",
-)  # fmt: skip
-_TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S%.f")
-_QUARTERS = "%Y Q%q"
-_OTHERS = {
-    "%Y-%m": ("", "-01", "%Y-%m-%d"),
-    "%b %Y": ("1 ", "", "%d %b %Y"),
-    "%B %Y": ("1 ", "", "%d %B %Y"),
-    "%H:%M": ("1970-01-01 ", "", "%Y-%m-%d %H:%M"),
-    "%H:%M:%S": ("1970-01-01 ", "", "%Y-%m-%d %H:%M:%S"),
-    _QUARTERS: ("", "-01", "%Y-%m-%d"),
-}
-"""Forms of less than a day or no day: what stands before and after them, and the form then."""
-FORMS = (*(date + time for date in _DATES for time in _TIMES), *_OTHERS)
-_QUARTER = r"^(?i:\d{4}[ -]?Q[1-4]|Q[1-4][ -]?\d{4})$"
-_MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-_WITH_WORDS = (
-    rf"^((\d{{1,2}}[ -])?{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d{{1,2}}, \d{{4}})( \d{{1,2}}:.*)?$"
+from bayesprop.table.date_forms import (
+    FORMS,
+    TIMES_OF_DAY,
+    Dated,
+    dated,
+    in_words,
+    parsed,
+    read_dates,
 )
-_TIME_OF_DAY = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$"
-_DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
-_MOSTLY = 0.9  # of the values of a column of dates are dates, as they may be misspelt
-_LOOKS = r"^(\d{4}|\d{1,2})[-/.]\d{1,2}([-/.](\d{4}|\d{1,2}))?([T ]\d{1,2}:.*)?$"
+from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
+from bayesprop.table.errors import quoted
+from bayesprop.table.remarks import Remark
+from bayesprop.table.stray_words import taken_for_missing
+
 _DAY, _YEAR = 86_400.0, 365.2425 * 86_400.0
 _SEASONS, _ROWS_A_WEEKDAY = 180.0 * _DAY, 3
 YEARS, SEASON, WEEKDAY, HOUR = "years", "season", "weekday", "hour"
@@ -86,136 +69,42 @@ class DateColumn(EncodedColumn):
 
     def encode(self, series: pl.Series) -> Encoded:
         """Return the encoded columns; TableError for what is no date."""
-        moments = read_dates(series, self.form)
+        moments = read_dates(self.without_words(series), self.form)
         seconds = _seconds(moments)
         columns = np.concatenate([_PARTS[part](seconds) for part in self.parts], axis=1)
         return self.with_gaps(columns, moments.is_null())
 
 
-def fit_dates(series: pl.Series) -> tuple[DateColumn | None, str] | None:
+def fit_dates(series: pl.Series, whole: DateColumn | None = None) -> FittedColumn | None:
     """Choose how a column of dates is encoded, and say so; None where it does not hold dates.
 
-    The column is None where it is the same in every row.
+    whole
+        What the whole column was found to be, where these are some of its rows.
     """
-    form = "" if series.dtype.is_temporal() else form_of(series)
-    if form is None:
+    name, is_text = series.name, not series.dtype.is_temporal()
+    if whole is not None:
+        found: Dated | None = Dated(whole.form, whole.words)
+    else:
+        found = dated(series) if is_text else Dated("")
+    if found is None or series.null_count() == len(series):
         return None
-    moments = read_dates(series, form)
+    form, words, why = found
+    moments = parsed(series, form) if is_text else read_dates(series, form)
     seconds = _seconds(moments.drop_nulls())
-    parts = _varying(seconds, form)
-    if not parts:
-        value = quoted(series.drop_nulls()[0])
-        gone = f" dropped: it is {value} in every row", "dropped, the same in every row"
-        return None, Remark(*gone, series.name)
-    column = DateColumn(series.name, len(seconds) < len(series), form=form, parts=parts)
-    example = quoted(series.drop_nulls()[0])
-    used = ", ".join(parts)
-    how = "" if form in ("", "%Y-%m-%d") else f", read as {_in_words(form)}"
-    sentence = f" holds dates or times such as {example}{how}: used as {used}"
-    shared = f"of dates or times{how}, used as {used}"
-    return column, Remark(sentence, shared, series.name, f"such as {example}")
-
-
-def form_of(series: pl.Series) -> str | None:
-    """Return the form in which text holds dates; None where it does not.
-
-    TableError where day and month could be exchanged.
-    """
-    known = series.drop_nulls()
-    if known.dtype != pl.String or known.is_empty():
-        return None
-    looks = "|".join((_LOOKS, _TIME_OF_DAY, _QUARTER, _WITH_WORDS))
-    if not known.str.contains(looks).all():
-        return None
-    fits = [form for form in FORMS if known.str.contains(_pattern(form)).all()]
-    fits = [form for form in fits if not _parsed(known, form).null_count()]
-    if not fits:
-        return None
-    first = _parsed(known, fits[0])
-    if any((_parsed(known, form) != first).any() for form in fits[1:]):
-        raise TableError(
-            f"column {quoted(series.name)} holds dates such as {quoted(known[0])}, in which day and"
-            " month could be exchanged: write the year first, as in 2024-01-31"
-        )
-    return fits[0]
-
-
-def check_dates(text: pl.Series) -> None:
-    """Refuse text that holds dates but for some values, or dates of several forms."""
-    looks = text.str.contains("|".join((_DATE, _TIME_OF_DAY, _QUARTER, _WITH_WORDS)))
-    n_known, n = len(text) - text.null_count(), int(looks.sum())
-    if n < 2 or n < _MOSTLY * n_known:
-        return
-    fitting = {form: text.str.contains(_pattern(form)).sum() for form in FORMS}
-    form = max(FORMS, key=lambda form: (fitting[form], _parsed(text, form).count()))
-    moments = _parsed(text, form)
-    has_words = text.str.contains(_WITH_WORDS).any()
-    if has_words and min(fitting[form], moments.count()) < _MOSTLY * n_known:
-        return  # MAR-101 is no date
-    usual = quoted(text.filter(moments.is_not_null()).first() or text.filter(looks)[0])
-    odd = at_rows(text, moments.is_null() & text.is_not_null())
-    name = quoted(text.name)
-    if n < n_known or has_words:
-        raise TableError(
-            f"column {name} holds dates such as {usual}, but {odd}: {CORRECT_IT}, or --drop"
-            f" {one_line(text.name)}"
-        )
-    raise TableError(
-        f"column {name} holds dates of several forms, such as {usual}, but {odd}: write them all"
-        " as 2024-01-31, or take the column out"
-    )
-
-
-def read_dates(series: pl.Series, form: str) -> pl.Series:
-    """Return moments, null where missing; TableError names a row that holds none."""
-    if series.dtype == pl.Time:
-        return (series.to_physical() // 1000).cast(pl.Datetime("us"))
-    if series.dtype.is_temporal():
-        return series.cast(pl.Datetime("us"))
-    text = series.cast(pl.String).replace("None", None)  # as a whole column of them is read
-    form = form or form_of(text) or FORMS[0]
-    moments = _parsed(text, form)
-    wrong = moments.is_null() & text.is_not_null()
-    if wrong.any():
-        raise TableError(
-            f"column {quoted(series.name)} must hold dates or times as {_in_words(form)}, got"
-            f" {at_rows(text, wrong)}: {CORRECT_IT}"
-        )
-    return moments
-
-
-def _parsed(text: pl.Series, form: str) -> pl.Series:
-    """Read text in one form; null for anything else."""
-    plain = text.str.replace(r"(\d)T(\d)", "$1 $2").str.strip_suffix("Z")
-    if form == _QUARTERS:
-        month = 3 * text.str.extract(r"(?i)Q([1-4])").cast(pl.Int64) - 2
-        plain = text.str.extract(r"(\d{4})") + "-" + month.cast(pl.String)
-    if form in _OTHERS:
-        before, after, form = _OTHERS[form]
-        plain = pl.select(before + plain + after).to_series()
-    if "%H" in form:
-        return plain.str.to_datetime(form, strict=False, time_unit="us")
-    return plain.str.to_date(form, strict=False).cast(pl.Datetime("us"))
-
-
-def _pattern(form: str) -> str:
-    """Return a pattern of text in a form, whose years have as many digits as they say."""
-    if form == _QUARTERS:
-        return _QUARTER
-    digits = {"%Y": r"\d{4}", "%y": r"\d{2}", "%.f": r"\.\d+", "%b": _MONTH, "%B": _MONTH}
-    parts = re.split("(%Y|%y|%m|%b|%B|%d|%H|%M|%S|%\\.f)", form)
-    pieces = [
-        digits.get(part, r"\d{1,2}") if part.startswith("%") else re.escape(part) for part in parts
-    ]
-    return "^" + "".join(pieces).replace(r"\ ", "[ T]") + "Z?$"
-
-
-def _in_words(form: str) -> str:
-    names = {"%Y": "year", "%y": "year", "%m": "month", "%d": "day", "%H": "hour", "%M": "minute"}
-    names |= {"%S": "second", "%.f": "", "%b": "month", "%B": "month", "Q%q": "quarter"}
-    for code, word in names.items():
-        form = form.replace(code, word)
-    return form
+    example = quoted(series.filter(moments.is_not_null())[0])
+    if not (parts := _varying(seconds, form)):
+        gone = f" dropped: it is {example} in every row", "dropped, the same in every row"
+        return FittedColumn(name, None, (Remark(*gone, name),), is_constant=True)
+    column = DateColumn(name, len(seconds) < len(series), words=words, form=form, parts=parts)
+    how = "" if form in ("", "%Y-%m-%d") else f", read as {in_words(form)}"
+    how += f", for {why}" if why else ""
+    used = f"used as {', '.join(parts)}"
+    sentence = f" holds dates or times such as {example}{how}: {used}"
+    remark = Remark(sentence, f"of dates or times{how}, {used}", name, f"such as {example}")
+    asked = taken_for_missing(series, words, f"dates such as {example}")
+    if why:
+        return FittedColumn(name, column, questions=(remark, *asked))
+    return FittedColumn(name, column, (remark,), questions=asked)
 
 
 def _seconds(moments: pl.Series) -> Float[np.ndarray, " n"]:
@@ -228,7 +117,7 @@ def _varying(seconds: Float[np.ndarray, " n"], form: str) -> tuple[str, ...]:
     if not len(seconds) or np.ptp(seconds) == 0.0:
         return ()
     parts = []
-    is_date = form not in ("%H:%M", "%H:%M:%S") and np.ptp(np.floor(seconds / _DAY)) > 0.0
+    is_date = form not in TIMES_OF_DAY and np.ptp(np.floor(seconds / _DAY)) > 0.0
     if is_date:
         parts.append(YEARS)
         if np.ptp(seconds) >= _SEASONS:

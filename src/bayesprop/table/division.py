@@ -19,8 +19,8 @@ from bayesprop.table.classes import (
     known_values,
     target_numbers,
 )
-from bayesprop.table.columns import CategoryColumn, fit_column, fit_columns
-from bayesprop.table.dates import form_of, read_dates
+from bayesprop.table.columns import fit_column, fit_columns
+from bayesprop.table.date_forms import dated, parsed, read_dates
 from bayesprop.table.encoding import Rows, TableEncoding, left_out_rows
 from bayesprop.table.errors import TableError, at_rows, counted, listed, quoted
 from bayesprop.table.values import as_levels, as_numbers, cleaned, column_of
@@ -139,11 +139,10 @@ class Division(NamedTuple):
     def encoding(self) -> TableEncoding:
         """Choose an encoding from the rows to learn from."""
         target = self.target.columns[0]
-        # Of the whole column: a part of it may not look like a category.
-        fitted = [fit_column(column) for column in self.frame.drop(target)]
-        words = [one.name for one in fitted if isinstance(one.column, CategoryColumn)]
+        # Of the whole column: a part of it may look like something else.
+        wholes = {column.name: fit_column(column) for column in self.frame.drop(target)}
         train = self.frame.filter(~self.is_test)
-        return TableEncoding.fit(train, target, self.task, words, self.amounts)
+        return TableEncoding.fit(train, target, self.task, wholes, self.amounts)
 
 
 def divide(
@@ -284,9 +283,9 @@ def moments_of(column: pl.Series) -> Float[np.ndarray, " n"]:
 def _parsed(text: pl.Series) -> pl.Series:
     """Read numbers or dates; null for anything else."""
     numbers = text.cast(pl.Float64, strict=False)
-    if not numbers.null_count() or (form := form_of(text)) is None:
+    if not numbers.null_count() or (found := dated(text)) is None:
         return numbers
-    return read_dates(text, form).to_physical().cast(pl.Float64)
+    return parsed(text, found.form).to_physical().cast(pl.Float64)
 
 
 def weights_of(

@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from bayesprop.table.errors import counted
 from bayesprop.table.remarks import Remark
+from bayesprop.table.values import cleaned, without
 
 
 class Encoded(NamedTuple):
@@ -30,6 +31,8 @@ class EncodedColumn(ABC):
         Whether training data had missing values.
     marked
         Whether one more column is 1 where values are missing.
+    words
+        What stood for missing values beside the usual marks.
     """
 
     kind: ClassVar[str]
@@ -37,6 +40,7 @@ class EncodedColumn(ABC):
     name: str
     missing: bool = False
     marked: bool = False
+    words: tuple[str, ...] = ()
 
     @property
     def is_read_as_text(self) -> bool:
@@ -51,7 +55,14 @@ class EncodedColumn(ABC):
     @property
     def is_good(self) -> bool:
         """Whether all fields are such as a fit leaves."""
-        return isinstance(self.name, str) and {type(self.missing), type(self.marked)} == {bool}
+        is_text = all(isinstance(text, str) for text in (self.name, *self.words))
+        return is_text and {type(self.missing), type(self.marked)} == {bool}
+
+    def without_words(self, series: pl.Series) -> pl.Series:
+        """Return a column with nulls for the words that stand for missing values."""
+        if not self.words or series.dtype not in (pl.String, pl.Categorical, pl.Enum):
+            return series
+        return without(cleaned(series), self.words)
 
     @property
     def feature_names(self) -> list[str]:
@@ -86,3 +97,22 @@ class EncodedColumn(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-ready values."""
         return {"kind": self.kind, **asdict(self)}
+
+
+class FittedColumn(NamedTuple):
+    """How a column is to be encoded (None: dropped), and sentences where that needs any.
+
+    is_constant
+        Whether it is the same wherever it has a value: of use only if its gaps tell something.
+    questions
+        Sentences that ask its owner something.
+    is_row_number
+        Whether it was dropped for numbering the rows.
+    """
+
+    name: str
+    column: EncodedColumn | None
+    sentences: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    is_constant: bool = False
+    is_row_number: bool = False

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,12 +21,8 @@ from bayesprop.table.classes import (
     fit_classes,
     target_numbers,
 )
-from bayesprop.table.columns import (
-    FittedColumn,
-    column_from_dict,
-    fit_columns,
-)
-from bayesprop.table.encoded import Encoded, EncodedColumn
+from bayesprop.table.columns import NONE, CategoryColumn, column_from_dict, fit_columns
+from bayesprop.table.encoded import Encoded, EncodedColumn, FittedColumn
 from bayesprop.table.errors import (
     TableError,
     TableWarning,
@@ -47,7 +44,7 @@ from bayesprop.table.supervised import (
     target_encoded_if_many,
 )
 from bayesprop.table.target_encoded import TargetEncodedColumn
-from bayesprop.table.values import column_of
+from bayesprop.table.values import as_levels, column_of
 
 VERSION = 1
 
@@ -126,15 +123,15 @@ class TableEncoding:
         frame: pl.DataFrame,
         target: str,
         task: str | None = None,
-        words: Collection[str] = (),
+        wholes: Mapping[str, FittedColumn] = NONE,
         amounts: Collection[str] = (),
     ) -> TableEncoding:
         """Choose an encoding from training rows.
 
         task
             "regression" or "classification"; None: as `choose_task` says.
-        words
-            Columns that are text, even if those of these rows could be numbers.
+        wholes
+            What columns were found to be, of which these are some of the rows.
         amounts
             Columns whose numbers name nothing.
         """
@@ -142,10 +139,13 @@ class TableEncoding:
         is_class = (task or choose_task(series).task) == "classification"
         classes = fit_classes(series) if is_class else ()
         codes = class_codes(series, classes) if is_class else target_numbers(series)
-        fitted = fit_columns(frame.drop(target), words=words)
+        fitted = fit_columns(frame.drop(target), wholes=wholes)
+        frame = frame.with_columns(
+            one.column.without_words(frame[one.name]) for one in fitted if one.column is not None
+        )
         labels, y = numbers_of(target, codes, classes)
         fitted = [question_if_informative(one, frame[one.name], y) for one in fitted]
-        questions = [text for one in fitted if one.is_question for text in one.sentences]
+        questions = joined(text for one in fitted for text in one.questions)
         fitted = [
             marked_where_telling(one, frame[one.name], codes, is_class=is_class) for one in fitted
         ]
@@ -154,7 +154,7 @@ class TableEncoding:
         fitted = [levels_if_nominal(one, frame[one.name], nominal) for one in fitted]
         fitted = [target_encoded_if_many(one, frame[one.name], y, labels) for one in fitted]
         columns = tuple(one.column for one in fitted if one.column is not None)
-        report = joined(text for one in fitted for text in one.sentences)
+        report = joined(text for one in fitted for text in (*one.sentences, *one.questions))
         if not columns:
             raise TableError(
                 f"no column is left to predict {quoted(target)} from: {'; '.join(report) or 'none'}"
@@ -322,22 +322,31 @@ def left_out_rows(n: int, target: str) -> list[str]:
 
 
 def _without_doubles(fitted: list[FittedColumn], frame: pl.DataFrame) -> list[FittedColumn]:
-    """Drop columns that repeat an earlier one in every row."""
+    """Drop columns that repeat an earlier one in every row, levels by whatever name."""
     kept: dict[Any, str] = {}
     found = []
     for one in fitted:
         series = frame[one.name]
-        key = None if one.column is None else (series.dtype, series.null_count(), _digest(series))
+        key = None if one.column is None else _digest(series, one.column)
         first = kept.setdefault(key, one.name)
-        if key is not None and first != one.name and series.equals(frame[first]):
-            why = f" dropped: the same as {quoted(first)} in every row"
-            remark = Remark(why, "dropped, the same as others", one.name, f"as {quoted(first)}")
+        if key is not None and first != one.name:
+            is_same = series.equals(frame[first])
+            how = "the same as" if is_same else "its levels are, by other names, those of"
+            others = "the same as others" if is_same else "the same as others by other names"
+            why = f" dropped: {how} {quoted(first)} in every row"
+            remark = Remark(why, f"dropped, {others}", one.name, f"as {quoted(first)}")
             one = FittedColumn(one.name, None, (remark,))
         found.append(one)
     return found
 
 
-def _digest(series: pl.Series) -> int:
-    """Return a number that two different columns hardly share."""
-    places = pl.Series(range(1, len(series) + 1), dtype=pl.UInt64)
-    return int((series.hash() // 2**32 * places).sum() or 0)
+def _digest(series: pl.Series, column: EncodedColumn) -> tuple[Any, ...]:
+    """Return what two different columns do not share: of levels, where each occurs first."""
+    n_gaps = series.null_count()
+    if isinstance(column, CategoryColumn):
+        _, first, place = np.unique(
+            as_levels(series).fill_null("\0"), return_index=True, return_inverse=True
+        )
+        series = pl.Series(series.name, first[place])
+    digest = hashlib.sha256(series.hash().to_numpy().tobytes()).digest()
+    return type(column), series.dtype, n_gaps, digest

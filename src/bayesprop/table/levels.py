@@ -93,7 +93,7 @@ def places_of(text: pl.Series, levels: Sequence[str]) -> Int[np.ndarray, " n"]:
     return codes.fill_null(-1).to_numpy()
 
 
-def of_unseen(text: pl.Series, codes: Int[np.ndarray, " n"], taken_for: str) -> list[str]:
+def of_unseen(text: pl.Series, codes: Int[np.ndarray, " n"]) -> list[str]:
     """Return the sentence on levels without a place, if there are any."""
     unseen = text.filter((codes < 0) & text.is_not_null().to_numpy())
     if unseen.is_empty():
@@ -102,8 +102,8 @@ def of_unseen(text: pl.Series, codes: Int[np.ndarray, " n"], taken_for: str) -> 
     return [
         Remark(
             f": {counted(n, 'row')} with a level that the training data did not have"
-            f" ({listing(levels, 3)}): taken for {taken_for}",
-            f"with levels that the training data did not have, taken for {taken_for}",
+            f" ({listing(levels, 3)}): taken for missing",
+            "with levels that the training data did not have, taken for missing",
             text.name,
             n,
         )

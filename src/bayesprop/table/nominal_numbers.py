@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from bayesprop.table.columns import CategoryColumn, FittedColumn, NumericColumn
+from bayesprop.table.columns import CategoryColumn, NumericColumn
+from bayesprop.table.encoded import FittedColumn
 from bayesprop.table.values import as_numbers
 
 _FEWEST = 6

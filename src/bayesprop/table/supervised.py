@@ -14,7 +14,8 @@ import polars as pl
 from jaxtyping import Float, Int, Shaped
 
 from bayesprop.table.classes import Label, class_text
-from bayesprop.table.columns import FEW_LEVELS, CategoryColumn, FittedColumn
+from bayesprop.table.columns import FEW_LEVELS, CategoryColumn
+from bayesprop.table.encoded import FittedColumn
 from bayesprop.table.errors import counted, listing, quoted
 from bayesprop.table.levels import levels_of
 from bayesprop.table.nominal_numbers import explained_by_curve
@@ -58,7 +59,8 @@ def marked_where_telling(
         f": {counted(n, 'missing value')}, {how}", f"with missing values, {how}", fitted.name, n
     )
     before = () if fitted.is_constant else fitted.sentences
-    return FittedColumn(fitted.name, replace(column, marked=is_marked), (*before, remark))
+    column = replace(column, marked=is_marked)
+    return fitted._replace(column=column, sentences=(*before, remark), is_constant=False)
 
 
 def _is_telling(gap: np.ndarray, y: np.ndarray, *, is_class: bool) -> bool:
@@ -90,7 +92,7 @@ def question_if_informative(
         f"column {quoted(fitted.name)} dropped: it numbers the rows, and yet tells {share:.0%} of"
         " what the target varies; if rows to be predicted are numbered alike, rename it to keep it"
     )
-    return fitted._replace(sentences=(sentence,), is_question=True)
+    return fitted._replace(sentences=(), questions=(sentence,))
 
 
 def numbers_of(

@@ -17,7 +17,6 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from bayesprop.table.levels import LevelsColumn, levels_of, of_unseen, places_of
-from bayesprop.table.values import as_levels, as_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +51,8 @@ class TargetEncodedColumn(LevelsColumn):
         labels: Sequence[str],
         *,
         is_numbers: bool = False,
-        **flags: bool,
+        missing: bool = False,
+        marked: bool = False,
     ) -> TargetEncodedColumn:
         """Learn the levels of training rows."""
         from sklearn.preprocessing import TargetEncoder
@@ -74,7 +74,8 @@ class TargetEncodedColumn(LevelsColumn):
             prior=tuple(y.mean(axis=0).tolist()),
             labels=tuple(labels),
             is_numbers=is_numbers,
-            **flags,
+            missing=missing,
+            marked=marked,
         )
 
     @property
@@ -100,25 +101,34 @@ class TargetEncodedColumn(LevelsColumn):
         return [f"{self.name} ({label})" for label in (*self.labels, "log rows")]
 
     def encode_levels(self, text: pl.Series) -> tuple[Float[np.ndarray, "n k"], list[str]]:
-        """Return means and log rows; the prior and 0 for a level that training did not have."""
-        table = np.column_stack([(*self.means, self.prior), (*self.log_rows, 0.0)])
+        """Return means and log rows; a level that training did not have counts as missing."""
         codes = places_of(text, self.texts)
-        values = table[codes]
-        values[text.is_null().to_numpy()] = np.nan
-        return values, of_unseen(text, codes, "an average one")
+        values = self._table[codes]
+        values[codes < 0] = np.nan
+        return values, of_unseen(text, codes)
+
+    @property
+    def _table(self) -> Float[np.ndarray, "l k"]:
+        """What stands for every level, and last the prior with no rows."""
+        return np.column_stack([(*self.means, self.prior), (*self.log_rows, 0.0)])
 
     def cross_fitted(
         self, series: pl.Series, y: Float[np.ndarray, "n k"], fold: Int[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n k"]:
-        """Encode training rows, each by what the rows of other folds tell of its level."""
-        flags = {"missing": self.missing, "marked": self.marked, "is_numbers": self.is_numbers}
-        series = as_numbers(series) if self.is_numbers else as_levels(series)
-        values = self.encode(series).X
+        """Encode training rows, each by what the rows of other folds tell of its level.
+
+        A level of one fold stands for an average one of no rows, so that a network learns what that
+        means.
+        """
+        numbers = {"is_numbers": self.is_numbers}
+        text, values = levels_of(series, **numbers), self.encode(series).X
+        known, end = text.is_not_null().to_numpy(), len(self.value_names)
+        places = slice(end - len(self.level_names), end)
         for one in np.unique(fold):
-            own, others = series.filter(fold == one), series.filter(fold != one)
-            if others.is_null().all():
-                values[fold == one, : len(self.value_names)] = np.nan
+            own, others = known & (fold == one), known & (fold != one)
+            if not others.any():
+                values[own, places] = np.nan
                 continue
-            learnt = type(self).fit(others, y[fold != one], self.labels, **flags)
-            values[fold == one] = learnt.encode(own).X
+            learnt = self.fit(series.filter(others), y[others], self.labels, **numbers)
+            values[own, places] = learnt._table[places_of(text.filter(own), learnt.texts)]
         return values

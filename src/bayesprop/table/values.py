@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import polars as pl
 
-from bayesprop.table.dates import check_dates
 from bayesprop.table.errors import (
     CORRECT_IT,
     TableError,
     at_rows,
-    counted,
     did_you_mean,
     listing,
     one_line,
     quoted,
 )
+from bayesprop.table.remarks import Remark
 
 MISSING = (
     "", "NA", "N/A", "n/a", "N.A.", "n.a.", "#N/A", "<NA>", "NaN", "nan", "NAN", "NULL", "null",
     "?", "#VALUE!", "#REF!", "#DIV/0!", "#NUM!", "#NAME?",
 )  # fmt: skip
-NONE = "None"
-"""A missing value among numbers and dates, a level among words: "None", "Some", "Marked"."""
+DOUBTFUL = (
+    "None", "none", "NONE", "Unknown", "unknown", "UNKNOWN", "Not available", "not available",
+    "missing", "n.d.", "-", "--", "---", "'-", "–", "—", ".", "..", "...", "*", "**", "***",
+)  # fmt: skip
+"""Missing values among numbers and dates, levels among words: "None", "Some", "Marked"."""
 _CODE = r"^\d{4,}$"
-_MARKED_NUMBER = r"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*[^\d\s_]{0,6}$"
+_UNIT = r"[^\d\s_+-]{0,6}"
+_MARKED_NUMBER = rf"^[<>~$€£]?\s*[+-]?\d[\d.,' ]*\s*{_UNIT}[+-]?$"
 _CENSORED = r"^\s*[<>]=?\s*[+-]?[\d.]"
-_NUMBER = r"^([$€£¥]?)\s*([+-]?)\s*([$€£¥]?)\s*(\d[\d.,' ]*)\s*([%$€£¥]?)$"
+_NUMBER = rf"^([$€£¥]?)\s*([+-]?)\s*([$€£¥]?)\s*(\d[\d.,' ]*)\s*({_UNIT})$"
+_SCALES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "B": 1e9}
+_MAGNITUDES = "(K, M, B)"
 THOUSANDS, DECIMAL_COMMA, PLAIN = "thousands", "decimal comma", ""
 _FORMS = {
     PLAIN: r"^\d+\.?\d*$",
@@ -60,47 +66,26 @@ def check_dtype(series: pl.Series) -> None:
         )
 
 
-def check_text(text: pl.Series, *, allow_numbers: bool) -> None:
-    """Refuse dates of several forms, and (unless allowed) text that is mostly or nearly numbers."""
-    name, known = quoted(text.name), text.drop_nulls()
-    check_dates(text)
-    if allow_numbers:
-        return
-    plain = is_number(text)
-    if plain.sum() >= len(known) / 2:
-        stray = ~plain & text.is_not_null()
-        raise TableError(
-            f"column {name} holds numbers, but text in {counted(int(stray.sum()), 'row')},"
-            f" {at_rows(text, stray)}: {_remedy(text, stray)}, or --drop {one_line(text.name)}"
-        )
-    if (looks_like_number(text) | plain).sum() >= 0.9 * len(known):
-        row = int(looks_like_number(text).arg_max() or 0)
-        raise TableError(
-            f"column {name} holds numbers written as text, such as {quoted(text[row])} in data row"
-            f" {row + 1}: write plain numbers without units or thousands separators"
-        )
-
-
-def as_numbers(series: pl.Series, written: str | None = None) -> pl.Series:
+def as_numbers(series: pl.Series, written: str | None = None, unit: str | None = None) -> pl.Series:
     """Return a column as floats, nulls where missing; TableError names the row that is none.
 
-    written
-        How numbers with marks are written; None: found out.
+    written, unit
+        How numbers with marks are written, and in what unit; None: found out.
     """
     check_dtype(series)
     name = quoted(series.name)
     if series.dtype.is_temporal():
         raise TableError(f"column {name} must hold numbers, not dates or times ({series.dtype})")
     if series.dtype in (pl.String, pl.Categorical, pl.Enum):
-        text = cleaned(series).replace(NONE, None)
+        text = without(cleaned(series), DOUBTFUL)
         series = text if written == DECIMAL_COMMA else typed(text)
-        if series.dtype == pl.String and (found := unmarked(text, written)) is not None:
+        if series.dtype == pl.String and (found := unmarked(text, written, unit)) is not None:
             series = found.numbers.alias(text.name)
         if series.dtype == pl.String and series.null_count() < len(series):
             stray = ~is_number(text) & text.is_not_null()
             raise TableError(
                 f"column {name} must hold numbers, got {at_rows(text, stray)}:"
-                f" {_remedy(text, stray)}"
+                f" {remedy(text, stray)}"
             )
     numbers = series.cast(pl.Float64, strict=False).fill_nan(None)
     if numbers.is_infinite().any():
@@ -111,7 +96,7 @@ def as_numbers(series: pl.Series, written: str | None = None) -> pl.Series:
     return numbers
 
 
-def _remedy(text: pl.Series, stray: pl.Series) -> str:
+def remedy(text: pl.Series, stray: pl.Series) -> str:
     """Say what to do about text among numbers."""
     words = text.filter(stray)
     if words.filter(words.str.contains(_CENSORED)).len() > words.len() / 2:
@@ -134,7 +119,7 @@ def as_levels(series: pl.Series) -> pl.Series:
 
 
 def cleaned(text: pl.Series) -> pl.Series:
-    """Strip spaces and turn the usual marks of a missing value into nulls, `NONE` among numbers."""
+    """Strip spaces; nulls for the usual marks of a missing value, the `DOUBTFUL` among numbers."""
     return all_cleaned(text.to_frame()).to_series()
 
 
@@ -142,13 +127,18 @@ def all_cleaned(texts: pl.DataFrame) -> pl.DataFrame:
     """Do the same to every column."""
     stripped = pl.all().cast(pl.String).str.strip_chars()
     texts = texts.select(pl.when(~stripped.is_in(MISSING)).then(stripped))
-    doubtful = [column for column in texts if (column == NONE).any()]
-    return texts.with_columns(column.replace(NONE, None) for column in doubtful if _is_gap(column))
+    doubtful = [column for column in texts if column.is_in(DOUBTFUL).any()]
+    return texts.with_columns(without(one, DOUBTFUL) for one in doubtful if _are_gaps(one))
 
 
-def _is_gap(text: pl.Series) -> bool:
-    """Whether `NONE` is a missing value: there are others, and none of them is a word."""
-    others = text.filter(text != NONE)
+def without(text: pl.Series, words: Collection[str]) -> pl.Series:
+    """Return text with nulls for some words."""
+    return text.set(text.is_in(list(words)).fill_null(value=False), None) if words else text
+
+
+def _are_gaps(text: pl.Series) -> bool:
+    """Whether the `DOUBTFUL` are missing values: there are others, and none of them is a word."""
+    others = text.filter(~text.is_in(DOUBTFUL))
     is_word = ~(others.str.contains(r"\d") | others.str.to_lowercase().is_in(("true", "false")))
     return not others.is_empty() and not is_word.any()
 
@@ -194,26 +184,31 @@ def looks_like_number(text: pl.Series) -> pl.Series:
 
 
 class Unmarked(NamedTuple):
-    """Numbers, null where missing, and how they were written: one of `WRITTEN`."""
+    """Numbers, null where missing, how they were written (one of `WRITTEN`), and their unit."""
 
     numbers: pl.Series
     written: str
+    unit: str
 
 
-def unmarked(text: pl.Series, written: str | None = None) -> Unmarked | None:
+def unmarked(
+    text: pl.Series, written: str | None = None, unit: str | None = None
+) -> Unmarked | None:
     """Read cleaned text in which every value is a number with marks; None where that is not so.
 
-    One currency for all: rows in euros do not stand beside rows in dollars. Where three digits
-    follow each comma it parts thousands, else it is a decimal comma.
+    One unit for all: rows in euros do not stand beside rows in dollars, nor "3 kg" beside "7 lb",
+    though "$545K" does beside "$1.2M".
+    Where three digits follow each comma it parts thousands, else it is a decimal comma.
 
-    written
-        As the numbers of an earlier table were; None: found out.
+    written, unit
+        As the numbers of an earlier table had; None: found out.
     """
     known = text.drop_nulls()
     if known.is_empty() or not known.str.contains(_NUMBER).all():
         return None
     parts = known.str.extract_groups(_NUMBER).struct.unnest()
-    if (parts["1"] + parts["3"] + parts["5"]).n_unique() > 1:
+    unit = _unit_of(parts, unit)
+    if unit is None:
         return None
     digits = parts["4"].str.strip_chars()
     forms = WRITTEN if written is None else (written,)
@@ -225,10 +220,27 @@ def unmarked(text: pl.Series, written: str | None = None) -> Unmarked | None:
         plain.str.replace(",", ".") if form == DECIMAL_COMMA else plain.str.replace_all("[,' ]", "")
     )
     numbers = (text.str.extract(_NUMBER, 2) + plain).cast(pl.Float64, strict=False)
-    return Unmarked(numbers, form) if numbers.null_count() == text.null_count() else None
+    if unit.endswith(_MAGNITUDES):
+        numbers *= text.str.extract(_NUMBER, 5).replace_strict(_SCALES, return_dtype=pl.Float64)
+    return Unmarked(numbers, form, unit) if numbers.null_count() == text.null_count() else None
 
 
-def reading(text: pl.Series, numbers: pl.Series) -> str:
+def _unit_of(parts: pl.DataFrame, unit: str | None) -> str | None:
+    """Return the unit that all numbers have, which ends so if some are thousands, some millions.
+
+    None where there is none, or not the one asked for.
+    """
+    currencies = (parts["1"] + parts["3"]).unique().to_list()
+    suffixes = parts["5"].unique().to_list()
+    one = suffixes[0] if len(suffixes) == 1 else None
+    of_magnitudes = _MAGNITUDES if set(suffixes) <= set(_SCALES) else None
+    units = [currencies[0] + suffix for suffix in (one, of_magnitudes) if suffix is not None]
+    units = units if len(currencies) == 1 else []
+    return next((own for own in units if unit in (None, own)), None)
+
+
+def reading(text: pl.Series, numbers: pl.Series) -> Remark:
     """Say how such text was read, by its longest value."""
     row = int(text.str.len_chars().fill_null(0).arg_max() or 0)
-    return f"column {quoted(text.name)}: {quoted(text[row])} is read as {numbers[row]:.15g}"
+    read = f"{quoted(text[row])} is read as {numbers[row]:.15g}"
+    return Remark(f": {read}", "of numbers with marks", text.name, f"({read})")

@@ -1,0 +1,182 @@
+"""Text that holds dates and times of day: in which form, and which moments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import time
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from bayesprop.table.errors import CORRECT_IT, TableError, at_rows, one_line, quoted
+from bayesprop.table.values import DOUBTFUL, without
+
+_DATES = (
+    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y",
+    "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y",
+    "%B %d, %Y", "%b %d %Y", "%B %d %Y",
+)  # fmt: skip
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S%.f", " %I:%M %p", " %I:%M:%S %p")
+QUARTERS = "%Y Q%q"
+TIMES_OF_DAY = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
+_MIDNIGHT, _ON_A_DAY = ("1970-01-01 ", ""), "%Y-%m-%d "
+_OTHERS = {
+    "%Y-%m": ("", "-01", "%Y-%m-%d"),
+    "%b %Y": ("1 ", "", "%d %b %Y"),
+    "%B %Y": ("1 ", "", "%d %B %Y"),
+    **{form: (*_MIDNIGHT, _ON_A_DAY + form) for form in TIMES_OF_DAY},
+    QUARTERS: ("", "-01", "%Y-%m-%d"),
+}
+"""Forms of less than a day or no day: what stands before and after them, and the form then."""
+FORMS = (*(date + time for date in _DATES for time in _TIMES), *_OTHERS)
+_QUARTER = r"^(?i:\d{4}[ -]?Q[1-4]|Q[1-4][ -]?\d{4})$"
+_MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_WITH_WORDS = (
+    rf"^((\d{{1,2}}[ -])?{_MONTH}[ -]\d{{2,4}}|{_MONTH} \d{{1,2}},? \d{{4}})( +\d{{1,2}}:.*)?$"
+)
+_TIME_OF_DAY = r"^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?$"
+_DATE = r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{2}|\d{4}))([T ].*)?$"
+_LOOKS = r"^(\d{4}|\d{1,2})[-/.]\d{1,2}([-/.](\d{4}|\d{1,2}))?([T ] *\d{1,2}:.*)?$"
+_ZONE = r"(:\d{2}(?:\.\d+)?) ?(?:Z|UTC|GMT|\+00:?00)$"
+_MOSTLY = 0.9  # of the values of a column of dates are dates
+
+
+class Dated(NamedTuple):
+    """The form in which text holds dates; words in some rows; why it is not another form."""
+
+    form: str
+    words: tuple[str, ...] = ()
+    why: str = ""
+
+
+def dated(text: pl.Series) -> Dated | None:
+    """Return how text holds dates, but for words in at most a tenth of its rows; None: it does not.
+
+    TableError where nothing tells day and month apart.
+    """
+    known = text.drop_nulls()
+    if known.dtype != pl.String or known.is_empty():
+        return None
+    looks = known.str.contains("|".join((_LOOKS, _TIME_OF_DAY, _QUARTER, _WITH_WORDS)))
+    least = len(known) * (_MOSTLY if len(known) > 1 else 1.0)
+    if looks.sum() < least:
+        return None
+    fits = [form for form in FORMS if known.str.contains(_pattern(form)).sum() >= least]
+    moments = {form: parsed(known, form) for form in fits}
+    counts = {form: len(known) - one.null_count() for form, one in moments.items()}
+    most = max(counts.values(), default=0)
+    if most < least:
+        return None
+    fits = [form for form in fits if counts[form] == most]
+    first = moments[fits[0]]
+    words = tuple(known.filter(first.is_null()).unique().sort())
+    others = [form for form in fits[1:] if not moments[form].equals(first)]
+    if not others:
+        return Dated(fits[0], words)
+    return _likelier(text, {form: moments[form] for form in (fits[0], others[0])}, words)
+
+
+def _likelier(text: pl.Series, moments: dict[str, pl.Series], words: tuple[str, ...]) -> Dated:
+    """Choose between two readings of dates by which makes the more regular column."""
+    known = {form: one.drop_nulls() for form, one in moments.items()}
+    longest = max(map(_span, known.values()))
+    tests: tuple[tuple[str, Callable[[pl.Series], bool]], ...] = (
+        ("all are then of one day of the month", _are_monthly),
+        ("rows are then in order", lambda one: one.is_sorted() or one.is_sorted(descending=True)),
+        ("all are then within half the time", lambda one: 2 * _span(one) <= longest),
+    )
+    passing = {why: [form for form, one in known.items() if test(one)] for why, test in tests}
+    votes = {forms[0]: why for why, forms in passing.items() if len(forms) == 1}
+    if len(votes) == 1 and max(one.n_unique() for one in known.values()) > 2:
+        form, why = votes.popitem()
+        return Dated(form, words, why)
+    raise TableError(
+        f"column {quoted(text.name)} holds dates such as {quoted(text.drop_nulls()[0])}, in which"
+        " day and month could be exchanged: write the year first, as in 2024-01-31, or --drop"
+        f" {one_line(text.name)}"
+    )
+
+
+def _are_monthly(moments: pl.Series) -> bool:
+    return moments.dt.day().n_unique() == 1 and bool((moments.dt.time() == time()).all())
+
+
+def _span(moments: pl.Series) -> float:
+    ends: Any = moments.max(), moments.min()
+    return (ends[0] - ends[1]).total_seconds()
+
+
+def check_dates(text: pl.Series) -> None:
+    """Refuse text that holds dates of several forms."""
+    looks = text.str.contains("|".join((_DATE, _TIME_OF_DAY, _QUARTER)))
+    n_known, n = len(text) - text.null_count(), int(looks.sum())
+    if n < 2 or n < _MOSTLY * n_known:
+        return
+    form = max(FORMS, key=lambda form: parsed(text, form).count())
+    moments = parsed(text, form)
+    usual = quoted(text.filter(moments.is_not_null()).first() or text.filter(looks)[0])
+    odd = at_rows(text, moments.is_null() & text.is_not_null())
+    raise TableError(
+        f"column {quoted(text.name)} holds dates of several forms, such as {usual}, but {odd}:"
+        " write them all as 2024-01-31, or take the column out"
+    )
+
+
+def read_dates(series: pl.Series, form: str) -> pl.Series:
+    """Return moments, null where missing; TableError names a row that holds none."""
+    if series.dtype == pl.Time:
+        return (series.to_physical() // 1000).cast(pl.Datetime("us"))
+    if series.dtype.is_temporal():
+        return series.cast(pl.Datetime("us"))
+    text = without(series.cast(pl.String), DOUBTFUL)
+    if not form:
+        found = dated(text)
+        form = FORMS[0] if found is None else found.form
+    moments = parsed(text, form)
+    wrong = moments.is_null() & text.is_not_null()
+    if wrong.any():
+        raise TableError(
+            f"column {quoted(series.name)} must hold dates or times as {in_words(form)}, got"
+            f" {at_rows(text, wrong)}: {CORRECT_IT}"
+        )
+    return moments
+
+
+def parsed(text: pl.Series, form: str) -> pl.Series:
+    """Read text in one form; null for anything else."""
+    plain = text.str.replace(r"(\d)T(\d)", "$1 $2").str.replace(_ZONE, "$1")
+    plain = plain.str.replace_all(" +", " ")
+    if form == QUARTERS:
+        month = 3 * text.str.extract(r"(?i)Q([1-4])").cast(pl.Int64) - 2
+        plain = text.str.extract(r"(\d{4})") + "-" + month.cast(pl.String)
+    if form.endswith("%p"):
+        plain = plain.str.replace(r" ?([AaPp][Mm])$", " $1")
+    if form in _OTHERS:
+        before, after, form = _OTHERS[form]
+        plain = pl.select(before + plain + after).to_series()
+    if "%H" in form or "%I" in form:
+        return plain.str.to_datetime(form, strict=False, time_unit="us")
+    return plain.str.to_date(form, strict=False).cast(pl.Datetime("us"))
+
+
+def _pattern(form: str) -> str:
+    """Return a pattern of text in a form, whose years have as many digits as they say."""
+    if form == QUARTERS:
+        return _QUARTER
+    digits = {"%Y": r"\d{4}", "%y": r"\d{2}", "%.f": r"\.\d+", "%b": _MONTH, "%B": _MONTH}
+    digits |= {" %p": " ?[AaPp][Mm]"}
+    parts = re.split("(%Y|%y|%m|%b|%B|%d|%H|%I|%M|%S|%\\.f| %p)", form)
+    pieces = [digits.get(part, r"\d{1,2}") if "%" in part else re.escape(part) for part in parts]
+    zone = "( ?(Z|UTC|GMT|\\+00:?00))?" if "%H" in form else ""
+    return "^" + "".join(pieces).replace(r"\ ", "(T| +)") + zone + "$"
+
+
+def in_words(form: str) -> str:
+    """Return a form as people say it: "day/month/year"."""
+    names = {"%Y": "year", "%y": "year", "%m": "month", "%d": "day", "%H": "hour", "%M": "minute"}
+    names |= {"%S": "second", "%.f": "", "%b": "month", "%B": "month", "Q%q": "quarter"}
+    names |= {"%I": "hour", "%p": "AM or PM"}
+    for code, word in names.items():
+        form = form.replace(code, word)
+    return form

@@ -1,0 +1,62 @@
+"""Words in a few rows of a column of numbers: "PRESENT" among years, "At-Large" among districts."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from bayesprop.table.errors import counted, listing, quoted
+from bayesprop.table.remarks import Remark
+from bayesprop.table.values import (
+    are_codes,
+    hold_codes,
+    is_number,
+    looks_like_number,
+    typed,
+    unmarked,
+    without,
+)
+
+FEW_LEVELS = 10
+"""Text with so few different values is a category whatever it looks like."""
+_MOST_ROWS, _FEW_ROWS = 0.5, 0.1
+"""Shares of the rows that may hold a few words; and many, or numbers with marks of their own."""
+
+
+def stray_words(text: pl.Series) -> tuple[str, ...]:
+    """Return the words beside which cleaned text holds numbers, in at most half of its rows.
+
+    None where these are few levels in all, or where the numbers are codes: where words are many, as
+    in "113803" beside "A/5 21171", or numbers begin with 0.
+    """
+    known = text.drop_nulls()
+    n_levels = known.n_unique()
+    is_few = n_levels <= FEW_LEVELS and (n_levels <= len(known) / 2 or n_levels <= 2)
+    if known.is_empty() or is_few or are_codes(known) or hold_codes(known):
+        return ()
+    plain, marked = is_number(known), looks_like_number(known)
+    for are_numbers, most in ((plain | marked, _MOST_ROWS), (plain, _FEW_ROWS)):
+        strays = known.filter(~are_numbers)
+        words = strays.unique().sort().to_list()
+        others = without(text, words)
+        are_read = typed(others).dtype.is_numeric() or unmarked(others) is not None
+        most = most if len(words) <= FEW_LEVELS else _FEW_ROWS
+        if are_read and len(strays) <= most * len(known):
+            return tuple(words)
+    return ()
+
+
+def taken_for_missing(text: pl.Series, words: tuple[str, ...], others: str) -> tuple[Remark, ...]:
+    """Say that words count as missing, if there are any.
+
+    others
+        What else the column holds.
+    """
+    n = int(text.is_in(list(words)).sum()) if text.dtype == pl.String else 0
+    shown = f"{listing([quoted(word, 30) for word in words], 3)} in {counted(n, 'row')}"
+    remark = Remark(
+        f" holds {others}, but {shown}: taken for missing",
+        f"of {others}, but for words, taken for missing",
+        text.name,
+        shown,
+    )
+    return (remark,) if n else ()
