@@ -51,7 +51,7 @@ def test_a_first_line_of_values_is_a_row(name):
     separator = ";" if ";" in lines[0] else "," if "," in lines[0] else None
     rows = [[field.strip() for field in line.split(separator)] for line in lines]
     n_columns = len(rows[0])
-    with pytest.warns(TableWarning, match=f"--target column_{n_columns}$"):
+    with pytest.warns(TableWarning, match=f"--target column_{n_columns}, in Python"):
         table = read(ROWS[name])
     assert list(table) == [f"column_{k}" for k in range(1, n_columns + 1)]
     for k, values in enumerate(table.values()):

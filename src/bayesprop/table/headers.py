@@ -40,7 +40,7 @@ def header_of(text: str, separator: str, where: str, n_before: int) -> Header:
         warn(
             f"{where} has no header line, as its first line holds values ({listed(names, 3)}): the"
             f" columns are called {quoted(made[0])} to {quoted(made[-1])}; name a target so, as in"
-            f" --target {made[-1]}"
+            f" --target {made[-1]}, in Python target={made[-1]!r}"
         )
         return Header(made, text, n_before)
     return Header(_completed(names, below, separator, where), below, first.last)
